@@ -1,0 +1,63 @@
+# make quickstart    train a tiny policy to write Kaggle solutions, on a CPU, without a download
+# make test          set everything up and run the tests
+#
+# Variables: PYTHON (an interpreter ≥ 3.11), VENV (the virtual environment), PIP_ARGS (extra arguments of pip, such as
+# --index-url https://download.pytorch.org/whl/cpu for a machine without a GPU), COMPETITION, SEED, OUTPUT.
+
+PYTHON ?= python3
+VENV ?= .venv
+PIP_ARGS ?=
+COMPETITION ?= digits
+SEED ?= 0
+OUTPUT ?= outputs/quickstart
+
+BIN := $(VENV)/bin
+# Programs run without isolation only where bubblewrap is missing and cannot be installed; `system` says so.
+SANDBOX = $(shell command -v bwrap >/dev/null 2>&1 && echo auto || echo none)
+
+.PHONY: quickstart train test lint install system clean
+.DEFAULT_GOAL := quickstart
+
+quickstart: install
+	setpriv --pdeathsig KILL $(BIN)/python -m trl_mle.starter --output_dir $(OUTPUT)/starter --competitions $(COMPETITION) --seed $(SEED)
+	$(MAKE) --no-print-directory train
+	setpriv --pdeathsig KILL $(BIN)/python recipes/evaluate_mle.py --policies $(OUTPUT)/starter $(OUTPUT)/policy \
+	    --names "before RL" "after RL" --competition $(COMPETITION) --output_dir $(OUTPUT)/evaluation \
+	    --program_timeout_s 20 --sandbox $(SANDBOX)
+
+# The training of the quickstart alone; RESUME=true goes on from its last checkpoint.
+train: install
+	setpriv --pdeathsig KILL $(BIN)/accelerate launch --config_file accelerate_configs/cpu.yaml \
+	    recipes/train_mle.py --config recipes/quickstart.yaml --model_name_or_path $(OUTPUT)/starter \
+	    --output_dir $(OUTPUT)/policy --competitions $(COMPETITION) --seed $(SEED) --sandbox $(SANDBOX) \
+	    $(if $(RESUME),--resume_from_checkpoint $(RESUME))
+
+test: install
+	$(BIN)/python -m pytest $(PYTEST_ARGS)
+
+lint: install
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+	$(BIN)/mypy
+
+install: system $(VENV)/.installed
+
+# torch first, so that pip takes the build that its source offers for this machine (a CPU build, say).
+$(VENV)/.installed: pyproject.toml constraints.txt
+	test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check $(PIP_ARGS) -c constraints.txt torch==2.13.0
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check $(PIP_ARGS) -c constraints.txt -e '.[dev]'
+	touch $@
+
+# bubblewrap, which isolates the programs, and what a bare Debian lacks for a virtual environment.
+system:
+	@packages=""; \
+	command -v bwrap >/dev/null 2>&1 || packages="$$packages bubblewrap"; \
+	$(PYTHON) -c "import ensurepip" 2>/dev/null || packages="$$packages python3-venv"; \
+	[ -z "$$packages" ] && exit 0; \
+	if [ "$$(id -u)" = 0 ]; then apt-get update -qq && apt-get install -y -qq $$packages; \
+	elif sudo -n true 2>/dev/null; then sudo apt-get update -qq && sudo apt-get install -y -qq $$packages; \
+	else echo "WARNING: missing:$$packages. Without bubblewrap the model's programs run WITHOUT ISOLATION; install it with: sudo apt-get install$$packages" >&2; fi
+
+clean:
+	rm -rf $(VENV) outputs

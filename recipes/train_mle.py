@@ -1,0 +1,198 @@
+"""
+Train a language model, by reinforcement learning, to write programs that solve Kaggle competitions
+(https://huggingface.co/papers/2509.01684).
+
+    accelerate launch --config_file accelerate_configs/cpu.yaml recipes/train_mle.py --config recipes/quickstart.yaml
+
+The command line wins over the YAML. Go on after a crash with `--resume_from_checkpoint true`.
+"""
+
+import argparse
+import ctypes
+import os
+import signal
+import sys
+import tempfile
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+
+PR_SET_PDEATHSIG = 1
+
+
+@dataclass
+class MLEScriptArguments:
+    """Arguments beside those of [`~trl_mle.trainer.MLEGRPOConfig`] and [`~trl.ModelConfig`]; see their help."""
+
+    competitions: list[str] = field(
+        default_factory=list, metadata={"help": "Ids of the competitions to train on, see `trl-mle competitions`."}
+    )
+    data_dir: str | None = field(default=None, metadata={"help": "Folder with the prepared MLE-bench competitions."})
+    program_timeout_s: float = field(default=60.0, metadata={"help": "Wall-clock limit of one program in seconds."})
+    program_memory_mb: int = field(default=4096, metadata={"help": "Memory limit of one program in MB."})
+    max_parallel_programs: int | None = field(
+        default=None, metadata={"help": "Programs that a process runs at a time. By default its share of the cores."}
+    )
+    threads_per_program: int = field(default=1, metadata={"help": "Cores of one program."})
+    sandbox: str = field(
+        default="auto", metadata={"help": "`auto` isolates programs or refuses to run, `none` runs them as they are."}
+    )
+    instrumenter: str = field(
+        default="ast", metadata={"help": "`ast` inserts milestone prints for partial credit, `none` gives none."}
+    )
+    fail_reward: float = field(default=-10.0, metadata={"help": "Reward of a program that fails."})
+    milestone_reward: float = field(default=0.1, metadata={"help": "Partial credit per milestone."})
+
+    def __post_init__(self) -> None:
+        if isinstance(self.competitions, str):  # `competitions: digits` in a YAML
+            self.competitions = [self.competitions]
+        if not self.competitions:
+            raise ValueError("competitions: name at least one, see `trl-mle competitions`")
+        if self.instrumenter not in ("ast", "none"):
+            raise ValueError(f"instrumenter must be 'ast' or 'none', got {self.instrumenter!r}")
+
+
+def main(script_args, training_args, model_args) -> None:
+    from trl import get_peft_config, get_quantization_config
+
+    from trl_mle.competitions import load_competition
+    from trl_mle.execution import LocalExecutor
+    from trl_mle.instrumentation import AstInstrumenter
+    from trl_mle.rewards import MLEReward
+    from trl_mle.trainer import MLEGRPOTrainer
+
+    # All that can be wrong with the input is checked before the model is loaded and before anything is written
+    with one_line_errors():
+        competitions = [load_competition(name, script_args.data_dir) for name in script_args.competitions]
+        output_dir = Path(training_args.output_dir)
+        check_writable(output_dir)
+        checkpoint = checkpoint_to_resume(training_args.resume_from_checkpoint, output_dir)
+        check_chat_template(model_args, training_args)
+        executor = LocalExecutor(
+            max_parallel=script_args.max_parallel_programs,
+            timeout_s=script_args.program_timeout_s,
+            memory_mb=script_args.program_memory_mb,
+            threads_per_program=script_args.threads_per_program,
+            sandbox=script_args.sandbox,
+        )
+
+    model_init_kwargs = {
+        "revision": model_args.model_revision,
+        "trust_remote_code": training_args.trust_remote_code,
+        "attn_implementation": model_args.attn_implementation,
+        "dtype": model_args.dtype,
+    }
+    training_args.model_init_kwargs = model_init_kwargs | (training_args.model_init_kwargs or {})
+
+    with executor:
+        reward = MLEReward(
+            competitions=competitions,
+            executor=executor,
+            instrumenter=AstInstrumenter() if script_args.instrumenter == "ast" else None,
+            fail_reward=script_args.fail_reward,
+            milestone_reward=script_args.milestone_reward,
+        )
+        with one_line_errors():
+            trainer = MLEGRPOTrainer(
+                model=model_args.model_name_or_path,
+                reward_funcs=reward,
+                args=training_args,
+                competitions=competitions,
+                timeout_s=script_args.program_timeout_s,
+                memory_mb=script_args.program_memory_mb,
+                quantization_config=get_quantization_config(model_args),
+                peft_config=get_peft_config(model_args),
+            )
+        trainer.train(resume_from_checkpoint=checkpoint)
+    trainer.save_model(training_args.output_dir)  # with its tokenizer
+    trainer.accelerator.print(f"💾 Model saved to {training_args.output_dir}.")
+    if training_args.push_to_hub:
+        trainer.push_to_hub()
+        trainer.accelerator.print(f"🤗 Model pushed to the Hub in https://huggingface.co/{trainer.hub_model_id}.")
+    trainer.accelerator.end_training()  # finishes trackers, destroys the process group
+
+
+def check_writable(folder: Path) -> None:
+    """Raise `OSError` if nothing can be written to the folder, without creating it."""
+    existing = next(path for path in (folder.absolute(), *folder.absolute().parents) if path.exists())
+    try:
+        with tempfile.TemporaryFile(dir=existing):
+            pass
+    except OSError as error:
+        raise OSError(f"output_dir {folder} cannot be written: {error.strerror}") from error
+
+
+def checkpoint_to_resume(value: str | bool | None, folder: Path) -> str | None:
+    """The checkpoint that `resume_from_checkpoint` names: a path, or `true` for the newest one in the output folder."""
+    from transformers.trainer_utils import get_last_checkpoint
+
+    if str(value or False).lower() == "false":
+        return None
+    newest = str(value).lower() == "true"
+    checkpoint = get_last_checkpoint(folder) if newest and folder.is_dir() else value
+    if not Path(str(checkpoint)).is_dir():
+        raise ValueError(f"resume_from_checkpoint: there is no checkpoint {f'in {folder}' if newest else checkpoint}")
+    return str(checkpoint)
+
+
+def check_chat_template(model_args, training_args) -> None:
+    """Raise `ValueError` if the model's tokenizer has no chat template, `OSError` if it cannot be loaded."""
+    from transformers import AutoTokenizer
+
+    name = model_args.model_name_or_path
+    if name is None:
+        raise ValueError("model_name_or_path: name the model to train")
+    tokenizer = AutoTokenizer.from_pretrained(
+        name, revision=model_args.model_revision, trust_remote_code=training_args.trust_remote_code
+    )
+    if tokenizer.chat_template is None:
+        raise ValueError(f"model_name_or_path: {name} has no chat template, take an instruction-tuned model")
+
+
+def make_parser(prog: str | None = None):
+    from trl import ModelConfig, TrlParser
+
+    from trl_mle.trainer import MLEGRPOConfig
+
+    # Without a usage, which would bury a message below some hundred options
+    return TrlParser((MLEScriptArguments, MLEGRPOConfig, ModelConfig), prog=prog, usage=argparse.SUPPRESS)
+
+
+@contextmanager
+def one_line_errors() -> Iterator[None]:
+    """What is wrong with the input is said in one line, with exit code 2. A bug keeps its traceback."""
+    from yaml import YAMLError
+
+    from trl_mle.execution import SandboxError
+
+    try:
+        yield
+    except (ValueError, OSError, YAMLError, SandboxError) as error:
+        if os.environ.get("LOCAL_RANK", "0") == "0":  # once per machine
+            print(f"{Path(sys.argv[0]).name}: error: {' '.join(str(error).split())}", file=sys.stderr)
+        sys.exit(2)
+
+
+def die_with_launcher() -> None:
+    """Leave no process behind, however the run ends."""
+    # A launcher that is killed itself (SIGKILL, out of memory) cannot end its workers: the orphans would hold their
+    # memory and go on executing programs. So the kernel ends them.
+    libc = ctypes.CDLL(None)
+    if "ACCELERATE_MIXED_PRECISION" in os.environ or "LOCAL_RANK" in os.environ:  # set by every launcher
+        libc.prctl(PR_SET_PDEATHSIG, signal.SIGKILL)
+
+    def leave(signum: int, frame: object) -> None:
+        libc.prctl(PR_SET_PDEATHSIG, 0)  # the launcher may be gone before the executor has cleaned up
+        os.write(2, f"\n{Path(sys.argv[0]).name}: stopped by {signal.Signals(signum).name}\n".encode())
+        sys.exit(128 + signum)
+
+    for signum in (signal.SIGINT, signal.SIGTERM):
+        signal.signal(signum, leave)
+
+
+if __name__ == "__main__":
+    die_with_launcher()
+    with one_line_errors():
+        arguments = make_parser().parse_args_and_config()
+    main(*arguments)

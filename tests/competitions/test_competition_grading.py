@@ -1,0 +1,205 @@
+import io
+import math
+import pickle
+from concurrent.futures import ThreadPoolExecutor
+
+import numpy as np
+import pandas as pd
+import pytest
+from hypothesis import HealthCheck, example, given, settings
+from hypothesis import strategies as st
+
+from trl_mle.competitions import Score, load_competition
+
+LOCAL = ["digits", "breast-cancer", "diabetes", "wine"]
+BEST = {"digits": 0.0, "breast-cancer": 1.0, "diabetes": 0.0, "wine": 1.0}
+JUNK = [
+    b"",
+    b"\n",
+    b"\0",
+    b"\xff\xfe\x00",
+    b"\xef\xbb\xbf",
+    b"id,malignant\n" + b"x" * 2_000_000,
+    b'id,"malignant\n',
+    b"id,id,malignant,malignant\na,a,1,1\n",
+    b"id,malignant\n" + b"a,1\n" * 171,
+    b"\x89PNG\r\n\x1a\n" + bytes(range(256)),
+]
+
+
+def _csv(table: pd.DataFrame) -> bytes:
+    return table.to_csv(index=False).encode()
+
+
+def _answers(comp) -> pd.DataFrame:
+    return pd.read_csv(comp.answers)
+
+
+@pytest.mark.parametrize("name", LOCAL)
+def test_perfect_answers_get_the_best_score_and_the_sample_a_worse_one(name):
+    comp = load_competition(name)
+    sample = comp.grade(comp.sample_submission)
+    assert comp.grade(comp.answers) == Score(BEST[name], valid=True)
+    assert sample.valid
+    assert sample.error is None
+    assert sample.value < BEST[name] if comp.higher_is_better else sample.value > BEST[name]
+
+
+@pytest.mark.parametrize("name", LOCAL)
+def test_paths_and_bytes_in_any_row_order_score_alike(name):
+    comp = load_competition(name)
+    table = _answers(comp)
+    targets = list(comp.target_columns)
+    table[targets] = np.random.RandomState(0).permutation(table[targets].to_numpy())
+    expected = comp.grade(_csv(table))
+    assert expected.valid
+    assert comp.grade(_csv(table.sample(frac=1, random_state=1))) == expected
+    assert comp.grade(comp.sample_submission) == comp.grade(str(comp.sample_submission))
+    assert comp.grade(comp.sample_submission) == comp.grade(comp.sample_submission.read_bytes())
+
+
+def test_extra_columns_are_allowed_unless_the_columns_are_exact():
+    wine, digits = load_competition("wine"), load_competition("digits")
+    assert wine.grade(_csv(_answers(wine).assign(note="sure"))).value == 1
+    assert digits.grade(_csv(_answers(digits)[[*digits.target_columns[::-1], "id"]])).value == 0
+    assert not digits.grade(_csv(_answers(digits).assign(note="sure"))).valid
+
+
+def _edit(name, change):
+    """A submission of right answers, changed."""
+    return _csv(change(_answers(load_competition(name)).astype(object)))
+
+
+def _set(column, value, row=0):
+    def change(table):
+        table.loc[row, column] = value
+        return table
+
+    return change
+
+
+MALFORMED = {
+    "nothing": ("wine", lambda t: pd.DataFrame(), "empty"),
+    "missing target": ("wine", lambda t: t.rename(columns={"cultivar": "label"}), "lacks the columns 'cultivar'"),
+    "missing id": ("wine", lambda t: t.drop(columns="id"), "lacks the columns 'id'"),
+    "index written too": ("digits", lambda t: t.reset_index(), "it also has 'index'"),
+    "column twice": ("digits", lambda t: pd.concat([t, t["digit_0"]], axis=1), "it also has 'digit_0.1'"),
+    "too few rows": ("wine", lambda t: t.head(10), "has 10 rows, but the test set has 53"),
+    "no rows": ("wine", lambda t: t.head(0), "has 0 rows"),
+    "too many rows": ("wine", lambda t: pd.concat([t, t]), "has 106 rows"),
+    "repeated id": ("wine", lambda t: t.assign(id=[t["id"][1], *t["id"][1:]]), "ids must be unique"),
+    "unknown id": ("wine", _set("id", "id0"), "1 of 53 ids are not in the test set: 'id0'"),
+    "integer ids": ("wine", lambda t: t.assign(id=range(len(t))), "53 of 53 ids are not in the test set"),
+    "text": ("wine", _set("cultivar", "red"), "column 'cultivar' must hold numbers, but holds 'red'"),
+    "long text": ("wine", _set("cultivar", "x" * 10_000), "must hold numbers"),
+    "empty cell": ("diabetes", _set("progression", None), "empty, NaN or infinite values: 'progression'"),
+    "nan": ("breast-cancer", _set("malignant", "nan"), "empty, NaN or infinite"),
+    "infinite": ("diabetes", _set("progression", "inf"), "empty, NaN or infinite"),
+    "too large to be finite": ("diabetes", _set("progression", "1e999"), "empty, NaN or infinite"),
+    "too large for a float": ("wine", _set("cultivar", "9" * 400), "too large for a float"),
+    "overflow in the metric": ("diabetes", _set("progression", "1e300"), "the score is inf"),
+    "not a probability": (
+        "breast-cancer",
+        _set("malignant", 1.5),
+        "must lie in [0, 1], but column 'malignant' holds 1.5",
+    ),
+    "negative probability": ("digits", lambda t: _set("digit_1", 2)(_set("digit_0", -1)(t)), "must lie in [0, 1]"),
+    "rows do not sum to 1": ("digits", lambda t: t.assign(**dict.fromkeys(t.columns[1:], 0.5)), "must sum to 1"),
+    "fractional label": ("wine", _set("cultivar", 0.5), "must hold whole numbers, but holds 0.5"),
+}
+
+
+@pytest.mark.parametrize("case", MALFORMED)
+def test_malformed_submissions_are_rejected_with_a_reason(case):
+    name, change, reason = MALFORMED[case]
+    score = load_competition(name).grade(_edit(name, change))
+    assert (score.value, score.valid) == (None, False)
+    assert reason in score.error
+    assert "\n" not in score.error
+    assert len(score.error) <= 300
+
+
+@pytest.mark.parametrize(
+    ("content", "reason"),
+    [
+        (b"", "empty"),
+        (b"id,cultivar\n\xff\xfe,1\n", "not UTF-8"),
+        (b"id,cultivar\na,1\nb,1,2,3\n", "not a csv file"),
+        (b'id,cultivar\n"a,1\n', "not a csv file"),
+    ],
+)
+def test_unreadable_bytes_are_rejected_with_a_reason(content, reason):
+    score = load_competition("wine").grade(content)
+    assert not score.valid
+    assert reason in score.error
+
+
+@pytest.mark.parametrize("path", ["missing.csv", ".", "nul\0byte", "x" * 5000])
+def test_unreadable_paths_are_rejected(path, tmp_path):
+    score = load_competition("wine").grade(f"{tmp_path}/{path}")
+    assert not score.valid
+    assert score.error
+
+
+@settings(max_examples=150, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+@given(content=st.binary(max_size=400) | st.text(alphabet='id,malignt\n"\r\0 019.-e#', max_size=400).map(str.encode))
+@example(content=JUNK[0])
+def test_junk_never_raises(content):
+    for junk in (content, b"id,malignant\n" + content):
+        score = load_competition("breast-cancer").grade(junk)
+        assert not score.valid
+        assert score.error
+
+
+@pytest.mark.parametrize("name", LOCAL)
+@pytest.mark.parametrize("content", JUNK, ids=range(len(JUNK)))
+def test_hand_picked_junk_never_raises(name, content):
+    assert not load_competition(name).grade(content).valid
+
+
+@settings(max_examples=150, deadline=None)
+@given(data=st.data())
+def test_damaged_submissions_never_raise(data):
+    comp = load_competition(data.draw(st.sampled_from(LOCAL)))
+    content = bytearray(comp.answers.read_bytes())
+    for _ in range(data.draw(st.integers(1, 4))):
+        at = data.draw(st.integers(0, len(content)))
+        length = data.draw(st.integers(0, 20))
+        content[at : at + length] = data.draw(
+            st.binary(max_size=10) | st.sampled_from([b",", b"\n", b'"', b"nan", b"1e999"])
+        )
+    score = comp.grade(bytes(content))
+    assert score.valid == (score.value is not None) == (score.error is None)
+    assert score.value is None or math.isfinite(score.value)
+
+
+def test_answers_are_read_once(tmp_path, monkeypatch):
+    comp = load_competition("wine")
+    first = comp.grade(comp.answers)
+    content = comp.answers.read_bytes()
+    monkeypatch.setattr(pd, "read_csv", _only_buffers(pd.read_csv))
+    assert comp.grade(content) == first
+
+
+def _only_buffers(read_csv):
+    def read(source, **kwargs):
+        assert isinstance(source, io.BytesIO)
+        return read_csv(source, **kwargs)
+
+    return read
+
+
+def test_graded_in_other_threads_and_after_pickling():
+    comp = load_competition("digits")
+    content = comp.sample_submission.read_bytes()
+    with ThreadPoolExecutor(4) as pool:
+        scores = set(pool.map(comp.grade, [content] * 16))
+    assert scores == {Score(2.30259, valid=True)}
+    assert pickle.loads(pickle.dumps(comp)).grade(content) == scores.pop()
+
+
+def test_broken_answers_are_not_the_submissions_fault(spooky_dir):
+    comp = load_competition("spooky-author-identification", data_dir=spooky_dir)
+    comp.answers.unlink()
+    with pytest.raises(FileNotFoundError):
+        comp.grade(b"id,EAP,HPL,MWS\n")

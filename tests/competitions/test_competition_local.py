@@ -1,0 +1,151 @@
+import os
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+import pytest
+from sklearn.linear_model import LogisticRegression
+from sklearn.model_selection import cross_val_score
+from sklearn.preprocessing import StandardScaler
+
+from trl_mle.competitions import Competition, CompetitionError, load_competition
+
+LOCAL = ["digits", "breast-cancer", "diabetes", "wine"]
+FACTS = {  # metric, higher is better, rows in all, label column
+    "digits": ("log_loss", False, 1797, "label"),
+    "breast-cancer": ("roc_auc", True, 569, "malignant"),
+    "diabetes": ("rmse", False, 442, "progression"),
+    "wine": ("accuracy", True, 178, "cultivar"),
+}
+
+
+def _tables(comp: Competition) -> tuple[pd.DataFrame, pd.DataFrame, pd.DataFrame]:
+    return (
+        pd.read_csv(comp.public_dir / "train.csv"),
+        pd.read_csv(comp.public_dir / "test.csv"),
+        pd.read_csv(comp.answers),
+    )
+
+
+def _files(folder: Path) -> dict[str, bytes]:
+    return {str(path.relative_to(folder)): path.read_bytes() for path in folder.rglob("*") if path.is_file()}
+
+
+@pytest.mark.parametrize("name", LOCAL)
+def test_layout_and_columns(name):
+    comp = load_competition(name)
+    metric, higher_is_better, rows, label = FACTS[name]
+    assert (comp.id, comp.slug, comp.metric, comp.higher_is_better) == (name, name, metric, higher_is_better)
+    assert comp.public_dir.parts[-3:] == (name, "prepared", "public")
+    assert comp.answers == comp.public_dir.parent / "private" / "test.csv"
+    assert {p.name for p in comp.public_dir.iterdir()} == {
+        "train.csv",
+        "test.csv",
+        "sample_submission.csv",
+        "description.md",
+    }
+
+    train, test, answers = _tables(comp)
+    sample = pd.read_csv(comp.sample_submission)
+    assert [*test.columns, label] == list(train.columns)
+    assert list(answers.columns) == list(sample.columns) == ["id", *comp.target_columns]
+    assert list(test["id"]) == list(answers["id"]) == list(sample["id"])
+    assert len(train) + len(test) == rows
+    assert 0.29 < len(test) / rows < 0.31
+    assert pd.concat([train["id"], test["id"]]).is_unique
+    assert all(" " not in column and "/" not in column for column in train)
+    assert not train.isna().any(axis=None)
+    assert not test.isna().any(axis=None)
+
+
+def test_columns_that_others_rely_on():
+    train, _, answers = _tables(load_competition("digits"))
+    assert list(train.columns) == ["id", *(f"pixel_{i}" for i in range(64)), "label"]
+    assert list(answers.columns) == ["id", *(f"digit_{i}" for i in range(10))]
+    assert (answers.iloc[:, 1:].sum(axis=1) == 1).all()
+    train, _, _ = _tables(load_competition("diabetes"))
+    assert list(train.columns) == ["id", "age", "sex", "bmi", "bp", *(f"s{i}" for i in range(1, 7)), "progression"]
+    assert train["progression"].between(0.25, 3.46).all()
+    train, _, _ = _tables(load_competition("breast-cancer"))
+    # Malignant masses are the larger ones, and the fewer.
+    means = train.groupby("malignant")["mean_radius"].mean()
+    assert means[1] > means[0]
+    assert train["malignant"].mean() < 0.5
+
+
+@pytest.mark.parametrize("name", LOCAL)
+def test_labels_cannot_be_told_from_id_or_position(name):
+    train, _, _ = _tables(load_competition(name))
+    target = train.iloc[:, -1]
+    classes = target if name != "diabetes" else target > target.median()
+    numbers = train["id"].str.removeprefix("id").astype(int)
+    position = np.arange(len(train))
+    features = StandardScaler().fit_transform(np.column_stack([numbers, numbers % 10, position, position % 10]))
+    chance = classes.value_counts(normalize=True).max()
+    assert cross_val_score(LogisticRegression(), features, classes, cv=5).mean() < chance + 0.08
+    # Nor does a row resemble its neighbour more often than chance, as in sorted data.
+    same = (classes.to_numpy()[1:] == classes.to_numpy()[:-1]).mean()
+    assert same < (classes.value_counts(normalize=True) ** 2).sum() + 0.12
+
+
+def test_files_are_the_same_every_time(tmp_path, monkeypatch):
+    written = []
+    for cache in ("a", "b"):
+        monkeypatch.setenv("TRL_MLE_CACHE", str(tmp_path / cache))
+        for name in LOCAL:
+            load_competition(name)
+        written.append(_files(tmp_path / cache))
+    assert len(written[0]) == 5 * len(LOCAL)
+    assert written[0] == written[1]
+
+
+def test_modes_do_not_depend_on_the_umask(tmp_path, monkeypatch):
+    monkeypatch.setenv("TRL_MLE_CACHE", str(tmp_path / "cache"))
+    before = os.umask(0o077)
+    try:
+        load_competition("wine")
+    finally:
+        os.umask(before)
+    for path in [tmp_path / "cache", *(tmp_path / "cache").rglob("*")]:
+        assert path.stat().st_mode & 0o777 == (0o755 if path.is_dir() else 0o644), path
+
+
+def test_racing_writers_all_succeed_and_leave_nothing_behind(tmp_path, monkeypatch):
+    monkeypatch.setenv("TRL_MLE_CACHE", str(tmp_path))
+    with ThreadPoolExecutor(4) as pool:
+        comps = list(pool.map(load_competition, ["wine"] * 4))
+    assert all(comp == comps[0] for comp in comps)
+    assert [path.name for path in comps[0].public_dir.parents[2].iterdir()] == ["wine"]
+    assert comps[0].grade(comps[0].answers).value == 1
+
+
+def test_written_only_once(tmp_path, monkeypatch):
+    monkeypatch.setenv("TRL_MLE_CACHE", str(tmp_path))
+    train = load_competition("wine").public_dir / "train.csv"
+    before = train.stat()
+    load_competition("wine")
+    assert train.stat().st_mtime_ns == before.st_mtime_ns
+    assert train.stat().st_ino == before.st_ino
+
+
+def test_cache_follows_xdg(tmp_path, monkeypatch):
+    monkeypatch.delenv("TRL_MLE_CACHE")
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
+    assert load_competition("wine").public_dir.is_relative_to(tmp_path / "trl_mle")
+
+
+def test_a_cache_that_cannot_be_written_is_one_clear_line(tmp_path, monkeypatch):
+    (tmp_path / "file").write_text("")
+    monkeypatch.setenv("TRL_MLE_CACHE", str(tmp_path / "file" / "below"))
+    with pytest.raises(CompetitionError, match="set TRL_MLE_CACHE") as error:
+        load_competition("wine")
+    assert "\n" not in str(error.value)
+
+
+@pytest.mark.parametrize("name", LOCAL)
+def test_descriptions_have_kaggles_sections(name):
+    comp = load_competition(name)
+    headings = [line for line in comp.description.splitlines() if line.startswith("#")]
+    assert headings[1:] == ["## Overview", "## Evaluation", "## Submission format", "## Data"]
+    assert comp.sample_submission.read_text()[:40] in comp.description

@@ -1,0 +1,224 @@
+import os
+import signal
+import subprocess
+import sys
+import textwrap
+import time
+
+import psutil
+import pytest
+
+from trl_mle.execution import ExecutionResult, LocalExecutor, Outcome, SandboxError
+from trl_mle.instrumentation import AstInstrumenter
+
+
+def run(executor, competition, program) -> ExecutionResult:
+    return executor.run_many([(program, competition)])[0]
+
+
+def test_a_solution_reads_its_data_and_its_submission_comes_back(executor, competition):
+    result = run(
+        executor,
+        competition,
+        """
+import pandas as pd
+train = pd.read_csv("input/train.csv")
+sample = pd.read_csv("input/sample_submission.csv")
+print(train.shape[0] > 50)
+sample.to_csv("submission.csv", index=False)
+""",
+    )
+    assert result.outcome is Outcome.OK
+    assert result.exit_code == 0
+    assert result.stdout == "True\n"
+    assert competition.grade(result.submission).valid
+
+
+@pytest.mark.parametrize(
+    ("program", "outcome", "exit_code", "detail"),
+    [
+        ("print('no submission')", Outcome.OK, 0, ""),
+        ("raise SystemExit(0)", Outcome.OK, 0, ""),
+        ("import sys; sys.exit(3)", Outcome.ERROR, 3, "exit code 3"),
+        ("raise SystemExit('a message')", Outcome.ERROR, 1, "a message"),
+        ("1 / 0", Outcome.ERROR, 1, "ZeroDivisionError"),
+        ("def f(:", Outcome.ERROR, 1, "SyntaxError"),
+        ("return 1", Outcome.ERROR, 1, "SyntaxError"),
+        ("x = '\\0'\n\0", Outcome.ERROR, 1, "null bytes"),
+        ("x = '\ud800'", Outcome.ERROR, 1, "UnicodeEncodeError"),
+        ("(" * 1000, Outcome.ERROR, 1, "too many nested parentheses"),
+        ("import time; time.sleep(60)", Outcome.TIMEOUT, -9, "still running after 5 s"),
+        ("x = bytearray(10**11)", Outcome.OUT_OF_MEMORY, 1, "MemoryError"),
+        ("import numpy; numpy.ones(10**11)", Outcome.OUT_OF_MEMORY, 1, "Unable to allocate"),
+        ("while True: print('x' * 1000)", Outcome.OUTPUT_LIMIT, -9, "wrote more than 64 KB"),
+        ("import os; os.kill(os.getpid(), 9)", Outcome.KILLED, -9, "SIGKILL"),
+        ("import ctypes; ctypes.string_at(0)", Outcome.KILLED, -11, "SIGSEGV"),
+        ("import os; os.abort()", Outcome.KILLED, -6, "SIGABRT"),
+        ("import os; os._exit(137)", Outcome.ERROR, 137, "exit code 137"),
+    ],
+)
+def test_every_end_has_its_outcome(executor, competition, program, outcome, exit_code, detail):
+    result = run(executor, competition, program)
+    assert (result.outcome, result.exit_code) == (outcome, exit_code)
+    assert detail in result.detail
+    assert result.duration_s is not None
+
+
+def test_duration_is_the_programs_own_time(executor, competition):
+    # Four programs on two slots: the last two wait for the first two, and that is not in their Δt.
+    results = executor.run_many([("import time; time.sleep(0.5)", competition)] * 4)
+    assert all(0.5 <= result.duration_s < 0.9 for result in results)
+    assert max(result.queue_wait_s for result in results) > 0.4
+    assert {result.slot for result in results} == {0, 1}
+
+
+def test_cpu_time_and_memory_are_counted_over_all_processes(executor, competition):
+    busy = "import os, time\nif os.fork() == 0:\n    end = time.process_time() + 0.5\n    while time.process_time() < end: pass\n"
+    result = run(executor, competition, busy + "    os._exit(0)\nos.wait()\nx = bytearray(200 << 20)")
+    assert result.cpu_s >= 0.5
+    assert result.max_rss_mb > 200
+
+
+def test_equal_programs_do_equal_things(executor, competition):
+    program = "import random, numpy\nprint(random.random(), numpy.random.rand(), hash('x'))"
+    first, second, other = (
+        run(executor, competition, source).stdout for source in (program, program, program + "\n# another")
+    )
+    assert first == second
+    assert first != other
+
+
+def test_what_atexit_and_threads_do_at_the_end_is_done(executor, competition):
+    program = """
+import atexit, threading, time
+atexit.register(lambda: print("atexit"))
+threading.Thread(target=lambda: (time.sleep(0.2), print("thread"))).start()
+print("main")
+"""
+    assert run(executor, competition, program).stdout.split() == ["main", "thread", "atexit"]
+
+
+def test_a_program_is_the_main_module_of_a_file(executor, competition):
+    program = """
+import inspect, multiprocessing, sys
+def double(x):
+    return 2 * x
+if __name__ == "__main__":
+    with multiprocessing.get_context("spawn").Pool(1) as pool:
+        print(pool.map(double, [21]), sys.argv, inspect.getsource(double).count("return"))
+"""
+    result = run(executor, competition, program)
+    assert result.stdout == "[42] ['/sandbox/work/solution.py'] 1\n", result.stderr
+
+
+def test_tracebacks_and_the_file_show_the_original_of_an_instrumented_program(executor, competition):
+    original = textwrap.dedent("""
+        import pandas as pd
+        train = pd.read_csv("input/train.csv")
+        test = pd.read_csv("input/test.csv")
+        print(open("solution.py").read())
+        def broken():
+            raise ValueError("here")
+        broken()
+        """)
+    program = AstInstrumenter().instrument(original)
+    result = run(executor, competition, program)
+    assert program.reached(result.stdout) == {"imports", "train_data", "test_data"}
+    assert original in result.stdout
+    assert 'solution.py", line 7, in broken\n    raise ValueError("here")' in result.stderr
+    assert program.nonce not in result.stderr
+
+
+def test_markers_printed_in_a_loop_do_not_exhaust_the_output(executor, competition):
+    program = AstInstrumenter().instrument(
+        "import pandas as pd\nfor _ in range(3000):\n    train = pd.DataFrame()\n    print('x')\n"
+    )
+    source = program.source.replace("    print('x')\n", f'    print("{program.nonce} milestone: train_data", flush=True)\n')
+    looping = type(program)(source, program.original, program.milestones, program.nonce)
+    result = run(executor, competition, looping)  # 3,000 markers are more than 64 KB
+    assert result.outcome is Outcome.OK
+    assert result.stdout.count(program.nonce) <= 2
+
+
+def test_nothing_is_left_after_the_with(competition):
+    me = psutil.Process()
+    before = {child.pid for child in me.children(recursive=True)}
+    descriptors = me.num_fds()
+    with LocalExecutor(max_parallel=2, timeout_s=30) as executor:
+        run_dir = executor._run_dir
+        executor.run_many([("pass", competition)])
+        futures = [executor.submit("import time; time.sleep(30)", competition) for _ in range(4)]
+        time.sleep(0.5)
+        started = time.monotonic()
+    assert time.monotonic() - started < 5
+    assert all(future.cancelled() or future.result().outcome is Outcome.INFRASTRUCTURE for future in futures)
+    assert {child.pid for child in me.children(recursive=True)} <= before
+    assert me.num_fds() <= descriptors
+    assert not run_dir.exists()
+
+
+def test_killing_the_caller_ends_its_programs(competition, tmp_path):
+    script = tmp_path / "caller.py"
+    script.write_text(
+        textwrap.dedent(f"""
+        import os
+        from trl_mle.competitions import load_competition
+        from trl_mle.execution import LocalExecutor
+        os.environ["TRL_MLE_CACHE"] = {os.environ["TRL_MLE_CACHE"]!r}
+        executor = LocalExecutor(max_parallel=2, timeout_s=300)
+        competition = load_competition("wine")
+        executor.run_many([("pass", competition)])
+        for _ in range(2):
+            executor.submit("import time; time.sleep(300)", competition)
+        print("running", flush=True)
+        import time; time.sleep(300)
+        """)
+    )
+    caller = subprocess.Popen([sys.executable, str(script)], stdout=subprocess.PIPE)
+    assert caller.stdout is not None
+    assert caller.stdout.readline() == b"running\n"
+    time.sleep(0.5)
+    family = psutil.Process(caller.pid).children(recursive=True)
+    assert len(family) >= 5  # the zygote, and a keeper, an init and a program for each
+    caller.send_signal(signal.SIGKILL)
+    caller.wait()
+    _, alive = psutil.wait_procs(family, timeout=5)
+    assert alive == []
+
+
+def test_a_killed_zygote_is_an_infrastructure_failure_and_replaced(competition):
+    with LocalExecutor(max_parallel=1, timeout_s=30) as executor:
+        future = executor.submit("import time; time.sleep(30)", competition)
+        while not executor._zygotes:
+            time.sleep(0.1)
+        time.sleep(1.0)
+        for child in psutil.Process(next(iter(executor._zygotes.values())).process.pid).children(recursive=True):
+            child.kill()
+        result = future.result(timeout=20)
+        assert (result.outcome, result.duration_s) == (Outcome.INFRASTRUCTURE, None)
+        assert run(executor, competition, "print('again')").stdout == "again\n"
+
+
+def test_a_machine_without_bubblewrap_is_refused_with_what_to_install(monkeypatch):
+    monkeypatch.setenv("PATH", "/nonexistent")
+    with pytest.raises(SandboxError, match=r"apt-get install bubblewrap.*sandbox='none'"):
+        LocalExecutor()
+
+
+def test_a_sandbox_that_does_not_isolate_is_refused(monkeypatch):
+    monkeypatch.setattr("trl_mle.execution.sandbox.PROBE", "print('network'); print('checked')")
+    with pytest.raises(SandboxError, match="does not isolate programs on this machine .network checked."):
+        LocalExecutor()
+
+
+def test_without_a_sandbox_programs_run_and_are_ended_all_the_same(competition, caplog):
+    with LocalExecutor(max_parallel=2, timeout_s=2, sandbox="none") as executor:
+        assert "all rights of this user" in caplog.text
+        daemon = "import os, time\nif os.fork() == 0:\n    os.setsid()\n    if os.fork() == 0:\n        time.sleep(60)\n    os._exit(0)\n"
+        solution = "import shutil; shutil.copy('input/sample_submission.csv', 'submission.csv')"
+        results = executor.run_many([(daemon + "time.sleep(60)", competition), (solution, competition), (daemon, competition)])
+        assert [result.outcome for result in results] == [Outcome.TIMEOUT, Outcome.OK, Outcome.OK]
+        assert competition.grade(results[1].submission).valid
+        [zygote] = executor._zygotes.values()
+        time.sleep(0.2)
+        assert psutil.Process(zygote.process.pid).children(recursive=True) == []

@@ -1,0 +1,53 @@
+import pytest
+
+from trl_mle.prompts import extract_code
+
+CASES = {
+    "python": ("Plan.\n```python\nx = 1\n```\nDone.", "x = 1"),
+    "py": ("```py\nx = 1\n```", "x = 1"),
+    "python3": ("```python3\nx = 1\n```", "x = 1"),
+    "capitals": ("```Python\nx = 1\n```", "x = 1"),
+    "braces": ("```{.python}\nx = 1\n```", "x = 1"),
+    "attributes": ("```python title=a.py\nx = 1\n```", "x = 1"),
+    "no language": ("Plan.\n```\nx = 1\n```", "x = 1"),
+    "tildes": ("~~~python\nx = 1\n~~~", "x = 1"),
+    "tildes around backticks": ('~~~\ns = """\n```\n"""\n~~~', 's = """\n```\n"""'),
+    "longer fence": ('````python\ns = """\n```\n"""\n````', 's = """\n```\n"""'),
+    "indented fence": ("1. Do:\n   ```python\n   if x:\n       y = 1\n   ```", "if x:\n    y = 1"),
+    "windows line ends": ("```python\r\nx = 1\r\ny = 2\r\n```\r\n", "x = 1\ny = 2"),
+    "blank lines inside": ("```python\n\nx = 1\n\n\ny = 2\n\n```", "x = 1\n\n\ny = 2"),
+    "blanks in a string": ('```python\ns = """a  \n   \n"""\n```', 's = """a  \n   \n"""'),
+    "broken program": ("```python\nx = (\n```", "x = ("),
+    "last of several": ("```python\nx = 1\n```\nBetter:\n```python\nx = 2\n```", "x = 2"),
+    "last complete": ("```python\nx = 1\n```\nBetter:\n```python\nx = 2\ny =", "x = 1"),
+    "begun anew": ("```python\nx =\n```python\nx = 2\n```", "x = 2"),
+    "output after it": ("```python\nx = 1\n```\nOutput:\n```\nAccuracy: 0.9 or so\n```", "x = 1"),
+    "other language after it": ("```python\nx = 1\n```\nRun:\n```bash\npython a.py\n```", "x = 1"),
+    "other language before it": ("```bash\npip install x\n```\n```python\nx = 1\n```", "x = 1"),
+    "two without language": ("```\nx = 1\n```\n```\nx = 2\n```", "x = 2"),
+    "broken without language": ("```\nx = (\n```", "x = ("),
+    "cut off": ("Plan.\n```python\nimport os\nx = os.", "import os\nx = os."),
+    "thought": ("<think>```python\nx = 0\n```</think>\n```python\nx = 1\n```", "x = 1"),
+    "thought after it": ("```python\nx = 1\n```\n<think>```python\nx = 0\n```</think>", "x = 1"),
+    "tag opened by the prompt": ("Hm.\n```python\nx = 0\n```\n</think>\n```python\nx = 1\n```", "x = 1"),
+    "thought without end": ("<think>Hm.\n```python\nx = 0\n```\nNo", None),
+    "only thought": ("<think>```python\nx = 0\n```</think>", None),
+    "bare program": ("import os\nprint(os.getcwd())\n", "import os\nprint(os.getcwd())"),
+    "bare call": ("print('hello')", "print('hello')"),
+    "bare prose": ("I would train a random forest.", None),
+    "one word": ("Sorry", None),
+    "several words in Python": ("yes and no", None),
+    "only other languages": ('```json\n{"a": 1}\n```', None),
+    "empty block": ("```python\n```", None),
+    "open empty block": ("```python", None),
+    "nothing": ("", None),
+    "blanks": (" \n\t\n", None),
+    "NUL": ("x = 1\0", None),
+    "deep": ("(" * 5000, None),
+}
+
+
+@pytest.mark.parametrize("case", CASES)
+def test_extract_code(case):
+    completion, code = CASES[case]
+    assert extract_code(completion) == code

@@ -1,0 +1,178 @@
+from concurrent.futures import Future
+
+import pytest
+
+from trl_mle.competitions import Competition, Score, load_competition
+from trl_mle.execution import ExecutionResult, LocalExecutor, Outcome
+from trl_mle.instrumentation import MILESTONES, AstInstrumenter
+from trl_mle.rewards import Evaluation, MLEReward
+
+
+SOLUTION = """Plan: a forest.
+```python
+import pandas as pd
+from sklearn.ensemble import RandomForestClassifier
+
+train = pd.read_csv("input/train.csv")
+test = pd.read_csv("input/test.csv")
+model = RandomForestClassifier(n_estimators=20, random_state=0)
+model.fit(train.drop(columns=["id", "cultivar"]), train["cultivar"])
+predictions = model.predict(test.drop(columns=["id"]))
+pd.DataFrame({"id": test["id"], "cultivar": predictions}).to_csv("submission.csv", index=False)
+```
+"""
+
+
+class ScriptedExecutor:
+    """Stands for an executor whose sandbox fails at will, which the real one does not do on demand."""
+
+    def __init__(self, *results: ExecutionResult):
+        self.results = list(results)
+        self.submitted = 0
+
+    def submit(self, program, competition) -> Future:
+        future: Future = Future()
+        future.set_result(self.results[self.submitted])
+        self.submitted += 1
+        return future
+
+
+@pytest.fixture(scope="module")
+def wine() -> Competition:
+    return load_competition("wine")
+
+
+@pytest.fixture(scope="module")
+def reward(wine):
+    with LocalExecutor(max_parallel=2, timeout_s=20) as executor:
+        yield MLEReward([wine, "digits"], executor, AstInstrumenter())
+
+
+def test_a_valid_solution_earns_its_score_and_reaches_every_milestone(reward):
+    evaluation = reward.evaluate(SOLUTION, "wine")
+    assert evaluation.valid
+    assert evaluation.reward == evaluation.score.value > 0.9
+    assert evaluation.milestones == MILESTONES
+    assert evaluation.outcome == "ok"
+    assert evaluation.duration_s > 0.01
+    assert "Plan" not in evaluation.source
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "milestones"),
+    [
+        ("import pandas as pd\n", "import pandaz as pd\n", 0),
+        ("input/train.csv", "train.csv", 1),
+        ("input/test.csv", "test.csv", 2),
+        ("n_estimators=20", "n_trees=20", 3),
+        ('"id", "cultivar"', '"id", "colour"', 4),
+        ('columns=["id"]', 'columns=["nr"]', 5),
+        ('"submission.csv"', '"missing/submission.csv"', 6),
+        ('"submission.csv"', '"output.csv"', 6),
+        ('"cultivar": predictions', '"wine": predictions', 7),  # written, but invalid
+        ("import pandas as pd\n", "import pandas as pd(\n", 0),  # does not parse
+    ],
+)
+def test_partial_credit_grows_with_every_milestone(reward, old, new, milestones):
+    completion = SOLUTION.replace(old, new, 1)
+    assert completion != SOLUTION
+    evaluation = reward.evaluate(completion, "wine")
+    assert not evaluation.valid
+    assert evaluation.milestones == MILESTONES[:milestones]
+    assert evaluation.reward == pytest.approx(-10 + 0.1 * milestones)
+    assert evaluation.detail
+
+
+def test_a_program_that_prints_the_milestones_itself_gets_nothing(reward, wine):
+    seen = reward.instrumenter.instrument("import os\n")
+    texts = [line for line in seen.source.splitlines() if "print" in line]
+    prints = "\n".join(texts + [f"print({name!r}, flush=True)" for name in MILESTONES])
+    prints += "\nprint(open('solution.py').read()); import sys; print(sys.argv)"
+    evaluation = reward.evaluate(f"```python\n{prints}\nraise SystemExit(1)\n```", "wine")
+    assert evaluation.reward == -10.0
+    assert evaluation.milestones == ()
+
+
+def test_prose_is_a_failure_without_a_duration(reward):
+    evaluation = reward.evaluate("I would train a forest.", "wine")
+    assert (evaluation.reward, evaluation.duration_s, evaluation.outcome) == (-10.0, None, "no_code")
+
+
+def test_lower_is_better_flips_the_sign_and_the_floor_holds(reward):
+    confident = """```python
+import pandas as pd
+sample = pd.read_csv("input/sample_submission.csv")
+sample.iloc[:, 1:] = {values}
+sample.to_csv("submission.csv", index=False)
+```"""
+    uniform = reward.evaluate(confident.format(values="0.1"), "digits")
+    assert uniform.reward == pytest.approx(-2.302, abs=1e-2) == -uniform.score.value
+    wrong = reward.evaluate(confident.format(values="[1.0] + [0.0] * 9"), "digits")
+    assert wrong.valid
+    assert wrong.score.value > 20  # a log loss far below the reward of any failure
+    assert wrong.reward == pytest.approx(-9.0)
+    assert wrong.reward > -10 + 0.1 * len(MILESTONES)
+
+
+def test_a_failed_program_earns_nothing_for_a_submission_it_wrote(reward):
+    evaluation = reward.evaluate(SOLUTION.replace("index=False)", "index=False)\nraise ValueError"), "wine")
+    assert evaluation.reward == pytest.approx(-9.3)
+    assert evaluation.score is None
+
+
+def test_without_an_instrumenter_there_is_no_partial_credit(reward, wine):
+    plain = MLEReward([wine], reward.executor)
+    assert plain.evaluate(SOLUTION.replace("n_estimators", "n_trees"), wine).reward == -10.0
+    assert plain.evaluate(SOLUTION, wine).reward > 0.9
+
+
+def test_it_is_a_trl_reward_function(reward):
+    columns = {}
+    conversation = [{"role": "assistant", "content": SOLUTION}]
+    rewards = reward(
+        prompts=["", "", ""],
+        completions=[conversation, conversation, [{"role": "assistant", "content": "prose"}]],
+        competition=["wine", "digits", "wine"],
+        completion_ids=[[1], [1], [1]],
+        log_extra=columns.__setitem__,
+        trainer_state=None,
+    )
+    assert rewards[0] > 0.9
+    assert rewards[1:] == [pytest.approx(-9.8), -10.0]
+    assert columns["duration_s"][0] > 0
+    assert columns["duration_s"][2] is None
+    assert columns["outcome"] == ["ok", "error", "no_code"]
+    assert columns["valid"] == [True, False, False]
+    assert columns["score"] == [rewards[0], None, None]
+    assert columns["milestones"][1:] == ["imports,train_data", ""] or columns["milestones"][1].startswith("imports,train_data")
+
+
+BROKEN = ExecutionResult(Outcome.INFRASTRUCTURE, "the disk is full")
+FINE = ExecutionResult(Outcome.ERROR, "exit code 1", duration_s=1.0, exit_code=1)
+
+
+@pytest.mark.parametrize(
+    ("results", "expected"),
+    [
+        ([BROKEN, FINE], Evaluation(-10.0, 1.0, None, "error", detail="exit code 1", source="x = 1", queue_wait_s=0.0)),
+        ([BROKEN, BROKEN], Evaluation(None, None, None, "infrastructure", detail="the disk is full", source="x = 1", queue_wait_s=0.0)),
+    ],
+)  # fmt: skip
+def test_our_own_failure_is_retried_once_and_never_a_reward(wine, results, expected):
+    executor = ScriptedExecutor(*results)
+    assert MLEReward([wine], executor).evaluate("```python\nx = 1\n```", "wine") == expected
+    assert executor.submitted == 2
+
+
+def test_an_invalid_submission_says_why(wine):
+    executor = ScriptedExecutor(ExecutionResult(Outcome.OK, duration_s=1.0, submission=b"a,b\n1,2\n"))
+    evaluation = MLEReward([wine], executor).evaluate("```python\nx = 1\n```", "wine")
+    assert isinstance(evaluation.score, Score)
+    assert "lacks the columns" in evaluation.detail
+
+
+def test_what_the_reward_cannot_know_is_said(wine):
+    with pytest.raises(ValueError, match="does not know the competition 'digits'; it was given: wine"):
+        MLEReward([wine], ScriptedExecutor()).evaluate("```python\nx = 1\n```", "digits")
+    with pytest.raises(ValueError, match="a column `competition`"):
+        MLEReward([wine, "digits"], ScriptedExecutor())(prompts=[""], completions=["x"])

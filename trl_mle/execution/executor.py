@@ -1,0 +1,492 @@
+"""Runs untrusted programs: one in a slot at a time, isolated, timed, bounded, and gone when it is over."""
+
+import contextlib
+import enum
+import hashlib
+import json
+import os
+import queue
+import select
+import shutil
+import signal
+import socket
+import struct
+import subprocess
+import tempfile
+import threading
+import time
+from collections.abc import Iterable
+from concurrent.futures import Future, ThreadPoolExecutor
+from dataclasses import dataclass
+from pathlib import Path
+from types import TracebackType
+from typing import Protocol, Self
+
+from trl_mle.competitions import Competition
+from trl_mle.instrumentation import InstrumentedProgram
+from trl_mle.execution import sandbox as _sandbox
+from trl_mle.execution.sandbox import SandboxError
+
+
+# How long after a program's timeout its report may take, before the sandbox counts as broken.
+GRACE_S = 30.0
+START_TIMEOUT_S = 120.0
+
+
+class Outcome(enum.StrEnum):
+    """How an execution ended."""
+
+    OK = "ok"  # exit code 0, with or without a submission
+    ERROR = "error"  # another exit code
+    TIMEOUT = "timeout"
+    OUT_OF_MEMORY = "out_of_memory"  # killed by the kernel or by our watch, or refused by the address-space limit
+    OUTPUT_LIMIT = "output_limit"
+    KILLED = "killed"  # by a signal that was not ours
+    INFRASTRUCTURE = "infrastructure"  # our failure: never started, or the sandbox broke
+
+
+@dataclass(frozen=True)
+class ExecutionResult:
+    """
+    What one execution came to.
+
+    Attributes:
+        outcome (`Outcome`):
+            How it ended.
+        detail (`str`):
+            The evidence for the outcome, in one line; empty for `Outcome.OK`.
+        duration_s (`float` or `None`):
+            Δt in seconds: wall clock from the program's first line to its end, on CLOCK_MONOTONIC. Neither queueing nor
+            the set-up of the sandbox nor the warm parent's imports are in it. `None` only with `Outcome.INFRASTRUCTURE`.
+        cpu_s (`float`):
+            CPU time of the program and all its children, in seconds.
+        max_rss_mb (`float`):
+            Peak resident memory of its main process, in MB.
+        exit_code (`int` or `None`):
+            Exit code; minus the signal's number if a signal ended it.
+        stdout (`str`), stderr (`str`):
+            Bounded; undecodable bytes are replaced.
+        submission (`bytes` or `None`):
+            Contents of submission.csv.
+        queue_wait_s (`float`):
+            Seconds between `submit` and the slot.
+        slot (`int`):
+            The slot it ran in.
+    """
+
+    outcome: Outcome
+    detail: str = ""
+    duration_s: float | None = None
+    cpu_s: float = 0.0
+    max_rss_mb: float = 0.0
+    exit_code: int | None = None
+    stdout: str = ""
+    stderr: str = ""
+    submission: bytes | None = None
+    queue_wait_s: float = 0.0
+    slot: int = 0
+
+
+Program = str | InstrumentedProgram
+
+
+class Executor(Protocol):
+    """An untrusted program in, an [`ExecutionResult`] out."""
+
+    def submit(self, program: Program, competition: Competition) -> "Future[ExecutionResult]":
+        """Queues a program; the future never raises for what the program does."""
+        ...
+
+
+class _Output:
+    """One bounded output stream. Repeats of a milestone's line, as a loop prints them, do not count."""
+
+    def __init__(self, limit: int, nonce: str | None):
+        self.limit = limit
+        self.nonce = nonce.encode() if nonce is not None else None
+        self.content = bytearray()
+
+    def feed(self, chunk: bytes) -> bool:
+        """Takes a chunk; returns whether the stream is still within its limit."""
+        self.content += chunk
+        if len(self.content) > self.limit:
+            self._drop_repeats()
+        within = len(self.content) <= self.limit
+        del self.content[self.limit :]
+        return within
+
+    def _drop_repeats(self) -> None:
+        if self.nonce is None:
+            return
+        seen: set[bytes] = set()
+        kept = bytearray()
+        for line in bytes(self.content).splitlines(keepends=True):
+            if self.nonce in line:
+                if line in seen:
+                    continue
+                seen.add(line)
+            kept += line
+        self.content = kept
+
+    def text(self) -> str:
+        self._drop_repeats()
+        return self.content.decode("utf-8", errors="replace")
+
+
+class _Zygote:
+    """The warm parent of all programs of one competition (`zygote.py`), as seen from outside."""
+
+    def __init__(self, tier: str, public_dir: Path, run_dir: Path, packages: list[str], fixed: dict):
+        self.control, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+        self.lock = threading.Lock()
+        with theirs, tempfile.TemporaryFile() as errors:
+            command = _sandbox.zygote_command(tier, theirs.fileno(), public_dir, packages, run_dir, fixed)
+            self.process = subprocess.Popen(
+                command,
+                env=_sandbox.zygote_environment(tier, fixed["threads"], run_dir),
+                cwd="/",
+                stdin=subprocess.DEVNULL,
+                stdout=subprocess.DEVNULL,
+                stderr=errors,
+                pass_fds=[theirs.fileno()],
+                start_new_session=True,  # Ctrl-C is for the caller, who then closes the executor
+            )
+            theirs.close()
+            self.control.settimeout(START_TIMEOUT_S)
+            try:
+                ready = self.control.recv(16)
+            except TimeoutError:
+                ready = b""
+            if ready != b"ready":
+                self.close()
+                errors.seek(0)
+                lines = errors.read().decode(errors="replace").strip().splitlines() or ["no message"]
+                raise SandboxError(f"the sandbox did not start: {lines[-1]}")
+        self.control.settimeout(None)
+
+    def start_program(self, job_socket: socket.socket) -> None:
+        with self.lock:
+            socket.send_fds(self.control, [b"program"], [job_socket.fileno()])
+
+    def close(self) -> None:
+        self.control.close()  # the zygote ends on this, and everything in its pid namespace with it
+        try:
+            self.process.wait(timeout=5)
+        except subprocess.TimeoutExpired:
+            self.process.kill()
+            self.process.wait()
+
+
+class LocalExecutor:
+    """
+    Runs programs on this machine, each in a sandbox of its own, at most `max_parallel` at a time.
+
+    The usual packages (numpy, pandas, scikit-learn) are imported once per competition, by a warm parent inside the
+    sandbox that forks one child per program; a program pays neither for them nor for the interpreter's start.
+
+    Args:
+        max_parallel (`int`, *optional*):
+            Number of slots. Defaults to the number of usable cores divided by `threads_per_program`; where a launcher
+            started several training processes on the node, each has its share of the cores.
+        timeout_s (`float`, *optional*, defaults to `60.0`):
+            Wall-clock limit of one program, in seconds.
+        memory_mb (`int`, *optional*, defaults to `4096`):
+            Limit of one program's memory in MB: address space of each of its processes, resident memory of all.
+        disk_mb (`int`, *optional*, defaults to `1024`):
+            Size in MB of the tmpfs behind its working folder, /tmp and /dev/shm.
+        output_kb (`int`, *optional*, defaults to `1024`):
+            Limit of stdout, and of stderr, in KB. A program that writes more is ended.
+        submission_mb (`int`, *optional*, defaults to `256`):
+            Largest submission.csv that is read, in MB.
+        max_processes (`int`, *optional*, defaults to `256`):
+            Processes and threads that one program may have.
+        threads_per_program (`int`, *optional*, defaults to `1`):
+            Cores of one slot. Slots are pinned to cores of their own where there are enough.
+        sandbox (`str`, *optional*, defaults to `"auto"`):
+            `"auto"`: the strongest tier of this machine, or refusal. `"none"`: no isolation.
+
+    Raises:
+        `SandboxError`: Programs cannot be isolated on this machine; the message says what to install.
+
+    Example:
+
+    ```python
+    >>> from trl_mle.competitions import load_competition
+    >>> from trl_mle.execution import LocalExecutor
+
+    >>> with LocalExecutor(max_parallel=2, timeout_s=60) as executor:
+    ...     [result] = executor.run_many([("print('hello')", load_competition("digits"))])
+    >>> result.outcome, result.stdout
+    (<Outcome.OK: 'ok'>, 'hello\\n')
+    ```
+    """
+
+    def __init__(
+        self,
+        max_parallel: int | None = None,
+        timeout_s: float = 60.0,
+        memory_mb: int = 4096,
+        disk_mb: int = 1024,
+        output_kb: int = 1024,
+        submission_mb: int = 256,
+        max_processes: int = 256,
+        threads_per_program: int = 1,
+        sandbox: str = "auto",
+    ):
+        # The training processes of one node divide its cores among them; launchers tell each its place.
+        local_rank, local_world_size = (int(os.environ.get(f"LOCAL_{name}", n)) for name, n in (("RANK", 0), ("WORLD_SIZE", 1)))
+        cores = sorted(os.sched_getaffinity(0))
+        cores = cores[local_rank::local_world_size] or cores
+        self.max_parallel = max_parallel or max(1, len(cores) // threads_per_program)
+        self.timeout_s = timeout_s
+        self.memory_mb = memory_mb
+        self.output_bytes = output_kb << 10
+        self.tier = _sandbox.choose_tier(sandbox)
+        pinned = self.max_parallel * threads_per_program <= len(cores)
+        self._slots: queue.SimpleQueue[tuple[int, list[int]]] = queue.SimpleQueue()
+        for slot in range(self.max_parallel):
+            first = slot * threads_per_program
+            self._slots.put((slot, cores[first : first + threads_per_program] if pinned else []))
+        self._fixed = {
+            "namespaces": self.tier != "none",
+            "timeout_s": timeout_s,
+            "memory_mb": memory_mb,
+            "disk_mb": disk_mb,
+            "submission_mb": submission_mb,
+            "max_processes": max_processes,
+            "threads": threads_per_program,
+            "input": _sandbox.INPUT,
+            "scratch": _sandbox.SCRATCH,
+            "python_folders": _sandbox.python_folders(),
+            "seccomp": _sandbox.seccomp_filter().hex() if self.tier != "none" else "",
+        }
+        # In /tmp whatever TMPDIR says: the sandbox's uid must be able to walk to it.
+        self._run_dir = Path(tempfile.mkdtemp(prefix="trl_mle-", dir="/tmp"))  # noqa: S108
+        self._run_dir.chmod(0o711)
+        self._zygotes: dict[Path, _Zygote] = {}
+        self._zygotes_lock = threading.Lock()
+        self._closed = False
+        self._threads = ThreadPoolExecutor(self.max_parallel, thread_name_prefix="trl_mle-slot")
+        try:
+            if self.tier != "none":
+                self._check_isolation()
+        except BaseException:
+            self.close()
+            raise
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
+    ) -> None:
+        self.close()
+
+    def close(self) -> None:
+        """Ends every program, running or queued, and every process of the executor."""
+        self._closed = True
+        with self._zygotes_lock:
+            for zygote in self._zygotes.values():
+                zygote.close()
+            self._zygotes.clear()
+        self._threads.shutdown(wait=True, cancel_futures=True)
+        shutil.rmtree(self._run_dir, ignore_errors=True)
+
+    def submit(self, program: Program, competition: Competition) -> "Future[ExecutionResult]":
+        """
+        Queues a program.
+
+        Args:
+            program (`str` or [`InstrumentedProgram`]):
+                Python source. Of an instrumented program the source with the milestone prints is run, while the file on
+                disk and the lines of tracebacks are the original's.
+            competition ([`Competition`]):
+                Its public folder is what the program finds as `input/`.
+
+        Returns:
+            `Future[ExecutionResult]`: It never raises for what the program does.
+        """
+        return self._threads.submit(self._execute, program, competition.public_dir, time.monotonic())
+
+    def run_many(self, programs: Iterable[tuple[Program, Competition]]) -> list[ExecutionResult]:
+        """Runs programs, each with its competition; returns their results in the same order."""
+        futures = [self.submit(program, competition) for program, competition in programs]
+        return [future.result() for future in futures]
+
+    def _zygote(self, public_dir: Path) -> _Zygote:
+        with self._zygotes_lock:
+            if self._closed:
+                raise SandboxError("the executor is closed")
+            zygote = self._zygotes.get(public_dir)
+            if zygote is not None and zygote.process.poll() is not None:  # killed from outside
+                zygote.close()
+                zygote = None
+            if zygote is None:
+                zygote = _Zygote(self.tier, public_dir, self._run_dir, _sandbox.PACKAGES, self._fixed)
+                self._zygotes[public_dir] = zygote
+            return zygote
+
+    def _execute(self, program: Program, public_dir: Path, submitted: float) -> ExecutionResult:
+        slot, cpus = self._slots.get()
+        queue_wait_s = time.monotonic() - submitted
+        try:
+            zygote = self._zygote(public_dir.absolute())
+            return self._run(program, zygote, public_dir, slot, cpus, queue_wait_s)
+        except (OSError, SandboxError) as error:
+            return ExecutionResult(
+                Outcome.INFRASTRUCTURE, f"{type(error).__name__}: {error}", queue_wait_s=queue_wait_s, slot=slot
+            )
+        finally:
+            self._slots.put((slot, cpus))
+
+    def _run(
+        self, program: Program, zygote: _Zygote, public_dir: Path, slot: int, cpus: list[int], queue_wait_s: float
+    ) -> ExecutionResult:
+        instrumented = isinstance(program, InstrumentedProgram)
+        source = program.source if isinstance(program, InstrumentedProgram) else program
+        original = program.original if isinstance(program, InstrumentedProgram) else program
+        digest = hashlib.sha256(original.encode("utf-8", errors="surrogatepass")).digest()
+        job = {
+            "source": source,
+            "original": original,
+            "inserted_lines": list(program.inserted_lines) if isinstance(program, InstrumentedProgram) else [],
+            "seed": int.from_bytes(digest[:4], "little"),
+            "cpus": cpus,
+            "workdir": _sandbox.WORKDIR,
+        }
+        with contextlib.ExitStack() as stack:
+            if self.tier == "none":
+                workdir = stack.enter_context(tempfile.TemporaryDirectory(dir=self._run_dir, ignore_cleanup_errors=True))
+                os.symlink(public_dir.absolute(), f"{workdir}/input")
+                job["workdir"] = workdir
+            ours, theirs = socket.socketpair()
+            stack.enter_context(ours)
+            with theirs:
+                zygote.start_program(theirs)
+            streams: dict[int, _Output] = {}
+            write_ends = []
+            nonce = program.nonce if isinstance(program, InstrumentedProgram) else None
+            for name in ("stdout", "stderr"):
+                read_end, write_end = os.pipe()
+                stack.callback(os.close, read_end)
+                streams[read_end] = _Output(self.output_bytes, nonce if name == "stdout" and instrumented else None)
+                write_ends.append(write_end)
+            payload = json.dumps(job).encode()
+            try:
+                # The descriptors travel with the length alone, so that they are there before a large payload is read.
+                socket.send_fds(ours, [struct.pack("=I", len(payload))], write_ends)
+            finally:
+                for write_end in write_ends:
+                    os.close(write_end)
+            ours.sendall(payload)
+            stdout, stderr = streams.values()
+            report, submission, over_limit = self._wait(ours, streams)
+            if report is None:
+                with contextlib.suppress(subprocess.TimeoutExpired):
+                    zygote.process.wait(timeout=1)  # it was killed, most likely: then the next program gets a new one
+                report = {"error": "the sandbox died while the program ran"}
+        return _result(report, submission, over_limit, stdout.text(), stderr.text(), queue_wait_s, slot, self)
+
+    def _wait(self, job_socket: socket.socket, streams: dict[int, _Output]) -> tuple[dict | None, bytes | None, bool]:
+        """Drains both outputs until the report has come; returns it, the submission, and whether an output was too long.
+        No report: whoever was to send it died."""
+        deadline = time.monotonic() + self.timeout_s + GRACE_S
+        poll = select.poll()
+        for fd in (*streams, job_socket.fileno()):
+            poll.register(fd, select.POLLIN)
+        waiting = {*streams, job_socket.fileno()}
+        received = bytearray()
+        over_limit = False
+        while waiting:
+            left = deadline - time.monotonic()
+            if left <= 0:
+                return {"error": f"no report within {self.timeout_s + GRACE_S:.0f} s"}, None, over_limit
+            for fd, _ in poll.poll(left * 1000):
+                if fd in streams:
+                    chunk = os.read(fd, 1 << 16)
+                    if not streams[fd].feed(chunk) and not over_limit:
+                        over_limit = True
+                        with contextlib.suppress(BrokenPipeError):
+                            job_socket.send(b"k")
+                else:
+                    try:
+                        chunk = job_socket.recv(1 << 20)
+                    except ConnectionResetError:
+                        chunk = b""
+                    received += chunk
+                if not chunk:
+                    poll.unregister(fd)
+                    waiting.discard(fd)
+        if len(received) < 4:
+            return None, None, over_limit
+        length = 4 + struct.unpack("=I", received[:4])[0]
+        report = json.loads(received[4:length])
+        return report, bytes(received[length:]) if report["has_submission"] else None, over_limit
+
+    def _check_isolation(self) -> None:
+        """Runs a program that tries what none may do; refuses the machine if anything succeeds."""
+        folder = Path(tempfile.mkdtemp(dir=self._run_dir))
+        public, secret = folder / "public", folder / "private" / "labels.csv"
+        public.mkdir()
+        secret.parent.mkdir()
+        secret.write_text("secret")
+        for path in (folder, public, secret.parent, secret):
+            path.chmod(0o755)
+        with socket.create_server(("127.0.0.1", 0)) as server:
+            probe = _sandbox.PROBE.format(secret=str(secret), port=server.getsockname()[1])
+            zygote = _Zygote(self.tier, public, self._run_dir, [], self._fixed)
+            try:
+                result = self._run(probe, zygote, public, 0, [], 0.0)
+            finally:
+                zygote.close()
+        if result.stdout.split() != ["checked"]:
+            raise SandboxError(
+                f"the {self.tier} sandbox does not isolate programs on this machine "
+                f"({' '.join(result.stdout.split()) or result.detail}); sandbox='none' runs them without isolation"
+            )
+
+
+def _result(
+    report: dict,
+    submission: bytes | None,
+    over_limit: bool,
+    stdout: str,
+    stderr: str,
+    queue_wait_s: float,
+    slot: int,
+    executor: LocalExecutor,
+) -> ExecutionResult:
+    """The one place where the end of a program becomes an outcome."""
+    if "error" in report:
+        return ExecutionResult(Outcome.INFRASTRUCTURE, report["error"], queue_wait_s=queue_wait_s, slot=slot)
+    code = report["exit_code"]
+    last_line = (stderr.strip().splitlines() or [""])[-1][:500]
+    if over_limit:
+        outcome, detail = Outcome.OUTPUT_LIMIT, f"wrote more than {executor.output_bytes >> 10} KB"
+    elif report["reason"] == "timeout":
+        outcome, detail = Outcome.TIMEOUT, f"still running after {executor.timeout_s:g} s"
+    elif report["reason"] == "memory":
+        outcome, detail = Outcome.OUT_OF_MEMORY, f"its processes held more than {executor.memory_mb} MB"
+    elif code == 0:
+        outcome, detail = Outcome.OK, report["submission_error"] or ""
+    elif code == -signal.SIGKILL and report["oom_kills"] > 0:
+        outcome, detail = Outcome.OUT_OF_MEMORY, "SIGKILL, and the kernel's oom_kill counter rose"
+    elif code < 0:
+        outcome, detail = Outcome.KILLED, f"signal {signal.Signals(-code).name}"
+    elif any(words in last_line for words in ("MemoryError", "Unable to allocate", "std::bad_alloc", "Cannot allocate memory")):
+        outcome, detail = Outcome.OUT_OF_MEMORY, last_line
+    else:
+        outcome, detail = Outcome.ERROR, last_line or f"exit code {code}"
+    return ExecutionResult(
+        outcome,
+        detail,
+        duration_s=report["duration_s"],
+        cpu_s=report["cpu_s"],
+        max_rss_mb=report["max_rss_mb"],
+        exit_code=code,
+        stdout=stdout,
+        stderr=stderr,
+        submission=submission,
+        queue_wait_s=queue_wait_s,
+        slot=slot,
+    )

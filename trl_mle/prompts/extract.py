@@ -1,0 +1,69 @@
+"""Taking the program out of a completion."""
+
+import ast
+import re
+
+_CLOSED_THOUGHT = re.compile(r"<think>.*?</think>", re.DOTALL)
+_FENCE = re.compile(r"(?P<indent>[ \t]*)(?P<mark>`{3,}|~{3,})[ \t]*(?P<info>[^`]*)")
+_PYTHON = {"python", "python3", "py"}
+
+
+def extract_code(completion: str) -> str | None:
+    """
+    Take the program out of a completion.
+
+    The last complete fenced block wins; blocks of other languages do not count, nor does what the model thought. Of a
+    completion that was cut off inside its only block the rest is taken. Without any fence the whole text counts if it
+    is Python that does something.
+
+    Args:
+        completion (`str`):
+            What the model wrote.
+
+    Returns:
+        `str`, *optional*: The program, or `None` where there is none.
+    """
+    text = _CLOSED_THOUGHT.sub("", completion.replace("\r\n", "\n"))
+    # The opening tag may stand in the prompt, and a completion may end before the closing one.
+    text = text.rpartition("</think>")[2]
+    if "<think>" in text:
+        return None
+    blocks, rest = _fenced_blocks(text)
+    if blocks:
+        # A block without a language is as often a program's output; it is taken for a program if it is one.
+        programs = [code for language, code in blocks if language or _is_program(code)]
+        return programs[-1] if programs else blocks[-1][1]
+    if rest is not None:
+        return rest
+    return text.strip() if _is_program(text) else None
+
+
+def _fenced_blocks(text: str) -> tuple[list[tuple[str, str]], str | None]:
+    """The complete blocks that may be Python, as (language, code), and the last one if it is left open."""
+    blocks: list[tuple[str, str]] = []
+    indent, mark, language, lines = "", "", "", list[str]()
+
+    def code() -> str:
+        return "\n".join(lines).strip("\n").rstrip()
+
+    for line in text.split("\n"):
+        fence = _FENCE.fullmatch(line)
+        info = fence["info"].strip(" \t{}.").lower().split() if fence else []
+        if fence and mark and not info and fence["mark"].startswith(mark):
+            if language in _PYTHON | {""} and code():
+                blocks.append((language, code()))
+            mark = ""
+        elif fence and (not mark or _PYTHON.intersection(info[:1])):  # in a block: the model began anew
+            indent, mark, language, lines = fence["indent"], fence["mark"], info[0] if info else "", []
+        elif mark:
+            lines.append(line.removeprefix(indent))
+    return blocks, code() or None if mark and language in _PYTHON | {""} else None
+
+
+def _is_program(text: str) -> bool:
+    """Whether a text is Python with at least one import, assignment or call: "Done" is Python, too."""
+    try:
+        tree = ast.parse(text)
+    except (SyntaxError, ValueError, RecursionError, MemoryError):  # the parser raises all of them on odd texts
+        return False
+    return any(isinstance(node, ast.Import | ast.ImportFrom | ast.Assign | ast.Call) for node in ast.walk(tree))

@@ -1,0 +1,291 @@
+"""Completion → code → instrumented program → execution → grade → reward."""
+
+import os
+import time
+from collections.abc import Callable, Sequence
+from concurrent.futures import FIRST_COMPLETED, Future, wait
+from dataclasses import dataclass
+from typing import Any
+
+from rich.console import Console
+from rich.progress import BarColumn, MofNCompleteColumn, Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
+
+from trl_mle.competitions import Competition, Score, load_competition
+from trl_mle.execution import ExecutionResult, Executor, Outcome
+from trl_mle.instrumentation import MILESTONES, AstInstrumenter, InstrumentedProgram
+from trl_mle.prompts import extract_code
+
+
+NO_CODE = "no_code"  # beside the executor's outcomes: there was nothing to execute
+
+POLL_S = 0.2  # of the progress line
+
+
+@dataclass(frozen=True)
+class Evaluation:
+    """
+    What one completion came to.
+
+    Attributes:
+        reward (`float` or `None`):
+            `None` if our infrastructure failed, twice: nothing can be said of the completion then.
+        duration_s (`float` or `None`):
+            Δt of its program in seconds; `None` without a program.
+        score (`Score` or `None`):
+            Of its submission; `None` if the program failed.
+        outcome (`str`):
+            One of [`~trl_mle.execution.Outcome`], or `"no_code"`.
+        milestones (`tuple[str, ...]`):
+            Those that were reached, in their order.
+        output (`str`):
+            What the program printed, errors last; bounded.
+        source (`str` or `None`):
+            The program as the policy wrote it.
+        detail (`str`):
+            Why it failed, in one line; empty for a valid submission.
+        queue_wait_s (`float` or `None`):
+            Seconds that the program waited for a slot.
+    """
+
+    reward: float | None
+    duration_s: float | None = None
+    score: Score | None = None
+    outcome: str = NO_CODE
+    milestones: tuple[str, ...] = ()
+    output: str = ""
+    source: str | None = None
+    detail: str = ""
+    queue_wait_s: float | None = None
+
+    @property
+    def valid(self) -> bool:
+        """Whether there is a valid submission."""
+        return self.score is not None and self.score.valid
+
+
+class MLEReward:
+    """
+    The reward of "Reinforcement Learning for Machine Learning Engineering Agents"
+    (https://huggingface.co/papers/2509.01684), sections 4.2 and 5.1, as a TRL reward function.
+
+    | the completion | reward |
+    |---|---|
+    | no code, a program that fails, or an invalid submission | `fail_reward`, and `milestone_reward` for each milestone reached |
+    | a valid submission | the competition's score (its sign flipped where lower is better), at least `floor` |
+    | our own infrastructure failed, twice | `None` |
+
+    `floor = fail_reward + milestone_reward * 7 + valid_margin`: a valid submission never earns less than a failed program
+    (a log loss can reach 36).
+
+    Args:
+        competitions (`list[Competition | str]`):
+            Competitions, or their ids, that the `competition` column of the dataset may name.
+        executor ([`~trl_mle.execution.Executor`]):
+            Runs the programs.
+        instrumenter ([`~trl_mle.instrumentation.AstInstrumenter`], *optional*):
+            Inserts the milestone prints; with `None` no partial credit is given.
+        fail_reward (`float`, *optional*, defaults to `-10.0`):
+            Reward of a program that fails.
+        milestone_reward (`float`, *optional*, defaults to `0.1`):
+            Partial credit per milestone.
+        valid_margin (`float`, *optional*, defaults to `0.3`):
+            Distance between the best failed program and the floor of a valid submission.
+        show_progress (`bool`, *optional*, defaults to `True`):
+            Whether to show a progress line while programs run, on a terminal, on the main process.
+
+    Example:
+
+    ```python
+    >>> from trl_mle.execution import LocalExecutor
+    >>> from trl_mle.instrumentation import AstInstrumenter
+    >>> from trl_mle.rewards import MLEReward
+
+    >>> with LocalExecutor() as executor:
+    ...     reward = MLEReward(["digits"], executor, AstInstrumenter())
+    ...     evaluation = reward.evaluate("```python\\nprint('no submission')\\n```", "digits")
+    >>> evaluation.reward
+    -10.0
+    ```
+    """
+
+    __name__ = "mle_reward"  # what TRL names the reward's metrics after
+
+    def __init__(
+        self,
+        competitions: Sequence[Competition | str],
+        executor: Executor,
+        instrumenter: AstInstrumenter | None = None,
+        fail_reward: float = -10.0,
+        milestone_reward: float = 0.1,
+        valid_margin: float = 0.3,
+        show_progress: bool = True,
+    ):
+        loaded = [load_competition(item) if isinstance(item, str) else item for item in competitions]
+        self.competitions = {competition.id: competition for competition in loaded}
+        self.executor = executor
+        self.instrumenter = instrumenter
+        self.fail_reward = fail_reward
+        self.milestone_reward = milestone_reward
+        self.floor = fail_reward + milestone_reward * len(MILESTONES) + valid_margin
+        # One line for the node: launchers set RANK in every process they start.
+        self.show_progress = show_progress and os.environ.get("RANK", "0") == "0"
+
+    def __call__(
+        self,
+        prompts: list[Any],
+        completions: list[Any],
+        competition: list[str] | None = None,
+        log_extra: Callable[[str, list], None] | None = None,
+        **kwargs: Any,
+    ) -> list[float | None]:
+        """
+        The rewards of a batch of completions.
+
+        Args:
+            prompts (`list`):
+                Not looked at.
+            completions (`list`):
+                Texts, or conversations whose last message is the completion.
+            competition (`list[str]`, *optional*):
+                The dataset's column of competition ids; may be left out if the reward knows one competition only.
+            log_extra (`Callable`, *optional*):
+                TRL's hook for columns of the completions table. Given, the columns `duration_s` (seconds), `outcome`,
+                `valid`, `score`, `milestones`, `queue_wait_s` (seconds) are logged: the trainer weights advantages with
+                the first.
+
+        Returns:
+            `list[float | None]`: One reward per completion.
+        """
+        ids = competition if competition is not None else [self._only_competition()] * len(completions)
+        texts = [item if isinstance(item, str) else item[-1]["content"] for item in completions]
+        evaluations = self.evaluate_many(list(zip(texts, ids, strict=True)))
+        if log_extra is not None:
+            log_extra("duration_s", [evaluation.duration_s for evaluation in evaluations])
+            log_extra("outcome", [evaluation.outcome for evaluation in evaluations])
+            log_extra("valid", [evaluation.valid for evaluation in evaluations])
+            log_extra("score", [evaluation.score.value if evaluation.score else None for evaluation in evaluations])
+            log_extra("milestones", [",".join(evaluation.milestones) for evaluation in evaluations])
+            log_extra("queue_wait_s", [evaluation.queue_wait_s for evaluation in evaluations])
+        return [evaluation.reward for evaluation in evaluations]
+
+    def evaluate(self, completion: str, competition: Competition | str) -> Evaluation:
+        """Evaluates one completion."""
+        return self.evaluate_many([(completion, competition)])[0]
+
+    def evaluate_many(self, items: Sequence[tuple[str, Competition | str]]) -> list[Evaluation]:
+        """
+        Evaluates completions, each for its competition; programs run side by side as the executor allows.
+
+        Args:
+            items (`list[tuple[str, Competition | str]]`):
+                Completion texts and their competitions.
+
+        Returns:
+            `list[Evaluation]`: In the order of `items`.
+        """
+        evaluations: list[Evaluation | None] = [None] * len(items)
+        running: dict[Future[ExecutionResult], tuple[int, Competition, InstrumentedProgram | str, bool]] = {}
+        for index, (text, which) in enumerate(items):
+            source = extract_code(text)
+            if source is None:
+                evaluations[index] = Evaluation(self.fail_reward, detail="no code in the completion")
+                continue
+            program = self.instrumenter.instrument(source) if self.instrumenter is not None else source
+            competition = self._competition(which)
+            running[self.executor.submit(program, competition)] = (index, competition, program, False)
+        with _Progress(len(items), self.show_progress) as progress:
+            progress.update(evaluations, running)
+            while running:
+                done, _ = wait(running, timeout=POLL_S, return_when=FIRST_COMPLETED)
+                for future in done:
+                    index, competition, program, retried = running.pop(future)
+                    result = future.result()
+                    if result.outcome is Outcome.INFRASTRUCTURE and not retried:
+                        running[self.executor.submit(program, competition)] = (index, competition, program, True)
+                    else:
+                        evaluations[index] = self._evaluate(program, result, competition)
+                progress.update(evaluations, running)
+        return [evaluation for evaluation in evaluations if evaluation is not None]
+
+    def _evaluate(self, program: InstrumentedProgram | str, result: ExecutionResult, competition: Competition) -> Evaluation:
+        """From an execution to a reward: the paper's table."""
+        stdout = result.stdout
+        source, milestones = program, ()
+        if isinstance(program, InstrumentedProgram):
+            reached = program.reached(stdout)
+            source, milestones = program.original, tuple(name for name in MILESTONES if name in reached)
+            stdout = stdout.replace(program.nonce, "").replace("\r", "")
+        score = None
+        if result.outcome is Outcome.INFRASTRUCTURE:
+            reward, detail = None, result.detail
+        else:
+            if result.outcome is Outcome.OK:
+                if result.submission is None:
+                    score = Score(value=None, valid=False, error=result.detail or "no submission.csv was written")
+                else:
+                    score = competition.grade(result.submission)
+            if score is not None and score.valid and score.value is not None:
+                reward, detail = max(self.floor, score.value if competition.higher_is_better else -score.value), ""
+            else:
+                reward = self.fail_reward + self.milestone_reward * len(milestones)
+                detail = (score.error or "") if score is not None else result.detail
+        return Evaluation(
+            reward=reward,
+            duration_s=result.duration_s,
+            score=score,
+            outcome=str(result.outcome),
+            milestones=milestones,
+            output="\n".join(part for part in (stdout.strip(), result.stderr.strip()) if part),
+            source=source,
+            detail=detail,
+            queue_wait_s=result.queue_wait_s,
+        )
+
+    def _competition(self, which: Competition | str) -> Competition:
+        if not isinstance(which, str):
+            return which
+        if which not in self.competitions:
+            raise ValueError(
+                f"the reward does not know the competition {which!r}; it was given: {', '.join(self.competitions)}"
+            )
+        return self.competitions[which]
+
+    def _only_competition(self) -> str:
+        if len(self.competitions) != 1:
+            raise ValueError("with several competitions the dataset needs a column `competition` with their ids")
+        return next(iter(self.competitions))
+
+
+class _Progress:
+    """The progress line of a batch of programs: how many are done, valid so far, and how long the slowest has run."""
+
+    def __init__(self, total: int, show: bool):
+        console = Console(stderr=True)
+        self.bar = Progress(
+            SpinnerColumn(),
+            TextColumn("programs"),
+            BarColumn(bar_width=20),
+            MofNCompleteColumn(),
+            TextColumn("{task.fields[note]}"),
+            TimeElapsedColumn(),
+            console=console,
+            transient=True,
+            disable=not show or not console.is_terminal,
+        )
+        self.task = self.bar.add_task("programs", total=total, note="")
+        self.started: dict[Future, float] = {}
+
+    def __enter__(self) -> "_Progress":
+        self.bar.start()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.bar.stop()
+
+    def update(self, evaluations: list[Evaluation | None], running: dict[Future, Any]) -> None:
+        now = time.monotonic()
+        self.started = {future: self.started.get(future, now) for future in running if future.running()}
+        done = [evaluation for evaluation in evaluations if evaluation is not None]
+        slowest = max((now - start for start in self.started.values()), default=0.0)
+        note = f"valid {sum(evaluation.valid for evaluation in done)}, slowest running {slowest:.0f} s"
+        self.bar.update(self.task, completed=len(done), note=note)
