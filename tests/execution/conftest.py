@@ -20,5 +20,6 @@ def competition(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Competitio
 
 @pytest.fixture(scope="session")
 def executor(competition: Competition) -> Iterator[LocalExecutor]:
-    with LocalExecutor(max_parallel=2, timeout_s=5, memory_mb=2048, disk_mb=64, output_kb=64) as executor:
+    limits = {"timeout_s": 5, "memory_mb": 2048, "disk_mb": 64, "output_kb": 64, "max_processes": 64}
+    with LocalExecutor(max_parallel=2, **limits) as executor:
         yield executor

@@ -133,7 +133,9 @@ def test_markers_printed_in_a_loop_do_not_exhaust_the_output(executor, competiti
     program = AstInstrumenter().instrument(
         "import pandas as pd\nfor _ in range(3000):\n    train = pd.DataFrame()\n    print('x')\n"
     )
-    source = program.source.replace("    print('x')\n", f'    print("{program.nonce} milestone: train_data", flush=True)\n')
+    source = program.source.replace(
+        "    print('x')\n", f'    print("{program.nonce} milestone: train_data", flush=True)\n'
+    )
     looping = type(program)(source, program.original, program.milestones, program.nonce)
     result = run(executor, competition, looping)  # 3,000 markers are more than 64 KB
     assert result.outcome is Outcome.OK
@@ -207,7 +209,7 @@ def test_a_machine_without_bubblewrap_is_refused_with_what_to_install(monkeypatc
 
 def test_a_sandbox_that_does_not_isolate_is_refused(monkeypatch):
     monkeypatch.setattr("trl_mle.execution.sandbox.PROBE", "print('network'); print('checked')")
-    with pytest.raises(SandboxError, match="does not isolate programs on this machine .network checked."):
+    with pytest.raises(SandboxError, match=r"does not isolate programs on this machine \(network checked\)"):
         LocalExecutor()
 
 
@@ -216,7 +218,9 @@ def test_without_a_sandbox_programs_run_and_are_ended_all_the_same(competition, 
         assert "all rights of this user" in caplog.text
         daemon = "import os, time\nif os.fork() == 0:\n    os.setsid()\n    if os.fork() == 0:\n        time.sleep(60)\n    os._exit(0)\n"
         solution = "import shutil; shutil.copy('input/sample_submission.csv', 'submission.csv')"
-        results = executor.run_many([(daemon + "time.sleep(60)", competition), (solution, competition), (daemon, competition)])
+        results = executor.run_many(
+            [(daemon + "time.sleep(60)", competition), (solution, competition), (daemon, competition)]
+        )
         assert [result.outcome for result in results] == [Outcome.TIMEOUT, Outcome.OK, Outcome.OK]
         assert competition.grade(results[1].submission).valid
         [zygote] = executor._zygotes.values()

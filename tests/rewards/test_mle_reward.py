@@ -87,7 +87,7 @@ def test_a_program_that_prints_the_milestones_itself_gets_nothing(reward, wine):
     seen = reward.instrumenter.instrument("import os\n")
     texts = [line for line in seen.source.splitlines() if "print" in line]
     prints = "\n".join(texts + [f"print({name!r}, flush=True)" for name in MILESTONES])
-    prints += "\nprint(open('solution.py').read()); import sys; print(sys.argv)"
+    prints += "\nprint(open('solution.py').read())"
     evaluation = reward.evaluate(f"```python\n{prints}\nraise SystemExit(1)\n```", "wine")
     assert evaluation.reward == -10.0
     assert evaluation.milestones == ()
@@ -138,13 +138,15 @@ def test_it_is_a_trl_reward_function(reward):
         trainer_state=None,
     )
     assert rewards[0] > 0.9
-    assert rewards[1:] == [pytest.approx(-9.8), -10.0]
+    assert rewards[1:] == [pytest.approx(-9.6), -10.0]  # digits has no column `cultivar`: it fails at the fit
     assert columns["duration_s"][0] > 0
     assert columns["duration_s"][2] is None
     assert columns["outcome"] == ["ok", "error", "no_code"]
     assert columns["valid"] == [True, False, False]
     assert columns["score"] == [rewards[0], None, None]
-    assert columns["milestones"][1:] == ["imports,train_data", ""] or columns["milestones"][1].startswith("imports,train_data")
+    assert columns["milestones"][1:] == ["imports,train_data", ""] or columns["milestones"][1].startswith(
+        "imports,train_data"
+    )
 
 
 BROKEN = ExecutionResult(Outcome.INFRASTRUCTURE, "the disk is full")

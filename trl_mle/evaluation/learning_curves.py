@@ -8,7 +8,7 @@ import matplotlib as mpl
 
 mpl.use("Agg")  # a file is all that is wanted: no display
 
-import matplotlib.pyplot as plt  # noqa: E402
+import matplotlib.pyplot as plt
 
 
 # (title, unit, metrics with their labels): one panel each.
@@ -38,7 +38,9 @@ def plot_learning_curves(trainer_state: Path, output: Path, title: str) -> None:
     for axis, (name, unit, curves) in zip(axes.flat, PANELS, strict=True):
         for key, label in curves:
             points = [(entry["step"], entry[key]) for entry in history if key in entry]
-            axis.plot([step for step, _ in points], [value for _, value in points], marker="o", markersize=3, label=label)
+            axis.plot(
+                [step for step, _ in points], [value for _, value in points], marker="o", markersize=3, label=label
+            )
         axis.set_title(name)
         axis.set_xlabel("training step")
         axis.set_ylabel(unit)

@@ -75,8 +75,8 @@ def sample_completions(
         do_sample=True, temperature=1.0, top_p=1.0, top_k=0, max_new_tokens=max_new_tokens,
         pad_token_id=tokenizer.pad_token_id, bos_token_id=tokenizer.bos_token_id, eos_token_id=tokenizer.eos_token_id,
     )  # fmt: skip
-    inputs = tokenizer.apply_chat_template(prompt, add_generation_prompt=True, return_tensors="pt", return_dict=True)
-    inputs = inputs.to(model.device)
+    text = tokenizer.apply_chat_template(prompt, add_generation_prompt=True, tokenize=False)
+    inputs = tokenizer([text], add_special_tokens=False, return_tensors="pt").to(model.device)
     set_seed(seed)
     completions: list[str] = []
     for start in track(range(0, num_samples, batch_size), f"sampling from {policy}", transient=True):
@@ -114,7 +114,9 @@ def best_evaluation(evaluations: Sequence[Evaluation], higher_is_better: bool) -
 def summarize(evaluations: Sequence[Evaluation], higher_is_better: bool) -> Summary:
     """The figures of sampled programs. Failures of our own infrastructure are left out."""
     evaluations = [evaluation for evaluation in evaluations if evaluation.reward is not None]
-    scores = [evaluation.score.value for evaluation in evaluations if evaluation.score and evaluation.score.value is not None]
+    scores = [
+        evaluation.score.value for evaluation in evaluations if evaluation.score and evaluation.score.value is not None
+    ]
     durations = [evaluation.duration_s for evaluation in evaluations if evaluation.duration_s is not None]
     return Summary(
         num_samples=len(evaluations),

@@ -23,9 +23,9 @@ from types import TracebackType
 from typing import Protocol, Self
 
 from trl_mle.competitions import Competition
-from trl_mle.instrumentation import InstrumentedProgram
 from trl_mle.execution import sandbox as _sandbox
 from trl_mle.execution.sandbox import SandboxError
+from trl_mle.instrumentation import InstrumentedProgram
 
 
 # How long after a program's timeout its report may take, before the sandbox counts as broken.
@@ -234,7 +234,9 @@ class LocalExecutor:
         sandbox: str = "auto",
     ):
         # The training processes of one node divide its cores among them; launchers tell each its place.
-        local_rank, local_world_size = (int(os.environ.get(f"LOCAL_{name}", n)) for name, n in (("RANK", 0), ("WORLD_SIZE", 1)))
+        local_rank, local_world_size = (
+            int(os.environ.get(f"LOCAL_{name}", n)) for name, n in (("RANK", 0), ("WORLD_SIZE", 1))
+        )
         cores = sorted(os.sched_getaffinity(0))
         cores = cores[local_rank::local_world_size] or cores
         self.max_parallel = max_parallel or max(1, len(cores) // threads_per_program)
@@ -261,7 +263,7 @@ class LocalExecutor:
             "seccomp": _sandbox.seccomp_filter().hex() if self.tier != "none" else "",
         }
         # In /tmp whatever TMPDIR says: the sandbox's uid must be able to walk to it.
-        self._run_dir = Path(tempfile.mkdtemp(prefix="trl_mle-", dir="/tmp"))  # noqa: S108
+        self._run_dir = Path(tempfile.mkdtemp(prefix="trl_mle-", dir="/tmp"))
         self._run_dir.chmod(0o711)
         self._zygotes: dict[Path, _Zygote] = {}
         self._zygotes_lock = threading.Lock()
@@ -356,7 +358,9 @@ class LocalExecutor:
         }
         with contextlib.ExitStack() as stack:
             if self.tier == "none":
-                workdir = stack.enter_context(tempfile.TemporaryDirectory(dir=self._run_dir, ignore_cleanup_errors=True))
+                workdir = stack.enter_context(
+                    tempfile.TemporaryDirectory(dir=self._run_dir, ignore_cleanup_errors=True)
+                )
                 os.symlink(public_dir.absolute(), f"{workdir}/input")
                 job["workdir"] = workdir
             ours, theirs = socket.socketpair()
@@ -473,7 +477,10 @@ def _result(
         outcome, detail = Outcome.OUT_OF_MEMORY, "SIGKILL, and the kernel's oom_kill counter rose"
     elif code < 0:
         outcome, detail = Outcome.KILLED, f"signal {signal.Signals(-code).name}"
-    elif any(words in last_line for words in ("MemoryError", "Unable to allocate", "std::bad_alloc", "Cannot allocate memory")):
+    elif any(
+        words in last_line
+        for words in ("MemoryError", "Unable to allocate", "std::bad_alloc", "Cannot allocate memory")
+    ):
         outcome, detail = Outcome.OUT_OF_MEMORY, last_line
     else:
         outcome, detail = Outcome.ERROR, last_line or f"exit code {code}"

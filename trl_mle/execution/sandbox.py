@@ -1,9 +1,11 @@
 """How untrusted programs are kept apart from everything else, and the check that they are.
 
-| tier | what a program can reach |
-|---|---|
-| `"bubblewrap"` | its own working folder, /tmp and /dev/shm (one sized tmpfs), the competition's public files and the Python environment (read-only); no network, no other process, no capability; a filtered set of system calls; an unprivileged uid |
-| `"none"` | everything that the calling user can reach: for programs that you trust. Timeouts, limits and the end of the process tree hold here too |
+`"bubblewrap"`: a program reaches its own working folder, /tmp and /dev/shm (one sized tmpfs), and, read-only, the
+competition's public files, the Python environment and /usr. It has no network, sees no other process, holds no
+capability, runs as an unprivileged uid, and may use a filtered set of system calls.
+
+`"none"`: a program reaches everything that the calling user can reach, for programs that you trust. Limits, timeouts and
+the end of the whole process tree hold here too.
 """
 
 import errno
@@ -13,7 +15,6 @@ import logging
 import os
 import shutil
 import socket
-import subprocess
 import sys
 import tempfile
 from pathlib import Path
@@ -43,14 +44,14 @@ PACKAGES = [
 # System calls that no solution needs and that reach beyond it: other processes' memory, namespaces and mounts, the
 # kernel's keys, tracing, modules, clocks. They fail with EPERM; io_uring, which would run calls past the filter, and
 # clone3, whose flags a filter cannot see, are said not to exist (libc then falls back on clone).
-DENIED = (
-    "acct add_key adjtimex bpf chroot clock_adjtime clock_settime delete_module fanotify_init finit_module fsconfig fsmount "
-    "fsopen fspick init_module ioperm iopl ioprio_set kcmp kexec_file_load kexec_load keyctl lookup_dcookie mbind "
-    "migrate_pages mount mount_setattr move_mount move_pages name_to_handle_at nfsservctl open_by_handle_at "
-    "open_tree perf_event_open personality pidfd_getfd pivot_root process_madvise process_vm_readv process_vm_writev ptrace "
-    "quotactl reboot request_key sched_setaffinity sched_setattr sched_setparam sched_setscheduler set_mempolicy setdomainname "
-    "sethostname setns setpriority settimeofday swapoff swapon syslog umount2 unshare userfaultfd vhangup"
-).split()
+DENIED = """
+    acct add_key adjtimex bpf chroot clock_adjtime clock_settime delete_module fanotify_init finit_module fsconfig
+    fsmount fsopen fspick init_module ioperm iopl ioprio_set kcmp kexec_file_load kexec_load keyctl lookup_dcookie mbind
+    migrate_pages mount mount_setattr move_mount move_pages name_to_handle_at nfsservctl open_by_handle_at open_tree
+    perf_event_open personality pidfd_getfd pivot_root process_madvise process_vm_readv process_vm_writev ptrace quotactl
+    reboot request_key sched_setaffinity sched_setattr sched_setparam sched_setscheduler set_mempolicy setdomainname
+    sethostname setns setpriority settimeofday swapoff swapon syslog umount2 unshare userfaultfd vhangup
+""".split()  # noqa: SIM905
 ABSENT = ("clone3", "io_uring_enter", "io_uring_register", "io_uring_setup")
 CLONE_NEW_ANY = (0x00020000, 0x02000000, 0x04000000, 0x08000000, 0x10000000, 0x20000000, 0x40000000)
 TIOCSTI, TIOCLINUX = 0x5412, 0x541C
@@ -93,10 +94,14 @@ def choose_tier(sandbox: str) -> str:
         `SandboxError`: With `"auto"`, where programs cannot be isolated.
     """
     if sandbox == "none":
-        logger.warning("sandbox='none': the model's programs run with all rights of this user, network and files included")
+        logger.warning(
+            "sandbox='none': the model's programs run with all rights of this user, network and files included"
+        )
         return "none"
     if sandbox != "auto":
-        raise SandboxError(f"sandbox={sandbox!r} is not known: use 'auto', or 'none' to run programs without isolation")
+        raise SandboxError(
+            f"sandbox={sandbox!r} is not known: use 'auto', or 'none' to run programs without isolation"
+        )
     if sys.platform != "linux":
         raise SandboxError("programs can be isolated on Linux only; sandbox='none' runs them without isolation")
     if shutil.which("bwrap") is None:
@@ -131,9 +136,9 @@ def python_folders() -> list[str]:
     return [
         folder
         for folder in folders
-        if not folder.startswith("/usr/") and folder != "/usr" and not any(
-            folder.startswith(other + "/") for other in folders if other != folder
-        )
+        if not folder.startswith("/usr/")
+        and folder != "/usr"
+        and not any(folder.startswith(other + "/") for other in folders if other != folder)
     ]
 
 
@@ -143,7 +148,9 @@ def _bundled_data() -> list[str]:
     return [f"{folder}/datasets/data" for folder in (spec.submodule_search_locations or [] if spec else [])]
 
 
-def zygote_command(tier: str, control_fd: int, public_dir: Path, packages: list[str], run_dir: Path, fixed: dict) -> list[str]:
+def zygote_command(
+    tier: str, control_fd: int, public_dir: Path, packages: list[str], run_dir: Path, fixed: dict
+) -> list[str]:
     """
     The command line that starts the warm parent (`zygote.py`) for one competition.
 

@@ -18,6 +18,7 @@ import ast
 import atexit
 import contextlib
 import ctypes
+import functools
 import gc
 import importlib
 import json
@@ -87,7 +88,9 @@ def load_seccomp(filter_hex: str) -> None:
     instructions = bytes.fromhex(filter_hex)
     buffer = ctypes.create_string_buffer(instructions)
     program = struct.pack("@HP", len(instructions) // 8, ctypes.addressof(buffer))  # struct sock_fprog
-    syscall("prctl", PR_SET_SECCOMP, ctypes.c_ulong(SECCOMP_MODE_FILTER), program, ctypes.c_ulong(0), ctypes.c_ulong(0))
+    syscall(
+        "prctl", PR_SET_SECCOMP, ctypes.c_ulong(SECCOMP_MODE_FILTER), program, ctypes.c_ulong(0), ctypes.c_ulong(0)
+    )
 
 
 def set_limits(job: dict[str, Any]) -> None:
@@ -120,13 +123,13 @@ def renumber(tree: Any, inserted_lines: list[int]) -> None:
         return
     shift, original = 0, [0]
     inserted = set(inserted_lines)
-    last = max(node.end_lineno for node in ast.walk(tree) if "lineno" in node._attributes)
+    nodes: list[Any] = [node for node in ast.walk(tree) if "lineno" in node._attributes]
+    last = max(node.end_lineno for node in nodes)
     for line in range(1, last + 1):
         shift += line in inserted
         original.append(max(1, line - shift))
-    for node in ast.walk(tree):
-        if "lineno" in node._attributes:
-            node.lineno, node.end_lineno = original[node.lineno], original[node.end_lineno]
+    for node in nodes:
+        node.lineno, node.end_lineno = original[node.lineno], original[node.end_lineno]
 
 
 def run_program(job: dict[str, Any], path: str) -> int:
@@ -138,7 +141,7 @@ def run_program(job: dict[str, Any], path: str) -> int:
     sys.path.insert(0, os.path.dirname(path))
     code = 0
     try:
-        tree = compile(job["source"], path, "exec", ast.PyCF_ONLY_AST, dont_inherit=True)
+        tree: Any = compile(job["source"], path, "exec", ast.PyCF_ONLY_AST, dont_inherit=True)
         renumber(tree, job["inserted_lines"])
         exec(compile(tree, path, "exec", dont_inherit=True), main.__dict__)  # noqa: S102
     except SystemExit as exit_:
@@ -153,7 +156,7 @@ def run_program(job: dict[str, Any], path: str) -> int:
         sys.excepthook(type(error), error, error.__traceback__)
         code = 1
     with contextlib.suppress(BaseException):  # as at the end of any Python process: whatever fails now is too late
-        threading._shutdown()
+        threading._shutdown()  # type: ignore[attr-defined]
         atexit._run_exitfuncs()
         sys.stdout.flush()
         sys.stderr.flush()
@@ -180,10 +183,14 @@ def become_program(job: dict[str, Any], fds: list[int], started: int) -> None:
             file.write(job["original"])
         if job["cpus"]:
             os.sched_setaffinity(0, job["cpus"])
-        sys.stdout = open(1, "w", encoding="utf-8", errors="backslashreplace", closefd=False)
-        sys.stderr = open(2, "w", encoding="utf-8", errors="backslashreplace", closefd=False, buffering=1)
-        sys.stdin = open(0, closefd=False)
-        sys.__stdout__, sys.__stderr__, sys.__stdin__ = sys.stdout, sys.stderr, sys.stdin
+        open_as_stream = functools.partial(open, encoding="utf-8", errors="backslashreplace", closefd=False)
+        for name, stream in (
+            ("stdin", open_as_stream(0)),
+            ("stdout", open_as_stream(1, "w")),
+            ("stderr", open_as_stream(2, "w", buffering=1)),
+        ):
+            setattr(sys, name, stream)
+            setattr(sys, f"__{name}__", stream)
         seed_everything(job["seed"])
         set_limits(job)
         prctl(PR_SET_DUMPABLE, 1)
@@ -206,9 +213,7 @@ def become_program(job: dict[str, Any], fds: list[int], started: int) -> None:
 def make_namespaces(uid: int, gid: int) -> None:
     """New user, mount, pid, ipc, network and uts namespaces for what this process forks next."""
     prctl(PR_SET_DUMPABLE, 1)  # the files of an undumpable process under /proc belong to root, uid_map among them
-    syscall(
-        "unshare", CLONE_NEWUSER | CLONE_NEWNS | CLONE_NEWPID | CLONE_NEWIPC | CLONE_NEWNET | CLONE_NEWUTS
-    )
+    syscall("unshare", CLONE_NEWUSER | CLONE_NEWNS | CLONE_NEWPID | CLONE_NEWIPC | CLONE_NEWNET | CLONE_NEWUTS)
     write_text("/proc/self/setgroups", "deny")
     write_text("/proc/self/uid_map", f"{uid} {uid} 1")
     write_text("/proc/self/gid_map", f"{gid} {gid} 1")
@@ -321,7 +326,9 @@ def supervise(pid: int, started: int, job: dict[str, Any], job_socket: socket.so
     os.close(started)
     if not begin.startswith(b"@"):
         kill_all(job["namespaces"])
-        return {"error": begin.removeprefix(b"!").decode(errors="replace") or "the program's process died at its start"}
+        return {
+            "error": begin.removeprefix(b"!").decode(errors="replace") or "the program's process died at its start"
+        }
     t0 = struct.unpack("=cd", begin)[1]
     reason = "exit"
     poll = select.poll()

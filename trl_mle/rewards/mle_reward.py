@@ -207,13 +207,17 @@ class MLEReward:
                 progress.update(evaluations, running)
         return [evaluation for evaluation in evaluations if evaluation is not None]
 
-    def _evaluate(self, program: InstrumentedProgram | str, result: ExecutionResult, competition: Competition) -> Evaluation:
+    def _evaluate(
+        self, program: InstrumentedProgram | str, result: ExecutionResult, competition: Competition
+    ) -> Evaluation:
         """From an execution to a reward: the paper's table."""
         stdout = result.stdout
-        source, milestones = program, ()
-        if isinstance(program, InstrumentedProgram):
-            reached = program.reached(stdout)
-            source, milestones = program.original, tuple(name for name in MILESTONES if name in reached)
+        milestones: tuple[str, ...] = ()
+        if isinstance(program, str):
+            source = program
+        else:
+            source, reached = program.original, program.reached(stdout)
+            milestones = tuple(name for name in MILESTONES if name in reached)
             stdout = stdout.replace(program.nonce, "").replace("\r", "")
         score = None
         if result.outcome is Outcome.INFRASTRUCTURE:
