@@ -5,6 +5,7 @@ import pytest
 from trl_mle.competitions import CompetitionError, list_competitions, load_competition
 from trl_mle.competitions.catalog import MLEBENCH_COMPETITIONS
 
+
 SPOOKY = "spooky-author-identification"
 
 

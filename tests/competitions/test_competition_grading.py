@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 
 from trl_mle.competitions import Score, load_competition
 
+
 LOCAL = ["digits", "breast-cancer", "diabetes", "wine"]
 BEST = {"digits": 0.0, "breast-cancer": 1.0, "diabetes": 0.0, "wine": 1.0}
 JUNK = [
@@ -126,6 +127,8 @@ def test_malformed_submissions_are_rejected_with_a_reason(case):
         (b"id,cultivar\n\xff\xfe,1\n", "not UTF-8"),
         (b"id,cultivar\na,1\nb,1,2,3\n", "not a csv file"),
         (b'id,cultivar\n"a,1\n', "not a csv file"),
+        (b"0.5," * 100_000, "a line of 100001 columns"),
+        (b"id,cultivar\n" + b"0.5," * 100_000, "a line of 100001 columns"),
     ],
 )
 def test_unreadable_bytes_are_rejected_with_a_reason(content, reason):

@@ -11,6 +11,7 @@ from sklearn.preprocessing import StandardScaler
 
 from trl_mle.competitions import Competition, CompetitionError, load_competition
 
+
 LOCAL = ["digits", "breast-cancer", "diabetes", "wine"]
 FACTS = {  # metric, higher is better, rows in all, label column
     "digits": ("log_loss", False, 1797, "label"),

@@ -7,7 +7,7 @@ import time
 import psutil
 import pytest
 
-from trl_mle.execution import Outcome
+from trl_mle.execution import LocalExecutor, Outcome
 
 
 TRY = """
@@ -224,21 +224,22 @@ print(sorted(os.listdir("/tmp"))[:1], len(os.listdir("/dev/shm")))
     assert second.stdout == "[] [] ['input', 'solution.py']\n"
 
 
-def test_memory_is_bounded_over_all_processes(executor, competition):
-    result = run(
-        executor,
-        competition,
-        """
+def test_memory_is_bounded_over_all_processes(competition):
+    with LocalExecutor(max_parallel=1, timeout_s=60, memory_mb=1024) as executor:
+        result = run(
+            executor,
+            competition,
+            """
 import time
 for _ in range(8):
     if os.fork() == 0:
-        x = b"x" * (512 << 20)
+        x = b"x" * (256 << 20)  # within the limit of one process
         time.sleep(60)
 time.sleep(60)
 """,
-    )
+        )
     assert result.outcome is Outcome.OUT_OF_MEMORY
-    assert "its processes held more than 2048 MB" in result.detail
+    assert "its processes held more than 1024 MB" in result.detail
 
 
 def test_a_fork_bomb_is_bounded_and_does_not_starve_its_neighbour(executor, competition):

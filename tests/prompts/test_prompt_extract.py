@@ -2,6 +2,7 @@ import pytest
 
 from trl_mle.prompts import extract_code
 
+
 CASES = {
     "python": ("Plan.\n```python\nx = 1\n```\nDone.", "x = 1"),
     "py": ("```py\nx = 1\n```", "x = 1"),

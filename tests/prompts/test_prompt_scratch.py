@@ -3,6 +3,7 @@ import pytest
 from trl_mle.competitions import Competition, load_competition
 from trl_mle.prompts import scratch_prompt
 
+
 LOCAL = ["digits", "breast-cancer", "diabetes", "wine"]
 
 

@@ -7,6 +7,7 @@ from pathlib import Path
 from trl_mle.competitions.competition import Competition, CompetitionError, user_cache_dir
 from trl_mle.competitions.local import LOCAL_COMPETITIONS, load_local
 
+
 # In the order of the table in https://huggingface.co/papers/2509.01684.
 MLEBENCH_COMPETITIONS = (
     "detecting-insults-in-social-commentary",

@@ -13,6 +13,11 @@ import pandas as pd
 
 from trl_mle.competitions.metrics import METRICS
 
+
+# Far more than any submission needs. Predictions written as one row would be a header of many equal names, which pandas
+# needs minutes to tell apart.
+MAX_COLUMNS = 2000
+
 # pandas 3.1 always does, and warns about the option that makes older ones do so.
 _READS_FLOATS_EXACTLY = tuple(map(int, pd.__version__.split(".")[:2])) >= (3, 1)
 
@@ -105,7 +110,7 @@ class Competition:
         answers = self._answers  # outside of the try: answers that cannot be read are our failure
         try:
             content = submission if isinstance(submission, bytes) else Path(submission).read_bytes()
-            predictions = self._align(_read_csv(io.BytesIO(content)), answers)
+            predictions = self._align(_read_submission(content), answers)
             with np.errstate(all="ignore"):  # an overflow shows in the score
                 value = round(METRICS[self.metric].score(answers, predictions), 5)
         except OSError as error:
@@ -147,16 +152,17 @@ class Competition:
             raise ValueError(f"the submission has {len(ids)} rows, but the test set has {len(answers)}")
         if ids.has_duplicates:
             raise ValueError(f"ids must be unique, but these are repeated: {_some(ids[ids.duplicated()])}")
-        unknown = ids[~ids.isin(answers.index)]
+        positions = answers.index.get_indexer(ids)
+        unknown = ids[positions < 0]
         if len(unknown):
             raise ValueError(f"{len(unknown)} of {len(ids)} ids are not in the test set: {_some(unknown)}")
 
-        predictions = table[list(self.target_columns)].set_axis(ids, axis=0)
+        predictions = table[list(self.target_columns)]
         for name, column in predictions.items():
             if not pd.api.types.is_numeric_dtype(column):
                 text = column[pd.to_numeric(column, errors="coerce").isna() & column.notna()]
                 raise ValueError(f"column {name!r} must hold numbers, but holds {_some(text)}")
-        predictions = predictions.reindex(answers.index).astype(float)
+        predictions = predictions.iloc[np.argsort(positions)].set_axis(answers.index, axis=0).astype(float)
         finite = np.isfinite(predictions.to_numpy()).all(axis=0)
         if not finite.all():
             raise ValueError(
@@ -169,6 +175,13 @@ class Competition:
 def user_cache_dir() -> Path:
     """The platform's folder for a user's caches: `$XDG_CACHE_HOME`, else `~/.cache`."""
     return Path(os.environ.get("XDG_CACHE_HOME") or "~/.cache").expanduser()
+
+
+def _read_submission(content: bytes) -> pd.DataFrame:
+    columns = 1 + max((line.count(b",") for line in content.splitlines()), default=0)
+    if columns > MAX_COLUMNS:
+        raise ValueError(f"the submission has a line of {columns} columns; write one row for each id")
+    return _read_csv(io.BytesIO(content))
 
 
 def _read_csv(source: Path | io.BytesIO) -> pd.DataFrame:

@@ -17,6 +17,7 @@ from sklearn.datasets import load_breast_cancer, load_diabetes, load_digits, loa
 
 from trl_mle.competitions.competition import Competition, CompetitionError, user_cache_dir
 
+
 # Part of the folder's name: raise it with every change of the files below, so that no old cache is read.
 VERSION = "v1"
 TEST_SHARE = 0.3

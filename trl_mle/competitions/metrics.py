@@ -61,12 +61,12 @@ def accuracy(y_true: pd.DataFrame, y_pred: pd.DataFrame) -> float:
 
 
 def _check_unit_interval(y_pred: pd.DataFrame) -> None:
-    outside = ((y_pred < 0) | (y_pred > 1)).to_numpy()
+    values = y_pred.to_numpy()
+    outside = (values < 0) | (values > 1)
     if outside.any():
         row, column = np.argwhere(outside)[0]
         raise ValueError(
-            f"every prediction must lie in [0, 1], but column {y_pred.columns[column]!r} holds "
-            f"{float(y_pred.to_numpy()[row, column]):.6g}"
+            f"every prediction must lie in [0, 1], but column {y_pred.columns[column]!r} holds {values[row, column]:.6g}"
         )
 
 

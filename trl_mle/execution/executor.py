@@ -191,7 +191,8 @@ class LocalExecutor:
         timeout_s (`float`, *optional*, defaults to `60.0`):
             Wall-clock limit of one program, in seconds.
         memory_mb (`int`, *optional*, defaults to `4096`):
-            Limit of one program's memory in MB: address space of each of its processes, resident memory of all.
+            Limit of one program's memory in MB: address space of each of its processes (beyond what the warm parent's
+            imports have mapped), resident memory of all.
         disk_mb (`int`, *optional*, defaults to `1024`):
             Size in MB of the tmpfs behind its working folder, /tmp and /dev/shm.
         output_kb (`int`, *optional*, defaults to `1024`):

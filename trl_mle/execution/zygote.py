@@ -94,8 +94,10 @@ def load_seccomp(filter_hex: str) -> None:
 
 
 def set_limits(job: dict[str, Any]) -> None:
+    with open("/proc/self/statm") as file:
+        inherited = int(file.read().split()[0]) * resource.getpagesize()  # mapped by the warm parent's imports
     limits = [
-        (resource.RLIMIT_AS, job["memory_mb"] << 20),
+        (resource.RLIMIT_AS, inherited + (job["memory_mb"] << 20)),
         (resource.RLIMIT_FSIZE, job["disk_mb"] << 20),
         (resource.RLIMIT_CORE, 0),
         (resource.RLIMIT_NOFILE, 1024),

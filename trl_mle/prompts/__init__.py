@@ -3,4 +3,5 @@
 from trl_mle.prompts.extract import extract_code
 from trl_mle.prompts.prompt import scratch_prompt
 
+
 __all__ = ["extract_code", "scratch_prompt"]

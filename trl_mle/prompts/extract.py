@@ -3,6 +3,7 @@
 import ast
 import re
 
+
 _CLOSED_THOUGHT = re.compile(r"<think>.*?</think>", re.DOTALL)
 _FENCE = re.compile(r"(?P<indent>[ \t]*)(?P<mark>`{3,}|~{3,})[ \t]*(?P<info>[^`]*)")
 _PYTHON = {"python", "python3", "py"}

@@ -7,6 +7,7 @@ import pandas as pd
 
 from trl_mle.competitions import Competition
 
+
 # Lengths that keep the prompt of a small competition below the paper's 1,024 tokens.
 SECTION_CHARS = 600
 CELL_CHARS = 60
