@@ -17,7 +17,14 @@ from rich.table import Table
 from transformers import HfArgumentParser
 
 from trl_mle.competitions import Competition, CompetitionError, load_competition
-from trl_mle.evaluation import Summary, best_evaluation, evaluate_policy, plot_learning_curves, save_evaluations, summarize
+from trl_mle.evaluation import (
+    Summary,
+    best_evaluation,
+    evaluate_policy,
+    plot_learning_curves,
+    save_evaluations,
+    summarize,
+)
 from trl_mle.execution import LocalExecutor, SandboxError
 from trl_mle.instrumentation import AstInstrumenter
 from trl_mle.rewards import MLEReward
@@ -37,7 +44,9 @@ class EvaluationArguments:
     max_completion_length: int = field(default=256, metadata={"help": "Length limit of a completion, in tokens."})
     program_timeout_s: float = field(default=60.0, metadata={"help": "Wall-clock limit of a program, in seconds."})
     program_memory_mb: int = field(default=4096, metadata={"help": "Memory limit of a program, in MB."})
-    max_parallel_programs: int | None = field(default=None, metadata={"help": "Slots; defaults to the number of cores."})
+    max_parallel_programs: int | None = field(
+        default=None, metadata={"help": "Slots; defaults to the number of cores."}
+    )
     sandbox: str = field(default="auto", metadata={"help": "`auto`, or `none` to run programs without isolation."})
 
 

@@ -1,8 +1,8 @@
 """Small real competitions, made from the data that scikit-learn ships: no download, graded in milliseconds.
 
-Their features and labels also lie in every installed scikit-learn, where a program could look them up
-(`sklearn.datasets`). They serve tests, quickstarts and ablations; a result worth reporting needs an MLE-bench
-competition.
+Their features and labels also lie in every installed scikit-learn (`sklearn.datasets`): the sandbox hides that folder
+from programs, `sandbox="none"` does not. They serve tests, quickstarts and ablations; a result worth reporting needs an
+MLE-bench competition.
 """
 
 import os

@@ -15,8 +15,8 @@ import matplotlib.pyplot as plt
 PANELS = (
     ("Reward", "reward", (("reward", "mean"),)),
     ("Valid submissions", "share of programs", (("mle/valid_rate", "valid"),)),
-    ("Score of valid submissions", "score", (("mle/score_mean", "mean"), ("mle/score_best", "best of the step"))),
-    ("Duration Δt", "seconds", (("mle/duration_s_p50", "median"), ("mle/duration_s_p90", "90th percentile"), ("mle/duration_s_mean", "mean"))),
+    ("Score of valid submissions", "score", (("mle/score/mean", "mean"), ("mle/score/best", "best of the step"))),
+    ("Duration Δt", "seconds", (("mle/duration_s/p50", "median"), ("mle/duration_s/p90", "90th percentile"), ("mle/duration_s/mean", "mean"))),
 )  # fmt: skip
 
 

@@ -143,7 +143,7 @@ def run_program(job: dict[str, Any], path: str) -> int:
     sys.path.insert(0, os.path.dirname(path))
     code = 0
     try:
-        tree: Any = compile(job["source"], path, "exec", ast.PyCF_ONLY_AST, dont_inherit=True)
+        tree: Any = compile(job["source"].removeprefix("\ufeff"), path, "exec", ast.PyCF_ONLY_AST, dont_inherit=True)
         renumber(tree, job["inserted_lines"])
         exec(compile(tree, path, "exec", dont_inherit=True), main.__dict__)  # noqa: S102
     except SystemExit as exit_:

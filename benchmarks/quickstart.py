@@ -1,0 +1,136 @@
+"""
+The quickstart for several seeds: how much RL improves the starter policy, and what that costs.
+
+    python benchmarks/quickstart.py --seeds 0 1 2
+
+For each seed it builds a starter policy, trains it, and samples 128 fresh programs from it before and after (with a
+sampling seed that training never used). The mean scores of valid programs are compared at equal numbers of valid
+programs: the first n of each, n being the smaller count. A seed whose results are there already is not run again.
+"""
+
+import argparse
+import json
+import subprocess
+import sys
+import threading
+import time
+from pathlib import Path
+from statistics import fmean, stdev
+
+import psutil
+from rich.console import Console
+from rich.table import Table
+
+
+def run(command: list[str]) -> tuple[float, float]:
+    """Runs a command; returns its wall clock in seconds, and the peak memory of its process tree in MB (proportional
+    set size, so that pages shared by forked programs count once; sampled every second)."""
+    peak = 0.0
+    done = threading.Event()
+    started = time.monotonic()
+    process = subprocess.Popen(command)
+
+    def watch() -> None:
+        nonlocal peak
+        while not done.wait(1.0):
+            total = 0
+            try:
+                for member in (root := psutil.Process(process.pid), *root.children(recursive=True)):
+                    try:
+                        total += member.memory_full_info().pss
+                    except psutil.Error:
+                        continue  # it ended meanwhile
+            except psutil.Error:
+                continue
+            peak = max(peak, total / 2**20)
+
+    watcher = threading.Thread(target=watch)
+    watcher.start()
+    code = process.wait()
+    done.set()
+    watcher.join()
+    if code != 0:
+        sys.exit(f"{' '.join(command)} ended with exit code {code}")
+    return time.monotonic() - started, peak
+
+
+def one_seed(seed: int, competition: str, output: Path, num_samples: int) -> dict:
+    """Builds, trains and measures one policy."""
+    results = output / "benchmark.json"
+    if results.exists():
+        return json.loads(results.read_text())
+    python = sys.executable
+    starter, policy, evaluation = (str(output / name) for name in ("starter", "policy", "evaluation"))
+    stages = {
+        "starter": [python, "-m", "trl_mle.starter", "--output_dir", starter, "--competitions", competition, "--seed", str(seed)],
+        "train": [
+            str(Path(python).with_name("accelerate")), "launch", "--config_file", "accelerate_configs/cpu.yaml",
+            "recipes/train_mle.py", "--config", "recipes/quickstart.yaml", "--model_name_or_path", starter,
+            "--output_dir", policy, "--competitions", competition, "--seed", str(seed),
+        ],
+        "evaluate": [
+            python, "recipes/evaluate_mle.py", "--policies", starter, policy, "--names", "before", "after",
+            "--competition", competition, "--output_dir", evaluation, "--num_samples", str(num_samples),
+            "--seed", str(1_000_000 + seed), "--program_timeout_s", "20",
+        ],
+    }  # fmt: skip
+    measured: dict = {"seed": seed}
+    for name, command in stages.items():
+        seconds, memory_mb = run(command)
+        measured[name] = {"wall_s": seconds, "peak_memory_mb": memory_mb}
+    figures = json.loads((Path(evaluation) / "results.json").read_text())["policies"]
+    scores = {}
+    for name in ("before", "after"):
+        with open(Path(evaluation) / f"{name}.jsonl", encoding="utf-8") as file:
+            rows = [json.loads(line) for line in file]
+        scores[name] = [row["score"]["value"] for row in rows if row["score"] and row["score"]["valid"]]
+    count = min(map(len, scores.values()))
+    for name in ("before", "after"):
+        measured[name] = figures[name] | {"mean_score_equal_n": fmean(scores[name][:count]), "equal_n": count}
+    results.write_text(json.dumps(measured, indent=2))
+    return measured
+
+
+def mean_sd(values: list[float], form: str = "{:.3f}") -> str:
+    deviation = f" ± {form.format(stdev(values))}" if len(values) > 1 else ""
+    return form.format(fmean(values)) + deviation
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--seeds", type=int, nargs="+", default=[0, 1, 2])
+    parser.add_argument("--competition", default="digits")
+    parser.add_argument("--num_samples", type=int, default=128)
+    parser.add_argument("--output", type=Path, default=Path("outputs/benchmark-quickstart"))
+    args = parser.parse_args()
+    runs = [
+        one_seed(seed, args.competition, args.output / f"{args.competition}-{seed}", args.num_samples)
+        for seed in args.seeds
+    ]
+    table = Table(title=f"{args.competition}: {args.num_samples} sampled programs, {len(runs)} seeds (mean ± sd)")
+    for column in ("", "before RL", "after RL"):
+        table.add_column(column, justify="right" if column else "left")
+    rows = (
+        ("valid rate", "valid_rate"),
+        ("mean score of valid, equal n", "mean_score_equal_n"),
+        ("mean score of valid, all", "mean_score"),
+        ("best score", "best_score"),
+        ("mean Δt (s)", "mean_duration_s"),
+    )
+    for label, key in rows:
+        table.add_row(label, *(mean_sd([run[name][key] for run in runs]) for name in ("before", "after")))
+    for run_ in runs:
+        table.add_row(
+            f"valid rate, seed {run_['seed']}", *(f"{run_[name]['valid_rate']:.3f}" for name in ("before", "after"))
+        )
+    console = Console()
+    console.print(table)
+    for stage in ("starter", "train", "evaluate"):
+        seconds = mean_sd([run_[stage]["wall_s"] for run_ in runs], "{:.0f}")
+        memory = max(run_[stage]["peak_memory_mb"] for run_ in runs)
+        console.print(f"{stage:<9} {seconds} s, at most {memory:.0f} MB", highlight=False)
+    (args.output / "results.json").write_text(json.dumps(runs, indent=2) + "\n")
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,250 @@
+import json
+import re
+import subprocess
+import sys
+import sysconfig
+import time
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+import pytest
+from instrumentation_programs import PROGRAMS, UNTOUCHED
+from sklearn.utils import all_estimators
+
+from trl_mle.instrumentation import MILESTONES, AstInstrumenter, insert_prints, verify
+from trl_mle.instrumentation.milestones import split_lines
+
+
+NONCE = "5e1f0c9a7b3d2468"
+
+
+def bare(lines):
+    return [line.rstrip("\r\n") for line in lines]
+
+
+def assert_lines_are_kept(program):
+    inserted = set(program.inserted_lines)
+    kept = [line for number, line in enumerate(split_lines(program.source), 1) if number not in inserted]
+    assert bare(kept) == bare(split_lines(program.original))
+
+
+@pytest.mark.parametrize("name", PROGRAMS)
+def test_milestones(name):
+    source, expected = PROGRAMS[name]
+    program = AstInstrumenter().instrument(source)
+    assert program.milestones == tuple(m for m in MILESTONES if m in expected)
+    assert program.original == source
+    verify(program.original, program.source, program.nonce)
+    assert_lines_are_kept(program)
+    for number in program.inserted_lines:
+        line = split_lines(program.source)[number - 1]
+        assert re.fullmatch(rf'\s*print\("{program.nonce} milestone: \w+", flush=True\)\n', line)
+
+
+@pytest.mark.parametrize("name", UNTOUCHED)
+def test_runs_as_it_is(name):
+    program = AstInstrumenter().instrument(UNTOUCHED[name])
+    assert program.source == program.original == UNTOUCHED[name]
+    assert program.milestones == program.inserted_lines == ()
+    assert program.reached(f"{program.nonce} milestone: imports") == set()
+
+
+def test_nonce_is_fresh():
+    source, _ = PROGRAMS["flat"]
+    assert AstInstrumenter().instrument(source).nonce != AstInstrumenter().instrument(source).nonce
+
+
+def test_print_follows_the_outermost_training_loop():
+    source, _ = PROGRAMS["torch_loop"]
+    lines = split_lines(AstInstrumenter().instrument(source).source)
+    trained = next(i for i, line in enumerate(lines) if "milestone: model_trained" in line)
+    assert lines[trained].startswith("print(")
+    assert lines[trained - 1] == "    print(epoch, loss.item())\n"
+
+
+def test_all_estimators_of_scikit_learn_are_models():
+    for kind in ["classifier", "regressor"]:
+        for name, cls in all_estimators(type_filter=kind):
+            module = cls.__module__.rsplit("._", 1)[0]
+            program = AstInstrumenter().instrument(f"from {module} import {name}\nm = {name}()\n")
+            assert "model_built" in program.milestones, (module, name)
+    for name, cls in all_estimators(type_filter="transformer"):
+        if hasattr(cls, "predict"):
+            continue
+        module = cls.__module__.rsplit("._", 1)[0]
+        if name.endswith(("Classifier", "Regressor")) or module == "sklearn.ensemble":
+            continue
+        program = AstInstrumenter().instrument(f"from {module} import {name}\nm = {name}()\nm.fit(1)\n")
+        assert program.milestones == ("imports",), (module, name)
+
+
+# Executing
+
+
+@pytest.fixture(scope="module")
+def data(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("data") / "input"
+    folder.mkdir()
+    rng = np.random.default_rng(0)
+    frame = pd.DataFrame(rng.normal(size=(60, 2)), columns=["a", "b"])
+    frame.insert(0, "id", range(60))
+    frame["y"] = (frame["a"] + frame["b"] > 0).astype(int)
+    frame[:40].to_csv(folder / "train.csv", index=False)
+    frame[40:].drop(columns="y").to_csv(folder / "test.csv", index=False)
+    frame[40:][["id", "y"]].to_csv(folder / "sample_submission.csv", index=False)
+    return folder
+
+
+def execute(source, data, folder):
+    folder.mkdir()
+    (folder / "input").symlink_to(data)
+    (folder / "solution.py").write_text(source)
+    done = subprocess.run([sys.executable, "solution.py"], cwd=folder, capture_output=True, text=True, timeout=60)
+    submission = folder / "submission.csv"
+    return done, submission.read_bytes() if submission.exists() else None
+
+
+@pytest.mark.parametrize(
+    ("name", "reached"),
+    [
+        ("main_guard", None),
+        ("cross_validation", None),
+        ("csv_module_majority", None),
+        ("own_model_numpy", None),
+        ("fails_before_training", {"imports", "train_data", "test_data", "model_built"}),
+        ("fails_on_second_file", {"imports", "train_data"}),
+    ],
+)
+def test_execution(name, reached, data, tmp_path):
+    source, expected = PROGRAMS[name]
+    program = AstInstrumenter().instrument(source)
+    done, submission = execute(program.source, data, tmp_path / "instrumented")
+    plain, plain_submission = execute(source, data, tmp_path / "plain")
+    assert program.reached(done.stdout) == (expected if reached is None else reached)
+    assert done.returncode == plain.returncode == (0 if reached is None else 1)
+    assert submission == plain_submission
+    assert (submission is not None) == (reached is None)
+
+    def renumber(match):
+        line = int(match[1])
+        return f'solution.py", line {line - sum(number < line for number in program.inserted_lines)}'
+
+    # `~~~^^^` and all: only the line numbers differ.
+    pattern = r'solution\.py", line (\d+)'
+    assert re.sub(pattern, renumber, done.stderr) == plain.stderr.replace("/plain/", "/instrumented/")
+
+
+def test_printing_the_text_of_a_marker_reaches_nothing(data, tmp_path):
+    prints = [f'print("{"0" * 16} milestone: {m}")\nprint("milestone: {m}")\n' for m in MILESTONES]
+    program = AstInstrumenter().instrument("".join(prints) + "exit()\nimport pandas as pd\npd.read_csv('train.csv')\n")
+    done, _ = execute(program.source, data, tmp_path / "run")
+    assert done.stdout.count("milestone: submission") == 2
+    assert program.milestones == ("imports", "train_data")
+    assert program.reached(done.stdout) == set()
+
+
+def test_markers_in_the_middle_of_lines():
+    program = AstInstrumenter().instrument(PROGRAMS["flat"][0], nonce=NONCE)
+    assert program.reached(f"epoch 1 a{NONCE} milestone: imports\nx{NONCE} milestone: train_data") == {
+        "imports",
+        "train_data",
+    }
+    assert program.reached(f"{NONCE[:-1]} milestone: imports\nmilestone: submission") == set()
+
+
+# Inserting into unusual texts
+
+
+@pytest.mark.parametrize(
+    ("source", "line", "expected"),
+    [
+        ("x = 1", 1, "x = 1\n@\n"),
+        ("x = 1\r\ny = 2\r\n", 1, "x = 1\r\n@\ny = 2\r\n"),
+        ("x = 1\ry = 2\r", 1, "x = 1\r@\ny = 2\r"),
+        ("\ufeffx = 1\n", 1, "\ufeffx = 1\n@\n"),
+        ("x = 1\n\x0cy = 2\n", 2, "x = 1\n\x0cy = 2\n@\n"),
+        ("x = '''a\n\x0c\x85b'''\ny = 2\n", 2, "x = '''a\n\x0c\x85b'''\n@\ny = 2\n"),
+        ("a = 1; b = 2\n", 1, "a = 1; b = 2\n@\n"),
+        ("a = (\n 1); b = 2\n", 1, "a = (\n 1); b = 2\n@\n"),
+        ("a = 1 + \\\n  2\nb = 1\n", 1, "a = 1 + \\\n  2\n@\nb = 1\n"),
+        ("a = 1; \\\nb = 2\n", 1, "a = 1; \\\nb = 2\n"),
+        ("for a in 1, 2: b = a\nc = 1\n", 1, "for a in 1, 2: b = a\n@\nc = 1\n"),
+        ("if a: b = a\n", 1, "if a: b = a\n"),
+        ("if a:\n\tb = f(\n1)\n", 3, "if a:\n\tb = f(\n1)\n\t@\n"),
+        ("'doc'\nfrom __future__ import annotations\n", 1, "'doc'\nfrom __future__ import annotations\n@\n"),
+        ("#!x\n# -*- coding: latin-1 -*-\nx = 'é'\n", 3, "#!x\n# -*- coding: latin-1 -*-\nx = 'é'\n@\n"),
+        ("#!x\nx = 1\n", 1, "#!x\nx = 1\n"),
+        ("def f():\n    return 1\n", 2, "def f():\n    return 1\n"),
+        ("@d\nasync def f():\n    global x\n    await x\n", 4, "@d\nasync def f():\n    global x\n    await x\n    @\n"),
+        ("with a:\n    b\nc\n", 1, "with a:\n    b\n@\nc\n"),
+        ("try:\n  a\nexcept E:\n  b\nelse:\n  c\nfinally:\n  d\n", 6,
+         "try:\n  a\nexcept E:\n  b\nelse:\n  c\n  @\nfinally:\n  d\n"),
+        ("match a:\n    case 1:\n        b\n    case _: c\n", 3, "match a:\n    case 1:\n        b\n        @\n    case _: c\n"),
+        ("if a:\n    b\n\n\n# end\n", 5, "if a:\n    b\n    @\n\n\n# end\n"),
+    ],
+)  # fmt: skip
+def test_insert(source, line, expected):
+    program = insert_prints(source, [(line, "train_data")], NONCE)
+    assert program.source == expected.replace("@\n", f'print("{NONCE} milestone: train_data", flush=True)\n')
+    verify(source, program.source, NONCE)
+    assert_lines_are_kept(program)
+
+
+def test_backslash_before_an_indented_block_is_refused_not_broken():
+    source = "import os\nif os:\\\n  x = 1\n"
+    program = AstInstrumenter().instrument(source)
+    assert program.milestones == ("imports",)
+
+
+def test_every_line_of_every_program():
+    for name, (source, _) in PROGRAMS.items():
+        lines = len(split_lines(source))
+        program = insert_prints(source, [(n, MILESTONES[n % 7]) for n in range(1, lines + 1)], NONCE)
+        verify(source, program.source, NONCE)
+        assert_lines_are_kept(program)
+        assert program.inserted_lines, name
+
+
+def stdlib(count):
+    files = sorted(Path(sysconfig.get_path("stdlib")).glob("*.py"))
+    return [path for path in files if path.stat().st_size < 25_000][:count]
+
+
+def test_standard_library():
+    """Real code, not written for us: a print wherever one can stand, and it still verifies."""
+    checked = 0
+    for path in stdlib(150):
+        source = path.read_text(encoding="utf-8")
+        program = AstInstrumenter().instrument(source)
+        assert_lines_are_kept(program)
+        everywhere = insert_prints(source, [(n, "imports") for n in range(1, source.count("\n"), 7)], NONCE)
+        assert_lines_are_kept(everywhere)
+        if program.milestones:
+            verify(source, everywhere.source, NONCE)
+            checked += 1
+    assert checked > 80
+
+
+def test_speed():
+    """A few milliseconds for 100 lines; the bound is generous for busy machines."""
+    source = "\n".join(
+        PROGRAMS[name][0] for name in ["flat", "cross_validation", "class_with_attributes", "torch_loop"]
+    )
+    start = time.perf_counter()
+    AstInstrumenter().instrument(source)
+    assert time.perf_counter() - start < 0.3
+
+
+def test_many_paths_through_a_program_end():
+    """Calls that double at every level, loops in loops: the analysis is bounded."""
+    calls = (
+        "".join(f"def f{i}(x):\n    f{i + 1}(x)\n    f{i + 1}(x)\n" for i in range(30)) + "def f30(x): pass\nf0(1)\n"
+    )
+    loops = (
+        "".join("    " * i + f"for x{i} in {json.dumps(list(range(8)))}:\n" for i in range(8)) + "    " * 8 + "y = 1\n"
+    )
+    start = time.perf_counter()
+    AstInstrumenter().instrument(calls)
+    AstInstrumenter().instrument(loops)
+    assert time.perf_counter() - start < 5

@@ -1,0 +1,120 @@
+"""Inserting prints as whole lines after statements; comments and formatting stay."""
+
+import ast
+from bisect import bisect_right
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+from .milestones import MILESTONES, InstrumentedProgram, marker_print, parse, split_lines
+
+
+INDENTATION = " \t\f"
+
+
+@dataclass(frozen=True)
+class _Place:
+    """The place after a statement."""
+
+    block: list[ast.stmt]
+    index: int
+    owner: "_Place | None"  # the compound statement the block belongs to
+    depth: int
+
+    @property
+    def statement(self) -> ast.stmt:
+        return self.block[self.index]
+
+    @property
+    def following(self) -> "_Place | None":
+        return _Place(self.block, self.index + 1, self.owner, self.depth) if self.block[self.index + 1 :] else None
+
+
+def _blocks(node: ast.AST) -> Iterator[list[ast.stmt]]:
+    for _, children in ast.iter_fields(node):
+        if isinstance(children, list) and children:
+            if isinstance(children[0], ast.stmt):
+                yield children
+            elif isinstance(children[0], ast.excepthandler | ast.match_case):
+                for child in children:
+                    yield child.body
+
+
+def _places(block: list[ast.stmt], owner: _Place | None = None, depth: int = 0) -> Iterator[_Place]:
+    """All places in the order of the text, an outer statement before those in it."""
+    for index, statement in enumerate(block):
+        place = _Place(block, index, owner, depth)
+        yield place
+        for inner in _blocks(statement):
+            yield from _places(inner, place, depth + 1)
+
+
+def _settle(place: _Place, lines: list[str]) -> tuple[_Place, str] | None:
+    """Where a line can be inserted at or soon after the place, and its indentation. `None`: nowhere."""
+    first = place.block[0]
+    line = lines[first.lineno - 1]
+    indentation = line[: len(line) - len(line.lstrip(INDENTATION))]
+    if len(indentation) != first.col_offset:
+        # `with open(path) as file: data = json.load(file)` has no room within. What follows an `if`, `try` or `def`
+        # on one line is reached without the step.
+        within = place.owner and isinstance(
+            place.owner.statement, ast.With | ast.AsyncWith | ast.For | ast.AsyncFor | ast.While
+        )
+        return _settle(place.owner, lines) if within and place.owner else None
+    end = place.statement.end_lineno or place.statement.lineno
+    following = place.following
+    if following is not None:
+        after = following.statement
+        is_future_import = isinstance(after, ast.ImportFrom) and after.module == "__future__"
+        if after.lineno == end or is_future_import:
+            return _settle(following, lines)
+    unreachable = isinstance(place.statement, ast.Return | ast.Raise | ast.Break | ast.Continue)
+    if unreachable or lines[end - 1].rstrip("\r\n").endswith("\\"):
+        return None
+    return place, indentation
+
+
+def insert_prints(original: str, placements: list[tuple[int, str]], nonce: str) -> InstrumentedProgram:
+    """
+    Insert a print after the statement at each of the given lines.
+
+    The statement at a line is the last one that starts on that line or before it. So a line within a call that spans
+    several lines means the whole call, and the first line of a loop means the whole loop. A place that cannot take a
+    line of its own moves to the next one that is reached only after the step: after the last of `a = 1; b = 2`, after
+    a `with` or a loop written on one line. Where there is none (behind `return`, `if x: y()`), it is dropped.
+
+    Args:
+        original (`str`):
+            The program.
+        placements (`list[tuple[int, str]]`):
+            Line (from 1) and milestone.
+        nonce (`str`):
+            Random text for the markers.
+
+    Returns:
+        [`InstrumentedProgram`]:
+            Not verified yet: see [`verify`].
+    """
+    lines = split_lines(original)
+    places = list(_places(parse(original).body))
+    starts = [place.statement.lineno for place in places]
+    prints: set[tuple[int, int, int, str]] = set()  # end of the statement; inner blocks first; milestone
+    for line, milestone in placements:
+        index = bisect_right(starts, line) - 1
+        settled = _settle(places[index], lines) if index >= 0 else None
+        if settled is not None:
+            place, indentation = settled
+            end = place.statement.end_lineno or place.statement.lineno
+            prints.add((end, -place.depth, MILESTONES.index(milestone), indentation))
+
+    source = lines.copy()
+    for end, _, milestone_index, indentation in sorted(prints, reverse=True):
+        if not source[end - 1].endswith(("\n", "\r")):
+            source[end - 1] += "\n"
+        source.insert(end, f"{indentation}{marker_print(nonce, MILESTONES[milestone_index])}\n")
+    placed = {milestone_index for _, _, milestone_index, _ in prints}
+    return InstrumentedProgram(
+        source="".join(source),
+        original=original,
+        milestones=tuple(milestone for index, milestone in enumerate(MILESTONES) if index in placed),
+        nonce=nonce,
+    )
