@@ -1,4 +1,5 @@
 # make quickstart    train a tiny policy to write Kaggle solutions, on a CPU, without a download
+# make resume        go on with an interrupted quickstart
 # make test          set everything up and run the tests
 #
 # Variables: PYTHON (an interpreter ≥ 3.11), VENV (the virtual environment), PIP_ARGS (extra arguments of pip, such as
@@ -15,22 +16,28 @@ BIN := $(VENV)/bin
 # Programs run without isolation only where bubblewrap is missing and cannot be installed; `system` says so.
 SANDBOX = $(shell command -v bwrap >/dev/null 2>&1 && echo auto || echo none)
 
-.PHONY: quickstart train test lint install system clean
+# What is started here ends when make does, however that ends.
+RUN = setpriv --pdeathsig KILL $(BIN)
+TRAIN = $(RUN)/accelerate launch --config_file accelerate_configs/cpu.yaml recipes/train_mle.py \
+    --config recipes/quickstart.yaml --model_name_or_path $(OUTPUT)/starter --output_dir $(OUTPUT)/policy \
+    --competitions $(COMPETITION) --seed $(SEED) --sandbox $(SANDBOX)
+
+EVALUATE = $(RUN)/python recipes/evaluate_mle.py --policies $(OUTPUT)/starter $(OUTPUT)/policy \
+    --names "before RL" "after RL" --competition $(COMPETITION) --output_dir $(OUTPUT)/evaluation \
+    --program_timeout_s 20 --sandbox $(SANDBOX)
+
+.PHONY: quickstart resume test lint install system clean
 .DEFAULT_GOAL := quickstart
 
 quickstart: install
-	setpriv --pdeathsig KILL $(BIN)/python -m trl_mle.starter --output_dir $(OUTPUT)/starter --competitions $(COMPETITION) --seed $(SEED)
-	$(MAKE) --no-print-directory train
-	setpriv --pdeathsig KILL $(BIN)/python recipes/evaluate_mle.py --policies $(OUTPUT)/starter $(OUTPUT)/policy \
-	    --names "before RL" "after RL" --competition $(COMPETITION) --output_dir $(OUTPUT)/evaluation \
-	    --program_timeout_s 20 --sandbox $(SANDBOX)
+	$(RUN)/python -m trl_mle.starter --output_dir $(OUTPUT)/starter --competitions $(COMPETITION) --seed $(SEED)
+	$(TRAIN)
+	$(EVALUATE)
 
-# The training of the quickstart alone; RESUME=true goes on from its last checkpoint.
-train: install
-	setpriv --pdeathsig KILL $(BIN)/accelerate launch --config_file accelerate_configs/cpu.yaml \
-	    recipes/train_mle.py --config recipes/quickstart.yaml --model_name_or_path $(OUTPUT)/starter \
-	    --output_dir $(OUTPUT)/policy --competitions $(COMPETITION) --seed $(SEED) --sandbox $(SANDBOX) \
-	    $(if $(RESUME),--resume_from_checkpoint $(RESUME))
+# Go on from the last checkpoint of an interrupted quickstart.
+resume: install
+	$(TRAIN) --resume_from_checkpoint true
+	$(EVALUATE)
 
 test: install
 	$(BIN)/python -m pytest $(PYTEST_ARGS)

@@ -4,6 +4,7 @@ import subprocess
 import sys
 import textwrap
 import time
+from pathlib import Path
 
 import psutil
 import pytest
@@ -173,12 +174,14 @@ def test_killing_the_caller_ends_its_programs(competition, tmp_path):
         for _ in range(2):
             executor.submit("import time; time.sleep(300)", competition)
         print("running", flush=True)
+        print(executor._run_dir, flush=True)
         import time; time.sleep(300)
         """)
     )
     caller = subprocess.Popen([sys.executable, str(script)], stdout=subprocess.PIPE)
     assert caller.stdout is not None
     assert caller.stdout.readline() == b"running\n"
+    run_dir = caller.stdout.readline()
     time.sleep(0.5)
     family = psutil.Process(caller.pid).children(recursive=True)
     assert len(family) >= 5  # the zygote, and a keeper, an init and a program for each
@@ -186,6 +189,12 @@ def test_killing_the_caller_ends_its_programs(competition, tmp_path):
     caller.wait()
     _, alive = psutil.wait_procs(family, timeout=5)
     assert alive == []
+    left = Path(run_dir.decode().strip())
+    assert left.exists()
+    with LocalExecutor(max_parallel=1) as other:  # the next one cleans up, but not after those that live
+        assert not left.exists()
+        with LocalExecutor(max_parallel=1):
+            assert other._run_dir.exists()
 
 
 def test_a_killed_zygote_is_an_infrastructure_failure_and_replaced(competition):

@@ -2,6 +2,7 @@
 
 import contextlib
 import enum
+import fcntl
 import hashlib
 import json
 import os
@@ -20,7 +21,7 @@ from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass
 from pathlib import Path
 from types import TracebackType
-from typing import Protocol, Self
+from typing import IO, Protocol, Self
 
 from trl_mle.competitions import Competition
 from trl_mle.execution import sandbox as _sandbox
@@ -263,9 +264,7 @@ class LocalExecutor:
             "python_folders": _sandbox.python_folders(),
             "seccomp": _sandbox.seccomp_filter().hex() if self.tier != "none" else "",
         }
-        # In /tmp whatever TMPDIR says: the sandbox's uid must be able to walk to it.
-        self._run_dir = Path(tempfile.mkdtemp(prefix="trl_mle-", dir="/tmp"))
-        self._run_dir.chmod(0o711)
+        self._run_dir, self._run_dir_lock = _make_run_dir()
         self._zygotes: dict[Path, _Zygote] = {}
         self._zygotes_lock = threading.Lock()
         self._closed = False
@@ -294,6 +293,7 @@ class LocalExecutor:
             self._zygotes.clear()
         self._threads.shutdown(wait=True, cancel_futures=True)
         shutil.rmtree(self._run_dir, ignore_errors=True)
+        self._run_dir_lock.close()
 
     def submit(self, program: Program, competition: Competition) -> "Future[ExecutionResult]":
         """
@@ -449,6 +449,21 @@ class LocalExecutor:
                 f"the {self.tier} sandbox does not isolate programs on this machine "
                 f"({' '.join(result.stdout.split()) or result.detail}); sandbox='none' runs them without isolation"
             )
+
+
+def _make_run_dir() -> tuple[Path, IO[str]]:
+    """Makes the folder of one executor, and removes those of executors that were killed. The lock in a folder is held
+    for as long as its executor lives."""
+    # In /tmp whatever TMPDIR says: the sandbox's uid must be able to walk to it.
+    for lock_file in Path("/tmp").glob("trl_mle-*/lock"):  # noqa: S108
+        with contextlib.suppress(OSError), open(lock_file) as lock:  # another user's, or still in use
+            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            shutil.rmtree(lock_file.parent, ignore_errors=True)
+    hidden = Path(tempfile.mkdtemp(prefix=".trl_mle-", dir="/tmp"))
+    hidden.chmod(0o711)
+    lock = open(hidden / "lock", "w")  # noqa: SIM115
+    fcntl.flock(lock, fcntl.LOCK_EX)
+    return hidden.rename(hidden.with_name(hidden.name.removeprefix("."))), lock
 
 
 def _result(

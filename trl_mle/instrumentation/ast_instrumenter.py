@@ -2,10 +2,10 @@
 
 import secrets
 
-from .insert import insert_prints
-from .milestones import InstrumentedProgram, parse
-from .steps import find_steps
-from .verify import verify
+from trl_mle.instrumentation.insert import insert_prints
+from trl_mle.instrumentation.milestones import InstrumentedProgram, parse
+from trl_mle.instrumentation.steps import find_steps
+from trl_mle.instrumentation.verify import verify
 
 
 class AstInstrumenter:

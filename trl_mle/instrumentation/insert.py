@@ -5,7 +5,7 @@ from bisect import bisect_right
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from .milestones import MILESTONES, InstrumentedProgram, marker_print, parse, split_lines
+from trl_mle.instrumentation.milestones import MILESTONES, InstrumentedProgram, marker_print, parse, split_lines
 
 
 INDENTATION = " \t\f"

@@ -13,7 +13,7 @@ from collections import Counter
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field, replace
 
-from .milestones import (
+from trl_mle.instrumentation.milestones import (
     IMPORTS,
     MODEL_BUILT,
     MODEL_TRAINED,

@@ -3,7 +3,7 @@
 import ast
 from collections.abc import Iterator
 
-from .milestones import FILENAME, MILESTONES, marker_print, parse, split_lines
+from trl_mle.instrumentation.milestones import FILENAME, MILESTONES, marker_print, parse, split_lines
 
 
 class VerificationError(ValueError):
