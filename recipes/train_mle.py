@@ -13,10 +13,12 @@ import os
 import signal
 import sys
 import tempfile
+import warnings
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from pathlib import Path
+
 
 PR_SET_PDEATHSIG = 1
 
@@ -25,22 +27,14 @@ PR_SET_PDEATHSIG = 1
 class MLEScriptArguments:
     """Arguments beside those of [`~trl_mle.trainer.MLEGRPOConfig`] and [`~trl.ModelConfig`]; see their help."""
 
-    competitions: list[str] = field(
-        default_factory=list, metadata={"help": "Ids of the competitions to train on, see `trl-mle competitions`."}
-    )
+    competitions: list[str] = field(default_factory=list, metadata={"help": "Ids of the competitions to train on."})
     data_dir: str | None = field(default=None, metadata={"help": "Folder with the prepared MLE-bench competitions."})
     program_timeout_s: float = field(default=60.0, metadata={"help": "Wall-clock limit of one program in seconds."})
     program_memory_mb: int = field(default=4096, metadata={"help": "Memory limit of one program in MB."})
-    max_parallel_programs: int | None = field(
-        default=None, metadata={"help": "Programs that a process runs at a time. By default its share of the cores."}
-    )
+    max_parallel_programs: int | None = field(default=None, metadata={"help": "At a time, of one training process."})
     threads_per_program: int = field(default=1, metadata={"help": "Cores of one program."})
-    sandbox: str = field(
-        default="auto", metadata={"help": "`auto` isolates programs or refuses to run, `none` runs them as they are."}
-    )
-    instrumenter: str = field(
-        default="ast", metadata={"help": "`ast` inserts milestone prints for partial credit, `none` gives none."}
-    )
+    sandbox: str = field(default="auto", metadata={"help": "`auto` isolates programs or refuses to, `none` does not."})
+    instrumenter: str = field(default="ast", metadata={"help": "`ast` gives credit for milestones, `none` does not."})
     fail_reward: float = field(default=-10.0, metadata={"help": "Reward of a program that fails."})
     milestone_reward: float = field(default=0.1, metadata={"help": "Partial credit per milestone."})
 
@@ -48,19 +42,20 @@ class MLEScriptArguments:
         if isinstance(self.competitions, str):  # `competitions: digits` in a YAML
             self.competitions = [self.competitions]
         if not self.competitions:
-            raise ValueError("competitions: name at least one, see `trl-mle competitions`")
+            raise ValueError("competitions: name at least one")
         if self.instrumenter not in ("ast", "none"):
             raise ValueError(f"instrumenter must be 'ast' or 'none', got {self.instrumenter!r}")
 
 
 def main(script_args, training_args, model_args) -> None:
+    from transformers import PrinterCallback, ProgressCallback
     from trl import get_peft_config, get_quantization_config
 
     from trl_mle.competitions import load_competition
     from trl_mle.execution import LocalExecutor
     from trl_mle.instrumentation import AstInstrumenter
     from trl_mle.rewards import MLEReward
-    from trl_mle.trainer import MLEGRPOTrainer
+    from trl_mle.trainer import MLEGRPOTrainer, MLEProgressCallback
 
     # All that can be wrong with the input is checked before the model is loaded and before anything is written
     with one_line_errors():
@@ -77,13 +72,12 @@ def main(script_args, training_args, model_args) -> None:
             sandbox=script_args.sandbox,
         )
 
-    model_init_kwargs = {
+    training_args.model_init_kwargs = {
         "revision": model_args.model_revision,
         "trust_remote_code": training_args.trust_remote_code,
         "attn_implementation": model_args.attn_implementation,
         "dtype": model_args.dtype,
-    }
-    training_args.model_init_kwargs = model_init_kwargs | (training_args.model_init_kwargs or {})
+    } | (training_args.model_init_kwargs or {})
 
     with executor:
         reward = MLEReward(
@@ -93,7 +87,7 @@ def main(script_args, training_args, model_args) -> None:
             fail_reward=script_args.fail_reward,
             milestone_reward=script_args.milestone_reward,
         )
-        with one_line_errors():
+        with one_line_errors(output_dir):
             trainer = MLEGRPOTrainer(
                 model=model_args.model_name_or_path,
                 reward_funcs=reward,
@@ -104,12 +98,14 @@ def main(script_args, training_args, model_args) -> None:
                 quantization_config=get_quantization_config(model_args),
                 peft_config=get_peft_config(model_args),
             )
+        trainer.remove_callback(PrinterCallback if training_args.disable_tqdm else ProgressCallback)
+        trainer.add_callback(MLEProgressCallback())
         trainer.train(resume_from_checkpoint=checkpoint)
+    trainer.save_state()  # the log of all metrics, in trainer_state.json
     trainer.save_model(training_args.output_dir)  # with its tokenizer
     trainer.accelerator.print(f"💾 Model saved to {training_args.output_dir}.")
     if training_args.push_to_hub:
         trainer.push_to_hub()
-        trainer.accelerator.print(f"🤗 Model pushed to the Hub in https://huggingface.co/{trainer.hub_model_id}.")
     trainer.accelerator.end_training()  # finishes trackers, destroys the process group
 
 
@@ -117,21 +113,20 @@ def check_writable(folder: Path) -> None:
     """Raise `OSError` if nothing can be written to the folder, without creating it."""
     existing = next(path for path in (folder.absolute(), *folder.absolute().parents) if path.exists())
     try:
-        with tempfile.TemporaryFile(dir=existing):
-            pass
+        tempfile.TemporaryFile(dir=existing).close()
     except OSError as error:
         raise OSError(f"output_dir {folder} cannot be written: {error.strerror}") from error
 
 
 def checkpoint_to_resume(value: str | bool | None, folder: Path) -> str | None:
-    """The checkpoint that `resume_from_checkpoint` names: a path, or `true` for the newest one in the output folder."""
+    """The checkpoint that `resume_from_checkpoint` names: a path, or `true` for the newest one in `folder`."""
     from transformers.trainer_utils import get_last_checkpoint
 
     if str(value or False).lower() == "false":
         return None
     newest = str(value).lower() == "true"
-    checkpoint = get_last_checkpoint(folder) if newest and folder.is_dir() else value
-    if not Path(str(checkpoint)).is_dir():
+    checkpoint = value if not newest else get_last_checkpoint(folder) if folder.is_dir() else None
+    if checkpoint is None or not Path(checkpoint).is_dir():
         raise ValueError(f"resume_from_checkpoint: there is no checkpoint {f'in {folder}' if newest else checkpoint}")
     return str(checkpoint)
 
@@ -140,12 +135,14 @@ def check_chat_template(model_args, training_args) -> None:
     """Raise `ValueError` if the model's tokenizer has no chat template, `OSError` if it cannot be loaded."""
     from transformers import AutoTokenizer
 
-    name = model_args.model_name_or_path
-    if name is None:
+    if (name := model_args.model_name_or_path) is None:
         raise ValueError("model_name_or_path: name the model to train")
-    tokenizer = AutoTokenizer.from_pretrained(
-        name, revision=model_args.model_revision, trust_remote_code=training_args.trust_remote_code
-    )
+    options = {"revision": model_args.model_revision, "trust_remote_code": training_args.trust_remote_code}
+    try:
+        tokenizer = AutoTokenizer.from_pretrained(name, **options)
+    except (OSError, ValueError) as error:
+        where = "" if Path(name).is_dir() else ", which is no folder here"
+        raise OSError(f"model_name_or_path: cannot load the tokenizer of {name}{where}: {error}") from error
     if tokenizer.chat_template is None:
         raise ValueError(f"model_name_or_path: {name} has no chat template, take an instruction-tuned model")
 
@@ -155,13 +152,14 @@ def make_parser(prog: str | None = None):
 
     from trl_mle.trainer import MLEGRPOConfig
 
-    # Without a usage, which would bury a message below some hundred options
+    # What warns is TRL's own default; and a usage would bury a message below some hundred options
+    warnings.filterwarnings("ignore", r"`(is_)?gradient_checkpointing` is deprecated", FutureWarning)
     return TrlParser((MLEScriptArguments, MLEGRPOConfig, ModelConfig), prog=prog, usage=argparse.SUPPRESS)
 
 
 @contextmanager
-def one_line_errors() -> Iterator[None]:
-    """What is wrong with the input is said in one line, with exit code 2. A bug keeps its traceback."""
+def one_line_errors(output_dir: Path | None = None) -> Iterator[None]:
+    """What is wrong with the input is said in one line, with exit code 2, and leaves no empty folders behind."""
     from yaml import YAMLError
 
     from trl_mle.execution import SandboxError
@@ -169,6 +167,9 @@ def one_line_errors() -> Iterator[None]:
     try:
         yield
     except (ValueError, OSError, YAMLError, SandboxError) as error:
+        for folder in (output_dir / "completions", output_dir) if output_dir else ():
+            with suppress(OSError):  # not there, or not empty
+                folder.rmdir()
         if os.environ.get("LOCAL_RANK", "0") == "0":  # once per machine
             print(f"{Path(sys.argv[0]).name}: error: {' '.join(str(error).split())}", file=sys.stderr)
         sys.exit(2)

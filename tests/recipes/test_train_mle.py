@@ -1,0 +1,193 @@
+import os
+import runpy
+import shutil
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import psutil
+import pytest
+
+
+ROOT = Path(__file__).parents[2]
+SCRIPT = str(ROOT / "recipes" / "train_mle.py")
+QUICKSTART = str(ROOT / "recipes" / "quickstart.yaml")
+LAUNCH = [
+    sys.executable,
+    "-m",
+    "accelerate.commands.launch",
+    "--config_file",
+    str(ROOT / "accelerate_configs/cpu.yaml"),
+]
+RECIPES = [ROOT / "recipes/quickstart.yaml", *sorted(ROOT.glob("recipes/*/*.yaml"))]
+
+# Threads of several runs would wait for each other
+ENVIRONMENT = os.environ | {"PYTHONUNBUFFERED": "1", "OMP_NUM_THREADS": "1"}
+
+# What differs from the quickstart, so that a random policy takes seconds
+SMALL = ["--max_prompt_length", "4000", "--max_completion_length", "8", "--per_device_train_batch_size", "4"]
+SMALL += ["--num_generations", "2", "--max_parallel_programs", "1", "--save_steps", "2"]
+
+
+def arguments(model, output_dir, *more):
+    return ["--config", QUICKSTART, "--model_name_or_path", model, "--output_dir", str(output_dir), *SMALL, *more]
+
+
+@pytest.fixture
+def run_script(monkeypatch):
+    """Runs the script in this process: importing torch and TRL takes longer than all that is tested."""
+    handlers = {number: signal.getsignal(number) for number in (signal.SIGINT, signal.SIGTERM)}
+    for name in ("LOCAL_RANK", "ACCELERATE_MIXED_PRECISION"):  # else this process would be tied to its parent
+        monkeypatch.delenv(name, raising=False)
+
+    def run(*args):
+        monkeypatch.setattr(sys, "argv", [SCRIPT, *args])
+        runpy.run_path(SCRIPT, run_name="__main__")
+
+    yield run
+    for number, handler in handlers.items():
+        signal.signal(number, handler)
+
+
+@pytest.mark.parametrize("recipe", RECIPES, ids=lambda path: path.stem)
+def test_recipe_parses_and_builds(recipe):
+    make_parser = runpy.run_path(SCRIPT)["make_parser"]
+    script_args, training_args, model_args = make_parser().parse_args_and_config(
+        ["--config", str(recipe), "--use_cpu", "true", "--bf16", "false"]
+    )
+    assert script_args.competitions
+    assert model_args.model_name_or_path
+    assert training_args.output_dir.startswith("outputs/")
+    assert training_args.max_steps % training_args.optimizer_steps_per_generation == 0
+
+
+def test_paper_recipe_has_the_papers_hyperparameters():
+    make_parser = runpy.run_path(SCRIPT)["make_parser"]
+    recipe = ROOT / "recipes/qwen2.5-3b-instruct/spooky-author-identification.yaml"
+    _, args, _ = make_parser().parse_args_and_config(["--config", str(recipe), "--use_cpu", "true", "--bf16", "false"])
+    assert (args.max_prompt_length, args.max_completion_length, args.learning_rate) == (1024, 1024, 1e-5)
+    assert 8 * args.generation_batch_size == 128  # eight processes
+    assert args.duration_weighting == "linear"
+
+
+@pytest.mark.parametrize("config", sorted((ROOT / "accelerate_configs").glob("*.yaml")), ids=lambda path: path.stem)
+def test_accelerate_config_loads(config):
+    from accelerate.commands.config.config_args import load_config_from_file
+
+    assert load_config_from_file(str(config)).num_processes == (1 if config.stem == "cpu" else 8)
+
+
+@pytest.mark.parametrize(
+    ("more", "message"),
+    [
+        (["--competitions", "no-such-competition"], "unknown competition 'no-such-competition'"),
+        (["--competitions", "leaf-classification", "--data_dir", "nowhere"], "is not prepared in"),
+        (["--model_name_or_path", "outputs/no/model"], "cannot load the tokenizer of outputs/no/model"),
+        (["--config", "absent.yaml"], "No such file or directory: 'absent.yaml'"),
+        (["--config", "unknown_key.yaml"], "Unknown arguments from config file: ['--learning_rat'"),
+        (["--config", "broken.yaml"], "broken.yaml"),
+        (["--no_such_option", "1"], "--no_such_option"),
+        (["--learning_rate", "fast"], "invalid float value: 'fast'"),
+        (["--duration_weighting", "none", "--duration_weight_low", "0.5"], "have no effect"),
+        (["--num_iterations", "2", "--save_steps", "3"], "save_steps=3 saves between two generations"),
+        (["--output_dir", "a_file/policy"], "output_dir a_file/policy cannot be written: Not a directory"),
+        (["--output_dir", "/proc/policy"], "output_dir /proc/policy cannot be written"),
+        (["--resume_from_checkpoint", "true"], "there is no checkpoint in policy"),
+        (["--resume_from_checkpoint", "policy/checkpoint-9"], "there is no checkpoint policy/checkpoint-9"),
+        (["--sandbox", "perhaps"], "sandbox='perhaps'"),
+        (["--instrumenter", "perhaps"], "instrumenter must be 'ast' or 'none'"),
+        (["--max_prompt_length", "10", "--log_completions", "true"], "more than max_prompt_length=10"),
+    ],
+)
+def test_bad_input_ends_in_one_line(tiny_model, tmp_path, run_script, monkeypatch, capsys, more, message):
+    monkeypatch.chdir(tmp_path)
+    Path("a_file").touch()
+    Path("unknown_key.yaml").write_text("competitions: digits\nuse_cpu: true\nbf16: false\nlearning_rat: 1.0\n")
+    Path("broken.yaml").write_text("competitions: [digits\n")
+    before = sorted(Path().iterdir())
+    args = more if "--config" in more else arguments(tiny_model, "policy", *more)
+    with pytest.raises(SystemExit) as ended:
+        run_script(*args)
+    assert ended.value.code == 2
+    errors = [line for line in capsys.readouterr().err.splitlines() if line and "Loading weights" not in line]
+    assert len(errors) == 1, errors
+    assert errors[0].startswith("train_mle.py: error: ")
+    assert message in errors[0]
+    assert sorted(Path().iterdir()) == before
+
+
+def test_model_without_chat_template_is_refused(tiny_model, tmp_path, run_script, capsys):
+    model = shutil.copytree(tiny_model, tmp_path / "model")
+    (model / "chat_template.jinja").unlink()
+    with pytest.raises(SystemExit) as ended:
+        run_script(*arguments(str(model), tmp_path / "policy"))
+    assert ended.value.code == 2
+    assert "has no chat template" in capsys.readouterr().err
+    assert not (tmp_path / "policy").exists()
+
+
+def test_bad_input_of_a_real_process(tmp_path):
+    """Nothing that is imported adds a line of its own."""
+    run = subprocess.run(
+        [sys.executable, SCRIPT, "--config", QUICKSTART, "--competitions", "no-such-competition"],
+        cwd=tmp_path,
+        capture_output=True,
+        text=True,
+        timeout=120,
+    )
+    assert (run.returncode, run.stdout, len(run.stderr.splitlines())) == (2, "", 1), run.stderr
+
+
+def test_run_and_resume(tiny_model, tmp_path, run_script):
+    launched = subprocess.run(
+        [*LAUNCH, SCRIPT, *arguments(tiny_model, tmp_path / "policy", "--max_steps", "2")],
+        env=ENVIRONMENT,
+        capture_output=True,
+        text=True,
+        timeout=240,
+    )
+    assert launched.returncode == 0, launched.stderr[-3000:]
+    assert "step 2/2  reward -10.00  valid   0%" in launched.stdout
+    saved = {path.name for path in (tmp_path / "policy").iterdir()}
+    assert {
+        "model.safetensors",
+        "tokenizer.json",
+        "chat_template.jinja",
+        "README.md",
+        "trainer_state.json",
+        "checkpoint-2",
+    } <= saved
+    run_script(
+        *arguments(tiny_model, tmp_path / "policy", "--max_steps", "4", "--resume_from_checkpoint", "true"),
+    )
+    assert (tmp_path / "policy" / "checkpoint-4").is_dir()
+
+
+def test_however_a_run_ends_no_process_is_left(tiny_model, tmp_path):
+    """Ctrl-C, SIGTERM, and a launcher that is killed before it can end its workers; three runs at a time."""
+    runs = []
+    for name, signum, launcher in [("c", signal.SIGINT, []), ("t", signal.SIGTERM, []), ("k", signal.SIGKILL, LAUNCH)]:
+        command = [*(launcher or [sys.executable]), SCRIPT]
+        command += arguments(tiny_model, tmp_path / name, "--max_steps", "100000")
+        log = tmp_path / f"{name}.log"
+        with log.open("w") as file:
+            process = subprocess.Popen(command, stdout=file, stderr=file, start_new_session=True, env=ENVIRONMENT)
+        runs.append((process, signum, log))
+    for process, signum, log in runs:
+        deadline = time.monotonic() + 180
+        while "step      1/100000" not in log.read_text():  # the first step is done
+            assert process.poll() is None, log.read_text()[-3000:]
+            assert time.monotonic() < deadline
+            time.sleep(0.2)
+        children = psutil.Process(process.pid).children(recursive=True)
+        os.kill(process.pid, signum)
+        assert process.wait(timeout=60) == (-signum if signum == signal.SIGKILL else 128 + signum)
+        _, alive = psutil.wait_procs(children, timeout=20)
+        assert not alive
+        if signum == signal.SIGKILL:
+            assert children
+        else:
+            assert f"train_mle.py: stopped by {signum.name}" in log.read_text()
+            assert "Traceback" not in log.read_text()

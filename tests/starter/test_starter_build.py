@@ -1,0 +1,79 @@
+import json
+
+import pytest
+import torch
+from transformers import AutoModelForCausalLM, AutoTokenizer
+
+from trl_mle.starter import StarterConfig, build_starter
+from trl_mle.starter.build import sketch_corpus, train_tokenizer
+
+
+CONFIG = StarterConfig(competitions=["digits", "wine"], num_programs=32)
+PROMPT = [{"role": "user", "content": "Kaggle competition: digits\n\nForty-three people wrote digits on a form."}]
+RENDERED = "<|im_start|>user\nKaggle competition: digits<|im_end|><|im_start|>assistant\n"
+
+
+@pytest.fixture(scope="module")
+def starter_dir(tmp_path_factory):
+    path = tmp_path_factory.mktemp("starter")
+    build_starter(StarterConfig(str(path), CONFIG.competitions, CONFIG.num_programs), max_steps=2)
+    return path
+
+
+@pytest.fixture(scope="module")
+def tokenizer(starter_dir):
+    return AutoTokenizer.from_pretrained(starter_dir)
+
+
+def test_loads_and_samples_in_plain_transformers(starter_dir, tokenizer):
+    model = AutoModelForCausalLM.from_pretrained(starter_dir)
+    assert model.config.model_type == "qwen2"
+    assert model.num_parameters() < 3e6
+    inputs = tokenizer.apply_chat_template(PROMPT, add_generation_prompt=True, return_tensors="pt", return_dict=True)
+    output = model.generate(**inputs, max_new_tokens=8)
+    assert output.shape[1] > inputs["input_ids"].shape[1]
+    assert torch.isfinite(model(**inputs).logits).all()
+
+
+def test_sampling_is_not_truncated(starter_dir):
+    config = json.loads((starter_dir / "generation_config.json").read_text())
+    assert (config["do_sample"], config["temperature"], config["top_k"], config["top_p"]) == (True, 1.0, 0, 1.0)
+
+
+def test_the_readme_says_what_is_read(starter_dir):
+    assert "only the first line" in (starter_dir / "README.md").read_text()
+
+
+def test_only_the_first_line_of_the_user_is_rendered(tokenizer):
+    system = {"role": "system", "content": "You are an engineer."}
+    for messages in (
+        PROMPT,
+        [system, *PROMPT],
+        [{"role": "user", "content": PROMPT[0]["content"].partition("\n")[0]}],
+    ):
+        assert tokenizer.apply_chat_template(messages, add_generation_prompt=True, tokenize=False) == RENDERED
+
+
+def test_the_prompt_is_a_prefix_of_prompt_and_completion(tokenizer):
+    answer = {"role": "assistant", "content": "Plan: none.\n```python\nimport pandas\n```"}
+    prompt = tokenizer.apply_chat_template(PROMPT, add_generation_prompt=True)["input_ids"]
+    both = tokenizer.apply_chat_template([*PROMPT, answer])["input_ids"]
+    assert both[: len(prompt)] == prompt
+    assert tokenizer.decode(both[len(prompt) :]) == answer["content"] + "<|im_end|>"
+    assert both[-1] == tokenizer.eos_token_id != tokenizer.pad_token_id
+
+
+def test_the_tokenizer_round_trips(tokenizer):
+    corpus = sketch_corpus(CONFIG)
+    trained = train_tokenizer(corpus)
+    for (message,) in corpus["completion"]:
+        ids = tokenizer(message["content"])["input_ids"]
+        assert ids == trained(message["content"])["input_ids"]  # AutoTokenizer loads what was trained
+        assert tokenizer.decode(ids) == message["content"]
+    for text in ("Δt = 0.1  # naïve ☃", "if x :\n\treturn 'a' , b\r\n"):
+        assert tokenizer.decode(tokenizer(text)["input_ids"]) == text
+
+
+def test_an_unknown_competition_is_refused():
+    with pytest.raises(ValueError, match="does not cover titanic"):
+        StarterConfig(competitions=["titanic"])

@@ -1,0 +1,89 @@
+import ast
+import contextlib
+import random
+import shutil
+from pathlib import Path
+
+import pytest
+
+from trl_mle.competitions import load_competition
+from trl_mle.prompts import extract_code
+from trl_mle.starter.grammar import TASKS, Sketcher
+
+
+ROOT = Path(__file__).parents[2]
+
+
+def sketches(competition, n, seed=0, **kwargs):
+    sketcher = Sketcher(competition, random.Random(seed), **kwargs)
+    return [sketcher.sketch() for _ in range(n)]
+
+
+def parses(program):
+    try:
+        ast.parse(program)
+    except SyntaxError:
+        return False
+    return True
+
+
+def score(program, comp, folder):
+    """Run a program in this process (it is our own) and grade what it submits; None if it fails."""
+    shutil.copytree(comp.public_dir, folder / "input")
+    with contextlib.chdir(folder), contextlib.suppress(Exception):
+        exec(compile(program, "solution.py", "exec"), {})
+    submission = folder / "submission.csv"
+    return comp.grade(submission).value if submission.exists() else None
+
+
+def imported_modules(path):
+    for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+        if isinstance(node, ast.Import):
+            yield from (alias.name for alias in node.names)
+        elif isinstance(node, ast.ImportFrom):
+            yield from (f"{node.module}.{alias.name}" for alias in node.names)
+
+
+@pytest.mark.parametrize("competition", TASKS)
+def test_same_seed_same_programs(competition):
+    assert sketches(competition, 20) == sketches(competition, 20)
+    assert sketches(competition, 20) != sketches(competition, 20, seed=1)
+
+
+@pytest.mark.parametrize("competition", TASKS)
+def test_programs_differ(competition):
+    assert len(set(sketches(competition, 500))) >= 0.95 * 500
+
+
+def test_a_completion_is_a_plan_of_one_line_and_a_program():
+    completions = sketches("digits", 500)
+    programs = [extract_code(completion) for completion in completions]
+    assert all(completion.startswith("Plan: ") for completion in completions)
+    assert all(completion.splitlines()[1:2] in ([], ["```python"]) for completion in completions)
+    assert 0 < programs.count(None) < 20
+
+
+@pytest.mark.parametrize("competition", TASKS)
+def test_most_programs_parse_but_not_all(competition):
+    programs = [program for program in map(extract_code, sketches(competition, 500)) if program]
+    assert 0.80 < sum(map(parses, programs)) / len(programs) < 0.97
+
+
+@pytest.mark.parametrize("competition", TASKS)
+def test_without_slips_every_program_is_valid(competition, tmp_path):
+    comp = load_competition(competition)
+    for i, completion in enumerate(sketches(competition, 6, seed=1, slip_rate=0)):
+        assert score(extract_code(completion), comp, tmp_path / str(i)) is not None, completion
+
+
+def test_slips_make_programs_fail(tmp_path):
+    comp = load_competition("digits")
+    programs = [extract_code(completion) for completion in sketches("digits", 12, seed=1)]
+    scores = [score(program, comp, tmp_path / str(i)) for i, program in enumerate(programs) if program]
+    assert 0 < scores.count(None) < len(scores)
+
+
+def test_nothing_else_imports_the_grammar():
+    for path in [*ROOT.glob("trl_mle/**/*.py"), *ROOT.glob("recipes/**/*.py"), *ROOT.glob("benchmarks/**/*.py")]:
+        if path.parent != ROOT / "trl_mle" / "starter":
+            assert not [name for name in imported_modules(path) if "starter.grammar" in name], path

@@ -1,0 +1,87 @@
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+import replay
+import torch
+from replay import BATCHES, gradients_by_hand, trainer_gradients
+
+
+# batch, per-device batch of one process, gradient accumulation
+CASES = [("plain", 8, 1), ("straddling", 6, 2)]
+LOSS_TYPES = ["grpo", "dapo"]
+
+
+def largest_difference(left, right):
+    assert left.keys() == right.keys()
+    return max((left[name] - right[name]).abs().max().item() for name in left)
+
+
+@pytest.mark.parametrize("loss_type", LOSS_TYPES)
+@pytest.mark.parametrize(("name", "per_device_batch", "accumulation"), CASES)
+def test_gradient_is_the_one_by_hand(tiny_model, tmp_path, name, per_device_batch, accumulation, loss_type):
+    gradients = trainer_gradients(
+        tiny_model,
+        str(tmp_path),
+        BATCHES[name],
+        per_device_batch,
+        loss_type=loss_type,
+        gradient_accumulation_steps=accumulation,
+    )
+    by_hand = gradients_by_hand(tiny_model, BATCHES[name], loss_type)
+    assert largest_difference(gradients, by_hand) <= 1e-5
+    # and the weights are what makes it so
+    assert (
+        largest_difference(gradients, gradients_by_hand(tiny_model, BATCHES[name], loss_type, weighted=False)) > 1e-3
+    )
+
+
+def test_gradient_of_two_processes_is_the_one_by_hand(tiny_model, tmp_path):
+    cases = [
+        (name, per_device_batch // 2, {"loss_type": loss_type, "gradient_accumulation_steps": accumulation})
+        for name, per_device_batch, accumulation in CASES
+        for loss_type in LOSS_TYPES
+    ]
+    launcher = [sys.executable, "-m", "accelerate.commands.launch", "--multi_gpu", "--num_processes", "2"]
+    launcher += [
+        "--num_machines",
+        "1",
+        "--mixed_precision",
+        "no",
+        "--dynamo_backend",
+        "no",
+        "--main_process_port",
+        "0",
+    ]
+    root = Path(replay.__file__).parents[2]
+    run = subprocess.run(
+        [*launcher, replay.__file__, tiny_model, str(tmp_path), json.dumps(cases)],
+        env=os.environ | {"PYTHONPATH": str(root), "OMP_NUM_THREADS": "1"},
+        capture_output=True,
+        text=True,
+        timeout=240,
+    )
+    assert run.returncode == 0, run.stderr[-3000:]
+    for rank in range(2):
+        results = torch.load(tmp_path / f"gradients-{rank}.pt")
+        assert len(results) == len(cases)
+        for (name, _, loss_type), gradients in results.items():
+            assert largest_difference(gradients, gradients_by_hand(tiny_model, BATCHES[name], loss_type)) <= 1e-5
+
+
+def test_left_out_completion_moves_nothing(tiny_model, tmp_path):
+    """Whatever its reward and duration are, the gradient is the same."""
+    batch = BATCHES["straddling"]
+    changed = replay.Batch(
+        batch.num_generations,
+        batch.competition,
+        [-3.0 if i in batch.ours else reward for i, reward in enumerate(batch.rewards)],
+        [0.001 if i in batch.ours else duration for i, duration in enumerate(batch.durations)],
+        batch.ours,
+    )
+    first = trainer_gradients(tiny_model, str(tmp_path), batch, 12)
+    second = trainer_gradients(tiny_model, str(tmp_path), changed, 12)
+    assert largest_difference(first, second) == 0

@@ -1,0 +1,52 @@
+import math
+
+import pytest
+import torch
+from hypothesis import given
+from hypothesis import strategies as st
+
+from trl_mle.trainer import duration_weights
+
+
+seconds = st.floats(min_value=2.0**-10, max_value=2.0**17, width=32)
+durations = st.lists(st.one_of(seconds, st.just(math.nan)), min_size=1, max_size=64).map(torch.tensor)
+
+
+@given(durations)
+def test_mean_is_one_and_unknown_weighs_one(durations):
+    weights = duration_weights(durations)
+    assert weights.mean().item() == pytest.approx(1, rel=1e-4)
+    assert (weights[durations.isnan()] == 1).all()
+    assert weights.shape == durations.shape
+
+
+@given(durations, st.floats(min_value=1e-2, max_value=1e2))
+def test_unit_of_time_does_not_matter(durations, factor):
+    torch.testing.assert_close(duration_weights(durations * factor), duration_weights(durations), rtol=1e-4, atol=0)
+
+
+@given(durations)
+def test_weights_are_proportional_to_durations(durations):
+    known = ~durations.isnan()
+    products = torch.outer(duration_weights(durations)[known], durations[known])
+    torch.testing.assert_close(products, products.T, rtol=1e-4, atol=0)
+
+
+@given(durations, st.floats(min_value=0, max_value=1), st.floats(min_value=1, max_value=10))
+def test_bounds_clip_the_unbounded_weights(durations, low, high):
+    expected = duration_weights(durations).clamp(low, high)
+    assert torch.equal(duration_weights(durations, low=low, high=high), expected)
+    assert torch.equal(duration_weights(durations, low=low), duration_weights(durations).clamp(min=low))
+
+
+@pytest.mark.parametrize("durations", [[0.0, 0.0, 0.0], [math.nan, math.nan], [math.nan, 0.0]])
+def test_nothing_to_go_by_weighs_one(durations):
+    assert (duration_weights(torch.tensor(durations)) == 1).all()
+
+
+def test_none_weighs_one_and_other_methods_are_refused():
+    durations = torch.tensor([1.0, 3.0])
+    assert duration_weights(durations, "none", low=0.5).tolist() == [1, 1]
+    assert duration_weights(durations).tolist() == [0.5, 1.5]
+    with pytest.raises(ValueError, match="choose 'linear' or 'none'"):
+        duration_weights(durations, "sqrt")

@@ -1,0 +1,66 @@
+import pytest
+
+from trl_mle.trainer import MLEGRPOConfig
+
+
+def config(**kwargs):
+    defaults = {"use_cpu": True, "bf16": False, "per_device_train_batch_size": 8, "num_generations": 8}
+    return MLEGRPOConfig("unused", **(defaults | kwargs))
+
+
+@pytest.mark.parametrize(
+    ("kwargs", "message"),
+    [
+        ({"duration_weighting": "sqrt"}, "duration_weighting must be 'linear' or 'none'"),
+        ({"duration_weight_low": 1.5}, "duration_weight_low must be between 0 and 1"),
+        ({"duration_weight_low": float("nan")}, "duration_weight_low must be between 0 and 1"),
+        ({"duration_weight_high": 0.5}, "duration_weight_high must be at least 1"),
+        ({"duration_weighting": "none", "duration_weight_high": 2.0}, "have no effect"),
+        ({"max_prompt_length": 0}, "max_prompt_length must be at least 1"),
+    ],
+)
+def test_bad_values_are_refused(kwargs, message):
+    with pytest.raises(ValueError, match=message) as error:
+        config(**kwargs)
+    assert "\n" not in str(error.value)
+
+
+@pytest.mark.parametrize(
+    ("kwargs", "boundary"),
+    [
+        ({}, 1),  # generation and optimizer steps coincide
+        ({"gradient_accumulation_steps": 4}, 1),  # steps_per_generation follows it
+        ({"num_iterations": 3}, 3),
+        ({"steps_per_generation": 4}, 4),
+        ({"steps_per_generation": 4, "gradient_accumulation_steps": 2}, 2),
+        ({"steps_per_generation": 4, "gradient_accumulation_steps": 8}, 1),
+        ({"steps_per_generation": 4, "gradient_accumulation_steps": 6}, 2),  # 6, 12: both ends meet after two steps
+        ({"steps_per_generation": 2, "gradient_accumulation_steps": 4, "num_iterations": 3}, 3),
+    ],
+)
+def test_save_steps_fall_on_generation_boundaries(kwargs, boundary):
+    assert config(**kwargs, save_strategy="no").optimizer_steps_per_generation == boundary
+    for save_steps in range(1, 3 * boundary + 1):
+        if save_steps % boundary == 0:
+            config(**kwargs, save_steps=save_steps)
+        else:
+            with pytest.raises(ValueError, match=f"save_steps={save_steps} saves between two generations"):
+                config(**kwargs, save_steps=save_steps)
+
+
+def test_save_steps_as_a_share_of_all_steps():
+    config(num_iterations=3, save_steps=0.2, max_steps=30)  # every 6 steps
+    config(num_iterations=3, save_steps=0.19, max_steps=30)  # rounded up: 6 as well
+    with pytest.raises(ValueError, match="save_steps=4 saves between two generations"):
+        config(num_iterations=3, save_steps=0.1, max_steps=40)
+    with pytest.raises(ValueError, match="is a share of max_steps"):
+        config(num_iterations=3, save_steps=0.1)
+
+
+def test_strategies_that_do_not_save_between_generations():
+    config(num_iterations=3, save_steps=4, save_strategy="no")
+    config(num_iterations=3, save_steps=4, save_strategy="epoch")
+    best = {"save_strategy": "best", "metric_for_best_model": "reward", "eval_strategy": "steps", "num_iterations": 3}
+    config(**best, eval_steps=6)
+    with pytest.raises(ValueError, match="eval_steps=4 saves between two generations"):
+        config(**best, eval_steps=4)

@@ -1,0 +1,303 @@
+import inspect
+import math
+from collections import deque
+from pathlib import Path
+
+import pandas as pd
+import pytest
+import torch
+from datasets import Dataset
+from peft import LoraConfig
+from transformers import AutoModelForCausalLM
+from trl import GRPOConfig, GRPOTrainer
+
+from trl_mle.competitions import load_competition
+from trl_mle.trainer import MLEGRPOConfig, MLEGRPOTrainer
+
+
+PROMPTS = [[{"role": "user", "content": text}] for text in ("Write a program.", "Import pandas!")]
+WHAT_TO_DO = "The signatures below are what MLEGRPOTrainer overrides or calls: adapt it to this TRL, then this test."
+
+
+def text_reward(completions, **kwargs):
+    """Some number that only the text decides."""
+    return [sum(map(ord, completion[0]["content"])) % 11 / 10 for completion in completions]
+
+
+def timed_reward(completions, log_extra, **kwargs):
+    """The same, and a duration that only the text decides; some are unknown."""
+    log_extra("duration_s", [len(completion[0]["content"]) or None for completion in completions])
+    return text_reward(completions)
+
+
+def make_trainer(model, output_dir, reward=timed_reward, cls=MLEGRPOTrainer, rows=12, trainer_kwargs=None, **config):
+    dataset = Dataset.from_dict(
+        {"prompt": [PROMPTS[i % 2] for i in range(rows)], "competition": ["ab"[i % 2] for i in range(rows)]}
+    )
+    defaults = {
+        "use_cpu": True,
+        "bf16": False,
+        "report_to": "none",
+        "disable_tqdm": True,
+        "gradient_checkpointing": False,
+        "save_strategy": "no",
+        "logging_steps": 1,
+        "learning_rate": 1e-2,
+        "max_steps": 3,
+        "per_device_train_batch_size": 8,
+        "num_generations": 4,
+        "max_completion_length": 8,
+        "shuffle_dataset": False,  # a group of each prompt in every batch
+    }
+    config_cls = MLEGRPOConfig if issubclass(cls, MLEGRPOTrainer) else GRPOConfig
+    args = config_cls(str(output_dir), **(defaults | config))
+    return cls(model, reward, args, dataset, **(trainer_kwargs or {}))
+
+
+def trained_weights(*args, **kwargs):
+    trainer = make_trainer(*args, **kwargs)
+    trainer.train()
+    return {name: p.detach().clone() for name, p in trainer.model.named_parameters()}
+
+
+def equal(left, right):
+    return left.keys() == right.keys() and all(torch.equal(left[name], right[name]) for name in left)
+
+
+def last_logs(trainer):
+    """The logs of the latest generation batch, having checked that no column is longer or shorter."""
+    logs = trainer._logs
+    columns = {"prompt": logs["prompt"], "advantages": logs["advantages"], **logs["rewards"], **logs["extra"]}
+    assert len({len(column) for column in columns.values()}) == 1, {name: len(c) for name, c in columns.items()}
+    assert all(isinstance(column, deque) for column in columns.values())
+    return {name: list(column) for name, column in columns.items()}
+
+
+@pytest.fixture(scope="module")
+def stock_weights(tiny_model, tmp_path_factory):
+    return trained_weights(tiny_model, tmp_path_factory.mktemp("stock"), cls=GRPOTrainer)
+
+
+def test_without_weighting_weights_are_bit_equal_to_stock_grpo(tiny_model, tmp_path, stock_weights):
+    assert equal(trained_weights(tiny_model, tmp_path, duration_weighting="none"), stock_weights)
+
+
+def test_without_durations_weights_are_bit_equal_to_stock_grpo(tiny_model, tmp_path, stock_weights):
+    assert equal(trained_weights(tiny_model, tmp_path, reward=text_reward), stock_weights)
+
+
+def test_any_reward_function_gets_the_weighting_by_logging_durations(tiny_model, tmp_path, stock_weights):
+    trainer = make_trainer(tiny_model, tmp_path)
+    trainer.train()
+    assert not equal(dict(trainer.model.named_parameters()), stock_weights)
+    logs = last_logs(trainer)
+    durations, weights = logs["duration_s"], logs["duration_weight"]
+    for prompt in PROMPTS:  # the mean is taken per competition
+        rows = [i for i, logged in enumerate(logs["prompt"]) if logged == prompt]
+        known = [durations[i] for i in rows if durations[i] is not None]
+        expected = [1 if durations[i] is None else durations[i] * len(known) / sum(known) for i in rows]
+        assert [weights[i] for i in rows] == pytest.approx(expected)
+    assert logs["weighted_advantage"] == pytest.approx(
+        [weight * advantage for weight, advantage in zip(weights, logs["advantages"], strict=True)]
+    )
+    history = trainer.state.log_history[0]
+    assert history["mle/duration_weight/mean"] == pytest.approx(1)
+    assert history["mle/a/duration_s/p50"] > 0
+    assert not [key for key in history if "valid" in key]  # a user's reward says nothing of programs
+
+
+def test_bounds_reach_the_weights(tiny_model, tmp_path):
+    trainer = make_trainer(tiny_model, tmp_path, max_steps=1, duration_weight_low=0.9, duration_weight_high=1.1)
+    trainer.train()
+    weights = last_logs(trainer)["duration_weight"]
+    assert min(weights) == pytest.approx(0.9)
+    assert max(weights) == pytest.approx(1.1)
+
+
+@pytest.mark.parametrize("columns", [[1.0], [1.0] * 16])
+def test_wrong_number_of_durations_is_refused(tiny_model, tmp_path, columns):
+    def reward(completions, log_extra, **kwargs):
+        log_extra("duration_s", columns)
+        return text_reward(completions)
+
+    with pytest.raises(ValueError, match=f"got {len(columns)} values for 8 completions"):
+        make_trainer(tiny_model, tmp_path, reward).train()
+
+
+def program_reward(completions, log_extra, **kwargs):
+    """Logs what MLEReward logs; the first completion of each batch met a failure of ours."""
+    count = len(completions)
+    log_extra("duration_s", [None] + [float(i) for i in range(1, count)])
+    log_extra("outcome", ["infrastructure"] + ["ok"] * (count - 1))
+    log_extra("valid", [False] + [i % 2 == 0 for i in range(1, count)])
+    log_extra("score", [None] + [i / 10 if i % 2 == 0 else None for i in range(1, count)])
+    log_extra("milestones", [""] + ["imports,model_trained" if i < 4 else "imports" for i in range(1, count)])
+    log_extra("queue_wait_s", [None] + [0.5] * (count - 1))
+    return [None] + [float(i) for i in range(1, count)]
+
+
+def test_failure_of_ours_leaves_the_whole_row_out(tiny_model, tmp_path):
+    trainer = make_trainer(tiny_model, tmp_path, [program_reward, text_reward], max_steps=1)
+    trainer.train()
+    logs = last_logs(trainer)
+    assert math.isnan(logs["program_reward"][0])
+    assert math.isnan(logs["text_reward"][0])  # it gave a number, which must not train
+    assert logs["advantages"][0] == logs["weighted_advantage"][0] == 0
+    group = torch.tensor([logs["program_reward"][i] + logs["text_reward"][i] for i in range(1, 4)])
+    expected = (group - group.mean()) / (group.std() + 1e-4)
+    assert logs["advantages"][1:4] == pytest.approx(expected.tolist(), rel=1e-4)
+    assert math.isfinite(trainer.state.log_history[0]["grad_norm"])
+
+
+def test_program_metrics_are_logged_per_competition(tiny_model, tmp_path):
+    trainer = make_trainer(tiny_model, tmp_path, program_reward, max_steps=1)
+    digits = load_competition("digits")
+    trainer.competitions = {"a": digits}
+    trainer.train()
+    history = trainer.state.log_history[0]
+    assert history["mle/valid_rate"] == pytest.approx(3 / 7)
+    assert history["mle/outcome/infrastructure_rate"] == pytest.approx(1 / 8)
+    assert history["mle/untrained_valid_rate"] == pytest.approx(2 / 3)
+    assert "mle/score/mean" not in history  # of two metrics
+    assert "mle/b/score/mean" in history
+    assert "mle/b/score/best" not in history  # unknown direction
+    assert "mle/digits/score/best" in history
+
+
+def test_evaluation_is_not_weighted_and_logs_stay_in_step(tiny_model, tmp_path):
+    evaluation = Dataset.from_dict({"prompt": PROMPTS, "competition": ["a", "b"]})
+    trainer = make_trainer(
+        tiny_model,
+        tmp_path,
+        trainer_kwargs={"eval_dataset": evaluation},
+        eval_strategy="steps",
+        eval_steps=1,
+        per_device_eval_batch_size=4,
+        num_generations_eval=2,
+        log_completions=True,
+        num_completions_to_print=1,
+    )
+    trainer.train()
+    logs = last_logs(trainer)  # four completions of training, then four of evaluation
+    assert logs["duration_weight"][:4] != [1.0] * 4
+    assert logs["duration_weight"][4:] == [1.0] * 4
+    assert logs["weighted_advantage"][4:] == logs["advantages"][4:]
+    tables = sorted((Path(tmp_path) / "completions").glob("*.parquet"))
+    assert len(tables) == 3
+    table = pd.read_parquet(tables[-1])
+    assert {"duration_s", "duration_weight", "advantage", "weighted_advantage"} <= set(table.columns)
+    assert table["weighted_advantage"].notna().all()
+
+
+def test_logs_stay_in_step_over_several_batches(tiny_model, tmp_path):
+    """With several micro-batches, several passes over each generation batch, and a log every two steps."""
+    trainer = make_trainer(
+        tiny_model,
+        tmp_path,
+        per_device_train_batch_size=4,
+        steps_per_generation=2,
+        num_iterations=2,
+        max_steps=8,
+        logging_steps=2,
+    )
+    trainer.train()
+    logs = last_logs(trainer)
+    assert len(logs["prompt"]) == 8
+    assert logs["weighted_advantage"] == pytest.approx(
+        [weight * advantage for weight, advantage in zip(logs["duration_weight"], logs["advantages"], strict=True)]
+    )
+
+
+def test_resume_is_exact(tiny_model, tmp_path):
+    whole = trained_weights(tiny_model, tmp_path, shuffle_dataset=True, save_strategy="steps", save_steps=2)
+    resumed = make_trainer(tiny_model, tmp_path / "again", shuffle_dataset=True)
+    resumed.train(resume_from_checkpoint=str(tmp_path / "checkpoint-2"))
+    assert resumed.state.global_step == 3
+    assert equal(dict(resumed.model.named_parameters()), whole)
+
+
+def test_model_card_names_the_paper(tiny_model, tmp_path):
+    trainer = make_trainer(tiny_model, tmp_path)
+    trainer.create_model_card(model_name="policy")
+    card = (Path(tmp_path) / "README.md").read_text()
+    assert "https://huggingface.co/papers/2509.01684" in card
+    assert "Reinforcement Learning for Machine Learning Engineering Agents" in card
+    assert "trl_mle" in card
+    assert {"trl", "grpo", "trl_mle"} <= set(trainer.model.model_tags)
+
+
+def test_lora_policy_trains_its_adapter_only(tiny_model, tmp_path):
+    trainer = make_trainer(
+        tiny_model, tmp_path, trainer_kwargs={"peft_config": LoraConfig(target_modules=["q_proj", "v_proj"])}
+    )
+    trainer.train()
+    base = AutoModelForCausalLM.from_pretrained(tiny_model).model.layers[0].self_attn.q_proj.weight
+    layer = trainer.model.base_model.model.model.layers[0].self_attn.q_proj
+    assert torch.equal(layer.base_layer.weight, base)
+    assert layer.lora_B["default"].weight.abs().max() > 0
+
+
+def test_prompts_are_made_from_competitions(tiny_model, tmp_path):
+    args = MLEGRPOConfig(
+        str(tmp_path),
+        use_cpu=True,
+        bf16=False,
+        per_device_train_batch_size=8,
+        num_generations=4,
+        max_steps=10,
+        steps_per_generation=2,
+        max_prompt_length=None,
+        save_strategy="no",
+    )
+    competitions = ["digits", load_competition("wine")]
+    trainer = MLEGRPOTrainer(tiny_model, text_reward, args, competitions=competitions, timeout_s=17, memory_mb=999)
+    dataset = trainer.train_dataset
+    assert len(dataset) == 10 // 2 * 4  # five generation batches of four groups: one epoch, whatever max_steps is
+    assert dataset["competition"][:4] == ["digits", "wine", "digits", "wine"]
+    assert "17 s" in dataset[0]["prompt"][0]["content"]
+    assert "999 MB" in dataset[0]["prompt"][0]["content"]
+    assert len(trainer.get_train_dataloader()) == 10
+
+    args.max_steps = -1
+    epoch = MLEGRPOTrainer(tiny_model, text_reward, args, competitions=[*competitions, "diabetes"]).train_dataset
+    assert len(epoch) == 12  # every competition equally often, in whole batches of four groups
+
+
+def test_long_prompt_is_refused_with_its_length(tiny_model, tmp_path):
+    with pytest.raises(ValueError, match=r"a prompt has \d+ tokens, more than max_prompt_length=5") as error:
+        make_trainer(tiny_model, tmp_path, max_prompt_length=5)
+    assert "\n" not in str(error.value)
+
+
+def test_plain_grpo_config_is_refused(tiny_model, tmp_path):
+    with pytest.raises(TypeError, match="args must be an MLEGRPOConfig, got GRPOConfig"):
+        MLEGRPOTrainer(tiny_model, text_reward, GRPOConfig(str(tmp_path), use_cpu=True, bf16=False))
+
+
+@pytest.mark.parametrize(
+    ("name", "parameters"),
+    [
+        ("_calculate_rewards", ["self", "inputs", "prompts", "completions", "completion_ids_list"]),
+        ("_generate_and_score_completions", ["self", "inputs"]),
+        ("_tokenize_prompts", ["self", "prompts"]),
+        ("_log_completion_extra", ["self", "column", "values"]),
+        (
+            "_generate_single_turn",  # of the tests: replayed completions
+            ["self", "prompt_ids", "images", "multimodal_fields", "num_generations", "has_tool_images"],
+        ),
+    ],
+)
+def test_trl_hooks_have_not_moved(name, parameters):
+    hook = getattr(GRPOTrainer, name, None)
+    assert hook is not None, f"TRL has no GRPOTrainer.{name} any more. {WHAT_TO_DO}"
+    now = list(inspect.signature(hook).parameters)
+    assert now == parameters, f"TRL's GRPOTrainer.{name} now takes {now}. {WHAT_TO_DO}"
+
+
+def test_trl_attributes_have_not_moved(tiny_model, tmp_path):
+    trainer = make_trainer(tiny_model, tmp_path, cls=GRPOTrainer)
+    assert set(trainer._logs) == {"images", "prompt", "completion", "rewards", "advantages", "extra"}, WHAT_TO_DO
+    assert trainer._logs["extra"]["column"].maxlen == trainer.args.generation_batch_size, WHAT_TO_DO
+    assert trainer._pending_extra_logs == {}, WHAT_TO_DO
+    assert set(trainer._metrics) == {"train", "eval"}, WHAT_TO_DO
+    assert trainer.environment_factories is None, WHAT_TO_DO

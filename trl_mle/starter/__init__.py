@@ -1,0 +1,6 @@
+"""A tiny policy trained from scratch on sketched programs, so that everything runs offline and without a download."""
+
+from trl_mle.starter.build import StarterConfig, build_starter
+
+
+__all__ = ["StarterConfig", "build_starter"]

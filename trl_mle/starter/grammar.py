@@ -1,0 +1,329 @@
+"""A probabilistic grammar of programs, good, poor and broken, from which the starter policy learns to write.
+
+It is for warm-starting only: nothing else may import it. A program makes about a dozen choices one after another, and
+at each of them it may make a mistake that small language models make, whatever it did before. So a policy raises its
+valid rate by unlearning many small mistakes rather than a large one, and programs fail at every stage between the first
+import and the last line.
+"""
+
+import random
+from dataclasses import dataclass, field
+from typing import Literal
+
+
+@dataclass(frozen=True)
+class Task:
+    """
+    What a program must know about a competition.
+
+    Args:
+        kind (`str`):
+            What is submitted: `"probabilities"` (one column per class), `"probability"` (of the positive class),
+            `"class"` or `"number"`.
+        target (`str`):
+            Column of train.csv that is to be predicted.
+        column (`str`, *optional*, defaults to `""`):
+            Column of submission.csv to fill. Unused by `"probabilities"`, which fills all columns but the id.
+    """
+
+    kind: Literal["probabilities", "probability", "class", "number"]
+    target: str
+    column: str = ""
+
+
+TASKS = {
+    "digits": Task("probabilities", "label"),
+    "breast-cancer": Task("probability", "malignant", "malignant"),
+    "diabetes": Task("number", "progression", "progression"),
+    "wine": Task("class", "cultivar", "cultivar"),
+}
+
+
+@dataclass(frozen=True)
+class Estimator:
+    """
+    A model that a program may choose.
+
+    Args:
+        words (`str`):
+            Its name in the plan.
+        name (`str`):
+            Its class in scikit-learn. A final `*` stands for `Classifier` or `Regressor`.
+        module (`str`):
+            Where scikit-learn keeps it.
+        weight (`float`):
+            How often it is chosen, relative to the others.
+        settings (`dict[str, tuple]`, *optional*):
+            Values to choose from, by keyword.
+    """
+
+    words: str
+    name: str
+    module: str
+    weight: float
+    settings: dict[str, tuple[object, ...]] = field(default_factory=dict)
+
+
+# Mostly weak and fast, so that there is something to find: what scores best on digits (support vectors, networks,
+# histogram boosting) is rare and takes 10 to 1000 times as long as a small tree. Boosted stumps are slow and poor.
+COMMON = (
+    Estimator("a constant", "Dummy*", "dummy", 9),
+    Estimator("a small tree", "DecisionTree*", "tree", 24, {"max_depth": (1, 2, 3, 4, 5, 6, 8)}),
+    Estimator("the nearest neighbour", "KNeighbors*", "neighbors", 7, {"n_neighbors": (1, 1, 1, 2)}),
+    Estimator("boosted stumps", "AdaBoost*", "ensemble", 7, {"n_estimators": (50, 100, 200, 300)}),
+    Estimator("bagged trees", "Bagging*", "ensemble", 4, {"n_estimators": (10, 20, 50, 100)}),
+    Estimator(
+        "a random forest",
+        "RandomForest*",
+        "ensemble",
+        9,
+        {"n_estimators": (10, 50, 100, 200, 400), "max_depth": (2, 4, 8, 16)},
+    ),
+    Estimator(
+        "extra trees",
+        "ExtraTrees*",
+        "ensemble",
+        6,
+        {"n_estimators": (10, 50, 100, 200, 400), "max_depth": (2, 4, 8, 16)},
+    ),
+    Estimator(
+        "gradient boosting", "GradientBoosting*", "ensemble", 3, {"n_estimators": (10, 20), "max_depth": (2, 3)}
+    ),
+    Estimator(
+        "histogram boosting",
+        "HistGradientBoosting*",
+        "ensemble",
+        4,
+        {"max_iter": (30, 60, 100), "max_leaf_nodes": (4, 8, 16)},
+    ),
+    Estimator(
+        "a neural network",
+        "MLP*",
+        "neural_network",
+        4,
+        {"hidden_layer_sizes": (32, 64, 128), "max_iter": (50, 100, 200)},
+    ),
+)
+CLASSIFIERS = (
+    *COMMON,
+    Estimator("naive Bayes", "GaussianNB", "naive_bayes", 14),
+    Estimator(
+        "logistic regression",
+        "LogisticRegression",
+        "linear_model",
+        11,
+        {"C": (0.0001, 0.001, 0.01), "max_iter": (1, 2, 3, 5)},
+    ),
+    Estimator("support vectors", "SVC", "svm", 4, {"C": (0.1, 1, 10)}),
+)
+REGRESSORS = (
+    *COMMON,
+    Estimator("least squares", "LinearRegression", "linear_model", 8),
+    Estimator("ridge regression", "Ridge", "linear_model", 8, {"alpha": (0.1, 1, 10, 10000)}),
+    Estimator("support vectors", "SVR", "svm", 6, {"C": (0.1, 1, 10)}),
+)
+
+# Words of the plan, constructor and module of what may be done to the features; None stands for nothing.
+TRANSFORMS = {
+    None: 13,
+    ("scaled features", "StandardScaler()", "preprocessing"): 4,
+    ("features between 0 and 1", "MinMaxScaler()", "preprocessing"): 2,
+    ("principal components", "PCA(n_components=0.9)", "decomposition"): 1,
+}
+
+
+class Sketcher:
+    """
+    Writes completions for one competition: a plan of one line, then a program. Without slips every program is valid.
+
+    Args:
+        competition (`str`):
+            A key of `TASKS`.
+        rng (`random.Random`):
+            Source of all randomness.
+        slip_rate (`float`, *optional*, defaults to `0.085`):
+            Probability of a mistake at each of the places where one may happen.
+    """
+
+    def __init__(self, competition: str, rng: random.Random, slip_rate: float = 0.085):
+        self.task = TASKS[competition]
+        self.rng = rng
+        self.slip_rate = slip_rate
+
+    def sketch(self) -> str:
+        """Return one completion."""
+        regression = self.task.kind == "number"
+        estimators = REGRESSORS if regression else CLASSIFIERS
+        estimator = self.rng.choices(estimators, [estimator.weight for estimator in estimators])[0]
+        transform = self.rng.choices(list(TRANSFORMS), list(TRANSFORMS.values()))[0]
+
+        verb = self.rng.choice(("fit", "train", "try", "use"))
+        plan = f"Plan: {verb} {estimator.words} on {transform[0] if transform else 'the features'}."
+        if self.rng.random() < self.slip_rate / 7:  # a plan and no program
+            return plan
+
+        class_name = estimator.name.replace("*", "Regressor" if regression else "Classifier")
+        lines = [
+            *self._imports(class_name, estimator.module, transform),
+            *self._load(),
+            *self._features(transform),
+            *self._fit(class_name, estimator.settings),
+            *self._predict(class_name),
+            *self._submit(),
+        ]
+        program = "\n".join(line for line in lines if line)
+        return f"{plan}\n```python\n{program}\n```"
+
+    def _slip(self, right: str, *wrong: str) -> str:
+        return self.rng.choice(wrong) if self.rng.random() < self.slip_rate else right
+
+    def _imports(self, class_name: str, module: str, transform: tuple[str, str, str] | None) -> list[str]:
+        lines = [
+            self._slip("import pandas as pd", "import pandas", "import panda as pd", "import numpy as np"),
+            self._slip(
+                f"from sklearn.{module} import {class_name}",
+                "",
+                f"from sklearn import {class_name}",
+                f"from sklearn.models import {class_name}",
+            ),
+        ]
+        if class_name == "SVC" and self.task.kind in ("probabilities", "probability"):
+            lines.append("from sklearn.calibration import CalibratedClassifierCV")
+        if transform:
+            _, constructor, module = transform
+            name = constructor.partition("(")[0]
+            lines.append(self._slip(f"from sklearn.{module} import {name}", "", f"from sklearn import {name}"))
+        return lines
+
+    def _load(self) -> list[str]:
+        return [
+            self._slip(
+                'train = pd.read_csv("input/train.csv")',
+                'train = pd.read_csv("train.csv")',
+                'train = pd.read_csv("input/training.csv")',
+                'train = pd.read_csv("input/train.csv"',
+                'data = pd.read_csv("input/train.csv")',
+            ),
+            self._slip(
+                'test = pd.read_csv("input/test.csv")',
+                'test = pd.read_csv("test.csv")',
+                'test = pd.read_csv("../input/test.csv")',
+                'test = pd.load_csv("input/test.csv")',
+                "",
+            ),
+        ]
+
+    def _features(self, transform: tuple[str, str, str] | None) -> list[str]:
+        target = self.task.target
+        lines = [
+            self._slip(
+                f'X = train.drop(columns=["id", "{target}"])',
+                f'X = train.drop(columns=["{target}"])',  # the ids are strings
+                'X = train.drop(columns=["id"])',  # the target is not in test.csv
+                'X = train.drop(columns=["id", "target"])',
+                f'X = train.drop("id", "{target}")',
+            ),
+            self._slip(f'y = train["{target}"]', 'y = train["target"]', "y = train[target]", f'y = train["{target}"'),
+            self._slip(
+                'X_test = test.drop(columns=["id"])',
+                "X_test = test",
+                f'X_test = test.drop(columns=["id", "{target}"])',
+                f'X_test = train.drop(columns=["id", "{target}"])',  # the wrong rows
+            ),
+        ]
+        if transform:
+            lines += [
+                self._slip(f"scaler = {transform[1]}", f"scale = {transform[1]}"),
+                self._slip("X = scaler.fit_transform(X)", "X = scaler.transform(X)"),
+                self._slip("X_test = scaler.transform(X_test)", "", "X_test = scaler.transform(test)"),
+            ]
+        return lines
+
+    def _fit(self, class_name: str, settings: dict[str, tuple[object, ...]]) -> list[str]:
+        chosen = {keyword: self.rng.choice(values) for keyword, values in settings.items() if self.rng.random() < 0.9}
+        arguments = ", ".join(f"{keyword}={value}" for keyword, value in chosen.items())
+        misspelled = ", ".join(f"{keyword.rstrip('s')}_num={value}" for keyword, value in chosen.items())
+        call = f"{class_name}({arguments})"
+        if class_name == "SVC" and self.task.kind in ("probabilities", "probability"):
+            call = f"CalibratedClassifierCV({call})"
+        lines = [
+            self._slip(
+                f"model = {call}",
+                f"model = {call[:-1]}",
+                f"model = {class_name}({misspelled or 'iterations=10'})",
+                f"model = {class_name.lower()}({arguments})",
+            ),
+            self._slip("model.fit(X, y)", "model.fit(y, X)", "model.fit(X)", "model.fit(X_train, y_train)", ""),
+        ]
+        if self.rng.random() < self.slip_rate / 20:  # endless with most models; rare, because a timeout is dear
+            lines.append("while model.score(X, y) < 1:\n    model.fit(X, y)")
+        return lines
+
+    def _predict(self, class_name: str) -> list[str]:
+        if self.task.kind in ("class", "number"):
+            return [
+                self._slip(
+                    "pred = model.predict(X_test)",
+                    "pred = model.predict(X)",  # the wrong rows
+                    "pred = model.predict(test)",
+                    "pred = model.predict_proba(X_test)",
+                    "preds = model.predict(X_test)",
+                )
+            ]
+        lines = [
+            self._slip(
+                "pred = model.predict_proba(X_test)",
+                "pred = model.predict(X_test)",
+                "pred = model.predict_proba(X)",  # the wrong rows
+                "pred = model.predict_probas(X_test)",
+                "preds = model.predict_proba(X_test)",
+            )
+        ]
+        if self.task.kind == "probabilities" and self.rng.random() < 0.12:
+            floor = self.rng.choice((0.001, 0.01, 0.05))
+            lines.append(f"pred = pred.clip({floor}, 1)")
+            lines.append(self._slip("pred = pred / pred.sum(axis=1, keepdims=True)", ""))  # else not summing to 1
+        return lines
+
+    def _submit(self) -> list[str]:
+        column = self.task.column
+        if self.task.kind == "probabilities":
+            fill = self._slip(
+                self.rng.choice(("sub.iloc[:, 1:] = pred", "sub[sub.columns[1:]] = pred")),
+                "sub.iloc[:, :] = pred",
+                f'sub["{self.task.target}"] = pred',
+                "sub = pd.DataFrame(pred)",
+                "sub.iloc[:, 1:] = pd.DataFrame(pred)",  # pandas aligns the columns: NaN
+            )
+        elif self.task.kind == "probability":
+            fill = self._slip(
+                self.rng.choice((f'sub["{column}"] = pred[:, 1]', f"sub = sub.assign({column}=pred[:, 1])")),
+                f'sub["{column}"] = pred',
+                f'sub["{column}"] = pred[:, 0]',  # the other class
+                'sub["target"] = pred[:, 1]',
+                'sub = pd.DataFrame({"' + column + '": pred[:, 1]})',
+            )
+        else:
+            fill = self._slip(
+                self.rng.choice((f'sub["{column}"] = pred', f"sub = sub.assign({column}=pred)")),
+                f'sub["{column}"] = y',  # pandas aligns the rows: not what was predicted
+                f"sub[{column}] = pred",
+                'sub = pd.DataFrame({"' + column + '": pred})',
+            )
+        return [
+            self._slip(
+                'sub = pd.read_csv("input/sample_submission.csv")',
+                'sub = pd.read_csv("sample_submission.csv")',
+                'sub = pd.read_csv("input/submission.csv")',
+                'submission = pd.read_csv("input/sample_submission.csv")',
+            ),
+            fill,
+            self._slip(
+                'sub.to_csv("submission.csv", index=False)',
+                'sub.to_csv("submit.csv", index=False)',
+                'sub.to_csv("input/submission.csv", index=False)',
+                'sub.to_csv("submission.csv", index=false)',
+                'sub.to_csv("submission.csv", index=False',
+                "",
+            ),
+        ]

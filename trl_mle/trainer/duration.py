@@ -1,0 +1,44 @@
+"""Duration-aware gradient updates, section 4.1 of https://huggingface.co/papers/2509.01684."""
+
+import torch
+
+
+def duration_weights(
+    durations: torch.Tensor, method: str = "linear", low: float | None = None, high: float | None = None
+) -> torch.Tensor:
+    r"""
+    Weight of each action's policy-gradient term by the time Δt that the action ran.
+
+    Where actions are trained on as they finish, an action of duration Δt is trained on at a rate ∝ 1/Δt, and fast,
+    poor programs crowd out slow, better ones. The section "duration-aware gradient updates" of
+    https://huggingface.co/papers/2509.01684 undoes that by weighting with Δt itself,
+
+    $$
+    \nabla J = \mathbb{E}\Big[\sum_k \frac{\Delta t_k}{\overline{\Delta t}} \, \nabla \log \pi(a_k|s_k) \,
+    \hat{A}(s_k, a_k)\Big]
+    $$
+
+    divided by the batch's mean, so that the step size does not depend on the unit or on how slow the batch was.
+
+    Args:
+        durations (`torch.Tensor` of shape `(B,)`):
+            Δt of each action; NaN where it is unknown.
+        method (`str`, *optional*, defaults to `"linear"`):
+            `"linear"` weights by Δt / mean Δt, `"none"` by 1.
+        low (`float`, *optional*):
+            Smallest weight. A program that dies at once has Δt ≈ 0, and without a bound almost no penalty.
+        high (`float`, *optional*):
+            Largest weight.
+
+    Returns:
+        `torch.Tensor` of shape `(B,)`:
+            The weights; their mean is 1 unless a bound clips. An unknown duration weighs 1, and so does every action
+            when all durations are zero.
+    """
+    if method not in ("linear", "none"):
+        raise ValueError(f"unknown duration weighting {method!r}: choose 'linear' or 'none'")
+    mean = durations.nanmean()  # NaN when no duration is known
+    if method == "none" or not mean > 0:
+        return torch.ones_like(durations)
+    weights = (durations / mean).nan_to_num(nan=1.0)
+    return weights if low is None and high is None else weights.clamp(low, high)

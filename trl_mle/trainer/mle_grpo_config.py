@@ -1,0 +1,110 @@
+import math
+from dataclasses import dataclass, field
+
+from trl import GRPOConfig
+
+
+@dataclass
+class MLEGRPOConfig(GRPOConfig):
+    r"""
+    Configuration class for the [`MLEGRPOTrainer`], the trainer of https://huggingface.co/papers/2509.01684.
+
+    It inherits every parameter from [`~trl.GRPOConfig`] and adds those below. It also refuses checkpoints that a run
+    could not resume from exactly: TRL does not save completions that are still waiting to be trained on, so
+    `save_steps` must fall on the steps before which new ones are generated.
+
+    Parameters:
+        > Parameters that control the prompts
+
+        max_prompt_length (`int`, *optional*, defaults to `1024`):
+            Longest prompt in tokens, chat template included. A longer one is refused, not truncated: half a
+            competition's description teaches nothing. `None` allows any length.
+
+        > Parameters that control the duration weighting
+
+        duration_weighting (`str`, *optional*, defaults to `"linear"`):
+            How the advantage of a completion is weighted by the duration Δt of its program. Supported values are:
+
+            - `"linear"`: Δt / mean Δt, the mean taken per competition over the generation batch of all processes.
+            - `"none"`: no weighting, the gradients of [`~trl.GRPOTrainer`].
+        duration_weight_low (`float`, *optional*):
+            Smallest weight, at most 1. Without it a program that dies at once (Δt ≈ 0) has almost no penalty.
+        duration_weight_high (`float`, *optional*):
+            Largest weight, at least 1.
+    """
+
+    max_prompt_length: int | None = field(
+        default=1024,
+        metadata={
+            "help": "Longest prompt in tokens, chat template included. A longer one is refused, not truncated. `None` "
+            "allows any length."
+        },
+    )
+    duration_weighting: str = field(
+        default="linear",
+        metadata={
+            "help": "How the advantage of a completion is weighted by the duration Δt of its program. Supported "
+            "values are `linear` (Δt / mean Δt, the mean taken per competition over the generation batch of all "
+            "processes) and `none`.",
+            "choices": ["linear", "none"],
+        },
+    )
+    duration_weight_low: float | None = field(
+        default=None,
+        metadata={"help": "Smallest duration weight, at most 1. `None` (default) for no bound."},
+    )
+    duration_weight_high: float | None = field(
+        default=None,
+        metadata={"help": "Largest duration weight, at least 1. `None` (default) for no bound."},
+    )
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        if self.max_prompt_length is not None and self.max_prompt_length < 1:
+            raise ValueError(f"max_prompt_length must be at least 1 or None, got {self.max_prompt_length}")
+        if self.duration_weighting not in ("linear", "none"):
+            raise ValueError(f"duration_weighting must be 'linear' or 'none', got {self.duration_weighting!r}")
+        low, high = self.duration_weight_low, self.duration_weight_high
+        if self.duration_weighting == "none" and (low is not None or high is not None):
+            raise ValueError(
+                "duration_weight_low and duration_weight_high have no effect with duration_weighting='none'"
+            )
+        if low is not None and not 0 <= low <= 1:
+            raise ValueError(f"duration_weight_low must be between 0 and 1, got {low}")
+        if high is not None and not high >= 1:
+            raise ValueError(f"duration_weight_high must be at least 1, got {high}")
+        self._refuse_checkpoints_between_generations()
+
+    @property
+    def micro_steps_per_generation(self) -> int:
+        """TRL generates new completions every so many micro-batches."""
+        assert self.steps_per_generation is not None  # GRPOConfig has filled it in
+        return self.steps_per_generation * self.num_iterations
+
+    @property
+    def optimizer_steps_per_generation(self) -> int:
+        """Fewest optimizer steps after which new completions are due, so that none are left to be trained on."""
+        return self.micro_steps_per_generation // math.gcd(
+            self.micro_steps_per_generation, self.gradient_accumulation_steps
+        )
+
+    def _refuse_checkpoints_between_generations(self) -> None:
+        # Epochs end on a boundary: TRL's sampler yields whole generation batches only.
+        if self.save_strategy == "steps":
+            name, steps = "save_steps", self.save_steps
+        elif self.save_strategy == "best" and self.eval_strategy == "steps":  # saved when an evaluation is the best
+            assert self.eval_steps is not None  # TrainingArguments has filled it in
+            name, steps = "eval_steps", self.eval_steps
+        else:
+            return
+        if steps < 1:  # a share of all steps; the Trainer rounds it up in the same way
+            if self.max_steps <= 0:
+                raise ValueError(f"{name}={steps} is a share of max_steps: set max_steps, or {name} to a whole number")
+            steps = math.ceil(self.max_steps * steps)
+        if steps % self.optimizer_steps_per_generation:
+            raise ValueError(
+                f"{name}={steps:g} saves between two generations, where a run cannot be resumed exactly: use a "
+                f"multiple of {self.optimizer_steps_per_generation} (new completions are generated every "
+                f"{self.micro_steps_per_generation} micro-batches, an optimizer step takes "
+                f"{self.gradient_accumulation_steps})"
+            )

@@ -1,0 +1,241 @@
+import math
+import textwrap
+from collections import defaultdict
+from typing import TYPE_CHECKING, Any
+
+import torch
+from accelerate.utils import gather_object
+from datasets import Dataset, IterableDataset
+from trl import GRPOTrainer
+from trl.trainer.utils import get_config_model_id
+
+from trl_mle.competitions import Competition, load_competition
+from trl_mle.prompts import scratch_prompt
+from trl_mle.trainer.duration import duration_weights
+from trl_mle.trainer.mle_grpo_config import MLEGRPOConfig
+from trl_mle.trainer.program_metrics import program_metrics
+
+
+if TYPE_CHECKING:
+    from transformers import PreTrainedModel
+
+# What a reward function that executes programs logs beside their durations, see [`~trl_mle.rewards.MLEReward`].
+PROGRAM_COLUMNS = ("outcome", "valid", "score", "milestones", "queue_wait_s")
+
+
+class MLEGRPOTrainer(GRPOTrainer):
+    """
+    Trainer for Group Relative Policy Optimization on programs: the duration-aware gradient updates of
+    [Reinforcement Learning for Machine Learning Engineering Agents](https://huggingface.co/papers/2509.01684).
+
+    A completion's advantage is multiplied by the [`~trl_mle.trainer.duration_weights`] of the time Δt that its program
+    ran. Any reward function tells the trainer these times, with TRL's `log_extra("duration_s", [...])`, one value per
+    completion and `None` where there is none. Evaluation is never weighted, and neither is the KL term.
+
+    What differs from [`~trl.GRPOTrainer`] is `_calculate_rewards` and `_generate_and_score_completions`, which call
+    TRL's own, and three additions:
+
+    - A completion whose `outcome` column says `"infrastructure"` (our failure, not the program's) is left out,
+      whatever the reward functions returned for it.
+    - The completions table has the columns `duration_weight` and `weighted_advantage`, and `mle/...` metrics
+      summarise what the programs did.
+    - Prompts longer than `args.max_prompt_length` are refused.
+
+    Example:
+
+    ```python
+    >>> from trl_mle.execution import LocalExecutor
+    >>> from trl_mle.rewards import MLEReward
+    >>> from trl_mle.trainer import MLEGRPOTrainer
+
+    >>> with LocalExecutor(timeout_s=60, memory_mb=4096) as executor:
+    ...     trainer = MLEGRPOTrainer(
+    ...         model="Qwen/Qwen2.5-0.5B-Instruct",
+    ...         reward_funcs=MLEReward(competitions=["digits"], executor=executor),
+    ...         competitions=["digits"],
+    ...     )
+    ...     trainer.train()
+    ```
+
+    Args:
+        model (`str` or [`~transformers.PreTrainedModel`] or [`~peft.PeftModel`]):
+            Model to be trained, as for [`~trl.GRPOTrainer`].
+        reward_funcs (`RewardFunc | list[RewardFunc]`, *optional*):
+            Reward functions, as for [`~trl.GRPOTrainer`].
+        args ([`MLEGRPOConfig`], *optional*):
+            Configuration for this trainer. If `None`, a default configuration is used.
+        train_dataset ([`~datasets.Dataset`] or [`~datasets.IterableDataset`], *optional*):
+            Dataset to use for training. If `None`, it is made from `competitions`. A column `competition` holds the
+            competition's id; without it all rows count as one competition.
+        competitions (`list[str | Competition]`, *optional*):
+            Competitions to train on. Without `train_dataset` the prompts ask for a solution of each from scratch; set
+            `args.max_steps` for the length of such a run, as an epoch of it is arbitrary and short.
+        timeout_s (`float`, *optional*, defaults to `60.0`):
+            Time limit of a program as these prompts state it. The executor enforces its own.
+        memory_mb (`int`, *optional*, defaults to `4096`):
+            Memory limit of a program as these prompts state it.
+        **kwargs:
+            Further arguments of [`~trl.GRPOTrainer`].
+    """
+
+    _tag_names = ["trl", "grpo", "trl_mle"]  # noqa: RUF012 (TRL's class attributes)
+    _name = "MLE-GRPO"
+    _paper = {  # noqa: RUF012
+        "title": "Reinforcement Learning for Machine Learning Engineering Agents",
+        "id": "2509.01684",
+        # docstyle-ignore
+        "citation": textwrap.dedent("""\
+            @inproceedings{yang2026reinforcement,
+                title        = {{Reinforcement Learning for Machine Learning Engineering Agents}},
+                author       = {Yang, Sherry and He-Yueya, Joy and Liang, Percy},
+                booktitle    = {International Conference on Learning Representations},
+                year         = 2026,
+                eprint       = {arXiv:2509.01684},
+            }"""),
+    }
+
+    args: MLEGRPOConfig
+    model: "PreTrainedModel"
+
+    def __init__(
+        self,
+        model: "str | PreTrainedModel",
+        reward_funcs: Any = None,
+        args: MLEGRPOConfig | None = None,
+        train_dataset: Dataset | IterableDataset | None = None,
+        eval_dataset: Any = None,
+        *,
+        competitions: list[str | Competition] | None = None,
+        timeout_s: float = 60.0,
+        memory_mb: int = 4096,
+        **kwargs: Any,
+    ) -> None:
+        if args is None:
+            model_name = model if isinstance(model, str) else get_config_model_id(model.config)
+            args = MLEGRPOConfig(f"{model_name.split('/')[-1]}-MLE-GRPO")
+        if not isinstance(args, MLEGRPOConfig):
+            raise TypeError(f"args must be an MLEGRPOConfig, got {type(args).__name__}")
+
+        loaded = [load_competition(comp) if isinstance(comp, str) else comp for comp in competitions or []]
+        self.competitions = {comp.id: comp for comp in loaded}
+        if train_dataset is None and loaded:
+            rows = [{"prompt": scratch_prompt(comp, timeout_s, memory_mb), "competition": comp.id} for comp in loaded]
+            train_dataset = _repeat_rows(rows, args)
+
+        super().__init__(model, reward_funcs, args, train_dataset, eval_dataset, **kwargs)
+
+        # Refuse long prompts now, not hours later; those of an environment or a stream are seen when they come
+        if isinstance(train_dataset, Dataset) and self.environment_factories is None:
+            distinct = {repr(prompt): prompt for prompt in train_dataset["prompt"]}
+            self._tokenize_prompts(list(distinct.values()))
+
+    def _tokenize_prompts(self, prompts: list) -> tuple:
+        prompt_ids, images, multimodal_fields = super()._tokenize_prompts(prompts)
+        limit = self.args.max_prompt_length
+        longest = max(len(ids) for ids in prompt_ids)
+        if limit is not None and longest > limit:
+            raise ValueError(
+                f"a prompt has {longest} tokens, more than max_prompt_length={limit}: raise it, or set null"
+            )
+        return prompt_ids, images, multimodal_fields
+
+    def _calculate_rewards(
+        self, inputs: list[dict[str, Any]], prompts: list, completions: list, completion_ids_list: list
+    ) -> torch.Tensor:
+        rewards_per_func = super()._calculate_rewards(inputs, prompts, completions, completion_ids_list)
+        mode = "train" if self.model.training else "eval"
+        rows = gather_object(self._program_rows(inputs))
+
+        # TRL leaves a completion out only if *every* reward function gave `None` for it
+        ours = torch.tensor([row.get("outcome") == "infrastructure" for row in rows])
+        rewards_per_func[ours.to(rewards_per_func.device)] = torch.nan
+
+        by_competition = defaultdict(list)
+        for i, row in enumerate(rows):
+            by_competition[row["competition"]].append(i)
+        weights = torch.ones(len(rows))
+        if mode == "train":
+            known = [row.get("duration_s") for row in rows]
+            durations = torch.tensor([math.nan if seconds is None else float(seconds) for seconds in known])
+            durations[ours] = torch.nan
+            # The mean is taken per competition, or the slow competition would own the gradient
+            for indices in by_competition.values():
+                weights[indices] = duration_weights(
+                    durations[indices],
+                    self.args.duration_weighting,
+                    self.args.duration_weight_low,
+                    self.args.duration_weight_high,
+                )
+        for row, weight in zip(rows, weights.tolist(), strict=True):
+            row["duration_weight"] = weight
+
+        start = self.accelerator.process_index * len(prompts)
+        self._local_weights = weights[start : start + len(prompts)]
+        self._log_completion_extra("duration_weight", self._local_weights.tolist())
+        self._log_program_metrics(mode, rows, by_competition)
+        return rewards_per_func
+
+    def _generate_and_score_completions(self, inputs: list[dict[str, Any]]) -> dict[str, Any]:
+        output = super()._generate_and_score_completions(inputs)
+        # Here, because `_prepare_inputs` shuffles and splits what this method returns
+        output["advantages"] = output["advantages"] * self._local_weights.to(output["advantages"])
+        # TRL has flushed its extra columns by now; this one goes where it put those, once for every batch
+        extra_columns: Any = self._logs["extra"]
+        extra_columns["weighted_advantage"].extend(gather_object(output["advantages"].tolist()))
+        return output
+
+    def _program_rows(self, inputs: list[dict[str, Any]]) -> list[dict[str, Any]]:
+        """What the reward functions logged about each local completion, before TRL flushes it."""
+        rows: list[dict[str, Any]] = [{"competition": example.get("competition")} for example in inputs]
+        logged = self._pending_extra_logs
+        # Without `outcome` the reward functions are not ours, and a `score` may be anything
+        for column in ("duration_s", *(PROGRAM_COLUMNS if "outcome" in logged else ())):
+            if column not in logged:
+                continue
+            if len(logged[column]) != len(inputs):
+                raise ValueError(
+                    f'log_extra("{column}", ...) got {len(logged[column])} values for {len(inputs)} completions: log '
+                    "one per completion, from one reward function"
+                )
+            for row, value in zip(rows, logged[column], strict=True):
+                row[column] = value
+        return rows
+
+    def _log_program_metrics(self, mode: str, rows: list[dict], by_competition: dict[str | None, list[int]]) -> None:
+        several = len(by_competition) > 1
+        for name, indices in by_competition.items():
+            competition = self.competitions.get(name or "")
+            prefix = f"mle/{competition.slug if competition else name}" if several else "mle"
+            higher_is_better = competition.higher_is_better if competition else None
+            for key, value in program_metrics(_columns([rows[i] for i in indices]), higher_is_better).items():
+                self._metrics[mode][f"{prefix}/{key}"].append(value)
+        if several:
+            columns = _columns(rows)
+            columns.pop("score", None)  # of different metrics: their mean says nothing
+            for key, value in program_metrics(columns, None).items():
+                self._metrics[mode][f"mle/{key}"].append(value)
+
+
+def _columns(rows: list[dict[str, Any]]) -> dict[str, list[Any]]:
+    names = {name for row in rows for name in row}
+    return {name: [row.get(name) for row in rows] for name in names}
+
+
+def _repeat_rows(rows: list[dict[str, Any]], args: MLEGRPOConfig) -> Dataset:
+    """
+    Repeat the rows of a few competitions, because TRL's sampler drops an incomplete generation batch: fewer rows than
+    one needs would train for zero steps.
+
+    With `max_steps` all steps lie in one epoch, because the sampler's shuffling does not survive a resume beyond the
+    first. Otherwise an epoch is the shortest that has every competition equally often and ends with an optimizer step.
+    """
+    assert args.generation_batch_size is not None  # GRPOConfig has filled it in
+    assert args.num_generations is not None
+    prompts = args.generation_batch_size // args.num_generations
+    if args.max_steps > 0:
+        micro_steps = args.max_steps * args.gradient_accumulation_steps
+        count = prompts * math.ceil(micro_steps / args.micro_steps_per_generation)
+    else:
+        micro_steps = math.lcm(args.micro_steps_per_generation, args.gradient_accumulation_steps)
+        count = math.lcm(prompts * micro_steps // args.micro_steps_per_generation, len(rows))
+    return Dataset.from_list(rows).select([i % len(rows) for i in range(count)])
