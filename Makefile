@@ -24,7 +24,7 @@ TRAIN = $(RUN)/accelerate launch --config_file accelerate_configs/cpu.yaml recip
 
 EVALUATE = $(RUN)/python recipes/evaluate_mle.py --policies $(OUTPUT)/starter $(OUTPUT)/policy \
     --names "before RL" "after RL" --competition $(COMPETITION) --output_dir $(OUTPUT)/evaluation \
-    --program_timeout_s 20 --sandbox $(SANDBOX)
+    --program_timeout_s 10 --sandbox $(SANDBOX)
 
 .PHONY: quickstart resume test lint install system clean
 .DEFAULT_GOAL := quickstart

@@ -71,7 +71,7 @@ def one_seed(seed: int, competition: str, output: Path, num_samples: int) -> dic
         "evaluate": [
             python, "recipes/evaluate_mle.py", "--policies", starter, policy, "--names", "before", "after",
             "--competition", competition, "--output_dir", evaluation, "--num_samples", str(num_samples),
-            "--seed", str(1_000_000 + seed), "--program_timeout_s", "20",
+            "--seed", str(1_000_000 + seed), "--program_timeout_s", "10",
         ],
     }  # fmt: skip
     measured: dict = {"seed": seed}
