@@ -13,8 +13,8 @@ SEED ?= 0
 OUTPUT ?= outputs/quickstart
 
 BIN := $(VENV)/bin
-# Programs run without isolation only where bubblewrap is missing and cannot be installed; `system` says so.
-SANDBOX = $(shell command -v bwrap >/dev/null 2>&1 && echo auto || echo none)
+# Programs run without isolation only where the sandbox does not work; what stands in its way is then printed.
+SANDBOX = $(shell $(BIN)/python -m trl_mle.execution >/dev/null && echo auto || echo none)
 
 # What is started here ends when make does, however that ends.
 RUN = setpriv --pdeathsig KILL $(BIN)
@@ -24,7 +24,7 @@ TRAIN = $(RUN)/accelerate launch --config_file accelerate_configs/cpu.yaml recip
 
 EVALUATE = $(RUN)/python recipes/evaluate_mle.py --policies $(OUTPUT)/starter $(OUTPUT)/policy \
     --names "before RL" "after RL" --competition $(COMPETITION) --output_dir $(OUTPUT)/evaluation \
-    --program_timeout_s 10 --sandbox $(SANDBOX)
+    --program_timeout_s 5 --sandbox $(SANDBOX)
 
 .PHONY: quickstart resume test lint install system clean
 .DEFAULT_GOAL := quickstart
@@ -64,7 +64,7 @@ system:
 	[ -z "$$packages" ] && exit 0; \
 	if [ "$$(id -u)" = 0 ]; then apt-get update -qq && apt-get install -y -qq $$packages; \
 	elif sudo -n true 2>/dev/null; then sudo apt-get update -qq && sudo apt-get install -y -qq $$packages; \
-	else echo "WARNING: missing:$$packages. Without bubblewrap the model's programs run WITHOUT ISOLATION; install it with: sudo apt-get install$$packages" >&2; fi
+	else echo "missing:$$packages; install with: sudo apt-get install$$packages" >&2; fi
 
 clean:
 	rm -rf $(VENV) outputs

@@ -57,8 +57,9 @@ def run(command: list[str]) -> tuple[float, float]:
 def one_seed(seed: int, competition: str, output: Path, num_samples: int) -> dict:
     """Builds, trains and measures one policy."""
     results = output / "benchmark.json"
-    if results.exists():
-        return json.loads(results.read_text())
+    recipe = Path("recipes/quickstart.yaml").read_text() + str(num_samples)
+    if results.exists() and (found := json.loads(results.read_text()))["recipe"] == recipe:
+        return found
     python = sys.executable
     starter, policy, evaluation = (str(output / name) for name in ("starter", "policy", "evaluation"))
     stages = {
@@ -71,10 +72,10 @@ def one_seed(seed: int, competition: str, output: Path, num_samples: int) -> dic
         "evaluate": [
             python, "recipes/evaluate_mle.py", "--policies", starter, policy, "--names", "before", "after",
             "--competition", competition, "--output_dir", evaluation, "--num_samples", str(num_samples),
-            "--seed", str(1_000_000 + seed), "--program_timeout_s", "10",
+            "--seed", str(1_000_000 + seed), "--program_timeout_s", "5",
         ],
     }  # fmt: skip
-    measured: dict = {"seed": seed}
+    measured: dict = {"seed": seed, "recipe": recipe}
     for name, command in stages.items():
         seconds, memory_mb = run(command)
         measured[name] = {"wall_s": seconds, "peak_memory_mb": memory_mb}
@@ -85,6 +86,10 @@ def one_seed(seed: int, competition: str, output: Path, num_samples: int) -> dic
             rows = [json.loads(line) for line in file]
         scores[name] = [row["score"]["value"] for row in rows if row["score"] and row["score"]["valid"]]
     count = min(map(len, scores.values()))
+    if count == 0:
+        sys.exit(
+            f"seed {seed}: no valid program, {', '.join(f'{len(found)} {name} RL' for name, found in scores.items())}"
+        )
     for name in ("before", "after"):
         measured[name] = figures[name] | {"mean_score_equal_n": fmean(scores[name][:count]), "equal_n": count}
     results.write_text(json.dumps(measured, indent=2))

@@ -5,6 +5,7 @@ python recipes/evaluate_mle.py --policies outputs/quickstart/starter outputs/qui
     --competition digits --output_dir outputs/quickstart/evaluation
 """
 
+import argparse
 import json
 import sys
 from dataclasses import asdict, dataclass, field
@@ -70,6 +71,8 @@ def comparison_table(competition: Competition, names: list[str], summaries: list
 def main(args: EvaluationArguments) -> None:
     console = Console()
     names = args.names or args.policies
+    if args.num_samples < 1:
+        raise ValueError(f"--num_samples must be at least 1, got {args.num_samples}")
     if len(names) != len(args.policies):
         raise ValueError(f"--names has {len(names)} names for {len(args.policies)} policies")
     competition = load_competition(args.competition, data_dir=args.data_dir)
@@ -126,10 +129,11 @@ def main(args: EvaluationArguments) -> None:
 
 
 if __name__ == "__main__":
-    (arguments,) = HfArgumentParser((EvaluationArguments,)).parse_args_into_dataclasses()
+    parser = HfArgumentParser((EvaluationArguments,), usage=argparse.SUPPRESS)
     try:
-        main(arguments)
+        main(*parser.parse_args_into_dataclasses())
     except (CompetitionError, SandboxError, ValueError, OSError) as error:
-        sys.exit(f"error: {' '.join(str(error).split())}")
+        print(f"{Path(sys.argv[0]).name}: error: {' '.join(str(error).split())}", file=sys.stderr)
+        sys.exit(2)
     except KeyboardInterrupt:
         sys.exit(130)

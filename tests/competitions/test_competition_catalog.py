@@ -24,7 +24,7 @@ def test_unknown_ids_name_known_ones(name):
 
 @pytest.mark.parametrize("name", MLEBENCH_COMPETITIONS)
 def test_unprepared_ones_name_the_command(name, tmp_path):
-    with pytest.raises(CompetitionError, match=f"mlebench prepare -c {name}$"):
+    with pytest.raises(CompetitionError, match=f"prepare it with: mlebench prepare -c {name}( |$)"):
         load_competition(name, data_dir=tmp_path)
 
 

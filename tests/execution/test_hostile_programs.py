@@ -200,6 +200,22 @@ if os.fork() == 0:
         time.sleep(0.05)
 
 
+def test_memory_outside_of_every_count_is_refused(executor, competition):
+    result = run(
+        executor,
+        competition,
+        """
+import ctypes
+attempt("memfd", lambda: os.memfd_create("x"))
+attempt("shmget", lambda: {}[ctypes.CDLL(None).shmget(0, 1 << 30, 0o1600)])
+print(open("/proc/self/oom_score_adj").read())
+""",
+    )
+    assert "LOOT" not in result.stdout
+    assert result.stdout.count("failed") == 2
+    assert result.stdout.split()[-1] == "1000"
+
+
 def test_disk_and_inodes_are_bounded_and_gone(executor, competition):
     fill = """
 def flood(folder):
@@ -224,7 +240,8 @@ print(sorted(os.listdir("/tmp"))[:1], len(os.listdir("/dev/shm")))
     assert second.stdout == "[] [] ['input', 'solution.py']\n"
 
 
-def test_memory_is_bounded_over_all_processes(competition):
+@pytest.mark.parametrize("hide", ["", "__import__('ctypes').CDLL(None).prctl(4, 0)"], ids=["seen", "undumpable"])
+def test_memory_is_bounded_over_all_processes(competition, hide):
     with LocalExecutor(max_parallel=1, timeout_s=60, memory_mb=1024) as executor:
         result = run(
             executor,
@@ -233,10 +250,12 @@ def test_memory_is_bounded_over_all_processes(competition):
 import time
 for _ in range(8):
     if os.fork() == 0:
+        @hide@
         x = b"x" * (256 << 20)  # within the limit of one process
         time.sleep(60)
 time.sleep(60)
 """,
+            hide=hide or "pass",
         )
     assert result.outcome is Outcome.OUT_OF_MEMORY
     assert "its processes held more than 1024 MB" in result.detail

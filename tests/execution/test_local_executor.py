@@ -55,6 +55,7 @@ sample.to_csv("submission.csv", index=False)
         ("import os; os.kill(os.getpid(), 9)", Outcome.KILLED, -9, "SIGKILL"),
         ("import ctypes; ctypes.string_at(0)", Outcome.KILLED, -11, "SIGSEGV"),
         ("import os; os.abort()", Outcome.KILLED, -6, "SIGABRT"),
+        ("import os; os.kill(os.getpid(), 40)", Outcome.KILLED, -40, "signal 40"),
         ("import os; os._exit(137)", Outcome.ERROR, 137, "exit code 137"),
     ],
 )
@@ -220,6 +221,19 @@ def test_a_sandbox_that_does_not_isolate_is_refused(monkeypatch):
     monkeypatch.setattr("trl_mle.execution.sandbox.PROBE", "print('network'); print('checked')")
     with pytest.raises(SandboxError, match=r"does not isolate programs on this machine \(network checked\)"):
         LocalExecutor()
+
+
+def test_without_a_sandbox_closing_ends_what_runs_and_the_data_cannot_be_harmed(competition):
+    before = (competition.public_dir / "train.csv").read_bytes()
+    with LocalExecutor(max_parallel=1, timeout_s=60, sandbox="none") as executor:
+        harm = "import os; os.chmod('input/train.csv', 0o777); open('input/train.csv', 'w').write('gone')"
+        run(executor, competition, harm)
+        future = executor.submit("import time; time.sleep(60)", competition)
+        time.sleep(0.5)
+        started = time.monotonic()
+    assert time.monotonic() - started < 10
+    assert future.result().outcome is Outcome.INFRASTRUCTURE
+    assert (competition.public_dir / "train.csv").read_bytes() == before
 
 
 def test_without_a_sandbox_programs_run_and_are_ended_all_the_same(competition, caplog):

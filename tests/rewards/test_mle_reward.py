@@ -93,6 +93,26 @@ def test_a_program_that_prints_the_milestones_itself_gets_nothing(reward, wine):
     assert evaluation.milestones == ()
 
 
+def test_the_frames_that_call_a_program_do_not_show_it_the_markers(reward, wine):
+    program = """
+import sys
+def train(X):
+    model.fit(X)
+frame, seen = sys._getframe(), []
+while frame := frame.f_back:
+    seen.append(repr(frame.f_locals))
+marker = [text.split("milestone")[0] for text in "".join(seen).split('"') if "milestone: " in text]
+print(marker)
+for name in ("train_data", "test_data", "model_built", "model_trained", "predictions", "submission"):
+    for nonce in marker:
+        print(nonce + "milestone: " + name)
+raise SystemExit(1)
+"""
+    evaluation = reward.evaluate(f"```python\n{program}\n```", wine)
+    assert evaluation.output.splitlines()[-1] == "[]"
+    assert evaluation.milestones == ("imports",)  # the one that it reached
+
+
 def test_prose_is_a_failure_without_a_duration(reward):
     evaluation = reward.evaluate("I would train a forest.", "wine")
     assert (evaluation.reward, evaluation.duration_s, evaluation.outcome) == (-10.0, None, "no_code")
@@ -156,7 +176,7 @@ FINE = ExecutionResult(Outcome.ERROR, "exit code 1", duration_s=1.0, exit_code=1
 @pytest.mark.parametrize(
     ("results", "expected"),
     [
-        ([BROKEN, FINE], Evaluation(-10.0, 1.0, None, "error", detail="exit code 1", source="x = 1", queue_wait_s=0.0)),
+        ([BROKEN, FINE], Evaluation(-10.0, 1.0, None, "error", detail="exit code 1", source="x = 1", cpu_s=0.0, queue_wait_s=0.0)),
         ([BROKEN, BROKEN], Evaluation(None, None, None, "infrastructure", detail="the disk is full", source="x = 1", queue_wait_s=0.0)),
     ],
 )  # fmt: skip

@@ -15,7 +15,6 @@ def config(**kwargs):
         ({"duration_weight_low": 1.5}, "duration_weight_low must be between 0 and 1"),
         ({"duration_weight_low": float("nan")}, "duration_weight_low must be between 0 and 1"),
         ({"duration_weight_high": 0.5}, "duration_weight_high must be at least 1"),
-        ({"duration_weighting": "none", "duration_weight_high": 2.0}, "have no effect"),
         ({"max_prompt_length": 0}, "max_prompt_length must be at least 1"),
     ],
 )

@@ -6,6 +6,7 @@ from trl_mle.trainer.program_metrics import program_metrics
 COLUMNS = {
     "duration_s": [1.0, 2.0, 3.0, None, None, 9.0],
     "duration_weight": [0.5, 1.0, 1.5, 1.0, 1.0, 1.0],
+    "cpu_s": [1.0, 2.0, None, None, None, None],
     "queue_wait_s": [0.0, 1.0, 2.0, None, None, 1.0],
     "outcome": ["ok", "ok", "ok", "infrastructure", "no_code", "timeout"],
     "valid": [True, True, False, False, False, False],
@@ -29,6 +30,7 @@ def test_metrics_of_a_batch():
     assert metrics["duration_s/mean"] == 3.75
     assert metrics["duration_weight/min"] == 0.5
     assert metrics["duration_weight/max"] == 1.5
+    assert metrics["cpu_s/mean"] == 1.5
     assert metrics["queue_wait_s/mean"] == 1
     assert metrics["queue_wait_s/max"] == 2
 

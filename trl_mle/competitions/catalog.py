@@ -56,12 +56,15 @@ def load_competition(competition_id: str, data_dir: Path | str | None = None) ->
 
 def _load_mlebench(competition_id: str, prepared: Path) -> Competition:
     public, private = prepared / "public", prepared / "private"
+    gradable = competition_id == "spooky-author-identification"
+    missing = "" if gradable else f"grading {competition_id!r} is not supported by this version of trl_mle"
     if not (public.is_dir() and private.is_dir()):
         raise CompetitionError(
             f"{competition_id!r} is not prepared in {prepared}; prepare it with: mlebench prepare -c {competition_id}"
+            + (f" (but {missing})" if missing else "")
         )
-    if competition_id != "spooky-author-identification":
-        raise CompetitionError(f"grading {competition_id!r} is not supported by this version of trl_mle")
+    if missing:
+        raise CompetitionError(missing)
     return Competition(
         id=competition_id,
         metric="log_loss",

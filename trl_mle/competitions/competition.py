@@ -110,7 +110,7 @@ class Competition:
         answers = self._answers  # outside of the try: answers that cannot be read are our failure
         try:
             content = submission if isinstance(submission, bytes) else Path(submission).read_bytes()
-            predictions = self._align(_read_submission(content), answers)
+            predictions = self._align(_read_submission(content, len(answers)), answers)
             with np.errstate(all="ignore"):  # an overflow shows in the score
                 value = round(METRICS[self.metric].score(answers, predictions), 5)
         except OSError as error:
@@ -177,7 +177,12 @@ def user_cache_dir() -> Path:
     return Path(os.environ.get("XDG_CACHE_HOME") or "~/.cache").expanduser()
 
 
-def _read_submission(content: bytes) -> pd.DataFrame:
+def _read_submission(content: bytes, rows: int) -> pd.DataFrame:
+    # Before anything is made of it: the grader runs in the training process, which a huge file must not take down. A
+    # text in quotes may have lines of its own.
+    lines = content.count(b"\n")
+    if lines > 100 * (rows + 10):
+        raise ValueError(f"the submission has {lines} lines, but {rows} rows were expected")
     columns = 1 + max((line.count(b",") for line in content.splitlines()), default=0)
     if columns > MAX_COLUMNS:
         raise ValueError(f"the submission has a line of {columns} columns; write one row for each id")

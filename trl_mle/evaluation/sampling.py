@@ -42,7 +42,7 @@ class Summary:
     @property
     def valid_rate(self) -> float:
         """Share of the samples with a valid submission."""
-        return self.num_valid / self.num_samples
+        return self.num_valid / self.num_samples if self.num_samples else 0.0
 
 
 def sample_completions(
@@ -82,7 +82,8 @@ def sample_completions(
     for start in track(range(0, num_samples, batch_size), f"sampling from {policy}", transient=True):
         count = min(batch_size, num_samples - start)
         with torch.inference_mode():
-            tokens = model.generate(**inputs, generation_config=generation_config, num_return_sequences=count)
+            generation_config.num_return_sequences = count
+            tokens = model.generate(**inputs, generation_config=generation_config)
         prompt_length = inputs["input_ids"].shape[1]
         completions += tokenizer.batch_decode(tokens[:, prompt_length:], skip_special_tokens=True)
     return completions

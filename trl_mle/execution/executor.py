@@ -102,9 +102,9 @@ class Executor(Protocol):
 class _Output:
     """One bounded output stream. Repeats of a milestone's line, as a loop prints them, do not count."""
 
-    def __init__(self, limit: int, nonce: str | None):
+    def __init__(self, limit: int, nonce: str):
         self.limit = limit
-        self.nonce = nonce.encode() if nonce is not None else None
+        self.nonce = nonce.encode()
         self.content = bytearray()
 
     def feed(self, chunk: bytes) -> bool:
@@ -117,7 +117,7 @@ class _Output:
         return within
 
     def _drop_repeats(self) -> None:
-        if self.nonce is None:
+        if not self.nonce:
             return
         seen: set[bytes] = set()
         kept = bytearray()
@@ -140,6 +140,10 @@ class _Zygote:
     def __init__(self, tier: str, public_dir: Path, run_dir: Path, packages: list[str], fixed: dict):
         self.control, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
         self.lock = threading.Lock()
+        self.input_dir = public_dir
+        if tier == "none":  # nothing would keep a program from changing the data of all that come after it
+            self.input_dir = Path(tempfile.mkdtemp(dir=run_dir)) / "input"
+            shutil.copytree(public_dir, self.input_dir)
         with theirs, tempfile.TemporaryFile() as errors:
             command = _sandbox.zygote_command(tier, theirs.fileno(), public_dir, packages, run_dir, fixed)
             self.process = subprocess.Popen(
@@ -162,7 +166,7 @@ class _Zygote:
                 self.close()
                 errors.seek(0)
                 lines = errors.read().decode(errors="replace").strip().splitlines() or ["no message"]
-                raise SandboxError(f"the sandbox did not start: {lines[-1]}")
+                raise SandboxError(f"the sandbox did not start: {lines[-1]}. {_sandbox.REMEDY}")
         self.control.settimeout(None)
 
     def start_program(self, job_socket: socket.socket) -> None:
@@ -198,7 +202,7 @@ class LocalExecutor:
             Size in MB of the tmpfs behind its working folder, /tmp and /dev/shm.
         output_kb (`int`, *optional*, defaults to `1024`):
             Limit of stdout, and of stderr, in KB. A program that writes more is ended.
-        submission_mb (`int`, *optional*, defaults to `256`):
+        submission_mb (`int`, *optional*, defaults to `64`):
             Largest submission.csv that is read, in MB.
         max_processes (`int`, *optional*, defaults to `256`):
             Processes and threads that one program may have.
@@ -230,7 +234,7 @@ class LocalExecutor:
         memory_mb: int = 4096,
         disk_mb: int = 1024,
         output_kb: int = 1024,
-        submission_mb: int = 256,
+        submission_mb: int = 64,
         max_processes: int = 256,
         threads_per_program: int = 1,
         sandbox: str = "auto",
@@ -266,6 +270,7 @@ class LocalExecutor:
         }
         self._run_dir, self._run_dir_lock = _make_run_dir()
         self._zygotes: dict[Path, _Zygote] = {}
+        self._job_sockets: set[socket.socket] = set()
         self._zygotes_lock = threading.Lock()
         self._closed = False
         self._threads = ThreadPoolExecutor(self.max_parallel, thread_name_prefix="trl_mle-slot")
@@ -291,6 +296,9 @@ class LocalExecutor:
             for zygote in self._zygotes.values():
                 zygote.close()
             self._zygotes.clear()
+        for job_socket in tuple(self._job_sockets):  # without a pid namespace, a program's init ends on this
+            with contextlib.suppress(OSError):
+                job_socket.shutdown(socket.SHUT_RDWR)
         self._threads.shutdown(wait=True, cancel_futures=True)
         shutil.rmtree(self._run_dir, ignore_errors=True)
         self._run_dir_lock.close()
@@ -334,7 +342,7 @@ class LocalExecutor:
         queue_wait_s = time.monotonic() - submitted
         try:
             zygote = self._zygote(public_dir.absolute())
-            return self._run(program, zygote, public_dir, slot, cpus, queue_wait_s)
+            return self._run(program, zygote, slot, cpus, queue_wait_s)
         except (OSError, SandboxError) as error:
             return ExecutionResult(
                 Outcome.INFRASTRUCTURE, f"{type(error).__name__}: {error}", queue_wait_s=queue_wait_s, slot=slot
@@ -343,46 +351,42 @@ class LocalExecutor:
             self._slots.put((slot, cpus))
 
     def _run(
-        self, program: Program, zygote: _Zygote, public_dir: Path, slot: int, cpus: list[int], queue_wait_s: float
+        self, program: Program, zygote: _Zygote, slot: int, cpus: list[int], queue_wait_s: float
     ) -> ExecutionResult:
-        instrumented = isinstance(program, InstrumentedProgram)
-        source = program.source if isinstance(program, InstrumentedProgram) else program
-        original = program.original if isinstance(program, InstrumentedProgram) else program
-        digest = hashlib.sha256(original.encode("utf-8", errors="surrogatepass")).digest()
+        if isinstance(program, str):
+            program = InstrumentedProgram(source=program, original=program, milestones=(), nonce="")
+        digest = hashlib.sha256(program.original.encode("utf-8", errors="surrogatepass")).digest()
         job = {
-            "source": source,
-            "original": original,
-            "inserted_lines": list(program.inserted_lines) if isinstance(program, InstrumentedProgram) else [],
+            "source": program.source,
+            "original": program.original,
+            "inserted_lines": program.inserted_lines,
             "seed": int.from_bytes(digest[:4], "little"),
             "cpus": cpus,
             "workdir": _sandbox.WORKDIR,
         }
         with contextlib.ExitStack() as stack:
             if self.tier == "none":
-                workdir = stack.enter_context(
-                    tempfile.TemporaryDirectory(dir=self._run_dir, ignore_cleanup_errors=True)
-                )
-                os.symlink(public_dir.absolute(), f"{workdir}/input")
-                job["workdir"] = workdir
+                folder = tempfile.TemporaryDirectory(dir=self._run_dir, ignore_cleanup_errors=True)
+                job["workdir"] = stack.enter_context(folder)
+                os.symlink(zygote.input_dir, f"{job['workdir']}/input")
+            payload = json.dumps(job).encode()
             ours, theirs = socket.socketpair()
             stack.enter_context(ours)
             with theirs:
                 zygote.start_program(theirs)
+            self._job_sockets.add(ours)
+            stack.callback(self._job_sockets.discard, ours)
             streams: dict[int, _Output] = {}
-            write_ends = []
-            nonce = program.nonce if isinstance(program, InstrumentedProgram) else None
-            for name in ("stdout", "stderr"):
-                read_end, write_end = os.pipe()
-                stack.callback(os.close, read_end)
-                streams[read_end] = _Output(self.output_bytes, nonce if name == "stdout" and instrumented else None)
-                write_ends.append(write_end)
-            payload = json.dumps(job).encode()
-            try:
-                # The descriptors travel with the length alone, so that they are there before a large payload is read.
-                socket.send_fds(ours, [struct.pack("=I", len(payload))], write_ends)
-            finally:
-                for write_end in write_ends:
-                    os.close(write_end)
+            with contextlib.ExitStack() as write_ends:
+                to_send = []
+                for nonce in (program.nonce, ""):  # stdout, stderr
+                    read_end, write_end = os.pipe()
+                    stack.callback(os.close, read_end)
+                    write_ends.callback(os.close, write_end)
+                    streams[read_end] = _Output(self.output_bytes, nonce)
+                    to_send.append(write_end)
+                # With the length alone, so that they are there before a large payload is read.
+                socket.send_fds(ours, [struct.pack("=I", len(payload))], to_send)
             ours.sendall(payload)
             stdout, stderr = streams.values()
             report, submission, over_limit = self._wait(ours, streams)
@@ -422,11 +426,14 @@ class LocalExecutor:
                 if not chunk:
                     poll.unregister(fd)
                     waiting.discard(fd)
-        if len(received) < 4:
+        length = 4 + struct.unpack("=I", received[:4])[0] if len(received) >= 4 else 4
+        if not 4 < length <= len(received):
             return None, None, over_limit
-        length = 4 + struct.unpack("=I", received[:4])[0]
         report = json.loads(received[4:length])
-        return report, bytes(received[length:]) if report["has_submission"] else None, over_limit
+        submission = bytes(received[length:]) if report["submission_bytes"] is not None else None
+        if submission is not None and len(submission) != report["submission_bytes"]:
+            return None, None, over_limit
+        return report, submission, over_limit
 
     def _check_isolation(self) -> None:
         """Runs a program that tries what none may do; refuses the machine if anything succeeds."""
@@ -441,14 +448,21 @@ class LocalExecutor:
             probe = _sandbox.PROBE.format(secret=str(secret), port=server.getsockname()[1])
             zygote = _Zygote(self.tier, public, self._run_dir, [], self._fixed)
             try:
-                result = self._run(probe, zygote, public, 0, [], 0.0)
+                result = self._run(probe, zygote, 0, [], 0.0)
             finally:
                 zygote.close()
         if result.stdout.split() != ["checked"]:
             raise SandboxError(
                 f"the {self.tier} sandbox does not isolate programs on this machine "
-                f"({' '.join(result.stdout.split()) or result.detail}); sandbox='none' runs them without isolation"
+                f"({' '.join(result.stdout.split()) or result.detail}). {_sandbox.REMEDY}"
             )
+
+
+def _signal_name(number: int) -> str:
+    try:
+        return signal.Signals(number).name
+    except ValueError:  # most real-time signals have none
+        return str(number)
 
 
 def _make_run_dir() -> tuple[Path, IO[str]]:
@@ -492,7 +506,7 @@ def _result(
     elif code == -signal.SIGKILL and report["oom_kills"] > 0:
         outcome, detail = Outcome.OUT_OF_MEMORY, "SIGKILL, and the kernel's oom_kill counter rose"
     elif code < 0:
-        outcome, detail = Outcome.KILLED, f"signal {signal.Signals(-code).name}"
+        outcome, detail = Outcome.KILLED, f"signal {_signal_name(-code)}"
     elif any(
         words in last_line
         for words in ("MemoryError", "Unable to allocate", "std::bad_alloc", "Cannot allocate memory")

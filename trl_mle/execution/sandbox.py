@@ -9,7 +9,6 @@ the end of the whole process tree hold here too.
 """
 
 import errno
-import importlib.util
 import json
 import logging
 import os
@@ -42,19 +41,27 @@ PACKAGES = [
 ]  # fmt: skip
 
 # System calls that no solution needs and that reach beyond it: other processes' memory, namespaces and mounts, the
-# kernel's keys, tracing, modules, clocks. They fail with EPERM; io_uring, which would run calls past the filter, and
+# kernel's keys, tracing, modules, clocks, memory that no limit counts. They fail with EPERM; io_uring, which would run calls past the filter, and
 # clone3, whose flags a filter cannot see, are said not to exist (libc then falls back on clone).
 DENIED = """
     acct add_key adjtimex bpf chroot clock_adjtime clock_settime delete_module fanotify_init finit_module fsconfig
     fsmount fsopen fspick init_module ioperm iopl ioprio_set kcmp kexec_file_load kexec_load keyctl lookup_dcookie mbind
-    migrate_pages mount mount_setattr move_mount move_pages name_to_handle_at nfsservctl open_by_handle_at open_tree
+    memfd_create memfd_secret migrate_pages mount mount_setattr move_mount move_pages name_to_handle_at nfsservctl open_by_handle_at open_tree
     perf_event_open personality pidfd_getfd pivot_root process_madvise process_vm_readv process_vm_writev ptrace quotactl
     reboot request_key sched_setaffinity sched_setattr sched_setparam sched_setscheduler set_mempolicy setdomainname
-    sethostname setns setpriority settimeofday swapoff swapon syslog umount2 unshare userfaultfd vhangup
+    sethostname setns setpriority settimeofday shmget swapoff swapon syslog umount2 unshare userfaultfd vhangup
 """.split()  # noqa: SIM905
 ABSENT = ("clone3", "io_uring_enter", "io_uring_register", "io_uring_setup")
 CLONE_NEW_ANY = (0x00020000, 0x02000000, 0x04000000, 0x08000000, 0x10000000, 0x20000000, 0x40000000)
 TIOCSTI, TIOCLINUX = 0x5412, 0x541C
+
+
+REMEDY = (
+    "bubblewrap needs user namespaces and mounts, which containers often forbid (Docker: --security-opt "
+    "seccomp=unconfined --security-opt apparmor=unconfined --cap-add SYS_ADMIN) and Ubuntu 24.04 restricts (sysctl "
+    "kernel.apparmor_restrict_unprivileged_userns=0); or run programs with sandbox='none', which gives them every right "
+    "that you have"
+)
 
 
 class SandboxError(RuntimeError):
@@ -102,12 +109,10 @@ def choose_tier(sandbox: str) -> str:
         raise SandboxError(
             f"sandbox={sandbox!r} is not known: use 'auto', or 'none' to run programs without isolation"
         )
-    if sys.platform != "linux":
-        raise SandboxError("programs can be isolated on Linux only; sandbox='none' runs them without isolation")
     if shutil.which("bwrap") is None:
         raise SandboxError(
             "programs cannot be isolated: bubblewrap is missing. Install it (`apt-get install bubblewrap`), or run them "
-            "without isolation (sandbox='none'), which gives them every right that you have"
+            "with sandbox='none', which gives them every right that you have"
         )
     return "bubblewrap"
 
@@ -132,7 +137,10 @@ def _environment(threads: int, home: str) -> dict[str, str]:
 
 def python_folders() -> list[str]:
     """The folders that the running interpreter and its packages live in, outermost only, /usr left out."""
-    folders = sorted({os.path.realpath(sys.base_prefix), os.path.abspath(sys.prefix)})
+    # uv and others reach the base through a link, which has to be there too.
+    folders = sorted(
+        {os.path.realpath(sys.base_prefix), os.path.abspath(sys.base_prefix), os.path.abspath(sys.prefix)}
+    )
     return [
         folder
         for folder in folders
@@ -143,9 +151,15 @@ def python_folders() -> list[str]:
 
 
 def _bundled_data() -> list[str]:
-    """Folders with the data that the local competitions are made of: a program must not look their labels up there."""
-    spec = importlib.util.find_spec("sklearn")
-    return [f"{folder}/datasets/data" for folder in (spec.submodule_search_locations or [] if spec else [])]
+    """Folders with the data that the local competitions are made of, in every scikit-learn that a program can see: it
+    must not look the labels up there."""
+    patterns = [
+        f"{below}lib/python3*/{packages}/sklearn/datasets/data"
+        for below in ("", "local/", "envs/*/")  # Debian, conda
+        for packages in ("site-packages", "dist-packages")
+    ]
+    found = {path for root in ("/usr", *python_folders()) for pattern in patterns for path in Path(root).glob(pattern)}
+    return sorted(map(str, found))
 
 
 def zygote_command(

@@ -145,7 +145,10 @@ def run_program(job: dict[str, Any], path: str) -> int:
     try:
         tree: Any = compile(job["source"].removeprefix("\ufeff"), path, "exec", ast.PyCF_ONLY_AST, dont_inherit=True)
         renumber(tree, job["inserted_lines"])
-        exec(compile(tree, path, "exec", dont_inherit=True), main.__dict__)  # noqa: S102
+        compiled = compile(tree, path, "exec", dont_inherit=True)
+        del tree
+        job.clear()  # the frames below would show the program the markers that it is to print
+        exec(compiled, main.__dict__)  # noqa: S102
     except SystemExit as exit_:
         if exit_.code is None or isinstance(exit_.code, int):
             code = exit_.code or 0
@@ -175,10 +178,9 @@ def become_program(job: dict[str, Any], fds: list[int], started: int) -> None:
         null = os.open(os.devnull, os.O_RDONLY)
         for target, source in enumerate((null, *fds)):
             os.dup2(source, target)
-        if started != 3:
-            os.dup2(started, 3)
+        started = os.dup2(started, 3)
+        os.set_inheritable(started, False)
         os.closerange(4, resource.getrlimit(resource.RLIMIT_NOFILE)[0])
-        os.set_inheritable(3, False)
         os.chdir(job["workdir"])
         path = os.path.join(job["workdir"], "solution.py")
         with open(path, "w", encoding="utf-8", errors="surrogatepass", newline="") as file:
@@ -196,15 +198,16 @@ def become_program(job: dict[str, Any], fds: list[int], started: int) -> None:
         seed_everything(job["seed"])
         set_limits(job)
         prctl(PR_SET_DUMPABLE, 1)
+        write_text("/proc/self/oom_score_adj", "1000")  # if the machine runs out of memory, this goes first
         prctl(PR_SET_NO_NEW_PRIVS, 1)
         if job["namespaces"]:
             drop_capabilities()
             load_seccomp(job["seccomp"])
     except BaseException as error:
-        os.write(started if started != 3 else 3, f"!{type(error).__name__}: {error}".encode())
+        os.write(started, f"!{type(error).__name__}: {error}".encode())
         os._exit(1)
-    os.write(3, struct.pack("=cd", b"@", time.monotonic()))
-    os.close(3)
+    os.write(started, struct.pack("=cd", b"@", time.monotonic()))
+    os.close(started)
     os._exit(run_program(job, path))
 
 
@@ -287,8 +290,14 @@ def memory_bytes(namespaces: bool) -> int:
         return total
     total = 0
     for pid in pids:
-        with contextlib.suppress(OSError), open(f"/proc/{pid}/smaps_rollup") as file:
-            total += next(int(line.split()[1]) << 10 for line in file if line.startswith("Pss:"))
+        try:
+            with open(f"/proc/{pid}/smaps_rollup") as file:
+                total += next(int(line.split()[1]) << 10 for line in file if line.startswith("Pss:"))
+        except PermissionError:  # it made itself undumpable: then its shared pages count too
+            with open(f"/proc/{pid}/statm") as file:
+                total += int(file.read().split()[1]) * resource.getpagesize()
+        except OSError:
+            continue  # it ended meanwhile
     return total
 
 
@@ -391,7 +400,7 @@ def init(job: dict[str, Any], fds: list[int], job_socket: socket.socket) -> None
             submission, report["submission_error"] = read_submission(job)
     except OSError as error:
         report = {"error": f"{type(error).__name__}: {error}"}
-    report["has_submission"] = submission is not None
+    report["submission_bytes"] = len(submission) if submission is not None else None
     payload = json.dumps(report).encode()
     with contextlib.suppress(BrokenPipeError):
         job_socket.sendall(struct.pack("=I", len(payload)) + payload + (submission or b""))
@@ -426,7 +435,7 @@ def keeper(job_socket: socket.socket, fixed: dict[str, Any]) -> None:
         else:
             pid = 0
     except OSError as error:
-        payload = json.dumps({"error": f"{type(error).__name__}: {error}", "has_submission": False}).encode()
+        payload = json.dumps({"error": f"{type(error).__name__}: {error}", "submission_bytes": None}).encode()
         with contextlib.suppress(BrokenPipeError):
             job_socket.sendall(struct.pack("=I", len(payload)) + payload)
         os._exit(1)

@@ -66,7 +66,9 @@ class InstrumentedProgram:
         milestones (`tuple[str, ...]`):
             The milestones for which a print was placed, in the order of `MILESTONES`.
         nonce (`str`):
-            Random text in every marker. The program cannot know it, so it cannot print markers of its own.
+            Random text in every marker, unknown to the policy when it writes. A program that inspects its own running
+            code can find it and print markers of steps that it has but does not reach; that is worth at most the
+            partial credit of a failure, which stays below every valid submission.
     """
 
     source: str

@@ -31,6 +31,7 @@ DATA = frozenset({TRAIN, TEST})
 
 UNKNOWN = "\0"  # an unknown part of a path
 MAX_TEXTS = 8  # paths that one value may be
+MAX_TEXT_LENGTH = 1000  # of one of them: a program can double a string in a loop
 MAX_ELEMENTS = 8  # elements for which a loop is followed one by one
 MAX_CALLS = 8  # calls within calls that are followed
 MAX_WORK = 20_000  # expressions interpreted before calls and loops are no longer followed one by one
@@ -259,6 +260,7 @@ def _concatenated(parts: list[_Value], separator: str) -> _Value:
         for index, part in enumerate(parts):
             between = separator if index else ""
             texts = [left + between + right for left in texts for right in sorted(part.texts or {UNKNOWN})][:MAX_TEXTS]
+            texts = [text[-MAX_TEXT_LENGTH:] for text in texts]  # what a path is called stands at its end
     return _Value(tags=_derived(parts).tags, texts=_few(texts) - {""})
 
 

@@ -43,6 +43,8 @@ class Evaluation:
             The program as the policy wrote it.
         detail (`str`):
             Why it failed, in one line; empty for a valid submission.
+        cpu_s (`float` or `None`):
+            CPU time of the program in seconds: beside Δt it tells work from waiting.
         queue_wait_s (`float` or `None`):
             Seconds that the program waited for a slot.
     """
@@ -55,6 +57,7 @@ class Evaluation:
     output: str = ""
     source: str | None = None
     detail: str = ""
+    cpu_s: float | None = None
     queue_wait_s: float | None = None
 
     @property
@@ -150,8 +153,8 @@ class MLEReward:
                 The dataset's column of competition ids; may be left out if the reward knows one competition only.
             log_extra (`Callable`, *optional*):
                 TRL's hook for columns of the completions table. Given, the columns `duration_s` (seconds), `outcome`,
-                `valid`, `score`, `milestones`, `queue_wait_s` (seconds) are logged: the trainer weights advantages with
-                the first.
+                `valid`, `score`, `milestones`, `cpu_s` and `queue_wait_s` (seconds) are logged: the trainer weights
+                advantages with the first.
 
         Returns:
             `list[float | None]`: One reward per completion.
@@ -165,6 +168,7 @@ class MLEReward:
             log_extra("valid", [evaluation.valid for evaluation in evaluations])
             log_extra("score", [evaluation.score.value if evaluation.score else None for evaluation in evaluations])
             log_extra("milestones", [",".join(evaluation.milestones) for evaluation in evaluations])
+            log_extra("cpu_s", [evaluation.cpu_s for evaluation in evaluations])
             log_extra("queue_wait_s", [evaluation.queue_wait_s for evaluation in evaluations])
         return [evaluation.reward for evaluation in evaluations]
 
@@ -242,6 +246,7 @@ class MLEReward:
             output="\n".join(part for part in (stdout.strip(), result.stderr.strip()) if part),
             source=source,
             detail=detail,
+            cpu_s=result.cpu_s if result.duration_s is not None else None,
             queue_wait_s=result.queue_wait_s,
         )
 

@@ -1,6 +1,8 @@
 """`python -m trl_mle.starter --output_dir outputs/quickstart/starter --competitions digits`"""
 
+import argparse
 import sys
+from pathlib import Path
 
 from trl import TrlParser
 
@@ -9,7 +11,9 @@ from trl_mle.starter import StarterConfig, build_starter
 
 if __name__ == "__main__":
     try:
-        (config,) = TrlParser(StarterConfig).parse_args_and_config()  # type: ignore[arg-type]
-    except ValueError as error:
-        sys.exit(f"error: {error}")
+        (config,) = TrlParser(StarterConfig, usage=argparse.SUPPRESS).parse_args_and_config()  # type: ignore[arg-type]
+        Path(config.output_dir).mkdir(parents=True, exist_ok=True)  # before the minutes that training takes
+    except (ValueError, OSError) as error:
+        print(f"error: {error}", file=sys.stderr)
+        sys.exit(2)
     build_starter(config)

@@ -1,5 +1,6 @@
 """From sketched programs to a checkpoint: corpus, tokenizer, model, supervised fine-tuning."""
 
+import difflib
 import random
 import time
 from dataclasses import dataclass, field
@@ -76,7 +77,9 @@ class StarterConfig:
 
     def __post_init__(self) -> None:
         if unknown := [competition for competition in self.competitions if competition not in TASKS]:
-            raise ValueError(f"The grammar does not cover {', '.join(unknown)}. It covers {', '.join(TASKS)}.")
+            near = difflib.get_close_matches(unknown[0], TASKS, n=1)
+            hint = f"did you mean {near[0]!r}?" if near else f"it covers {', '.join(TASKS)}"
+            raise ValueError(f"competitions: the starter's grammar does not cover {unknown[0]!r}; {hint}")
 
 
 def sketch_corpus(config: StarterConfig) -> Dataset:

@@ -28,9 +28,9 @@ class MLEGRPOConfig(GRPOConfig):
             - `"linear"`: Δt / mean Δt, the mean taken per competition over the generation batch of all processes.
             - `"none"`: no weighting, the gradients of [`~trl.GRPOTrainer`].
         duration_weight_low (`float`, *optional*):
-            Smallest weight, at most 1. Without it a program that dies at once (Δt ≈ 0) has almost no penalty.
+            Smallest weight of `"linear"`, at most 1. Without it a program that dies at once (Δt ≈ 0) has almost no penalty.
         duration_weight_high (`float`, *optional*):
-            Largest weight, at least 1.
+            Largest weight of `"linear"`, at least 1.
     """
 
     max_prompt_length: int | None = field(
@@ -65,10 +65,6 @@ class MLEGRPOConfig(GRPOConfig):
         if self.duration_weighting not in ("linear", "none"):
             raise ValueError(f"duration_weighting must be 'linear' or 'none', got {self.duration_weighting!r}")
         low, high = self.duration_weight_low, self.duration_weight_high
-        if self.duration_weighting == "none" and (low is not None or high is not None):
-            raise ValueError(
-                "duration_weight_low and duration_weight_high have no effect with duration_weighting='none'"
-            )
         if low is not None and not 0 <= low <= 1:
             raise ValueError(f"duration_weight_low must be between 0 and 1, got {low}")
         if high is not None and not high >= 1:

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from transformers import PreTrainedModel
 
 # What a reward function that executes programs logs beside their durations, see [`~trl_mle.rewards.MLEReward`].
-PROGRAM_COLUMNS = ("outcome", "valid", "score", "milestones", "queue_wait_s")
+PROGRAM_COLUMNS = ("outcome", "valid", "score", "milestones", "cpu_s", "queue_wait_s")
 
 
 class MLEGRPOTrainer(GRPOTrainer):

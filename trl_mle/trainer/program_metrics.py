@@ -18,7 +18,7 @@ def program_metrics(columns: dict[str, list[Any]], higher_is_better: bool | None
 
     Args:
         columns (`dict[str, list]`):
-            Any of `duration_s`, `duration_weight`, `queue_wait_s`, `outcome`, `valid`, `score` and `milestones` (their
+            Any of `duration_s`, `duration_weight`, `cpu_s`, `queue_wait_s`, `outcome`, `valid`, `score` and `milestones` (their
             names joined by commas). A missing column, and `None` in a column of numbers, is unknown and left out.
         higher_is_better (`bool`, *optional*):
             Direction of the score. If `None`, the best score is not reported.
@@ -40,6 +40,9 @@ def program_metrics(columns: dict[str, list[Any]], higher_is_better: bool | None
         metrics["duration_weight/min"] = float(weights.min())
         metrics["duration_weight/mean"] = float(weights.mean())
         metrics["duration_weight/max"] = float(weights.max())
+    cpu = _numbers(columns.get("cpu_s", []))
+    if cpu.size:
+        metrics["cpu_s/mean"] = float(cpu.mean())
     waits = _numbers(columns.get("queue_wait_s", []))
     if waits.size:
         metrics["queue_wait_s/mean"] = float(waits.mean())
