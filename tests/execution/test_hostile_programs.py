@@ -43,7 +43,7 @@ def link():
     return open("link").read()
 attempt("link", link)
 def found():
-    hits = [path for folder in set(os.listdir("/")) - {"proc", "usr", "@venv@"}
+    hits = [path for folder in set(os.listdir("/")) - {"proc", "usr", "@venv@", "@base@"}
             for top, _, names in os.walk("/" + folder) for name in names if name in ("test.csv", "answers.csv")
             for path in [os.path.join(top, name)] if path != "/sandbox/input/test.csv" and "work/input" not in path]
     assert hits
@@ -57,6 +57,7 @@ attempt("submission", submission_link)
 """,
         private=competition.public_dir.parent / "private",
         venv=sys.prefix.split("/")[1],
+        base=sys.base_prefix.split("/")[1],
     )
     assert result.outcome is Outcome.OK
     assert "LOOT" not in result.stdout, result.stdout

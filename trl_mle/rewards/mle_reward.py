@@ -33,8 +33,8 @@ class Evaluation:
             Δt of its program in seconds; `None` without a program.
         score (`Score` or `None`):
             Of its submission; `None` if the program failed.
-        outcome (`str`):
-            One of [`~trl_mle.execution.Outcome`], or `"no_code"`.
+        outcome (`Outcome` or `str`):
+            How the execution ended (an [`~trl_mle.execution.Outcome`] equals its name), or `"no_code"`.
         milestones (`tuple[str, ...]`):
             Those that were reached, in their order.
         output (`str`):
@@ -164,7 +164,7 @@ class MLEReward:
         evaluations = self.evaluate_many(list(zip(texts, ids, strict=True)))
         if log_extra is not None:
             log_extra("duration_s", [evaluation.duration_s for evaluation in evaluations])
-            log_extra("outcome", [evaluation.outcome for evaluation in evaluations])
+            log_extra("outcome", [str(evaluation.outcome) for evaluation in evaluations])
             log_extra("valid", [evaluation.valid for evaluation in evaluations])
             log_extra("score", [evaluation.score.value if evaluation.score else None for evaluation in evaluations])
             log_extra("milestones", [",".join(evaluation.milestones) for evaluation in evaluations])
@@ -241,7 +241,7 @@ class MLEReward:
             reward=reward,
             duration_s=result.duration_s,
             score=score,
-            outcome=str(result.outcome),
+            outcome=result.outcome,
             milestones=milestones,
             output="\n".join(part for part in (stdout.strip(), result.stderr.strip()) if part),
             source=source,
