@@ -15,7 +15,7 @@ from rich.console import Console
 from rich.panel import Panel
 from rich.syntax import Syntax
 from rich.table import Table
-from transformers import HfArgumentParser
+from transformers import AutoConfig, HfArgumentParser
 
 from trl_mle.competitions import Competition, CompetitionError, load_competition
 from trl_mle.evaluation import (
@@ -76,6 +76,8 @@ def main(args: EvaluationArguments) -> None:
     if len(names) != len(args.policies):
         raise ValueError(f"--names has {len(names)} names for {len(args.policies)} policies")
     competition = load_competition(args.competition, data_dir=args.data_dir)
+    for policy in args.policies:
+        AutoConfig.from_pretrained(policy)  # a wrong name ends here, before anything is written
     output_dir = Path(args.output_dir)
     executor = LocalExecutor(
         max_parallel=args.max_parallel_programs,

@@ -75,5 +75,5 @@ def test_the_tokenizer_round_trips(tokenizer):
 
 
 def test_an_unknown_competition_is_refused():
-    with pytest.raises(ValueError, match="does not cover titanic"):
+    with pytest.raises(ValueError, match="does not cover 'titanic'"):
         StarterConfig(competitions=["titanic"])
