@@ -141,11 +141,11 @@ class Sketcher:
             A key of `TASKS`.
         rng (`random.Random`):
             Source of all randomness.
-        slip_rate (`float`, *optional*, defaults to `0.077`):
+        slip_rate (`float`, *optional*, defaults to `0.081`):
             Probability of a mistake at each of the places where one may happen.
     """
 
-    def __init__(self, competition: str, rng: random.Random, slip_rate: float = 0.077):
+    def __init__(self, competition: str, rng: random.Random, slip_rate: float = 0.081):
         self.task = TASKS[competition]
         self.rng = rng
         self.slip_rate = slip_rate
