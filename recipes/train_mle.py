@@ -1,6 +1,5 @@
 """
-Train a language model, by reinforcement learning, to write programs that solve Kaggle competitions
-(https://huggingface.co/papers/2509.01684).
+Train a language model to solve Kaggle competitions by writing programs (https://huggingface.co/papers/2509.01684).
 
     accelerate launch --config_file accelerate_configs/cpu.yaml recipes/train_mle.py --config recipes/quickstart.yaml
 
@@ -20,9 +19,6 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 
-PR_SET_PDEATHSIG = 1
-
-
 @dataclass
 class MLEScriptArguments:
     """Arguments beside those of [`~trl_mle.trainer.MLEGRPOConfig`] and [`~trl.ModelConfig`]; see their help."""
@@ -31,9 +27,14 @@ class MLEScriptArguments:
     data_dir: str | None = field(default=None, metadata={"help": "Folder with the prepared MLE-bench competitions."})
     program_timeout_s: float = field(default=60.0, metadata={"help": "Wall-clock limit of one program in seconds."})
     program_memory_mb: int = field(default=4096, metadata={"help": "Memory limit of one program in MB."})
-    max_parallel_programs: int | None = field(default=None, metadata={"help": "At a time, of one training process."})
+    max_parallel_programs: int | None = field(default=None, metadata={"help": "At a time, on one machine."})
+    ray_address: str | None = field(
+        default=None, metadata={"help": "A Ray cluster to run the programs on, or `auto`."}
+    )
     threads_per_program: int = field(default=1, metadata={"help": "Cores of one program."})
-    sandbox: str = field(default="auto", metadata={"help": "`auto` isolates programs or refuses to, `none` does not."})
+    sandbox: str = field(
+        default="auto", metadata={"help": "`auto`, `bubblewrap`, `landlock`, or `none`: no isolation."}
+    )
     instrumenter: str = field(default="ast", metadata={"help": "`ast` gives credit for milestones, `none` does not."})
     fail_reward: float = field(default=-10.0, metadata={"help": "Reward of a program that fails."})
     milestone_reward: float = field(default=0.1, metadata={"help": "Partial credit per milestone."})
@@ -51,8 +52,8 @@ def main(script_args, training_args, model_args) -> None:
     from transformers import PrinterCallback, ProgressCallback
     from trl import get_peft_config, get_quantization_config
 
+    from trl_mle import execution
     from trl_mle.competitions import load_competition
-    from trl_mle.execution import LocalExecutor
     from trl_mle.instrumentation import AstInstrumenter
     from trl_mle.rewards import MLEReward
     from trl_mle.trainer import MLEGRPOTrainer, MLEProgressCallback
@@ -64,13 +65,15 @@ def main(script_args, training_args, model_args) -> None:
         check_writable(output_dir)
         checkpoint = checkpoint_to_resume(training_args.resume_from_checkpoint, output_dir)
         check_chat_template(model_args, training_args)
-        executor = LocalExecutor(
-            max_parallel=script_args.max_parallel_programs,
-            timeout_s=script_args.program_timeout_s,
-            memory_mb=script_args.program_memory_mb,
-            threads_per_program=script_args.threads_per_program,
-            sandbox=script_args.sandbox,
-        )
+        options = {
+            "timeout_s": script_args.program_timeout_s,
+            "memory_mb": script_args.program_memory_mb,
+            "max_parallel": script_args.max_parallel_programs,
+            "threads_per_program": script_args.threads_per_program,
+            "sandbox": script_args.sandbox,
+        }
+        address = script_args.ray_address
+        executor = execution.RayExecutor(address, **options) if address else execution.LocalExecutor(**options)
 
     training_args.model_init_kwargs = {
         "revision": model_args.model_revision,
@@ -86,6 +89,7 @@ def main(script_args, training_args, model_args) -> None:
             instrumenter=AstInstrumenter() if script_args.instrumenter == "ast" else None,
             fail_reward=script_args.fail_reward,
             milestone_reward=script_args.milestone_reward,
+            log_dir=output_dir / "executions",
         )
         with one_line_errors(output_dir):
             trainer = MLEGRPOTrainer(
@@ -166,7 +170,7 @@ def one_line_errors(output_dir: Path | None = None) -> Iterator[None]:
 
     try:
         yield
-    except (ValueError, OSError, YAMLError, SandboxError) as error:
+    except (ValueError, OSError, ImportError, YAMLError, SandboxError) as error:
         for folder in (output_dir / "completions", output_dir) if output_dir else ():
             with suppress(OSError):  # not there, or not empty
                 folder.rmdir()
@@ -179,7 +183,7 @@ def die_with_launcher() -> None:
     """Leave no process behind, however the run ends."""
     # A launcher that is killed itself (SIGKILL, out of memory) cannot end its workers: the orphans would hold their
     # memory and go on executing programs. So the kernel ends them.
-    libc = ctypes.CDLL(None)
+    libc, PR_SET_PDEATHSIG = ctypes.CDLL(None), 1
     if "ACCELERATE_MIXED_PRECISION" in os.environ or "LOCAL_RANK" in os.environ:  # set by every launcher
         libc.prctl(PR_SET_PDEATHSIG, signal.SIGKILL)
 

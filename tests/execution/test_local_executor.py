@@ -10,6 +10,7 @@ import psutil
 import pytest
 
 from trl_mle.execution import ExecutionResult, LocalExecutor, Outcome, SandboxError
+from trl_mle.execution.kernel import landlock_abi
 from trl_mle.instrumentation import AstInstrumenter
 
 
@@ -211,16 +212,72 @@ def test_a_killed_zygote_is_an_infrastructure_failure_and_replaced(competition):
         assert run(executor, competition, "print('again')").stdout == "again\n"
 
 
-def test_a_machine_without_bubblewrap_is_refused_with_what_to_install(monkeypatch):
+def test_a_machine_without_isolation_is_refused_with_what_to_install(monkeypatch):
     monkeypatch.setenv("PATH", "/nonexistent")
-    with pytest.raises(SandboxError, match=r"apt-get install bubblewrap.*sandbox='none'"):
+    monkeypatch.setattr("trl_mle.execution.kernel.landlock_abi", lambda: 4)
+    with pytest.raises(
+        SandboxError,
+        match=r"bubblewrap is missing; landlock: .* ABI 4, and 6 is needed.*apt-get install bubblewrap.*sandbox='none'",
+    ):
         LocalExecutor()
 
 
 def test_a_sandbox_that_does_not_isolate_is_refused(monkeypatch):
     monkeypatch.setattr("trl_mle.execution.sandbox.PROBE", "print('network'); print('checked')")
-    with pytest.raises(SandboxError, match=r"does not isolate programs on this machine \(network checked\)"):
-        LocalExecutor()
+    with pytest.raises(SandboxError, match=r"it does not isolate programs here: network checked"):
+        LocalExecutor(sandbox="bubblewrap")
+
+
+@pytest.mark.skipif(landlock_abi() < 6, reason="this kernel's Landlock is too old")
+def test_the_next_tier_is_taken_where_bubblewrap_does_not_work(competition, monkeypatch, caplog):
+    monkeypatch.setattr("trl_mle.execution.sandbox.shutil.which", lambda name: None)
+    with LocalExecutor(max_parallel=1) as executor:
+        assert executor.tier == "landlock"
+        solution = "import shutil; shutil.copy('input/sample_submission.csv', 'submission.csv')"
+        assert competition.grade(run(executor, competition, solution).submission).valid
+    assert (
+        "isolated by landlock, because a stronger tier does not work: bubblewrap: bubblewrap is missing" in caplog.text
+    )
+
+
+def test_an_unknown_tier_is_refused():
+    with pytest.raises(SandboxError, match="sandbox='docker' is not known: use 'auto'"):
+        LocalExecutor(sandbox="docker")
+
+
+@pytest.mark.parametrize("sandbox", ["bubblewrap", "landlock", "none"])
+def test_cold_and_warm_starts_give_the_same(competition, sandbox):
+    if sandbox == "landlock" and landlock_abi() < 6:
+        pytest.skip("this kernel's Landlock is too old")
+    program = """
+import random, numpy as np, pandas as pd
+from sklearn.ensemble import RandomForestClassifier
+train, test = pd.read_csv("input/train.csv"), pd.read_csv("input/test.csv")
+model = RandomForestClassifier(5, max_features=random.choice([1, 2, 3])).fit(train.drop(columns=["id", "cultivar"]), train["cultivar"])
+sample = pd.read_csv("input/sample_submission.csv")
+sample["cultivar"] = model.predict(test.drop(columns="id"))
+sample["id"] = np.random.permutation(sample["id"])
+sample.to_csv("submission.csv", index=False)
+print(np.random.rand(), hash("x"), list({"a", "b", "c"}), __name__, __file__.split("/")[-1])
+"""
+    results = []
+    for start in ("warm", "cold"):
+        with LocalExecutor(max_parallel=1, sandbox=sandbox, start=start) as executor:
+            results += executor.run_many([(program, competition)])
+    warm, cold = results
+    assert (warm.outcome, warm.submission, warm.stdout) == (cold.outcome, cold.submission, cold.stdout)
+    assert warm.outcome is Outcome.OK, warm.stderr
+    assert warm.duration_s < cold.duration_s
+
+
+def test_each_slot_has_its_gpu(competition):
+    """No GPU is needed to see which one a program is told to use."""
+    with LocalExecutor(gpus=["3", "GPU-5f"], timeout_s=20) as executor:
+        assert executor.max_parallel == 2
+        results = executor.run_many(
+            [("import os, time; time.sleep(0.5); print(os.environ['CUDA_VISIBLE_DEVICES'])", competition)] * 2
+        )
+    assert sorted(result.stdout for result in results) == ["3\n", "GPU-5f\n"]
 
 
 def test_without_a_sandbox_closing_ends_what_runs_and_the_data_cannot_be_harmed(competition):

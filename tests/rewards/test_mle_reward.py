@@ -2,7 +2,7 @@ from concurrent.futures import Future
 
 import pytest
 
-from trl_mle.competitions import Competition, Score, load_competition
+from trl_mle.competitions import Score
 from trl_mle.execution import ExecutionResult, LocalExecutor, Outcome
 from trl_mle.instrumentation import MILESTONES, AstInstrumenter
 from trl_mle.rewards import Evaluation, MLEReward
@@ -35,11 +35,6 @@ class ScriptedExecutor:
         future.set_result(self.results[self.submitted])
         self.submitted += 1
         return future
-
-
-@pytest.fixture(scope="module")
-def wine() -> Competition:
-    return load_competition("wine")
 
 
 @pytest.fixture(scope="module")

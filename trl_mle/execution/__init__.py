@@ -1,7 +1,23 @@
 """An untrusted program in, an [`ExecutionResult`] out."""
 
+from typing import TYPE_CHECKING, Any
+
 from trl_mle.execution.executor import ExecutionResult, Executor, LocalExecutor, Outcome
 from trl_mle.execution.sandbox import SandboxError
 
 
-__all__ = ["ExecutionResult", "Executor", "LocalExecutor", "Outcome", "SandboxError"]
+if TYPE_CHECKING:
+    from trl_mle.execution.ray_executor import RayExecutor
+
+
+__all__ = ["ExecutionResult", "Executor", "LocalExecutor", "Outcome", "RayExecutor", "SandboxError"]
+
+
+def __getattr__(name: str) -> Any:
+    if name == "RayExecutor":  # Ray is an extra
+        try:
+            from trl_mle.execution.ray_executor import RayExecutor
+        except ModuleNotFoundError as error:
+            raise ImportError("RayExecutor needs Ray: pip install 'trl-mle[ray]'") from error
+        return RayExecutor
+    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

@@ -5,8 +5,8 @@ import enum
 import fcntl
 import hashlib
 import json
+import logging
 import os
-import queue
 import select
 import shutil
 import signal
@@ -16,18 +16,21 @@ import subprocess
 import tempfile
 import threading
 import time
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass
 from pathlib import Path
 from types import TracebackType
-from typing import IO, Protocol, Self
+from typing import IO, Any, Literal, Protocol, Self
 
 from trl_mle.competitions import Competition
 from trl_mle.execution import sandbox as _sandbox
 from trl_mle.execution.sandbox import SandboxError
+from trl_mle.execution.slots import Closed, Slot, Slots
 from trl_mle.instrumentation import InstrumentedProgram
 
+
+logger = logging.getLogger(__name__)
 
 # How long after a program's timeout its report may take, before the sandbox counts as broken.
 GRACE_S = 30.0
@@ -137,20 +140,24 @@ class _Output:
 class _Zygote:
     """The warm parent of all programs of one competition (`zygote.py`), as seen from outside."""
 
-    def __init__(self, tier: str, public_dir: Path, run_dir: Path, packages: list[str], fixed: dict):
+    def __init__(self, tier: str, public_dir: Path, run_dir: Path, packages: Sequence[str], fixed: dict):
         self.control, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
         self.lock = threading.Lock()
         self.input_dir = public_dir
         if tier == "none":  # nothing would keep a program from changing the data of all that come after it
             self.input_dir = Path(tempfile.mkdtemp(dir=run_dir)) / "input"
             shutil.copytree(public_dir, self.input_dir)
-        with theirs, tempfile.TemporaryFile() as errors:
-            command = _sandbox.zygote_command(tier, theirs.fileno(), public_dir, packages, run_dir, fixed)
+        if tier == "landlock":
+            grants = _sandbox.landlock_grants(public_dir, fixed["gpus"])
+            fixed = fixed | {"grants": grants, "keep_capabilities": _sandbox.landlock_capabilities(public_dir)}
+        with theirs, tempfile.TemporaryFile("w+") as stdin, tempfile.TemporaryFile() as errors:
+            json.dump({"packages": packages, "fixed": fixed}, stdin)
+            stdin.seek(0)
             self.process = subprocess.Popen(
-                command,
-                env=_sandbox.zygote_environment(tier, fixed["threads"], run_dir),
+                _sandbox.zygote_command(tier, theirs.fileno(), public_dir, run_dir, fixed["gpus"]),
+                env=_sandbox.environment(fixed["threads"]),
                 cwd="/",
-                stdin=subprocess.DEVNULL,
+                stdin=stdin,
                 stdout=subprocess.DEVNULL,
                 stderr=errors,
                 pass_fds=[theirs.fileno()],
@@ -166,7 +173,7 @@ class _Zygote:
                 self.close()
                 errors.seek(0)
                 lines = errors.read().decode(errors="replace").strip().splitlines() or ["no message"]
-                raise SandboxError(f"the sandbox did not start: {lines[-1]}. {_sandbox.REMEDY}")
+                raise SandboxError(f"it did not start: {lines[-1]}")
         self.control.settimeout(None)
 
     def start_program(self, job_socket: socket.socket) -> None:
@@ -191,8 +198,9 @@ class LocalExecutor:
 
     Args:
         max_parallel (`int`, *optional*):
-            Number of slots. Defaults to the number of usable cores divided by `threads_per_program`; where a launcher
-            started several training processes on the node, each has its share of the cores.
+            Number of slots. Defaults to the number of usable cores divided by `threads_per_program`. All executors of one
+            user on a machine share its slots (see `slots.py`): several training processes never run more programs than
+            one would.
         timeout_s (`float`, *optional*, defaults to `60.0`):
             Wall-clock limit of one program, in seconds.
         memory_mb (`int`, *optional*, defaults to `4096`):
@@ -208,8 +216,17 @@ class LocalExecutor:
             Processes and threads that one program may have.
         threads_per_program (`int`, *optional*, defaults to `1`):
             Cores of one slot. Slots are pinned to cores of their own where there are enough.
+        gpus (`Sequence[str]`, *optional*):
+            GPUs for programs, one for each slot, as `CUDA_VISIBLE_DEVICES` names them. The address space of a program is
+            not limited then, because CUDA maps more than there is. Defaults to none.
+        start (`str`, *optional*, defaults to `"warm"`):
+            `"warm"`: as above. `"cold"`: each program gets a new interpreter, and does its imports itself.
+        packages (`Sequence[str]`, *optional*):
+            Modules that the warm parent imports; those that are not installed are left out. Defaults to the usual parts
+            of numpy, pandas, scipy and scikit-learn.
         sandbox (`str`, *optional*, defaults to `"auto"`):
-            `"auto"`: the strongest tier of this machine, or refusal. `"none"`: no isolation.
+            `"auto"`: the strongest tier of this machine, or refusal. `"bubblewrap"`, `"landlock"`: that tier, or refusal;
+            see `sandbox.py` for what each guarantees. `"none"`: no isolation.
 
     Raises:
         `SandboxError`: Programs cannot be isolated on this machine; the message says what to install.
@@ -237,49 +254,61 @@ class LocalExecutor:
         submission_mb: int = 64,
         max_processes: int = 256,
         threads_per_program: int = 1,
+        gpus: Sequence[str] = (),
+        start: Literal["warm", "cold"] = "warm",
+        packages: Sequence[str] = _sandbox.PACKAGES,
         sandbox: str = "auto",
     ):
-        # The training processes of one node divide its cores among them; launchers tell each its place.
-        local_rank, local_world_size = (
-            int(os.environ.get(f"LOCAL_{name}", n)) for name, n in (("RANK", 0), ("WORLD_SIZE", 1))
-        )
-        cores = sorted(os.sched_getaffinity(0))
-        cores = cores[local_rank::local_world_size] or cores
-        self.max_parallel = max_parallel or max(1, len(cores) // threads_per_program)
+        self._slots = Slots(max_parallel, threads_per_program, gpus)
+        self.max_parallel = len(self._slots.slots)
         self.timeout_s = timeout_s
         self.memory_mb = memory_mb
+        self.disk_mb = disk_mb
         self.output_bytes = output_kb << 10
-        self.tier = _sandbox.choose_tier(sandbox)
-        pinned = self.max_parallel * threads_per_program <= len(cores)
-        self._slots: queue.SimpleQueue[tuple[int, list[int]]] = queue.SimpleQueue()
-        for slot in range(self.max_parallel):
-            first = slot * threads_per_program
-            self._slots.put((slot, cores[first : first + threads_per_program] if pinned else []))
+        self.max_processes = max_processes
+        self._packages = packages if start == "warm" else ()
         self._fixed = {
-            "namespaces": self.tier != "none",
+            "start": start,
             "timeout_s": timeout_s,
             "memory_mb": memory_mb,
             "disk_mb": disk_mb,
             "submission_mb": submission_mb,
             "max_processes": max_processes,
             "threads": threads_per_program,
+            "gpus": bool(gpus),
             "input": _sandbox.INPUT,
             "scratch": _sandbox.SCRATCH,
             "python_folders": _sandbox.python_folders(),
-            "seccomp": _sandbox.seccomp_filter().hex() if self.tier != "none" else "",
         }
         self._run_dir, self._run_dir_lock = _make_run_dir()
         self._zygotes: dict[Path, _Zygote] = {}
         self._job_sockets: set[socket.socket] = set()
         self._zygotes_lock = threading.Lock()
-        self._closed = False
+        self._closed = threading.Event()
         self._threads = ThreadPoolExecutor(self.max_parallel, thread_name_prefix="trl_mle-slot")
         try:
-            if self.tier != "none":
-                self._check_isolation()
+            self.tier = self._choose_tier(sandbox)
         except BaseException:
             self.close()
             raise
+
+    def _choose_tier(self, sandbox: str) -> str:
+        """The first tier that works, proven by trying."""
+        problems = []
+        for tier in _sandbox.candidate_tiers(sandbox):
+            self._fixed["tier"] = tier
+            self._fixed["seccomp"] = _sandbox.seccomp_filter(tier).hex() if tier != "none" else ""
+            try:
+                _sandbox.check_available(tier)
+                if tier != "none":
+                    self._check_isolation(tier)
+            except (SandboxError, OSError) as error:
+                problems.append(f"{tier}: {error}")
+                continue
+            for problem in problems:
+                logger.warning("programs are isolated by %s, because a stronger tier does not work: %s", tier, problem)
+            return tier
+        raise SandboxError(f"programs cannot be isolated on this machine: {'; '.join(problems)}", _sandbox.REMEDY)
 
     def __enter__(self) -> Self:
         return self
@@ -291,7 +320,7 @@ class LocalExecutor:
 
     def close(self) -> None:
         """Ends every program, running or queued, and every process of the executor."""
-        self._closed = True
+        self._closed.set()
         with self._zygotes_lock:
             for zygote in self._zygotes.values():
                 zygote.close()
@@ -326,49 +355,49 @@ class LocalExecutor:
 
     def _zygote(self, public_dir: Path) -> _Zygote:
         with self._zygotes_lock:
-            if self._closed:
+            if self._closed.is_set():
                 raise SandboxError("the executor is closed")
             zygote = self._zygotes.get(public_dir)
             if zygote is not None and zygote.process.poll() is not None:  # killed from outside
                 zygote.close()
                 zygote = None
             if zygote is None:
-                zygote = _Zygote(self.tier, public_dir, self._run_dir, _sandbox.PACKAGES, self._fixed)
+                zygote = _Zygote(self.tier, public_dir, self._run_dir, self._packages, self._fixed)
                 self._zygotes[public_dir] = zygote
             return zygote
 
     def _execute(self, program: Program, public_dir: Path, submitted: float) -> ExecutionResult:
-        slot, cpus = self._slots.get()
-        queue_wait_s = time.monotonic() - submitted
+        index = -1
         try:
-            zygote = self._zygote(public_dir.absolute())
-            return self._run(program, zygote, slot, cpus, queue_wait_s)
-        except (OSError, SandboxError) as error:
-            return ExecutionResult(
-                Outcome.INFRASTRUCTURE, f"{type(error).__name__}: {error}", queue_wait_s=queue_wait_s, slot=slot
-            )
-        finally:
-            self._slots.put((slot, cpus))
+            with self._slots.take(self._closed) as slot:
+                index, queue_wait_s = slot.index, time.monotonic() - submitted
+                return self._run(program, self._zygote(public_dir.absolute()), slot, queue_wait_s)
+        except (OSError, SandboxError, Closed) as error:
+            waited = time.monotonic() - submitted
+            problem = f"{type(error).__name__}: {error}"
+            return ExecutionResult(Outcome.INFRASTRUCTURE, problem, queue_wait_s=waited, slot=index)
 
-    def _run(
-        self, program: Program, zygote: _Zygote, slot: int, cpus: list[int], queue_wait_s: float
-    ) -> ExecutionResult:
+    def _run(self, program: Program, zygote: _Zygote, slot: Slot, queue_wait_s: float) -> ExecutionResult:
         if isinstance(program, str):
             program = InstrumentedProgram(source=program, original=program, milestones=(), nonce="")
         digest = hashlib.sha256(program.original.encode("utf-8", errors="surrogatepass")).digest()
-        job = {
+        own_uid = self._fixed["tier"] == "landlock" and os.geteuid() == 0
+        job: dict[str, Any] = {
             "source": program.source,
             "original": program.original,
             "inserted_lines": program.inserted_lines,
             "seed": int.from_bytes(digest[:4], "little"),
-            "cpus": cpus,
+            "cpus": slot.cpus,
+            "uid": _sandbox.FIRST_SLOT_UID + slot.number if own_uid else None,
             "workdir": _sandbox.WORKDIR,
+            "environment": {"CUDA_VISIBLE_DEVICES": slot.gpu} if slot.gpu is not None else {},
         }
         with contextlib.ExitStack() as stack:
-            if self.tier == "none":
-                folder = tempfile.TemporaryDirectory(dir=self._run_dir, ignore_cleanup_errors=True)
-                job["workdir"] = stack.enter_context(folder)
-                os.symlink(zygote.input_dir, f"{job['workdir']}/input")
+            if self._fixed["tier"] != "bubblewrap":
+                folder = stack.enter_context(_folder(self._run_dir, job["uid"]))
+                job["workdir"] = str(folder / "work")
+                job["environment"] |= _sandbox.home_environment(str(folder / "tmp"))
+                os.symlink(zygote.input_dir, folder / "work" / "input")
             payload = json.dumps(job).encode()
             ours, theirs = socket.socketpair()
             stack.enter_context(ours)
@@ -394,7 +423,7 @@ class LocalExecutor:
                 with contextlib.suppress(subprocess.TimeoutExpired):
                     zygote.process.wait(timeout=1)  # it was killed, most likely: then the next program gets a new one
                 report = {"error": "the sandbox died while the program ran"}
-        return _result(report, submission, over_limit, stdout.text(), stderr.text(), queue_wait_s, slot, self)
+        return _result(report, submission, over_limit, stdout.text(), stderr.text(), queue_wait_s, slot.index, self)
 
     def _wait(self, job_socket: socket.socket, streams: dict[int, _Output]) -> tuple[dict | None, bytes | None, bool]:
         """Drains both outputs until the report has come; returns it, the submission, and whether an output was too long.
@@ -435,8 +464,8 @@ class LocalExecutor:
             return None, None, over_limit
         return report, submission, over_limit
 
-    def _check_isolation(self) -> None:
-        """Runs a program that tries what none may do; refuses the machine if anything succeeds."""
+    def _check_isolation(self, tier: str) -> None:
+        """Runs a program that tries what none may do; raises `SandboxError` if anything succeeds."""
         folder = Path(tempfile.mkdtemp(dir=self._run_dir))
         public, secret = folder / "public", folder / "private" / "labels.csv"
         public.mkdir()
@@ -445,17 +474,32 @@ class LocalExecutor:
         for path in (folder, public, secret.parent, secret):
             path.chmod(0o755)
         with socket.create_server(("127.0.0.1", 0)) as server:
-            probe = _sandbox.PROBE.format(secret=str(secret), port=server.getsockname()[1])
-            zygote = _Zygote(self.tier, public, self._run_dir, [], self._fixed)
+            probe = _sandbox.PROBE.format(secret=str(secret), port=server.getsockname()[1], caller=os.getpid())
+            zygote = _Zygote(tier, public, self._run_dir, (), self._fixed)
             try:
-                result = self._run(probe, zygote, 0, [], 0.0)
+                result = self._run(probe, zygote, Slot(0, 1999), 0.0)
             finally:
                 zygote.close()
         if result.stdout.split() != ["checked"]:
-            raise SandboxError(
-                f"the {self.tier} sandbox does not isolate programs on this machine "
-                f"({' '.join(result.stdout.split()) or result.detail}). {_sandbox.REMEDY}"
-            )
+            found = " ".join(result.stdout.split()) or result.detail
+            raise SandboxError(f"it does not isolate programs here: {found}")
+
+
+@contextlib.contextmanager
+def _folder(run_dir: Path, uid: int | None) -> Iterator[Path]:
+    """The folder of one program where it cannot have a file system of its own."""
+    folder = Path(tempfile.mkdtemp(dir=run_dir))
+    try:
+        for path in (folder, folder / "work", folder / "tmp"):
+            path.mkdir(mode=0o700, exist_ok=True)
+            if uid is not None:
+                os.chown(path, uid, uid)
+        yield folder
+    finally:
+        # rm goes as deep as the program did; what it made unsearchable is made searchable first.
+        for command in (["rm", "-rf"], ["chmod", "-R", "u+rwX"], ["rm", "-rf"]):
+            if folder.exists():
+                subprocess.run([*command, str(folder)], stderr=subprocess.DEVNULL, check=False)
 
 
 def _signal_name(number: int) -> str:
@@ -501,6 +545,10 @@ def _result(
         outcome, detail = Outcome.TIMEOUT, f"still running after {executor.timeout_s:g} s"
     elif report["reason"] == "memory":
         outcome, detail = Outcome.OUT_OF_MEMORY, f"its processes held more than {executor.memory_mb} MB"
+    elif report["reason"] == "processes":
+        outcome, detail = Outcome.KILLED, f"ran more than {executor.max_processes} processes"
+    elif report["reason"] == "disk":
+        outcome, detail = Outcome.OUTPUT_LIMIT, f"wrote more than {executor.disk_mb} MB of files"
     elif code == 0:
         outcome, detail = Outcome.OK, report["submission_error"] or ""
     elif code == -signal.SIGKILL and report["oom_kills"] > 0:

@@ -4,27 +4,36 @@
 competition's public files, the Python environment and /usr. It has no network, sees no other process, holds no
 capability, runs as an unprivileged uid, and may use a filtered set of system calls.
 
+`"landlock"`, for containers without user namespaces (Linux 6.12 or newer): the same files, but the system's /tmp and
+/dev/shm are out of reach, and a program sees that other files and processes exist. It signals, traces and reads no
+other process and has no network; disk, processes (if you are not root) and memory of its process tree are watched, so
+that it may overshoot for a tenth of a second. Started by root, it runs as a uid that no other program has at the time.
+
 `"none"`: a program reaches everything that the calling user can reach, for programs that you trust. Limits, timeouts and
 the end of the whole process tree hold here too.
 """
 
 import errno
-import json
 import logging
 import os
 import shutil
 import socket
+import stat
 import sys
 import tempfile
+from collections.abc import Iterator
 from pathlib import Path
 
 import pyseccomp
 
+from trl_mle.execution import kernel
+
 
 logger = logging.getLogger(__name__)
 
-# Where a program that runs as root's child continues as; any uid that owns nothing will do.
-SANDBOX_UID = 65533
+# Where a program that runs as root's child continues as; any uid that owns nothing will do. Without user namespaces
+# each slot has a uid of its own, so that limits and signals reach no other program.
+SANDBOX_UID, FIRST_SLOT_UID = 65533, 60000
 
 # Inside the sandbox, in a folder of their own, because a Python environment may lie anywhere else.
 WORKDIR, INPUT, SCRATCH, LIBRARY = "/sandbox/work", "/sandbox/input", "/sandbox/scratch", "/sandbox/lib"
@@ -51,36 +60,60 @@ DENIED = """
     reboot request_key sched_setaffinity sched_setattr sched_setparam sched_setscheduler set_mempolicy setdomainname
     sethostname setns setpriority settimeofday shmget swapoff swapon syslog umount2 unshare userfaultfd vhangup
 """.split()  # noqa: SIM905
+# Without namespaces, the kernel's shared memory, semaphores and queues are everybody's too, and Landlock says nothing of
+# owners, modes, times and attributes. Changing a mode or a time does nothing then, and says it did: copying a file does.
+DENIED_WITHOUT_NAMESPACES = """
+    chown fchown fchownat fremovexattr fsetxattr lchown lremovexattr lsetxattr mq_open msgget removexattr semget setxattr
+    socket
+""".split()  # noqa: SIM905
+NEW_CALLS_WITHOUT_NAMESPACES = (463, 466, 469)  # setxattrat, removexattrat, file_setattr: libseccomp has no names yet
+IGNORED_WITHOUT_NAMESPACES = "chmod fchmod fchmodat fchmodat2 futimesat utime utimensat utimes".split()  # noqa: SIM905
 ABSENT = ("clone3", "io_uring_enter", "io_uring_register", "io_uring_setup")
 CLONE_NEW_ANY = (0x00020000, 0x02000000, 0x04000000, 0x08000000, 0x10000000, 0x20000000, 0x40000000)
 TIOCSTI, TIOCLINUX = 0x5412, 0x541C
 
 
+TIERS = ("bubblewrap", "landlock")  # the strongest first
 REMEDY = (
-    "bubblewrap needs user namespaces and mounts, which containers often forbid (Docker: --security-opt "
-    "seccomp=unconfined --security-opt apparmor=unconfined --cap-add SYS_ADMIN) and Ubuntu 24.04 restricts (sysctl "
-    "kernel.apparmor_restrict_unprivileged_userns=0); or run programs with sandbox='none', which gives them every right "
-    "that you have"
+    "Install bubblewrap (`apt-get install bubblewrap`) and allow it user namespaces and mounts, which containers often "
+    "forbid (Docker: --security-opt seccomp=unconfined --security-opt apparmor=unconfined --cap-add SYS_ADMIN) and Ubuntu "
+    "24.04 restricts (sysctl kernel.apparmor_restrict_unprivileged_userns=0); or use Linux 6.12 or newer with Landlock; "
+    "or run programs with sandbox='none', which gives them every right that you have"
 )
 
 
 class SandboxError(RuntimeError):
-    """Programs cannot be isolated on this machine; the message says what to install."""
+    """
+    Programs cannot be isolated on this machine; the message says what to install.
+
+    Args:
+        reason (`str`):
+            What does not work.
+        remedy (`str`, *optional*, defaults to `""`):
+            What to do about it.
+    """
+
+    def __init__(self, reason: str, remedy: str = ""):
+        super().__init__(f"{reason}. {remedy}" if remedy else reason)
+        self.reason = reason
 
 
-def seccomp_filter() -> bytes:
+def seccomp_filter(tier: str) -> bytes:
     """The system-call filter of a program, as BPF instructions."""
     filter_ = pyseccomp.SyscallFilter(pyseccomp.ALLOW)
-    forbidden, absent = pyseccomp.ERRNO(errno.EPERM), pyseccomp.ERRNO(errno.ENOSYS)
-    for name in DENIED:
-        filter_.add_rule(forbidden, name)
-    for name in ABSENT:
-        filter_.add_rule(absent, name)
+    forbidden, absent, ignored = pyseccomp.ERRNO(errno.EPERM), pyseccomp.ERRNO(errno.ENOSYS), pyseccomp.ERRNO(0)
+    actions = dict.fromkeys(DENIED, forbidden) | dict.fromkeys(ABSENT, absent)
+    if tier == "landlock":
+        actions |= dict.fromkeys((*DENIED_WITHOUT_NAMESPACES, *NEW_CALLS_WITHOUT_NAMESPACES), forbidden)
+        actions |= dict.fromkeys(IGNORED_WITHOUT_NAMESPACES, ignored)
+    else:
+        filter_.add_rule(forbidden, "socket", pyseccomp.Arg(0, pyseccomp.NE, socket.AF_UNIX))
+    for name, action in actions.items():
+        filter_.add_rule(action, name)
     for flag in CLONE_NEW_ANY:
         filter_.add_rule(forbidden, "clone", pyseccomp.Arg(0, pyseccomp.MASKED_EQ, flag, flag))
     for request in (TIOCSTI, TIOCLINUX):
         filter_.add_rule(forbidden, "ioctl", pyseccomp.Arg(1, pyseccomp.MASKED_EQ, 0xFFFFFFFF, request))
-    filter_.add_rule(forbidden, "socket", pyseccomp.Arg(0, pyseccomp.NE, socket.AF_UNIX))
     filter_.add_rule(forbidden, "prlimit64", pyseccomp.Arg(0, pyseccomp.NE, 0))
     with tempfile.TemporaryFile() as file:
         filter_.export_bpf(file)
@@ -88,42 +121,46 @@ def seccomp_filter() -> bytes:
         return file.read()
 
 
-def choose_tier(sandbox: str) -> str:
+def candidate_tiers(sandbox: str) -> list[str]:
     """
     Args:
         sandbox (`str`):
-            `"auto"` takes the strongest tier of this machine and refuses where there is none; `"none"` isolates nothing.
+            `"auto"`, the strongest tier that works on this machine; or the name of one.
 
     Returns:
-        `str`: `"bubblewrap"` or `"none"`.
+        `list[str]`: Tiers to try, the strongest first.
 
     Raises:
-        `SandboxError`: With `"auto"`, where programs cannot be isolated.
+        `SandboxError`: There is no such tier.
     """
+    if sandbox == "auto":
+        return list(TIERS)
     if sandbox == "none":
         logger.warning(
             "sandbox='none': the model's programs run with all rights of this user, network and files included"
         )
-        return "none"
-    if sandbox != "auto":
+    elif sandbox not in TIERS:
         raise SandboxError(
-            f"sandbox={sandbox!r} is not known: use 'auto', or 'none' to run programs without isolation"
+            f"sandbox={sandbox!r} is not known: use 'auto', 'bubblewrap', 'landlock', or 'none' to run programs without "
+            f"isolation"
         )
-    if shutil.which("bwrap") is None:
-        raise SandboxError(
-            "programs cannot be isolated: bubblewrap is missing. Install it (`apt-get install bubblewrap`), or run them "
-            "with sandbox='none', which gives them every right that you have"
-        )
-    return "bubblewrap"
+    return [sandbox]
 
 
-def _environment(threads: int, home: str) -> dict[str, str]:
-    """The whole environment of a program: nothing of the caller's."""
+def check_available(tier: str) -> None:
+    """Raises `SandboxError` if this machine lacks what a tier is made of."""
+    if tier == "bubblewrap" and shutil.which("bwrap") is None:
+        raise SandboxError("bubblewrap is missing")
+    if tier == "landlock" and (abi := kernel.landlock_abi()) < 6:
+        raise SandboxError(f"the kernel's Landlock has ABI {abi}, and 6 is needed")
+
+
+def environment(threads: int) -> dict[str, str]:
+    """The whole environment of a program, but for its home: nothing of the caller's."""
     numeric = ("OMP", "OPENBLAS", "MKL", "NUMEXPR", "BLIS", "VECLIB_MAXIMUM")
     return {
         "PATH": f"{sys.prefix}/bin:/usr/local/bin:/usr/bin:/bin",
-        "HOME": home,
-        "TMPDIR": home,
+        **home_environment("/tmp"),  # noqa: S108
         "USER": "solution",
         "LOGNAME": "solution",
         "LANG": "C.UTF-8",
@@ -133,6 +170,10 @@ def _environment(threads: int, home: str) -> dict[str, str]:
         "LOKY_MAX_CPU_COUNT": str(threads),
         **{f"{name}_NUM_THREADS": str(threads) for name in numeric},
     }
+
+
+def home_environment(home: str) -> dict[str, str]:
+    return {"HOME": home, "TMPDIR": home}
 
 
 def python_folders() -> list[str]:
@@ -162,33 +203,75 @@ def _bundled_data() -> list[str]:
     return sorted(map(str, found))
 
 
-def zygote_command(
-    tier: str, control_fd: int, public_dir: Path, packages: list[str], run_dir: Path, fixed: dict
-) -> list[str]:
+def _without(folder: str, hidden: list[str], kind: str) -> Iterator[tuple[str, str]]:
+    """Grants for all that lies in a folder but what is hidden: Landlock can only add. Names may be listed."""
+    if not any(path.startswith(folder + "/") for path in hidden):
+        yield folder, kind
+        return
+    yield folder, "list"
+    with os.scandir(folder) as entries:
+        for entry in entries:  # a link's target is granted where it lies
+            if entry.path not in hidden and not entry.is_symlink():
+                yield from _without(entry.path, hidden, kind)
+
+
+def landlock_grants(public_dir: Path, gpus: bool) -> list[tuple[str, str]]:
+    """What every program of a competition may reach under Landlock; see `kernel.restrict`."""
+    hidden = [os.path.realpath(path) for path in _bundled_data()]
+    roots = {
+        os.path.realpath(path) for path in ("/usr", "/bin", "/sbin", "/lib", "/lib32", "/lib64", *python_folders())
+    }
+    grants = [grant for root in sorted(roots) if os.path.isdir(root) for grant in _without(root, hidden, "run")]
+    files = ("/etc/ld.so.cache", "/etc/alternatives", "/etc/localtime", "/proc/cpuinfo", "/proc/meminfo", "/proc/stat")
+    grants += [(path, "read") for path in (*files, "/sys/devices/system/cpu", str(public_dir))]
+    devices = ["null", "zero", "full", "random", "urandom"]
+    if gpus:
+        devices += [path.name for path in Path("/dev").glob("nvidia*")]
+    return grants + [(f"/dev/{name}", "device") for name in devices]
+
+
+def _others_may_enter(path: str) -> bool:
+    while os.stat(path).st_mode & stat.S_IXOTH:
+        if path == "/":
+            return True
+        path = os.path.dirname(path)
+    return False
+
+
+def landlock_capabilities(public_dir: Path) -> int:
+    """The one capability, if any, that a program which root started keeps under Landlock: to walk to the Python
+    environment and the data where they lie in a folder that others may not enter (root's home, say). Landlock decides
+    all the same what it can read there."""
+    folders = [*map(os.path.realpath, python_folders()), os.path.realpath(public_dir)]
+    if os.geteuid() != 0 or all(map(_others_may_enter, folders)):
+        return 0
+    for number in (kernel.CAP_DAC_READ_SEARCH, kernel.CAP_DAC_OVERRIDE):  # containers often have the second alone
+        if kernel.permitted_capabilities() >> number & 1:
+            return 1 << number
+    raise SandboxError(f"the programs' uid may not enter {' or '.join(folders)}: make them searchable (chmod o+x)")
+
+
+def zygote_command(tier: str, control_fd: int, public_dir: Path, run_dir: Path, gpus: bool) -> list[str]:
     """
     The command line that starts the warm parent (`zygote.py`) for one competition.
 
     Args:
         tier (`str`):
-            Of [`choose_tier`].
+            Of [`candidate_tiers`].
         control_fd (`int`):
             Inheritable file descriptor of the zygote's end of the control socket.
         public_dir (`Path`):
             What programs see, read-only, as `input/`.
-        packages (`list[str]`):
-            Modules to import before the first program.
         run_dir (`Path`):
             The executor's own folder. As root, what programs see is bound below it, in a private mount namespace: the
             sandbox's uid may not be allowed to walk to where it lies (a Python environment in root's home, say).
-        fixed (`dict`):
-            Fields that are equal in the jobs of all programs.
+        gpus (`bool`):
+            Whether programs see the NVIDIA devices.
     """
-    folders = python_folders()
-    settings = json.dumps({"fixed": fixed, "packages": packages})
-    if tier == "none":
-        zygote = str(Path(__file__).with_name("zygote.py"))
-        return [sys.executable, "-P", "-s", zygote, str(control_fd), settings]
+    if tier != "bubblewrap":
+        return [sys.executable, "-P", "-s", str(Path(__file__).with_name("zygote.py")), str(control_fd)]
 
+    folders = python_folders()
     sources = [*folders, str(public_dir), str(Path(__file__).parent)]
     targets = [*folders, INPUT, LIBRARY]
     as_root = os.geteuid() == 0
@@ -202,11 +285,18 @@ def zygote_command(
         prefix = ["unshare", "--mount", "--propagation", "private", "sh", "-ec", script, "sh", stage, *sources, "--"]
         prefix += ["setpriv", f"--reuid={SANDBOX_UID}", f"--regid={SANDBOX_UID}", "--clear-groups", "--no-new-privs"]
         sources = [f"{stage}/{i}" for i in range(len(sources))]
-    command = ["bwrap", "--unshare-all", "--unshare-user", "--uid", "65534", "--gid", "65534", "--hostname", "sandbox"]
-    command += ["--die-with-parent", "--new-session", "--as-pid-1", "--clearenv", "--cap-drop", "ALL"]
-    for name, value in _environment(fixed["threads"], "/tmp").items():  # noqa: S108
-        command += ["--setenv", name, value]
-    command += ["--ro-bind", "/usr", "/usr"]
+    command = [
+        str(shutil.which("bwrap")),
+        "--unshare-all",
+        "--unshare-user",
+        "--uid",
+        "65534",
+        "--gid",
+        "65534",
+        "--hostname",
+        "sandbox",
+    ]
+    command += ["--die-with-parent", "--new-session", "--as-pid-1", "--cap-drop", "ALL", "--ro-bind", "/usr", "/usr"]
     for link in ("/bin", "/sbin", "/lib", "/lib32", "/lib64"):
         if os.path.islink(link):
             command += ["--symlink", os.readlink(link), link]
@@ -219,16 +309,11 @@ def zygote_command(
     for folder in _bundled_data():
         command += ["--tmpfs", folder, "--remount-ro", folder]
     command += ["--proc", "/proc", "--dev", "/dev", "--dir", WORKDIR, "--dir", SCRATCH, "--dir", "/tmp"]  # noqa: S108
+    if gpus:
+        for path in Path("/dev").glob("nvidia*"):
+            command += ["--dev-bind", str(path), str(path)]
     command += ["--remount-ro", "/dev", "--remount-ro", "/", "--chdir", "/"]
-    command += ["--", sys.executable, "-P", "-s", f"{LIBRARY}/zygote.py", str(control_fd), settings]
-    return [*prefix, *command]
-
-
-def zygote_environment(tier: str, threads: int, run_dir: Path) -> dict[str, str]:
-    """What the process that becomes the zygote is started with."""
-    if tier == "none":
-        return _environment(threads, str(run_dir))
-    return {"PATH": os.environ.get("PATH", "/usr/sbin:/usr/bin:/sbin:/bin")}
+    return [*prefix, *command, "--", sys.executable, "-P", "-s", f"{LIBRARY}/zygote.py", str(control_fd)]
 
 
 # What no program may be able to do. It prints one word per success; silence is isolation.
@@ -241,9 +326,12 @@ def tries(name, action):
         return
     print(name)
 tries("labels", lambda: open({secret!r}).read())
-tries("network", lambda: socket.create_connection(("127.0.0.1", {port}), timeout=1))
+tries("tcp", lambda: socket.create_connection(("127.0.0.1", {port}), timeout=1))
+tries("udp", lambda: socket.socket(socket.AF_INET, socket.SOCK_DGRAM))
 tries("data", lambda: open("input/probe", "w"))
 tries("system", lambda: open("/usr/probe", "w"))
+tries("environment", lambda: open("/proc/{caller}/environ").read())
+tries("signal", lambda: os.kill({caller}, 0))
 tries("root", lambda: os.setuid(0))
-print("checked")
+print("checked" if os.getuid() else "root")
 """

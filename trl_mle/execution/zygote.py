@@ -1,12 +1,15 @@
 """The warm parent of all programs of one competition: imports the usual packages once, then forks one child per program.
 
-This file is *executed*, never imported: `sandbox.py` starts it as pid 1 of a bubblewrap container (or, with
-`sandbox="none"`, as a plain process) and talks to it over a socket. It uses the standard library alone, and nothing that
-it forks ever sees the caller's environment, files or memory. Three kinds of processes come out of it, for each program:
+This file is *executed*, never imported: `sandbox.py` starts it as pid 1 of a bubblewrap container (in the other tiers as
+a plain process) and talks to it over a socket. It uses the standard library alone, and nothing that it forks ever sees
+the caller's environment, files or memory. Three kinds of processes come out of it, for each program:
 
     zygote ──fork──▶ keeper ──unshare, fork──▶ init (pid 1 of a new pid namespace) ──fork──▶ the program
                      new user, mount, pid,     mounts, timeout, memory watch,               no capabilities, no new
                      ipc, net, uts namespaces  Δt, submission.csv, end of all others        privileges, seccomp, rlimits
+
+Without namespaces (tiers "landlock" and "none") the keeper is the init, and a subreaper: what a program leaves behind
+becomes its child. With `start="cold"` the program's process executes a new interpreter, which goes on from here.
 
 Protocol. Control socket (SEQPACKET), caller → zygote: one message per program, carrying the init's end of a job socket.
 Job socket (STREAM), caller → init: `<uint32 length><JSON job>` with the file descriptors of stdout and stderr, later one
@@ -17,13 +20,15 @@ import array
 import ast
 import atexit
 import contextlib
-import ctypes
+import errno
 import functools
 import gc
 import importlib
+import importlib.abc
+import importlib.machinery
 import json
+import math
 import os
-import random
 import resource
 import select
 import signal
@@ -34,89 +39,105 @@ import sys
 import threading
 import time
 import types
-from typing import Any
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any
 
 
-# Constants of <sched.h>, <sys/mount.h>, <sys/prctl.h>: Python 3.11 has none of them.
-CLONE_NEWNS, CLONE_NEWUTS, CLONE_NEWIPC = 0x00020000, 0x04000000, 0x08000000
-CLONE_NEWUSER, CLONE_NEWPID, CLONE_NEWNET = 0x10000000, 0x20000000, 0x40000000
-MS_RDONLY, MS_NOSUID, MS_NODEV, MS_NOEXEC = 0x1, 0x2, 0x4, 0x8
-MS_REMOUNT, MS_BIND, MS_REC, MS_PRIVATE = 0x20, 0x1000, 0x4000, 0x40000
-MNT_DETACH = 2
-PR_SET_PDEATHSIG, PR_SET_DUMPABLE, PR_SET_SECCOMP = 1, 4, 22
-PR_SET_CHILD_SUBREAPER, PR_SET_NO_NEW_PRIVS = 36, 38
-SECCOMP_MODE_FILTER = 2
-LINUX_CAPABILITY_VERSION_3 = 0x20080522
+if TYPE_CHECKING:
+    from trl_mle.execution import kernel
+else:  # no package here: in the sandbox lies this folder alone
+    sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
+    import kernel
+
+    del sys.path[0]
 
 TICK_S = 0.1  # how often the memory of a program is looked at
 
-libc = ctypes.CDLL(None, use_errno=True)
-
-
-def syscall(name: str, *args: Any) -> None:
-    """Calls a libc function that returns 0 on success; raises `OSError` otherwise."""
-    if getattr(libc, name)(*args) != 0:
-        errno = ctypes.get_errno()
-        raise OSError(errno, f"{name}: {os.strerror(errno)}")
-
-
-def prctl(option: int, value: int) -> None:
-    syscall("prctl", option, ctypes.c_ulong(value), ctypes.c_ulong(0), ctypes.c_ulong(0), ctypes.c_ulong(0))
-
-
-def mount(source: str, target: str, fstype: str | None, flags: int, data: str | None = None) -> None:
-    encoded = [value.encode() if value is not None else None for value in (source, target, fstype)]
-    syscall("mount", *encoded, ctypes.c_ulong(flags), data.encode() if data is not None else None)
-
-
-def write_text(path: str, text: str) -> None:
-    with open(path, "w") as file:
-        file.write(text)
-
-
 # ---------------------------------------------------------------------------------------------------------------------
 # The program's own process
-
-
-def drop_capabilities() -> None:
-    header = struct.pack("=Ii", LINUX_CAPABILITY_VERSION_3, 0)
-    syscall("capset", header, struct.pack("=6I", *[0] * 6))
-
-
-def load_seccomp(filter_hex: str) -> None:
-    """Installs the BPF program that the caller compiled with libseccomp."""
-    instructions = bytes.fromhex(filter_hex)
-    buffer = ctypes.create_string_buffer(instructions)
-    program = struct.pack("@HP", len(instructions) // 8, ctypes.addressof(buffer))  # struct sock_fprog
-    syscall(
-        "prctl", PR_SET_SECCOMP, ctypes.c_ulong(SECCOMP_MODE_FILTER), program, ctypes.c_ulong(0), ctypes.c_ulong(0)
-    )
 
 
 def set_limits(job: dict[str, Any]) -> None:
     with open("/proc/self/statm") as file:
         inherited = int(file.read().split()[0]) * resource.getpagesize()  # mapped by the warm parent's imports
     limits = [
-        (resource.RLIMIT_AS, inherited + (job["memory_mb"] << 20)),
+        (resource.RLIMIT_AS, resource.RLIM_INFINITY if job["gpus"] else inherited + (job["memory_mb"] << 20)),
         (resource.RLIMIT_FSIZE, job["disk_mb"] << 20),
         (resource.RLIMIT_CORE, 0),
         (resource.RLIMIT_NOFILE, 1024),
         (resource.RLIMIT_MEMLOCK, 64 << 10),
         (resource.RLIMIT_MSGQUEUE, 0),
     ]
-    if job["namespaces"]:  # elsewhere the count covers every process of the user, not only this program's
+    if job["tier"] == "bubblewrap" or job["uid"] is not None:  # else the count covers all processes of the user
         limits.append((resource.RLIMIT_NPROC, job["max_processes"]))
     for kind, value in limits:
         resource.setrlimit(kind, (value, value))
 
 
-def seed_everything(seed: int) -> None:
-    """Forked children share the parent's generator states; each program gets its own, a function of its source."""
-    random.seed(seed)
-    if "numpy" in sys.modules:
-        sys.modules["numpy"].random.seed(seed)
-    if "torch" in sys.modules:
-        sys.modules["torch"].manual_seed(seed)
+# Of a loaded package with a global generator: seed it, read its state, write it.
+GENERATORS: dict[str, tuple[Callable, Callable, Callable]] = {
+    "random": (
+        lambda module, seed: module.seed(seed),
+        lambda module: module.getstate(),
+        lambda module, state: module.setstate(state),
+    ),
+    "numpy": (
+        lambda module, seed: module.random.seed(seed),
+        lambda module: module.random.get_state(),
+        lambda module, state: module.random.set_state(state),
+    ),
+    "torch": (
+        lambda module, seed: module.manual_seed(seed),
+        lambda module: module.get_rng_state(),
+        lambda module, state: module.set_rng_state(state),
+    ),
+}
+
+
+class SeededImports(importlib.abc.MetaPathFinder):
+    """
+    Seeds the generators of packages that the program imports, and lets no import draw from those that are there: else a
+    program would see other numbers where a package is imported already. The program's own modules are left alone.
+    """
+
+    def __init__(self, seed: int, workdir: str):
+        self.seed = seed
+        self.workdir = workdir
+        self.importing = False
+
+    def find_spec(self, name: str, path: Any, target: Any = None) -> Any:
+        if self.importing:  # only the outermost import matters
+            return None
+        spec = importlib.machinery.PathFinder.find_spec(name, path)
+        if spec is None or spec.loader is None or str(spec.origin).startswith(self.workdir):
+            return spec
+        execute = spec.loader.exec_module
+
+        def execute_quietly(module: Any) -> None:
+            self.importing = True  # what comes below may import
+            try:
+                loaded = [name for name in GENERATORS if name in sys.modules and name != module.__name__]
+                states = {name: GENERATORS[name][1](sys.modules[name]) for name in loaded}
+                execute(module)
+                for name, (seed, _, write) in GENERATORS.items():
+                    if name in states:
+                        write(sys.modules[name], states[name])
+                    elif name in sys.modules:
+                        seed(sys.modules[name], self.seed)
+            finally:
+                self.importing = False
+
+        spec.loader.exec_module = execute_quietly  # type: ignore[method-assign]
+        return spec
+
+
+def seed_everything(seed: int, workdir: str) -> None:
+    """Forked children share the parent's generator states; each program gets its own, a function of its source, whether
+    a package is there already or comes later."""
+    for name, (start, _, _) in GENERATORS.items():
+        if name in sys.modules:
+            start(sys.modules[name], seed)
+    sys.meta_path.insert(0, SeededImports(seed, workdir))
 
 
 def renumber(tree: Any, inserted_lines: list[int]) -> None:
@@ -168,6 +189,18 @@ def run_program(job: dict[str, Any], path: str) -> int:
     return code & 0xFF
 
 
+def execute_interpreter(job: dict[str, Any], fds: list[int], started: int) -> None:
+    """The cold start: a new interpreter goes on with [`become_program`]. Never returns."""
+    source = os.memfd_create("job")
+    with open(source, "wb", closefd=False) as file:
+        file.write(json.dumps(job).encode())
+    os.lseek(source, 0, os.SEEK_SET)
+    for fd in (source, started, *fds):
+        os.set_inheritable(fd, True)
+    numbers = json.dumps([source, started, *fds])
+    os.execv(sys.executable, [sys.executable, "-P", "-s", os.path.abspath(__file__), "--program", numbers])  # noqa: S606
+
+
 def become_program(job: dict[str, Any], fds: list[int], started: int) -> None:
     """Everything between fork and the program's first line. Never returns."""
     try:
@@ -187,6 +220,7 @@ def become_program(job: dict[str, Any], fds: list[int], started: int) -> None:
             file.write(job["original"])
         if job["cpus"]:
             os.sched_setaffinity(0, job["cpus"])
+        os.environ.update(job["environment"])
         open_as_stream = functools.partial(open, encoding="utf-8", errors="backslashreplace", closefd=False)
         for name, stream in (
             ("stdin", open_as_stream(0)),
@@ -195,14 +229,20 @@ def become_program(job: dict[str, Any], fds: list[int], started: int) -> None:
         ):
             setattr(sys, name, stream)
             setattr(sys, f"__{name}__", stream)
-        seed_everything(job["seed"])
+        seed_everything(job["seed"], job["workdir"])
         set_limits(job)
-        prctl(PR_SET_DUMPABLE, 1)
-        write_text("/proc/self/oom_score_adj", "1000")  # if the machine runs out of memory, this goes first
-        prctl(PR_SET_NO_NEW_PRIVS, 1)
-        if job["namespaces"]:
-            drop_capabilities()
-            load_seccomp(job["seccomp"])
+        kernel.prctl(kernel.PR_SET_DUMPABLE, 1)
+        kernel.write_text("/proc/self/oom_score_adj", "1000")  # if the machine runs out of memory, this goes first
+        kernel.prctl(kernel.PR_SET_NO_NEW_PRIVS, 1)
+        if job["tier"] == "bubblewrap":
+            kernel.set_capabilities(0)
+        elif job["tier"] == "landlock":
+            kernel.prctl(kernel.PR_SET_PDEATHSIG, signal.SIGKILL)
+            kernel.restrict(
+                [*job["grants"], (os.path.dirname(job["workdir"]), "write"), (f"/proc/{os.getpid()}", "read")]
+            )
+        if job["seccomp"]:
+            kernel.load_seccomp(job["seccomp"])
     except BaseException as error:
         os.write(started, f"!{type(error).__name__}: {error}".encode())
         os._exit(1)
@@ -215,25 +255,18 @@ def become_program(job: dict[str, Any], fds: list[int], started: int) -> None:
 # The init of one program
 
 
-def make_namespaces(uid: int, gid: int) -> None:
-    """New user, mount, pid, ipc, network and uts namespaces for what this process forks next."""
-    prctl(PR_SET_DUMPABLE, 1)  # the files of an undumpable process under /proc belong to root, uid_map among them
-    syscall("unshare", CLONE_NEWUSER | CLONE_NEWNS | CLONE_NEWPID | CLONE_NEWIPC | CLONE_NEWNET | CLONE_NEWUTS)
-    write_text("/proc/self/setgroups", "deny")
-    write_text("/proc/self/uid_map", f"{uid} {uid} 1")
-    write_text("/proc/self/gid_map", f"{gid} {gid} 1")
-
-
 def make_mounts(job: dict[str, Any]) -> None:
     """A fresh /proc, and one sized tmpfs behind the working folder, /tmp and /dev/shm; the data read-only in it."""
-    quiet = MS_NOSUID | MS_NODEV
-    mount("none", "/", None, MS_REC | MS_PRIVATE)
-    mount("proc", "/proc", "proc", quiet | MS_NOEXEC)
-    write_text("/proc/sys/user/max_user_namespaces", "0")
-    mount("/proc/sys", "/proc/sys", None, MS_BIND | MS_REC)
-    mount("none", "/proc/sys", None, MS_BIND | MS_REMOUNT | MS_RDONLY | quiet | MS_NOEXEC)
+    quiet = kernel.MS_NOSUID | kernel.MS_NODEV
+    kernel.mount("none", "/", None, kernel.MS_REC | kernel.MS_PRIVATE)
+    kernel.mount("proc", "/proc", "proc", quiet | kernel.MS_NOEXEC)
+    kernel.write_text("/proc/sys/user/max_user_namespaces", "0")
+    kernel.mount("/proc/sys", "/proc/sys", None, kernel.MS_BIND | kernel.MS_REC)
+    kernel.mount(
+        "none", "/proc/sys", None, kernel.MS_BIND | kernel.MS_REMOUNT | kernel.MS_RDONLY | quiet | kernel.MS_NOEXEC
+    )
     scratch = job["scratch"]
-    mount("tmpfs", scratch, "tmpfs", quiet, f"size={job['disk_mb']}m,nr_inodes=100k,mode=755")
+    kernel.mount("tmpfs", scratch, "tmpfs", quiet, f"size={job['disk_mb']}m,nr_inodes=100k,mode=755")
     for name in ("work", "tmp", "shm"):
         os.mkdir(f"{scratch}/{name}", 0o700)
     binds = [(job["input"], f"{scratch}/work/input")]
@@ -241,10 +274,10 @@ def make_mounts(job: dict[str, Any]) -> None:
     binds += [(folder, scratch + folder) for folder in job["python_folders"] if folder.startswith("/tmp/")]  # noqa: S108
     for source, target in binds:  # they are read-only already, and stay so
         os.makedirs(target)
-        mount(source, target, None, MS_BIND | MS_REC)
+        kernel.mount(source, target, None, kernel.MS_BIND | kernel.MS_REC)
     for name, target in (("work", job["workdir"]), ("tmp", "/tmp"), ("shm", "/dev/shm")):  # noqa: S108
-        mount(f"{scratch}/{name}", target, None, MS_BIND | MS_REC)
-    syscall("umount2", scratch.encode(), MNT_DETACH)
+        kernel.mount(f"{scratch}/{name}", target, None, kernel.MS_BIND | kernel.MS_REC)
+    kernel.call("umount2", scratch.encode(), kernel.MNT_DETACH)
 
 
 def children(pid: int) -> list[int]:
@@ -258,30 +291,36 @@ def children(pid: int) -> list[int]:
     return found
 
 
-def kill_all(namespaces: bool) -> None:
+def processes(job: dict[str, Any]) -> list[int]:
+    """All processes of the program."""
+    own = os.getpid()
+    if job["tier"] != "bubblewrap":
+        return children(own)
+    return [int(name) for name in os.listdir("/proc") if name.isdigit() and int(name) != own]
+
+
+def kill_all(job: dict[str, Any]) -> None:
     """Ends every process of the program, and reaps it."""
+    alone = job["tier"] == "bubblewrap" or job["uid"] is not None  # nothing else is in reach of this process' signals
     while True:
-        if namespaces:
+        if alone:
             with contextlib.suppress(ProcessLookupError):
-                os.kill(-1, signal.SIGKILL)  # from pid 1: everything in the namespace but itself
+                os.kill(-1, signal.SIGKILL)  # everything but itself, in one step
         else:
             for pid in children(os.getpid()):
                 with contextlib.suppress(ProcessLookupError):
                     os.kill(pid, signal.SIGKILL)
         try:
-            while os.waitpid(-1, 0 if namespaces else os.WNOHANG)[0] != 0:
+            while os.waitpid(-1, 0 if job["tier"] == "bubblewrap" else os.WNOHANG)[0] != 0:
                 pass
         except ChildProcessError:
             return
         time.sleep(0.001)
 
 
-def memory_bytes(namespaces: bool) -> int:
-    """Memory of all processes of the program. The cheap sum counts shared pages once per process; only when it is large
-    is the exact one (proportional set size) asked for."""
-    own = os.getpid()
-    pids = [int(name) for name in os.listdir("/proc") if name.isdigit()] if namespaces else children(own)
-    pids = [pid for pid in pids if pid != own]
+def memory_bytes(pids: list[int]) -> int:
+    """Memory of all these processes. The cheap sum counts shared pages once per process; only when it is large is the
+    exact one (proportional set size) asked for."""
     total = 0
     for pid in pids:
         with contextlib.suppress(OSError), open(f"/proc/{pid}/statm") as file:
@@ -299,6 +338,38 @@ def memory_bytes(namespaces: bool) -> int:
         except OSError:
             continue  # it ended meanwhile
     return total
+
+
+def disk_bytes(folder: str) -> float:
+    """What the files below a folder take, in bytes, each entry counted as one page at least. Infinite if folders are
+    nested so deep that their paths cannot be opened."""
+    total, folders = 0, [folder]
+    while folders:
+        try:
+            with os.scandir(folders.pop()) as entries:
+                for entry in entries:
+                    with contextlib.suppress(FileNotFoundError):
+                        info = entry.stat(follow_symlinks=False)
+                        total += max(info.st_blocks * 512, resource.getpagesize())
+                        if stat.S_ISDIR(info.st_mode):
+                            folders.append(entry.path)
+        except OSError as error:
+            if error.errno == errno.ENAMETOOLONG:
+                return math.inf
+    return total
+
+
+def exceeded(job: dict[str, Any]) -> str | None:
+    """Which limit the program exceeds, of those that the kernel does not keep by itself."""
+    pids = processes(job)
+    if memory_bytes(pids) > job["memory_mb"] << 20:
+        return "memory"
+    if job["tier"] != "bubblewrap":
+        if len(pids) > job["max_processes"]:
+            return "processes"
+        if disk_bytes(os.path.dirname(job["workdir"])) > job["disk_mb"] << 20:
+            return "disk"
+    return None
 
 
 def oom_kills() -> int:
@@ -336,7 +407,7 @@ def supervise(pid: int, started: int, job: dict[str, Any], job_socket: socket.so
         begin += chunk
     os.close(started)
     if not begin.startswith(b"@"):
-        kill_all(job["namespaces"])
+        kill_all(job)
         return {
             "error": begin.removeprefix(b"!").decode(errors="replace") or "the program's process died at its start"
         }
@@ -352,20 +423,20 @@ def supervise(pid: int, started: int, job: dict[str, Any], job_socket: socket.so
             break
         if job_socket.fileno() in events:
             if not job_socket.recv(1):
-                kill_all(job["namespaces"])
+                kill_all(job)
                 os._exit(1)  # the caller is gone: so is everything in here
             reason = "stopped"
         elif left <= 0:
             reason = "timeout"
-        elif memory_bytes(job["namespaces"]) > job["memory_mb"] << 20:
-            reason = "memory"
+        else:
+            reason = exceeded(job) or "exit"
     t1 = time.monotonic()
     oom_before = job["oom_kills"]
     if reason != "exit":
         with contextlib.suppress(ProcessLookupError):
             os.kill(pid, signal.SIGKILL)
     _, status, usage = os.wait4(pid, 0)
-    kill_all(job["namespaces"])
+    kill_all(job)
     everyone = resource.getrusage(resource.RUSAGE_CHILDREN)
     return {
         "reason": reason,
@@ -378,20 +449,20 @@ def supervise(pid: int, started: int, job: dict[str, Any], job_socket: socket.so
 
 
 def init(job: dict[str, Any], fds: list[int], job_socket: socket.socket) -> None:
-    """Pid 1 of the program's namespaces (a subreaper without them). Never returns."""
+    """Pid 1 of the program's namespaces, or a subreaper. Never returns."""
     submission: bytes | None = None
     try:
-        prctl(PR_SET_DUMPABLE, 0)
-        if job["namespaces"]:
-            prctl(PR_SET_PDEATHSIG, signal.SIGKILL)
+        kernel.prctl(kernel.PR_SET_DUMPABLE, 0)
+        if job["tier"] == "bubblewrap":
+            kernel.prctl(kernel.PR_SET_PDEATHSIG, signal.SIGKILL)
             make_mounts(job)
         else:
-            prctl(PR_SET_CHILD_SUBREAPER, 1)
+            kernel.prctl(kernel.PR_SET_CHILD_SUBREAPER, 1)
         job["oom_kills"] = oom_kills()
         started, started_write = os.pipe()
         pid = os.fork()
         if pid == 0:
-            become_program(job, fds, started_write)
+            (become_program if job["start"] == "warm" else execute_interpreter)(job, fds, started_write)
         os.close(started_write)
         for fd in fds:
             os.close(fd)
@@ -429,11 +500,13 @@ def keeper(job_socket: socket.socket, fixed: dict[str, Any]) -> None:
     try:
         job, fds = receive_job(job_socket)
         job |= fixed
-        if job["namespaces"]:
-            make_namespaces(os.getuid(), os.getgid())
+        if job["tier"] == "bubblewrap":
+            kernel.make_namespaces(os.getuid(), os.getgid())
             pid = os.fork()
         else:
             pid = 0
+            if job["uid"] is not None:
+                kernel.become_user(job["uid"], job["keep_capabilities"])
     except OSError as error:
         payload = json.dumps({"error": f"{type(error).__name__}: {error}", "submission_bytes": None}).encode()
         with contextlib.suppress(BrokenPipeError):
@@ -471,6 +544,10 @@ def serve(control: socket.socket, fixed: dict[str, Any], packages: list[str]) ->
         os.close(fds[0])
 
 
-if __name__ == "__main__":
-    settings = json.loads(sys.argv[2])
+if __name__ == "__main__" and sys.argv[1] == "--program":
+    source, started_, *fds_ = json.loads(sys.argv[2])
+    with open(source, encoding="utf-8", errors="surrogatepass") as job_file:
+        become_program(json.load(job_file), fds_, started_)
+elif __name__ == "__main__":
+    settings = json.load(sys.stdin)
     serve(socket.socket(fileno=int(sys.argv[1])), settings["fixed"], settings["packages"])

@@ -1,6 +1,7 @@
 """A completion in, its reward (and how it came about) out."""
 
+from trl_mle.rewards.execution_log import ExecutionLog
 from trl_mle.rewards.mle_reward import Evaluation, MLEReward
 
 
-__all__ = ["Evaluation", "MLEReward"]
+__all__ = ["Evaluation", "ExecutionLog", "MLEReward"]

@@ -5,6 +5,7 @@ import time
 from collections.abc import Callable, Sequence
 from concurrent.futures import FIRST_COMPLETED, Future, wait
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
 from rich.console import Console
@@ -14,6 +15,7 @@ from trl_mle.competitions import Competition, Score, load_competition
 from trl_mle.execution import ExecutionResult, Executor, Outcome
 from trl_mle.instrumentation import MILESTONES, AstInstrumenter, InstrumentedProgram
 from trl_mle.prompts import extract_code
+from trl_mle.rewards.execution_log import ExecutionLog
 
 
 NO_CODE = "no_code"  # beside the executor's outcomes: there was nothing to execute
@@ -95,6 +97,9 @@ class MLEReward:
             Distance between the best failed program and the floor of a valid submission.
         show_progress (`bool`, *optional*, defaults to `True`):
             Whether to show a progress line while programs run, on a terminal, on the main process.
+        log_dir (`str` or `Path`, *optional*):
+            Folder for a record of every execution, in a file `rank-<rank>.jsonl` for each training process (see
+            [`ExecutionLog`]).
 
     Example:
 
@@ -122,6 +127,7 @@ class MLEReward:
         milestone_reward: float = 0.1,
         valid_margin: float = 0.3,
         show_progress: bool = True,
+        log_dir: str | Path | None = None,
     ):
         loaded = [load_competition(item) if isinstance(item, str) else item for item in competitions]
         self.competitions = {competition.id: competition for competition in loaded}
@@ -130,8 +136,9 @@ class MLEReward:
         self.fail_reward = fail_reward
         self.milestone_reward = milestone_reward
         self.floor = fail_reward + milestone_reward * len(MILESTONES) + valid_margin
-        # One line for the node: launchers set RANK in every process they start.
-        self.show_progress = show_progress and os.environ.get("RANK", "0") == "0"
+        rank = os.environ.get("RANK", "0")  # launchers set it in every process they start
+        self.show_progress = show_progress and rank == "0"
+        self.log = ExecutionLog(Path(log_dir) / f"rank-{rank}.jsonl") if log_dir is not None else None
 
     def __call__(
         self,
@@ -204,10 +211,12 @@ class MLEReward:
                 for future in done:
                     index, competition, program, retried = running.pop(future)
                     result = future.result()
+                    evaluation = self._evaluate(program, result, competition)
+                    self._record(evaluation, result, competition)
                     if result.outcome is Outcome.INFRASTRUCTURE and not retried:
                         running[self.executor.submit(program, competition)] = (index, competition, program, True)
                     else:
-                        evaluations[index] = self._evaluate(program, result, competition)
+                        evaluations[index] = evaluation
                 progress.update(evaluations, running)
         return [evaluation for evaluation in evaluations if evaluation is not None]
 
@@ -248,6 +257,25 @@ class MLEReward:
             detail=detail,
             cpu_s=result.cpu_s if result.duration_s is not None else None,
             queue_wait_s=result.queue_wait_s,
+        )
+
+    def _record(self, evaluation: Evaluation, result: ExecutionResult, competition: Competition) -> None:
+        if self.log is None or evaluation.source is None:
+            return
+        self.log.append(
+            evaluation.source,
+            competition=competition.id,
+            outcome=result.outcome,
+            detail=result.detail,
+            duration_s=result.duration_s,
+            cpu_s=result.cpu_s,
+            max_rss_mb=result.max_rss_mb,
+            exit_code=result.exit_code,
+            queue_wait_s=result.queue_wait_s,
+            slot=result.slot,
+            milestones=evaluation.milestones,
+            score=evaluation.score.value if evaluation.score is not None else None,
+            reward=evaluation.reward,
         )
 
     def _competition(self, which: Competition | str) -> Competition:

@@ -1,0 +1,180 @@
+"""
+What the executor costs, beside a plain `subprocess` without a sandbox, which is what other agents' frameworks use.
+
+    python benchmarks/execution.py
+
+1. Overhead: 256 small pandas and scikit-learn programs (`programs.jsonl`) in four rounds, each by (i) a plain subprocess,
+   (ii) the executor with start="cold", (iii) the executor with start="warm", as many at a time as there are cores. The
+   *excess* is what a program takes in its slot beyond its own body: its Δt alone, with all imports done.
+2. Utilisation: 128 computing programs whose durations have a heavy tail (0.2 to 20 s); the CPU seconds of all of them
+   over wall clock times cores.
+3. Δt of the same single-threaded program alone and in a full batch, pinned.
+"""
+
+import argparse
+import json
+import os
+import random
+import subprocess
+import sys
+import tempfile
+import time
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+from statistics import median
+
+from rich.console import Console
+from rich.table import Table
+
+from trl_mle.competitions import Competition, load_competition
+from trl_mle.execution import LocalExecutor, Outcome
+
+
+ROUNDS = 4
+TRAIN = """
+import time
+import numpy as np
+from sklearn.ensemble import RandomForestClassifier
+rng = np.random.default_rng(0)
+X, y = rng.normal(size=(2000, 20)), rng.integers(0, 2, 2000)
+RandomForestClassifier(n_estimators=60, random_state=0).fit(X, y)
+"""
+COMPUTE = "import time\nend = time.process_time() + {seconds}\nwhile time.process_time() < end: sum(range(1000))\n"
+
+Programs = list[tuple[str, Competition]]
+
+
+def plain(programs: Programs, slots: int) -> tuple[float, list[float]]:
+    """Seconds for all, and seconds in its slot for each, by `subprocess` alone."""
+    environment = {**os.environ, "OMP_NUM_THREADS": "1", "OPENBLAS_NUM_THREADS": "1", "MKL_NUM_THREADS": "1"}
+
+    def one(item: tuple[str, Competition]) -> float:
+        source, competition = item
+        with tempfile.TemporaryDirectory() as folder:
+            Path(folder, "input").symlink_to(competition.public_dir)
+            Path(folder, "solution.py").write_text(source)
+            started = time.monotonic()
+            run = subprocess.run([sys.executable, "solution.py"], cwd=folder, env=environment, capture_output=True)
+            passed = time.monotonic() - started
+            assert run.returncode == 0, run.stderr
+            assert Path(folder, "submission.csv").read_bytes()
+        return passed
+
+    started = time.monotonic()
+    with ThreadPoolExecutor(slots) as threads:
+        in_slot = list(threads.map(one, programs))
+    return time.monotonic() - started, in_slot
+
+
+def ours(executor: LocalExecutor, programs: Programs) -> tuple[float, list[float]]:
+    """The same by the executor."""
+    in_slot = [0.0] * len(programs)
+    started = time.monotonic()
+    futures = []
+    for index, item in enumerate(programs):
+        future = executor.submit(*item)
+        future.add_done_callback(
+            lambda done, index=index: in_slot.__setitem__(
+                index, time.monotonic() - started - done.result().queue_wait_s
+            )
+        )
+        futures.append(future)
+    results = [future.result() for future in futures]
+    assert all(result.outcome is Outcome.OK and result.submission for result in results), results
+    return time.monotonic() - started, in_slot
+
+
+def overhead(programs: Programs, slots: int, console: Console) -> dict:
+    with LocalExecutor(max_parallel=1) as alone:
+        alone.run_many(programs[:8])  # starts the warm parents
+        bodies = [min(alone.run_many([item])[0].duration_s for _ in range(3)) for item in programs]
+    seconds: dict[str, float] = dict.fromkeys(("plain", "cold", "warm"), 0.0)
+    excess: dict[str, list[float]] = {name: [] for name in seconds}
+    with LocalExecutor(slots, start="cold") as cold, LocalExecutor(slots) as warm:
+        for executor in (cold, warm):
+            executor.run_many([(program, competition) for program, competition in programs[:8]])
+        size = len(programs) // ROUNDS
+        for start in range(0, size * ROUNDS, size):
+            part = programs[start : start + size]
+            for name, run in (
+                ("plain", lambda part=part: plain(part, slots)),
+                ("cold", lambda part=part: ours(cold, part)),
+                ("warm", lambda part=part: ours(warm, part)),
+            ):
+                wall, in_slot = run()
+                seconds[name] += wall
+                excess[name] += [a - b for a, b in zip(in_slot, bodies[start : start + size], strict=True)]
+                console.print(f"programs {start + 1}-{start + size}: {name:<5} {wall:6.1f} s", highlight=False)
+    count = size * ROUNDS
+    return {
+        "programs": count,
+        "body_s": {"median": median(bodies), "min": min(bodies), "max": max(bodies)},
+        "programs_per_s": {name: count / value for name, value in seconds.items()},
+        "excess_s_median": {name: median(values) for name, values in excess.items()},
+        "throughput_warm_over_plain": seconds["plain"] / seconds["warm"],
+        "throughput_cold_over_plain": seconds["plain"] / seconds["cold"],
+    }
+
+
+def utilisation(slots: int, count: int, competition: Competition) -> dict:
+    rng = random.Random(0)
+    durations = [min(20.0, 0.2 * rng.paretovariate(0.9)) for _ in range(count)]
+    with LocalExecutor(slots, timeout_s=120) as executor:
+        executor.run_many([("pass", competition)])
+        started = time.monotonic()
+        results = executor.run_many([(COMPUTE.format(seconds=seconds), competition) for seconds in durations])
+        wall = time.monotonic() - started
+    cpu = sum(result.cpu_s for result in results)
+    return {"programs": count, "wall_s": wall, "cpu_s": cpu, "longest_s": max(durations), "used": cpu / (wall * slots)}
+
+
+def interference(slots: int, competition: Competition) -> dict:
+    with LocalExecutor(slots) as executor:
+        executor.run_many([("pass", competition)])
+        alone, together = [], []
+        for _ in range(10):
+            alone += [executor.run_many([(TRAIN, competition)])[0].duration_s]
+            together += [result.duration_s for result in executor.run_many([(TRAIN, competition)] * 2 * slots)]
+    return {"alone_s": median(alone), "together_s": median(together), "ratio": median(together) / median(alone)}
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--num_programs", type=int, default=256)
+    parser.add_argument("--output", type=Path, default=Path("outputs/benchmark-execution.json"))
+    args = parser.parse_args()
+    console = Console()
+    slots = len(os.sched_getaffinity(0))
+    rows = [json.loads(line) for line in Path(__file__).with_name("programs.jsonl").read_text().splitlines()]
+    programs = [(row["source"], load_competition(row["competition"])) for row in rows[: args.num_programs]]
+    figures = {
+        "slots": slots,
+        "overhead": overhead(programs, slots, console),
+        "utilisation": utilisation(slots, 128, programs[0][1]),
+        "interference": interference(slots, programs[0][1]),
+    }
+    costs = figures["overhead"]
+    table = Table(
+        title=f"{costs['programs']} programs, bodies of {costs['body_s']['median']:.2f} s (median), {slots} slots"
+    )
+    for column in ("", "plain subprocess", "cold", "warm"):
+        table.add_column(column, justify="left" if column == "" else "right")
+    names = ("plain", "cold", "warm")
+    table.add_row("programs per second", *(f"{costs['programs_per_s'][name]:.2f}" for name in names))
+    table.add_row("median excess (ms)", *(f"{1000 * costs['excess_s_median'][name]:.0f}" for name in names))
+    table.add_row(
+        "throughput, plain = 1", "1", *(f"{costs[f'throughput_{name}_over_plain']:.2f}" for name in ("cold", "warm"))
+    )
+    console.print(table)
+    used, apart = figures["utilisation"], figures["interference"]
+    console.print(
+        f"utilisation {used['used']:.1%} of {slots} cores over {used['wall_s']:.0f} s, {used['programs']} programs"
+    )
+    console.print(f"Δt in a full batch {apart['ratio']:.3f} × alone ({apart['alone_s']:.2f} s)")
+    args.output.parent.mkdir(parents=True, exist_ok=True)
+    args.output.write_text(json.dumps(figures, indent=2) + "\n")
+    console.print(f"figures: {args.output}")
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,4 @@
+# Computes for ever.
+# ends: timeout
+while True:
+    pass

@@ -1,0 +1,3 @@
+# Crashes with a core dump.
+# ends: killed
+os.abort()

@@ -1,0 +1,7 @@
+# Forks for ever.
+# ends: timeout, out_of_memory
+while True:
+    try:
+        os.fork()
+    except OSError:
+        pass

@@ -1,0 +1,8 @@
+# Keeps each process below the limit, and all of them together above it.
+# ends: out_of_memory
+import time
+for _ in range(4):
+    if os.fork() == 0:
+        x = b"x" * (384 << 20)
+        time.sleep(60)
+time.sleep(60)

@@ -1,0 +1,9 @@
+# The same, with processes whose memory maps cannot be read.
+# ends: out_of_memory
+import ctypes, time
+for _ in range(4):
+    if os.fork() == 0:
+        ctypes.CDLL(None).prctl(4, 0)
+        x = b"x" * (384 << 20)
+        time.sleep(60)
+time.sleep(60)

@@ -1,0 +1,15 @@
+# Mounts, remounts, unmounts, changes its root.
+# ends: ok
+import ctypes
+libc = ctypes.CDLL(None, use_errno=True)
+def call(name, *args):
+    if getattr(libc, name)(*args) != 0:
+        raise OSError(ctypes.get_errno(), name)
+attempt("tmpfs", lambda: call("mount", b"none", os.getcwd().encode(), b"tmpfs", 0, None))
+attempt("writable input", lambda: call("mount", b"none", b"input", None, 0x20 | 0x1000, None))
+attempt("writable root", lambda: call("mount", b"none", b"/", None, 0x20 | 0x1000, None))
+attempt("umount", lambda: call("umount2", b"input", 2))
+attempt("chroot", lambda: os.chroot("."))
+attempt("pivot_root", lambda: call("syscall", 155, b".", b"."))
+attempt("fsopen", lambda: call("syscall", 430, b"tmpfs", 0))
+attempt("open_tree", lambda: call("syscall", 428, -100, b"/", 1))

@@ -1,0 +1,4 @@
+# Sleeps.
+# ends: timeout
+import time
+time.sleep(1000)

@@ -1,0 +1,4 @@
+# Hands in a directory.
+# ends: ok
+# submission: none
+os.mkdir("submission.csv")

@@ -1,0 +1,4 @@
+# Hands in a hard link.
+# ends: ok
+# submission: none
+os.link("solution.py", "submission.csv")

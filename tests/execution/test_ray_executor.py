@@ -1,0 +1,53 @@
+"""On a real cluster of two nodes, which are processes of this machine."""
+
+import time
+
+import pytest
+
+from trl_mle.execution import Outcome
+
+
+ray = pytest.importorskip("ray")
+cluster_utils = pytest.importorskip("ray.cluster_utils")
+
+
+@pytest.fixture
+def cluster(competition, monkeypatch):
+    monkeypatch.setenv("RAY_USAGE_STATS_ENABLED", "0")
+    # A node that is lost is noticed in seconds.
+    settings = {"health_check_initial_delay_ms": 0, "health_check_period_ms": 500, "health_check_failure_threshold": 3}
+    cluster = cluster_utils.Cluster(
+        initialize_head=True, head_node_args={"num_cpus": 0, "_system_config": settings, "include_dashboard": False}
+    )
+    yield cluster
+    ray.shutdown()
+    cluster.shutdown()
+
+
+@pytest.mark.timeout(240)
+def test_programs_of_a_lost_node_run_again_on_another(cluster, competition):
+    from trl_mle.execution import RayExecutor
+
+    nodes = [cluster.add_node(num_cpus=1) for _ in range(2)]
+    with RayExecutor(cluster.address, timeout_s=30, memory_mb=512) as executor:
+        program = "import os, time\ntime.sleep(1)\nprint(os.path.exists('input/train.csv'))\nopen('submission.csv', 'w').write('x')"
+        assert executor.run_many([(program, competition)])[0].outcome is Outcome.OK
+        futures = [executor.submit(program, competition) for _ in range(6)]
+        time.sleep(1.5)
+        cluster.remove_node(nodes[0], allow_graceful=False)
+        results = [future.result(timeout=120) for future in futures]
+    assert [(result.outcome, result.stdout, result.submission) for result in results] == [
+        (Outcome.OK, "True\n", b"x")
+    ] * 6
+    assert all(1.0 <= result.duration_s < 3.0 for result in results)
+
+
+@pytest.mark.timeout(240)
+def test_what_no_machine_can_do_is_an_infrastructure_failure(cluster, competition, monkeypatch):
+    from trl_mle.execution import RayExecutor
+
+    cluster.add_node(num_cpus=1)
+    with RayExecutor(cluster.address, timeout_s=30, memory_mb=512, sandbox="no such tier") as executor:
+        result = executor.run_many([("pass", competition)])[0]
+    assert (result.outcome, result.duration_s) == (Outcome.INFRASTRUCTURE, None)
+    assert "no such tier" in result.detail

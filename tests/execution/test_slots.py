@@ -1,0 +1,107 @@
+import subprocess
+import sys
+import textwrap
+import threading
+import time
+
+import pytest
+
+from trl_mle.execution.slots import Closed, Slots
+
+
+OPEN = threading.Event()
+
+HOLDER = """
+import sys, threading, time
+from pathlib import Path
+from trl_mle.execution.slots import Slots
+slots = Slots(1, 1, folder=Path(sys.argv[1]))
+open_ = threading.Event()
+"""
+
+
+def holder(folder, body: str) -> subprocess.Popen:
+    """Another process that shares the slots."""
+    script = HOLDER + textwrap.dedent(body)
+    return subprocess.Popen([sys.executable, "-c", script, str(folder)], stdout=subprocess.PIPE, text=True)
+
+
+def test_slots_have_cores_of_their_own_while_there_are_enough(tmp_path, monkeypatch):
+    monkeypatch.setattr("os.sched_getaffinity", lambda pid: {0, 1, 2, 3, 8})
+    assert [slot.cpus for slot in Slots(None, 2, folder=tmp_path).slots] == [(0, 1), (2, 3)]
+    assert [slot.cpus for slot in Slots(3, 2, folder=tmp_path).slots] == [(), (), ()]
+    assert [(slot.cpus, slot.gpu) for slot in Slots(None, 1, ["4", "6"], tmp_path).slots] == [((0,), "4"), ((1,), "6")]
+    with pytest.raises(ValueError, match="max_parallel=3 programs cannot have a GPU each: gpus names 2"):
+        Slots(3, 1, ["4", "6"], tmp_path)
+
+
+def test_each_slot_goes_to_one_at_a_time(tmp_path):
+    slots = Slots(2, 1, folder=tmp_path)
+    with slots.take(OPEN) as first, slots.take(OPEN) as second:
+        assert first != second
+        closed = threading.Event()
+        threading.Timer(0.1, closed.set).start()
+        with pytest.raises(Closed), slots.take(closed):
+            pass
+    with slots.take(OPEN) as again:
+        assert again in (first, second)
+
+
+def test_a_slot_of_a_killed_process_is_free_again(tmp_path):
+    other = holder(tmp_path, "with slots.take(open_):\n    print('held', flush=True)\n    time.sleep(60)\n")
+    assert other.stdout.readline() == "held\n"
+    slots = Slots(1, 1, folder=tmp_path)
+    closed = threading.Event()
+    threading.Timer(0.2, closed.set).start()
+    with pytest.raises(Closed), slots.take(closed):
+        pass
+    other.kill()
+    other.wait()
+    with slots.take(OPEN) as slot:
+        assert slot.index == 0
+
+
+def test_processes_take_turns(tmp_path):
+    """Both want the only slot all the time: neither starves."""
+    body = """
+    print("ready", flush=True)
+    sys.stdin.readline()
+    end = time.monotonic() + 2
+    times = 0
+    while time.monotonic() < end:
+        with slots.take(open_):
+            time.sleep(0.01)
+            times += 1
+    print(times, flush=True)
+    """
+    script = HOLDER + textwrap.dedent(body)
+    both = [
+        subprocess.Popen(
+            [sys.executable, "-c", script, str(tmp_path)], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
+        )
+        for _ in range(2)
+    ]
+    for process in both:
+        assert process.stdout.readline() == "ready\n"
+    for process in both:
+        process.stdin.write("go\n")
+        process.stdin.flush()
+    times = [int(process.communicate(timeout=30)[0]) for process in both]
+    assert sum(times) > 20
+    assert min(times) > 0.25 * sum(times), times
+
+
+def test_an_idle_process_leaves_its_slots_to_the_others(tmp_path):
+    other = holder(tmp_path, "with slots.take(open_):\n    pass\nprint('idle', flush=True)\ntime.sleep(60)\n")
+    assert other.stdout.readline() == "idle\n"
+    started = time.monotonic()
+    with Slots(1, 1, folder=tmp_path).take(OPEN):
+        assert time.monotonic() - started < 1
+    other.kill()
+    other.wait()
+
+
+def test_a_folder_of_somebody_else_is_refused(tmp_path):
+    (tmp_path / "theirs").symlink_to(tmp_path)
+    with pytest.raises(PermissionError, match="is not a folder of this user's"):
+        Slots(1, 1, folder=tmp_path / "theirs")

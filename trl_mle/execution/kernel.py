@@ -1,0 +1,148 @@
+"""The kernel features that isolate a program, as far as no maintained library offers them: namespaces, mounts,
+capabilities, Landlock, and the installation of a seccomp filter (which libseccomp compiles in `sandbox.py`).
+
+It runs beside `zygote.py`, inside the sandbox, and uses the standard library alone. Every function raises `OSError` with
+the name of the call that failed.
+"""
+
+import contextlib
+import ctypes
+import os
+import stat
+import struct
+from collections.abc import Iterable
+from typing import Any
+
+
+# Constants of <sched.h>, <sys/mount.h>, <sys/prctl.h>, <linux/capability.h>: Python 3.11 has none of them.
+CLONE_NEWNS, CLONE_NEWUTS, CLONE_NEWIPC = 0x00020000, 0x04000000, 0x08000000
+CLONE_NEWUSER, CLONE_NEWPID, CLONE_NEWNET = 0x10000000, 0x20000000, 0x40000000
+MS_RDONLY, MS_NOSUID, MS_NODEV, MS_NOEXEC = 0x1, 0x2, 0x4, 0x8
+MS_REMOUNT, MS_BIND, MS_REC, MS_PRIVATE = 0x20, 0x1000, 0x4000, 0x40000
+MNT_DETACH = 2
+PR_SET_PDEATHSIG, PR_SET_DUMPABLE, PR_SET_KEEPCAPS, PR_SET_SECCOMP = 1, 4, 8, 22
+PR_SET_CHILD_SUBREAPER, PR_SET_NO_NEW_PRIVS, PR_CAP_AMBIENT = 36, 38, 47
+PR_CAP_AMBIENT_RAISE = 2
+SECCOMP_MODE_FILTER = 2
+LINUX_CAPABILITY_VERSION_3 = 0x20080522
+CAP_DAC_OVERRIDE, CAP_DAC_READ_SEARCH = 1, 2
+
+# <linux/landlock.h>: numbers of the system calls (the same on all architectures) and access rights.
+LANDLOCK_CREATE_RULESET, LANDLOCK_ADD_RULE, LANDLOCK_RESTRICT_SELF = 444, 445, 446
+LANDLOCK_CREATE_RULESET_VERSION = 1
+LANDLOCK_RULE_PATH_BENEATH = 1
+FS_EXECUTE, FS_WRITE_FILE, FS_READ_FILE, FS_READ_DIR = 1 << 0, 1 << 1, 1 << 2, 1 << 3
+FS_MAKE_CHAR, FS_MAKE_BLOCK, FS_TRUNCATE, FS_IOCTL_DEV = 1 << 6, 1 << 11, 1 << 14, 1 << 15
+FS_ALL = (1 << 16) - 1
+NET_ALL = 0b11  # bind and connect of TCP
+SCOPE_ALL = 0b11  # abstract unix sockets and signals
+FS_ON_FILES = FS_EXECUTE | FS_WRITE_FILE | FS_READ_FILE | FS_TRUNCATE | FS_IOCTL_DEV
+
+# What a grant of Landlock allows below a path.
+GRANTS = {
+    "list": FS_READ_DIR,
+    "read": FS_READ_FILE | FS_READ_DIR,
+    "run": FS_READ_FILE | FS_READ_DIR | FS_EXECUTE,
+    "write": FS_ALL & ~(FS_MAKE_CHAR | FS_MAKE_BLOCK | FS_IOCTL_DEV),
+    "device": FS_READ_FILE | FS_WRITE_FILE | FS_IOCTL_DEV,
+}
+
+libc = ctypes.CDLL(None, use_errno=True)
+
+
+def call(name: str, *args: Any) -> int:
+    """Calls a libc function that returns -1 on failure, and raises `OSError` then."""
+    result: int = getattr(libc, name)(*args)
+    if result == -1:
+        errno = ctypes.get_errno()
+        raise OSError(errno, f"{name}: {os.strerror(errno)}")
+    return result
+
+
+def prctl(option: int, *values: int) -> None:
+    padded = (*values, 0, 0, 0, 0)[:4]
+    call("prctl", option, *(ctypes.c_ulong(value) for value in padded))
+
+
+def mount(source: str, target: str, fstype: str | None, flags: int, data: str | None = None) -> None:
+    encoded = [value.encode() if value is not None else None for value in (source, target, fstype)]
+    call("mount", *encoded, ctypes.c_ulong(flags), data.encode() if data is not None else None)
+
+
+def write_text(path: str, text: str) -> None:
+    with open(path, "w") as file:
+        file.write(text)
+
+
+def make_namespaces(uid: int, gid: int) -> None:
+    """New user, mount, pid, ipc, network and uts namespaces for what this process forks next."""
+    prctl(PR_SET_DUMPABLE, 1)  # the files of an undumpable process under /proc belong to root, uid_map among them
+    call("unshare", CLONE_NEWUSER | CLONE_NEWNS | CLONE_NEWPID | CLONE_NEWIPC | CLONE_NEWNET | CLONE_NEWUTS)
+    write_text("/proc/self/setgroups", "deny")
+    write_text("/proc/self/uid_map", f"{uid} {uid} 1")
+    write_text("/proc/self/gid_map", f"{gid} {gid} 1")
+
+
+def set_capabilities(capabilities: int) -> None:
+    """Keeps these capabilities (a bit set), for programs that are executed too, and no other."""
+    low, high = capabilities & 0xFFFFFFFF, capabilities >> 32
+    header = struct.pack("=Ii", LINUX_CAPABILITY_VERSION_3, 0)
+    call("capset", header, struct.pack("=6I", low, low, low, high, high, high))
+    for number in range(64):
+        if capabilities >> number & 1:
+            prctl(PR_CAP_AMBIENT, PR_CAP_AMBIENT_RAISE, number)
+
+
+def permitted_capabilities() -> int:
+    with open("/proc/self/status") as file:
+        return next(int(line.split()[1], 16) for line in file if line.startswith("CapPrm:"))
+
+
+def become_user(uid: int, keep: int) -> None:
+    """Leaves uid 0 for good. Of the capabilities, those in `keep` that there are stay."""
+    prctl(PR_SET_KEEPCAPS, 1)
+    os.setgroups([])
+    os.setresgid(uid, uid, uid)
+    os.setresuid(uid, uid, uid)
+    set_capabilities(keep & permitted_capabilities())
+
+
+def load_seccomp(filter_hex: str) -> None:
+    """Installs the BPF program that the caller compiled with libseccomp."""
+    instructions = bytes.fromhex(filter_hex)
+    buffer = ctypes.create_string_buffer(instructions)
+    program = struct.pack("@HP", len(instructions) // 8, ctypes.addressof(buffer))  # struct sock_fprog
+    call("prctl", PR_SET_SECCOMP, ctypes.c_ulong(SECCOMP_MODE_FILTER), program, ctypes.c_ulong(0), ctypes.c_ulong(0))
+
+
+def landlock_abi() -> int:
+    """Version of the kernel's Landlock interface; 0 where there is none."""
+    try:
+        return call("syscall", LANDLOCK_CREATE_RULESET, None, ctypes.c_size_t(0), LANDLOCK_CREATE_RULESET_VERSION)
+    except OSError:
+        return 0
+
+
+def restrict(grants: Iterable[tuple[str, str]]) -> None:
+    """
+    Restricts this process and all that it forks, for good: of the file system only the grants, no TCP, and signals and
+    abstract unix sockets only among themselves. Needs Landlock ABI 6 (Linux 6.12) and no_new_privs.
+    https://docs.kernel.org/userspace-api/landlock.html
+
+    Args:
+        grants (`Iterable[tuple[str, str]]`):
+            A path, and what may be done there and below: a key of `GRANTS`. A path that does not exist is left out.
+    """
+    attributes = struct.pack("=QQQ", FS_ALL, NET_ALL, SCOPE_ALL)
+    ruleset = call("syscall", LANDLOCK_CREATE_RULESET, attributes, ctypes.c_size_t(len(attributes)), 0)
+    for path, kind in grants:
+        with contextlib.suppress(FileNotFoundError):
+            beneath = os.open(path, os.O_PATH | os.O_CLOEXEC)
+            is_folder = stat.S_ISDIR(os.fstat(beneath).st_mode)
+            allowed = GRANTS[kind] if is_folder else GRANTS[kind] & FS_ON_FILES
+            if allowed:
+                rule = struct.pack("=Qi", allowed, beneath)
+                call("syscall", LANDLOCK_ADD_RULE, ruleset, LANDLOCK_RULE_PATH_BENEATH, rule, 0)
+            os.close(beneath)
+    call("syscall", LANDLOCK_RESTRICT_SELF, ruleset, 0)
+    os.close(ruleset)

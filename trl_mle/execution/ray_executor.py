@@ -1,0 +1,128 @@
+"""Programs on many machines, by Ray (`pip install trl-mle[ray]`)."""
+
+import dataclasses
+import functools
+import json
+import logging
+import os
+import time
+from concurrent.futures import Future
+from types import TracebackType
+from typing import Any, Self
+
+import ray
+
+from trl_mle.competitions import Competition
+from trl_mle.execution.executor import ExecutionResult, LocalExecutor, Outcome, Program
+
+
+@functools.cache
+def _local_executor(options: str) -> LocalExecutor:
+    """The executor of a Ray worker process, which ends with it."""
+    return LocalExecutor(**json.loads(options))
+
+
+def _execute(program: Program, competition: Competition, options: dict[str, Any]) -> ExecutionResult:
+    """Runs a program where Ray has put it."""
+    gpus = ray.get_runtime_context().get_accelerator_ids().get("GPU", [])
+    executor = _local_executor(json.dumps(options | {"gpus": gpus}))
+    return executor.submit(program, competition).result()
+
+
+class RayExecutor:
+    """
+    Runs programs on the machines of a Ray cluster, as many at a time as it has room for.
+
+    Each program runs in the sandbox of a [`LocalExecutor`] on its machine. All machines must have `trl_mle` and what the
+    programs import, and find the competitions' files under the same paths. A program whose machine is lost is run again
+    on another one; after `max_retries` times its outcome is `Outcome.INFRASTRUCTURE`.
+
+    Args:
+        address (`str`, *optional*, defaults to `"auto"`):
+            Address of the cluster, as in `ray.init`. Unused in a process that is connected already.
+        num_gpus (`int`, *optional*, defaults to `0`):
+            GPUs of one program. Not tried on a GPU yet.
+        max_retries (`int`, *optional*, defaults to `3`):
+            How often a program is run again because its machine was lost.
+        threads_per_program (`int`, *optional*, defaults to `1`):
+            Cores of one program.
+        memory_mb (`int`, *optional*, defaults to `4096`):
+            Limit of one program's memory in MB, which Ray sets aside for it.
+        **options:
+            The other arguments of [`LocalExecutor`].
+
+    Raises:
+        `ConnectionError`: There is no such cluster.
+
+    Example:
+
+    ```python
+    >>> from trl_mle.competitions import load_competition
+    >>> from trl_mle.execution.ray_executor import RayExecutor
+
+    >>> with RayExecutor(timeout_s=60) as executor:
+    ...     result = executor.submit("print('hello')", load_competition("digits")).result()
+    ```
+    """
+
+    def __init__(
+        self,
+        address: str = "auto",
+        num_gpus: int = 0,
+        max_retries: int = 3,
+        threads_per_program: int = 1,
+        memory_mb: int = 4096,
+        **options: Any,
+    ):
+        self._connected = not ray.is_initialized()
+        if self._connected:
+            ray.init(address=address, log_to_driver=False, logging_level=logging.WARNING)
+        self._options = options | {"threads_per_program": threads_per_program, "memory_mb": memory_mb}
+        self._remote = ray.remote(_execute).options(
+            num_cpus=threads_per_program,
+            num_gpus=num_gpus,
+            memory=memory_mb << 20,
+            max_retries=max_retries,
+            # Ray would set it to the number of cores; the sandbox gives programs an environment of their own.
+            runtime_env={"env_vars": {"OMP_NUM_THREADS": os.environ.get("OMP_NUM_THREADS", "1")}},
+        )
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
+    ) -> None:
+        self.close()
+
+    def close(self) -> None:
+        """Leaves the cluster. What still runs there is ended."""
+        if self._connected:
+            ray.shutdown()
+
+    def submit(self, program: Program, competition: Competition) -> "Future[ExecutionResult]":
+        """
+        Queues a program; see [`LocalExecutor.submit`]. The result's `queue_wait_s` is all that passed outside Δt, and its
+        `slot` is that of its machine.
+        """
+        submitted = time.monotonic()
+        outer: Future[ExecutionResult] = Future()
+
+        def settle(inner: "Future[ExecutionResult]") -> None:
+            passed = time.monotonic() - submitted
+            try:
+                result = inner.result()
+            except ray.exceptions.RayError as error:
+                problem = f"{type(error).__name__}: {(str(error).strip().splitlines() or [''])[-1]}"
+                outer.set_result(ExecutionResult(Outcome.INFRASTRUCTURE, problem, queue_wait_s=passed))
+            else:
+                waited = max(0.0, passed - (result.duration_s or 0.0))
+                outer.set_result(dataclasses.replace(result, queue_wait_s=waited))
+
+        self._remote.remote(program, competition, self._options).future().add_done_callback(settle)
+        return outer
+
+    def run_many(self, programs: list[tuple[Program, Competition]]) -> list[ExecutionResult]:
+        """Runs programs, each with its competition; returns their results in the same order."""
+        futures = [self.submit(program, competition) for program, competition in programs]
+        return [future.result() for future in futures]

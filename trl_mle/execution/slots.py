@@ -1,0 +1,155 @@
+"""The slots of a machine, shared by all executors that its user runs there."""
+
+import contextlib
+import fcntl
+import os
+import stat
+import threading
+import time
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TypeVar
+
+
+T = TypeVar("T")
+
+POLL_S = 0.001
+
+
+class Closed(Exception):
+    """The executor was closed while a program waited for its slot."""
+
+
+@dataclass(frozen=True)
+class Slot:
+    """
+    Where one program runs.
+
+    Attributes:
+        index (`int`):
+            Its place among the executor's slots.
+        number (`int`):
+            What no other slot in use on this machine has.
+        cpus (`tuple[int, ...]`):
+            The cores that the program is pinned to; empty if it is not.
+        gpu (`str` or `None`):
+            The GPU that it may use, as `CUDA_VISIBLE_DEVICES` names it.
+    """
+
+    index: int
+    number: int
+    cpus: tuple[int, ...] = ()
+    gpu: str | None = None
+
+
+class Slots:
+    """
+    Hands out slots, each to one program at a time, over all processes of this user on this machine.
+
+    A slot is held by locks on files (`flock`), one for each of its cores. So several training processes share the cores
+    of a node without a server: who has little to run leaves them to the others, and the kernel frees the slots of one
+    that dies. Processes take turns: whoever waits for a slot holds the *turnstile*, and whoever went through it gives
+    the others time to come first.
+
+    Args:
+        max_parallel (`int`, *optional*):
+            Number of slots. Defaults to as many as there are cores (or GPUs) for.
+        threads (`int`):
+            Cores of one slot.
+        gpus (`Sequence[str]`, *optional*):
+            One for each slot.
+        folder (`Path`, *optional*):
+            Where the lock files lie: the same for all that share the machine.
+    """
+
+    def __init__(
+        self,
+        max_parallel: int | None,
+        threads: int,
+        gpus: Sequence[str] = (),
+        folder: Path | None = None,
+    ):
+        cores = sorted(os.sched_getaffinity(0))
+        count = max_parallel or min(max(1, len(cores) // threads), len(gpus) or len(cores))
+        if gpus and count > len(gpus):
+            raise ValueError(f"max_parallel={count} programs cannot have a GPU each: gpus names {len(gpus)}")
+        self.slots = []
+        for i in range(count):
+            gpu = gpus[i] if gpus else None
+            if count * threads <= len(cores):
+                cpus = tuple(cores[i * threads : (i + 1) * threads])
+                self.slots.append(Slot(i, cpus[0], cpus, gpu))
+            else:  # more than there are cores for: no pinning
+                self.slots.append(Slot(i, 2000 + i, (), gpu))
+        self.folder = folder or Path(f"/tmp/trl_mle-slots-{os.geteuid()}")  # noqa: S108
+        self.folder.mkdir(mode=0o700, exist_ok=True)
+        info = os.lstat(self.folder)
+        if not stat.S_ISDIR(info.st_mode) or info.st_uid != os.geteuid():
+            raise PermissionError(f"{self.folder} is not a folder of this user's: remove it")
+        self._turn = threading.Lock()
+        self._passed_at = 0.0
+
+    def _lock(self, name: str) -> int | None:
+        """A descriptor that holds the lock, or `None` if another one holds it."""
+        fd = os.open(self.folder / name, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+        try:
+            fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            os.close(fd)
+            return None
+        return fd
+
+    def _try(self, slot: Slot) -> list[int]:
+        """Descriptors that hold all locks of a slot; empty if any is taken."""
+        names = [f"core-{cpu}" for cpu in slot.cpus] or [f"slot-{slot.index}"]
+        if slot.gpu is not None:
+            names.append(f"gpu-{slot.gpu.replace('/', '-')}")
+        held: list[int] = []
+        for name in names:
+            fd = self._lock(name)
+            if fd is None:
+                for other in held:
+                    os.close(other)
+                return []
+            held.append(fd)
+        return held
+
+    @contextlib.contextmanager
+    def take(self, closed: threading.Event) -> Iterator[Slot]:
+        """
+        Waits for a free slot and holds it.
+
+        Args:
+            closed (`threading.Event`):
+                Ends the waiting.
+
+        Raises:
+            `Closed`: `closed` was set before a slot was free.
+        """
+        with self._turn:  # one thread of a process at a time
+            time.sleep(max(0.0, self._passed_at + 2 * POLL_S - time.monotonic()))
+            turnstile = self._wait(lambda: self._lock("turnstile"), closed)
+            try:
+                slot, held = self._wait(self._any, closed)
+            finally:
+                os.close(turnstile)
+                self._passed_at = time.monotonic()
+        try:
+            yield slot
+        finally:
+            for fd in held:
+                os.close(fd)
+
+    def _any(self) -> tuple[Slot, list[int]] | None:
+        for slot in self.slots:
+            if held := self._try(slot):
+                return slot, held
+        return None
+
+    @staticmethod
+    def _wait(attempt: Callable[[], T | None], closed: threading.Event) -> T:
+        while (got := attempt()) is None:
+            if closed.wait(POLL_S):
+                raise Closed
+        return got

@@ -1,0 +1,39 @@
+"""The record of every execution, as JSON lines."""
+
+import hashlib
+import json
+import logging
+import logging.handlers
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+
+class ExecutionLog:
+    """
+    Appends one JSON line per execution to a file that others may read meanwhile. Every line is flushed when it is
+    written: a SIGKILL loses the last one at most. A file that has grown to `max_mb` is renamed to `<name>.1`, and older
+    ones move on to `.2` and so on.
+
+    Args:
+        path (`Path`):
+            The file, one for each process; its folder is made with the first line.
+        max_mb (`int`, *optional*, defaults to `64`):
+            Size of one file in MB.
+    """
+
+    def __init__(self, path: Path, max_mb: int = 64):
+        self.path = path
+        self._handler = logging.handlers.RotatingFileHandler(
+            path, maxBytes=max_mb << 20, backupCount=1000, encoding="utf-8", delay=True
+        )
+
+    def append(self, source: str, **fields: Any) -> None:
+        """Adds a line: the time, the SHA-256 of the program's source, and the fields, which must be what JSON can hold."""
+        digest = hashlib.sha256(source.encode("utf-8", errors="surrogatepass")).hexdigest()
+        line = json.dumps({"time": datetime.now(UTC).isoformat(), "program": digest} | fields)
+        self.path.parent.mkdir(parents=True, exist_ok=True)
+        self._handler.emit(logging.makeLogRecord({"msg": line}))
+
+    def close(self) -> None:
+        self._handler.close()
