@@ -14,7 +14,7 @@ OUTPUT ?= outputs/quickstart
 
 BIN := $(VENV)/bin
 # Programs run without isolation only where the sandbox does not work; what stands in its way is then printed.
-SANDBOX = $(shell $(BIN)/trl-mle doctor >&2 && echo auto || echo none)
+SANDBOX = $(eval SANDBOX := $(shell $(BIN)/trl-mle doctor >&2 && echo auto || echo none))$(SANDBOX)
 
 # What is started here ends when make does, however that ends.
 RUN = setpriv --pdeathsig KILL $(BIN)

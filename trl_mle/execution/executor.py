@@ -473,13 +473,21 @@ class LocalExecutor:
         secret.write_text("secret")
         for path in (folder, public, secret.parent, secret):
             path.chmod(0o755)
-        with socket.create_server(("127.0.0.1", 0)) as server:
-            probe = _sandbox.PROBE.format(secret=str(secret), port=server.getsockname()[1], caller=os.getpid())
-            zygote = _Zygote(tier, public, self._run_dir, (), self._fixed)
-            try:
-                result = self._run(probe, zygote, Slot(0, 1999), 0.0)
-            finally:
-                zygote.close()
+        victim = subprocess.Popen(["sleep", "30"], env={"PATH": os.defpath, "SECRET": str(secret)})
+        try:
+            with socket.create_server(("127.0.0.1", 0)) as server:
+                port = server.getsockname()[1]
+                probe = _sandbox.PROBE.format(secret=str(secret), port=port, victim=victim.pid)
+                zygote = _Zygote(tier, public, self._run_dir, (), self._fixed)
+                try:
+                    result = self._run(probe, zygote, Slot(0, 1999), 0.0)
+                finally:
+                    zygote.close()
+            if victim.poll() is not None:
+                raise SandboxError("it does not isolate programs here: one killed another process")
+        finally:
+            victim.kill()
+            victim.wait()
         if result.stdout.split() != ["checked"]:
             found = " ".join(result.stdout.split()) or result.detail
             raise SandboxError(f"it does not isolate programs here: {found}")

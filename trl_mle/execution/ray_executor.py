@@ -4,7 +4,6 @@ import dataclasses
 import functools
 import json
 import logging
-import os
 import time
 from concurrent.futures import Future
 from types import TracebackType
@@ -83,8 +82,6 @@ class RayExecutor:
             num_gpus=num_gpus,
             memory=memory_mb << 20,
             max_retries=max_retries,
-            # Ray would set it to the number of cores; the sandbox gives programs an environment of their own.
-            runtime_env={"env_vars": {"OMP_NUM_THREADS": os.environ.get("OMP_NUM_THREADS", "1")}},
         )
 
     def __enter__(self) -> Self:

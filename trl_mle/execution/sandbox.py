@@ -322,7 +322,7 @@ import os, socket
 def tries(name, action):
     try:
         action()
-    except OSError:
+    except (OSError, ValueError):
         return
     print(name)
 tries("labels", lambda: open({secret!r}).read())
@@ -330,8 +330,11 @@ tries("tcp", lambda: socket.create_connection(("127.0.0.1", {port}), timeout=1))
 tries("udp", lambda: socket.socket(socket.AF_INET, socket.SOCK_DGRAM))
 tries("data", lambda: open("input/probe", "w"))
 tries("system", lambda: open("/usr/probe", "w"))
-tries("environment", lambda: open("/proc/{caller}/environ").read())
-tries("signal", lambda: os.kill({caller}, 0))
+tries("environment", lambda: open("/proc/{victim}/environ").read().index({secret!r}))
 tries("root", lambda: os.setuid(0))
+try:
+    os.kill({victim}, 9)  # whether it died is seen outside
+except OSError:
+    pass
 print("checked" if os.getuid() else "root")
 """
