@@ -104,6 +104,7 @@ def main(script_args, training_args, model_args) -> None:
             )
         trainer.remove_callback(PrinterCallback if training_args.disable_tqdm else ProgressCallback)
         trainer.add_callback(MLEProgressCallback())
+        trainer.accelerator.print(executor.description)
         trainer.train(resume_from_checkpoint=checkpoint)
     trainer.save_state()  # the log of all metrics, in trainer_state.json
     trainer.save_model(training_args.output_dir)  # with its tokenizer

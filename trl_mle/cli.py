@@ -1,7 +1,6 @@
 """`trl-mle`: what is done outside of training."""
 
 import argparse
-import os
 import sys
 
 from rich.console import Console
@@ -18,8 +17,7 @@ def doctor(args: argparse.Namespace) -> int:
     for tier in TIERS:
         try:
             with LocalExecutor(sandbox=tier) as executor:
-                slots = executor.max_parallel
-            works.append(tier)
+                works.append(executor.description)
             table.add_row(tier, "yes", "")
         except SandboxError as error:
             table.add_row(tier, "no", error.reason)
@@ -28,7 +26,7 @@ def doctor(args: argparse.Namespace) -> int:
     if not works:
         console.print(f"Programs cannot be isolated on this machine. {REMEDY}", soft_wrap=True)
         return 1
-    console.print(f"programs are isolated by {works[0]}, {slots} at a time on {os.cpu_count()} cores")
+    console.print(works[0], soft_wrap=True, highlight=False)
     return 0
 
 

@@ -24,6 +24,7 @@ from types import TracebackType
 from typing import IO, Any, Literal, Protocol, Self
 
 from trl_mle.competitions import Competition
+from trl_mle.execution import cgroups
 from trl_mle.execution import sandbox as _sandbox
 from trl_mle.execution.sandbox import SandboxError
 from trl_mle.execution.slots import Closed, Slot, Slots
@@ -281,6 +282,8 @@ class LocalExecutor:
             "python_folders": _sandbox.python_folders(),
         }
         self._run_dir, self._run_dir_lock = _make_run_dir()
+        # The files that a program writes are memory, too.
+        self._groups = self._make_groups(memory_mb + disk_mb)
         self._zygotes: dict[Path, _Zygote] = {}
         self._job_sockets: set[socket.socket] = set()
         self._zygotes_lock = threading.Lock()
@@ -291,6 +294,15 @@ class LocalExecutor:
         except BaseException:
             self.close()
             raise
+
+    def _make_groups(self, memory_mb: int) -> list[cgroups.ControlGroup]:
+        """One control group for each slot."""
+        names = [f"{self._run_dir.name}.{slot.index}" for slot in self._slots.slots]
+        try:
+            return [cgroups.ControlGroup(cgroups.parents(), name, memory_mb, self.max_processes) for name in names]
+        except OSError as error:
+            logger.warning("control groups are not used: %s", error)
+            return [cgroups.ControlGroup((), name, memory_mb, self.max_processes) for name in names]
 
     def _choose_tier(self, sandbox: str) -> str:
         """The first tier that works, proven by trying."""
@@ -309,6 +321,13 @@ class LocalExecutor:
                 logger.warning("programs are isolated by %s, because a stronger tier does not work: %s", tier, problem)
             return tier
         raise SandboxError(f"programs cannot be isolated on this machine: {'; '.join(problems)}", _sandbox.REMEDY)
+
+    @property
+    def description(self) -> str:
+        """How programs run here, in one line."""
+        isolated = "are not isolated and run" if self.tier == "none" else f"are isolated by {self.tier}"
+        bounded = ", in control groups" if any(group.folders for group in self._groups) else ""
+        return f"programs {isolated}, {self.max_parallel} at a time on {os.cpu_count()} cores{bounded}"
 
     def __enter__(self) -> Self:
         return self
@@ -329,6 +348,8 @@ class LocalExecutor:
             with contextlib.suppress(OSError):
                 job_socket.shutdown(socket.SHUT_RDWR)
         self._threads.shutdown(wait=True, cancel_futures=True)
+        for group in self._groups:
+            group.remove()
         shutil.rmtree(self._run_dir, ignore_errors=True)
         self._run_dir_lock.close()
 
@@ -414,15 +435,23 @@ class LocalExecutor:
                     write_ends.callback(os.close, write_end)
                     streams[read_end] = _Output(self.output_bytes, nonce)
                     to_send.append(write_end)
+                group = self._groups[slot.index]
+                for procs in group.open():
+                    write_ends.callback(os.close, procs)
+                    to_send.append(procs)
+                oom_kills = group.oom_kills()
                 # With the length alone, so that they are there before a large payload is read.
                 socket.send_fds(ours, [struct.pack("=I", len(payload))], to_send)
             ours.sendall(payload)
             stdout, stderr = streams.values()
             report, submission, over_limit = self._wait(ours, streams)
+            oom_kills = group.oom_kills() - oom_kills
             if report is None:
                 with contextlib.suppress(subprocess.TimeoutExpired):
                     zygote.process.wait(timeout=1)  # it was killed, most likely: then the next program gets a new one
                 report = {"error": "the sandbox died while the program ran"}
+        if group.folders and "error" not in report:
+            report["oom_kills"] = oom_kills  # the machine's counter knows of other programs', too
         return _result(report, submission, over_limit, stdout.text(), stderr.text(), queue_wait_s, slot.index, self)
 
     def _wait(self, job_socket: socket.socket, streams: dict[int, _Output]) -> tuple[dict | None, bytes | None, bool]:
@@ -521,11 +550,13 @@ def _make_run_dir() -> tuple[Path, IO[str]]:
     """Makes the folder of one executor, and removes those of executors that were killed. The lock in a folder is held
     for as long as its executor lives."""
     # In /tmp whatever TMPDIR says: the sandbox's uid must be able to walk to it.
-    for lock_file in Path("/tmp").glob("trl_mle-*/lock"):  # noqa: S108
+    tmp = Path("/tmp")  # noqa: S108
+    for lock_file in tmp.glob("trl_mle-*/lock"):
         with contextlib.suppress(OSError), open(lock_file) as lock:  # another user's, or still in use
             fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
             shutil.rmtree(lock_file.parent, ignore_errors=True)
-    hidden = Path(tempfile.mkdtemp(prefix=".trl_mle-", dir="/tmp"))
+    cgroups.remove_stale(tmp)
+    hidden = Path(tempfile.mkdtemp(prefix=".trl_mle-", dir=tmp))
     hidden.chmod(0o711)
     lock = open(hidden / "lock", "w")  # noqa: SIM115
     fcntl.flock(lock, fcntl.LOCK_EX)

@@ -84,6 +84,11 @@ class RayExecutor:
             max_retries=max_retries,
         )
 
+    @property
+    def description(self) -> str:
+        """How programs run here, in one line."""
+        return f"programs run on a Ray cluster of {ray.cluster_resources().get('CPU', 0):g} cores"
+
     def __enter__(self) -> Self:
         return self
 

@@ -2,18 +2,19 @@
 
 This file is *executed*, never imported: `sandbox.py` starts it as pid 1 of a bubblewrap container (in the other tiers as
 a plain process) and talks to it over a socket. It uses the standard library alone, and nothing that it forks ever sees
-the caller's environment, files or memory. Three kinds of processes come out of it, for each program:
+the caller's environment, files or memory. Two kinds of processes come out of it, for each program:
 
-    zygote ──fork──▶ keeper ──unshare, fork──▶ init (pid 1 of a new pid namespace) ──fork──▶ the program
-                     new user, mount, pid,     mounts, timeout, memory watch,               no capabilities, no new
-                     ipc, net, uts namespaces  Δt, submission.csv, end of all others        privileges, seccomp, rlimits
+    zygote ──fork──▶ init: pid 1 of new user, mount, pid, ──fork──▶ the program: no capabilities, no new
+                     ipc, net and uts namespaces; mounts,           privileges, seccomp, rlimits
+                     timeout, memory watch, Δt,
+                     submission.csv, end of all others
 
-Without namespaces (tiers "landlock" and "none") the keeper is the init, and a subreaper: what a program leaves behind
-becomes its child. With `start="cold"` the program's process executes a new interpreter, which goes on from here.
+Without namespaces (tiers "landlock" and "none") the init is a subreaper: what a program leaves behind becomes its
+child. With `start="cold"` the program's process executes a new interpreter, which goes on from here.
 
 Protocol. Control socket (SEQPACKET), caller → zygote: one message per program, carrying the init's end of a job socket.
-Job socket (STREAM), caller → init: `<uint32 length><JSON job>` with the file descriptors of stdout and stderr, later one
-byte to end the program early; init → caller: `<uint32 length><JSON report><submission bytes>`.
+Job socket (STREAM), caller → init: `<uint32 length><JSON job>` with the file descriptors of stdout, stderr and the
+control groups, later one byte to end the program early; init → caller: `<uint32 length><JSON report><submission bytes>`.
 """
 
 import array
@@ -209,7 +210,9 @@ def become_program(job: dict[str, Any], fds: list[int], started: int) -> None:
         signal.signal(signal.SIGINT, signal.default_int_handler)
         os.setsid()
         null = os.open(os.devnull, os.O_RDONLY)
-        for target, source in enumerate((null, *fds)):
+        for group in fds[2:]:
+            os.write(group, b"0")
+        for target, source in enumerate((null, *fds[:2])):
             os.dup2(source, target)
         started = os.dup2(started, 3)
         os.set_inheritable(started, False)
@@ -448,38 +451,8 @@ def supervise(pid: int, started: int, job: dict[str, Any], job_socket: socket.so
     }
 
 
-def init(job: dict[str, Any], fds: list[int], job_socket: socket.socket) -> None:
-    """Pid 1 of the program's namespaces, or a subreaper. Never returns."""
-    submission: bytes | None = None
-    try:
-        kernel.prctl(kernel.PR_SET_DUMPABLE, 0)
-        if job["tier"] == "bubblewrap":
-            kernel.prctl(kernel.PR_SET_PDEATHSIG, signal.SIGKILL)
-            make_mounts(job)
-        else:
-            kernel.prctl(kernel.PR_SET_CHILD_SUBREAPER, 1)
-        job["oom_kills"] = oom_kills()
-        started, started_write = os.pipe()
-        pid = os.fork()
-        if pid == 0:
-            (become_program if job["start"] == "warm" else execute_interpreter)(job, fds, started_write)
-        os.close(started_write)
-        for fd in fds:
-            os.close(fd)
-        report = supervise(pid, started, job, job_socket)
-        if "error" not in report:
-            submission, report["submission_error"] = read_submission(job)
-    except OSError as error:
-        report = {"error": f"{type(error).__name__}: {error}"}
-    report["submission_bytes"] = len(submission) if submission is not None else None
-    payload = json.dumps(report).encode()
-    with contextlib.suppress(BrokenPipeError):
-        job_socket.sendall(struct.pack("=I", len(payload)) + payload + (submission or b""))
-    os._exit(0)
-
-
 def receive_job(job_socket: socket.socket) -> tuple[dict[str, Any], list[int]]:
-    header, ancillary, _, _ = job_socket.recvmsg(4, socket.CMSG_SPACE(8))
+    header, ancillary, _, _ = job_socket.recvmsg(4, socket.CMSG_SPACE(16))
     fds = array.array("i")
     for _, _, data in ancillary:
         fds.frombytes(data)
@@ -493,31 +466,43 @@ def receive_job(job_socket: socket.socket) -> tuple[dict[str, Any], list[int]]:
     return json.loads(payload.decode("utf-8", errors="surrogatepass")), list(fds)
 
 
-def keeper(job_socket: socket.socket, fixed: dict[str, Any]) -> None:
-    """Makes the namespaces of one program, and stays until its init has ended. Never returns."""
-    signal.signal(signal.SIGCHLD, signal.SIG_DFL)
-    signal.signal(signal.SIGINT, signal.SIG_DFL)
+def send_report(job_socket: socket.socket, report: dict[str, Any], submission: bytes | None = None) -> None:
+    report["submission_bytes"] = len(submission) if submission is not None else None
+    payload = json.dumps(report).encode()
+    with contextlib.suppress(BrokenPipeError):
+        job_socket.sendall(struct.pack("=I", len(payload)) + payload + (submission or b""))
+
+
+def init(job_socket: socket.socket, fixed: dict[str, Any]) -> None:
+    """Pid 1 of the program's namespaces, or a subreaper. Never returns."""
+    submission: bytes | None = None
     try:
+        for number in (signal.SIGCHLD, signal.SIGINT):
+            signal.signal(number, signal.SIG_DFL)
         job, fds = receive_job(job_socket)
         job |= fixed
         if job["tier"] == "bubblewrap":
-            kernel.make_namespaces(os.getuid(), os.getgid())
-            pid = os.fork()
+            kernel.map_user(*job["ids"])
+            make_mounts(job)
         else:
-            pid = 0
             if job["uid"] is not None:
                 kernel.become_user(job["uid"], job["keep_capabilities"])
+            kernel.prctl(kernel.PR_SET_CHILD_SUBREAPER, 1)
+        kernel.prctl(kernel.PR_SET_DUMPABLE, 0)
+        job["oom_kills"] = oom_kills()
+        started, started_write = os.pipe()
+        pid = os.fork()
+        if pid == 0:
+            (become_program if job["start"] == "warm" else execute_interpreter)(job, fds, started_write)
+        os.close(started_write)
+        for fd in fds:
+            os.close(fd)
+        report = supervise(pid, started, job, job_socket)
+        if "error" not in report:
+            submission, report["submission_error"] = read_submission(job)
     except OSError as error:
-        payload = json.dumps({"error": f"{type(error).__name__}: {error}", "submission_bytes": None}).encode()
-        with contextlib.suppress(BrokenPipeError):
-            job_socket.sendall(struct.pack("=I", len(payload)) + payload)
-        os._exit(1)
-    if pid == 0:
-        init(job, fds, job_socket)
-    job_socket.close()
-    for fd in fds:
-        os.close(fd)
-    os.waitpid(pid, 0)
+        report = {"error": f"{type(error).__name__}: {error}"}
+    send_report(job_socket, report, submission)
     os._exit(0)
 
 
@@ -530,18 +515,25 @@ def serve(control: socket.socket, fixed: dict[str, Any], packages: list[str]) ->
         with contextlib.suppress(ImportError):  # programs may use what is installed, and are told what is not
             importlib.import_module(name)
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C is the caller's to handle
-    signal.signal(signal.SIGCHLD, signal.SIG_IGN)  # keepers need no reaping
+    signal.signal(signal.SIGCHLD, signal.SIG_IGN)  # no init needs reaping
+    if os.fork() == 0:  # ends the threads that a numeric library may have started: they have handlers for a fork
+        os._exit(0)
     gc.collect()
     gc.freeze()  # the collector would touch, and so copy, every page in every child
+    kernel.collapse_memory()
+    fixed["ids"] = os.getuid(), os.getgid()
     control.send(b"ready")
     while True:
         message, fds, _, _ = socket.recv_fds(control, 16, 1)
         if not message:
             os._exit(0)  # the caller closed its end or died; as pid 1, this process takes all programs with it
-        if os.fork() == 0:
-            control.close()
-            keeper(socket.socket(fileno=fds[0]), fixed)
-        os.close(fds[0])
+        with socket.socket(fileno=fds[0]) as job_socket:
+            try:
+                if (kernel.fork_into_namespaces() if fixed["tier"] == "bubblewrap" else os.fork()) == 0:
+                    control.close()
+                    init(job_socket, fixed)
+            except OSError as error:
+                send_report(job_socket, {"error": f"{type(error).__name__}: {error}"})
 
 
 if __name__ == "__main__" and sys.argv[1] == "--program":

@@ -1,0 +1,88 @@
+import os
+import signal
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from trl_mle.competitions import load_competition
+from trl_mle.execution import LocalExecutor, Outcome, cgroups
+
+
+pytestmark = pytest.mark.skipif(not cgroups.parents(), reason="no control group can be made here")
+
+JOIN = "import os, sys\nfor fd in map(int, sys.argv[1:]): os.write(fd, b'0')\n"
+
+
+@pytest.fixture
+def group():
+    group = cgroups.ControlGroup(cgroups.parents(), f"trl_mle-test_{os.getpid()}.0", memory_mb=64, max_processes=8)
+    yield group
+    group.remove()
+    assert not any(folder.exists() for folder in group.folders)
+
+
+def run_inside(group, source):
+    procs = group.open()
+    return subprocess.run(
+        [sys.executable, "-c", JOIN + source, *map(str, procs)], pass_fds=procs, capture_output=True, text=True
+    )
+
+
+def test_the_kernel_bounds_memory_and_counts_its_kills(group):
+    assert run_inside(group, "print(len(bytearray(32 << 20)))").stdout.strip() == str(32 << 20)
+    assert group.oom_kills() == 0
+    assert run_inside(group, "bytearray(256 << 20)").returncode == -signal.SIGKILL
+    assert group.oom_kills() == 1
+
+
+def test_the_kernel_bounds_processes(group):
+    source = """
+import os
+import signal
+children = []
+try:
+    while len(children) < 20:
+        if (pid := os.fork()) == 0:
+            signal.pause()
+        children.append(pid)
+except BlockingIOError:
+    print(len(children))
+for pid in children:
+    os.kill(pid, signal.SIGKILL)
+    os.waitpid(pid, 0)
+"""
+    assert run_inside(group, source).stdout.split() == ["7"]  # and their parent
+
+
+def test_a_program_whose_child_was_killed_for_memory_is_out_of_memory():
+    # Each of its processes is within the address-space limit, and all together use more before the watch looks.
+    program = """
+import os, sys
+children = []
+for _ in range(8):
+    if (pid := os.fork()) == 0:
+        block = bytearray(200 << 20)
+        os._exit(0)
+    children.append(pid)
+statuses = [os.waitpid(pid, 0)[1] for pid in children]
+sys.exit(any(statuses))
+"""
+    competition = load_competition("wine")
+    with LocalExecutor(max_parallel=1, memory_mb=300, disk_mb=1) as executor:
+        [result] = executor.run_many([(program, competition)])
+        [after] = executor.run_many([("print('fine')", competition)])
+    assert result.outcome is Outcome.OUT_OF_MEMORY, result
+    assert after.outcome is Outcome.OK
+
+
+def test_groups_end_with_their_executor_and_those_of_killed_ones_at_the_next_start():
+    stale = [parent / "trl_mle-killed.0" for parent in cgroups.parents()]
+    for folder in stale:
+        folder.mkdir()
+    with LocalExecutor(max_parallel=1) as executor:
+        own = [Path(folder) for group in executor._groups for folder in group.folders]
+        assert own
+        assert all(folder.exists() for folder in own)
+    assert not any(folder.exists() for folder in own + stale)

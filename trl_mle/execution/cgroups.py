@@ -1,0 +1,107 @@
+"""Control groups: the kernel's own bound on the memory and the processes of a program, where this user may make groups.
+
+https://docs.kernel.org/admin-guide/cgroup-v2.html
+"""
+
+import contextlib
+import os
+from collections.abc import Sequence
+from pathlib import Path
+
+import psutil
+
+
+CONTROLLERS = ("memory", "pids")
+
+
+def parents() -> list[Path]:
+    """Folders in which groups can be made: one under cgroup v2, one for each controller under v1; none if neither can.
+
+    Under v2 a group that holds processes cannot bound parts of itself, so new groups lie beside the caller's own.
+    """
+    own: dict[str, str] = {}
+    for line in Path("/proc/self/cgroup").read_text().splitlines():
+        _, controllers, path = line.split(":", 2)
+        own |= dict.fromkeys(controllers.split(","), path.lstrip("/"))
+    mounts: dict[str, Path] = {}
+    for partition in psutil.disk_partitions(all=True):
+        if partition.fstype == "cgroup2":
+            mounts[""] = Path(partition.mountpoint)
+        elif partition.fstype == "cgroup":
+            mounts |= dict.fromkeys(partition.opts.split(","), Path(partition.mountpoint))
+    if all(controller in own and controller in mounts for controller in CONTROLLERS):
+        folders = [mounts[controller] / own[controller] for controller in CONTROLLERS]
+    elif "" in own and "" in mounts:
+        folders = [mounts[""] / own[""]]
+        if own[""]:
+            folders = [folders[0].parent]
+        with contextlib.suppress(OSError):
+            if not set(CONTROLLERS) <= set((folders[0] / "cgroup.subtree_control").read_text().split()):
+                return []
+    else:
+        return []
+    return folders if all(os.access(folder, os.W_OK) for folder in folders) else []
+
+
+class ControlGroup:
+    """
+    What runs in one slot.
+
+    Args:
+        parents (`Sequence[Path]`):
+            From [`parents`]. Without any, the group bounds nothing.
+        name (`str`):
+            Of the group, unique on this machine.
+        memory_mb (`int`):
+            Memory of all processes in it, in MB, with the files that they keep in memory. Beyond it the kernel kills.
+        max_processes (`int`):
+            Processes and threads in it.
+
+    Raises:
+        `OSError`: No group can be made.
+    """
+
+    def __init__(self, parents: Sequence[Path], name: str, memory_mb: int, max_processes: int):
+        limits = {  # each version of the interface has some of them
+            "memory.max": memory_mb << 20,
+            "memory.swap.max": 0,
+            "memory.oom.group": 1,
+            "memory.limit_in_bytes": memory_mb << 20,
+            "memory.memsw.limit_in_bytes": memory_mb << 20,
+            "pids.max": max_processes,
+        }
+        self.folders = [parent / name for parent in parents]
+        for folder in self.folders:
+            folder.mkdir()
+            for file, value in limits.items():
+                if (folder / file).exists():
+                    (folder / file).write_text(str(value))
+
+    def open(self) -> list[int]:
+        """File descriptors; a process that writes `0` to each joins the group."""
+        return [os.open(folder / "cgroup.procs", os.O_WRONLY | os.O_CLOEXEC) for folder in self.folders]
+
+    def oom_kills(self) -> int:
+        """How many of its processes the kernel has killed because the memory was used up."""
+        for folder in self.folders:
+            for file in ("memory.events", "memory.oom_control"):
+                if (folder / file).exists():
+                    counters = dict(line.split() for line in (folder / file).read_text().splitlines())
+                    return int(counters["oom_kill"])
+        return 0
+
+    def remove(self) -> None:
+        """Removes the group, which must be empty."""
+        for folder in self.folders:
+            with contextlib.suppress(OSError):
+                folder.rmdir()
+
+
+def remove_stale(run_dirs: Path) -> None:
+    """Removes the groups of executors that were killed. A group is named after its executor's folder, with a dot and the
+    slot's number."""
+    for parent in parents():
+        for folder in parent.glob("trl_mle-*.*"):
+            if not (run_dirs / folder.name.partition(".")[0]).exists():
+                with contextlib.suppress(OSError):
+                    folder.rmdir()
