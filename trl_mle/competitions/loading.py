@@ -88,16 +88,15 @@ def _layout(content: dict[Any, Any], config: Path) -> Layout:
     known = {field.name: field for field in fields(Layout)}
     for key, value in content.items():
         if key not in known:
-            near = difflib.get_close_matches(str(key), known) or ["id", *known]
-            raise CompetitionError(f"{config}: unknown key {key!r}; did you mean {' or '.join(near)}?")
+            near = difflib.get_close_matches(str(key), known)
+            hint = f"did you mean {' or '.join(near)}?" if near else f"known are id, {', '.join(known)}"
+            raise CompetitionError(f"{config}: unknown key {key!r}; {hint}")
         kind = known[key].type
-        texts = kind == tuple[str, ...]
-        if not (
-            isinstance(value, list) and all(isinstance(item, str) for item in value)
-            if texts
-            else isinstance(value, kind)  # type: ignore[arg-type]
-        ):
-            wanted = "a list of texts" if texts else getattr(kind, "__name__", kind)
+        if kind == tuple[str, ...]:
+            fits, wanted = isinstance(value, list) and all(isinstance(item, str) for item in value), "a list of str"
+        else:
+            fits, wanted = isinstance(value, kind), getattr(kind, "__name__", str(kind))  # type: ignore[arg-type]
+        if not fits:
             raise CompetitionError(f"{config}: {key!r} must be {wanted}, not {value!r}")
     needed = [name for name, field in known.items() if field.default is MISSING and name not in content]
     if needed:

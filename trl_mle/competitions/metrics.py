@@ -120,19 +120,20 @@ def _only_column(table: pd.DataFrame) -> np.ndarray:
 
 def _area(truth: np.ndarray | pd.Series, scores: np.ndarray | pd.Series) -> float:
     """The share of pairs of a 1 and a 0 whose scores are in order; a tie counts half."""
-    positive = np.asarray(truth) == 1
-    ones, zeros = np.sort(np.asarray(scores)[positive]), np.sort(np.asarray(scores)[~positive])
-    below, not_above = np.searchsorted(zeros, ones, "left"), np.searchsorted(zeros, ones, "right")
-    return float((below.sum() + not_above.sum()) / 2 / np.float64(len(ones) * len(zeros)))
+    truth, scores = np.asarray(truth), np.asarray(scores)
+    ones, zeros = np.sort(scores[truth == 1]), np.sort(scores[truth == 0])
+    if not (len(ones) and len(zeros) and len(ones) + len(zeros) == len(truth)):
+        raise ValueError("ROC AUC is undefined where the answers are not both 0 and 1")
+    lower, not_higher = np.searchsorted(zeros, ones, "left"), np.searchsorted(zeros, ones, "right")
+    return float((lower.sum() + not_higher.sum()) / 2 / len(ones) / len(zeros))
 
 
 def _directions(values: np.ndarray) -> np.ndarray:
-    """The deviations from the mean as a vector of length 1. Scaled before they are squared: they may be huge."""
+    """The deviations from the mean as a vector of length 1."""
     if (values == values[:1]).all():
         return np.full(len(values), np.nan)
-    deviations = values / np.abs(values).max()
-    deviations -= deviations.mean()
-    deviations /= np.abs(deviations).max()
+    deviations = values - values.mean()
+    deviations /= np.abs(deviations).max()  # lest the squares of huge ones overflow
     return deviations / np.linalg.norm(deviations)
 
 
@@ -155,7 +156,7 @@ def _check_whole_numbers(y_pred: pd.DataFrame) -> None:
 def _first(y_pred: pd.DataFrame, wrong: np.ndarray) -> tuple[str, str]:
     """The column and the value of the first wrong prediction."""
     row, column = np.argwhere(wrong)[0]
-    return y_pred.columns[column], f"{y_pred.iat[row, column]:.6g}"
+    return y_pred.columns[column], f"{y_pred.to_numpy()[row, column]:.6g}"
 
 
 METRICS = {
@@ -190,17 +191,18 @@ def find_metric(name: str, higher_is_better: bool | None = None) -> Metric:
     module, _, function = name.rpartition(".")
     if not module:
         if name not in METRICS:
-            near = difflib.get_close_matches(name, METRICS) or METRICS
-            raise ValueError(
-                f"unknown metric {name!r}; name one of {', '.join(near)}, or a function by its dotted path"
-            )
+            near = difflib.get_close_matches(name, METRICS)
+            hint = f"did you mean {' or '.join(near)}" if near else f"known are {', '.join(METRICS)}"
+            raise ValueError(f"unknown metric {name!r}; {hint}, or a function by its dotted path")
         if higher_is_better is not None:
-            raise ValueError(f"higher_is_better goes with the dotted path of a function; {name!r} knows its own")
+            raise ValueError(f"higher_is_better goes with a function given by its dotted path; {name!r} knows its own")
         return METRICS[name]
     if higher_is_better is None:
-        raise ValueError(f"the metric {name!r} needs a higher_is_better of true or false beside it")
+        raise ValueError(f"beside the metric {name!r} it needs higher_is_better: true or false")
     try:
         score = getattr(importlib.import_module(module), function)
     except (ImportError, AttributeError) as error:
         raise ValueError(f"the metric {name!r} cannot be imported: {error}") from error
+    if not callable(score):
+        raise ValueError(f"the metric {name!r} is no function")
     return Metric(score, higher_is_better)
