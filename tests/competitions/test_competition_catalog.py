@@ -362,7 +362,7 @@ def test_answers_that_cannot_be_graded_are_not_the_submissions_fault(name, chang
     answers = write_prepared_folder(name, tmp_path)
     comp = load_competition(name, tmp_path)
     change(answers).to_csv(comp.answers, index=False)
-    with pytest.raises(CompetitionError, match="the answers of .* cannot be graded") as error:
+    with pytest.raises(CompetitionError, match=r"the answers of .* cannot be graded") as error:
         comp.grade(_csv(answers))
     assert reason in str(error.value)
     assert "\n" not in str(error.value)
@@ -379,7 +379,7 @@ def test_a_missing_file_is_named(name, tmp_path):
         assert "\n" not in str(error.value)
         path.with_suffix(".away").rename(path)
     with pytest.raises(CompetitionError, match=r"lacks the file .*description.md"):
-        comp.description  # noqa: B018
+        comp.description
 
 
 def test_the_layout_of_another_competition_may_be_borrowed(data_dir):
@@ -393,5 +393,5 @@ def test_the_layout_of_another_competition_may_be_borrowed(data_dir):
 
 
 def test_the_sample_must_have_the_columns(data_dir):
-    with pytest.raises(CompetitionError, match="sample_submission.csv lacks the columns 'row'"):
+    with pytest.raises(CompetitionError, match=r"sample_submission.csv lacks the columns 'row'"):
         competition_from_folder("x", Layout("log_loss", "row"), data_dir / SPOOKY / "prepared")

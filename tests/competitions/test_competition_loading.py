@@ -86,7 +86,7 @@ def test_ids_and_slugs_of_folders(own_folder, monkeypatch):
         assert slug.endswith("prices")
         assert set(slug) <= set("abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_.-")
         assert slug[0] not in ".-"
-    with pytest.raises(CompetitionError, match="'id' must be a name, not '.'"):
+    with pytest.raises(CompetitionError, match=r"'id' must be a name, not '.'"):
         load_competition(".")
     with (own_folder / "competition.yaml").open("a") as config:
         config.write("id: house prices\n")
