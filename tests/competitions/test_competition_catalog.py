@@ -254,7 +254,7 @@ def test_insults_repeat_comments(tmp_path):
     assert comp.grade(_csv(answers)).value == 1
     others_moved = answers.iloc[[5, 4, 0, 3, *range(6, ROWS), 2, 1]]
     assert comp.grade(_csv(others_moved)).value == 1
-    assert comp.grade(_csv(answers.iloc[::-1])).value == round(1 - (2 * 5 + 1) / 36, 5)  # the two labels change places
+    assert comp.grade(_csv(answers.iloc[::-1])).value == round(30 / 36, 5)  # the two change places
     twice = answers.assign(Comment=[*answers["Comment"][:1], *answers["Comment"][:1], *answers["Comment"][2:]])
     assert "these are repeated" in comp.grade(_csv(twice)).error
 

@@ -175,8 +175,6 @@ class Competition:
         return _predictions(predictions.set_axis(answers.index), texts=_text_columns(answers))
 
     def _score(self, answers: pd.DataFrame, predictions: pd.DataFrame) -> float:
-        if self.row_sum_decimals is not None:
-            check_row_sums(predictions, predictions.sum(axis=1).round(self.row_sum_decimals).to_numpy() == 1)
         with np.errstate(all="ignore"):  # an overflow shows in the score
             if self.custom_metric is None:
                 value = METRICS[self.metric].score(answers, predictions)
@@ -185,6 +183,8 @@ class Competition:
                     value = float(self.custom_metric.score(answers, predictions))
                 except Exception as error:  # it is the user's, and has proven on the answers that it works
                     raise ValueError(f"{self.metric} fails with {type(error).__name__}: {error}") from error
+        if self.row_sum_decimals is not None:
+            check_row_sums(predictions, predictions.sum(axis=1).round(self.row_sum_decimals).to_numpy() == 1)
         if not math.isfinite(value):
             raise ValueError(f"the score is {value}")
         return round(value, 5)
@@ -258,7 +258,7 @@ def _read_submission(content: bytes, rows: int) -> pd.DataFrame:
     if len(ends) > 100 * (rows + 10):
         raise ValueError(f"the submission has {len(ends)} lines, but {rows} rows were expected")
     starts, ends = np.append(0, ends + 1), np.append(ends, len(content))
-    long = ends - starts > MAX_COLUMNS  # with fewer bytes there are fewer columns
+    long = ends - starts >= MAX_COLUMNS  # more columns than that need as many commas
     pieces = (content[start:end] for start, end in zip(starts[long], ends[long], strict=True))
     columns = max((1 + line.count(b",") for piece in pieces for line in piece.splitlines()), default=0)
     if columns > MAX_COLUMNS:
