@@ -89,7 +89,7 @@ _REQUEST = {
         my car broke down {when} and the repair ate my savings|the hospital bill came {when}|
         my hours were cut {when}|we have been on rice and {food} since {day}|unemployment has not started yet""",
     "family": """my two kids are tired of {food}|my wife is pregnant and craves pizza|I feed my little brother too|
-        my daughter turns six on {day}|my mother stays with us since {when}|my husband works nights""",
+        my daughter turns six on {day}|my mother moved in with us {when}|my husband works nights""",
     "craving": """I just want a pizza|my friends and I are having a party on {day}|we are watching the game|
         I am bored and hungry|I was drinking with my {person} friends|there is only {food} in the fridge|
         I forgot to go shopping|I do not feel like cooking {food}""",
@@ -99,7 +99,7 @@ _REQUEST = {
         thank you, whatever happens|this place is a kind one""",
     "evidence": """here is a picture of my fridge: http://pics.example/{code}|
         proof of the bill: http://pics.example/{code}|photo: http://pics.example/{code}""",
-    "filler": """I am a {person} in {place}|I have been reading this forum since {when}|the nearest pizza place is open late|
+    "filler": """I am a {person} in {place}|I found this forum {when}|the nearest pizza place is open late|
         I like {topping} best|any kind will do, {topping} would be great|I never did this before|
         it is cold in {place}|I can send my address in a message|we moved to {place} {when}""",
     "person": """student|nurse|cook|waiter|painter|father|mother|driver|soldier|musician|carpenter|clerk""",
@@ -215,8 +215,8 @@ _CHAT = {
         Compare TOPIC and {topic}.|Is TOPIC worth the money?""",
     "follow": """Can you make it shorter?|Now write it for a {listener}.|Are you sure?|What does it cost?|
         Add {number} more points.|Thanks! How does a {listener} {task} it?""",
-    "fact": """TOPIC {was} first described in the {century} century|most experts {agree} that TOPIC {was} {worth}|
-        you can {task} TOPIC with {tool} in {number} steps|TOPIC {was} about {tool} and some {virtue}|
+    "fact": """people first described TOPIC in the {century} century|most experts {agree} that TOPIC can be {worth}|
+        you can {task} TOPIC with {tool} in {number} steps|with TOPIC it is all about {tool} and some {virtue}|
         a {listener} will find TOPIC {worth}|the price of TOPIC depends on {tool}|
         with {virtue} and {tool} you will {task} TOPIC""",
     "empty": """that is a great question|there are many views on this|it depends on many things|
@@ -231,7 +231,6 @@ _CHAT = {
     "listener": """child|beginner|teacher|retired engineer|tourist|musician|busy parent""",
     "form": """a poem|an email|a short story|a speech|a summary|a dialogue""",
     "number": """three|five|seven|ten|twelve""",
-    "was": """is|was|remains|seems""",
     "agree": """agree|find|say|expect""",
     "century": """12th|16th|18th|19th|20th""",
     "worth": """useful|demanding|rewarding|harmless|costly|charming""",
