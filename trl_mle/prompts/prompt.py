@@ -1,6 +1,7 @@
 """The prompt that asks for a solution from scratch, made from the competition's own files."""
 
 import json
+import math
 import os
 import re
 from collections.abc import Iterator
@@ -16,16 +17,15 @@ from trl_mle.prompts.tokens import estimate_tokens, shorten
 
 # The paper's limit, less what a chat template adds: Qwen2.5's, with its own system message, takes 30 tokens.
 MAX_TOKENS = 1024 - 40
-# Of the overview and of the section about the evaluation.
+# Of the overview, and of the section about the evaluation.
 SECTION_TOKENS = 200
-# Lines of the submission's format: its columns, and each of two rows.
-SUBMISSION_TOKENS = 80
-
+# Of each line that shows the submission.
+LINE_TOKENS = 80
+# Of a name, whose end counts: only a freak is longer.
+NAME_CHARS = 80
 # What is looked at of a table, however long it is.
 ROWS_READ = 100
 JSON_CHARS_READ = 2**20
-
-_Item = TypeVar("_Item")
 
 
 class Detail(NamedTuple):
@@ -36,13 +36,13 @@ class Detail(NamedTuple):
         files (`int`):
             Files that are listed.
         names (`int`):
-            Runs of column names of a table.
+            Names of columns of a table, a numbered run of them counting as one.
         rows (`int`):
             Example rows of a table.
         cells (`int`):
             Cells of an example row.
         chars (`int`):
-            Characters of a cell, and of a name.
+            Characters of a cell.
     """
 
     files: int
@@ -52,17 +52,20 @@ class Detail(NamedTuple):
     chars: int
 
 
-# The first that fits is taken: cells go first, then rows, then names of columns, then files.
+# The first that fits is taken: texts in cells go first, then cells, rows, names of columns, and files.
 DETAILS = (
-    Detail(files=20, names=40, rows=2, cells=10, chars=80),
-    Detail(files=20, names=40, rows=2, cells=10, chars=40),
-    Detail(files=20, names=40, rows=2, cells=8, chars=20),
-    Detail(files=20, names=40, rows=1, cells=8, chars=20),
-    Detail(files=20, names=40, rows=0, cells=0, chars=40),
-    Detail(files=10, names=20, rows=0, cells=0, chars=40),
-    Detail(files=5, names=10, rows=0, cells=0, chars=30),
-    Detail(files=5, names=4, rows=0, cells=0, chars=20),
+    Detail(files=20, names=60, rows=2, cells=10, chars=80),
+    Detail(files=20, names=60, rows=2, cells=10, chars=40),
+    Detail(files=20, names=60, rows=2, cells=8, chars=20),
+    Detail(files=20, names=60, rows=1, cells=8, chars=20),
+    Detail(files=20, names=60, rows=0, cells=0, chars=0),
+    Detail(files=10, names=20, rows=0, cells=0, chars=0),
+    Detail(files=5, names=8, rows=0, cells=0, chars=0),
+    Detail(files=5, names=3, rows=0, cells=0, chars=0),
 )
+
+_Item = TypeVar("_Item")
+_SEPARATOR = re.compile(r"[\s,\[]*")
 
 # What makes a submission invalid, whatever the description says: Kaggle's own grader may have been more patient.
 RULES = {
@@ -85,11 +88,11 @@ Metric: {metric} ({direction} is better). {evaluation}
 Files:
 {files}
 
-Submission: submission.csv, with the columns and ids of input/{sample}: {submission_columns}
-{submission_rows}
+Submission: submission.csv, with the columns and ids of input/{sample}:
+{submission}
 Predict {targets} for each {id_column}. {rules}
 
-Limits: {timeout_s:g} seconds, {memory_mb} MB of memory, no network. Installed: numpy, pandas, scipy, scikit-learn.
+Limits: {timeout_s:g} seconds, {memory_mb} MB of memory, no network. Installed: numpy, pandas, scipy, scikit-learn, pillow.
 
 Write a short plan, then one complete Python program in a ```python block. It reads its data from input/ and writes \
 submission.csv to the working directory."""
@@ -97,10 +100,10 @@ submission.csv to the working directory."""
 
 def scratch_prompt(comp: Competition, timeout_s: float, memory_mb: int) -> list[dict[str, str]]:
     """
-    Ask for a solution from scratch, in at most 1,024 tokens as [`estimate_tokens`] counts, a chat template included.
+    Ask for a solution from scratch, in at most 1,024 tokens by [`estimate_tokens`], a chat template included.
 
     Task, metric, submission format, limits and the form of the answer always have their place. What is left of the tokens
-    goes to the files, in as much detail as fits.
+    goes to the files, told in as much detail as fits.
 
     Args:
         comp ([`~trl_mle.competitions.Competition`]):
@@ -113,9 +116,7 @@ def scratch_prompt(comp: Competition, timeout_s: float, memory_mb: int) -> list[
     Returns:
         `list[dict[str, str]]`: A conversation of one user message, whose first line names the competition.
     """
-    sample = pd.read_csv(comp.sample_submission, nrows=2)
     overview, evaluation = _sections(comp.description)
-    brief = DETAILS[2]
     parts = {
         "id": comp.id,
         "overview": shorten(overview, SECTION_TOKENS),
@@ -123,17 +124,15 @@ def scratch_prompt(comp: Competition, timeout_s: float, memory_mb: int) -> list[
         "metric": comp.metric.replace("_", " "),
         "direction": "higher" if comp.higher_is_better else "lower",
         "sample": comp.sample_submission.name,
-        "submission_columns": shorten(_columns(sample, brief), SUBMISSION_TOKENS),
-        "submission_rows": "\n".join(shorten(row, SUBMISSION_TOKENS) for row in _rows(sample, brief)),
-        "targets": shorten(_targets(comp), SUBMISSION_TOKENS),
-        "id_column": comp.id_column,
+        "submission": _submission(comp.sample_submission),
+        "targets": _targets(comp.target_columns),
+        "id_column": _clip(comp.id_column, NAME_CHARS),
         "rules": _rules(comp),
         "timeout_s": timeout_s,
         "memory_mb": memory_mb,
     }
     room = MAX_TOKENS - estimate_tokens(_TEMPLATE.format(files="", **parts))
-    files = _files(comp, room)
-    return [{"role": "user", "content": _TEMPLATE.format(files=files, **parts)}]
+    return [{"role": "user", "content": _TEMPLATE.format(files=_files(comp, room), **parts)}]
 
 
 def _sections(description: str) -> tuple[str, str]:
@@ -144,9 +143,17 @@ def _sections(description: str) -> tuple[str, str]:
     return " ".join(re.sub(r"(?m)^#.*$", "", overview).split()), " ".join(evaluation.split())
 
 
-def _targets(comp: Competition) -> str:
-    names = _condense(list(comp.target_columns), chars=40)
-    return ", ".join(names if len(names) <= 4 else [f"the {len(comp.target_columns)} columns {names[0]}", "…", names[-1]])
+def _submission(sample: Path) -> str:
+    """The header of the sample submission and two of its rows."""
+    table = pd.read_csv(sample, nrows=2)
+    header = ", ".join(_leave_out_middle(_condense(list(table.columns)), 12, "…"))
+    return "\n".join(shorten(line, LINE_TOKENS) for line in [header, *_rows(table, cells=12, chars=20)])
+
+
+def _targets(columns: tuple[str, ...]) -> str:
+    names = _condense(list(columns))
+    text = ", ".join(names) if len(names) <= 4 else f"the {len(columns)} columns {names[0]}, …, {names[-1]}"
+    return shorten(text, LINE_TOKENS)
 
 
 def _rules(comp: Competition) -> str:
@@ -162,39 +169,41 @@ def _rules(comp: Competition) -> str:
 
 def _files(comp: Competition, room: int) -> str:
     """The public files in the most detail that fits into this many tokens."""
-    # train comes first, so that test can be told by what it lacks.
-    paths = sorted(comp.public_dir.iterdir(), key=lambda path: (path.stem != "train", path.name))
-    paths = [path for path in paths if path not in (comp.public_dir / "description.md", comp.sample_submission)]
-    tables = {path: _read_table(path) for path in paths[: DETAILS[0].files]}
+    paths = [path for path in comp.public_dir.iterdir() if path.name != "description.md"]
+    # train comes first, then test.
+    rank = {"train": 0, "test": 1}
+    paths.sort(key=lambda path: (path.is_dir(), rank.get(path.stem, 2), path.name))
+    paths = [path for path in paths if path != comp.sample_submission]
+    tables = {path: table for path in paths[: DETAILS[0].files] if (table := _read_table(path)) is not None}
     for detail in DETAILS:
-        text = "\n".join(_entries(paths, tables, detail))
-        if estimate_tokens(text) <= room:
-            return text
+        for whole in list(tables)[:2] or [None]:
+            text = "\n".join(_entries(paths, tables, whole, detail))
+            if estimate_tokens(text) <= room:
+                return text
     return shorten(text, room)
 
 
-def _entries(paths: list[Path], tables: dict[Path, pd.DataFrame | None], detail: Detail) -> Iterator[str]:
-    """One entry for each file: of a table its columns and example rows, unless those of train show them already."""
-    train: tuple[Path, list[str]] | None = None
+def _entries(paths: list[Path], tables: dict[Path, pd.DataFrame], whole: Path | None, detail: Detail) -> Iterator[str]:
+    """One entry for each file. One table is told whole, with example rows; others by how their columns differ from it."""
+    paths = sorted(paths, key=lambda path: path != whole)
     for path in paths[: detail.files]:
-        table = tables[path]
-        name = _clip(path.name, 2 * detail.chars)
-        if table is None:
-            yield f"input/{name}" + (_content(path, detail) if path.is_dir() else "")
-            continue
-        columns = list(table.columns)
-        if train and columns == [column for column in train[1] if column in columns]:
-            lacking = [column for column in train[1] if column not in columns]
-            without = _leave_out_middle(_condense(lacking, detail.chars), detail.names, "…")
-            yield f"input/{name}: the columns of {train[0].name}" + f" without {', '.join(without)}" * bool(without)
+        name = f"input/{_clip(path.name, NAME_CHARS)}"
+        if path.is_dir():
+            yield name + _content(path)
+        elif path not in tables:
+            yield name
+        elif (
+            path == whole or whole is None or (difference := _difference(tables[path], tables[whole], detail)) is None
+        ):
+            rows = _rows(tables[path].head(detail.rows), detail.cells, detail.chars)
+            yield "\n".join([f"{name}: {_columns(tables[path], detail.names)}", *rows])
         else:
-            yield "\n".join([f"input/{name}: {_columns(table, detail)}", *_rows(table.head(detail.rows), detail)])
-        train = train or (path, columns)
+            yield f"{name}: the columns of {_clip(whole.name, NAME_CHARS)}{difference}"
     if len(paths) > detail.files:
         yield f"and {len(paths) - detail.files} more"
 
 
-def _content(folder: Path, detail: Detail) -> str:
+def _content(folder: Path) -> str:
     """How many files or folders a folder holds, and the first of them."""
     names = sorted(os.listdir(folder))
     if not names:
@@ -202,16 +211,30 @@ def _content(folder: Path, detail: Detail) -> str:
     first = folder / names[0]
     inside = sorted(os.listdir(first))[:1] if first.is_dir() else []
     kind = "folders" if first.is_dir() else "files"
-    return f"/: {len(names)} {kind} such as {'/'.join(_clip(name, detail.chars) for name in [names[0], *inside])}"
+    return f"/: {len(names)} {kind} such as {'/'.join(_clip(name, NAME_CHARS) for name in [names[0], *inside])}"
+
+
+def _difference(table: pd.DataFrame, whole: pd.DataFrame, detail: Detail) -> str | None:
+    """What a table's columns lack of another's or add to them; `None` if they are others."""
+    lacking = [name for name in whole.columns if name not in table.columns]
+    added = [name for name in table.columns if name not in whole.columns]
+    if lacking and added:
+        return None
+    if added:
+        return f" and {_columns(table[added], detail.names)}"
+    return f" without {', '.join(_leave_out_middle(_condense(lacking), detail.names, '…'))}" if lacking else ""
 
 
 def _read_table(path: Path) -> pd.DataFrame | None:
     """The first rows of a csv or JSON file; `None` if it is no table."""
-    if path.suffix == ".csv":
-        return pd.read_csv(path, nrows=ROWS_READ)
-    if path.suffix == ".json":
-        records = _json_records(path)
-        return pd.DataFrame(records) if records and all(isinstance(record, dict) for record in records) else None
+    try:
+        if path.suffix == ".csv":
+            return pd.read_csv(path, nrows=ROWS_READ)
+        if path.suffix == ".json":
+            records = _json_records(path)
+            return pd.DataFrame(records) if records and all(isinstance(record, dict) for record in records) else None
+    except ValueError:  # what pandas raises at files that are not what they are called, and those of another encoding
+        pass
     return None
 
 
@@ -220,29 +243,28 @@ def _json_records(path: Path) -> list[object]:
     with path.open(encoding="utf-8") as file:
         text = file.read(JSON_CHARS_READ)
     decoder, records = json.JSONDecoder(), list[object]()
-    position = len(text) - len(text.lstrip(" \r\n\t[,"))
+    position = _SEPARATOR.match(text).end()  # type: ignore[union-attr]
     while position < len(text) and len(records) < ROWS_READ:
         try:
-            record, end = decoder.raw_decode(text, position)
+            record, position = decoder.raw_decode(text, position)
         except json.JSONDecodeError:  # the end of the list, or of what was read
             break
         records.append(record)
-        position = len(text) - len(text[end:].lstrip(" \r\n\t,"))
+        position = _SEPARATOR.match(text, position).end()  # type: ignore[union-attr]
     return records
 
 
-def _columns(table: pd.DataFrame, detail: Detail) -> str:
+def _columns(table: pd.DataFrame, names: int) -> str:
     """The columns by type, in order, with numbered runs condensed: `str: id; int: pixel_0..pixel_63, label`."""
     types = {"i": "int", "u": "int", "f": "float", "b": "bool"}
     typed = [(types.get(column.dtype.kind, "str"), str(name)) for name, column in table.items()]
     by_type = [(kind, [name for _, name in group]) for kind, group in groupby(typed, key=lambda pair: pair[0])]
-    runs = [(kind, run) for kind, names in by_type for run in _condense(names, detail.chars)]
-    runs = _leave_out_middle(runs, detail.names, ("", "…"))
-    groups = groupby(runs, key=lambda pair: pair[0])
+    runs = [(kind, run) for kind, group in by_type for run in _condense(group)]
+    groups = groupby(_leave_out_middle(runs, names, ("", "…")), key=lambda pair: pair[0])
     return "; ".join(f"{kind}: " * bool(kind) + ", ".join(name for _, name in group) for kind, group in groups)
 
 
-def _condense(names: list[str], chars: int) -> list[str]:
+def _condense(names: list[str]) -> list[str]:
     """The names, those that count up as one range."""
 
     def stem(numbered: tuple[int, str]) -> tuple[str, int]:
@@ -251,13 +273,19 @@ def _condense(names: list[str], chars: int) -> list[str]:
         prefix, number = re.fullmatch(r"(.*?)([0-9]*)", name, re.DOTALL).groups()  # type: ignore[union-attr]
         return (prefix, int(number) - position) if number else (name, 0)
 
-    runs = [[_clip(name, chars) for _, name in run] for _, run in groupby(enumerate(names), key=stem)]
+    runs = [[_clip(name, NAME_CHARS) for _, name in run] for _, run in groupby(enumerate(names), key=stem)]
     return [text for run in runs for text in ([f"{run[0]}..{run[-1]}"] if len(run) > 2 else run)]
 
 
-def _rows(table: pd.DataFrame, detail: Detail) -> list[str]:
-    rows = ([_clip(str(value), detail.chars) for value in row] for row in table.itertuples(index=False, name=None))
-    return [",".join(_leave_out_middle(cells, detail.cells, "…")) for cells in rows]
+def _rows(table: pd.DataFrame, cells: int, chars: int) -> list[str]:
+    rows = ([_clip(_cell(value), chars) for value in row] for row in table.itertuples(index=False, name=None))
+    return [",".join(_leave_out_middle(row, cells, "…")) for row in rows]
+
+
+def _cell(value: object) -> str:
+    if isinstance(value, float):
+        return "" if math.isnan(value) else min(str(value), f"{value:.6g}", key=len)
+    return str(value)
 
 
 def _leave_out_middle(items: list[_Item], count: int, mark: _Item) -> list[_Item]:
@@ -265,5 +293,5 @@ def _leave_out_middle(items: list[_Item], count: int, mark: _Item) -> list[_Item
 
 
 def _clip(text: str, chars: int) -> str:
-    text = " ".join(text[: 10 * chars + 100].split())
+    text = " ".join(text[: 10 * chars].split())
     return text if len(text) <= chars else f"{text[:chars]}…"
