@@ -16,7 +16,7 @@ import numpy as np
 import pandas as pd
 
 from trl_mle.competitions.catalog import MLEBENCH_COMPETITIONS, competition_from_folder
-from trl_mle.competitions.competition import Competition, CompetitionError, slug
+from trl_mle.competitions.competition import Competition, CompetitionError, path_slug
 from trl_mle.competitions.mirrors_images import IMAGE_MIRRORS
 from trl_mle.competitions.mirrors_long_texts import LONG_TEXT_MIRRORS
 from trl_mle.competitions.mirrors_short_texts import SHORT_TEXT_MIRRORS
@@ -25,7 +25,8 @@ from trl_mle.competitions.prepared import cached_folder, csv_text, description, 
 
 
 PREFIX = "mirror:"
-MIRRORS = {**SHORT_TEXT_MIRRORS, **LONG_TEXT_MIRRORS, **TABULAR_MIRRORS, **IMAGE_MIRRORS}
+_BY_KIND = {**SHORT_TEXT_MIRRORS, **LONG_TEXT_MIRRORS, **TABULAR_MIRRORS, **IMAGE_MIRRORS}
+MIRRORS = {competition_id: _BY_KIND[competition_id] for competition_id in MLEBENCH_COMPETITIONS}
 MAX_ROWS = 100_000
 
 
@@ -53,7 +54,7 @@ def load_mirror(competition_id: str) -> Competition:
     rows = numbers.get("rows", MIRRORS[original].rows)
     _check_rows(original, rows)
     write = partial(make_mirror, original, rows=rows, seed=numbers.get("seed", 0))
-    prepared = cached_folder(competition_id, slug(competition_id), write)
+    prepared = cached_folder(competition_id, path_slug(competition_id), write)
     return competition_from_folder(competition_id, MLEBENCH_COMPETITIONS[original], prepared)
 
 

@@ -88,12 +88,12 @@ def _draw_leaves(rows: int, random: np.random.RandomState) -> Drawn:
     waves = random.normal(size=(len(_SPECIES), 6)) * 0.32 / np.arange(1, 7)
     phases = random.uniform(0, 2 * np.pi, (len(_SPECIES), 6))
     angles = np.linspace(0, 2 * np.pi, 64, endpoint=False)
-    own = waves[shown] + random.normal(size=(rows, 6)) * 0.10 / np.arange(1, 7)
+    own = waves[shown] + random.normal(size=(rows, 6)) * 0.16 / np.arange(1, 7)
     ripples = np.sin(np.arange(1, 7) * angles[:, None] + phases[shown][:, None])  # [row, angle, wave]
     radius = np.exp((ripples * own[:, None]).sum(axis=2))
     shape = radius / radius.sum(axis=1, keepdims=True) / 12 * (1 + random.normal(0, 0.03, (rows, 64)))
 
-    features = {"margin": _histograms(shown, 120, random), "shape": shape, "texture": _histograms(shown, 90, random)}
+    features = {"margin": _histograms(shown, 60, random), "shape": shape, "texture": _histograms(shown, 40, random)}
     table = pd.concat(
         [
             pd.DataFrame(values.round(6), columns=[f"{name}{i}" for i in range(1, 65)])
@@ -110,7 +110,7 @@ def _draw_leaves(rows: int, random: np.random.RandomState) -> Drawn:
 def _histograms(species: np.ndarray, samples: int, random: np.random.RandomState) -> np.ndarray:
     """Of that many samples each, over 64 bins: of the species' own distribution, which resembles the others'."""
     common = random.gamma(0.8, size=64)
-    distributions = common * random.gamma(1.2, size=(len(_SPECIES), 64))
+    distributions = common * random.gamma(2.5, size=(len(_SPECIES), 64))
     distributions /= distributions.sum(axis=1, keepdims=True)
     return np.stack([random.multinomial(samples, distributions[number]) for number in species]) / samples
 

@@ -216,8 +216,8 @@ _CHAT = {
     "follow": """Can you make it shorter?|Now write it for a {listener}.|Are you sure?|What does it cost?|
         Add {number} more points.|Thanks! How does a {listener} {task} it?""",
     "fact": """people first described TOPIC in the {century} century|most experts {agree} that TOPIC can be {worth}|
-        you can {task} TOPIC with {tool} in {number} steps|with TOPIC it is all about {tool} and some {virtue}|
-        a {listener} will find TOPIC {worth}|the price of TOPIC depends on {tool}|
+        you can {task} it with {tool} in {number} steps|with TOPIC it is all about {tool} and some {virtue}|
+        a {listener} will find it {worth}|the price of TOPIC depends on {tool}|
         with {virtue} and {tool} you will {task} TOPIC""",
     "empty": """that is a great question|there are many views on this|it depends on many things|
         as we know, {virtue} matters in life|in general, everything has two sides|this topic is very interesting|
@@ -257,8 +257,8 @@ def _draw_chats(rows: int, random: np.random.RandomState) -> Drawn:
         chats.append([*models, *map(json.dumps, (prompts, *[[text for text, _ in answer] for answer in answers]))])
         appeals.append([np.mean([appeal for _, appeal in answer]) for answer in answers])
         appeals[-1] = [appeal + 0.25 * _MODELS[model] for appeal, model in zip(appeals[-1], models, strict=True)]
-    lead = np.diff(appeals)[:, 0]  # of b over a
-    chances = np.exp(np.stack([-lead, lead, 0.3 - 0.5 * np.abs(lead)], axis=1))
+    lead = 0.7 * np.diff(appeals)[:, 0]  # of b over a
+    chances = np.exp(np.stack([-lead, lead, 0.3 - 0.4 * np.abs(lead)], axis=1))
     chances /= chances.sum(axis=1, keepdims=True)
     winner = (random.random_sample((rows, 1)) > chances.cumsum(axis=1)[:, :2]).sum(axis=1)
     table = pd.DataFrame(chats, columns=["model_a", "model_b", "prompt", "response_a", "response_b"])

@@ -91,12 +91,12 @@ def _draw_dec_2021(rows: int, random: np.random.RandomState) -> Drawn:
 
 _CRYSTALS = pd.DataFrame(  # by space group: atoms in a cell, lattice vectors in angstrom, angles in degrees, energies in eV
     [
-        (12, (10, 20, 40), (12.6, 6.3, 5.9), (90, 103.6, 90), 0.17, 0.35),
-        (33, (40, 80), (5.2, 8.9, 9.5), (90, 90, 90), 0.13, 0.65),
-        (167, (30, 60), (5.1, 5.1, 13.7), (90, 90, 120), 0.16, 0.80),
-        (194, (10, 20), (3.2, 3.2, 25.0), (90, 90, 120), 0.28, -0.15),
-        (206, (80, 80), (9.5, 9.5, 9.5), (90, 90, 90), 0.10, 0.20),
-        (227, (20, 80), (6.1, 6.1, 6.1), (90, 90, 90), 0.30, -0.40),
+        (12, (10, 20, 40), (12.6, 6.3, 5.9), (90, 103.6, 90), 0.17, 0.5),
+        (33, (40, 80), (5.2, 8.9, 9.5), (90, 90, 90), 0.10, 1.1),
+        (167, (30, 60), (5.1, 5.1, 13.7), (90, 90, 120), 0.24, -0.3),
+        (194, (10, 20), (3.2, 3.2, 25.0), (90, 90, 120), 0.34, 0.9),
+        (206, (80, 80), (9.5, 9.5, 9.5), (90, 90, 90), 0.08, 0.4),
+        (227, (20, 80), (6.1, 6.1, 6.1), (90, 90, 90), 0.30, -0.7),
     ],
     columns=["spacegroup", "atoms", "vectors", "angles", "formation", "bandgap"],
 )
@@ -126,7 +126,7 @@ def _draw_nomad(rows: int, random: np.random.RandomState) -> Drawn:
     truth = pd.DataFrame(
         {"formation_energy_ev_natom": formation.clip(0.002), "bandgap_energy_ev": gap.clip(0.05)}
     )
-    noisy = np.expm1(np.log1p(truth) + random.normal(size=(rows, 2)) * [0.018, 0.05]).clip(lower=0.0001).round(4)
+    noisy = np.expm1(np.log1p(truth) + random.normal(size=(rows, 2)) * [0.01, 0.03]).clip(lower=0.0001).round(4)
     table = pd.DataFrame(
         {
             "spacegroup": _CRYSTALS["spacegroup"].to_numpy()[group],
