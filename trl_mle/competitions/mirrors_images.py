@@ -33,7 +33,9 @@ def _plant(rust: bool, scab: bool, random: np.random.RandomState) -> Image.Image
 
     def on_leaf(angle: float | np.ndarray, radius: float) -> np.ndarray:
         across, up = a * radius * np.cos(angle), b * radius * np.sin(angle)
-        return np.stack([x + across * np.cos(tilt) - up * np.sin(tilt), y + across * np.sin(tilt) + up * np.cos(tilt)], -1)
+        return np.stack(
+            [x + across * np.cos(tilt) - up * np.sin(tilt), y + across * np.sin(tilt) + up * np.cos(tilt)], -1
+        )
 
     green = np.array([70, 130, 45]) + random.randint(-25, 26, 3)
     draw.polygon(list(map(tuple, on_leaf(np.linspace(0, 2 * np.pi, 40), 1.0).tolist())), fill=tuple(green.tolist()))
@@ -50,7 +52,9 @@ def _plant(rust: bool, scab: bool, random: np.random.RandomState) -> Image.Image
             shade = tuple((np.array(color) + random.randint(-18, 19, 3)).tolist())
             draw.ellipse([*(center - radius), *(center + radius)], fill=shade)
     light = random.uniform(0.7, 1.25) * random.uniform(0.9, 1.1, 3)
-    pixels = np.asarray(image.filter(ImageFilter.GaussianBlur(0.6))) * light + random.normal(0, 5, (_HEIGHT, _WIDTH, 1))
+    pixels = np.asarray(image.filter(ImageFilter.GaussianBlur(0.6))) * light + random.normal(
+        0, 5, (_HEIGHT, _WIDTH, 1)
+    )
     return Image.fromarray(pixels.clip(0, 255).astype(np.uint8))
 
 
@@ -60,7 +64,7 @@ def _jpeg(image: Image.Image) -> bytes:
     return file.getvalue()
 
 
-_SPECIES = """
+_SPECIES_TEXT = """
     Acer_Capillipes Acer_Circinatum Acer_Mono Acer_Opalus Acer_Palmatum Acer_Pictum Acer_Platanoids Acer_Rubrum
     Acer_Rufinerve Acer_Saccharinum Alnus_Cordata Alnus_Maximowiczii Alnus_Rubra Alnus_Sieboldiana Alnus_Viridis
     Arundinaria_Simonii Betula_Austrosinensis Betula_Pendula Callicarpa_Bodinieri Castanea_Sativa Celtis_Koraiensis
@@ -77,7 +81,8 @@ _SPECIES = """
     Quercus_Suber Quercus_Texana Quercus_Trojana Quercus_Variabilis Quercus_Vulcanica Quercus_x_Hispanica
     Quercus_x_Turneri Rhododendron_x_Russellianum Salix_Fragilis Salix_Intergra Sorbus_Aria Tilia_Oliveri
     Tilia_Platyphyllos Tilia_Tomentosa Ulmus_Bergmanniana Viburnum_Tinus Viburnum_x_Rhytidophylloides Zelkova_Serrata
-""".split()
+"""
+_SPECIES = _SPECIES_TEXT.split()
 _LEAF_NOISE = 0.04
 
 
