@@ -13,10 +13,9 @@ from pathlib import Path
 from urllib.parse import parse_qsl
 
 import numpy as np
-import pandas as pd
 
 from trl_mle.competitions.catalog import MLEBENCH_COMPETITIONS, competition_from_folder
-from trl_mle.competitions.competition import Competition, CompetitionError, slug
+from trl_mle.competitions.competition import Competition, CompetitionError, path_slug
 from trl_mle.competitions.mirrors_images import IMAGE_MIRRORS
 from trl_mle.competitions.mirrors_long_texts import LONG_TEXT_MIRRORS
 from trl_mle.competitions.mirrors_short_texts import SHORT_TEXT_MIRRORS
@@ -25,7 +24,8 @@ from trl_mle.competitions.prepared import cached_folder, csv_text, description, 
 
 
 PREFIX = "mirror:"
-MIRRORS = {**SHORT_TEXT_MIRRORS, **LONG_TEXT_MIRRORS, **TABULAR_MIRRORS, **IMAGE_MIRRORS}
+_BY_KIND = {**SHORT_TEXT_MIRRORS, **LONG_TEXT_MIRRORS, **TABULAR_MIRRORS, **IMAGE_MIRRORS}
+MIRRORS = {competition_id: _BY_KIND[competition_id] for competition_id in MLEBENCH_COMPETITIONS}
 MAX_ROWS = 100_000
 
 
@@ -47,13 +47,17 @@ def load_mirror(competition_id: str) -> Competition:
     original, _, query = competition_id.removeprefix(PREFIX).partition("?")
     if original not in MIRRORS:
         near = difflib.get_close_matches(original, MIRRORS)
-        hint = f"did you mean {PREFIX + near[0]!r}?" if near else f"there are {', '.join(PREFIX + name for name in MIRRORS)}"
+        hint = (
+            f"did you mean {PREFIX + near[0]!r}?"
+            if near
+            else f"there are {', '.join(PREFIX + name for name in MIRRORS)}"
+        )
         raise CompetitionError(f"there is no competition {competition_id!r}; {hint}")
     numbers = _numbers(competition_id, query)
     rows = numbers.get("rows", MIRRORS[original].rows)
     _check_rows(original, rows)
     write = partial(make_mirror, original, rows=rows, seed=numbers.get("seed", 0))
-    prepared = cached_folder(competition_id, slug(competition_id), write)
+    prepared = cached_folder(competition_id, path_slug(competition_id), write)
     return competition_from_folder(competition_id, MLEBENCH_COMPETITIONS[original], prepared)
 
 
@@ -61,7 +65,11 @@ def _numbers(competition_id: str, query: str) -> dict[str, int]:
     """What follows the "?": `rows` and `seed`, each at most once."""
     pairs = parse_qsl(query, keep_blank_values=True)
     numbers = {key: int(value) for key, value in pairs if value.isascii() and value.isdigit() and len(value) < 10}
-    if len(pairs) != (query.count("&") + 1 if query else 0) or len(numbers) != len(pairs) or numbers.keys() - {"rows", "seed"}:
+    if (
+        len(pairs) != (query.count("&") + 1 if query else 0)
+        or len(numbers) != len(pairs)
+        or numbers.keys() - {"rows", "seed"}
+    ):
         raise CompetitionError(
             f"what follows the '?' of {competition_id!r} is not understood; "
             f"write for example {competition_id.partition('?')[0]}?rows=500&seed=3"
@@ -72,7 +80,9 @@ def _numbers(competition_id: str, query: str) -> dict[str, int]:
 def _check_rows(competition_id: str, rows: int) -> None:
     least = MIRRORS[competition_id].least_rows
     if not least <= rows <= MAX_ROWS:
-        raise CompetitionError(f"the mirror of {competition_id!r} can have from {least} to {MAX_ROWS} rows, not {rows}")
+        raise CompetitionError(
+            f"the mirror of {competition_id!r} can have from {least} to {MAX_ROWS} rows, not {rows}"
+        )
 
 
 def make_mirror(competition_id: str, prepared: Path, rows: int | None = None, seed: int = 0) -> None:
@@ -102,7 +112,7 @@ def make_mirror(competition_id: str, prepared: Path, rows: int | None = None, se
 
     # Every fourth row in the order of the labels: both parts have all labels in the same shares, however few the rows.
     shuffled = drawn.targets.iloc[random.permutation(rows)]
-    by_label = shuffled.sort_values(list(shuffled), kind="stable").index.to_numpy()
+    by_label = shuffled.sort_values(shuffled.columns.tolist(), kind="stable").index.to_numpy()
     in_test = np.arange(rows) % 4 == 2
     train_rows, test_rows = random.permutation(by_label[~in_test]), random.permutation(by_label[in_test])
 
@@ -123,7 +133,7 @@ def make_mirror(competition_id: str, prepared: Path, rows: int | None = None, se
         write_file(prepared / path, content if isinstance(content, bytes) else csv_text(content))
     if drawn.attachments:
         for part, part_ids in (("train", train[layout.id_column]), ("test", ids[layout.id_column])):
-            for row, name in part_ids.items():
+            for row, name in zip(part_ids.index.to_numpy(), part_ids, strict=True):
                 path = mirror.attachment.format(part=part, id=name)
                 write_file(prepared / "public" / path, drawn.attachments[row])
     text = description(

@@ -33,7 +33,9 @@ def _plant(rust: bool, scab: bool, random: np.random.RandomState) -> Image.Image
 
     def on_leaf(angle: float | np.ndarray, radius: float) -> np.ndarray:
         across, up = a * radius * np.cos(angle), b * radius * np.sin(angle)
-        return np.stack([x + across * np.cos(tilt) - up * np.sin(tilt), y + across * np.sin(tilt) + up * np.cos(tilt)], -1)
+        return np.stack(
+            [x + across * np.cos(tilt) - up * np.sin(tilt), y + across * np.sin(tilt) + up * np.cos(tilt)], -1
+        )
 
     green = np.array([70, 130, 45]) + random.randint(-25, 26, 3)
     draw.polygon(list(map(tuple, on_leaf(np.linspace(0, 2 * np.pi, 40), 1.0).tolist())), fill=tuple(green.tolist()))
@@ -50,7 +52,9 @@ def _plant(rust: bool, scab: bool, random: np.random.RandomState) -> Image.Image
             shade = tuple((np.array(color) + random.randint(-18, 19, 3)).tolist())
             draw.ellipse([*(center - radius), *(center + radius)], fill=shade)
     light = random.uniform(0.7, 1.25) * random.uniform(0.9, 1.1, 3)
-    pixels = np.asarray(image.filter(ImageFilter.GaussianBlur(0.6))) * light + random.normal(0, 5, (_HEIGHT, _WIDTH, 1))
+    pixels = np.asarray(image.filter(ImageFilter.GaussianBlur(0.6))) * light + random.normal(
+        0, 5, (_HEIGHT, _WIDTH, 1)
+    )
     return Image.fromarray(pixels.clip(0, 255).astype(np.uint8))
 
 
@@ -60,7 +64,7 @@ def _jpeg(image: Image.Image) -> bytes:
     return file.getvalue()
 
 
-_SPECIES = """
+_SPECIES_TEXT = """
     Acer_Capillipes Acer_Circinatum Acer_Mono Acer_Opalus Acer_Palmatum Acer_Pictum Acer_Platanoids Acer_Rubrum
     Acer_Rufinerve Acer_Saccharinum Alnus_Cordata Alnus_Maximowiczii Alnus_Rubra Alnus_Sieboldiana Alnus_Viridis
     Arundinaria_Simonii Betula_Austrosinensis Betula_Pendula Callicarpa_Bodinieri Castanea_Sativa Celtis_Koraiensis
@@ -77,7 +81,8 @@ _SPECIES = """
     Quercus_Suber Quercus_Texana Quercus_Trojana Quercus_Variabilis Quercus_Vulcanica Quercus_x_Hispanica
     Quercus_x_Turneri Rhododendron_x_Russellianum Salix_Fragilis Salix_Intergra Sorbus_Aria Tilia_Oliveri
     Tilia_Platyphyllos Tilia_Tomentosa Ulmus_Bergmanniana Viburnum_Tinus Viburnum_x_Rhytidophylloides Zelkova_Serrata
-""".split()
+"""
+_SPECIES = _SPECIES_TEXT.split()
 _LEAF_NOISE = 0.04
 
 
@@ -88,12 +93,12 @@ def _draw_leaves(rows: int, random: np.random.RandomState) -> Drawn:
     waves = random.normal(size=(len(_SPECIES), 6)) * 0.32 / np.arange(1, 7)
     phases = random.uniform(0, 2 * np.pi, (len(_SPECIES), 6))
     angles = np.linspace(0, 2 * np.pi, 64, endpoint=False)
-    own = waves[shown] + random.normal(size=(rows, 6)) * 0.10 / np.arange(1, 7)
+    own = waves[shown] + random.normal(size=(rows, 6)) * 0.16 / np.arange(1, 7)
     ripples = np.sin(np.arange(1, 7) * angles[:, None] + phases[shown][:, None])  # [row, angle, wave]
     radius = np.exp((ripples * own[:, None]).sum(axis=2))
     shape = radius / radius.sum(axis=1, keepdims=True) / 12 * (1 + random.normal(0, 0.03, (rows, 64)))
 
-    features = {"margin": _histograms(shown, 120, random), "shape": shape, "texture": _histograms(shown, 90, random)}
+    features = {"margin": _histograms(shown, 60, random), "shape": shape, "texture": _histograms(shown, 40, random)}
     table = pd.concat(
         [
             pd.DataFrame(values.round(6), columns=[f"{name}{i}" for i in range(1, 65)])
@@ -110,7 +115,7 @@ def _draw_leaves(rows: int, random: np.random.RandomState) -> Drawn:
 def _histograms(species: np.ndarray, samples: int, random: np.random.RandomState) -> np.ndarray:
     """Of that many samples each, over 64 bins: of the species' own distribution, which resembles the others'."""
     common = random.gamma(0.8, size=64)
-    distributions = common * random.gamma(1.2, size=(len(_SPECIES), 64))
+    distributions = common * random.gamma(2.5, size=(len(_SPECIES), 64))
     distributions /= distributions.sum(axis=1, keepdims=True)
     return np.stack([random.multinomial(samples, distributions[number]) for number in species]) / samples
 

@@ -3,6 +3,7 @@
 import io
 import json
 import zipfile
+from collections.abc import Callable
 from random import Random
 
 import numpy as np
@@ -44,13 +45,16 @@ def _draw_essays(rows: int, random: np.random.RandomState) -> Drawn:
     quality = skills @ [0.35, 0.25, 0.25, 0.25]
     rated = quality + _ESSAY_NOISE * quality.std() * random.normal(size=rows)
     single = generator(random)
-    levels = [
-        Grammar(_ESSAY, single, lambda i, share=share: share if i % 2 else 1 - share) for share in (0.1, 0.3, 0.5, 0.7, 0.9)
-    ]
+    levels = [Grammar(_ESSAY, single, _less_common(share)) for share in (0.1, 0.3, 0.5, 0.7, 0.9)]
     texts = [_essay(levels, single, *row) for row in skills.tolist()]
     score = pd.DataFrame({"score": 1 + cut(rated, _ESSAY_SHARES)})
     ceiling = pd.DataFrame({"score": 1 + cut(quality, _ESSAY_SHARES)})
     return Drawn(pd.DataFrame({"full_text": texts}).join(score), score, ceiling)
+
+
+def _less_common(share: float) -> Callable[[int], float]:
+    """Weights of a writer for whom this share of the words is less common ones."""
+    return lambda i: share if i % 2 else 1 - share
 
 
 def _essay(
@@ -77,7 +81,11 @@ def _misspell(word: str, random: Random) -> str:
         return word
     at = random.randrange(1, len(word) - 2)
     return random.choice(
-        [word[:at] + word[at + 1 :], word[:at] + word[at + 1] + word[at] + word[at + 2 :], word[:at] + word[at] + word[at:]]
+        [
+            word[:at] + word[at + 1 :],
+            word[:at] + word[at + 1] + word[at] + word[at + 2 :],
+            word[:at] + word[at] + word[at:],
+        ]
     )
 
 
@@ -111,10 +119,7 @@ _REQUEST = {
     "topping": """mushroom|pepperoni|cheese|pineapple|veggie|bacon|olive""",
     "code": """a7Kx2|pQ91z|mm3Ty|x0fLw|k88Rb|t5Nvq""",
 }
-_SUBREDDITS = (
-    "AskReddit|pics|funny|gaming|aww|politics|Music|science|movies|books|cooking|DIY|trees|soccer|guitar|"
-    "personalfinance|Fitness|bicycling|comics|news"
-).split("|")
+_SUBREDDITS = ["AskReddit", "pics", "funny", "gaming", "aww", "politics", "Music", "science", "movies", "books", "cooking", "DIY", "trees", "soccer", "guitar", "personalfinance", "Fitness", "bicycling", "comics", "news"]  # fmt: skip
 _PIZZA_NOISE = 0.8
 
 
@@ -122,7 +127,7 @@ def _draw_pizza(rows: int, random: np.random.RandomState) -> Drawn:
     single = generator(random)
     grammar = Grammar(_REQUEST, single)
     # What a request says, and how much that moves a giver.
-    moves = {"need": 1.0, "family": 0.7, "craving": -1.1, "return": 0.9, "thanks": 0.4, "evidence": 1.1}
+    moves = {"need": 1.3, "family": 0.8, "craving": -1.6, "return": 1.2, "thanks": 0.5, "evidence": 1.5}
     chance = {"need": 0.45, "family": 0.3, "craving": 0.45, "return": 0.3, "thanks": 0.5, "evidence": 0.15}
     said = [[part for part in moves if single.random() < chance[part]] for _ in range(rows)]
     texts = [_request(grammar, single, parts) for parts in said]
@@ -140,7 +145,9 @@ def _draw_pizza(rows: int, random: np.random.RandomState) -> Drawn:
 
     words = np.array([len(text.split()) for text in texts])
     logits = np.array([sum(moves[part] for part in parts) for parts in said])
-    logits = logits + 0.8 * np.log(words / 40) + 0.35 * np.log1p(karma) / 2 + 0.8 * (in_forum > 0) + 0.3 * np.log1p(age) / 2
+    logits = (
+        logits + 0.6 * np.log(words / 40) + 0.35 * np.log1p(karma) / 2 + 0.8 * (in_forum > 0) + 0.3 * np.log1p(age) / 2
+    )
     received = cut(logits + _PIZZA_NOISE * random.logistic(size=rows), [0.754, 0.246]).astype(bool)
 
     later = random.uniform(100, 900, rows)  # days from the request to when the data was collected
@@ -174,8 +181,10 @@ def _draw_pizza(rows: int, random: np.random.RandomState) -> Drawn:
             "requester_upvotes_minus_downvotes_at_retrieval": karma + 3 * more,
             "requester_upvotes_plus_downvotes_at_request": votes.astype(int),
             "requester_upvotes_plus_downvotes_at_retrieval": votes.astype(int) + 5 * more,
-            "requester_user_flair": np.where(received, random.choice(["shroom", "PIF"], rows, p=[0.9, 0.1]), None),
-            "requester_username": [f"{single.choice(_SUBREDDITS).lower()}_{single.randrange(10**6)}" for _ in range(rows)],
+            "requester_user_flair": [single.choice(["shroom", "PIF"]) if given else None for given in received],
+            "requester_username": [
+                f"{single.choice(_SUBREDDITS).lower()}_{single.randrange(10**6)}" for _ in range(rows)
+            ],
             "unix_timestamp_of_request": time.astype(float),
             "unix_timestamp_of_request_utc": time - 3600.0,
         }
@@ -216,8 +225,8 @@ _CHAT = {
     "follow": """Can you make it shorter?|Now write it for a {listener}.|Are you sure?|What does it cost?|
         Add {number} more points.|Thanks! How does a {listener} {task} it?""",
     "fact": """people first described TOPIC in the {century} century|most experts {agree} that TOPIC can be {worth}|
-        you can {task} TOPIC with {tool} in {number} steps|with TOPIC it is all about {tool} and some {virtue}|
-        a {listener} will find TOPIC {worth}|the price of TOPIC depends on {tool}|
+        you can {task} it with {tool} in {number} steps|with TOPIC it is all about {tool} and some {virtue}|
+        a {listener} will find it {worth}|the price of TOPIC depends on {tool}|
         with {virtue} and {tool} you will {task} TOPIC""",
     "empty": """that is a great question|there are many views on this|it depends on many things|
         as we know, {virtue} matters in life|in general, everything has two sides|this topic is very interesting|
@@ -257,8 +266,8 @@ def _draw_chats(rows: int, random: np.random.RandomState) -> Drawn:
         chats.append([*models, *map(json.dumps, (prompts, *[[text for text, _ in answer] for answer in answers]))])
         appeals.append([np.mean([appeal for _, appeal in answer]) for answer in answers])
         appeals[-1] = [appeal + 0.25 * _MODELS[model] for appeal, model in zip(appeals[-1], models, strict=True)]
-    lead = np.diff(appeals)[:, 0]  # of b over a
-    chances = np.exp(np.stack([-lead, lead, 0.3 - 0.5 * np.abs(lead)], axis=1))
+    lead = 0.7 * np.diff(appeals)[:, 0]  # of b over a
+    chances = np.exp(np.stack([-lead, lead, 0.3 - 0.4 * np.abs(lead)], axis=1))
     chances /= chances.sum(axis=1, keepdims=True)
     winner = (random.random_sample((rows, 1)) > chances.cumsum(axis=1)[:, :2]).sum(axis=1)
     table = pd.DataFrame(chats, columns=["model_a", "model_b", "prompt", "response_a", "response_b"])
@@ -331,7 +340,7 @@ LONG_TEXT_MIRRORS = {
             "- `unix_timestamp_of_request`: in seconds, local time; `..._utc`: in UTC.\n"
             "- Train only: `request_text`, everything `..._at_retrieval`, `post_was_edited`, `requester_user_flair`."
         ),
-        rows=1000,
+        rows=1200,
         draw=_draw_pizza,
         train_only=(
             "number_of_downvotes_of_request_at_retrieval",

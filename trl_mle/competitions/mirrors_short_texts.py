@@ -1,5 +1,6 @@
 """Mirrors of the competitions with short texts: comments, tweets, phrases, sentences."""
 
+from collections.abc import Callable
 from random import Random
 
 import numpy as np
@@ -217,13 +218,15 @@ def _draw_spooky(rows: int, random: np.random.RandomState) -> Drawn:
     author = exact_shares([0.4035, 0.2878, 0.3087], rows, random)
     shown = mislabel(author, 3, _SPOOKY_NOISE, random)
     single = generator(random)
-    writers = [
-        Grammar(_GOTHIC, single, lambda i, number=number: _FONDNESS if i % 3 == number else 1.0) for number in range(3)
-    ]
+    writers = [Grammar(_GOTHIC, single, _fond_of(number)) for number in range(3)]
     texts = [writers[number].sentence("sentence") for number in shown]
     table = pd.DataFrame({"text": texts, "author": np.array(_AUTHORS)[author]})
     targets = pd.DataFrame(np.eye(3, dtype=int)[author], columns=_AUTHORS)
     return Drawn(table, targets, pd.DataFrame(posterior(shown, author, 3, _SPOOKY_NOISE), columns=_AUTHORS))
+
+
+def _fond_of(author: int) -> Callable[[int], float]:
+    return lambda i: _FONDNESS if i % 3 == author else 1.0
 
 
 # By CPC class: modifiers, and things that a patent calls by several names. Some names mean other things in other classes.

@@ -7,11 +7,13 @@ from trl_mle.competitions.mirror import Drawn, Mirror, consecutive_ids, cut, int
 
 
 def _draw_may_2022(rows: int, random: np.random.RandomState) -> Drawn:
-    numbers = {f"f_{i:02}": random.normal(size=rows).round(6) for i in range(7)}
+    numbers: dict[str, np.ndarray] = {f"f_{i:02}": random.normal(size=rows).round(6) for i in range(7)}
     numbers |= {f"f_{i:02}": random.poisson(2.2, rows) for i in range(7, 19)}
     numbers |= {f"f_{i}": random.normal(scale=2.4, size=rows).round(6) for i in range(19, 27)}
     # A letter is the rarer, the later it stands in the alphabet.
-    letters = random.choice(list("ABCDEFGHIJKLMNOPQRST"), (rows, 10), p=0.8 ** np.arange(20) / (0.8 ** np.arange(20)).sum())
+    letters = random.choice(
+        list("ABCDEFGHIJKLMNOPQRST"), (rows, 10), p=0.8 ** np.arange(20) / (0.8 ** np.arange(20)).sum()
+    )
     numbers["f_27"] = np.array(["".join(row) for row in letters])
     numbers["f_28"] = random.normal(scale=240, size=rows).round(6)
     numbers["f_29"] = random.choice(2, rows, p=[0.65, 0.35])
@@ -42,7 +44,15 @@ def _adapt_may_2022(files: dict[str, pd.DataFrame]) -> dict[str, pd.DataFrame]:
 # Cover types 1 to 7 by where they grow: elevation in m, and what of wilderness areas 1-4 suits them.
 _ELEVATION = np.array([3130.0, 2900, 2420, 2230, 2770, 2500, 3340])
 _WILDERNESS = np.array(
-    [[1.0, 0.6, 1.0, -2], [1.0, 0.3, 1.0, -0.5], [-2, -2, 0.8, 1.5], [-3, -3, -1, 2], [0.8, -1, 1, -1], [-2, -2, 1, 1.2], [0.8, 1.2, 0.8, -2]]
+    [
+        [1.0, 0.6, 1.0, -2],
+        [1.0, 0.3, 1.0, -0.5],
+        [-2, -2, 0.8, 1.5],
+        [-3, -3, -1, 2],
+        [0.8, -1, 1, -1],
+        [-2, -2, 1, 1.2],
+        [0.8, 1.2, 0.8, -2],
+    ]
 )
 
 
@@ -58,7 +68,9 @@ def _draw_dec_2021(rows: int, random: np.random.RandomState) -> Drawn:
     shade = 215 + 28 * np.cos(sun) * slope[:, None] / 14 - np.array([0, -8, 70]) + random.normal(0, 8, (rows, 3))
     # Wilderness areas and soils lie at their own heights, more or less.
     height = elevation + random.normal(0, 180, rows)
-    wilderness = np.where(random.random_sample(rows) < 0.25, random.randint(0, 4, rows), 3 - cut(height, [0.1, 0.35, 0.1, 0.45]))
+    wilderness = np.where(
+        random.random_sample(rows) < 0.25, random.randint(0, 4, rows), 3 - cut(height, [0.1, 0.35, 0.1, 0.45])
+    )
     soil = (cut(height + random.normal(0, 150, rows), [1.0] * 40) * 27 + random.choice([0, 27], rows)) % 40
     table = pd.DataFrame(
         {
@@ -89,16 +101,18 @@ def _draw_dec_2021(rows: int, random: np.random.RandomState) -> Drawn:
     return Drawn(table.join(label), label, pd.DataFrame({"Cover_Type": 1 + comfort.argmax(axis=1)}))
 
 
-_CRYSTALS = pd.DataFrame(  # by space group: atoms in a cell, lattice vectors in angstrom, angles in degrees, energies in eV
-    [
-        (12, (10, 20, 40), (12.6, 6.3, 5.9), (90, 103.6, 90), 0.17, 0.35),
-        (33, (40, 80), (5.2, 8.9, 9.5), (90, 90, 90), 0.13, 0.65),
-        (167, (30, 60), (5.1, 5.1, 13.7), (90, 90, 120), 0.16, 0.80),
-        (194, (10, 20), (3.2, 3.2, 25.0), (90, 90, 120), 0.28, -0.15),
-        (206, (80, 80), (9.5, 9.5, 9.5), (90, 90, 90), 0.10, 0.20),
-        (227, (20, 80), (6.1, 6.1, 6.1), (90, 90, 90), 0.30, -0.40),
-    ],
-    columns=["spacegroup", "atoms", "vectors", "angles", "formation", "bandgap"],
+_CRYSTALS = (
+    pd.DataFrame(  # by space group: atoms in a cell, lattice vectors in angstrom, angles in degrees, energies in eV
+        [
+            (12, (10, 20, 40), (12.6, 6.3, 5.9), (90, 103.6, 90), 0.17, 0.5),
+            (33, (40, 80), (5.2, 8.9, 9.5), (90, 90, 90), 0.10, 1.1),
+            (167, (30, 60), (5.1, 5.1, 13.7), (90, 90, 120), 0.24, -0.3),
+            (194, (10, 20), (3.2, 3.2, 25.0), (90, 90, 120), 0.34, 0.9),
+            (206, (80, 80), (9.5, 9.5, 9.5), (90, 90, 90), 0.08, 0.4),
+            (227, (20, 80), (6.1, 6.1, 6.1), (90, 90, 90), 0.30, -0.7),
+        ],
+        columns=["spacegroup", "atoms", "vectors", "angles", "formation", "bandgap"],
+    )
 )
 _RADIUS = np.array([0.54, 0.62, 0.80])  # of the ions Al, Ga, In in angstrom
 
@@ -120,13 +134,17 @@ def _draw_nomad(rows: int, random: np.random.RandomState) -> Drawn:
     mixing = (percent * (1 - percent)).sum(axis=1)
 
     offset = _CRYSTALS["formation"].to_numpy()[group]
-    formation = offset * (0.35 + 0.9 * mixing) + 0.12 * percent[:, 2] * (group % 2) + 60 * stretch**2 + 1.2 * np.abs(strain.sum(1))
+    formation = (
+        offset * (0.35 + 0.9 * mixing)
+        + 0.12 * percent[:, 2] * (group % 2)
+        + 60 * stretch**2
+        + 1.2 * np.abs(strain.sum(1))
+    )
     gap = 4.6 * percent[:, 0] + 2.9 * percent[:, 1] + 1.3 * percent[:, 2] - 1.1 * mixing
     gap += _CRYSTALS["bandgap"].to_numpy()[group] * (1 + percent[:, 0]) - 9 * stretch
-    truth = pd.DataFrame(
-        {"formation_energy_ev_natom": formation.clip(0.002), "bandgap_energy_ev": gap.clip(0.05)}
-    )
-    noisy = np.expm1(np.log1p(truth) + random.normal(size=(rows, 2)) * [0.018, 0.05]).clip(lower=0.0001).round(4)
+    truth = pd.DataFrame({"formation_energy_ev_natom": formation.clip(0.002), "bandgap_energy_ev": gap.clip(0.05)})
+    noisy = pd.DataFrame(np.expm1(np.log1p(truth) + random.normal(size=(rows, 2)) * [0.01, 0.03]))
+    noisy = noisy.clip(lower=0.0001).round(4)
     table = pd.DataFrame(
         {
             "spacegroup": _CRYSTALS["spacegroup"].to_numpy()[group],
@@ -153,10 +171,12 @@ def _geometry(vectors: np.ndarray, angles: np.ndarray, counts: list[int], random
     directions = [[1, 0, 0], [np.cos(gamma), np.sin(gamma), 0], [x, y, np.sqrt(1 - x * x - y * y)]]
     lattice = np.array(directions) * vectors[:, None]
     positions = random.random_sample((sum(counts), 3)) @ lattice
+    names = ["Al"] * counts[0] + ["Ga"] * counts[1] + ["In"] * counts[2] + ["O"] * counts[3]
     lines = ["#=======================================================", "#Created by trl_mle: synthetic"]
-    lines += ["lattice_vector %.7f %.7f %.7f" % tuple(vector) for vector in lattice]
-    names = np.repeat(["Al", "Ga", "In", "O"], counts)
-    lines += ["atom %.7f %.7f %.7f %s" % (*position, name) for position, name in zip(positions.tolist(), names, strict=True)]
+    lines += [f"lattice_vector {x:.7f} {y:.7f} {z:.7f}" for x, y, z in lattice.tolist()]
+    lines += [
+        f"atom {x:.7f} {y:.7f} {z:.7f} {name}" for (x, y, z), name in zip(positions.tolist(), names, strict=True)
+    ]
     return ("\n".join(lines) + "\n").encode()
 
 

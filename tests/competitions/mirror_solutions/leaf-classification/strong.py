@@ -1,4 +1,4 @@
-"""Linear discriminants on all three descriptions as square roots and logarithms, mixed with a uniform guess."""
+"""Logistic regression on all three descriptions as square roots and logarithms, mixed with a uniform guess."""
 
 import numpy as np
 import pandas as pd

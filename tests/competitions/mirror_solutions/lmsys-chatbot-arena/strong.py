@@ -1,4 +1,4 @@
-"""How much each answer says about the question, how much is empty, lists and refusals; the lead makes the odds."""
+"""How many sentences of each answer are about the question, length, lists, refusals; the lead makes the odds."""
 
 import json
 import re
@@ -22,10 +22,7 @@ def quality(prompt, responses):
         sentences = [part for part in re.split(r"[.\n]+", response) if part.strip()]
         topical = sum(len(words(part) & question) > 0 for part in sentences)
         refused = bool(re.search(r"sorry|unable|language model", response))
-        off_topic = sum(bool(re.search(r"\d\dth|experts|steps|all about|will find|price of|you will", p)) for p in sentences)
-        found.append(
-            [topical, off_topic - topical, len(sentences) - off_topic, refused, "- " in response, len(response) / 100]
-        )
+        found.append([topical, len(sentences) - topical, refused, "- " in response, len(response) / 100])
     return np.mean(found, axis=0)
 
 

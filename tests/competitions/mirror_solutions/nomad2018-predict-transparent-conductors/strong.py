@@ -25,7 +25,10 @@ for target in ("formation_energy_ev_natom", "bandgap_energy_ev"):
     model = GradientBoostingRegressor(
         n_estimators=200, learning_rate=0.06, max_depth=4, subsample=0.6, max_features=0.5, random_state=0
     )
-    model.fit(features(train, cells).drop(columns=["formation_energy_ev_natom", "bandgap_energy_ev"]), np.log1p(train[target]))
+    model.fit(
+        features(train, cells).drop(columns=["formation_energy_ev_natom", "bandgap_energy_ev"]),
+        np.log1p(train[target]),
+    )
     columns = [name for name in test if name not in ("formation_energy_ev_natom", "bandgap_energy_ev")]
     test[target] = np.expm1(model.predict(features(test[columns], cells)))
 test[["id", "formation_energy_ev_natom", "bandgap_energy_ev"]].to_csv("submission.csv", index=False)
