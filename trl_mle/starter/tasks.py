@@ -242,22 +242,21 @@ MIRROR_TASKS = {
     "plant-pathology-2020-fgvc7": Task(
         "probabilities",
         "scab",
-        labels='train[["healthy", "multiple_diseases", "rust", "scab"]].values.argmax(axis=1)',
+        labels="train.iloc[:, 1:].values.argmax(axis=1)",
         features=(
             derived(
                 "4 x 4 pixels",
-                'np.array([np.ravel(Image.open(f"input/images/{i}.jpg").resize((4, 4))) for i in train["image_id"]])',
+                '[np.ravel(Image.open(f"input/images/{i}.jpg").resize((4, 4))) for i in train["image_id"]]',
                 imports=("import numpy as np", "from PIL import Image"),
             ),
             derived(
                 "the colors",
-                'np.array([np.mean(Image.open(f"input/images/{i}.jpg"), (0, 1)) for i in train["image_id"]])',
+                '[np.mean(Image.open(f"input/images/{i}.jpg"), (0, 1)) for i in train["image_id"]]',
                 imports=("import numpy as np", "from PIL import Image"),
             ),
             derived(
-                "the extreme colors",
-                'np.array([np.ravel(np.quantile(Image.open(f"input/images/{i}.jpg"), (0.02, 0.98), (0, 1))) '
-                'for i in train["image_id"]])',
+                "the ranges of the colors",
+                '[np.ptp(Image.open(f"input/images/{i}.jpg"), (0, 1)) for i in train["image_id"]]',
                 imports=("import numpy as np", "from PIL import Image"),
             ),
         ),
@@ -296,7 +295,7 @@ MIRROR_TASKS = {
     "lmsys-chatbot-arena": Task(
         "probabilities",
         "winner_tie",
-        labels='train[["winner_model_a", "winner_model_b", "winner_tie"]].values.argmax(axis=1)',
+        labels='train.filter(like="winner").values.argmax(axis=1)',
         features=(
             derived("the lengths", 'train[["response_a", "response_b"]].map(len)', weight=2),
             counted_words('train["response_a"] + train["response_b"]'),
