@@ -151,7 +151,7 @@ class Competition:
             answers = _predictions(labels, texts=_text_columns(labels))
             # Answers without a word are graded, but their own best prediction is not: see `word_level_jaccard`.
             self._score(answers, answers.replace(r"^\s*$", "word", regex=True))
-        except (ValueError, TypeError) as error:
+        except (ValueError, TypeError, AttributeError) as error:  # the latter two: texts for numbers, or the reverse
             raise CompetitionError(
                 f"the answers of {self.id!r} in {self.answers} cannot be graded: {error}"
             ) from error
@@ -203,17 +203,19 @@ def _rows_in_order_of(wanted: pd.Index, ids: pd.Index) -> np.ndarray | slice:
     """
     if ids.equals(wanted):
         return slice(None)
-    codes, known = pd.factorize(wanted.append(ids), use_na_sentinel=False)
-    wanted_codes, codes = np.split(codes, 2)
-    wanted_order, order = np.argsort(wanted_codes, kind="stable"), np.argsort(codes, kind="stable")
-    if not np.array_equal(wanted_codes[wanted_order], codes[order]):
-        expected, found = (np.bincount(side, minlength=len(known)) for side in (wanted_codes, codes))
-        unknown = ids[expected[codes] == 0]
-        if len(unknown):
-            raise ValueError(f"{len(unknown)} of {len(ids)} ids are not in the test set: {_some(unknown)}")
-        raise ValueError(f"ids must be unique, but these are repeated: {_some(known[found > expected])}")
-    positions = np.empty_like(order)
-    positions[wanted_order] = order
+    known = wanted if wanted.is_unique else wanted.unique()
+    wanted_codes, codes = known.get_indexer(wanted), known.get_indexer(ids)
+    unknown = ids[codes < 0]
+    if len(unknown):
+        raise ValueError(f"{len(unknown)} of {len(ids)} ids are not in the test set: {_some(unknown)}")
+    repeated = known[np.bincount(codes, minlength=len(known)) > np.bincount(wanted_codes)]
+    if len(repeated):
+        raise ValueError(f"ids must be unique, but these are repeated: {_some(repeated)}")
+    positions = np.empty_like(codes)
+    if known is wanted:
+        positions[codes] = np.arange(len(codes))
+    else:
+        positions[np.argsort(wanted_codes, kind="stable")] = np.argsort(codes, kind="stable")
     return positions
 
 

@@ -49,7 +49,7 @@ def medal_thresholds(competition_id: str) -> MedalThresholds | None:
         [`MedalThresholds`] or `None`: The thresholds, if they are known.
 
     Raises:
-        [`CompetitionError`]: The leaderboard holds no scores.
+        [`CompetitionError`]: The leaderboard has no scores.
     """
     if competition_id not in MLEBENCH_COMPETITIONS:
         return None
@@ -113,9 +113,8 @@ def medal(score: float, thresholds: MedalThresholds, higher_is_better: bool) -> 
 
 def _scores(leaderboard: Path) -> np.ndarray:
     table = pd.read_csv(leaderboard)
-    scores = pd.to_numeric(table["score"], errors="coerce").dropna().to_numpy() if "score" in table else []
-    if len(scores) == 0:
+    if "score" not in table:
         raise CompetitionError(
-            f"{leaderboard} holds no scores; if it is a Git LFS pointer, get the file with: git lfs pull"
+            f"{leaderboard} has no column 'score'; if it is a Git LFS pointer, get the file with: git lfs pull"
         )
-    return scores
+    return table["score"].dropna().to_numpy()
