@@ -96,7 +96,7 @@ def make_mirror(competition_id: str, prepared: Path, rows: int | None = None, se
             Folder in which `public/` and `private/` are written.
         rows (`int`, *optional*):
             Number of rows, train and test together, of which a quarter is the test set. Defaults to the mirror's own
-            size, 240 to 2,000.
+            size, 400 to 2,000.
         seed (`int`, *optional*, defaults to `0`):
             Which of the many data sets of this kind.
 
