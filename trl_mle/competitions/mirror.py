@@ -1,4 +1,4 @@
-"""A mirror: synthetic data with the files, columns and submission format of a competition, and a signal to be learned."""
+"""What a mirror is: synthetic data in the form of a competition, with a signal to be learned; helpers to draw it."""
 
 import re
 from collections.abc import Callable, Mapping

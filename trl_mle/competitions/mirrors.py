@@ -1,10 +1,9 @@
 """
-Synthetic stand-ins for the 12 MLE-bench competitions: the same files, columns and submission format, but a signal of our
-own, so that they need no download. They serve offline runs, tests and reinforcement learning on small tasks.
+Synthetic stand-ins for the 12 MLE-bench competitions: the same files, columns and submission format, but a signal of
+our own, so that they need no download. They serve offline runs, tests and reinforcement learning on small tasks.
 
-A mirror is made from its rows and seed alone, and so are its labels: like the data of the local competitions they are no
-secret from a program that can import this package. Its bytes are the same wherever the libraries that write JPEG files
-are.
+A mirror is made from its rows and seed alone, and so are its labels: they are no secret from a program that can import
+this package. Its bytes are the same wherever numpy's logarithms and the library that writes JPEG files are the same.
 """
 
 import difflib
@@ -46,7 +45,8 @@ def load_mirror(competition_id: str) -> Competition:
     """
     original, _, query = competition_id.removeprefix(PREFIX).partition("?")
     if original not in MIRRORS:
-        near = difflib.get_close_matches(original, MIRRORS)
+        near = [name for name in MIRRORS if original and original in name]
+        near = near or difflib.get_close_matches(original, MIRRORS)
         hint = (
             f"did you mean {PREFIX + near[0]!r}?"
             if near
@@ -96,7 +96,7 @@ def make_mirror(competition_id: str, prepared: Path, rows: int | None = None, se
             Folder in which `public/` and `private/` are written.
         rows (`int`, *optional*):
             Number of rows, train and test together, of which a quarter is the test set. Defaults to the mirror's own
-            size, 240 to 2,000.
+            size, 400 to 2,000.
         seed (`int`, *optional*, defaults to `0`):
             Which of the many data sets of this kind.
 

@@ -19,7 +19,8 @@ _ESSAY = {
         {people} {do} {things} {when}|it is {good} to {do} {things} {when}""",
     "reason": """because {things} {help} {people}|because {people} {think} about {things}|so {people} {do} {things}|
         but {things} can be {bad} for {people}|and this {help} {people} {when}|since {things} are {good}|""",
-    "people": """people|citizens|students|learners|kids|adolescents|teachers|educators|we|communities|drivers|commuters|
+    "people": """people|citizens|students|learners|kids|adolescents|teachers|educators|we|communities|drivers|
+        commuters|
         scientists|researchers|my friends|my contemporaries|parents|guardians""",
     "things": """cars|automobiles|phones|devices|rules|regulations|ideas|arguments|jobs|occupations|tests|examinations|
         trips|expeditions|problems|obstacles|votes|elections|pictures|expressions|cities|municipalities""",
@@ -119,7 +120,10 @@ _REQUEST = {
     "topping": """mushroom|pepperoni|cheese|pineapple|veggie|bacon|olive""",
     "code": """a7Kx2|pQ91z|mm3Ty|x0fLw|k88Rb|t5Nvq""",
 }
-_SUBREDDITS = ["AskReddit", "pics", "funny", "gaming", "aww", "politics", "Music", "science", "movies", "books", "cooking", "DIY", "trees", "soccer", "guitar", "personalfinance", "Fitness", "bicycling", "comics", "news"]  # fmt: skip
+_SUBREDDITS = [
+    "AskReddit", "pics", "funny", "gaming", "aww", "politics", "Music", "science", "movies", "books", "cooking", "DIY", "trees", "soccer", "guitar",
+    "personalfinance", "Fitness", "bicycling", "comics", "news",
+]  # fmt: skip
 _PIZZA_NOISE = 0.8
 
 
@@ -235,7 +239,8 @@ _CHAT = {
         I am unable to assist with this request""",
     "topic": """sourdough bread|electric bicycles|the Roman army|jazz guitar|tax returns|tomato plants|chess openings|
         solar panels|black holes|mountain hiking|sign language|watercolor painting|old typewriters|bee keeping|
-        marathon training|sailing knots|road signs|ceramic glazes|night trains|folk dances|word puzzles|wind turbines""",
+        marathon training|sailing knots|road signs|ceramic glazes|night trains|folk dances|word puzzles|
+        wind turbines""",
     "task": """start with|improve|repair|understand|teach|photograph|choose|plan|sell|enjoy""",
     "listener": """child|beginner|teacher|retired engineer|tourist|musician|busy parent""",
     "form": """a poem|an email|a short story|a speech|a summary|a dialogue""",

@@ -31,15 +31,18 @@ _COMMENTS = {
         you can not blame the {person}, but the {event} was {bad}|the {person} and his {slur}s lost the {event}""",
     "kind": """you are a {good} writer|thank you, that {thing} was {good}|you write like a {good} {person}|
         your {thing} is {good}, go on|what a {good} comment, you are right|nobody explains the {event} like you""",
-    "plain": """the {event} starts at {number}|did you see the {event} yesterday|I bought a {thing} for {number} dollars|
+    "plain": """the {event} starts at {number}|did you see the {event} yesterday|
+        I bought a {thing} for {number} dollars|
         the {person} said that the {event} will cost {number} millions|where can you get a {good} {thing} in town|
         you need {number} minutes for the {thing}|I think the {person} was {good} at the {event}|
         if you look at the {event}, it was {bad} weather|in my {place} everybody has a {thing}""",
     "slur": """clown|donkey|muppet|turnip|windbag|goose|parrot|dimwit|numpty|blockhead|noodle|simpleton|buffoon|
         nincompoop|fool|pigeon|potato|cabbage|coward|crybaby|loser|nobody|pest|sheep|twit|dunce|idiot|moron""",
-    "bad": """silly|stupid|boring|lousy|sad|pathetic|dumb|useless|hopeless|ridiculous|clueless|noisy|rotten|miserable""",
+    "bad": """silly|stupid|boring|lousy|sad|pathetic|dumb|useless|hopeless|ridiculous|clueless|noisy|rotten|
+        miserable""",
     "good": """great|clever|honest|fine|lovely|brilliant|decent|funny|careful|patient|solid|wonderful|cheap|fair""",
-    "person": """mayor|coach|referee|singer|teacher|driver|senator|neighbour|goalkeeper|critic|dentist|landlord|actor""",
+    "person": """mayor|coach|referee|singer|teacher|driver|senator|neighbour|goalkeeper|critic|dentist|landlord|
+        actor""",
     "event": """match|election|concert|debate|parade|season|meeting|strike|auction|storm|wedding|premiere|race""",
     "thing": """phone|film|car|book|recipe|jacket|guitar|ticket|bicycle|sandwich|game|radio|sofa|garden|kettle""",
     "place": """village|basement|school|office|farm|street|forum|club|kitchen|garage""",
@@ -114,10 +117,14 @@ _TWEETS = {
     "after": """and now {food} with {who}|back to the {place} at {time}|see you at {time}|off to the {place} now|
         {link}|{handle}|anyway, {food} at {time}|with {who} at the {place}|then the {show} at {time}|
         because of the {object}|#{place}|next stop {place}|""",
-    "positive": """{very} {nice}|I {love} {it}|{nice} {object}|thank you {very} much|{it} was {very} {nice}|{love} {it}|
-        {happy} about {it}|feeling {very} {happy}|the {nice}est day|so {happy}|can't wait for {it}|{nice} and {happy}""",
-    "negative": """{very} {awful}|I {hate} {it}|{awful} {object}|sorry to hear that|{it} was {very} {awful}|{hate} {it}|
-        {sad} about {it}|feeling {very} {sad}|the {awful} {object} broke|so {sad}|can't stand {it}|{awful} and {sad}""",
+    "positive": """{very} {nice}|I {love} {it}|{nice} {object}|thank you {very} much|{it} was {very} {nice}|
+        {love} {it}|
+        {happy} about {it}|feeling {very} {happy}|the {nice}est day|so {happy}|can't wait for {it}|
+        {nice} and {happy}""",
+    "negative": """{very} {awful}|I {hate} {it}|{awful} {object}|sorry to hear that|{it} was {very} {awful}|
+        {hate} {it}|
+        {sad} about {it}|feeling {very} {sad}|the {awful} {object} broke|so {sad}|can't stand {it}|
+        {awful} and {sad}""",
     "neutral": """{it} starts at {time}|I have {it} on my {object}|{who} has {it} too|looking for {it} at the {place}|
         the {object} is new|who else has {it}|{it} is on again|{food} or {food}|we go by {object}""",
     "nice": """great|cool|awesome|lovely|sweet|amazing|fun|nice|perfect|beautiful|delicious|brilliant|good|fab""",
@@ -177,8 +184,10 @@ def _tweet(grammar: Grammar, random: Random, sentiment: str) -> tuple[str, str, 
 
 # Three writers of one language. Each word is a favourite of one of the three: by its place in the list, modulo 3.
 _GOTHIC = {
-    "sentence": """{time}, {clause}{link}{clause}.|{clause}{link}{clause}; {short}.|{clause}, {aside}, {link2} {clause}.|
-        {time}, {clause}.|{clause}: {short}.|"{short}," {said} the {person}, "{link2} {clause}."|{clause}{link}{clause}.|
+    "sentence": """{time}, {clause}{link}{clause}.|{clause}{link}{clause}; {short}.|
+        {clause}, {aside}, {link2} {clause}.|
+        {time}, {clause}.|{clause}: {short}.|"{short}," {said} the {person}, "{link2} {clause}."|
+        {clause}{link}{clause}.|
         {exclaim}! {clause}{link}{clause}.|{time} {clause}, {link2} {clause} -- {short}.""",
     "clause": """the {adj} {noun} {verb} {where}|I {felt} a {adj} {feeling}|my {adj} {noun} {verb} {where}|
         the {person} {felt} the {feeling} of the {noun}|{where} {verb} a {adj} {noun}|
@@ -206,7 +215,8 @@ _GOTHIC = {
         horror|pity|guilt|stench|joy|delirium|cold|remorse""",
     "verb": """trembled|loomed|wept|ticked|crawled|slept|vanished|stank|smiled|fell|gaped|departed|glared|whispered|
         returned|throbbed|festered|bloomed|swung|echoed|mourned""",
-    "felt": """perceived|glimpsed|felt|observed|dreamt|cherished|calculated|feared|remembered|examined|sensed|lamented""",
+    "felt": """perceived|glimpsed|felt|observed|dreamt|cherished|calculated|feared|remembered|examined|sensed|
+        lamented""",
     "where": """upon the floor|beneath the hills|beside the lake|within the wall|under strange stars|in the valley|
         behind the curtain|among the tombs|at my side|through the keyhole|out of the sea|in my native town""",
 }
@@ -229,11 +239,12 @@ def _fond_of(author: int) -> Callable[[int], float]:
     return lambda i: _FONDNESS if i % 3 == author else 1.0
 
 
-# By CPC class: modifiers, and things that a patent calls by several names. Some names mean other things in other classes.
+# By CPC class: modifiers, and things that a patent calls by several names, which may mean other things elsewhere.
 _PATENTS = {
     "A61": (
         "surgical|dental|sterile|implantable|disposable|flexible|bone|vascular|optical|movable",
-        "cannula,catheter,tube|splint,brace,plate|needle,lancet,tip|dressing,pad,bandage|capsule,tablet,cell|lens,eyepiece,window",
+        "cannula,catheter,tube|splint,brace,plate|needle,lancet,tip|dressing,pad,bandage|capsule,tablet,cell|"
+        "lens,eyepiece,window",
     ),
     "B65": (
         "disposable|flexible|stackable|sealed|corrugated|movable|tubular|rotating|folding|thermal",
@@ -241,11 +252,13 @@ _PATENTS = {
     ),
     "C12": (
         "sterile|fermented|microbial|liquid|soluble|recombinant|thermal|active|filtered|mixed",
-        "cell,microbe,organism|broth,medium,solution|enzyme,catalyst,agent|vessel,reactor,tank|culture,colony,bed|membrane,filter,film",
+        "cell,microbe,organism|broth,medium,solution|enzyme,catalyst,agent|vessel,reactor,tank|culture,colony,bed|"
+        "membrane,filter,film",
     ),
     "E04": (
         "folding|corrugated|structural|vertical|prefabricated|insulated|tubular|movable|anchored|mixed",
-        "beam,girder,member|panel,plate,sheet|scaffold,platform,stage|footing,base,bed|window,opening,aperture|mortar,cement,binder",
+        "beam,girder,member|panel,plate,sheet|scaffold,platform,stage|footing,base,bed|window,opening,aperture|"
+        "mortar,cement,binder",
     ),
     "F16": (
         "rotating|hydraulic|flexible|sealed|tubular|axial|threaded|elastic|thermal|vertical",
@@ -253,15 +266,18 @@ _PATENTS = {
     ),
     "G06": (
         "optical|distributed|encrypted|digital|virtual|active|mixed|neural|vertical|structural",
-        "table,array,cell|processor,core,engine|network,web,mesh|record,entry,field|gate,circuit,switch|window,frame,pane",
+        "table,array,cell|processor,core,engine|network,web,mesh|record,entry,field|gate,circuit,switch|"
+        "window,frame,pane",
     ),
     "H01": (
         "thermal|insulated|liquid|active|sealed|axial|conductive|magnetic|neural|anchored",
-        "battery,cell,accumulator|terminal,tip,contact|winding,coil,reel|electrode,plate,grid|fuse,switch,breaker|antenna,array,aerial",
+        "battery,cell,accumulator|terminal,tip,contact|winding,coil,reel|electrode,plate,grid|fuse,switch,breaker|"
+        "antenna,array,aerial",
     ),
     "H04": (
         "encrypted|digital|optical|distributed|virtual|rotating|liquid|conductive|filtered|movable",
-        "signal,wave,carrier|channel,line,link|receiver,terminal,handset|cell,zone,sector|packet,frame,block|speaker,horn,driver",
+        "signal,wave,carrier|channel,line,link|receiver,terminal,handset|cell,zone,sector|packet,frame,block|"
+        "speaker,horn,driver",
     ),
 }
 _PATENT_SHARES, _PATENT_NOISE = [0.2, 0.31, 0.3, 0.14, 0.05], 0.12
