@@ -130,7 +130,9 @@ class Sketcher:
         """Return one completion."""
         regression = self.task.kind in ("number", "numbers")
         estimators = [
-            estimator for estimator in (REGRESSORS if regression else CLASSIFIERS) if estimator.words not in self.task.unfit
+            estimator
+            for estimator in (REGRESSORS if regression else CLASSIFIERS)
+            if estimator.words not in self.task.unfit
         ]
         estimator = self.rng.choices(estimators, [estimator.weight for estimator in estimators])[0]
         transform = self.rng.choices(list(TRANSFORMS), list(TRANSFORMS.values()))[0]

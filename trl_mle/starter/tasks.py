@@ -113,7 +113,12 @@ def derived(words: str, expression: str, imports: tuple[str, ...] = (), weight: 
     of_test = expression.replace("train", "test")
     return Features(
         words,
-        X=(f"X = {expression}", f"X = {of_test}", f"X = {expression[:-1]}", f"X = {expression.replace('train', 'data')}"),
+        X=(
+            f"X = {expression}",
+            f"X = {of_test}",
+            f"X = {expression[:-1]}",
+            f"X = {expression.replace('train', 'data')}",
+        ),
         X_test=(f"X_test = {of_test}", f"X_test = {expression}", f"X = {of_test}", ""),
         imports=imports,
         weight=weight,
