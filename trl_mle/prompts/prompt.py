@@ -180,7 +180,7 @@ def _files(comp: Competition, room: int) -> str:
             text = "\n".join(_entries(paths, tables, whole, detail))
             if estimate_tokens(text) <= room:
                 return text
-    return shorten(text, room)
+    return shorten(", ".join(f"input/{_clip(path.name, NAME_CHARS)}" for path in paths), room)
 
 
 def _entries(paths: list[Path], tables: dict[Path, pd.DataFrame], whole: Path | None, detail: Detail) -> Iterator[str]:
