@@ -192,10 +192,11 @@ def python_folders() -> list[str]:
 
 
 def _bundled_data() -> list[str]:
-    """Folders with the data that the local competitions are made of, in every scikit-learn that a program can see: it
-    must not look the labels up there."""
+    """Folders in every Python environment that a program can see from which it could tell labels: scikit-learn's data,
+    of which the local competitions are made, and this package, which makes the mirrors."""
     patterns = [
-        f"{below}lib/python3*/{packages}/sklearn/datasets/data"
+        f"{below}lib/python3*/{packages}/{folder}"
+        for folder in ("sklearn/datasets/data", "trl_mle")
         for below in ("", "local/", "envs/*/")  # Debian, conda
         for packages in ("site-packages", "dist-packages")
     ]
