@@ -265,7 +265,6 @@ def make_parser() -> argparse.ArgumentParser:
 
 def main() -> None:
     args = make_parser().parse_args()
-    from trl_mle.competitions import CompetitionError
     from trl_mle.execution import SandboxError
 
     try:
@@ -273,7 +272,7 @@ def main() -> None:
     except BrokenPipeError:  # the reader has seen enough
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         code = 0
-    except (CompetitionError, SandboxError, OSError, UnicodeDecodeError) as error:
+    except (ValueError, OSError, SandboxError) as error:  # a CompetitionError is a ValueError
         print(f"trl-mle: error: {' '.join(str(error).split())}", file=sys.stderr)
         code = 2
     sys.exit(code)

@@ -175,8 +175,9 @@ def _files(comp: Competition, room: int) -> str:
     paths.sort(key=lambda path: (path.is_dir(), rank.get(path.stem, 2), path.name))
     paths = [path for path in paths if path != comp.sample_submission]
     tables = {path: table for path in paths[: DETAILS[0].files] if (table := _read_table(path)) is not None}
+    candidates: list[Path | None] = [*list(tables)[:2]] or [None]
     for detail in DETAILS:
-        for whole in list(tables)[:2] or [None]:
+        for whole in candidates:
             text = "\n".join(_entries(paths, tables, whole, detail))
             if estimate_tokens(text) <= room:
                 return text
