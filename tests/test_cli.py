@@ -157,12 +157,6 @@ def test_run(trl_mle, tmp_path):
     assert code == 0
     for part in ("outcome      ok", "milestones   7 of 7", "score ", "(accuracy ↑)", "\n~~~ [bold] ```"):
         assert part in out
-    code, out, _ = trl_mle("run", "wine", solution, "--json")
-    report = json.loads(out)
-    assert code == 0
-    assert report["reward"] == report["score"] > 0.2
-    assert len(report["milestones"]) == 7
-    assert report["duration_s"] > 0
 
 
 def test_run_of_a_program_that_fails(trl_mle, tmp_path):
@@ -172,9 +166,18 @@ def test_run_of_a_program_that_fails(trl_mle, tmp_path):
     assert code == 1
     for part in ("outcome      error", "FileNotFoundError", "milestones   2 of 7", "not reached: test_data", "-9.8"):
         assert part in out
-    solution.write_text("import time\ntime.sleep(60)")
+
+
+def test_run_for_machines(trl_mle, tmp_path):
+    solution = tmp_path / "solution.py"
+    solution.write_text("import time\nprint('begun', flush=True)\ntime.sleep(60)")
     code, out, _ = trl_mle("run", "wine", solution, "--timeout_s", "0.5", "--json")
-    assert (code, json.loads(out)["outcome"], json.loads(out)["score"]) == (1, "timeout", None)
+    report = json.loads(out)
+    assert code == 1
+    assert (report["outcome"], report["valid"], report["score"], report["reward"]) == ("timeout", False, None, -9.9)
+    assert report["milestones"] == ["imports"]
+    assert report["duration_s"] >= 0.5
+    assert "begun" in report["output"]
 
 
 def test_prompt(trl_mle, wine):
@@ -196,7 +199,6 @@ def test_prompt(trl_mle, wine):
         (["grade", "wine", "nowhere.csv"], "No such file or directory: 'nowhere.csv'"),
         (["run", "wine", "nowhere.py"], "No such file or directory: 'nowhere.py'"),
         (["run", "wine", __file__, "--sandbox", "perhaps"], "sandbox='perhaps'"),
-        (["run", "wine", __file__, "--timeout_s", "0"], "timeout_s"),
     ],
 )
 def test_what_is_wrong_is_said_in_one_line(trl_mle, arguments, message):
