@@ -1,4 +1,5 @@
 import json
+from dataclasses import replace
 
 import pytest
 
@@ -168,6 +169,18 @@ def test_worst_cases_fit(tmp_path, worst):
         assert part in content
     assert "input/train.csv" in content
     assert content.endswith("writes submission.csv to the working directory.")
+
+
+def test_a_worst_case_of_a_submission_fits(tmp_path):
+    comp = _write_competition(tmp_path, ["a"], text="1234567890 ")
+    targets = tuple(f"{'的' * 50} {i}x" for i in range(200))
+    rows = "".join(f"{i}{',9876543210987654321' * 200}\n" for i in range(2))
+    comp.sample_submission.write_text(f"{'识' * 500},{','.join(targets)}\n{rows}")
+    comp = replace(comp, id_column="识" * 500, target_columns=targets, exact_columns=True, in_file_order=True)
+    content = _content(comp)
+    assert estimate_tokens(content) <= MAX_TOKENS
+    for part in ("Predict the 200 columns 的", "in the order of the sample", "9876543210", "60 seconds", "```python"):
+        assert part in content
 
 
 def test_file_details_go_first(tmp_path):

@@ -18,9 +18,9 @@ from trl_mle.prompts.tokens import estimate_tokens, shorten
 # The paper's limit, less what a chat template adds: Qwen2.5's, with its own system message, takes 30 tokens.
 MAX_TOKENS = 1024 - 40
 # Of the overview, and of the section about the evaluation.
-SECTION_TOKENS = 200
+SECTION_TOKENS = 180
 # Of each line that shows the submission.
-LINE_TOKENS = 80
+LINE_TOKENS = 60
 # Of a name, whose end counts: only a freak is longer.
 NAME_CHARS = 80
 # What is looked at of a table, however long it is.
@@ -126,7 +126,7 @@ def scratch_prompt(comp: Competition, timeout_s: float, memory_mb: int) -> list[
         "sample": comp.sample_submission.name,
         "submission": _submission(comp.sample_submission),
         "targets": _targets(comp.target_columns),
-        "id_column": _clip(comp.id_column, NAME_CHARS),
+        "id_column": shorten(comp.id_column, LINE_TOKENS),
         "rules": _rules(comp),
         "timeout_s": timeout_s,
         "memory_mb": memory_mb,
