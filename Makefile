@@ -2,6 +2,7 @@
 # make resume        go on with an interrupted quickstart
 # make test          set everything up and run the tests
 #
+# COMPETITION is digits, breast-cancer, diabetes, wine, or mirror:<id> (see trl-mle competitions).
 # Variables: PYTHON (an interpreter ≥ 3.11), VENV (the virtual environment), PIP_ARGS (extra arguments of pip, such as
 # --index-url https://download.pytorch.org/whl/cpu for a machine without a GPU), COMPETITION, SEED, OUTPUT.
 
@@ -20,17 +21,17 @@ SANDBOX = $(eval SANDBOX := $(shell $(BIN)/trl-mle doctor >&2 && echo auto || ec
 RUN = setpriv --pdeathsig KILL $(BIN)
 TRAIN = $(RUN)/accelerate launch --config_file accelerate_configs/cpu.yaml recipes/train_mle.py \
     --config recipes/quickstart.yaml --model_name_or_path $(OUTPUT)/starter --output_dir $(OUTPUT)/policy \
-    --competitions $(COMPETITION) --seed $(SEED) --sandbox $(SANDBOX)
+    --competitions '$(COMPETITION)' --seed $(SEED) --sandbox $(SANDBOX)
 
 EVALUATE = $(RUN)/python recipes/evaluate_mle.py --policies $(OUTPUT)/starter $(OUTPUT)/policy \
-    --names "before RL" "after RL" --competition $(COMPETITION) --output_dir $(OUTPUT)/evaluation \
+    --names "before RL" "after RL" --competition '$(COMPETITION)' --output_dir $(OUTPUT)/evaluation \
     --program_timeout_s 5 --sandbox $(SANDBOX)
 
 .PHONY: quickstart resume test lint install system clean
 .DEFAULT_GOAL := quickstart
 
 quickstart: install
-	$(RUN)/python -m trl_mle.starter --output_dir $(OUTPUT)/starter --competitions $(COMPETITION) --seed $(SEED)
+	$(RUN)/python -m trl_mle.starter --output_dir $(OUTPUT)/starter --competitions '$(COMPETITION)' --seed $(SEED)
 	$(TRAIN)
 	$(EVALUATE)
 

@@ -1,9 +1,13 @@
+import json
+import shutil
 import subprocess
 import sys
 
 import pytest
 
 from trl_mle import cli
+from trl_mle.competitions import list_competitions, load_competition
+from trl_mle.prompts import estimate_tokens, scratch_prompt
 
 
 def test_doctor_tells_which_tier_works(monkeypatch, capsys):
@@ -32,4 +36,174 @@ def test_doctor_tells_what_is_missing(monkeypatch, capsys):
 def test_a_wrong_command_is_said_in_one_line():
     run = subprocess.run([sys.executable, "-m", "trl_mle.cli", "dokter"], capture_output=True, text=True)
     assert run.returncode == 2
-    assert "invalid choice: 'dokter' (choose from 'doctor')" in run.stderr.splitlines()[-1]
+    assert "invalid choice: 'dokter' (choose from " in run.stderr.splitlines()[-1]
+
+
+@pytest.fixture
+def trl_mle(monkeypatch, capsys, cache):
+    """Runs a command in this process; returns its exit code and what it wrote."""
+
+    def run(*arguments):
+        monkeypatch.setattr("sys.argv", ["trl-mle", *map(str, arguments)])
+        with pytest.raises(SystemExit) as ended:
+            cli.main()
+        written = capsys.readouterr()
+        assert (
+            max(map(len, written.out.splitlines()), default=0) <= 80 or "--json" in arguments or "prompt" in arguments
+        )
+        return ended.value.code, written.out, written.err
+
+    return run
+
+
+@pytest.fixture(scope="module")
+def cache(tmp_path_factory):
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("TRL_MLE_CACHE", str(tmp_path_factory.mktemp("cache")))
+        patch.delenv("MLEBENCH_DATA_DIR", raising=False)
+        yield
+
+
+@pytest.fixture
+def wine(cache):
+    return load_competition("wine")
+
+
+PROGRAM = """\
+import pandas as pd
+from sklearn.dummy import DummyClassifier
+train = pd.read_csv("input/train.csv")
+test = pd.read_csv("input/test.csv")
+model = DummyClassifier()
+model.fit(train.drop(columns=["id", "cultivar"]), train["cultivar"])
+pred = model.predict(test.drop(columns=["id"]))
+sub = test[["id"]].assign(cultivar=pred)
+sub.to_csv("submission.csv", index=False)
+print("~~~ [bold] ```")
+"""
+
+
+def test_help_waits_for_no_library():
+    code = "import sys; from trl_mle.cli import make_parser; make_parser(); print({'pandas', 'torch', 'trl'} & set(sys.modules))"
+    assert subprocess.run([sys.executable, "-c", code], capture_output=True, text=True).stdout == "set()\n"
+
+
+def test_competitions_for_machines(trl_mle, tmp_path):
+    code, out, _ = trl_mle("competitions", "--json", "--data_dir", tmp_path)
+    rows = {row["id"]: row for row in json.loads(out)}
+    assert code == 0
+    assert list(rows) == list_competitions()
+    wine = {"id": "wine", "status": "local", "metric": "accuracy", "higher_is_better": True, "test_rows": 53}
+    assert wine.items() <= rows["wine"].items()
+    assert 0 < rows["wine"]["size_mb"] < 0.1
+    assert rows["leaf-classification"]["status"] == "missing"
+    assert "mlebench prepare -c leaf-classification" in rows["leaf-classification"]["error"]
+    mirror = rows["mirror:leaf-classification"]
+    assert (mirror["status"], mirror["metric"], mirror["higher_is_better"]) == ("mirror", "log_loss", False)
+
+
+def test_competitions_says_how_large_a_mirror_will_be(trl_mle):
+    rows = {row["id"]: row for row in json.loads(trl_mle("competitions", "--json")[1])}
+    for name in ("mirror:nomad2018-predict-transparent-conductors", "mirror:us-patent-phrase-to-phrase-matching"):
+        sample = load_competition(name).sample_submission.read_text()
+        assert rows[name]["test_rows"] == len(sample.splitlines()) - 1
+
+
+def test_competitions_for_people(trl_mle, tmp_path):
+    prepared = tmp_path / "spooky-author-identification" / "prepared"
+    shutil.copytree(load_competition("mirror:spooky-author-identification?rows=60").public_dir.parent, prepared)
+    code, out, _ = trl_mle("competitions", "--data_dir", tmp_path)
+    assert code == 0
+    lines = [" ".join(line.split()) for line in out.splitlines()]
+    assert "digits log loss ↓ 539 0.3" in lines
+    assert "spooky-author-identification log loss ↓ 15 0.0" in lines
+    assert lines.index("prepared: by mlebench prepare") < lines.index("leaf-classification log loss ↓ - -")
+    assert "learning-agency-lab-automated-essay-scoring-2 quadratic - -" in lines
+
+
+def test_grade(trl_mle, wine):
+    code, out, err = trl_mle("grade", "wine", wine.sample_submission)
+    score = wine.grade(wine.sample_submission).value
+    assert (code, err) == (0, "")
+    assert f"{score:.5f} (accuracy ↑)" in out
+    code, out, _ = trl_mle("grade", "wine", wine.sample_submission, "--json")
+    expected = {"competition": "wine", "valid": True, "score": score, "error": None, "medal": None, "thresholds": None}
+    assert code == 0
+    assert expected.items() <= json.loads(out).items()
+
+
+def test_grade_of_an_invalid_submission(trl_mle, wine):
+    code, out, _ = trl_mle("grade", "wine", wine.public_dir / "test.csv")
+    assert code == 1
+    assert "the submission lacks the columns 'cultivar'" in out
+    code, out, _ = trl_mle("grade", "wine", wine.public_dir / "test.csv", "--json")
+    assert code == 1
+    assert (json.loads(out)["valid"], json.loads(out)["score"]) == (False, None)
+
+
+def test_grade_tells_the_medal(trl_mle, tmp_path):
+    mirror = load_competition("mirror:spooky-author-identification?rows=60").public_dir.parent
+    shutil.copytree(mirror, tmp_path / "spooky-author-identification" / "prepared")
+    command = ["grade", "spooky-author-identification", mirror / "private" / "test.csv", "--data_dir", tmp_path]
+    assert "gold (gold 0.16506," in " ".join(trl_mle(*command)[1].split())
+    report = json.loads(trl_mle(*command, "--json")[1])
+    assert (report["medal"], report["thresholds"]["median"]) == ("gold", 0.418785)
+
+
+def test_run(trl_mle, tmp_path):
+    solution = tmp_path / "solution.py"
+    solution.write_text(PROGRAM)
+    code, out, _ = trl_mle("run", "wine", solution, "--timeout_s", 30)
+    assert code == 0
+    for part in ("outcome      ok", "milestones   7 of 7", "score ", "(accuracy ↑)", "\n~~~ [bold] ```"):
+        assert part in out
+
+
+def test_run_of_a_program_that_fails(trl_mle, tmp_path):
+    solution = tmp_path / "solution.py"
+    solution.write_text(PROGRAM.replace("input/test.csv", "input/tests.csv"))
+    code, out, _ = trl_mle("run", "wine", solution)
+    assert code == 1
+    for part in ("outcome      error", "FileNotFoundError", "milestones   2 of 7", "not reached: test_data", "-9.8"):
+        assert part in out
+
+
+def test_run_for_machines(trl_mle, tmp_path):
+    solution = tmp_path / "solution.py"
+    solution.write_text("import time\nprint('begun', flush=True)\ntime.sleep(60)")
+    code, out, _ = trl_mle("run", "wine", solution, "--timeout_s", "0.5", "--json")
+    report = json.loads(out)
+    assert code == 1
+    assert (report["outcome"], report["valid"], report["score"], report["reward"]) == ("timeout", False, None, -9.9)
+    assert report["milestones"] == ["imports"]
+    assert report["duration_s"] >= 0.5
+    assert "begun" in report["output"]
+
+
+def test_prompt(trl_mle, wine):
+    (message,) = scratch_prompt(wine, timeout_s=30, memory_mb=2048)
+    code, out, err = trl_mle("prompt", "wine", "--timeout_s", 30, "--memory_mb", 2048)
+    tokens = estimate_tokens(message["content"])
+    assert (code, out) == (0, message["content"] + "\n")
+    assert str(tokens) in err
+    report = json.loads(trl_mle("prompt", "wine", "--timeout_s", 30, "--memory_mb", 2048, "--json")[1])
+    assert report == {"competition": "wine", "prompt": [message], "estimated_tokens": tokens}
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (["prompt", "winne"], "unknown competition 'winne'; did you mean 'wine'?"),
+        (["prompt", "leaf-classification", "--data_dir", "nowhere"], "mlebench prepare -c leaf-classification"),
+        (["prompt", "mirror:leaf-classification?rows=2"], "rows, not 2"),
+        (["grade", "wine", "nowhere.csv"], "No such file or directory: 'nowhere.csv'"),
+        (["run", "wine", "nowhere.py"], "No such file or directory: 'nowhere.py'"),
+        (["run", "wine", __file__, "--sandbox", "perhaps"], "sandbox='perhaps'"),
+    ],
+)
+def test_what_is_wrong_is_said_in_one_line(trl_mle, arguments, message):
+    code, out, err = trl_mle(*arguments)
+    assert (code, out) == (2, "")
+    assert err.startswith("trl-mle: error: ")
+    assert message in err
+    assert err.count("\n") == 1

@@ -1,12 +1,23 @@
 """`trl-mle`: what is done outside of training."""
 
 import argparse
+import json
+import os
 import sys
+from itertools import groupby
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
 
+from rich.box import SIMPLE_HEAD
 from rich.console import Console
 from rich.table import Table
 
 
+if TYPE_CHECKING:
+    from trl_mle.competitions import Competition
+
+
+# The commands import what they need: `trl-mle --help` should not wait for pandas.
 def doctor(args: argparse.Namespace) -> int:
     """Tells how programs are isolated on this machine, by trying; exit code 1 if they cannot be."""
     from trl_mle.execution import LocalExecutor, SandboxError
@@ -30,13 +41,241 @@ def doctor(args: argparse.Namespace) -> int:
     return 0
 
 
-def main() -> None:
-    parser = argparse.ArgumentParser(prog="trl-mle", description=__doc__.removeprefix("`trl-mle`: "))
+def competitions(args: argparse.Namespace) -> int:
+    """Lists the competitions: which are there, how they are scored, and how large they are."""
+    from trl_mle.competitions import list_competitions
+
+    listings = [_listing(competition_id, args.data_dir) for competition_id in list_competitions()]
+    if args.json:
+        _print_json(listings)
+        return 0
+    table = Table(box=SIMPLE_HEAD, show_edge=False, pad_edge=False)
+    table.add_column("competition", no_wrap=True)
+    table.add_column("metric")
+    table.add_column("test rows", justify="right", max_width=6)
+    table.add_column("MB", justify="right")
+    titles = {
+        "local": "local: real data that scikit-learn ships",
+        "prepared": "prepared: by mlebench prepare",
+        "missing": "missing: get it with mlebench prepare -c <id>",
+        "mirror": "mirror: synthetic; write mirror:<id>",
+    }
+    for status, group in groupby(
+        sorted(listings, key=lambda row: list(titles).index(row["status"])), lambda row: row["status"]
+    ):
+        table.add_section()
+        table.add_row(f"[bold]{titles[status]}")
+        for row in group:
+            table.add_row(
+                row["id"].removeprefix("mirror:"),
+                _metric(row["metric"], row["higher_is_better"]),
+                "-" if row["test_rows"] is None else str(row["test_rows"]),
+                "-" if row["size_mb"] is None else f"{row['size_mb']:.1f}",
+            )
+    Console().print(table)
+    return 0
+
+
+def _listing(competition_id: str, data_dir: str | None) -> dict[str, Any]:
+    from trl_mle.competitions import CompetitionError, load_competition
+    from trl_mle.competitions.catalog import MLEBENCH_COMPETITIONS
+    from trl_mle.competitions.metrics import METRICS
+    from trl_mle.competitions.mirrors import MIRRORS, PREFIX
+
+    original = competition_id.removeprefix(PREFIX)
+    if original in MLEBENCH_COMPETITIONS:
+        metric = MLEBENCH_COMPETITIONS[original].metric
+        row = {"id": competition_id, "metric": metric, "higher_is_better": METRICS[metric].higher_is_better}
+        if original != competition_id:  # made on first use, not by looking at it
+            return row | {"status": "mirror", "test_rows": MIRRORS[original].rows // 4, "size_mb": None}
+        try:
+            competition = load_competition(competition_id, data_dir)
+        except CompetitionError as error:
+            return row | {"status": "missing", "test_rows": None, "size_mb": None, "error": str(error)}
+        return row | {"status": "prepared"} | _size(competition)
+    competition = load_competition(competition_id)
+    row = {"id": competition_id, "metric": competition.metric, "higher_is_better": competition.higher_is_better}
+    return row | {"status": "local"} | _size(competition)
+
+
+def _size(competition: "Competition") -> dict[str, Any]:
+    import pandas as pd
+
+    files = (file for file in competition.public_dir.rglob("*") if file.is_file())
+    return {
+        "test_rows": len(pd.read_csv(competition.sample_submission, usecols=[0])),
+        "size_mb": sum(file.stat().st_size for file in files) / 1e6,
+    }
+
+
+def grade(args: argparse.Namespace) -> int:
+    """Scores a submission; exit code 1 if it is invalid."""
+    from trl_mle.competitions import load_competition
+    from trl_mle.competitions.medals import medal, medal_thresholds
+
+    competition = load_competition(args.competition, args.data_dir)
+    score = competition.grade(Path(args.submission).read_bytes())
+    thresholds = medal_thresholds(competition.id)
+    won = None
+    if thresholds is not None and score.value is not None:
+        won = medal(score.value, thresholds, competition.higher_is_better)
+    if args.json:
+        _print_json(
+            {
+                "competition": competition.id,
+                "metric": competition.metric,
+                "higher_is_better": competition.higher_is_better,
+                "valid": score.valid,
+                "score": score.value,
+                "error": score.error,
+                "medal": won,
+                "thresholds": thresholds and thresholds._asdict(),
+            }
+        )
+        return 0 if score.valid else 1
+    table = _facts()
+    table.add_row("competition", competition.id)
+    if score.valid:
+        table.add_row("score", f"{score.value:.5f} ({_metric(competition.metric, competition.higher_is_better)})")
+        if thresholds is not None:
+            figures = ", ".join(f"{name} {value:.5f}" for name, value in thresholds._asdict().items())
+            table.add_row("medal", f"{won or 'none'} ({figures})")
+    else:
+        table.add_row("invalid", score.error)
+    Console().print(table)
+    return 0 if score.valid else 1
+
+
+def run(args: argparse.Namespace) -> int:
+    """Runs one program as training would; exit code 1 without a valid submission."""
+    from rich.text import Text
+
+    from trl_mle.competitions import load_competition
+    from trl_mle.execution import LocalExecutor
+    from trl_mle.instrumentation import MILESTONES, AstInstrumenter
+    from trl_mle.rewards import MLEReward
+
+    competition = load_competition(args.competition, args.data_dir)
+    source = Path(args.solution).read_text(encoding="utf-8")
+    options = {"timeout_s": args.timeout_s, "memory_mb": args.memory_mb, "sandbox": args.sandbox}
+    with LocalExecutor(max_parallel=1, **options) as executor:
+        reward = MLEReward([competition], executor, AstInstrumenter())
+        fence = "~" * (max(map(len, source.split()), default=0) + 3)  # longer than any in the program
+        evaluation = reward.evaluate(f"{fence}python\n{source}\n{fence}", competition)
+    if args.json:
+        score = evaluation.score and {"value": evaluation.score.value, "error": evaluation.score.error}
+        _print_json(
+            {
+                "competition": competition.id,
+                "metric": competition.metric,
+                "higher_is_better": competition.higher_is_better,
+                "outcome": str(evaluation.outcome),
+                "valid": evaluation.valid,
+                "score": score and score["value"],
+                "reward": evaluation.reward,
+                "detail": evaluation.detail,
+                "duration_s": evaluation.duration_s,
+                "cpu_s": evaluation.cpu_s,
+                "milestones": evaluation.milestones,
+                "output": evaluation.output,
+            }
+        )
+        return 0 if evaluation.valid else 1
+    table = _facts()
+    table.add_row("competition", competition.id)
+    table.add_row("outcome", str(evaluation.outcome))
+    if evaluation.detail:
+        table.add_row("", Text(evaluation.detail))
+    if evaluation.duration_s is not None:
+        table.add_row("Δt", f"{evaluation.duration_s:.2f} s ({evaluation.cpu_s or 0:.2f} s of CPU time)")
+    missed = [name for name in MILESTONES if name not in evaluation.milestones]
+    table.add_row("milestones", f"{len(evaluation.milestones)} of {len(MILESTONES)}")
+    if missed:
+        table.add_row("", f"not reached: {', '.join(missed)}")
+    if evaluation.score is not None and evaluation.score.value is not None:
+        metric = _metric(competition.metric, competition.higher_is_better)
+        table.add_row("score", f"{evaluation.score.value:.5f} ({metric})")
+    table.add_row("reward", "none" if evaluation.reward is None else f"{evaluation.reward:.5g}")
+    console = Console()
+    console.print(table)
+    if evaluation.output:
+        console.rule("output")
+        console.print(Text(evaluation.output))
+    return 0 if evaluation.valid else 1
+
+
+def prompt(args: argparse.Namespace) -> int:
+    """Prints the prompt that asks for a solution from scratch; its estimated tokens on stderr."""
+    from trl_mle.competitions import load_competition
+    from trl_mle.prompts import estimate_tokens, scratch_prompt
+
+    competition = load_competition(args.competition, args.data_dir)
+    messages = scratch_prompt(competition, args.timeout_s, args.memory_mb)
+    tokens = estimate_tokens(messages[0]["content"])
+    if args.json:
+        _print_json({"competition": competition.id, "prompt": messages, "estimated_tokens": tokens})
+        return 0
+    print(messages[0]["content"])
+    print(f"at most {tokens} tokens of Qwen2.5, without its chat template", file=sys.stderr)
+    return 0
+
+
+def _metric(name: str, higher_is_better: bool) -> str:
+    return f"{name.replace('_', ' ')} {'↑' if higher_is_better else '↓'}"
+
+
+def _facts() -> Table:
+    table = Table(box=None, show_header=False, pad_edge=False)
+    table.add_column(style="bold")
+    table.add_column(overflow="fold")
+    return table
+
+
+def _print_json(value: Any) -> None:
+    print(json.dumps(value, indent=2, ensure_ascii=False))
+
+
+def make_parser() -> argparse.ArgumentParser:
+    parser = argparse.ArgumentParser(prog="trl-mle", description=(__doc__ or "").removeprefix("`trl-mle`: "))
     commands = parser.add_subparsers(required=True, metavar="command")
-    command = commands.add_parser("doctor", help="how programs are isolated on this machine, and what is missing")
-    command.set_defaults(run=doctor)
-    args = parser.parse_args()
-    sys.exit(args.run(args))
+
+    def add(
+        function: Any, summary: str, *positional: str, limits: bool = False, data: bool = True
+    ) -> argparse.ArgumentParser:
+        command = commands.add_parser(function.__name__, help=summary, description=function.__doc__)
+        command.set_defaults(run=function)
+        for name in positional:
+            command.add_argument(name)
+        if limits:
+            command.add_argument("--timeout_s", type=float, default=60.0, help="wall-clock limit in seconds (60)")
+            command.add_argument("--memory_mb", type=int, default=4096, help="memory limit in MB (4096)")
+        if data:
+            command.add_argument("--data_dir", help="where MLE-bench's prepared competitions lie")
+            command.add_argument("--json", action="store_true", help="print JSON")
+        return command
+
+    add(competitions, "which competitions there are")
+    add(grade, "score a submission", "competition", "submission")
+    command = add(run, "run one program as training would", "competition", "solution", limits=True)
+    command.add_argument("--sandbox", default="auto", help="auto, bubblewrap, landlock, or none: no isolation (auto)")
+    add(prompt, "print the prompt of a competition", "competition", limits=True)
+    add(doctor, "how programs are isolated on this machine, and what is missing", data=False)
+    return parser
+
+
+def main() -> None:
+    args = make_parser().parse_args()
+    from trl_mle.execution import SandboxError
+
+    try:
+        code = args.run(args)
+    except BrokenPipeError:  # the reader has seen enough
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        code = 0
+    except (ValueError, OSError, SandboxError) as error:  # a CompetitionError is a ValueError
+        print(f"trl-mle: error: {' '.join(str(error).split())}", file=sys.stderr)
+        code = 2
+    sys.exit(code)
 
 
 if __name__ == "__main__":

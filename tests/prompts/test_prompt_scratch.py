@@ -1,10 +1,15 @@
+import json
+from dataclasses import replace
+
 import pytest
 
-from trl_mle.competitions import Competition, load_competition
-from trl_mle.prompts import scratch_prompt
+from trl_mle.competitions import Competition, list_competitions, load_competition
+from trl_mle.prompts import estimate_tokens, scratch_prompt
+from trl_mle.prompts.prompt import MAX_TOKENS
 
 
 LOCAL = ["digits", "breast-cancer", "diabetes", "wine"]
+MIRRORS = [name for name in list_competitions() if name.startswith("mirror:")]
 
 
 @pytest.fixture(autouse=True, scope="module")
@@ -20,17 +25,57 @@ def _content(comp: Competition) -> str:
     return message["content"]
 
 
-@pytest.mark.parametrize("name", LOCAL)
+@pytest.mark.parametrize("name", [*LOCAL, *MIRRORS])
 def test_says_what_a_solution_needs(name):
     comp = load_competition(name)
     content = _content(comp)
     assert content.splitlines()[0] == f"Kaggle competition: {name}"
     assert f"{comp.metric.replace('_', ' ')} ({'higher' if comp.higher_is_better else 'lower'} is better)" in content
-    for part in ("input/train.csv", "input/test.csv", "submission.csv", "60 seconds", "4096 MB", "```python", "plan"):
+    for part in (
+        "input/train.",
+        "input/test.",
+        f"input/{comp.sample_submission.name}",
+        "submission.csv",
+        "60 seconds",
+        "4096 MB",
+        "```python",
+        "plan",
+    ):
         assert part in content
     assert all(f"{column}" in content for column in (comp.target_columns[0], comp.target_columns[-1]))
-    # Three characters per token is fewer than Qwen's tokenizer makes of English, CSV or code.
-    assert len(content) / 3 < 1024
+    assert comp.id_column in content
+    assert estimate_tokens(content) <= MAX_TOKENS < 1024
+
+
+# What a program for a competition cannot do without.
+NEEDED = {
+    "detecting-insults-in-social-commentary": ["input/sample_submission_null.csv", "Predict Insult for each Comment."],
+    "learning-agency-lab-automated-essay-scoring-2": ["str: essay_id, full_text; int: score", "whole numbers"],
+    "random-acts-of-pizza": ["input/train.json", "the columns of test.json and", "request_text_edit_aware", "[0, 1]"],
+    "tweet-sentiment-extraction": ["textID, text, selected_text, sentiment", "Predictions are texts."],
+    "tabular-playground-series-may-2022": ["float: f_00..f_06; int: f_07..f_18", "str: f_27"],
+    "tabular-playground-series-dec-2021": ["Wilderness_Area1..Wilderness_Area4, Soil_Type1..Soil_Type40", "whole"],
+    "us-patent-phrase-to-phrase-matching": ["anchor, target, context; float: score", "must not be all the same"],
+    "plant-pathology-2020-fgvc7": ["input/images/: 400 files such as Test_0.jpg", "No other columns."],
+    "leaf-classification": ["margin1..margin64", "the 99 columns Acer_Capillipes, …, Zelkova_Serrata", "sum to 1"],
+    "nomad2018-predict-transparent-conductors": [
+        "input/train/: 450 folders such as 1/geometry.xyz",
+        "Predict formation_energy_ev_natom, bandgap_energy_ev for each id.",
+        "in the order of the sample",
+    ],
+    "spooky-author-identification": ["str: id, text, author", "id, EAP, HPL, MWS", "id is the first column"],
+    "lmsys-chatbot-arena": [
+        "prompt, response_a, response_b",
+        "winner_model_a, winner_model_b, winner_tie",
+        "sum to 1",
+    ],
+}
+
+
+@pytest.mark.parametrize("name", MIRRORS)
+def test_says_what_is_particular(name):
+    content = _content(load_competition(name))
+    assert not [part for part in NEEDED[name.removeprefix("mirror:")] if part not in content]
 
 
 def test_is_made_once_and_for_all():
@@ -40,7 +85,7 @@ def test_is_made_once_and_for_all():
 def test_condenses_numbered_columns_and_wide_rows():
     content = _content(load_competition("digits"))
     assert "str: id; int: pixel_0..pixel_63, label" in content
-    assert "float: digit_0..digit_9" in content
+    assert "\nid, digit_0..digit_9\n" in content
     assert "pixel_7" not in content
     assert max(len(line) for line in content.splitlines() if line.startswith("id")) < 60
 
@@ -76,4 +121,89 @@ def test_an_unseen_competition_needs_no_new_code(tmp_path):
     assert "input/images/: 1 files" in content
     assert "input/extra.json" in content
     assert "1,0.5,0.5,0.5,two lines xxx" in content
-    assert len(content) / 3 < 1024
+    assert estimate_tokens(content) <= MAX_TOKENS
+
+
+def _write_competition(folder, columns, cell="0.123456", n_files=0, text="Words. "):
+    public = folder / "public"
+    public.mkdir(parents=True)
+    (public / "description.md").write_text(f"# Overview\n\n{text * 2000}\n\n## Evaluation\n\n{text * 2000}\n")
+    header, row = ",".join(["id", *columns, "y"]), ",".join(["1", *[cell] * len(columns), "0"])
+    (public / "train.csv").write_text(f"{header}\n{row}\n{row}\n")
+    (public / "test.csv").write_text(f"{header.removesuffix(',y')}\n1\n")
+    (public / "sample.csv").write_text(f"id,y\n1,{cell}\n2,{cell}\n")
+    for number in range(n_files):
+        (public / f"a file with a long name {number:04}.csv").write_text("a,b\n1,2\n")
+    return Competition(
+        id="worst-case",
+        metric="roc_auc",
+        public_dir=public,
+        sample_submission=public / "sample.csv",
+        answers=folder / "private" / "test.csv",
+        target_columns=("y",),
+    )
+
+
+@pytest.mark.parametrize(
+    "worst",
+    [
+        {"columns": [f"a_rather_long_name_{'xyz'[i % 3]}_of_column_{i}" for i in range(500)]},
+        {"columns": [f"column {'x' * 2000} {i}" for i in range(40)]},
+        {"columns": ["a", "b"], "cell": "lorem ipsum " * 10_000},
+        {"columns": ["a", "b"], "cell": "9" * 10_000},
+        {"columns": ["a", "b"], "n_files": 300},
+        {"columns": ["特征" * 30 + str(i) for i in range(100)], "cell": "这是" * 1000, "text": "这是一个比赛。"},
+        {"columns": [f"{i}{'0' * 60}" for i in range(100)], "cell": "#" * 100, "text": "1234567890 "},
+    ],
+    ids=["names", "long names", "words", "digits", "files", "other script", "everything"],
+)
+def test_worst_cases_fit(tmp_path, worst):
+    content = _content(_write_competition(tmp_path, **worst))
+    assert estimate_tokens(content) <= MAX_TOKENS
+    for part in (
+        "worst-case\n",
+        "(higher is better)",
+        "Predict y for each id. Predictions lie in [0, 1].",
+        "60 seconds",
+    ):
+        assert part in content
+    assert "input/train.csv" in content
+    assert content.endswith("writes submission.csv to the working directory.")
+
+
+def test_a_worst_case_of_a_submission_fits(tmp_path):
+    comp = _write_competition(tmp_path, ["a"], text="1234567890 ")
+    targets = tuple(f"{'的' * 50} {i}x" for i in range(200))
+    rows = "".join(f"{i}{',9876543210987654321' * 200}\n" for i in range(2))
+    comp.sample_submission.write_text(f"{'识' * 500},{','.join(targets)}\n{rows}")
+    comp = replace(comp, id_column="识" * 500, target_columns=targets, exact_columns=True, in_file_order=True)
+    content = _content(comp)
+    assert estimate_tokens(content) <= MAX_TOKENS
+    for part in ("Predict the 200 columns 的", "in the order of the sample", "9876543210", "60 seconds", "```python"):
+        assert part in content
+
+
+def test_file_details_go_first(tmp_path):
+    few = _content(_write_competition(tmp_path / "few", ["a", "b"]))
+    many = _content(_write_competition(tmp_path / "many", [f"some_name_{'xyz'[i % 3]}_{i}" for i in range(60)]))
+    assert "1,0.123456,0.123456,0" in few
+    assert "0.123456,0.123456" not in many
+    outside_of_files = (slice(0, 5), slice(-8, None))
+    assert all(few.splitlines()[part] == many.splitlines()[part] for part in outside_of_files)
+
+
+def test_long_files_are_read_from_their_beginning(tmp_path):
+    comp = _write_competition(tmp_path, ["a"])
+    with (comp.public_dir / "train.csv").open("a") as file:
+        file.write("1,0.5,0\n" * 300_000 + "1,2,3,4,5,6\n")  # the end is no table
+    records = [{"id": i, "text": f'a \\ "word" {i}', "tags": ["x", "y"]} for i in range(40_000)]
+    (comp.public_dir / "more.json").write_text(json.dumps(records, indent=1) + "]")
+    (comp.public_dir / "lines.json").write_text("\n".join(json.dumps({"key": i}) for i in range(3)))
+    (comp.public_dir / "single.json").write_text("[1, 2]")
+    (comp.public_dir / "broken.csv").write_bytes(b"\xff\xfe\x00")
+    content = _content(comp)
+    assert "input/train.csv: int: id; float: a; int: y" in content
+    assert "input/more.json: int: id; str: text, tags\n0,a \\ \"word\" 0,['x', 'y']\n" in content
+    assert "input/lines.json: int: key\n0\n1\n" in content
+    assert "\ninput/single.json\n" in content
+    assert "\ninput/broken.csv\n" in content

@@ -9,6 +9,12 @@ from pathlib import Path
 
 import psutil
 import pytest
+import yaml
+
+from trl_mle.competitions import list_competitions
+from trl_mle.competitions.catalog import MLEBENCH_COMPETITIONS
+from trl_mle.competitions.mirrors import PREFIX
+from trl_mle.starter.tasks import TASKS
 
 
 ROOT = Path(__file__).parents[2]
@@ -63,9 +69,21 @@ def test_recipe_parses_and_builds(recipe):
     assert training_args.max_steps % training_args.optimizer_steps_per_generation == 0
 
 
-def test_paper_recipe_has_the_papers_hyperparameters():
+def test_there_is_a_recipe_for_each_of_the_twelve_and_for_each_mirror():
+    for folder, prefix in (("qwen2.5-3b-instruct", ""), ("starter", PREFIX)):
+        recipes = {path.stem: yaml.safe_load(path.read_text()) for path in (ROOT / "recipes" / folder).iterdir()}
+        assert sorted(recipes) == sorted(f"{prefix}{name}".replace(":", "-") for name in MLEBENCH_COMPETITIONS)
+        for stem, recipe in recipes.items():
+            (competition,) = recipe["competitions"]
+            assert competition.replace(":", "-") == stem
+            assert competition in list_competitions()
+            assert not prefix or competition in TASKS
+            assert stem in recipe["output_dir"]
+
+
+@pytest.mark.parametrize("recipe", sorted(ROOT.glob("recipes/qwen2.5-3b-instruct/*.yaml")), ids=lambda path: path.stem)
+def test_paper_recipe_has_the_papers_hyperparameters(recipe):
     make_parser = runpy.run_path(SCRIPT)["make_parser"]
-    recipe = ROOT / "recipes/qwen2.5-3b-instruct/spooky-author-identification.yaml"
     _, args, _ = make_parser().parse_args_and_config(["--config", str(recipe), "--use_cpu", "true", "--bf16", "false"])
     assert (args.max_prompt_length, args.max_completion_length, args.learning_rate) == (1024, 1024, 1e-5)
     assert 8 * args.generation_batch_size == 128  # eight processes

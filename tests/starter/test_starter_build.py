@@ -77,3 +77,11 @@ def test_the_tokenizer_round_trips(tokenizer):
 def test_an_unknown_competition_is_refused():
     with pytest.raises(ValueError, match="does not cover 'titanic'"):
         StarterConfig(competitions=["titanic"])
+    with pytest.raises(ValueError, match="did you mean 'mirror:leaf-classification'"):
+        StarterConfig(competitions=["mirror:leaf-clasification"])
+
+
+def test_a_mirror_of_any_size_is_known_by_its_own_name():
+    config = StarterConfig(competitions=["mirror:leaf-classification?rows=500&seed=3"], num_programs=2)
+    prompts = [prompt[0]["content"] for prompt in sketch_corpus(config)["prompt"]]
+    assert prompts == ["Kaggle competition: mirror:leaf-classification?rows=500&seed=3"] * 2

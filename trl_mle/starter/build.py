@@ -12,7 +12,8 @@ from rich.console import Console
 from transformers import GenerationConfig, Qwen2Config, Qwen2ForCausalLM, Qwen2Tokenizer, set_seed
 from trl import SFTConfig, SFTTrainer
 
-from trl_mle.starter.grammar import TASKS, Sketcher
+from trl_mle.starter.grammar import Sketcher
+from trl_mle.starter.tasks import TASKS
 
 
 # Only the first line of what the user says is rendered: see `build_starter`.
@@ -76,7 +77,7 @@ class StarterConfig:
     seed: int = field(default=0, metadata={"help": "Seed of the corpus, the weights and the order of training."})
 
     def __post_init__(self) -> None:
-        if unknown := [competition for competition in self.competitions if competition not in TASKS]:
+        if unknown := [competition for competition in self.competitions if competition.partition("?")[0] not in TASKS]:
             near = difflib.get_close_matches(unknown[0], TASKS, n=1)
             hint = f"did you mean {near[0]!r}?" if near else f"it covers {', '.join(TASKS)}"
             raise ValueError(f"competitions: the starter's grammar does not cover {unknown[0]!r}; {hint}")

@@ -8,35 +8,8 @@ import and the last line.
 
 import random
 from dataclasses import dataclass, field
-from typing import Literal
 
-
-@dataclass(frozen=True)
-class Task:
-    """
-    What a program must know about a competition.
-
-    Args:
-        kind (`str`):
-            What is submitted: `"probabilities"` (one column per class), `"probability"` (of the positive class),
-            `"class"` or `"number"`.
-        target (`str`):
-            Column of train.csv that is to be predicted.
-        column (`str`, *optional*, defaults to `""`):
-            Column of submission.csv to fill. Unused by `"probabilities"`, which fills all columns but the id.
-    """
-
-    kind: Literal["probabilities", "probability", "class", "number"]
-    target: str
-    column: str = ""
-
-
-TASKS = {
-    "digits": Task("probabilities", "label"),
-    "breast-cancer": Task("probability", "malignant", "malignant"),
-    "diabetes": Task("number", "progression", "progression"),
-    "wine": Task("class", "cultivar", "cultivar"),
-}
+from trl_mle.starter.tasks import TASKS, Features
 
 
 @dataclass(frozen=True)
@@ -123,6 +96,9 @@ REGRESSORS = (
     Estimator("support vectors", "SVR", "svm", 6, {"C": (0.1, 1, 10)}),
 )
 
+# Those that predict one column only.
+SINGLE_OUTPUT = ("AdaBoostRegressor", "GradientBoostingRegressor", "HistGradientBoostingRegressor", "SVR")
+
 # Words of the plan, constructor and module of what may be done to the features; None stands for nothing.
 TRANSFORMS = {
     None: 13,
@@ -138,7 +114,7 @@ class Sketcher:
 
     Args:
         competition (`str`):
-            A key of `TASKS`.
+            A key of `TASKS`. Size and seed of a mirror may follow.
         rng (`random.Random`):
             Source of all randomness.
         slip_rate (`float`, *optional*, defaults to `0.081`):
@@ -146,29 +122,37 @@ class Sketcher:
     """
 
     def __init__(self, competition: str, rng: random.Random, slip_rate: float = 0.081):
-        self.task = TASKS[competition]
+        self.task = TASKS[competition.partition("?")[0]]
         self.rng = rng
         self.slip_rate = slip_rate
 
     def sketch(self) -> str:
         """Return one completion."""
-        regression = self.task.kind == "number"
-        estimators = REGRESSORS if regression else CLASSIFIERS
+        regression = self.task.kind in ("number", "numbers")
+        estimators = [
+            estimator
+            for estimator in (REGRESSORS if regression else CLASSIFIERS)
+            if estimator.words not in self.task.unfit
+        ]
         estimator = self.rng.choices(estimators, [estimator.weight for estimator in estimators])[0]
         transform = self.rng.choices(list(TRANSFORMS), list(TRANSFORMS.values()))[0]
+        features = self.task.features[0]
+        if len(self.task.features) > 1:
+            features = self.rng.choices(self.task.features, [features.weight for features in self.task.features])[0]
 
         verb = self.rng.choice(("fit", "train", "try", "use"))
-        plan = f"Plan: {verb} {estimator.words} on {transform[0] if transform else 'the features'}."
+        what = f"{features.words}, {transform[0]}" if transform and len(self.task.features) > 1 else ""
+        plan = f"Plan: {verb} {estimator.words} on {what or (transform[0] if transform else features.words)}."
         if self.rng.random() < self.slip_rate / 7:  # a plan and no program
             return plan
 
         class_name = estimator.name.replace("*", "Regressor" if regression else "Classifier")
         lines = [
-            *self._imports(class_name, estimator.module, transform),
+            *self._imports(class_name, estimator.module, features, transform),
             *self._load(),
-            *self._features(transform),
+            *self._features(features, transform),
             *self._fit(class_name, estimator.settings),
-            *self._predict(class_name),
+            *self._predict(),
             *self._submit(),
         ]
         program = "\n".join(line for line in lines if line)
@@ -177,7 +161,17 @@ class Sketcher:
     def _slip(self, right: str, *wrong: str) -> str:
         return self.rng.choice(wrong) if self.rng.random() < self.slip_rate else right
 
-    def _imports(self, class_name: str, module: str, transform: tuple[str, str, str] | None) -> list[str]:
+    def _wrapper(self, class_name: str) -> tuple[str, str] | None:
+        """Name and module of what a model needs around it to predict probabilities, or several numbers."""
+        if class_name == "SVC" and self.task.kind in ("probabilities", "probability"):
+            return "CalibratedClassifierCV", "calibration"
+        if class_name in SINGLE_OUTPUT and self.task.kind == "numbers":
+            return "MultiOutputRegressor", "multioutput"
+        return None
+
+    def _imports(
+        self, class_name: str, module: str, features: Features, transform: tuple[str, str, str] | None
+    ) -> list[str]:
         lines = [
             self._slip("import pandas as pd", "import pandas", "import panda as pd", "import numpy as np"),
             self._slip(
@@ -187,8 +181,9 @@ class Sketcher:
                 f"from sklearn.models import {class_name}",
             ),
         ]
-        if class_name == "SVC" and self.task.kind in ("probabilities", "probability"):
-            lines.append("from sklearn.calibration import CalibratedClassifierCV")
+        if wrapper := self._wrapper(class_name):
+            lines.append(f"from sklearn.{wrapper[1]} import {wrapper[0]}")
+        lines += [self._slip(line, "") for line in features.imports]
         if transform:
             _, constructor, module = transform
             name = constructor.partition("(")[0]
@@ -196,40 +191,31 @@ class Sketcher:
         return lines
 
     def _load(self) -> list[str]:
+        reader, train, test = self.task.reader, self.task.train, self.task.test
         return [
             self._slip(
-                'train = pd.read_csv("input/train.csv")',
-                'train = pd.read_csv("train.csv")',
-                'train = pd.read_csv("input/training.csv")',
-                'train = pd.read_csv("input/train.csv"',
-                'data = pd.read_csv("input/train.csv")',
+                f'train = pd.{reader}("input/{train}")',
+                f'train = pd.{reader}("{train}")',
+                f'train = pd.{reader}("input/{train.replace("train", "training")}")',
+                f'train = pd.{reader}("input/{train}"',
+                f'data = pd.{reader}("input/{train}")',
             ),
             self._slip(
-                'test = pd.read_csv("input/test.csv")',
-                'test = pd.read_csv("test.csv")',
-                'test = pd.read_csv("../input/test.csv")',
-                'test = pd.load_csv("input/test.csv")',
+                f'test = pd.{reader}("input/{test}")',
+                f'test = pd.{reader}("{test}")',
+                f'test = pd.{reader}("../input/{test}")',
+                f'test = pd.{reader.replace("read", "load")}("input/{test}")',
                 "",
             ),
         ]
 
-    def _features(self, transform: tuple[str, str, str] | None) -> list[str]:
-        target = self.task.target
-        lines = [
-            self._slip(
-                f'X = train.drop(columns=["id", "{target}"])',
-                f'X = train.drop(columns=["{target}"])',  # the ids are strings
-                'X = train.drop(columns=["id"])',  # the target is not in test.csv
-                'X = train.drop(columns=["id", "target"])',
-                f'X = train.drop("id", "{target}")',
-            ),
-            self._slip(f'y = train["{target}"]', 'y = train["target"]', "y = train[target]", f'y = train["{target}"'),
-            self._slip(
-                'X_test = test.drop(columns=["id"])',
-                "X_test = test",
-                f'X_test = test.drop(columns=["id", "{target}"])',
-                f'X_test = train.drop(columns=["id", "{target}"])',  # the wrong rows
-            ),
+    def _features(self, features: Features, transform: tuple[str, str, str] | None) -> list[str]:
+        labels = self.task.labels
+        lines = [self._slip(*features.before)] if features.before else []
+        lines += [
+            self._slip(*features.X),
+            self._slip(f"y = {labels}", 'y = train["target"]', "y = train[target]", f"y = {labels[:-1]}"),
+            self._slip(*features.X_test),
         ]
         if transform:
             lines += [
@@ -244,8 +230,8 @@ class Sketcher:
         arguments = ", ".join(f"{keyword}={value}" for keyword, value in chosen.items())
         misspelled = ", ".join(f"{keyword.rstrip('s')}_num={value}" for keyword, value in chosen.items())
         call = f"{class_name}({arguments})"
-        if class_name == "SVC" and self.task.kind in ("probabilities", "probability"):
-            call = f"CalibratedClassifierCV({call})"
+        if wrapper := self._wrapper(class_name):
+            call = f"{wrapper[0]}({call})"
         lines = [
             self._slip(
                 f"model = {call}",
@@ -259,8 +245,8 @@ class Sketcher:
             lines.append("while model.score(X, y) < 1:\n    model.fit(X, y)")
         return lines
 
-    def _predict(self, class_name: str) -> list[str]:
-        if self.task.kind in ("class", "number"):
+    def _predict(self) -> list[str]:
+        if self.task.kind in ("class", "number", "numbers"):
             return [
                 self._slip(
                     "pred = model.predict(X_test)",
@@ -286,7 +272,7 @@ class Sketcher:
         return lines
 
     def _submit(self) -> list[str]:
-        column = self.task.column
+        column, answer, sample = self.task.column, self.task.answer, self.task.sample
         if self.task.kind == "probabilities":
             fill = self._slip(
                 self.rng.choice(("sub.iloc[:, 1:] = pred", "sub[sub.columns[1:]] = pred")),
@@ -303,19 +289,26 @@ class Sketcher:
                 'sub["target"] = pred[:, 1]',
                 'sub = pd.DataFrame({"' + column + '": pred[:, 1]})',
             )
+        elif self.task.kind == "numbers":
+            fill = self._slip(
+                self.rng.choice((f"sub.iloc[:, 1:] = {answer}", f"sub[sub.columns[1:]] = {answer}")),
+                f"sub.iloc[:, :] = {answer}",
+                f'sub["{self.task.target}"] = {answer}',
+                f"sub = pd.DataFrame({answer})",
+            )
         else:
             fill = self._slip(
-                self.rng.choice((f'sub["{column}"] = pred', f"sub = sub.assign({column}=pred)")),
+                self.rng.choice((f'sub["{column}"] = {answer}', f"sub = sub.assign({column}={answer})")),
                 f'sub["{column}"] = y',  # pandas aligns the rows: not what was predicted
-                f"sub[{column}] = pred",
-                'sub = pd.DataFrame({"' + column + '": pred})',
+                f"sub[{column}] = {answer}",
+                'sub = pd.DataFrame({"' + column + f'": {answer}}})',
             )
         return [
             self._slip(
-                'sub = pd.read_csv("input/sample_submission.csv")',
-                'sub = pd.read_csv("sample_submission.csv")',
+                f'sub = pd.read_csv("input/{sample}")',
+                f'sub = pd.read_csv("{sample}")',
                 'sub = pd.read_csv("input/submission.csv")',
-                'submission = pd.read_csv("input/sample_submission.csv")',
+                f'submission = pd.read_csv("input/{sample}")',
             ),
             fill,
             self._slip(
