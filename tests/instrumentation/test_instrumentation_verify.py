@@ -83,7 +83,7 @@ def test_marker_that_moves_a_statement_is_refused():
 
 def test_marker_before_a_future_import_is_refused():
     original = "from __future__ import annotations\n"
-    with pytest.raises(VerificationError, match="compile"):
+    with pytest.raises(VerificationError, match="before `from __future__"):
         verify(original, f"{MARKER}\n{original}", NONCE)
 
 
