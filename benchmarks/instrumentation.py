@@ -79,8 +79,7 @@ def tokens(solutions: dict[str, list[tuple[str, Places]]]) -> dict:
 
 def throughput(programs: list[str]) -> dict:
     """Programs per CPU second, without and with the search for values to report."""
-    trees = [parse(source) for source in programs]
-    prepared = [(source, find_steps(tree), find_reports(tree)) for source, tree in zip(programs, trees, strict=True)]
+    prepared = [(source, find_steps(parse(source)), find_reports(parse(source))) for source in programs]
     bare, whole = [], []
     for _ in range(ROUNDS):
         started = time.process_time()

@@ -227,7 +227,7 @@ class LmInstrumenter:
             try:
                 program = insert_prints(source, found, nonce_or_new, find_reports(parse(source)))
                 verify(program.original, program.source, nonce_or_new)
-            except VerificationError:  # it exchanges `print`
+            except (VerificationError, RecursionError):  # it exchanges `print`, or is nested too deeply
                 self._counts["none"] += 1
                 return InstrumentedProgram(source=source, original=source, milestones=(), nonce=nonce_or_new)
             if program.milestones:

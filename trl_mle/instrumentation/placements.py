@@ -5,7 +5,7 @@ import re
 from collections.abc import Iterator
 from typing import TypeGuard
 
-from trl_mle.instrumentation.milestones import IMPORTS, MILESTONES, parse
+from trl_mle.instrumentation.milestones import FILENAME, IMPORTS, MILESTONES, parse, split_lines
 from trl_mle.instrumentation.verify import VerificationError
 
 
@@ -13,7 +13,7 @@ REASONS = ("one_line", "no_line", "before_imports", "in_string", "after_exit", "
 EXITS = {"exit", "quit", "_exit", "abort"}
 
 _PAIR = re.compile(
-    rf"\b({'|'.join(MILESTONES)})\b[\"'`*]*\s*(?::|=|->|→|after)\s*[\"'`*]*\s*(?:after\s+)?(?:line\s*)?(\d+)",
+    rf"\b({'|'.join(MILESTONES)})\b[\"'`*]*\s*(?::|=|->|→|after)\s*[\"'`*]*\s*(?:after\s+)?(?:line\s*)?(\d{{1,6}})\b",
     re.IGNORECASE,
 )
 _PRINT = re.compile(rf"milestone:\s*({'|'.join(MILESTONES)})")
@@ -52,10 +52,14 @@ def parse_rewrite(original: str, rewritten: str) -> list[tuple[int, str]]:
     """
     try:
         found = parse(rewritten)
+        compile(found, FILENAME, "exec", dont_inherit=True)  # sees what the parser lets pass: a print before `__future__`
     except (SyntaxError, ValueError, RecursionError, MemoryError) as error:
         raise VerificationError(f"the rewritten program does not compile: {error}") from error
     placements: list[tuple[int, str]] = []
-    _align(parse(original).body, found.body, placements)
+    try:
+        _align(parse(original).body, found.body, placements)
+    except RecursionError as error:
+        raise VerificationError("the program is nested too deeply to compare") from error
     return placements
 
 
@@ -69,6 +73,8 @@ def _align(expected: list[ast.stmt], found: list[ast.stmt], placements: list[tup
         milestone = _printed_milestone(statement)
         if milestone is None:
             raise VerificationError(f"line {statement.lineno} of the rewritten program is not the original's")
+        if position == 0 and expected and _is_docstring(expected[0]):
+            raise VerificationError(f"line {statement.lineno} of the rewritten program stands before a docstring")
         if position:  # else it stands before all that could have reached it
             placements.append((expected[position - 1].lineno, milestone))
     if position < len(expected):
@@ -98,6 +104,13 @@ def _same(left: ast.AST, right: ast.AST, placements: list[tuple[int, str]]) -> b
 
 def _is_block(value: object) -> TypeGuard[list[ast.stmt]]:
     return isinstance(value, list) and bool(value) and isinstance(value[0], ast.stmt)
+
+
+def _is_docstring(statement: ast.stmt) -> bool:
+    match statement:
+        case ast.Expr(value=ast.Constant(str())):
+            return True
+    return False
 
 
 def _dump(value: object) -> str:
@@ -132,7 +145,7 @@ def check(original: str, placements: list[tuple[int, str]]) -> tuple[list[tuple[
     """
     if len(placements) > 2 and len({line for line, _ in placements}) == 1:
         return [], ["one_line"] * len(placements)
-    facts = _Facts(parse(original), len(original.splitlines()))
+    facts = _Facts(parse(original), len(split_lines(original)))
     kept, refused = [], []
     for line, milestone in placements:
         reason = facts.objection(line, milestone)
