@@ -13,12 +13,12 @@ from collections import Counter
 from pathlib import Path
 
 import pytest
-from instrumentation_programs import PROGRAMS
+from instrumentation_programs import PROGRAMS, UNTOUCHED
 
 from trl_mle.competitions import load_competition
 from trl_mle.execution import LocalExecutor
-from trl_mle.instrumentation import MILESTONES, VerificationError, insert_prints, verify
-from trl_mle.instrumentation.milestones import parse, split_lines
+from trl_mle.instrumentation import MILESTONES, InstrumentedProgram, VerificationError, insert_prints, verify
+from trl_mle.instrumentation.milestones import marker_print, parse, report_lines, split_lines
 from trl_mle.instrumentation.placements import parse_rewrite
 from trl_mle.instrumentation.reports import find_reports
 
@@ -160,11 +160,10 @@ def takes_over_print(source):
     return False
 
 
-@pytest.mark.parametrize("seed", range(2))
-def test_honest_rewrites_are_accepted(seed):
+def test_honest_rewrites_are_accepted():
     accepted = printed = 0
     for name, source in programs().items():
-        rng = random.Random(f"{seed} {name}")
+        rng = random.Random(name)
         rewritten = reformatted(honest(source, rng), rng)
         assert same_program(source, rewritten), (name, rewritten)
         placements = parse_rewrite(source, rewritten)
@@ -437,8 +436,10 @@ MUTATIONS = {
     "added: print taken over": added("print = len"),
     "added: stdout": added("import sys; sys.stdout = None"),
     "added: exec": added("exec('print(\"milestone: imports\")')"),
-    "added: global": lambda tree, rng: bool(nodes(tree, *FUNCTIONS))
-    and not rng.choice(nodes(tree, *FUNCTIONS)).body.insert(0, ast.parse("global os_").body[0]),
+    "added: global": lambda tree, rng: (
+        bool(nodes(tree, *FUNCTIONS))
+        and not rng.choice(nodes(tree, *FUNCTIONS)).body.insert(0, ast.parse("global os_").body[0])
+    ),
     "decorator": change(DEFINITIONS, lambda node: node.decorator_list.append(ast.parse("print", mode="eval").body)),
     "default": change(FUNCTIONS, default),
     "returns": change(FUNCTIONS, other("returns", lambda v: ast.Constant(value="int") if v is None else None)),
@@ -448,13 +449,17 @@ MUTATIONS = {
     "not": change((ast.If, ast.While, ast.IfExp, ast.Assert), other("test", lambda v: ast.UnaryOp(ast.Not(), v))),
     "operator": change(ast.BinOp, other("op", lambda v: ast.Sub() if isinstance(v, ast.Add) else ast.Add())),
     "and or": change(ast.BoolOp, other("op", lambda v: ast.Or() if isinstance(v, ast.And) else ast.And())),
-    "comparison": change(ast.Compare, other("ops", lambda v: [ast.Is() if isinstance(v[0], ast.Eq) else ast.Eq(), *v[1:]])),
+    "comparison": change(
+        ast.Compare, other("ops", lambda v: [ast.Is() if isinstance(v[0], ast.Eq) else ast.Eq(), *v[1:]])
+    ),
     "augmented": change(ast.AugAssign, other("op", lambda v: ast.Mult() if isinstance(v, ast.Add) else ast.Add())),
     "iterable": change((ast.For, ast.comprehension), other("iter", lambda v: ast.Call(ast.Name("list"), [v], []))),
     "condition": change(ast.comprehension, lambda node: node.ifs.append(ast.Constant(value=True))),
     "handler": change(ast.ExceptHandler, other("type", lambda v: None if v else ast.Name("Exception"))),
     "drop: handler": drop(ast.Try, "handlers"),
-    "drop: else": change((ast.If, ast.For, ast.While, ast.Try), lambda node: bool(node.orelse) and not node.orelse.clear()),
+    "drop: else": change(
+        (ast.If, ast.For, ast.While, ast.Try), lambda node: bool(node.orelse) and not node.orelse.clear()
+    ),
     "drop: argument": drop(ast.Call, "args"),
     "drop: keyword": drop(ast.Call, "keywords"),
     "drop: decorator": drop(DEFINITIONS, "decorator_list"),
@@ -554,11 +559,187 @@ def test_no_rewrite_that_changes_the_program_is_accepted():
                 harmless += 1
                 continue
             changed += 1
-            with pytest.raises(VerificationError):
+            try:
                 parse_rewrite(source, mutant)
-                pytest.fail(f"{mutation} of {name} was accepted:\n{mutant}")
+            except VerificationError:
+                continue
+            pytest.fail(f"{mutation} of {name} was accepted:\n{mutant}")
     print(f"{changed} changed programs refused, {harmless} unchanged ones, of {len(sources)} programs")
     assert len(sources) >= 100
     assert changed >= 2000
     assert harmless < changed / 10
     assert used.keys() == MUTATIONS.keys()
+
+
+# Changes to a program with our own prints, in lines that carry the nonce: the other lines are compared as they are.
+
+
+def marker(milestone="imports"):
+    return marker_print(NONCE, milestone)
+
+
+def report(value):
+    return "\n".join(report_lines(NONCE, value))
+
+
+OWN_LINES = [
+    marker(),
+    f"{marker()}; import os",
+    f"import os; {marker()}",
+    f"{marker()} or exit()",
+    f"x = {marker()}",
+    f"assert {marker()}",
+    f"return {marker()}",
+    f"@{marker()}",
+    f"if {marker()}:",
+    f"if True: {marker()}",
+    f"while True: {marker()}",
+    f"def print(*a): '{NONCE}'",
+    f"class print: '{NONCE}'",
+    f"import os  # {NONCE}",
+    f"from os import path as print  # {NONCE}",
+    f"print = '{NONCE}'",
+    f"pass  # {NONCE}",
+    f"# {NONCE}",
+    f"'{NONCE}'",
+    f"'' \\\n'{NONCE}'",
+    f"global x  # {NONCE}",
+    f"else:  # {NONCE}",
+    f"try:  # {NONCE}",
+    f"if 0:  # {NONCE}",
+    f"finally:  # {NONCE}",
+    f"break  # {NONCE}",
+    f"continue  # {NONCE}",
+    f"return  # {NONCE}",
+    f"raise SystemExit  # {NONCE}",
+    f"del x  # {NONCE}",
+    f"async def f(): '{NONCE}'",
+    f"from __future__ import annotations  # {NONCE}",
+    f"('{NONCE}'",
+    f"('{NONCE}',",
+    f"[{marker()},",
+    f"{marker()} \\",
+    f"\\\n{marker()}",
+    f"{marker()}.x",
+    f"{marker()} if x else x",
+    f"lambda: {marker()}",
+    f"{marker()[:-1]}, end=exit())",
+    f'print(f"{NONCE} milestone: imports", flush=True)',
+    f'print("{NONCE} milestone: imports" "", flush=True)',
+    f'print(b"{NONCE} milestone: imports", flush=True)',
+    f'print("{NONCE} milestone: imports", flush=1)',
+    f'print("{NONCE} milestone: imports")',
+    f'print("{NONCE} milestone: unknown", flush=True)',
+    f'print("{NONCE} milestone: imports\\n", flush=True)',
+    f'print(seen := "{NONCE} milestone: imports", flush=True)',
+    f'print("{NONCE} milestone: imports", file=open("x", "w"), flush=True)',
+    f'pprint("{NONCE} milestone: imports", flush=True)',
+    f'print ("{NONCE} milestone: imports", flush=True)',
+    report("x"),
+    report("x.shape"),
+    report("x.y"),
+    report("x.shape()"),
+    report("x.shape.y"),
+    report("f()"),
+    report("x[0]"),
+    report("x, exit()"),
+    report("(x := 1)"),
+    report("x").replace("BaseException", "Exception"),
+    report("x").replace(f'"{NONCE}"', f'exit("{NONCE}")'),
+    report("x").split("\n")[0],
+    report("x").split("\n")[1],
+    report("x") + f"\nelse: x = '{NONCE}'",
+    report("x") + f"\nfinally: exit('{NONCE}')",
+    report("x").replace("\n", f"\nexcept OSError: exit('{NONCE}')\n"),
+    report("x").replace("%.80s", "%.81s"),
+    report("x").replace("% (x,)", "% (y,)"),
+]
+# Two lines around lines of the program.
+AROUND = [
+    (f'"""{NONCE}', f'{NONCE}"""'),
+    (f"'''{NONCE}", f"'''  # {NONCE}"),
+    (f"('{NONCE}',", f")  # {NONCE}"),
+    (f"if '{NONCE}':", marker()),
+    (f"try:  # {NONCE}", f"except BaseException: '{NONCE}'"),
+    (f"def f():  # {NONCE}", marker()),
+    (marker(), marker()),
+]
+
+
+@pytest.mark.filterwarnings("ignore::SyntaxWarning")
+def test_no_lines_of_ours_change_the_program():
+    changed, kept, sources = 0, 0, programs()
+    for name, source in sources.items():
+        rng = random.Random(name)
+        lines = split_lines(source)
+        ends = [statement.end_lineno for block in blocks(ast.parse(source)) for statement in block]
+        mutants = []
+        for text in OWN_LINES if name in ODD else rng.sample(OWN_LINES, 6):
+            at = rng.choice([rng.choice(ends), rng.randint(0, len(lines))])
+            line = lines[at - 1] if at else ""
+            indentation = rng.choice([line[: len(line) - len(line.lstrip())], "", "    ", "\t"])
+            ours = [f"{indentation}{one}\n" for one in text.split("\n")]
+            mutants.append([*lines[:at], *ours, *lines[at:]])
+        for opening, closing in AROUND if name in ODD else rng.sample(AROUND, 2):
+            start, end = sorted(rng.choices(range(len(lines) + 1), k=2))
+            mutants.append([*lines[:start], f"{opening}\n", *lines[start:end], f"{closing}\n", *lines[end:]])
+        for mutant in mutants:
+            mutated = "".join(line if line.endswith(("\n", "\r")) else f"{line}\n" for line in mutant)
+            try:
+                verify(source, mutated, NONCE)
+            except VerificationError:
+                changed += not same_program(source, mutated)
+            else:
+                assert same_program(source, mutated), f"accepted, from {name}:\n{mutated}"
+                kept += 1
+    print(f"{changed} changed programs refused, {kept} with honest prints kept, of {len(sources)} programs")
+    assert changed >= 1000
+    assert kept >= 20  # the honest ones among the lines, where they stand in an honest place
+
+
+@pytest.mark.parametrize("name", ["own_print", "rich", "builtins"])
+def test_honest_rewrites_of_programs_that_take_over_print_are_not_executed(name):
+    source = UNTOUCHED[name] + "x = 1\n"
+    placements = parse_rewrite(source, source + 'print("milestone: imports")\n')
+    assert placements == [(len(split_lines(source)), "imports")]
+    with pytest.raises(VerificationError, match="takes over"):
+        verify(source, insert_prints(source, placements, NONCE).source, NONCE)
+
+
+# Executing
+
+ENDINGS = [  # programs, and the exit codes with which they end
+    ("import sys\nx = 1\nsys.exit(3)\nx = 2\n", 3),
+    ("import os\nopen('submission.csv', 'w').write('id')\nos._exit(4)\n", 4),
+    ("x = 1\nx = 1 / 0\nx = 2\n", 1),
+    ("import sys\nx = 1\nsys.stdout.close()\nx = 2\n", 0),
+    ("import sys\nx = 1\nwith sys.stdout: x = 2\nx = 3\n", 0),
+    ("from sys import stdout\nx = 1\nstdout.detach()\nx = 3\n", 0),
+    ("import os\nx = 1\nos.close(1)\nx = 2\n", 0),
+]
+
+
+def test_submission_and_exit_status_are_the_same():
+    """With a print at every line, and the values reported that can be."""
+    sample = RUNNABLE[::16]
+    items = [(row["source"], load_competition(row["competition"])) for row in sample]
+    items += [(source, items[0][1]) for source, _ in ENDINGS]
+    marked = []
+    for source, competition in items:
+        places = [(line, MILESTONES[line % 7]) for line in range(1, len(split_lines(source)) + 1)]
+        program = insert_prints(source, places, NONCE, find_reports(parse(source)))
+        try:
+            verify(source, program.source, NONCE)
+        except VerificationError:
+            program = InstrumentedProgram(source, source, (), NONCE)
+        marked.append((program, competition))
+    with LocalExecutor(max_parallel=2) as executor:
+        plain = executor.run_many(items)
+        instrumented = executor.run_many(marked)
+    for (program, _), one, other in zip(marked, plain, instrumented, strict=True):
+        assert other.exit_code == one.exit_code, (program.source, other.stderr)
+        assert (other.outcome, other.submission) == (one.outcome, one.submission), program.source
+    assert [result.exit_code for result in plain] == [0] * len(sample) + [code for _, code in ENDINGS]
+    for (program, _), result in list(zip(marked, instrumented, strict=True))[: len(sample)]:
+        assert result.submission
+        assert program.reached(result.stdout) == set(program.milestones) != set()

@@ -52,7 +52,9 @@ def parse_rewrite(original: str, rewritten: str) -> list[tuple[int, str]]:
     """
     try:
         found = parse(rewritten)
-        compile(found, FILENAME, "exec", dont_inherit=True)  # sees what the parser lets pass: a print before `__future__`
+        compile(
+            found, FILENAME, "exec", dont_inherit=True
+        )  # sees what the parser lets pass: a print before `__future__`
     except (SyntaxError, ValueError, RecursionError, MemoryError) as error:
         raise VerificationError(f"the rewritten program does not compile: {error}") from error
     placements: list[tuple[int, str]] = []

@@ -16,10 +16,12 @@ class VerificationError(ValueError):
     """The instrumented program is not the original plus our prints."""
 
 
-# Names by which `print`, or what it writes to, can be exchanged; escapes and other alphabets can spell them, too.
+# Names by which `print`, or what it writes to, can be exchanged or closed; escapes and other alphabets can spell them, too.
 _SUSPICIOUS = re.compile(
-    r"stdout|builtins|attr\(|globals|locals|vars|__dict__|\\[xuUN0-7]|[^\x00-\x7f]|(def|class)\s+print|print(?!\s*\()"
+    r"stdout|os\s*\.\s*(close|dup)|import.*\b(close|dup)|open\(\s*1|"
+    r"builtins|attr\(|globals|locals|vars|__dict__|\\[xuUN0-7]|[^\x00-\x7f]|(def|class)\s+print|print(?!\s*\()"
 )
+_STREAMS = {"os", "stdout", "sys.stdout", "__stdout__", "sys.__stdout__"}  # in `os.close(1)` it is the module
 
 
 def verify(original: str, source: str, nonce: str) -> None:
@@ -101,7 +103,8 @@ def _check_statements(tree: ast.Module, ours: dict[int, str], nonce: str) -> Non
 
 
 def takes_over_print(node: ast.AST) -> bool:
-    """Whether the node binds or deletes the name `print`, or exchanges what `print` does or writes to."""
+    """Whether the node binds or deletes the name `print`, or exchanges what `print` does, or exchanges or closes what it
+    writes to."""
     match node:
         case ast.Attribute(attr="print" | "stdout", ctx=ast.Store() | ast.Del()):
             return True
@@ -112,6 +115,13 @@ def takes_over_print(node: ast.AST) -> bool:
         case ast.Name("__builtins__") | ast.Constant("builtins.print" | "sys.stdout" | "__builtins__"):
             return True  # mock.patch("builtins.print")
         case ast.Name("redirect_stdout") | ast.Attribute(attr="redirect_stdout"):
+            return True
+        case ast.Attribute(attr="close" | "detach", value=stream) | ast.withitem(context_expr=stream):
+            # After `os.close(1)` the next file that is opened would receive the prints.
+            return isinstance(stream, ast.Name | ast.Attribute) and ast.unparse(stream) in _STREAMS
+        case ast.Attribute(attr="closerange" | "dup2") | ast.alias(name="close" | "closerange" | "dup2"):
+            return True
+        case ast.Call(func=ast.Name("open") | ast.Attribute(attr="open" | "fdopen"), args=[ast.Constant(1), *_]):
             return True
     return "print" in _bound(node)
 
