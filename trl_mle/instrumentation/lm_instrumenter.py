@@ -108,8 +108,9 @@ class LmInstrumenter:
     model does not answer, or not to the point, [`AstInstrumenter`] does; where that cannot either, no milestone is marked.
 
     The model does not see comments, nor more than the first 60 characters of a string: there a policy could talk to it.
-    Milestones where they cannot be reached are refused (see `placements.check`). A program that misleads it all the same
-    gains 0.1 for each, which no failed program can carry above a valid submission.
+    Milestones where they cannot be reached are refused (see `placements.check`). A program that misleads it all the same,
+    by names, by short strings, or in rewrite mode by long ones, which must be returned whole, gains 0.1 for each: no
+    failed program can come above a valid submission by that.
 
     Args:
         model ([`LanguageModel`]):
