@@ -123,10 +123,10 @@ def takes_over_print(node: ast.AST) -> bool:
             return True
         case ast.Call(func=ast.Name("open") | ast.Attribute(attr="open" | "fdopen"), args=[ast.Constant(1), *_]):
             return True
-    return "print" in _bound(node)
+    return "print" in bound_names(node)
 
 
-def _bound(node: ast.AST) -> list[str | None]:
+def bound_names(node: ast.AST) -> list[str | None]:
     """The names that the node itself binds or deletes."""
     match node:
         case ast.Name(id=name, ctx=ast.Store() | ast.Del()):
