@@ -35,7 +35,21 @@ class MLEScriptArguments:
     sandbox: str = field(
         default="auto", metadata={"help": "`auto`, `bubblewrap`, `landlock`, or `none`: no isolation."}
     )
-    instrumenter: str = field(default="ast", metadata={"help": "`ast` gives credit for milestones, `none` does not."})
+    instrumenter: str = field(
+        default="ast",
+        metadata={"help": "Who marks the milestones: `ast`, `lm` (a frozen language model), or `none` (no credit)."},
+    )
+    instrumenter_url: str | None = field(
+        default=None, metadata={"help": "OpenAI-compatible endpoint of the instrumenting model."}
+    )
+    instrumenter_model: str | None = field(
+        default=None,
+        metadata={
+            "help": "Its name there; without an endpoint, a model to load. Without either, the policy's base model."
+        },
+    )
+    instrumenter_mode: str = field(default="lines", metadata={"help": "What it answers: `lines` or `rewrite`."})
+    instrumenter_deadline_s: float = field(default=60.0, metadata={"help": "Seconds for its answers to a batch."})
     fail_reward: float = field(default=-10.0, metadata={"help": "Reward of a program that fails."})
     milestone_reward: float = field(default=0.1, metadata={"help": "Partial credit per milestone."})
 
@@ -44,8 +58,8 @@ class MLEScriptArguments:
             self.competitions = [self.competitions]
         if not self.competitions:
             raise ValueError("competitions: name at least one")
-        if self.instrumenter not in ("ast", "none"):
-            raise ValueError(f"instrumenter must be 'ast' or 'none', got {self.instrumenter!r}")
+        if self.instrumenter not in ("ast", "lm", "none"):
+            raise ValueError(f"instrumenter must be 'ast', 'lm' or 'none', got {self.instrumenter!r}")
 
 
 def main(script_args, training_args, model_args) -> None:
@@ -54,7 +68,7 @@ def main(script_args, training_args, model_args) -> None:
 
     from trl_mle import execution
     from trl_mle.competitions import load_competition
-    from trl_mle.instrumentation import AstInstrumenter
+    from trl_mle.instrumentation import LmInstrumenter, PolicyBaseModel
     from trl_mle.rewards import MLEReward
     from trl_mle.trainer import MLEGRPOTrainer, MLEProgressCallback
 
@@ -65,6 +79,7 @@ def main(script_args, training_args, model_args) -> None:
         check_writable(output_dir)
         checkpoint = checkpoint_to_resume(training_args.resume_from_checkpoint, output_dir)
         check_chat_template(model_args, training_args)
+        instrumenter = make_instrumenter(script_args, training_args)
         options = {
             "timeout_s": script_args.program_timeout_s,
             "memory_mb": script_args.program_memory_mb,
@@ -86,7 +101,7 @@ def main(script_args, training_args, model_args) -> None:
         reward = MLEReward(
             competitions=competitions,
             executor=executor,
-            instrumenter=AstInstrumenter() if script_args.instrumenter == "ast" else None,
+            instrumenter=instrumenter,
             fail_reward=script_args.fail_reward,
             milestone_reward=script_args.milestone_reward,
             log_dir=output_dir / "executions",
@@ -102,16 +117,48 @@ def main(script_args, training_args, model_args) -> None:
                 quantization_config=get_quantization_config(model_args),
                 peft_config=get_peft_config(model_args),
             )
+            if isinstance(instrumenter, LmInstrumenter) and isinstance(instrumenter.model, PolicyBaseModel):
+                instrumenter.model.bind(trainer)
         trainer.remove_callback(PrinterCallback if training_args.disable_tqdm else ProgressCallback)
         trainer.add_callback(MLEProgressCallback())
         trainer.accelerator.print(executor.description)
         trainer.train(resume_from_checkpoint=checkpoint)
+        if isinstance(instrumenter, LmInstrumenter):
+            instrumenter.model.check_frozen()
     trainer.save_state()  # the log of all metrics, in trainer_state.json
     trainer.save_model(training_args.output_dir)  # with its tokenizer
     trainer.accelerator.print(f"💾 Model saved to {training_args.output_dir}.")
     if training_args.push_to_hub:
         trainer.push_to_hub()
     trainer.accelerator.end_training()  # finishes trackers, destroys the process group
+
+
+def make_instrumenter(script_args, training_args):
+    """What marks the milestones. Raises `LanguageModelError` if an endpoint does not answer, or is the policy's own."""
+    from trl_mle.instrumentation import (
+        AstInstrumenter,
+        EndpointModel,
+        LmInstrumenter,
+        PolicyBaseModel,
+        TransformersModel,
+    )
+
+    if script_args.instrumenter != "lm":
+        return AstInstrumenter() if script_args.instrumenter == "ast" else None
+    if script_args.instrumenter_url is not None:
+        model = EndpointModel(
+            script_args.instrumenter_url,
+            script_args.instrumenter_model,
+            deadline_s=script_args.instrumenter_deadline_s,
+        )
+        if training_args.use_vllm and training_args.vllm_mode == "server":
+            address = f"{training_args.vllm_server_host}:{training_args.vllm_server_port}"
+            model.check_is_not(training_args.vllm_server_base_url or address)
+    elif script_args.instrumenter_model is not None:
+        model = TransformersModel(script_args.instrumenter_model, training_args.device)
+    else:
+        model = PolicyBaseModel()
+    return LmInstrumenter(model, script_args.instrumenter_mode)
 
 
 def check_writable(folder: Path) -> None:

@@ -153,7 +153,7 @@ pd.DataFrame({"id": test.id, "y": 0}).to_csv("submission.csv")
 
 program(
     "csv_module_majority",
-    {IMP, TR, TE, S},
+    {IMP, TR, TE, P, S},
     """
 import csv
 from collections import Counter
@@ -578,7 +578,7 @@ if __name__ == "__main__":
 
 program(
     "comprehension_of_files",
-    {IMP, TR, TE, S},
+    {IMP, TR, TE, P, S},
     """
 import pandas as pd
 data = {name: pd.read_csv(f"input/{name}.csv") for name in ["train", "test"]}
@@ -753,6 +753,113 @@ try:
 except ValueError as error:
     print(error)
 pred = attempt(model, test[["a"]])
+""",
+)
+
+program(
+    "behind_an_exit",
+    {IMP, TR},
+    """
+import sys
+import pandas as pd
+train = pd.read_csv("train.csv")
+sys.exit("enough")
+test = pd.read_csv("test.csv")
+test.to_csv("submission.csv")
+""",
+)
+
+program(
+    "switched_off",
+    {IMP, TE, P, S},
+    """
+import pandas as pd
+TRAIN, RULES = False, True
+USE_MODEL = False
+LATER = False
+LATER = len("x") == 1
+def main(USE_RULES=True):
+    if USE_MODEL:
+        train = pd.read_csv("train.csv")
+    else:
+        test = pd.read_csv("test.csv")
+    if not USE_MODEL:
+        test["y"] = test["a"] * 2
+    if LATER:
+        test.to_csv("submission.csv")
+main()
+""",
+)
+
+program(
+    "sample_submission_as_it_is",
+    {IMP, TE, S},
+    """
+import pandas as pd
+test = pd.read_csv("input/test.csv")
+sub = pd.read_csv("input/sample_submission.csv")
+print(len(test), len(sub))
+sub.to_csv("submission.csv", index=False)
+""",
+)
+
+program(
+    "rules_row_by_row",
+    {IMP, TE, P, S},
+    """
+import csv
+def answers(path):
+    with open(path) as f:
+        yield from csv.DictReader(f)
+def main(out):
+    with open(out, "w") as target:
+        for row in answers("input/test.csv"):
+            target.write(row["id"] + "," + str(len(row["text"])))
+main("submission.csv")
+""",
+)
+
+program(
+    "scaled_in_a_loop_and_never_trained",
+    {IMP, TR},
+    """
+import pandas as pd
+train = pd.read_csv("train.csv")
+for column in ["a", "b"]:
+    train[column] -= 2 * train[column].mean()
+header = open("test.csv").readline()
+""",
+)
+
+program(
+    "arguments",
+    ALL,
+    """
+import argparse
+import pandas as pd
+from sklearn.linear_model import Ridge
+parser = argparse.ArgumentParser()
+parser.add_argument("--train-file", default="input/train.csv")
+parser.add_argument("-t", "--test", default="input/test.csv", dest="test_file")
+parser.add_argument("--output", "-o", dest="output", default="submission.csv")
+args = parser.parse_args()
+train, test = pd.read_csv(args.train_file, usecols=["a", "y"]), pd.read_csv(args.test_file)
+model = Ridge().fit(train[["a"]], train["y"])
+test["y"] = model.predict(test[["a"]])
+test[["id", "y"]].to_csv(args.output, index=False)
+""",
+)
+
+program(
+    "everything_imported",
+    {IMP, TR, B, F},
+    """
+from pandas import *
+from sklearn.ensemble import *
+from os.path import *
+frame = read_csv("train.csv")
+model = RandomForestClassifier()
+model.fit(frame, frame["y"])
 """,
 )
 

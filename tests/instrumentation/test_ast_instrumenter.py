@@ -39,7 +39,9 @@ def test_milestones(name):
     assert_lines_are_kept(program)
     for number in program.inserted_lines:
         line = split_lines(program.source)[number - 1]
-        assert re.fullmatch(rf'\s*print\("{program.nonce} milestone: \w+", flush=True\)\n', line)
+        marker = rf'print\("{program.nonce} milestone: \w+", flush=True\)'
+        report = rf'try: print\("{program.nonce} report: ([\w.]+) = %\.80s" % \(\2,\), flush=True\)'
+        assert re.fullmatch(rf'\s*({marker}|{report}|except BaseException: "{program.nonce}")\n', line)
 
 
 @pytest.mark.parametrize("name", UNTOUCHED)
@@ -61,6 +63,67 @@ def test_print_follows_the_outermost_training_loop():
     trained = next(i for i, line in enumerate(lines) if "milestone: model_trained" in line)
     assert lines[trained].startswith("print(")
     assert lines[trained - 1] == "    print(epoch, loss.item())\n"
+
+
+def following(source, milestone):
+    """The line before the print of a milestone."""
+    lines = [line for line in split_lines(AstInstrumenter().instrument(source, NONCE).source) if "report:" not in line]
+    mark = next(i for i, line in enumerate(lines) if f"milestone: {milestone}" in line)
+    return next(line.strip() for line in reversed(lines[:mark]) if NONCE not in line)
+
+
+@pytest.mark.parametrize(
+    ("source", "milestone", "line"),
+    [
+        (
+            "from keras import Sequential, layers\nm = Sequential()\nm.add(layers.Dense(1))\nm.add(layers.Dense(2))\nx = 1\n",
+            "model_built",
+            "m.add(layers.Dense(2))",
+        ),
+        (
+            "from torchvision import models\nm = models.resnet18()\nm.fc = new()\nx = 1\n",
+            "model_built",
+            "m.fc = new()",
+        ),
+        (
+            "import pandas as pd\nfrom sklearn.svm import SVC\nt = pd.read_csv('train.csv')\nm = SVC()\nm.fit(t, t.y)\n"
+            "m.note = 1\n",
+            "model_built",
+            "m = SVC()",
+        ),
+        (
+            "import torch\ndef epoch(optimizer):\n    for b in range(9):\n        optimizer.step()\nfor e in range(3):\n"
+            "    epoch(torch.optim.Adam([]))\n    print(e)\nx = 1\n",
+            "model_trained",
+            "print(e)",
+        ),
+        (
+            "import numpy as np\nX = np.loadtxt('train.csv', usecols=0)\ny = np.loadtxt('train.csv', usecols=1)\nx = 1\n",
+            "train_data",
+            "y = np.loadtxt('train.csv', usecols=1)",
+        ),
+        (
+            "import cv2\nimport pandas as pd\ntrain = pd.read_csv('train.csv')\nX = [cv2.imread(f'images/{i}.jpg') for i in train.id]\n"
+            "x = 1\n",
+            "train_data",
+            "X = [cv2.imread(f'images/{i}.jpg') for i in train.id]",
+        ),
+        (
+            "import pandas as pd\nfrom sklearn.svm import SVR\ntrain, test = pd.read_csv('train.csv'), pd.read_csv('test.csv')\n"
+            "for c in ['a', 'b']:\n    m = SVR().fit(train, train[c])\n    test[c] = m.predict(test)\n    print(c)\nx = 1\n",
+            "predictions",
+            "print(c)",
+        ),
+        ("import os\nx = os.getpid()\ndef f(): pass\nimport sys\ny = 1\n", "imports", "import sys"),
+    ],
+)
+def test_a_step_is_done_with_its_last_part(source, milestone, line):
+    assert following(source, milestone) == line
+
+
+def test_images_that_may_be_of_either_kind_leave_open_when_the_data_are_loaded():
+    source = "import cv2, glob\nimport pandas as pd\ntrain = pd.read_csv('train.csv')\nX = [cv2.imread(p) for p in glob.glob('*.jpg')]\n"
+    assert AstInstrumenter().instrument(source).milestones == ("imports",)
 
 
 def test_all_estimators_of_scikit_learn_are_models():
@@ -137,7 +200,7 @@ def test_execution(name, reached, data, tmp_path):
 
 def test_printing_the_text_of_a_marker_reaches_nothing(data, tmp_path):
     prints = [f'print("{"0" * 16} milestone: {m}")\nprint("milestone: {m}")\n' for m in MILESTONES]
-    program = AstInstrumenter().instrument("".join(prints) + "exit()\nimport pandas as pd\npd.read_csv('train.csv')\n")
+    program = AstInstrumenter().instrument("".join(prints) + "1 / 0\nimport pandas as pd\npd.read_csv('train.csv')\n")
     done, _ = execute(program.source, data, tmp_path / "run")
     assert done.stdout.count("milestone: submission") == 2
     assert program.milestones == ("imports", "train_data")

@@ -83,7 +83,7 @@ def test_marker_that_moves_a_statement_is_refused():
 
 def test_marker_before_a_future_import_is_refused():
     original = "from __future__ import annotations\n"
-    with pytest.raises(VerificationError, match="compile"):
+    with pytest.raises(VerificationError, match="before `from __future__"):
         verify(original, f"{MARKER}\n{original}", NONCE)
 
 
@@ -134,6 +134,16 @@ def test_nonce_in_the_original_is_refused():
         "mock.patch('builtins.print')",
         "sys.stdout = io.StringIO()",
         "with contextlib.redirect_stdout(f): pass",
+        "sys.stdout.close()",
+        "sys.__stdout__.detach()",
+        "from sys import stdout\nstdout.close()",
+        "with sys.stdout as f: pass",
+        "os.close(1)",
+        "os.closerange(0, 3)",
+        "os.dup2(f, 1)",
+        "from os import close",
+        "open(1, 'w')",
+        "os.fdopen(1)",
     ],
 )
 def test_programs_that_take_over_print_are_refused(line):
@@ -155,6 +165,9 @@ def test_programs_that_take_over_print_are_refused(line):
         "log = print",
         "from rich import print as show",
         "sys.stdout.flush()",
+        "f.close()",
+        "with open('print') as f: pass",
+        "logging.StreamHandler(sys.stdout)",
     ],
 )
 def test_programs_that_use_print_are_accepted(line):

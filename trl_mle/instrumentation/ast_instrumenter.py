@@ -1,9 +1,11 @@
 """Placing milestone prints by following the program's data, without a language model."""
 
 import secrets
+from collections.abc import Sequence
 
 from trl_mle.instrumentation.insert import insert_prints
 from trl_mle.instrumentation.milestones import InstrumentedProgram, parse
+from trl_mle.instrumentation.reports import find_reports
 from trl_mle.instrumentation.steps import find_steps
 from trl_mle.instrumentation.verify import verify
 
@@ -22,6 +24,24 @@ class AstInstrumenter:
     ```
     """
 
+    def __init__(self) -> None:
+        self._programs = self._instrumented = 0
+
+    def instrument_many(self, sources: Sequence[str]) -> list[InstrumentedProgram]:
+        """Places the prints of several programs."""
+        programs = [self.instrument(source) for source in sources]
+        self._programs += len(programs)
+        self._instrumented += sum(bool(program.milestones) for program in programs)
+        return programs
+
+    def metrics(self) -> dict[str, float]:
+        """Shares of the programs since the last call that were instrumented (`ast_rate`), and that could not be
+        (`none_rate`)."""
+        programs, instrumented = max(1, self._programs), self._instrumented
+        metrics = {"ast_rate": instrumented / programs, "none_rate": (self._programs - instrumented) / programs}
+        self._programs = self._instrumented = 0
+        return metrics
+
     def instrument(self, source: str, nonce: str | None = None) -> InstrumentedProgram:
         """
         Place the prints.
@@ -39,7 +59,8 @@ class AstInstrumenter:
         """
         nonce = nonce or secrets.token_hex(8)
         try:
-            program = insert_prints(source, find_steps(parse(source)), nonce)
+            tree = parse(source)
+            program = insert_prints(source, find_steps(tree), nonce, find_reports(tree))
             verify(program.original, program.source, nonce)
         except (SyntaxError, ValueError, RecursionError, MemoryError):  # ValueError: NUL bytes, VerificationError
             return InstrumentedProgram(source=source, original=source, milestones=(), nonce=nonce)

@@ -5,7 +5,14 @@ from bisect import bisect_right
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from trl_mle.instrumentation.milestones import MILESTONES, InstrumentedProgram, marker_print, parse, split_lines
+from trl_mle.instrumentation.milestones import (
+    MILESTONES,
+    InstrumentedProgram,
+    marker_print,
+    parse,
+    report_lines,
+    split_lines,
+)
 
 
 INDENTATION = " \t\f"
@@ -73,7 +80,9 @@ def _settle(place: _Place, lines: list[str]) -> tuple[_Place, str] | None:
     return place, indentation
 
 
-def insert_prints(original: str, placements: list[tuple[int, str]], nonce: str) -> InstrumentedProgram:
+def insert_prints(
+    original: str, placements: list[tuple[int, str]], nonce: str, reports: list[tuple[int, str]] | None = None
+) -> InstrumentedProgram:
     """
     Insert a print after the statement at each of the given lines.
 
@@ -89,6 +98,8 @@ def insert_prints(original: str, placements: list[tuple[int, str]], nonce: str) 
             Line (from 1) and milestone.
         nonce (`str`):
             Random text for the markers.
+        reports (`list[tuple[int, str]]`, *optional*):
+            Line, and the value to print there: see `report_lines`.
 
     Returns:
         [`InstrumentedProgram`]:
@@ -97,21 +108,26 @@ def insert_prints(original: str, placements: list[tuple[int, str]], nonce: str) 
     lines = split_lines(original)
     places = list(_places(parse(original).body))
     starts = [place.statement.lineno for place in places]
-    prints: set[tuple[int, int, int, str]] = set()  # end of the statement; inner blocks first; milestone
-    for line, milestone in placements:
+    texts: list[tuple[int, tuple[str, ...], int]] = [
+        (line, (marker_print(nonce, milestone),), MILESTONES.index(milestone)) for line, milestone in placements
+    ]
+    texts += [(line, report_lines(nonce, value), len(MILESTONES)) for line, value in reports or []]
+    # The end of the statement; inner blocks first; the milestones in their order, then reports
+    prints: set[tuple[int, int, int, str, tuple[str, ...]]] = set()
+    for line, text, rank in texts:
         index = bisect_right(starts, line) - 1
         settled = _settle(places[index], lines) if index >= 0 else None
         if settled is not None:
             place, indentation = settled
             end = place.statement.end_lineno or place.statement.lineno
-            prints.add((end, -place.depth, MILESTONES.index(milestone), indentation))
+            prints.add((end, -place.depth, rank, indentation, text))
 
     source = lines.copy()
-    for end, _, milestone_index, indentation in sorted(prints, reverse=True):
+    for end, _, _, indentation, text in sorted(prints, reverse=True):
         if not source[end - 1].endswith(("\n", "\r")):
             source[end - 1] += "\n"
-        source.insert(end, f"{indentation}{marker_print(nonce, MILESTONES[milestone_index])}\n")
-    placed = {milestone_index for _, _, milestone_index, _ in prints}
+        source[end:end] = [f"{indentation}{line}\n" for line in text]
+    placed = {rank for _, _, rank, _, _ in prints}
     return InstrumentedProgram(
         source="".join(source),
         original=original,

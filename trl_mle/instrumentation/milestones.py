@@ -4,7 +4,9 @@ import ast
 import io
 import re
 import warnings
+from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Protocol
 
 
 IMPORTS = "imports"
@@ -37,6 +39,17 @@ def marker_print(nonce: str, milestone: str) -> str:
     return f'print("{nonce} milestone: {milestone}", flush=True)'
 
 
+def report_lines(nonce: str, value: str) -> tuple[str, str]:
+    """
+    The statement that prints a value of the program, `train.shape` or `auc`, as two lines. It does nothing if that fails,
+    and looks up no name but the value's and `print`.
+    """
+    return (
+        f'try: print("{nonce} report: {value} = %.80s" % ({value},), flush=True)',
+        f'except BaseException: "{nonce}"',
+    )
+
+
 def parse(source: str) -> ast.Module:
     """The program's AST, as if it were read from a file (which may begin with a byte order mark)."""
     return ast.parse(source.removeprefix("\ufeff"), filename=FILENAME)
@@ -53,9 +66,10 @@ def split_lines(source: str) -> list[str]:
 @dataclass(frozen=True)
 class InstrumentedProgram:
     """
-    A program with prints that mark the milestones it reaches (https://huggingface.co/papers/2509.01684).
+    A program with prints that mark the milestones it reaches (https://huggingface.co/papers/2509.01684), and report
+    shapes and scores that it has computed.
 
-    Every print is a line of its own: `source` without the lines `inserted_lines` is `original`, line by line. The
+    Every print has lines of its own: `source` without the lines `inserted_lines` is `original`, line by line. The
     executor runs `source` while the file on disk and the tracebacks show `original`.
 
     Args:
@@ -67,8 +81,9 @@ class InstrumentedProgram:
             The milestones for which a print was placed, in the order of `MILESTONES`.
         nonce (`str`):
             Random text in every marker, unknown to the policy when it writes. A program that inspects its own running
-            code can find it and print markers of steps that it has but does not reach; that is worth at most the
-            partial credit of a failure, which stays below every valid submission.
+            code (frames, the garbage collector, its memory) can find it and print markers of steps that it has but does
+            not reach; that is worth at most 0.7, the partial credit of a failure, and stays below every valid
+            submission.
     """
 
     source: str
@@ -79,8 +94,9 @@ class InstrumentedProgram:
     @property
     def inserted_lines(self) -> tuple[int, ...]:
         """Line numbers, from 1 and in ascending order, of the prints in `source`."""
-        prints = {marker_print(self.nonce, milestone) for milestone in self.milestones}
-        return tuple(number for number, line in enumerate(split_lines(self.source), 1) if line.strip() in prints)
+        if not self.nonce:
+            return ()
+        return tuple(number for number, line in enumerate(split_lines(self.source), 1) if self.nonce in line)
 
     def reached(self, output: str) -> set[str]:
         """
@@ -89,3 +105,15 @@ class InstrumentedProgram:
         """
         found = re.findall(rf"{re.escape(self.nonce)} milestone: (\w+)", output)
         return {milestone for milestone in self.milestones if milestone in found}
+
+
+class Instrumenter(Protocol):
+    """A program in, the same program with milestone prints out."""
+
+    def instrument_many(self, sources: Sequence[str]) -> list[InstrumentedProgram]:
+        """Places the prints of programs; called once for a batch, in every training process, even for none."""
+        ...
+
+    def metrics(self) -> dict[str, float]:
+        """What happened since the last call."""
+        ...

@@ -22,11 +22,14 @@ from trl_mle.instrumentation.milestones import (
     TEST_DATA,
     TRAIN_DATA,
 )
+from trl_mle.instrumentation.verify import bound_names
 
 
 # What a value is, or which data it derives from.
 TRAIN, TEST = TRAIN_DATA, TEST_DATA
 MODEL, TRAINER, OPTIMIZER, READER, WRITER = "model", "trainer", "optimizer", "reader", "writer"
+LAZY = "lazy"  # a table that is read when it is collected
+PARSER, NAMESPACE = "parser", "namespace"  # of the command line
 DATA = frozenset({TRAIN, TEST})
 
 UNKNOWN = "\0"  # an unknown part of a path
@@ -41,6 +44,8 @@ READS = re.compile(
     r"|cv2\.imread|imageio(\.v\d)?\.imread|skimage\.io\.imread|matplotlib\.(pyplot|image)\.imread"
     r"|(torch|joblib)\.load|torchvision\.(io\.\w+|datasets\.\w+)|datasets\.(load_dataset|load_from_disk|Dataset\.from_\w+)"
 )
+SCANS = re.compile(r"(polars|dask\.dataframe)\.scan_\w+")
+IMAGES = re.compile(r"(PIL\.Image|cv2|imageio|skimage|matplotlib|torchvision\.io)\..*")
 OPENS = re.compile(r"open|io\.open|codecs\.open|(gzip|bz2|lzma)\.open")
 # Functions that take an open file, or models, or paths, and hand them on.
 HANDS_ON = re.compile(
@@ -68,6 +73,10 @@ NOT_MODELS = re.compile(
 PIPELINES = re.compile(r"(sklearn|imblearn)\.pipeline\.(Pipeline|make_pipeline)")
 TRAINERS = re.compile(r"(transformers|lightning|pytorch_lightning|lightning\.pytorch)\.\w*Trainer")
 TRAINING_FUNCTIONS = re.compile(r"(lightgbm|xgboost|catboost)\.(\w+\.)?train")
+SOLVERS = re.compile(
+    r"(numpy|scipy)\.linalg\.(solve|lstsq)|numpy\.polyfit|scipy\.optimize\.(minimize|curve_fit|least_squares|nnls)"
+)
+ADAPTERS = re.compile(r"peft\.get_peft_model")  # complete a network
 OPTIMIZERS = re.compile(r"torch\.optim\.(\w+\.)?[A-Z]\w+|transformers\.AdamW")
 NETWORKS = re.compile(
     r"torch\.nn\.Module|(tensorflow\.)?keras\.(models\.)?Model|(lightning|pytorch_lightning|lightning\.pytorch)"
@@ -75,13 +84,16 @@ NETWORKS = re.compile(
 )
 WRITES = re.compile(r"numpy\.savetxt|shutil\.(copy|copy2|copyfile|move)|os\.(rename|replace)")
 
+EXITS = {"exit", "quit", "sys.exit", "os._exit", "os.abort"}
+
 FITS = {"fit", "fit_predict"}
 BATCH_FITS = {"partial_fit", "train_on_batch"}
 PREDICTS = {"predict", "predict_proba", "predict_log_proba", "decision_function", "predict_on_batch"}
 TABLE_WRITES = {"to_csv", "write_csv", "write_text", "write_bytes"}
 KEEPS_MODEL = {*FITS, *BATCH_FITS, "to", "cuda", "cpu", "eval", "train", "half", "float", "set_params"}
 ADDS = {"append", "extend", "add", "insert", "update", "setdefault"}
-BLOCKS = ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef | ast.For | ast.While | ast.If | ast.With | ast.Try
+ROW_WRITES = {"write", "writelines", "writerow", "writerows"}
+DEFINITIONS = ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef
 
 
 @dataclass(frozen=True, eq=False)
@@ -93,6 +105,7 @@ class _Value:
     code: ast.FunctionDef | ast.AsyncFunctionDef | ast.Lambda | ast.ClassDef | None = None  # defined in the program
     scope: "_Scope | None" = None  # where `code` looks names up
     instance: ast.ClassDef | None = None  # the class of the program it is an instance of
+    built: "_Evaluation | None" = None  # where it was complete, for a model that more can be added to
 
     @property
     def data(self) -> frozenset[str]:
@@ -136,7 +149,9 @@ class _Evaluation:
     parent: "_Evaluation | None"  # the evaluation of the statement that made the call, or of the loop
     conditional: bool  # the call, or the round of the loop, may go past the statement
     returns: "list[_Evaluation]"  # the evaluations of `return` in the same call
+    outer: "_Evaluation | None" = None  # of the statement whose block it is in, or that made the call
     milestones: set[str] = field(default_factory=set)
+    data: set[str] = field(default_factory=set)  # from which its values derive
 
     def can_be_lifted(self, milestone: str) -> bool:
         """Whether the parent can be completed only with the step done."""
@@ -156,24 +171,98 @@ def find_steps(tree: ast.Module) -> list[tuple[int, str]]:
     Returns:
         `list[tuple[int, str]]`: Line at which the statement starts, and milestone.
     """
-    flow = _Flow()
+    flow = _Flow(_constants(tree))
     flow.run(tree.body, _Scope())
     by_statement: dict[ast.stmt, list[_Evaluation]] = {}
     for evaluation in flow.evaluations:
         by_statement.setdefault(evaluation.statement, []).append(evaluation)
     _lift(by_statement)
+    if not flow.counts[PREDICTIONS]:
+        _predict_by_rule(flow, by_statement)
     steps = {
         (statement.lineno, milestone)
         for statement, evaluations in by_statement.items()
         for milestone in evaluations[0].milestones
     }
-    done = {line for line, _ in steps}
     for block in flow.blocks:
-        last_import = _end_of_imports(block, done)
-        if last_import is not None:
-            steps.add((last_import.lineno, IMPORTS))
+        imports = [statement for statement in block if _imports(statement)]
+        if imports:
+            steps.add((imports[-1].lineno, IMPORTS))
             break
     return sorted(steps)
+
+
+def _constants(tree: ast.Module) -> dict[str, bool]:
+    """The names that are bound once, to a constant: whether it is true."""
+    bound = Counter(name for node in ast.walk(tree) for name in bound_names(node))
+    constants = {}
+    for statement in tree.body:
+        match statement:
+            case ast.Assign(targets=[ast.Name(name)], value=ast.Constant(value)) if bound[name] == 1:
+                constants[name] = bool(value)
+    return constants
+
+
+def _predict_by_rule(flow: "_Flow", by_statement: dict[ast.stmt, list[_Evaluation]]) -> None:
+    """
+    Predictions of no known model: by rules, constants, models of the program's own. They are made where what goes into the
+    submission was last changed, if that is computed from the test data or put into a column.
+    """
+
+    def within(statement: ast.stmt) -> list[_Evaluation]:
+        inner = [node for node in ast.walk(statement) if isinstance(node, ast.stmt) and node is not statement]
+        return [evaluation for node in inner for evaluation in by_statement.get(node, [])]
+
+    def loads(evaluations: list[_Evaluation]) -> bool:
+        return any({TRAIN_DATA, TEST_DATA} & evaluation.milestones for evaluation in evaluations)
+
+    def predicts(statement: ast.stmt) -> bool:
+        own, inner = by_statement[statement], within(statement)
+        if loads(inner) or (loads(own) and not isinstance(statement, ast.For)):  # a loop may read row by row
+            return False
+        return _fills_column(statement) or any(TEST in evaluation.data for evaluation in [*own, *inner])
+
+    for submission in [evaluation for evaluation in flow.evaluations if SUBMISSION in evaluation.milestones]:
+        place: _Evaluation | None = submission
+        while place is not None and place.statement in flow.block:
+            names = {node.id for node in ast.walk(place.statement) if isinstance(node, ast.Name)}
+            block = flow.block[place.statement]
+            before = block[: block.index(place.statement)]
+            last = next((statement for statement in reversed(before) if _changed(statement) & names), None)
+            if last is not None and predicts(last):
+                for evaluation in by_statement[last]:
+                    evaluation.milestones.add(PREDICTIONS)
+            elif any(TEST_DATA in evaluation.milestones for evaluation in within(place.statement)):
+                place.milestones.add(PREDICTIONS)  # row by row, from one file into the other
+            elif last is None:
+                place = place.outer
+                continue
+            break
+
+
+def _changed(statement: ast.stmt) -> set[str]:
+    """Names of the variables that a statement binds, or that it changes in place."""
+    names: set[str] = set()
+    for node in ast.walk(statement) if not isinstance(statement, DEFINITIONS) else ():
+        match node:
+            case ast.Name(name, ctx=ast.Store()):
+                names.add(name)
+            case ast.Subscript(ctx=ast.Store()) | ast.Attribute(ctx=ast.Store()):
+                names.add(_base(node))
+            case ast.Call(func=ast.Attribute(value=value, attr=attr)) if attr in ADDS | ROW_WRITES:
+                names.add(_base(value))
+    return names
+
+
+def _base(node: ast.expr) -> str:
+    """The variable of `variable.loc[row, column]`."""
+    while isinstance(node, ast.Subscript | ast.Attribute):
+        node = node.value
+    return node.id if isinstance(node, ast.Name) else ""
+
+
+def _fills_column(statement: ast.stmt) -> bool:
+    return any(isinstance(node, ast.Subscript) and isinstance(node.ctx, ast.Store) for node in ast.walk(statement))
 
 
 def _lift(by_statement: dict[ast.stmt, list[_Evaluation]]) -> None:
@@ -196,17 +285,6 @@ def _lift(by_statement: dict[ast.stmt, list[_Evaluation]]) -> None:
                 for holder in holders:
                     holder.milestones.discard(milestone)
                 changed = True
-
-
-def _end_of_imports(block: list[ast.stmt], done: set[int]) -> ast.stmt | None:
-    """The last import before the first definition, block or step that follows the first import."""
-    last = None
-    for statement in block:
-        if _imports(statement):
-            last = statement
-        elif last is not None and (isinstance(statement, BLOCKS) or statement.lineno in done):
-            break
-    return last
 
 
 def _imports(statement: ast.stmt) -> bool:
@@ -264,6 +342,10 @@ def _concatenated(parts: list[_Value], separator: str) -> _Value:
     return _Value(tags=_derived(parts).tags, texts=_few(texts) - {""})
 
 
+def _kinds_of_paths(texts: Iterable[str]) -> set[str]:
+    return {kind for text in texts if (kind := _kind_of_path(text)) is not None}
+
+
 def _kind_of_path(text: str) -> str | None:
     """Whether a file holds training or test data, by the innermost of file and folders whose name says so."""
     parts = [part for part in re.split(r"[/\\]", text.lower()) if part]
@@ -283,8 +365,13 @@ def _is_submission(value: _Value) -> bool:
 class _Flow:
     """Interprets a program and records the evaluations of its statements, with the milestones they reach."""
 
-    def __init__(self) -> None:
+    def __init__(self, constants: dict[str, bool]) -> None:
+        self.constants = constants
         self.evaluations: list[_Evaluation] = []
+        self.block: dict[ast.stmt, list[ast.stmt]] = {}
+        self.modules: list[str] = []  # from which everything is imported
+        self.defaults: dict[object, _Value] = {}  # of the command line's arguments
+        self.columns_read: dict[str, _Evaluation] = {}  # where some columns of the data were read last
         self.blocks: list[list[ast.stmt]] = []  # in the order of execution
         self.classes: dict[ast.ClassDef, _Scope] = {}
         self.bases: dict[ast.ClassDef, list[_Value]] = {}
@@ -294,7 +381,8 @@ class _Flow:
         # The place in the running program:
         self.evaluation = _Evaluation(ast.Pass(), None, False, [])
         self.parent: _Evaluation | None = None
-        self.loops: list[_Evaluation] = []  # the loops of the running function, outermost first
+        self.loops: list[_Evaluation] = []  # the loops around, outermost first, those of callers among them
+        self.columns: list[_Evaluation] = []  # those of them that go through the columns of the predictions
         self.returns: list[_Evaluation] = []
         self.returned: list[_Value] = []
         self.conditional = False
@@ -306,17 +394,49 @@ class _Flow:
     def reach(self, milestone: str, *, batch: bool = False) -> None:
         """The running statement reaches a milestone; with `batch`, the outermost loop around it does."""
         evaluation = self.loops[0] if batch and self.loops else self.evaluation
+        if milestone == PREDICTIONS and self.columns:
+            evaluation = self.columns[0]
         evaluation.milestones.add(milestone)
         self.counts[milestone] += 1
 
+    def complete(self, model: _Value) -> _Value:
+        """Something is added to a model that is not trained: only now it is built."""
+        if model.built is None or self.counts[MODEL_TRAINED]:
+            return model
+        model.built.milestones.discard(MODEL_BUILT)
+        return replace(model, built=self.build().built)
+
+    def read_image(self, path: _Value) -> _Value:
+        """An image is read: the data are there with the last of them, not with the table of labels. One that may belong to
+        either leaves open when they are."""
+        kinds = _kinds_of_paths(path.texts) or path.data or DATA
+        for kind in kinds:
+            if kind in path.data or len(kinds) > 1:
+                for evaluation in self.evaluations:
+                    evaluation.milestones.discard(kind)
+        if len(kinds) == 1:
+            [kind] = kinds
+            self.reach(kind)
+        return _Value(tags=frozenset(kinds))
+
+    def read_columns(self, path: _Value) -> _Value:
+        """Some columns are read: the data are there with the last of several such calls."""
+        table = self.read(path)
+        for kind in table.data:
+            if self.columns_read.get(kind, self.evaluation) is not self.evaluation:
+                self.columns_read[kind].milestones.discard(kind)
+            self.columns_read[kind] = self.evaluation
+        return table
+
     def read(self, path: _Value) -> _Value:
         """A file is read. Where its path is not known, the name of the variable tells."""
-        kinds = {_kind_of_path(text) for text in path.texts} - {None}
+        kinds = _kinds_of_paths(path.texts)
         if not kinds and (not path.texts or any(UNKNOWN in text for text in path.texts)):
-            kinds = {_kind_of_path(self.hint)} - {None}
+            kinds = _kinds_of_paths([self.hint])
         if len(kinds) == 1:
-            self.reach(next(str(kind) for kind in kinds))
-        return _Value(tags=frozenset(str(kind) for kind in kinds))
+            [kind] = kinds
+            self.reach(kind)
+        return _Value(tags=frozenset(kinds))
 
     def write(self, path: _Value) -> _Value:
         if _is_submission(path):
@@ -333,14 +453,40 @@ class _Flow:
     # Statements
 
     def run(self, block: list[ast.stmt], scope: _Scope) -> None:
-        self.blocks.append(block)
+        reached: list[ast.stmt] = []
+        self.blocks.append(reached)
         outer = self.evaluation
         for statement in block:
-            self.evaluation = _Evaluation(statement, self.parent, self.conditional, self.returns)
+            reached.append(statement)
+            self.block[statement] = block
+            self.evaluation = _Evaluation(statement, self.parent, self.conditional, self.returns, outer)
             self.evaluations.append(self.evaluation)
             self.hint = self.call_hint if isinstance(statement, ast.Return) else ""
             self.statement(statement, scope)
+            if self.ends(statement, scope):
+                break
         self.evaluation = outer
+
+    def ends(self, statement: ast.stmt, scope: _Scope) -> bool:
+        """Whether what follows in the block is not reached."""
+        match statement:
+            case ast.Return() | ast.Raise() | ast.Break() | ast.Continue():
+                return True
+            case ast.Expr(value=ast.Call(func=ast.Name() | ast.Attribute(value=ast.Name()) as function)):
+                return self.value(function, scope).name in EXITS
+        return False
+
+    def certain(self, test: ast.expr) -> bool | None:
+        """Whether a condition holds, if that is certain."""
+        match test:
+            case ast.Constant(value):
+                return bool(value)
+            case ast.Name(name) if name in self.constants:
+                return self.constants[name]
+            case ast.UnaryOp(op=ast.Not(), operand=operand):
+                inner = self.certain(operand)
+                return None if inner is None else not inner
+        return None
 
     def branches(self, blocks: list[list[ast.stmt]], scope: _Scope) -> None:
         """Blocks of which one runs."""
@@ -361,6 +507,8 @@ class _Flow:
                 for alias in names:
                     top = alias.name.split(".")[0]
                     scope.set(alias.asname or top, _Value(name=alias.name if alias.asname else top))
+            case ast.ImportFrom(module=module, names=[ast.alias(name="*")]):
+                self.modules.append(str(module))
             case ast.ImportFrom(module=module, names=names):
                 for alias in names:
                     scope.set(alias.asname or alias.name, _Value(name=f"{module}.{alias.name}"))
@@ -390,6 +538,12 @@ class _Flow:
                 parts = [self.value(target, scope), self.value(value, scope)]
                 added = replace(_join(parts), texts=_concatenated(parts, "").texts, items=None)
                 self.assign(target, added, scope)
+            case ast.AugAssign(target=target, op=ast.Sub(), value=ast.BinOp(op=ast.Mult()) as value) if self.loops:
+                step, old = self.value(value, scope), self.value(target, scope)
+                if (
+                    TRAIN in step.tags and TRAIN not in old.tags
+                ):  # down a gradient; the data themselves are only scaled
+                    self.reach(MODEL_TRAINED, batch=True)
             case ast.Return(value=result):
                 self.returns.append(self.evaluation)
                 self.returned.append(self.value(result, scope) if result else NOTHING)
@@ -397,7 +551,11 @@ class _Flow:
                 ast.For(target=target, iter=iterable, body=body, orelse=orelse)
                 | ast.AsyncFor(target=target, iter=iterable, body=body, orelse=orelse)
             ):
+                columns = len(self.columns)
+                if _stores_by(target, body):
+                    self.columns.append(self.evaluation)
                 self.loop(target, self.elements(self.value(iterable, scope)), body, scope)
+                del self.columns[columns:]
                 self.run(orelse, scope)
             case ast.While(test=test, body=body, orelse=orelse):
                 self.value(test, scope)
@@ -405,6 +563,8 @@ class _Flow:
                 self.run(body, scope)
                 self.loops.pop()
                 self.run(orelse, scope)
+            case ast.If(test=test, body=body, orelse=orelse) if (certain := self.certain(test)) is not None:
+                self.run(body if certain else orelse, scope)
             case ast.If(test=test, body=body, orelse=orelse):
                 self.value(test, scope)
                 self.branches([body, orelse], scope)
@@ -445,9 +605,11 @@ class _Flow:
             case ast.Starred(value=inner):
                 self.assign(inner, _Value(tags=value.tags), scope)
             case ast.Attribute(value=base, attr=attribute):
-                instance = self.value(base, scope).instance
-                if instance is not None:
-                    self.classes[instance].set(attribute, value)
+                owner = self.value(base, scope)
+                if owner.instance is not None:
+                    self.classes[owner.instance].set(attribute, value)
+                elif owner.built is not None:  # `model.fc = ...`
+                    self.assign(base, self.complete(owner), scope)
             case ast.Subscript(value=ast.Name(id=name), slice=key):
                 old = scope.get(name)
                 keys = [key.value] if isinstance(key, ast.Constant) else list(self.value(key, scope).texts)
@@ -493,12 +655,21 @@ class _Flow:
     # Expressions
 
     def value(self, node: ast.expr, scope: _Scope) -> _Value:
+        value = self.computed(node, scope)
+        self.evaluation.data |= value.data
+        return value
+
+    def computed(self, node: ast.expr, scope: _Scope) -> _Value:
         self.work += 1
         match node:
             case ast.Constant(value=str(text)):
                 return _Value(texts=frozenset({text}))
             case ast.Name(id=name):
-                return scope.get(name)
+                found = scope.get(name)
+                return self.imported(name) if found.name == name and self.modules else found
+            case ast.Yield(value=ast.expr() as inner) | ast.YieldFrom(value=inner):
+                self.returned.append(self.value(inner, scope))
+                return NOTHING
             case ast.Call():
                 return self.call(node, scope)
             case ast.Attribute(value=base, attr=attribute):
@@ -554,6 +725,12 @@ class _Flow:
         children = [child for child in ast.iter_child_nodes(node) if isinstance(child, ast.expr)]
         return _derived([self.value(child, scope) for child in children])
 
+    def imported(self, name: str) -> _Value:
+        """A name that one of `from module import *` may have brought."""
+        names = [f"{module}.{name}" for module in self.modules]
+        known = (READS, MODELS, SPLITS, PIPELINES, TRAINING_FUNCTIONS, OPTIMIZERS, SOLVERS)
+        return _Value(name=next((one for one in names if any(kind.fullmatch(one) for kind in known)), name))
+
     def comprehension(
         self, generators: list[ast.comprehension], element: Callable[[_Scope], _Value], scope: _Scope
     ) -> list[_Value]:
@@ -577,6 +754,8 @@ class _Flow:
             found = self.member(cls, name)
             if found is not None:
                 return found
+        if NAMESPACE in base.tags and base.items is not None:
+            return base.items.get(name, NOTHING)
         if MODEL in base.tags:
             return _Value(tags=frozenset({MODEL})) if "estimator" in name or "model" in name else NOTHING
         return _derived([base])
@@ -614,6 +793,8 @@ class _Flow:
         keywords = {keyword.arg or "**": self.value(keyword.value, scope) for keyword in node.keywords}
         everything = [*arguments, *keywords.values()]
 
+        if MODELS.fullmatch(callee.name) and _is_headless(node):
+            return _Value(tags=frozenset({MODEL}))
         if callee.name:
             result = self.library(callee.name, arguments, keywords)
             if result is not None:
@@ -621,6 +802,9 @@ class _Flow:
         if isinstance(callee.code, ast.ClassDef):
             return self.construct(callee, arguments, keywords)
         if isinstance(node.func, ast.Attribute):
+            if node.func.attr == "add" and receiver.built is not None:  # a layer
+                self.assign(node.func.value, self.complete(receiver), scope)
+                return NOTHING
             if node.func.attr in ADDS and receiver.instance is None:
                 self.add(node.func.value, receiver, everything, scope)
                 return NOTHING
@@ -644,6 +828,15 @@ class _Flow:
         """A call of a function that is imported or built in; `None` if nothing is known about it."""
         everything = [*arguments, *keywords.values()]
         first = everything[0] if everything else NOTHING
+        if SCANS.fullmatch(name):
+            return _Value(tags=frozenset({LAZY}), texts=first.texts)
+        if READS.fullmatch(name) and IMAGES.fullmatch(name):
+            return self.read_image(first)
+        if READS.fullmatch(name) and "usecols" in keywords:
+            return self.read_columns(first)
+        if name == "datasets.load_dataset" and keywords.get("data_files", NOTHING).items:
+            files = keywords["data_files"].items or {}
+            return _collection({key: self.read(path) for key, path in files.items()})
         if READS.fullmatch(name):
             return _derived([self.read(path) for path in (everything if name.startswith("datasets.") else [first])])
         if OPENS.fullmatch(name):
@@ -672,6 +865,16 @@ class _Flow:
             return _collection(dict(keywords.items()))
         if SPLITS.fullmatch(name):
             return _Value(tags=frozenset({TRAIN}))
+        if name == "dataclasses.field":
+            return NOTHING  # its factory is called for each instance
+        if name == "argparse.ArgumentParser":
+            return _Value(tags=frozenset({PARSER}))
+        if ADAPTERS.fullmatch(name):
+            return self.complete(first)
+        if SOLVERS.fullmatch(name) and any(TRAIN in value.tags for value in everything):
+            self.reach(MODEL_BUILT)
+            self.reach(MODEL_TRAINED)
+            return _derived(everything)
         if PIPELINES.fullmatch(name):
             return self.build() if any(MODEL in value.tags for value in everything) else NOTHING
         if MODELS.fullmatch(name) and not NOT_MODELS.fullmatch(name):
@@ -680,6 +883,8 @@ class _Flow:
             self.reach(MODEL_TRAINED)
             return self.build()
         if TRAINERS.fullmatch(name):
+            if "model_init" in keywords:
+                self.follow(keywords["model_init"], [], {})
             return _Value(tags=frozenset({TRAINER}))
         if OPTIMIZERS.fullmatch(name):
             return _Value(tags=frozenset({OPTIMIZER}))
@@ -689,7 +894,7 @@ class _Flow:
 
     def build(self) -> _Value:
         self.reach(MODEL_BUILT)
-        return _Value(tags=frozenset({MODEL}))
+        return _Value(tags=frozenset({MODEL}), built=self.evaluation)
 
     def construct(self, callee: _Value, arguments: list[_Value], keywords: dict[str, _Value]) -> _Value:
         """An instance of a class of the program."""
@@ -759,8 +964,18 @@ class _Flow:
             return self.read(receiver)
         if name == "open" and receiver.texts:
             return self.library("open", [receiver, *arguments], keywords)
-        if name in {"read", "readlines", "readline"} and READER in receiver.tags:
+        if name in {"read", "readlines"} and READER in receiver.tags:
             return self.read(receiver)
+        if LAZY in receiver.tags:
+            return self.read(_Value(texts=receiver.texts)) if name == "collect" else receiver
+        if name == "add_argument" and PARSER in receiver.tags:
+            names = [min(value.texts, default="") for value in arguments]
+            names += sorted(keywords.get("dest", NOTHING).texts)
+            if names:
+                self.defaults[names[-1].lstrip("-").replace("-", "_")] = keywords.get("default", NOTHING)
+            return NOTHING
+        if name == "parse_args" and PARSER in receiver.tags:
+            return _Value(tags=frozenset({NAMESPACE}), items=dict(self.defaults))
         if name == "close" and WRITER in receiver.tags:
             return self.write(receiver)
         if name == "joinpath":
@@ -803,7 +1018,7 @@ class _Flow:
             result = self.value(code.body, scope)
         else:
             place = self.parent, self.loops, self.returns, self.returned, self.conditional, self.hint, self.call_hint
-            self.parent, self.loops, self.returns, self.returned = self.evaluation, [], [], []
+            self.parent, self.loops, self.returns, self.returned = self.evaluation, [*self.loops], [], []
             self.conditional, self.call_hint = False, self.hint
             self.run(code.body, scope)
             result = _join(self.returned)
@@ -838,6 +1053,25 @@ class _Flow:
             scope.set(parameters.vararg.arg, _collection(dict(enumerate(rest))))
         if parameters.kwarg is not None:
             scope.set(parameters.kwarg.arg, replace(_join(keywords.values()), items=None))
+
+
+def _stores_by(target: ast.expr, body: list[ast.stmt]) -> bool:
+    """Whether a loop stores something under its variable, `predictions[column] = ...`."""
+    return isinstance(target, ast.Name) and any(
+        isinstance(node, ast.Subscript)
+        and isinstance(node.ctx, ast.Store)
+        and any(isinstance(inner, ast.Name) and inner.id == target.id for inner in ast.walk(node.slice))
+        for statement in body
+        for node in ast.walk(statement)
+    )
+
+
+def _is_headless(call: ast.Call) -> bool:
+    """Whether a pretrained network is made without its last layers, which others are to replace."""
+    return any(
+        keyword.arg == "include_top" and isinstance(keyword.value, ast.Constant) and not keyword.value.value
+        for keyword in call.keywords
+    )
 
 
 def _is_static(code: ast.AST) -> bool:

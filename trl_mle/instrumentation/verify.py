@@ -1,19 +1,36 @@
-"""Proving that an instrumented program is the original plus milestone prints, and nothing else."""
+"""Proving that an instrumented program is the original plus milestone and report prints, and nothing else."""
 
 import ast
-from collections.abc import Iterator
+import re
 
-from trl_mle.instrumentation.milestones import FILENAME, MILESTONES, marker_print, parse, split_lines
+from trl_mle.instrumentation.milestones import (
+    MILESTONES,
+    marker_print,
+    parse,
+    report_lines,
+    split_lines,
+)
 
 
 class VerificationError(ValueError):
-    """The instrumented program is not the original plus milestone prints."""
+    """The instrumented program is not the original plus our prints."""
+
+
+# Names by which `print`, or what it writes to, can be exchanged or closed; escapes and other alphabets can spell them, too.
+_SUSPICIOUS = re.compile(
+    r"stdout|os\s*\.\s*(close|dup)|import.*\b(close|dup)|open\(\s*1|"
+    r"builtins|attr\(|globals|locals|vars|__dict__|\\[xuUN0-7]|[^\x00-\x7f]|(def|class)\s+print|print(?!\s*\()"
+)
+_STREAMS = {"os", "stdout", "sys.stdout", "__stdout__", "sys.__stdout__"}  # in `os.close(1)` it is the module
 
 
 def verify(original: str, source: str, nonce: str) -> None:
     """
-    Check that `source` is `original` plus milestone prints with this nonce, each a line and a statement of its own,
-    and that these prints call Python's own `print`.
+    Check that `source` is `original` plus milestone and report prints with this nonce, and that these prints call
+    Python's own `print`.
+
+    Each print must be a statement that has its lines for itself and follows another one in its block. Without the lines
+    of such a statement the rest is parsed as before, so it is enough that the other lines are those of the original.
 
     Args:
         original (`str`):
@@ -29,26 +46,65 @@ def verify(original: str, source: str, nonce: str) -> None:
     """
     if nonce in original:
         raise VerificationError("the original program contains the nonce")
+    lines = split_lines(source)
+    ours: dict[int, str] = {}  # by line number
+    kept = []
+    for number, line in enumerate(lines, 1):
+        if nonce in line:
+            ours[number] = line.strip()
+        else:
+            kept.append(line.rstrip("\r\n"))
+    if kept != [line.rstrip("\r\n") for line in split_lines(original)]:
+        raise VerificationError("the lines besides the prints are not those of the original")
     try:
-        expected, tree = parse(original), parse(source)
-        # The parser alone lets a print pass in front of `from __future__ import`.
-        compile(source.removeprefix("\ufeff"), FILENAME, "exec", dont_inherit=True)
+        tree = parse(source)
     except (SyntaxError, ValueError) as error:
         raise VerificationError(f"the program does not compile: {error}") from error
-    for node in ast.walk(expected):
-        if takes_over_print(node):
-            raise VerificationError(f"line {getattr(node, 'lineno', '?')} of the original takes over `print`")
+    future = [node.lineno for node in tree.body if isinstance(node, ast.ImportFrom) and node.module == "__future__"]
+    if ours and future and min(ours) < max(future):
+        raise VerificationError("a print stands before `from __future__ import`")
+    _check_statements(tree, ours, nonce)
+    if _SUSPICIOUS.search(original):
+        for node in ast.walk(tree):
+            if takes_over_print(node):
+                raise VerificationError(f"line {getattr(node, 'lineno', '?')} takes over `print`")
 
-    prints = {marker_print(nonce, milestone) for milestone in MILESTONES}
-    kept = [line for line in split_lines(source) if line.strip() not in prints]
-    if [line.rstrip("\r\n") for line in kept] != [line.rstrip("\r\n") for line in split_lines(original)]:
-        raise VerificationError("the lines besides the prints are not those of the original")
-    _remove(prints, tree)
-    _compare(expected, tree)
+
+def _check_statements(tree: ast.Module, ours: dict[int, str], nonce: str) -> None:
+    """Check that these lines are the prints that they should be, one statement each."""
+    left = dict(ours)
+    markers = {marker_print(nonce, milestone) for milestone in MILESTONES}
+    nodes: list[ast.AST] = [tree]
+    while nodes:
+        node = nodes.pop()
+        for _, block in ast.iter_fields(node):
+            if not (
+                isinstance(block, list)
+                and block
+                and isinstance(block[0], ast.stmt | ast.excepthandler | ast.match_case)
+            ):
+                continue
+            for index, child in enumerate(block):
+                first, last = getattr(child, "lineno", 0), getattr(child, "end_lineno", 0)
+                if first not in left:
+                    nodes.append(child)
+                    continue
+                text = [left.pop(number, "") for number in range(first, last + 1)]
+                value = re.match(rf"try: print\(\"{nonce} report: ([A-Za-z_]\w*(?:\.shape)?) = ", text[0])
+                if not (
+                    index
+                    and (
+                        (text[0] in markers and len(text) == 1) or (value and text == [*report_lines(nonce, value[1])])
+                    )
+                ):
+                    raise VerificationError(f"line {first} is not a print of its own")
+    if left:
+        raise VerificationError(f"line {min(left)} is not a statement of its own")
 
 
 def takes_over_print(node: ast.AST) -> bool:
-    """Whether the node binds or deletes the name `print`, or exchanges what `print` does or writes to."""
+    """Whether the node binds or deletes the name `print`, or exchanges what `print` does, or exchanges or closes what it
+    writes to."""
     match node:
         case ast.Attribute(attr="print" | "stdout", ctx=ast.Store() | ast.Del()):
             return True
@@ -60,10 +116,17 @@ def takes_over_print(node: ast.AST) -> bool:
             return True  # mock.patch("builtins.print")
         case ast.Name("redirect_stdout") | ast.Attribute(attr="redirect_stdout"):
             return True
-    return "print" in _bound(node)
+        case ast.Attribute(attr="close" | "detach", value=stream) | ast.withitem(context_expr=stream):
+            # After `os.close(1)` the next file that is opened would receive the prints.
+            return isinstance(stream, ast.Name | ast.Attribute) and ast.unparse(stream) in _STREAMS
+        case ast.Attribute(attr="closerange" | "dup2") | ast.alias(name="close" | "closerange" | "dup2"):
+            return True
+        case ast.Call(func=ast.Name("open") | ast.Attribute(attr="open" | "fdopen"), args=[ast.Constant(1), *_]):
+            return True
+    return "print" in bound_names(node)
 
 
-def _bound(node: ast.AST) -> list[str | None]:
+def bound_names(node: ast.AST) -> list[str | None]:
     """The names that the node itself binds or deletes."""
     match node:
         case ast.Name(id=name, ctx=ast.Store() | ast.Del()):
@@ -79,37 +142,3 @@ def _bound(node: ast.AST) -> list[str | None]:
         case ast.Global(names=names) | ast.Nonlocal(names=names):
             return list(names)
     return []
-
-
-def _remove(prints: set[str], tree: ast.Module) -> None:
-    """Remove the statements that are exactly one of the prints."""
-    dumps = {ast.dump(ast.parse(text).body[0]) for text in prints}
-    for node in ast.walk(tree):
-        for _, block in ast.iter_fields(node):
-            if isinstance(block, list) and block and isinstance(block[0], ast.stmt):
-                block[:] = [child for child in block if not (_calls_print(child) and ast.dump(child) in dumps)]
-
-
-def _calls_print(statement: ast.stmt) -> bool:
-    match statement:
-        case ast.Expr(value=ast.Call(func=ast.Name("print"))):
-            return True
-    return False
-
-
-def _compare(expected: ast.AST, found: ast.AST) -> None:
-    """Compare two trees, positions aside. Iterative: the trees of generated programs can be deep."""
-    stack: list[tuple[object, object, object]] = [(expected, found, "?")]
-    while stack:
-        left, right, line = stack.pop()
-        if isinstance(left, ast.AST) and isinstance(right, ast.AST) and type(left) is type(right):
-            line = getattr(left, "lineno", line)
-            stack += [(*pair, line) for pair in zip(_fields(left), _fields(right), strict=True)]
-        elif isinstance(left, list) and isinstance(right, list) and len(left) == len(right):
-            stack += [(*pair, line) for pair in zip(left, right, strict=True)]
-        elif type(left) is not type(right) or repr(left) != repr(right):  # 1, 1.0 and True are equal, but differ
-            raise VerificationError(f"the statement at line {line} of the original differs")
-
-
-def _fields(node: ast.AST) -> Iterator[object]:
-    return (getattr(node, field, None) for field in node._fields)

@@ -2,7 +2,7 @@
 
 import os
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import FIRST_COMPLETED, Future, wait
 from dataclasses import dataclass
 from pathlib import Path
@@ -13,7 +13,7 @@ from rich.progress import BarColumn, MofNCompleteColumn, Progress, SpinnerColumn
 
 from trl_mle.competitions import Competition, Score, load_competition
 from trl_mle.execution import ExecutionResult, Executor, Outcome
-from trl_mle.instrumentation import MILESTONES, AstInstrumenter, InstrumentedProgram
+from trl_mle.instrumentation import MILESTONES, InstrumentedProgram, Instrumenter
 from trl_mle.prompts import extract_code
 from trl_mle.rewards.execution_log import ExecutionLog
 
@@ -87,8 +87,9 @@ class MLEReward:
             Competitions, or their ids, that the `competition` column of the dataset may name.
         executor ([`~trl_mle.execution.Executor`]):
             Runs the programs.
-        instrumenter ([`~trl_mle.instrumentation.AstInstrumenter`], *optional*):
-            Inserts the milestone prints; with `None` no partial credit is given.
+        instrumenter ([`~trl_mle.instrumentation.Instrumenter`], *optional*):
+            Inserts the milestone prints: an [`~trl_mle.instrumentation.AstInstrumenter`] or
+            [`~trl_mle.instrumentation.LmInstrumenter`]. With `None` no partial credit is given.
         fail_reward (`float`, *optional*, defaults to `-10.0`):
             Reward of a program that fails.
         milestone_reward (`float`, *optional*, defaults to `0.1`):
@@ -122,7 +123,7 @@ class MLEReward:
         self,
         competitions: Sequence[Competition | str],
         executor: Executor,
-        instrumenter: AstInstrumenter | None = None,
+        instrumenter: Instrumenter | None = None,
         fail_reward: float = -10.0,
         milestone_reward: float = 0.1,
         valid_margin: float = 0.3,
@@ -146,6 +147,7 @@ class MLEReward:
         completions: list[Any],
         competition: list[str] | None = None,
         log_extra: Callable[[str, list], None] | None = None,
+        log_metric: Callable[[str, float], None] | None = None,
         **kwargs: Any,
     ) -> list[float | None]:
         """
@@ -162,6 +164,8 @@ class MLEReward:
                 TRL's hook for columns of the completions table. Given, the columns `duration_s` (seconds), `outcome`,
                 `valid`, `score`, `milestones`, `cpu_s` and `queue_wait_s` (seconds) are logged: the trainer weights
                 advantages with the first.
+            log_metric (`Callable`, *optional*):
+                TRL's hook for scalars. Given, the instrumenter's are logged as `mle/instrumenter/...`.
 
         Returns:
             `list[float | None]`: One reward per completion.
@@ -177,6 +181,9 @@ class MLEReward:
             log_extra("milestones", [",".join(evaluation.milestones) for evaluation in evaluations])
             log_extra("cpu_s", [evaluation.cpu_s for evaluation in evaluations])
             log_extra("queue_wait_s", [evaluation.queue_wait_s for evaluation in evaluations])
+        if log_metric is not None and self.instrumenter is not None:
+            for name, value in self.instrumenter.metrics().items():
+                log_metric(f"mle/instrumenter/{name}", value)
         return [evaluation.reward for evaluation in evaluations]
 
     def evaluate(self, completion: str, competition: Competition | str) -> Evaluation:
@@ -196,13 +203,17 @@ class MLEReward:
         """
         evaluations: list[Evaluation | None] = [None] * len(items)
         running: dict[Future[ExecutionResult], tuple[int, Competition, InstrumentedProgram | str, bool]] = {}
-        for index, (text, which) in enumerate(items):
-            source = extract_code(text)
+        sources = [extract_code(text) for text, _ in items]
+        found = [source for source in sources if source is not None]
+        # Even for none: an instrumenting model may need all processes at once.
+        programs: Iterator[InstrumentedProgram | str] = iter(
+            self.instrumenter.instrument_many(found) if self.instrumenter is not None else found
+        )
+        for index, ((_, which), source) in enumerate(zip(items, sources, strict=True)):
             if source is None:
                 evaluations[index] = Evaluation(self.fail_reward, detail="no code in the completion")
                 continue
-            program = self.instrumenter.instrument(source) if self.instrumenter is not None else source
-            competition = self._competition(which)
+            program, competition = next(programs), self._competition(which)
             running[self.executor.submit(program, competition)] = (index, competition, program, False)
         with _Progress(len(items), self.show_progress) as progress:
             progress.update(evaluations, running)
@@ -231,7 +242,7 @@ class MLEReward:
         else:
             source, reached = program.original, program.reached(stdout)
             milestones = tuple(name for name in MILESTONES if name in reached)
-            stdout = stdout.replace(program.nonce, "").replace("\r", "")
+            stdout = stdout.replace(f"{program.nonce} ", "").replace("\r", "")
         score = None
         if result.outcome is Outcome.INFRASTRUCTURE:
             reward, detail = None, result.detail

@@ -1,15 +1,20 @@
 import math
 import textwrap
 from collections import defaultdict
+from collections.abc import Sequence
+from contextlib import nullcontext
 from typing import TYPE_CHECKING, Any
 
 import torch
-from accelerate.utils import gather_object
+from accelerate.utils import DistributedType, gather_object, is_peft_model
 from datasets import Dataset, IterableDataset
 from trl import GRPOTrainer
-from trl.trainer.utils import get_config_model_id
+from trl.models.utils import unwrap_model_for_generation
+from trl.trainer.utils import get_config_model_id, use_adapter
 
 from trl_mle.competitions import Competition, load_competition
+from trl_mle.instrumentation.language_models import LanguageModelError, generate
+from trl_mle.instrumentation.lm_instrumenter import Completion
 from trl_mle.prompts import scratch_prompt
 from trl_mle.trainer.duration import duration_weights
 from trl_mle.trainer.mle_grpo_config import MLEGRPOConfig
@@ -138,6 +143,57 @@ class MLEGRPOTrainer(GRPOTrainer):
                 f"a prompt has {longest} tokens, more than max_prompt_length={limit}: raise it, or set null"
             )
         return prompt_ids, images, multimodal_fields
+
+    def complete_with_base_model(self, prompts: Sequence[str], max_tokens: int) -> list[Completion]:
+        """
+        Answers prompts greedily by the model that training started from: the reference model (`beta > 0`), or a LoRA
+        policy with its adapter disabled. The random generators stay as they are.
+
+        Every process must call it at the same time, from its main thread: under ZeRO-3 the weights are gathered.
+
+        Args:
+            prompts (`Sequence[str]`):
+                User messages; may be empty.
+            max_tokens (`int`):
+                Longest answer.
+
+        Returns:
+            `list[Completion]`: One for each prompt.
+
+        Raises:
+            `LanguageModelError`: There is no such model, because all weights are trained and `beta` is 0.
+        """
+        self._check_base_model()
+        model = self.ref_model if self.ref_model is not None else self.model_wrapped
+        devices = [self.accelerator.device] if self.accelerator.device.type == "cuda" else []
+        with (
+            torch.random.fork_rng(devices),
+            unwrap_model_for_generation(model, self.accelerator) as unwrapped,
+            use_adapter(unwrapped, None) if is_peft_model(unwrapped) else nullcontext(),
+        ):
+            training = unwrapped.training
+            unwrapped.eval()
+            completions = generate(unwrapped, self.processing_class, prompts, max_tokens)
+            unwrapped.train(training)
+        return completions
+
+    def base_weights(self) -> dict[str, torch.Tensor]:
+        """The weights of that model in this process, by name; a part of each under ZeRO-3."""
+        self._check_base_model()
+        if self.ref_model is not None:
+            return dict(self.ref_model.named_parameters())
+        return {name: weight for name, weight in self.model.named_parameters() if not weight.requires_grad}
+
+    def _check_base_model(self) -> None:
+        if self.accelerator.distributed_type == DistributedType.FSDP:
+            raise LanguageModelError(
+                "under FSDP the policy's base model cannot instrument: give an endpoint or a model"
+            )
+        if self.ref_model is None and not is_peft_model(self.accelerator.unwrap_model(self.model)):
+            raise LanguageModelError(
+                "there is no base model to instrument with: train with LoRA (use_peft) or beta > 0, or give an endpoint "
+                "or a model of its own"
+            )
 
     def _calculate_rewards(
         self, inputs: list[dict[str, Any]], prompts: list, completions: list, completion_ids_list: list

@@ -1,0 +1,170 @@
+"""Judging where an instrumenter places its prints by the hand-set labels of `milestones/`; the README.md there has the rules."""
+
+import ast
+import json
+import re
+from collections.abc import Iterator
+from pathlib import Path
+
+from trl_mle.instrumentation import MILESTONES, InstrumentedProgram
+from trl_mle.instrumentation.milestones import SUBMISSION, parse, split_lines
+from trl_mle.instrumentation.placements import EXITS
+
+
+FOLDER = Path(__file__).with_name("milestones")
+
+RIGHT, LATE, FALSE, MISSED, SILENT = "right", "late", "false credit", "missed", "silent"
+
+FUNCTIONS = ast.FunctionDef | ast.AsyncFunctionDef
+LOOPS = ast.For | ast.AsyncFor | ast.While
+
+
+def load_labels() -> dict[str, tuple[str, dict[str, list[int]]]]:
+    """The programs and their labels, by the program's file name."""
+    labels = json.loads((FOLDER / "labels.json").read_text(encoding="utf-8"))
+    return {name: ((FOLDER / name).read_text(encoding="utf-8"), places) for name, places in labels.items()}
+
+
+def judge(program: InstrumentedProgram, labels: dict[str, list[int]]) -> dict[str, str]:
+    """
+    Judge the prints of each milestone.
+
+    Args:
+        program ([`InstrumentedProgram`]):
+            The program with prints.
+        labels (`dict[str, list[int]]`):
+            For each milestone the last lines of the statements after which it is reached.
+
+    Returns:
+        `dict[str, str]`: For each milestone `"false credit"` if one of its prints is, or else `"right"` if one is, or else
+        `"late"`. Without a print `"missed"`, or `"silent"` where the program does not reach it.
+    """
+    places = _Places(parse(program.original))
+    found: dict[str, set[str]] = {milestone: set() for milestone in MILESTONES}
+    for milestone, start in _prints(program):
+        found[milestone].add(places.verdict(places.starts[start], milestone, set(labels[milestone])))
+    return {
+        milestone: next(
+            (verdict for verdict in (FALSE, RIGHT, LATE) if verdict in found[milestone]),
+            MISSED if labels[milestone] else SILENT,
+        )
+        for milestone in MILESTONES
+    }
+
+
+def _prints(program: InstrumentedProgram) -> Iterator[tuple[str, tuple[int, int]]]:
+    """Milestone, and where the statement before its print starts in the original program (line and column)."""
+    line = [0]  # in the original, by line of the program with prints
+    for text in split_lines(program.source):
+        line.append(line[-1] + (program.nonce not in text))
+    for node in ast.walk(parse(program.source)):
+        for block in _blocks(node):
+            before = (0, 0)
+            for statement in block:
+                match = re.search(f"{program.nonce} (milestone|report): (\\w+)", ast.unparse(statement))
+                if not match or any(line[inner.lineno] != line[inner.lineno - 1] for inner in _statements(statement)):
+                    before = (line[statement.lineno], statement.col_offset)
+                elif match[1] == "milestone":
+                    yield match[2], before
+
+
+class _Places:
+    """The statements of a program, and which have run before which."""
+
+    def __init__(self, tree: ast.Module):
+        self.tree = tree
+        self.parent = {child: node for node in ast.walk(tree) for child in ast.iter_child_nodes(node)}
+        self.block = {statement: block for node in ast.walk(tree) for block in _blocks(node) for statement in block}
+        self.starts = {(statement.lineno, statement.col_offset): statement for statement in self.block}
+
+    def verdict(self, place: ast.stmt, milestone: str, labels: set[int]) -> str:
+        """Of a print right after the statement `place`."""
+        if place.end_lineno in labels and all(
+            self.counts_within(outer, place, milestone, labels) for outer in self.ending_with(place)
+        ):
+            return RIGHT
+        return LATE if self.is_late(place, labels, set()) else FALSE
+
+    def ending_with(self, place: ast.stmt) -> list[ast.stmt]:
+        """The compound statements of the same function around the place that end on its last line."""
+        return [
+            outer
+            for outer in self.around(place)
+            if outer.end_lineno == place.end_lineno and not isinstance(outer, ast.ClassDef)
+        ]
+
+    def around(self, node: ast.AST) -> Iterator[ast.stmt]:
+        """The statements around a node, up to its function."""
+        node = self.parent[node]
+        while not isinstance(node, FUNCTIONS | ast.Module):
+            if isinstance(node, ast.stmt):
+                yield node
+            node = self.parent[node]
+
+    def function(self, node: ast.AST) -> ast.AST:
+        node = self.parent[node]
+        while not isinstance(node, FUNCTIONS | ast.Module):
+            node = self.parent[node]
+        return node
+
+    def counts_within(self, outer: ast.stmt, place: ast.stmt, milestone: str, labels: set[int]) -> bool:
+        """Whether a print in `outer`, whose end is labelled, is right as well."""
+        if isinstance(outer, LOOPS):
+            function = self.function(outer)
+            ends = {other.end_lineno for other in self.block if self.function(other) is function}
+            return any(label in ends and label < (place.end_lineno or 0) for label in labels)
+        if isinstance(outer, ast.With | ast.AsyncWith) and milestone == SUBMISSION:
+            return not any(_opens_a_file(item.context_expr) for item in outer.items)  # it is complete once closed
+        return not any(map(_jumps, self.block[place][: self.block[place].index(place) + 1]))
+
+    def is_late(self, place: ast.stmt, labels: set[int], seen: set[ast.AST]) -> bool:
+        """Whether a labelled statement has run whenever the place is reached."""
+        nodes = [place, *self.around(place)]
+        for node in nodes:
+            block = self.block[node]
+            for before in block[: block.index(node)]:
+                if before.end_lineno in labels and not isinstance(before, FUNCTIONS | ast.ClassDef):
+                    return True
+        function = self.function(place)
+        if isinstance(function, ast.Module) or function in seen:
+            return False
+        calls = [
+            node
+            for node in ast.walk(self.tree)
+            if isinstance(node, ast.Name | ast.Attribute)
+            and isinstance(node.ctx, ast.Load)
+            and (node.id if isinstance(node, ast.Name) else node.attr) == function.name
+        ]
+        statements = [self.statement(call) for call in calls]
+        return bool(calls) and all(self.is_late(statement, labels, seen | {function}) for statement in statements)
+
+    def statement(self, node: ast.AST) -> ast.stmt:
+        while not isinstance(node, ast.stmt):
+            node = self.parent[node]
+        return node
+
+
+def _blocks(node: ast.AST) -> Iterator[list[ast.stmt]]:
+    for _, value in ast.iter_fields(node):
+        if isinstance(value, list) and value and isinstance(value[0], ast.stmt):
+            yield value
+
+
+def _statements(node: ast.AST) -> Iterator[ast.stmt]:
+    return (child for child in ast.walk(node) if isinstance(child, ast.stmt))
+
+
+def _jumps(statement: ast.stmt) -> bool:
+    match statement:
+        case ast.Return() | ast.Raise() | ast.Break() | ast.Continue():
+            return True
+        case ast.Expr(value=ast.Call(func=ast.Name(name) | ast.Attribute(attr=name))):
+            return name in EXITS
+    return False
+
+
+def _opens_a_file(node: ast.expr) -> bool:
+    match node:
+        case ast.Call(func=ast.Name("open") | ast.Attribute(attr="open")):
+            return True
+    return False

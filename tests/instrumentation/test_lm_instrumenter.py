@@ -1,0 +1,264 @@
+import json
+
+import pytest
+
+from trl_mle.instrumentation import MILESTONES, AstInstrumenter, Completion, LmInstrumenter, verify
+from trl_mle.instrumentation.lm_instrumenter import LINES_SCHEMA, LINES_TOKENS, MAX_STRING, REASONS, numbered, visible
+
+
+SOURCE = """\
+import pandas as pd
+from helpers import fit
+train = pd.read_csv("input/train.csv")
+test = pd.read_csv("input/test.csv")
+answer = fit(train)
+out = answer(test)
+out.to_csv("submission.csv")
+"""
+LINES = dict(zip(MILESTONES, [2, 3, 4, 5, 5, 6, 7], strict=True))
+BY_RULE = ("imports", "train_data", "test_data", "submission")  # what AstInstrumenter sees: `fit` could be anything
+EXCHANGES_PRINT = "import builtins\nbuiltins.print = None\nx = len([])\n"
+
+
+class ScriptedModel:
+    """Stands for a language model, so that its answers are known: the given ones, in turn, then the last again."""
+
+    identity = "scripted"
+
+    def __init__(self, *answers):
+        self.answers = list(answers)
+        self.batches = []
+
+    def complete(self, prompts, max_tokens, schema=None):
+        self.batches.append((list(prompts), max_tokens, schema))
+        return [self.answer() for _ in prompts]
+
+    def answer(self):
+        text = self.answers.pop(0) if len(self.answers) > 1 else self.answers[0]
+        return Completion(text, 0 if text is None else len(text.split()))
+
+    def check_frozen(self):
+        pass
+
+
+def rewritten(source=SOURCE):
+    lines = source.splitlines()
+    for milestone, line in reversed(LINES.items()):
+        lines.insert(line, f'print("milestone: {milestone}")')
+    return "Here it is:\n```python\n" + "\n".join(lines) + "\n```\nAnything else?"
+
+
+@pytest.mark.parametrize(("mode", "answer"), [("lines", json.dumps(LINES)), ("rewrite", rewritten())])
+def test_prints_stand_where_the_model_says(mode, answer):
+    model = ScriptedModel(answer)
+    program = LmInstrumenter(model, mode).instrument(SOURCE)
+    assert program.milestones == MILESTONES
+    verify(SOURCE, program.source, program.nonce)
+    lines = [line for line in program.source.splitlines() if "report:" not in line and "except" not in line]
+    for milestone, line in LINES.items():
+        mark = next(i for i, text in enumerate(lines) if f"{program.nonce} milestone: {milestone}" in text)
+        before = [text for text in lines[:mark] if program.nonce not in text]
+        assert len(before) == line
+    # Lines are answered by schema and in few tokens
+    [(prompts, max_tokens, schema)] = model.batches
+    assert len(prompts) == 1
+    assert (schema == LINES_SCHEMA) == (max_tokens == LINES_TOKENS) == (mode == "lines")
+    assert ("3 train = " in prompts[0]) == (mode == "lines")
+
+
+def test_mode_must_be_known():
+    with pytest.raises(ValueError, match="'lines' or 'rewrite', got 'line'"):
+        LmInstrumenter(ScriptedModel(None), mode="line")
+
+
+@pytest.mark.parametrize("mode", ["lines", "rewrite"])
+@pytest.mark.parametrize(
+    "answer",
+    [
+        None,
+        "",
+        "I cannot help with that.",
+        "\0\ud800" * 50,
+        "```python\n```",
+        "```python\nprint('milestone: imports'\n```",
+        "```python\nprint('milestone: imports')\nexit()\n```",
+        "{" * 10_000,
+        "(" * 10_000,
+        "imports: 99999999999999999999999999",
+        json.dumps(dict.fromkeys(MILESTONES, 3)),
+        json.dumps(dict.fromkeys(MILESTONES)),
+    ],
+)
+def test_without_an_answer_to_the_point_the_rules_decide(mode, answer):
+    instrumenter = LmInstrumenter(ScriptedModel(answer), mode)
+    program = instrumenter.instrument(SOURCE, nonce="5e1f0c9a7b3d2468")
+    assert program == AstInstrumenter().instrument(SOURCE, nonce="5e1f0c9a7b3d2468")
+    assert program.milestones == BY_RULE
+    metrics = instrumenter.metrics()
+    assert (metrics["lm_rate"], metrics["ast_rate"], metrics["none_rate"]) == (0, 1, 0)
+    assert sum(metrics[f"rejected/{reason}"] for reason in REASONS) >= 1
+
+
+@pytest.mark.parametrize("mode", ["lines", "rewrite"])
+@pytest.mark.parametrize(
+    "source", ["x = (\n", "", "# nothing\n", "import os\0\n", "x = " + "(" * 5000, "x = '\ud800'\n"]
+)
+def test_where_the_rules_find_nothing_either_no_milestone_is_marked(mode, source):
+    instrumenter = LmInstrumenter(ScriptedModel("nonsense"), mode)
+    program = instrumenter.instrument(source)
+    assert program.source == program.original == source
+    assert program.milestones == ()
+    assert instrumenter.metrics()["none_rate"] == 1
+
+
+def test_programs_that_exchange_print_are_not_marked():
+    instrumenter = LmInstrumenter(ScriptedModel('{"imports": 1, "train_data": 3}'))
+    program = instrumenter.instrument(EXCHANGES_PRINT)
+    assert program.source == EXCHANGES_PRINT
+    assert program.milestones == ()
+    assert instrumenter.metrics()["none_rate"] == 1
+
+
+@pytest.mark.parametrize("mode", ["lines", "rewrite"])
+@pytest.mark.parametrize("term", ["1 + ", "x.a + ", "not "])
+def test_deep_programs_do_no_harm(mode, term):
+    source = f"import os\nx = os.getpid()\ny = {term * 1500}x\n"
+    answer = (
+        '{"imports": 1, "train_data": 2}'
+        if mode == "lines"
+        else f"```python\n{source}print('milestone: imports')\n```"
+    )
+    program = LmInstrumenter(ScriptedModel(answer), mode).instrument(source)
+    assert program.original == source
+    assert set(program.milestones) <= {"imports", "train_data"}
+
+
+def test_only_what_can_have_been_reached_is_kept():
+    answer = json.dumps({"imports": 1, "train_data": 3, "test_data": 4, "submission": 70})
+    instrumenter = LmInstrumenter(ScriptedModel(answer))
+    assert instrumenter.instrument(SOURCE).milestones == ("train_data", "test_data")
+    metrics = instrumenter.metrics()
+    assert metrics["lm_rate"] == 1
+    assert {name for name, value in metrics.items() if name.startswith("rejected/") and value} == {
+        "rejected/before_imports",
+        "rejected/no_line",
+    }
+
+
+# The cache
+
+
+def test_each_program_is_asked_about_once():
+    model = ScriptedModel(json.dumps(LINES))
+    instrumenter = LmInstrumenter(model)
+    first, second, third = instrumenter.instrument_many([SOURCE, SOURCE, SOURCE + "\n"])
+    assert [len(prompts) for prompts, _, _ in model.batches] == [2]
+    fourth = instrumenter.instrument(SOURCE)
+    assert [len(prompts) for prompts, _, _ in model.batches] == [2, 0]  # it is called even for none
+    assert len({program.nonce for program in (first, second, third, fourth)}) == 4
+    assert first.milestones == second.milestones == third.milestones == fourth.milestones == MILESTONES
+
+
+def test_a_missing_answer_is_asked_for_again_and_a_useless_one_is_not():
+    model = ScriptedModel(None, "nonsense", json.dumps(LINES))
+    instrumenter = LmInstrumenter(model)
+    assert [instrumenter.instrument(SOURCE).milestones for _ in range(3)] == [BY_RULE] * 3
+    assert [len(prompts) for prompts, _, _ in model.batches] == [1, 1, 0]
+
+
+def test_the_cache_is_bounded():
+    model = ScriptedModel(json.dumps(LINES))
+    instrumenter = LmInstrumenter(model, cache_size=2)
+    instrumenter.instrument_many([SOURCE + "\n" * i for i in range(5)])
+    instrumenter.instrument_many([SOURCE + "\n" * i for i in range(5)])
+    assert [len(prompts) for prompts, _, _ in model.batches] == [5, 3]
+
+
+def test_no_program_is_instrumented_to_none():
+    model = ScriptedModel("unused")
+    assert LmInstrumenter(model).instrument_many([]) == []
+    assert [prompts for prompts, _, _ in model.batches] == [[]]
+
+
+# Metrics
+
+
+def test_metrics():
+    answers = [json.dumps(LINES), None, "no", '{"imports": 1, "submission": 1}', "unused"]
+    instrumenter = LmInstrumenter(ScriptedModel(*answers))
+    sources = [*(SOURCE + "\n" * i for i in range(4)), "x = ("]
+    instrumenter.instrument_many(sources)
+    metrics = instrumenter.metrics()
+    assert metrics.pop("latency_s") > 0
+    tokens = len(answers[0].split()) + 1 + len(answers[3].split())
+    rejected = {f"rejected/{reason}": 0.0 for reason in REASONS}
+    assert metrics == {
+        "lm_rate": 0.2,
+        "ast_rate": 0.6,
+        "none_rate": 0.2,
+        "tokens_per_program": tokens / 5,
+        **rejected,
+        "rejected/no_answer": 0.25,
+        "rejected/empty": 0.25,
+        "rejected/before_imports": 0.25,
+    }
+    assert set(instrumenter.metrics().values()) == {0.0}  # they are of what happened since
+
+
+# What the model is shown
+
+
+@pytest.mark.parametrize(
+    ("source", "shown"),
+    [
+        ("x = 1  # one\n# two\ny = '# three'\n", "x = 1\n\ny = '# three'"),
+        ("x = [  # one\n    1,\n]\n", "x = [\n    1,\n]"),
+        ("x = 1\r\ny = 2  # two\r\n", "x = 1\ny = 2"),
+        ("\ufeffx = 1\n", "x = 1"),
+        ("é = 'é'  # é\n", "é = 'é'"),
+        ("if x:\n\ty = 1  # tab\n", "if x:\n\ty = 1"),
+        ("x = 1 + \\\n    2  # two\n", "x = 1 + \\\n    2"),
+        ("x = 1\n\x0cy = 2\n", "x = 1\n\x0cy = 2"),
+        ("", ""),
+    ],
+)
+def test_comments_are_not_shown(source, shown):
+    assert visible(source, cut_strings=True) == visible(source, cut_strings=False) == shown
+
+
+LONG = "abcdefgh" * 20
+
+
+@pytest.mark.parametrize(
+    "source",
+    [
+        f"x = 1\ny = '{LONG}'\nz = 2\n",
+        f"x = 1\ny = b'{LONG}'; y = rb'{LONG}'\nz = 2\n",
+        f"x = 1\ny = '''{LONG}\n{LONG}\n'''; y = 3\nz = 2\n",
+        f"x = 1\ny = ('{LONG}'\n    '{LONG}')\nz = 2\n",
+        f"x = 1\ny = f'{LONG}{{x}}{LONG}'\nz = 2\n",
+        f"x = 1\ny = f'{{{{{LONG}}}}}{{x!r:>{{x}}}}{LONG}'\nz = 2\n",
+        f'x = 1\ny = f"""{LONG}\n{{x}}\n{LONG}"""\nz = 2\n',
+        f"x = 1\ny = '{LONG}' \\\n    '{LONG}'\nz = 2\n",
+        f'x = 1\ndef f():\n    """{LONG}\n\n    {LONG}\n    """\nz = 2\n',
+    ],
+)
+def test_of_long_strings_the_beginning_is_shown_and_lines_keep_their_numbers(source):
+    """The same in Python 3.11, where an f-string is one token, and later, where it is several."""
+    shown = visible(source, cut_strings=True)
+    assert LONG not in shown
+    assert LONG[:40] in shown
+    assert max(map(len, shown.split("\n"))) <= 2 * MAX_STRING + 30
+    lines, expected = shown.split("\n"), source.rstrip("\n").split("\n")
+    assert len(lines) == len(expected)
+    assert (lines[0], lines[-1]) == (expected[0], expected[-1]) == ("x = 1", "z = 2")
+    assert visible(source, cut_strings=False) == source.rstrip("\n")
+
+
+@pytest.mark.parametrize("source", ["x = (\n", "x = '\n", "x\0", "x = '\ud800'", "(" * 5000])
+def test_what_is_no_python_is_not_shown(source):
+    assert visible(source, cut_strings=True) is None
+
+
+def test_numbered():
+    assert numbered("a\n\nb") == "1 a\n2 \n3 b"

@@ -1,0 +1,224 @@
+import json
+import re
+
+import pytest
+
+from trl_mle.instrumentation import MILESTONES, VerificationError
+from trl_mle.instrumentation.placements import REASONS, check, parse_lines, parse_rewrite
+
+
+# Reading answers in lines mode
+
+
+@pytest.mark.parametrize(
+    ("answer", "expected"),
+    [
+        ('{"imports": 3, "train_data": 7}', {"imports": 3, "train_data": 7}),
+        ('{"imports":3,"train_data":null,"submission":11}', {"imports": 3, "submission": 11}),
+        (
+            'Sure!\n```json\n{\n  "imports": "3",\n  "model_built": 9.\n}\n```\nGlad to help.',
+            {"imports": 3, "model_built": 9},
+        ),
+        ("{'imports': 3, 'predictions': 12", {"imports": 3, "predictions": 12}),  # cut off
+        ("imports: 3\ntrain_data: line 7\n", {"imports": 3, "train_data": 7}),
+        ("- **imports**: after line 3\n- `test_data` = 8\n", {"imports": 3, "test_data": 8}),
+        (
+            "imports -> 3, train_data → 7; model_trained after line 10",
+            {"imports": 3, "train_data": 7, "model_trained": 10},
+        ),
+        ("Imports: Line 3. MODEL_BUILT: 5", {"imports": 3, "model_built": 5}),
+        ("<think>imports: 1? No.</think>imports: 3", {"imports": 3}),
+        ("imports: 1 ... or rather\nimports: 3", {"imports": 3}),  # the last counts
+        ("imports: 0", {"imports": 0}),
+        ("train_data_2: 4, my_imports: 5, reimports: 6", {}),
+        ("imports: -3", {}),
+        ("imports: three", {}),
+        ("imports: " + "9" * 5000, {}),  # too long for an int
+        ("import: 3, training: 7", {}),
+        ("", {}),
+        ("\0\ud800 {[", {}),
+        ("imports" * 1000, {}),
+    ],
+)
+def test_parse_lines(answer, expected):
+    assert {milestone: line for line, milestone in parse_lines(answer)} == expected
+
+
+# Reading answers in rewrite mode
+
+PROGRAM = """\
+import os
+x = [
+    1]
+for i in x:
+    y = i
+    z = i
+print("done", z)
+"""
+
+
+def test_parse_rewrite():
+    rewritten = """\
+print("milestone: test_data")
+import os
+print('milestone: imports')
+
+x = [1]  # on one line now
+print("milestone: train_data", flush=True)
+print("Milestone reached! milestone:  model_built")
+for i in x:
+    print("milestone: predictions")
+    y = i
+    print("milestone: model_trained")
+    z = i
+print("done", z)
+print("milestone: submission")
+"""
+    expected = [
+        (1, "imports"),
+        (2, "train_data"),
+        (2, "model_built"),
+        (5, "model_trained"),
+        (7, "submission"),
+    ]  # those before the first statement of a block can have been reached by none in it
+    assert parse_rewrite(PROGRAM, rewritten) == expected
+
+
+def test_a_rewrite_without_prints_is_one():
+    assert parse_rewrite(PROGRAM, PROGRAM) == []
+    assert parse_rewrite("", "") == []
+
+
+def test_prints_of_the_program_itself_stay_its_own():
+    source = 'x = 1\nprint("milestone: imports")\nif x:\n    print("milestone: submission")\n'
+    assert parse_rewrite(source, source) == []
+    assert parse_rewrite(source, source + 'print("milestone: train_data")\n') == [(3, "train_data")]
+    with pytest.raises(VerificationError, match="line 2 of the rewritten program is not the original's"):
+        parse_rewrite(source, source.replace('print("milestone: imports")\n', ""))
+
+
+@pytest.mark.parametrize(
+    ("rewritten", "message"),
+    [
+        (PROGRAM.replace("1", "2"), "line 2 of the rewritten program is not the original's"),
+        (PROGRAM + "import sys\n", "line 8 of the rewritten program"),
+        (PROGRAM.replace('print("done", z)\n', ""), "line 7 of the original is missing"),
+        (PROGRAM + "print('milestone: nothing')\n", "line 8"),
+        (PROGRAM + "print('milestone: imports', end='')\n", "line 8"),
+        (PROGRAM + "print(f'milestone: imports')\n", "line 8"),
+        (PROGRAM + "else:", "does not compile"),
+        (PROGRAM + "\0", "does not compile"),
+        (PROGRAM + "return\n", "does not compile"),
+        ("", "line 1 of the original is missing"),
+    ],
+)
+def test_other_programs_are_refused(rewritten, message):
+    with pytest.raises(VerificationError, match=message):
+        parse_rewrite(PROGRAM, rewritten)
+
+
+@pytest.mark.parametrize(
+    ("source", "message"),
+    [
+        ('@"""Doc."""\nx = 1\n', "before a docstring"),
+        ('def f():\n    @"""Doc."""\n', "before a docstring"),
+        ('class A:\n    b = 1\n    def f(self):\n        @"""Doc."""\n', "before a docstring"),
+        ("@from __future__ import annotations\n", "does not compile"),
+        ('"""Doc."""\n@from __future__ import annotations\n', "does not compile"),
+    ],
+)
+def test_prints_before_what_must_come_first_are_refused(source, message):
+    rewritten = re.sub("( *)@", r"\1print('milestone: imports')\n\1", source)
+    with pytest.raises(VerificationError, match=message):
+        parse_rewrite(source.replace("@", ""), rewritten)
+
+
+@pytest.mark.parametrize("terms", [1000, 1500, 5000])
+def test_programs_that_are_nested_too_deeply_are_refused(terms):
+    source = f"x = {' + '.join(['1'] * terms)}\n"
+    with pytest.raises(VerificationError, match=r"too deeply|recursion|nested"):
+        parse_rewrite(source, source)
+
+
+# Impossible places
+
+CHECKED = '''\
+"""Docstring."""
+import os
+import sys
+
+TEXT = """
+several
+lines"""
+
+
+def f():
+    return os.getcwd()
+    x = 1
+
+
+y = f()
+if y == "/":
+    sys.exit(1)
+    z = 2
+z = [
+    y,
+    f"""
+{y}""",
+]
+'''
+
+
+@pytest.mark.parametrize(
+    ("line", "milestone", "reason"),
+    [
+        (3, "imports", None),
+        (15, "train_data", None),
+        (16, "submission", None),
+        (19, "submission", None),
+        (23, "submission", None),
+        (0, "imports", "no_line"),
+        (24, "imports", "no_line"),
+        (999_999, "submission", "no_line"),
+        (1, "imports", "before_imports"),
+        (2, "imports", "before_imports"),
+        (5, "imports", "in_string"),
+        (6, "train_data", "in_string"),
+        (21, "predictions", "in_string"),
+        (12, "predictions", "after_exit"),
+        (18, "predictions", "after_exit"),
+        (3, "train_data", "no_work"),
+        (7, "submission", "no_work"),
+    ],
+)
+def test_check(line, milestone, reason):
+    kept, refused = check(CHECKED, [(line, milestone)])
+    assert refused == ([] if reason is None else [reason])
+    assert kept == ([(line, milestone)] if reason is None else [])
+
+
+def test_all_on_one_line_is_no_answer():
+    places = [(19, milestone) for milestone in MILESTONES]
+    assert check(CHECKED, places) == ([], ["one_line"] * 7)
+    assert check(CHECKED, places[:3]) == ([], ["one_line"] * 3)
+    assert check(CHECKED, places[:2]) == (places[:2], [])  # `model = Ridge().fit(X, y)`
+    assert check(CHECKED, [*places[:6], (15, "submission")]) == ([*places[:6], (15, "submission")], [])
+
+
+def test_imports_of_a_program_without_any_are_refused():
+    assert check("x = [1][0]\ny = 2\n", [(2, "imports"), (2, "train_data")]) == ([(2, "train_data")], ["no_work"])
+
+
+def test_lines_are_counted_as_python_does():
+    source = "import os\nx = f('\x0c\x85\u2028')\ny = 1\n"
+    assert check(source, [(3, "train_data"), (4, "test_data")]) == ([(3, "train_data")], ["no_line"])
+
+
+def test_every_reason_has_a_test():
+    reasons = {mark.args[1][i][2] for mark in test_check.pytestmark for i in range(len(mark.args[1]))} - {None}
+    assert reasons | {"one_line"} == set(REASONS)
+
+
+def test_an_empty_program_has_no_places():
+    assert check("", [(1, "imports")]) == ([], ["no_line"])
+    assert json.loads(json.dumps(check("# nothing\n", []))) == [[], []]

@@ -1,0 +1,745 @@
+"""
+Programs with prints, changed in thousands of ways: whatever does more than print a milestone must be refused, and all that
+does nothing else must be accepted. What is the same program is decided by an oracle of its own: slow and obvious.
+"""
+
+import ast
+import contextlib
+import functools
+import json
+import random
+import re
+from collections import Counter
+from pathlib import Path
+
+import pytest
+from instrumentation_programs import PROGRAMS, UNTOUCHED
+
+from trl_mle.competitions import load_competition
+from trl_mle.execution import LocalExecutor
+from trl_mle.instrumentation import MILESTONES, InstrumentedProgram, VerificationError, insert_prints, verify
+from trl_mle.instrumentation.milestones import marker_print, parse, report_lines, split_lines
+from trl_mle.instrumentation.placements import parse_rewrite
+from trl_mle.instrumentation.reports import find_reports
+
+
+BENCHMARKS = Path(__file__).parents[2] / "benchmarks"
+RUNNABLE = [json.loads(line) for line in (BENCHMARKS / "programs.jsonl").read_text().splitlines()]
+NONCE = "5e1f0c9a7b3d2468"
+MUTANTS = 6  # of each program, by changes of its tree; the odd programs go through all of them
+LINE_MUTANTS = 4  # by changes of its text
+
+ODD = {
+    "docstrings": '"""Module."""\nfrom __future__ import annotations\nimport os\n\n\nclass A:\n    """Class."""\n\n    b = 1\n\n'
+    '    def f(self, x=1, *, y: int = 2):\n        """Method."""\n        return x + y\n\n\nprint(A().f(), __doc__)\n',
+    "strings": 'import os\ntext = """\na = 1\n  milestone: imports\n\'\'\' \\\n"""\nraw = rb"\\d"\nlong = (\n    "a"\n    "b"\n)\n'
+    "print(text, raw, f\"{long!r:>{len(text)}}{'x' if raw else ''}\")\n",
+    "continued": "import os\ntotal = 1 + \\\n    2 + \\\n    3\nassert total == 6, \\\n    'no'\nif total: print(total); total = 0\n"
+    "for i in range(3): total += i; print(i)\nx = 1; y = 2; z = x + y\n",
+    "typed": "import os\nx = 1  # type: int\ndef f(a, b=2, /, c=3, *d, e, **g):  # type: ignore\n    # type: (int) -> int\n"
+    "    return a\ny: int = f(1, e=0)\nz: str\n",
+    "flow": "import sys\ndef g(n):\n    while n > 0:\n        n -= 1\n        if n == 5:\n            continue\n        elif n == 3:\n"
+    "            break\n        else:\n            yield n\n    else:\n        return\n    raise ValueError(n)\ntry:\n    print(list(g(9)))\n"
+    "except (ValueError, KeyError) as e:\n    print(e)\nexcept OSError:\n    pass\nelse:\n    print('else')\nfinally:\n    print('end')\n"
+    "sys.exit(3)\nprint('never')\n",
+    "match": "import os\ndef h(x):\n    match x:\n        case {'a': int(a), **rest} if a > 1:\n            return rest\n"
+    "        case [1, *_, 2] | (3, _):\n            return 2\n        case _:\n            print('other')\nprint(h({'a': 2}), h([1, 2]), h(0))\n",
+    "scopes": "import os\ncount = 0\ndef outer():\n    n = 1\n    def inner():\n        nonlocal n\n        global count\n        n += 1\n"
+    "        count = n\n    inner()\n    return [i for i in range(n) if i if (j := i)]\nlam = lambda a, b=1: (a, b)\nprint(outer(), lam(2), count)\n",
+    "decorated": "import functools\n@functools.cache\ndef f(x):\n    print('once')\n    return x\n@staticmethod\ndef s(): ...\n"
+    "with open('x.txt', 'w') as a, open('y.txt', 'w') as b:\n    a.write('1')\nasync def co():\n    async with a as q:\n        await q\n"
+    "    async for r in q:\n        yield r\nprint(f(1), f(1))\n",
+    "constants": "import os\na, b, c, d = 1, 1.0, True, 1j\ne = 0 if a == 1 else -0.0\nf = None, ..., b'', '', u'x', 1_000, 0x10, 1e400\n"
+    "g = {1: 2, **{3: 4}}\nh = a < b <= c is not d\ni = not a or b and c\nprint(a, b, c, d, e, f, g, h, i, sep='')\n",
+    "tabs": "import os\nif os.sep:\n\tx = 1\n\tif x:\n\t\ty = 2\n\n\t\tz = 3\nelse:\n\tx = 0\nprint(x)\n",
+    "alphabets": "import os\nñ = 1\nﬁ = 2\nprint(ñ + fi, '✓')\n",
+}
+
+
+def programs():
+    """All programs of the tests by name; those of the benchmarks are as people and models write them."""
+    found = {name: source for name, (source, _) in PROGRAMS.items()} | ODD
+    found |= {path.name: path.read_text() for path in sorted((BENCHMARKS / "milestones").glob("*.py"))}
+    return found | {f"runnable {i}": RUNNABLE[i]["source"] for i in range(0, len(RUNNABLE), 12)}
+
+
+# The oracle
+
+
+def is_print(statement):
+    """`print("... milestone: <name> ...")` with no more than `flush=True`."""
+    if not isinstance(statement, ast.Expr) or not isinstance(statement.value, ast.Call):
+        return False
+    call = statement.value
+    return (
+        isinstance(call.func, ast.Name)
+        and call.func.id == "print"
+        and len(call.args) == 1
+        and isinstance(call.args[0], ast.Constant)
+        and isinstance(call.args[0].value, str)
+        and any(re.search(rf"milestone:\s*{milestone}", call.args[0].value) for milestone in MILESTONES)
+        and [(k.arg, ast.dump(k.value)) for k in call.keywords] in ([], [("flush", "Constant(value=True)")])
+    )
+
+
+def is_report(statement):
+    """`try: print("<nonce> report: ...", flush=True)`, and nothing when that fails."""
+    if not isinstance(statement, ast.Try) or len(statement.body) != 1:
+        return False
+    match = re.fullmatch(
+        rf"try:\n    print\('{NONCE} report: ([A-Za-z_]\w*(\.shape)?) = %\.80s' % \(\1,\), flush=True\)\n"
+        rf"except BaseException:\n    '{NONCE}'",
+        ast.unparse(statement),
+    )
+    return match is not None
+
+
+def blocks(tree):
+    values = [value for node in ast.walk(tree) for _, value in ast.iter_fields(node)]
+    return [value for value in values if isinstance(value, list) and value and isinstance(value[0], ast.stmt)]
+
+
+def docstrings(tree):
+    kinds = ast.Module | ast.ClassDef | ast.FunctionDef | ast.AsyncFunctionDef
+    return [ast.get_docstring(node, clean=False) for node in ast.walk(tree) if isinstance(node, kinds)]
+
+
+@functools.cache
+def facts(original):
+    tree = ast.parse(original)
+    return docstrings(tree), ast.dump(tree)
+
+
+def same_program(original, changed):
+    """Whether `changed` compiles and is `original` but for prints of milestones, and of values."""
+    try:
+        compile(changed, "<changed>", "exec", dont_inherit=True)
+        tree = ast.parse(changed)
+    except (SyntaxError, ValueError):
+        return False
+    found = docstrings(tree)
+    for block in blocks(tree):
+        block[:] = [statement for statement in block if not is_print(statement) and not is_report(statement)]
+    return (found, ast.dump(tree)) == facts(original)
+
+
+# Honest rewrites
+
+
+def honest(source, rng):
+    """The program as a model that does as it is told returns it: prints here and there, some in its own words."""
+    lines = [rng.randint(1, len(split_lines(source))) for _ in range(7)]
+    marked = insert_prints(source, list(zip(lines, MILESTONES, strict=True)), NONCE).source
+    form = rng.choice(
+        [
+            'print("milestone: {}")',
+            "print('milestone: {}', flush=True)",
+            'print ( "✅ milestone: {} done" )  # done',
+            'print("""== milestone:  {}\n""")',
+        ]
+    )
+    return re.sub(rf'print\("{NONCE} milestone: (\w+)", flush=True\)', lambda match: form.format(match[1]), marked)
+
+
+def reformatted(rewritten, rng):
+    style = rng.randrange(4)
+    if style == 0:
+        return ast.unparse(ast.parse(rewritten))
+    if style == 1:
+        return "\r\n".join(line.rstrip("\r\n") for line in split_lines(rewritten)) + "\r\n"
+    if style == 2:
+        return "# What was asked for:\n\n\n" + rewritten + "\n# type: ignore\n\n"
+    return rewritten
+
+
+def takes_over_print(source):
+    try:
+        verify(source, insert_prints(source, [(len(split_lines(source)), "imports")], NONCE).source, NONCE)
+    except VerificationError:
+        return True
+    return False
+
+
+def test_honest_rewrites_are_accepted():
+    accepted = printed = 0
+    for name, source in programs().items():
+        rng = random.Random(name)
+        rewritten = reformatted(honest(source, rng), rng)
+        assert same_program(source, rewritten), (name, rewritten)
+        placements = parse_rewrite(source, rewritten)
+        written = Counter(re.findall(r"milestone: +([a-z_]+)", rewritten))
+        assert Counter(milestone for _, milestone in placements) <= written, name
+        final = insert_prints(source, placements, NONCE, find_reports(parse(source)))
+        assert same_program(source, final.source), name
+        if not takes_over_print(source):
+            verify(source, final.source, NONCE)
+        accepted, printed = accepted + 1, printed + len(placements)
+    assert accepted >= 100
+    assert printed > 3 * accepted
+
+
+# Changes to the tree of a rewritten program: each returns whether it found something to change.
+
+
+def nodes(tree, *kinds):
+    return [node for node in ast.walk(tree) if isinstance(node, kinds)]
+
+
+def change(kinds, edit):
+    """A mutation that edits one node of a kind, if `edit` does not object by returning False."""
+
+    def mutate(tree, rng):
+        found = nodes(tree, *kinds) if isinstance(kinds, tuple) else nodes(tree, kinds)
+        rng.shuffle(found)
+        return any(edit(node) is not False for node in found[:20])
+
+    return mutate
+
+
+def constant(kind, new):
+    def edit(node):
+        if type(node.value) is not kind or (isinstance(node.value, str) and "milestone" in node.value):
+            return False
+        node.value = new(node.value)
+        return None
+
+    return change(ast.Constant, edit)
+
+
+def replace(kinds, make):
+    """A mutation that replaces one expression by another one around it."""
+
+    def mutate(tree, rng):
+        places = [
+            (parent, field, value)
+            for parent in ast.walk(tree)
+            for field, value in ast.iter_fields(parent)
+            if isinstance(value, kinds)
+            and isinstance(getattr(value, "ctx", ast.Load()), ast.Load)
+            and not isinstance(parent, ast.JoinedStr | ast.FormattedValue | ast.pattern)
+        ]
+        if not places:
+            return False
+        parent, field, value = rng.choice(places)
+        setattr(parent, field, make(value))
+        return True
+
+    return mutate
+
+
+def statements(edit):
+    """A mutation of one statement that is no print of a milestone, in its block."""
+
+    def mutate(tree, rng):
+        places = [(block, i) for block in blocks(tree) for i, statement in enumerate(block) if not is_print(statement)]
+        rng.shuffle(places)
+        return any(edit(block, i) is not False for block, i in places[:20])
+
+    return mutate
+
+
+def prints(template):
+    """A mutation of one print of a milestone into something that is more than a print."""
+
+    def mutate(tree, rng):
+        places = [(block, i) for block in blocks(tree) for i, statement in enumerate(block) if is_print(statement)]
+        if not places:
+            return False
+        block, i = rng.choice(places)
+        block[i : i + 1] = ast.parse(template.replace("TEXT", repr(block[i].value.args[0].value))).body
+        return True
+
+    return mutate
+
+
+def remove(block, i):
+    if len(block) < 2:
+        block[i] = ast.Pass() if not isinstance(block[i], ast.Pass) else ast.parse("...").body[0]
+    else:
+        del block[i]
+
+
+def swap(block, i):
+    if i + 1 == len(block) or ast.dump(block[i]) == ast.dump(block[i + 1]) or is_print(block[i + 1]):
+        return False
+    block[i], block[i + 1] = block[i + 1], block[i]
+    return None
+
+
+def out_of_block(block, i):
+    inner = getattr(block[i], "body", None)
+    if not isinstance(inner, list) or len(inner) < 2:
+        return False
+    block.insert(i + 1, inner.pop())
+    return None
+
+
+def into_block(block, i):
+    if i + 1 == len(block) or not isinstance(getattr(block[i], "body", None), list) or is_print(block[i + 1]):
+        return False
+    block[i].body.append(block.pop(i + 1))
+    return None
+
+
+def around(template):
+    def edit(block, i):
+        if isinstance(block[i], ast.ImportFrom) and block[i].module == "__future__":
+            return False
+        [outer] = ast.parse(template).body
+        outer.body = [block[i]]
+        block[i] = outer
+        return None
+
+    return statements(edit)
+
+
+def added(text):
+    def edit(block, i):
+        block[i + 1 : i + 1] = ast.parse(text).body
+
+    return statements(edit)
+
+
+def drop(kind, field):
+    """A mutation that removes one entry of a list in a node."""
+
+    def edit(node):
+        values = getattr(node, field)
+        if not values or (field == "body" and len(values) < 2):
+            return False
+        values.pop()
+        if isinstance(node, ast.Try) and not node.handlers and not node.finalbody:
+            node.orelse, node.finalbody = [], [ast.Pass()]
+        return None
+
+    return change(kind, edit)
+
+
+def rename(kind, field):
+    def edit(node):
+        if getattr(node, field) in (None, "print"):
+            return False
+        setattr(node, field, getattr(node, field) + "_")
+        return None
+
+    return change(kind, edit)
+
+
+def rename_everywhere(tree, rng):
+    names = sorted({node.id for node in nodes(tree, ast.Name) if isinstance(node.ctx, ast.Store)})
+    if not names:
+        return False
+    name = rng.choice(names)
+    for node in nodes(tree, ast.Name):
+        node.id = name + "2" if node.id == name else node.id
+    return True
+
+
+def other(field, make):
+    def edit(node):
+        setattr(node, field, make(getattr(node, field)))
+
+    return edit
+
+
+def default(node):
+    if not node.args.defaults:
+        return False
+    node.args.defaults[-1] = ast.Constant(value=12345)
+    return None
+
+
+def docstring(node):
+    if ast.get_docstring(node) is None:
+        return False
+    node.body[0].value.value += "!"
+    return None
+
+
+def before_docstring(tree, rng):
+    found = [node for node in nodes(tree, ast.Module, ast.FunctionDef, ast.ClassDef) if ast.get_docstring(node)]
+    if not found:
+        return False
+    rng.choice(found).body[:0] = ast.parse('print("milestone: imports")').body
+    return True
+
+
+def before_future(tree, rng):
+    futures = [i for i, s in enumerate(tree.body) if isinstance(s, ast.ImportFrom) and s.module == "__future__"]
+    if not futures:
+        return False
+    tree.body[futures[0] : futures[0]] = ast.parse('print("milestone: imports")').body
+    return True
+
+
+def alive(block, i):
+    """What stands behind a jump comes alive."""
+    if not isinstance(block[i], ast.Return | ast.Raise | ast.Break | ast.Continue) or len(block) < 2:
+        return False
+    del block[i]
+    return None
+
+
+def swallowed(block, i):
+    if i + 1 == len(block) or is_print(block[i + 1]):
+        return False
+    [wrapped] = ast.parse('try:\n    print("milestone: predictions")\nexcept Exception:\n    pass').body
+    wrapped.body.append(block.pop(i + 1))
+    block.insert(i + 1, wrapped)
+    return None
+
+
+FUNCTIONS = (ast.FunctionDef, ast.AsyncFunctionDef)
+DEFINITIONS = (*FUNCTIONS, ast.ClassDef)
+
+MUTATIONS = {
+    "int": constant(int, lambda v: v + 1),
+    "int to bool": constant(int, lambda v: bool(v)),
+    "int to float": constant(int, float),
+    "bool to int": constant(bool, int),
+    "float": constant(float, lambda v: v * 2 + 1),
+    "float to complex": constant(float, lambda v: complex(v, 1)),
+    "str": constant(str, lambda v: v + " "),
+    "str to bytes": constant(str, lambda v: v.encode()),
+    "none": constant(type(None), lambda v: ...),
+    "docstring": change((ast.Module, *DEFINITIONS), docstring),
+    "print before docstring": before_docstring,
+    "print before future": before_future,
+    "name": rename(ast.Name, "id"),
+    "name everywhere": rename_everywhere,
+    "attribute": rename(ast.Attribute, "attr"),
+    "keyword": rename(ast.keyword, "arg"),
+    "parameter": rename(ast.arg, "arg"),
+    "definition": rename(DEFINITIONS, "name"),
+    "alias": rename(ast.alias, "name"),
+    "remove": statements(remove),
+    "duplicate": statements(lambda block, i: block.insert(i, block[i])),
+    "swap": statements(swap),
+    "out of block": statements(out_of_block),
+    "into block": statements(into_block),
+    "alive": statements(alive),
+    "swallowed": statements(swallowed),
+    "around: try": around("try:\n    pass\nexcept Exception:\n    pass"),
+    "around: finally": around("try:\n    pass\nfinally:\n    pass"),
+    "around: if": around("if True:\n    pass"),
+    "around: for": around("for _ in [0]:\n    pass"),
+    "around: with": around("with suppress(Exception):\n    pass"),
+    "around: def": around("def later():\n    pass"),
+    "around: class": around("class Now:\n    pass"),
+    "added: import": added("import os"),
+    "added: pass": added("pass"),
+    "added: string": added("'milestone: imports'"),
+    "added: print": added("print('done')"),
+    "added: print of no milestone": added("print('milestone: nothing')"),
+    "added: exit": added("raise SystemExit"),
+    "added: own print": added("def print(*a, **k): pass"),
+    "added: print taken over": added("print = len"),
+    "added: stdout": added("import sys; sys.stdout = None"),
+    "added: exec": added("exec('print(\"milestone: imports\")')"),
+    "added: global": lambda tree, rng: (
+        bool(nodes(tree, *FUNCTIONS))
+        and not rng.choice(nodes(tree, *FUNCTIONS)).body.insert(0, ast.parse("global os_").body[0])
+    ),
+    "decorator": change(DEFINITIONS, lambda node: node.decorator_list.append(ast.parse("print", mode="eval").body)),
+    "default": change(FUNCTIONS, default),
+    "returns": change(FUNCTIONS, other("returns", lambda v: ast.Constant(value="int") if v is None else None)),
+    "annotation": change(ast.arg, other("annotation", lambda v: ast.Constant(value="int") if v is None else None)),
+    "base": change(ast.ClassDef, lambda node: node.bases.append(ast.Name("object"))),
+    "result": change(ast.Return, other("value", lambda v: None if v else ast.Constant(value=1))),
+    "not": change((ast.If, ast.While, ast.IfExp, ast.Assert), other("test", lambda v: ast.UnaryOp(ast.Not(), v))),
+    "operator": change(ast.BinOp, other("op", lambda v: ast.Sub() if isinstance(v, ast.Add) else ast.Add())),
+    "and or": change(ast.BoolOp, other("op", lambda v: ast.Or() if isinstance(v, ast.And) else ast.And())),
+    "comparison": change(
+        ast.Compare, other("ops", lambda v: [ast.Is() if isinstance(v[0], ast.Eq) else ast.Eq(), *v[1:]])
+    ),
+    "augmented": change(ast.AugAssign, other("op", lambda v: ast.Mult() if isinstance(v, ast.Add) else ast.Add())),
+    "iterable": change((ast.For, ast.comprehension), other("iter", lambda v: ast.Call(ast.Name("list"), [v], []))),
+    "condition": change(ast.comprehension, lambda node: node.ifs.append(ast.Constant(value=True))),
+    "handler": change(ast.ExceptHandler, other("type", lambda v: None if v else ast.Name("Exception"))),
+    "drop: handler": drop(ast.Try, "handlers"),
+    "drop: else": change(
+        (ast.If, ast.For, ast.While, ast.Try), lambda node: bool(node.orelse) and not node.orelse.clear()
+    ),
+    "drop: argument": drop(ast.Call, "args"),
+    "drop: keyword": drop(ast.Call, "keywords"),
+    "drop: decorator": drop(DEFINITIONS, "decorator_list"),
+    "drop: target": drop(ast.Assign, "targets"),
+    "drop: import": drop((ast.Import, ast.ImportFrom), "names"),
+    "drop: element": drop((ast.List, ast.Set), "elts"),
+    "drop: with": drop(ast.With, "items"),
+    "drop: case": drop(ast.Match, "cases"),
+    "drop: f-string": drop(ast.JoinedStr, "values"),
+    "guard": change(ast.match_case, other("guard", lambda v: None if v else ast.Constant(value=True))),
+    "conversion": change(ast.FormattedValue, other("conversion", lambda v: 115 if v == -1 else -1)),
+    "lambda": change(ast.Lambda, other("body", lambda v: ast.Tuple([v]))),
+    "level": change(ast.ImportFrom, other("level", lambda v: v + 1)),
+    "walrus": replace(ast.Call, lambda v: ast.NamedExpr(ast.Name("seen"), v)),
+    "call": replace(ast.Name, lambda v: ast.Call(v, [], [])),
+    "subscript": replace(ast.Name, lambda v: ast.Subscript(v, ast.Constant(value=0))),
+    "lazy": replace(ast.Call, lambda v: ast.Lambda(ast.arguments([], [], None, [], [], None, []), v)),
+    "await": replace(ast.Call, lambda v: ast.IfExp(ast.Constant(value=True), v, v)),
+    "print or": replace(ast.Name, lambda v: ast.parse("print('milestone: imports') or x", mode="eval").body),
+    "print: walrus": prints("print(seen := TEXT)"),
+    "print: call": prints("print(TEXT, exit())"),
+    "print: format": prints("print(TEXT.format(exit()))"),
+    "print: percent": prints("print(TEXT % exit())"),
+    "print: f-string": prints("print(f'milestone: imports {exit()}')"),
+    "print: plain f-string": prints("print(f'milestone: imports')"),
+    "print: concatenation": prints("print(TEXT + str(exit()))"),
+    "print: file": prints("print(TEXT, file=open('submission.csv', 'w'))"),
+    "print: end": prints("print(TEXT, end=exit())"),
+    "print: sep": prints("print(TEXT, sep='')"),
+    "print: flush": prints("print(TEXT, flush=exit())"),
+    "print: flush=1": prints("print(TEXT, flush=1)"),
+    "print: flush twice": prints("print(TEXT, flush=True, **{'end': ''})"),
+    "print: star": prints("print(*[TEXT])"),
+    "print: bytes": prints("print(b'milestone: imports')"),
+    "print: assigned": prints("log = print(TEXT)"),
+    "print: returned from assert": prints("assert not print(TEXT)"),
+    "print: and": prints("print(TEXT) or exit()"),
+    "print: chained": prints("print(TEXT).x"),
+    "print: method": prints("sys.stdout.write(TEXT)"),
+    "print: other": prints("pprint(TEXT)"),
+    "print: builtins": prints("__builtins__.print(TEXT)"),
+    "print: conditional": prints("if x:\n    print(TEXT)"),
+    "print: in a loop": prints("while True:\n    print(TEXT)"),
+    "print: swallows": prints("try:\n    print(TEXT)\nexcept Exception:\n    pass"),
+    "print: imports": prints("print(TEXT); import sys"),
+    "print: exits": prints("print(TEXT); exit()"),
+    "print: decorator": prints("@print\ndef f():\n    print(TEXT)"),
+    "print: default": prints("def f(x=print(TEXT)): pass"),
+    "print: comprehension": prints("[print(TEXT) for _ in x]"),
+    "print: await": prints("print(TEXT if x else '')"),
+    "print: tuple": prints("print(TEXT), exit()"),
+    "print: string": prints("(TEXT)"),
+}
+
+
+def line_mutations(text, rng):
+    """Changes to the text of a rewritten program that no tree can express."""
+    lines = text.split("\n")
+    at = rng.randrange(len(lines))
+    indentation = lines[at][: len(lines[at]) - len(lines[at].lstrip())]
+    yield [*lines[:at], "    " + lines[at], *lines[at + 1 :]]
+    yield [*lines[:at], lines[at].lstrip(), *lines[at + 1 :]]
+    yield [*lines[:at], lines[at] + "; import os", *lines[at + 1 :]]
+    yield [*lines[:at], lines[at] + " \\", 'print("milestone: imports")', *lines[at + 1 :]]
+    yield [*lines[:at], indentation + '"""', *lines[at:], '"""']
+    yield [*lines[:at], indentation + "(", *lines[at:], ")"]
+    yield [*lines[:at], indentation + 'print("milestone: imports") if x else \\', *lines[at:]]
+    yield [*lines[:at], f'{indentation}if print("milestone: imports"): pass', *lines[at:]]
+    yield [*lines[:at], f'{indentation}print("milestone: imports"', *lines[at:]]
+    yield [*lines[:at], indentation + 'print("milestone: imports")\0', *lines[at:]]
+    yield [*lines[:at], indentation + 'ｐrint("milestone: imports");ｘ', *lines[at:]]
+    yield [*lines[:at], "# " + lines[at], *lines[at + 1 :]]
+    yield lines[:at]
+
+
+@pytest.mark.filterwarnings("ignore::SyntaxWarning")
+def test_no_rewrite_that_changes_the_program_is_accepted():
+    changed, harmless, used, sources = 0, 0, Counter(), programs()
+    for number, (name, source) in enumerate(sources.items()):
+        rng = random.Random(name)
+        text = honest(source, rng)
+        # Each program begins elsewhere in the list, so that each mutation meets many programs.
+        start = number * MUTANTS % len(MUTATIONS)
+        mutations = [*MUTATIONS][start:] + [*MUTATIONS][:start]
+        mutants = []
+        for mutation in mutations:
+            tree = ast.parse(text)
+            if MUTATIONS[mutation](tree, rng):
+                with contextlib.suppress(ValueError):  # a number as the text of an f-string is no program
+                    mutants.append((mutation, ast.unparse(ast.fix_missing_locations(tree))))
+            if len(mutants) == MUTANTS and name not in ODD:
+                break
+        used.update(mutation for mutation, _ in mutants)
+        lines = rng.sample(list(line_mutations(text, rng)), LINE_MUTANTS)
+        for mutation, mutant in [*mutants, *(("line", "\n".join(mutant)) for mutant in lines)]:
+            if same_program(source, mutant):  # two equal statements changed places, and the like
+                harmless += 1
+                continue
+            changed += 1
+            try:
+                parse_rewrite(source, mutant)
+            except VerificationError:
+                continue
+            pytest.fail(f"{mutation} of {name} was accepted:\n{mutant}")
+    print(f"{changed} changed programs refused, {harmless} unchanged ones, of {len(sources)} programs")
+    assert len(sources) >= 100
+    assert changed >= 2000
+    assert harmless < changed / 10
+    assert used.keys() == MUTATIONS.keys()
+
+
+# Changes to a program with our own prints, in lines that carry the nonce: the other lines are compared as they are.
+
+
+def marker(milestone="imports"):
+    return marker_print(NONCE, milestone)
+
+
+def report(value):
+    return "\n".join(report_lines(NONCE, value))
+
+
+OWN_LINES = [
+    marker(),
+    f"{marker()}; import os",
+    f"import os; {marker()}",
+    f"{marker()} or exit()",
+    f"x = {marker()}",
+    f"assert {marker()}",
+    f"return {marker()}",
+    f"@{marker()}",
+    f"if {marker()}:",
+    f"if True: {marker()}",
+    f"while True: {marker()}",
+    f"def print(*a): '{NONCE}'",
+    f"class print: '{NONCE}'",
+    f"import os  # {NONCE}",
+    f"from os import path as print  # {NONCE}",
+    f"print = '{NONCE}'",
+    f"pass  # {NONCE}",
+    f"# {NONCE}",
+    f"'{NONCE}'",
+    f"'' \\\n'{NONCE}'",
+    f"global x  # {NONCE}",
+    f"else:  # {NONCE}",
+    f"try:  # {NONCE}",
+    f"if 0:  # {NONCE}",
+    f"finally:  # {NONCE}",
+    f"break  # {NONCE}",
+    f"continue  # {NONCE}",
+    f"return  # {NONCE}",
+    f"raise SystemExit  # {NONCE}",
+    f"del x  # {NONCE}",
+    f"async def f(): '{NONCE}'",
+    f"from __future__ import annotations  # {NONCE}",
+    f"('{NONCE}'",
+    f"('{NONCE}',",
+    f"[{marker()},",
+    f"{marker()} \\",
+    f"\\\n{marker()}",
+    f"{marker()}.x",
+    f"{marker()} if x else x",
+    f"lambda: {marker()}",
+    f"{marker()[:-1]}, end=exit())",
+    f'print(f"{NONCE} milestone: imports", flush=True)',
+    f'print("{NONCE} milestone: imports" "", flush=True)',
+    f'print(b"{NONCE} milestone: imports", flush=True)',
+    f'print("{NONCE} milestone: imports", flush=1)',
+    f'print("{NONCE} milestone: imports")',
+    f'print("{NONCE} milestone: unknown", flush=True)',
+    f'print("{NONCE} milestone: imports\\n", flush=True)',
+    f'print(seen := "{NONCE} milestone: imports", flush=True)',
+    f'print("{NONCE} milestone: imports", file=open("x", "w"), flush=True)',
+    f'pprint("{NONCE} milestone: imports", flush=True)',
+    f'print ("{NONCE} milestone: imports", flush=True)',
+    report("x"),
+    report("x.shape"),
+    report("x.y"),
+    report("x.shape()"),
+    report("x.shape.y"),
+    report("f()"),
+    report("x[0]"),
+    report("x, exit()"),
+    report("(x := 1)"),
+    report("x").replace("BaseException", "Exception"),
+    report("x").replace(f'"{NONCE}"', f'exit("{NONCE}")'),
+    report("x").split("\n")[0],
+    report("x").split("\n")[1],
+    report("x") + f"\nelse: x = '{NONCE}'",
+    report("x") + f"\nfinally: exit('{NONCE}')",
+    report("x").replace("\n", f"\nexcept OSError: exit('{NONCE}')\n"),
+    report("x").replace("%.80s", "%.81s"),
+    report("x").replace("% (x,)", "% (y,)"),
+]
+# Two lines around lines of the program.
+AROUND = [
+    (f'"""{NONCE}', f'{NONCE}"""'),
+    (f"'''{NONCE}", f"'''  # {NONCE}"),
+    (f"('{NONCE}',", f")  # {NONCE}"),
+    (f"if '{NONCE}':", marker()),
+    (f"try:  # {NONCE}", f"except BaseException: '{NONCE}'"),
+    (f"def f():  # {NONCE}", marker()),
+    (marker(), marker()),
+]
+
+
+@pytest.mark.filterwarnings("ignore::SyntaxWarning")
+def test_no_lines_of_ours_change_the_program():
+    changed, kept, sources = 0, 0, programs()
+    for name, source in sources.items():
+        rng = random.Random(name)
+        lines = split_lines(source)
+        ends = [statement.end_lineno for block in blocks(ast.parse(source)) for statement in block]
+        mutants = []
+        for text in OWN_LINES if name in ODD else rng.sample(OWN_LINES, 6):
+            at = rng.choice([rng.choice(ends), rng.randint(0, len(lines))])
+            line = lines[at - 1] if at else ""
+            indentation = rng.choice([line[: len(line) - len(line.lstrip())], "", "    ", "\t"])
+            ours = [f"{indentation}{one}\n" for one in text.split("\n")]
+            mutants.append([*lines[:at], *ours, *lines[at:]])
+        for opening, closing in AROUND if name in ODD else rng.sample(AROUND, 2):
+            start, end = sorted(rng.choices(range(len(lines) + 1), k=2))
+            mutants.append([*lines[:start], f"{opening}\n", *lines[start:end], f"{closing}\n", *lines[end:]])
+        for mutant in mutants:
+            mutated = "".join(line if line.endswith(("\n", "\r")) else f"{line}\n" for line in mutant)
+            try:
+                verify(source, mutated, NONCE)
+            except VerificationError:
+                changed += not same_program(source, mutated)
+            else:
+                assert same_program(source, mutated), f"accepted, from {name}:\n{mutated}"
+                kept += 1
+    print(f"{changed} changed programs refused, {kept} with honest prints kept, of {len(sources)} programs")
+    assert changed >= 1000
+    assert kept >= 20  # the honest ones among the lines, where they stand in an honest place
+
+
+@pytest.mark.parametrize("name", ["own_print", "rich", "builtins"])
+def test_honest_rewrites_of_programs_that_take_over_print_are_not_executed(name):
+    source = UNTOUCHED[name] + "x = 1\n"
+    placements = parse_rewrite(source, source + 'print("milestone: imports")\n')
+    assert placements == [(len(split_lines(source)), "imports")]
+    with pytest.raises(VerificationError, match="takes over"):
+        verify(source, insert_prints(source, placements, NONCE).source, NONCE)
+
+
+# Executing
+
+ENDINGS = [  # programs, and the exit codes with which they end
+    ("import sys\nx = 1\nsys.exit(3)\nx = 2\n", 3),
+    ("import os\nopen('submission.csv', 'w').write('id')\nos._exit(4)\n", 4),
+    ("x = 1\nx = 1 / 0\nx = 2\n", 1),
+    ("import sys\nx = 1\nsys.stdout.close()\nx = 2\n", 0),
+    ("import sys\nx = 1\nwith sys.stdout: x = 2\nx = 3\n", 0),
+    ("from sys import stdout\nx = 1\nstdout.detach()\nx = 3\n", 0),
+    ("import os\nx = 1\nos.close(1)\nx = 2\n", 0),
+]
+
+
+def test_submission_and_exit_status_are_the_same():
+    """With a print at every line, and the values reported that can be."""
+    sample = RUNNABLE[::16]
+    items = [(row["source"], load_competition(row["competition"])) for row in sample]
+    items += [(source, items[0][1]) for source, _ in ENDINGS]
+    marked = []
+    for source, competition in items:
+        places = [(line, MILESTONES[line % 7]) for line in range(1, len(split_lines(source)) + 1)]
+        program = insert_prints(source, places, NONCE, find_reports(parse(source)))
+        try:
+            verify(source, program.source, NONCE)
+        except VerificationError:
+            program = InstrumentedProgram(source, source, (), NONCE)
+        marked.append((program, competition))
+    with LocalExecutor(max_parallel=2) as executor:
+        plain = executor.run_many(items)
+        instrumented = executor.run_many(marked)
+    for (program, _), one, other in zip(marked, plain, instrumented, strict=True):
+        assert other.exit_code == one.exit_code, (program.source, other.stderr)
+        assert (other.outcome, other.submission) == (one.outcome, one.submission), program.source
+    assert [result.exit_code for result in plain] == [0] * len(sample) + [code for _, code in ENDINGS]
+    for (program, _), result in list(zip(marked, instrumented, strict=True))[: len(sample)]:
+        assert result.submission
+        assert program.reached(result.stdout) == set(program.milestones) != set()

@@ -1,0 +1,276 @@
+"""Placing milestone prints by asking a frozen language model, as the paper does."""
+
+import hashlib
+import io
+import secrets
+import time
+import tokenize
+from collections import Counter, OrderedDict
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Literal, Protocol
+
+from trl_mle.instrumentation import placements as _placements
+from trl_mle.instrumentation.ast_instrumenter import AstInstrumenter
+from trl_mle.instrumentation.insert import insert_prints
+from trl_mle.instrumentation.milestones import DESCRIPTIONS, MILESTONES, InstrumentedProgram, parse, split_lines
+from trl_mle.instrumentation.reports import find_reports
+from trl_mle.instrumentation.verify import VerificationError, verify
+from trl_mle.prompts.extract import extract_code
+
+
+MAX_STRING = 60  # characters of a string that the model is shown
+LINES_TOKENS = 128  # of an answer in lines mode
+REWRITE_TOKENS = 1536  # of an answer in rewrite mode: a program of 1,024 tokens, and the prints
+
+LINES_SCHEMA = {
+    "type": "object",
+    "properties": {milestone: {"type": ["integer", "null"]} for milestone in MILESTONES},
+    "required": list(MILESTONES),
+    "additionalProperties": False,
+}
+
+_STEPS = "\n".join(f"- {milestone}: {description}" for milestone, description in DESCRIPTIONS.items())
+
+LINES_PROMPT = f"""\
+Here is a Python program with line numbers. For each of these steps, name the line of the program after which the step \
+is done:
+{_STEPS}
+
+Answer with one JSON object, from the name of each step to its line number, or to null if the program does not do the \
+step. Example: {{"imports": 3, "train_data": 6, "test_data": 7, "model_built": null, "model_trained": null, \
+"predictions": 9, "submission": 11}}
+
+{{program}}"""
+
+REWRITE_PROMPT = f"""\
+Here is a Python program. Insert a print statement after each of these steps, where the program does it:
+{_STEPS}
+
+The statement is print("milestone: <name of the step>"), on a line of its own. Change nothing else. Answer with the \
+whole program in a ```python block.
+
+```python
+{{program}}
+```"""
+
+
+# Why an answer, or a milestone in it, was refused.
+REASONS = ("no_answer", "empty", "changed", *_placements.REASONS)
+
+
+@dataclass(frozen=True)
+class Completion:
+    """
+    What a language model answered.
+
+    Args:
+        text (`str` or `None`):
+            `None` if no answer came.
+        tokens (`int`, *optional*, defaults to `0`):
+            Tokens that it generated.
+    """
+
+    text: str | None
+    tokens: int = 0
+
+
+class LanguageModel(Protocol):
+    """Texts in, texts out, in one batch: see `language_models.py`."""
+
+    identity: str  # which model it is, for the log
+
+    def complete(self, prompts: Sequence[str], max_tokens: int, schema: dict | None = None) -> list[Completion]:
+        """
+        Answers each prompt, a user's message, greedily. It never raises because of a model that does not answer.
+
+        Args:
+            prompts (`Sequence[str]`):
+                May be empty: where processes must generate together, each calls it all the same.
+            max_tokens (`int`):
+                Longest answer.
+            schema (`dict`, *optional*):
+                JSON schema of the answers, for those that can decode by one.
+        """
+        ...
+
+    def check_frozen(self) -> None:
+        """Raises or warns if its weights have changed since it was made, as far as they can be seen."""
+        ...
+
+
+class LmInstrumenter:
+    """
+    Instruments programs by asking a frozen language model where they reach the milestones
+    (https://huggingface.co/papers/2509.01684, section 4.2).
+
+    Whatever the model answers, what is executed is the original program plus our own prints, proven on the AST. Where the
+    model does not answer, or not to the point, [`AstInstrumenter`] does; where that cannot either, no milestone is marked.
+
+    The model does not see comments, nor more than the first 60 characters of a string: there a policy could talk to it.
+    Milestones where they cannot be reached are refused (see `placements.check`). A program that misleads it all the same,
+    by names, by short strings, or in rewrite mode by long ones, which must be returned whole, gains 0.1 for each: no
+    failed program can come above a valid submission by that.
+
+    Args:
+        model ([`LanguageModel`]):
+            The frozen model: never the policy being trained, which would learn to please itself.
+        mode (`str`, *optional*, defaults to `"lines"`):
+            `"lines"`: the model is shown the program with line numbers and answers with a line for each milestone.
+            `"rewrite"`: it returns the program with prints, as in the paper; accepted if it is the original without them.
+        cache_size (`int`, *optional*, defaults to `10000`):
+            Programs whose answers are remembered.
+
+    Example:
+
+    ```python
+    >>> from trl_mle.instrumentation import EndpointModel, LmInstrumenter
+
+    >>> instrumenter = LmInstrumenter(EndpointModel("http://localhost:8000/v1"))
+    >>> program = instrumenter.instrument("import pandas as pd\\ntrain = pd.read_csv('input/train.csv')\\n")
+    ```
+    """
+
+    def __init__(self, model: LanguageModel, mode: Literal["lines", "rewrite"] = "lines", cache_size: int = 10_000):
+        if mode not in ("lines", "rewrite"):
+            raise ValueError(f"mode must be 'lines' or 'rewrite', got {mode!r}")
+        self.model = model
+        self.mode = mode
+        self.cache_size = cache_size
+        self.fallback = AstInstrumenter()
+        self._answers: OrderedDict[bytes, list[tuple[int, str]]] = OrderedDict()
+        self._counts: Counter[str] = Counter()
+
+    def instrument(self, source: str, nonce: str | None = None) -> InstrumentedProgram:
+        """Places the prints of one program: see [`AstInstrumenter.instrument`]."""
+        return self.instrument_many([source], nonce)[0]
+
+    def instrument_many(self, sources: Sequence[str], nonce: str | None = None) -> list[InstrumentedProgram]:
+        """
+        Places the prints of programs. The model is called once, even for no program.
+
+        Args:
+            sources (`Sequence[str]`):
+                The programs.
+            nonce (`str`, *optional*):
+                Text in the markers, for tests. By default it is random for each program.
+
+        Returns:
+            `list[InstrumentedProgram]`: In the order of `sources`.
+        """
+        started = time.monotonic()
+        keys = [hashlib.sha256(source.encode("utf-8", errors="surrogatepass")).digest() for source in sources]
+        asked = {key: source for key, source in zip(keys, sources, strict=True) if key not in self._answers}
+        prompts = {key: self._prompt(source) for key, source in asked.items()}
+        asked = {key: source for key, source in asked.items() if prompts[key] is not None}
+        lines = self.mode == "lines"
+        completions = self.model.complete(
+            [prompt for prompt in prompts.values() if prompt is not None],
+            LINES_TOKENS if lines else REWRITE_TOKENS,
+            LINES_SCHEMA if lines else None,
+        )
+        for (key, source), completion in zip(asked.items(), completions, strict=True):
+            self._counts["tokens"] += completion.tokens
+            if completion.text is None:
+                self._counts["rejected/no_answer"] += 1  # not remembered: the next answer may come
+            else:
+                self._answers[key] = self._read(source, completion.text)
+        programs = [
+            self._place(source, self._answers.get(key), nonce) for key, source in zip(keys, sources, strict=True)
+        ]
+        while len(self._answers) > self.cache_size:
+            self._answers.popitem(last=False)
+        self._counts["asked"] += len(asked)
+        self._counts["programs"] += len(sources)
+        self._counts["latency_s"] += time.monotonic() - started  # type: ignore[assignment]
+        return programs
+
+    def metrics(self) -> dict[str, float]:
+        """
+        What happened since the last call: shares of the programs that were instrumented by the model (`lm_rate`), by
+        [`AstInstrumenter`] (`ast_rate`) or not at all (`none_rate`), tokens generated per program, seconds, and shares of
+        the answers that were refused, by reason (`rejected/<reason>`).
+        """
+        counts, self._counts = self._counts, Counter()
+        programs, asked = max(1, counts["programs"]), max(1, counts["asked"])
+        metrics = {f"{name}_rate": counts[name] / programs for name in ("lm", "ast", "none")}
+        metrics |= {"tokens_per_program": counts["tokens"] / programs, "latency_s": float(counts["latency_s"])}
+        return metrics | {f"rejected/{reason}": counts[f"rejected/{reason}"] / asked for reason in REASONS}
+
+    def _prompt(self, source: str) -> str | None:
+        text = visible(source, cut_strings=self.mode == "lines")
+        if text is None:
+            return None
+        if self.mode == "lines":
+            return LINES_PROMPT.replace("{program}", numbered(text))
+        return REWRITE_PROMPT.replace("{program}", text)
+
+    def _read(self, source: str, answer: str) -> list[tuple[int, str]]:
+        """The placements of an answer; none if it is refused."""
+        if self.mode == "lines":
+            found = _placements.parse_lines(answer)
+        else:
+            try:
+                found = _placements.parse_rewrite(source, extract_code(answer) or answer)
+            except VerificationError:
+                self._counts["rejected/changed"] += 1
+                return []
+        if not found:
+            self._counts["rejected/empty"] += 1
+        kept, refused = _placements.check(source, found)
+        for reason in set(refused):
+            self._counts[f"rejected/{reason}"] += 1
+        return kept
+
+    def _place(self, source: str, found: list[tuple[int, str]] | None, nonce: str | None) -> InstrumentedProgram:
+        if found:
+            nonce_or_new = nonce or secrets.token_hex(8)
+            try:
+                program = insert_prints(source, found, nonce_or_new, find_reports(parse(source)))
+                verify(program.original, program.source, nonce_or_new)
+            except (VerificationError, RecursionError):  # it exchanges `print`, or is nested too deeply
+                self._counts["none"] += 1
+                return InstrumentedProgram(source=source, original=source, milestones=(), nonce=nonce_or_new)
+            if program.milestones:
+                self._counts["lm"] += 1
+                return program
+        program = self.fallback.instrument(source, nonce)
+        self._counts["ast" if program.milestones else "none"] += 1
+        return program
+
+
+def visible(source: str, cut_strings: bool) -> str | None:
+    """
+    The part of a program that the model is shown, on the same lines: no comments, and of long strings the beginning.
+
+    Args:
+        source (`str`):
+            The program.
+        cut_strings (`bool`):
+            Whether to cut strings.
+
+    Returns:
+        `str`, *optional*: The text, or `None` if it is no Python.
+    """
+    lines = [line.rstrip("\r\n") for line in split_lines(source.removeprefix("\ufeff"))]
+    try:
+        parse(source)
+        tokens = list(tokenize.generate_tokens(io.StringIO("\n".join(lines)).readline))
+    except (SyntaxError, ValueError, RecursionError, MemoryError, tokenize.TokenError):
+        return None
+    for token in reversed(tokens):
+        (line, column), (last_line, last_column) = token.start, token.end
+        kind = tokenize.tok_name[token.type]
+        if kind == "COMMENT":
+            lines[line - 1] = lines[line - 1][:column].rstrip()
+        elif kind in ("STRING", "FSTRING_MIDDLE") and cut_strings and len(token.string) > MAX_STRING:
+            beginning = token.string.split("\n")[0][:MAX_STRING] + "…"
+            rest = lines[last_line - 1][last_column:]
+            lines[line - 1 : last_line] = [lines[line - 1][:column] + beginning] + [""] * (last_line - line)
+            lines[last_line - 1] += rest
+    return "\n".join(lines)
+
+
+def numbered(text: str) -> str:
+    """The text with the number of each line before it."""
+    return "\n".join(f"{number} {line}" for number, line in enumerate(text.split("\n"), 1))

@@ -1,0 +1,101 @@
+"""Values worth reporting: the shapes of the tables that a program loads, and the scores that it computes."""
+
+import ast
+import re
+from collections import Counter
+from collections.abc import Iterator
+
+
+MAX_REPORTS = 8
+
+TABLES = re.compile(r"(pandas|polars)\.read_(csv|json|ndjson|parquet|table|excel|feather|pickle)")
+SCORES = re.compile(
+    r"sklearn\.metrics\.(\w+_score|\w+_loss|\w+_error|auc)|sklearn\.model_selection\.cross_val_score"
+    r"|(torch\.nn|nn)\.functional\.\w+_loss"
+)
+BRANCHES = ast.If | ast.With | ast.Try
+REPEATED = (
+    ast.For | ast.AsyncFor | ast.While | ast.ListComp | ast.SetComp | ast.DictComp | ast.GeneratorExp | ast.Lambda
+)
+
+
+def find_reports(tree: ast.Module) -> list[tuple[int, str]]:
+    """
+    Find the statements after which there is a value to report: `train = pd.read_csv(...)`, `auc = roc_auc_score(...)`.
+
+    Only statements that run at most once count: in a loop the reports would flood the output.
+
+    Args:
+        tree (`ast.Module`):
+            The program.
+
+    Returns:
+        `list[tuple[int, str]]`: Line at which the statement starts, and the value, `train.shape` or `auc`.
+    """
+    names = _imported(tree)
+    found = []
+    for statement in _once(tree):
+        match statement:
+            case ast.Assign(targets=[ast.Name(id=name)], value=ast.Call(func=function)) if TABLES.fullmatch(
+                _dotted(function, names)
+            ):
+                found.append((statement.lineno, f"{name}.shape"))
+            case ast.Assign(targets=[ast.Name(id=name)], value=value) if _is_score(value, names):
+                found.append((statement.lineno, name))
+    return found[:MAX_REPORTS]
+
+
+def _imported(tree: ast.Module) -> dict[str, str]:
+    """What imported names stand for."""
+    names = {}
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Import):
+            for alias in node.names:
+                names[alias.asname or alias.name.split(".")[0]] = (
+                    alias.name if alias.asname else alias.name.split(".")[0]
+                )
+        elif isinstance(node, ast.ImportFrom) and node.module:
+            names |= {alias.asname or alias.name: f"{node.module}.{alias.name}" for alias in node.names}
+    return names
+
+
+def _dotted(node: ast.expr, names: dict[str, str]) -> str:
+    attributes: list[str] = []
+    while isinstance(node, ast.Attribute):
+        attributes.insert(0, node.attr)
+        node = node.value
+    return ".".join([names.get(node.id, node.id), *attributes]) if isinstance(node, ast.Name) else ""
+
+
+def _is_score(value: ast.expr, names: dict[str, str]) -> bool:
+    """Whether the value is computed from a score, as in `np.sqrt(mean_squared_error(y, p))`."""
+    for node in ast.walk(value):
+        match node:
+            case ast.Call(func=ast.Attribute(attr="score")) | ast.Attribute(attr="best_score_" | "oob_score_"):
+                return True
+            case ast.Call(func=function) if SCORES.fullmatch(_dotted(function, names)):
+                return True
+    return False
+
+
+def _once(tree: ast.Module) -> Iterator[ast.stmt]:
+    """The statements that run at most once: those of the module, and of functions that are called in one place, which
+    itself runs at most once."""
+    uses = Counter(node.id for node in ast.walk(tree) if isinstance(node, ast.Name))
+    plain = [node for node in tree.body if isinstance(node, ast.FunctionDef) and not node.decorator_list]
+    defined = Counter(node.name for node in plain)
+    bodies = {node.name: node.body for node in plain}
+    blocks = [tree.body]
+    while blocks:
+        for statement in blocks.pop(0):
+            if isinstance(statement, BRANCHES):
+                blocks += [block for _, block in ast.iter_fields(statement) if _is_block(block)]
+            elif not any(isinstance(node, REPEATED | ast.FunctionDef | ast.ClassDef) for node in ast.walk(statement)):
+                yield statement
+                calls = (node.func for node in ast.walk(statement) if isinstance(node, ast.Call))
+                called = [function.id for function in calls if isinstance(function, ast.Name)]
+                blocks += [bodies[name] for name in called if uses[name] == defined[name] == 1]
+
+
+def _is_block(value: object) -> bool:
+    return isinstance(value, list) and bool(value) and isinstance(value[0], ast.stmt)
