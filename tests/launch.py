@@ -44,9 +44,10 @@ def launch(script, arguments, folder, zero_stage=0, timeout_s=240):
         }
     path = Path(folder) / "accelerate.json"
     path.write_text(json.dumps(config))
+    paths = [str(Path(__file__).parents[1]), *filter(None, [os.environ.get("PYTHONPATH")])]
     process = subprocess.Popen(
         [sys.executable, "-m", "accelerate.commands.launch", "--config_file", str(path), script, *arguments],
-        env=os.environ | {"PYTHONPATH": str(Path(__file__).parents[1]), "OMP_NUM_THREADS": "1"},
+        env=os.environ | {"PYTHONPATH": os.pathsep.join(paths), "OMP_NUM_THREADS": "1"},
         stdout=subprocess.PIPE,
         stderr=subprocess.STDOUT,
         text=True,

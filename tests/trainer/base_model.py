@@ -55,7 +55,7 @@ class ReplayTrainer(MLEGRPOTrainer):
         return [self.processing_class(text)["input_ids"] + [eos] for text in texts], None
 
 
-def make_trainer(model, output_dir, instrumenter=None, peft_config=None, **config):
+def make_args(output_dir, **config):
     defaults = {
         "use_cpu": True,
         "bf16": False,
@@ -71,8 +71,11 @@ def make_trainer(model, output_dir, instrumenter=None, peft_config=None, **confi
         "max_completion_length": 128,
         "scale_rewards": "none",
     }
-    wine = load_competition("wine")
-    base_reward = MLEReward([wine], FakeExecutor(), instrumenter, show_progress=False)
+    return MLEGRPOConfig(str(output_dir), **(defaults | config))
+
+
+def make_trainer(model, args, instrumenter=None, peft_config=None):
+    base_reward = MLEReward([load_competition("wine")], FakeExecutor(), instrumenter, show_progress=False)
 
     def reward(completions, **kwargs):
         """Never the same for a whole group, so that weights do change."""
@@ -80,7 +83,6 @@ def make_trainer(model, output_dir, instrumenter=None, peft_config=None, **confi
 
     prompt = [{"role": "user", "content": "Write a program."}]
     dataset = Dataset.from_dict({"prompt": [prompt] * 12, "competition": ["wine"] * 12})
-    args = MLEGRPOConfig(str(output_dir), **(defaults | config))
     return ReplayTrainer(model, reward, args, dataset, peft_config=peft_config)
 
 
@@ -108,31 +110,32 @@ def error_of(call, *args):
 
 
 def main(model, output_dir):
-    base = PolicyBaseModel()
-    instrumenter = LmInstrumenter(base)
-    trainer = make_trainer(model, Path(output_dir) / "run", instrumenter, LORA)
-    rank, results = trainer.accelerator.process_index, {"zero3": trainer.is_zero3}
+    args = make_args(Path(output_dir) / "run")
+    rank = args.process_index
 
-    # A model of its own is whole, although the policy's is split
+    # As the recipe does it: a model of its own is whole in every process, although the policy's will be split
     script = runpy.run_path(str(Path(__file__).parents[2] / "recipes" / "train_mle.py"))
-    arguments = SimpleNamespace(
-        instrumenter="lm", instrumenter_url=None, instrumenter_model=model, instrumenter_mode="rewrite"
-    )
-    own = script["make_instrumenter"](arguments, trainer.args).model
-    results["own"] = [completion.text for completion in own.complete(PROMPTS[rank:], TOKENS)]
+    wanted = {"instrumenter": "lm", "instrumenter_url": None, "instrumenter_model": model}
+    own = script["make_instrumenter"](SimpleNamespace(**wanted, instrumenter_mode="rewrite"), args).model
 
-    results["rewrite"] = error_of(PolicyBaseModel().bind, trainer, "rewrite")
+    base = PolicyBaseModel()
+    trainer = make_trainer(model, args, LmInstrumenter(base), LORA)
+    rewrite = error_of(PolicyBaseModel().bind, trainer, "rewrite")
     base.bind(trainer, "lines")
     trainer.train()
-    metrics = [log for log in trainer.state.log_history if "mle/instrumenter/ast_rate" in log]
-    results["tokens"] = [log["mle/instrumenter/tokens_per_program"] for log in metrics]
-    results["base"] = [completion.text for completion in base.complete(PROMPTS if rank == 0 else [], TOKENS)]
-    results["changed"] = error_of(base.check_frozen)
-    weight = next(iter(trainer.base_weights().values()))
-    results["weight"] = weight.numel()
+    logged = [log.get("mle/instrumenter/tokens_per_program") for log in trainer.state.log_history]
+    results = {
+        "rewrite": rewrite,
+        "tokens": [tokens for tokens in logged if tokens is not None],
+        "own": [completion.text for completion in own.complete(PROMPTS[rank:], TOKENS)],
+        "base": [completion.text for completion in base.complete(PROMPTS if rank == 0 else [], TOKENS)],
+        "changed": error_of(base.check_frozen),
+    }
+    own.check_frozen()
+    weight, whole = next(iter(trainer.base_weights().values())), next(own.model.parameters())
+    results["share"] = weight.numel() / whole.numel()
     weight.data.view(-1)[0] += 1.0
     results["changed later"] = error_of(base.check_frozen)
-    own.check_frozen()
     Path(output_dir, f"{rank}.json").write_text(json.dumps(results))
     torch.distributed.barrier()
     torch.distributed.destroy_process_group()

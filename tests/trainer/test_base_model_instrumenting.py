@@ -3,7 +3,7 @@ import json
 import base_model
 import pytest
 import torch
-from base_model import LORA, PROMPTS, TOKENS, greedy, make_trainer, original_answers
+from base_model import LORA, PROMPTS, TOKENS, greedy, make_args, make_trainer, original_answers
 from launch import launch
 
 from trl_mle.instrumentation import LanguageModelError, LmInstrumenter, PolicyBaseModel
@@ -29,7 +29,7 @@ def policys_answers(trainer):
 
 @pytest.mark.parametrize("training", [True, False])
 def test_base_of_a_lora_policy(tiny_model, tmp_path, original, training):
-    trainer = make_trainer(tiny_model, tmp_path, peft_config=LORA)
+    trainer = make_trainer(tiny_model, make_args(tmp_path), peft_config=LORA)
     trainer.model.train(training)
     before, state = policys_answers(trainer), torch.get_rng_state()
     assert before != original
@@ -45,7 +45,7 @@ def test_base_of_a_lora_policy(tiny_model, tmp_path, original, training):
 def test_base_stays_while_the_policy_learns(tiny_model, tmp_path, original, caplog, peft_config):
     base = PolicyBaseModel()
     instrumenter = LmInstrumenter(base)
-    trainer = make_trainer(tiny_model, tmp_path, instrumenter, peft_config, beta=0.1)
+    trainer = make_trainer(tiny_model, make_args(tmp_path, beta=0.1), instrumenter, peft_config)
     base.bind(trainer, "rewrite")
     before = policys_answers(trainer)
     trainer.train()
@@ -72,7 +72,7 @@ def test_base_stays_while_the_policy_learns(tiny_model, tmp_path, original, capl
     ],
 )
 def test_no_base_model(tiny_model, tmp_path, config, message):
-    trainer = make_trainer(tiny_model, tmp_path, **config)
+    trainer = make_trainer(tiny_model, make_args(tmp_path, **config))
     for ask in (PolicyBaseModel().bind, trainer.__class__.base_weights):
         with pytest.raises(LanguageModelError, match=message):
             ask(trainer)
@@ -93,11 +93,10 @@ def test_two_processes_one_without_programs(tiny_model, tmp_path, original, zero
     assert all((tmp_path / f"{rank}.json").exists() for rank in range(2)), (status, output[-3000:])
     for rank in range(2):
         results = json.loads((tmp_path / f"{rank}.json").read_text())
-        assert results["zero3"] == (zero_stage == 3)
         assert results["base"] == (original if rank == 0 else [])
         assert results["own"] == original[rank:]
         assert results["changed"] is None
-        assert results["weight"] > 0
+        assert results["share"] == (0.5 if zero_stage == 3 else 1.0)
         assert "weights of the policy's base model have changed" in results["changed later"]
         assert bool(results["rewrite"]) == (zero_stage == 3)
         if rank == 0:
