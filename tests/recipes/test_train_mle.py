@@ -1,3 +1,4 @@
+import json
 import os
 import runpy
 import shutil
@@ -5,11 +6,13 @@ import signal
 import subprocess
 import sys
 import time
+from contextlib import nullcontext
 from pathlib import Path
 
 import psutil
 import pytest
 import yaml
+from openai_server import OpenAIServer
 
 from trl_mle.competitions import list_competitions
 from trl_mle.competitions.catalog import MLEBENCH_COMPETITIONS
@@ -84,10 +87,13 @@ def test_there_is_a_recipe_for_each_of_the_twelve_and_for_each_mirror():
 @pytest.mark.parametrize("recipe", sorted(ROOT.glob("recipes/qwen2.5-3b-instruct/*.yaml")), ids=lambda path: path.stem)
 def test_paper_recipe_has_the_papers_hyperparameters(recipe):
     make_parser = runpy.run_path(SCRIPT)["make_parser"]
-    _, args, _ = make_parser().parse_args_and_config(["--config", str(recipe), "--use_cpu", "true", "--bf16", "false"])
+    script_args, args, model_args = make_parser().parse_args_and_config(
+        ["--config", str(recipe), "--use_cpu", "true", "--bf16", "false"]
+    )
     assert (args.max_prompt_length, args.max_completion_length, args.learning_rate) == (1024, 1024, 1e-5)
     assert 8 * args.generation_batch_size == 128  # eight processes
     assert args.duration_weighting == "linear"
+    assert (script_args.instrumenter, script_args.instrumenter_model) == ("lm", model_args.model_name_or_path)
 
 
 @pytest.mark.parametrize("config", sorted((ROOT / "accelerate_configs").glob("*.yaml")), ids=lambda path: path.stem)
@@ -115,7 +121,15 @@ def test_accelerate_config_loads(config):
         (["--resume_from_checkpoint", "true"], "there is no checkpoint in policy"),
         (["--resume_from_checkpoint", "policy/checkpoint-9"], "there is no checkpoint policy/checkpoint-9"),
         (["--sandbox", "perhaps"], "sandbox='perhaps'"),
-        (["--instrumenter", "perhaps"], "instrumenter must be 'ast' or 'none'"),
+        (["--instrumenter", "perhaps"], "instrumenter must be 'ast', 'lm' or 'none'"),
+        (["--instrumenter", "lm", "--instrumenter_mode", "words"], "mode must be 'lines' or 'rewrite', got 'words'"),
+        (["--instrumenter", "lm"], "there is no base model to instrument with: train with LoRA"),
+        (["--instrumenter", "lm", "--instrumenter_model", "outputs/no/model"], "outputs/no/model"),
+        (["--instrumenter", "lm", "--instrumenter_url", "localhost:8000"], "'localhost:8000' is no URL like http://"),
+        (
+            ["--instrumenter", "lm", "--instrumenter_url", "http://localhost:1/v1"],
+            "http://localhost:1/v1 does not answer",
+        ),
         (["--max_prompt_length", "10", "--log_completions", "true"], "more than max_prompt_length=10"),
     ],
 )
@@ -181,6 +195,51 @@ def test_run_and_resume(tiny_model, tmp_path, run_script):
         *arguments(tiny_model, tmp_path / "policy", "--max_steps", "4", "--resume_from_checkpoint", "true"),
     )
     assert (tmp_path / "policy" / "checkpoint-4").is_dir()
+
+
+def test_run_with_the_base_model_as_instrumenter(tiny_model, tmp_path, run_script, monkeypatch):
+    """A LoRA policy, whose completions are given here: a random one writes no programs."""
+    from trl_mle.trainer import MLEGRPOTrainer
+
+    def programs(trainer, prompt_ids, *args, **kwargs):
+        texts = [
+            f"```python\nimport pandas\ntrain = open('input/train.csv').read()\nprint({i})\n```" for i in range(4)
+        ]
+        return [trainer.processing_class(text)["input_ids"] for text in texts], None
+
+    monkeypatch.setattr(MLEGRPOTrainer, "_generate_single_turn", programs)
+    more = ["--max_steps", "2", "--max_completion_length", "128", "--learning_rate", "0.01"]
+    more += ["--instrumenter", "lm", "--use_peft", "true"]
+    run_script(*arguments(tiny_model, tmp_path / "policy", *more))
+    assert (tmp_path / "policy" / "adapter_model.safetensors").exists()
+    history = json.loads((tmp_path / "policy" / "trainer_state.json").read_text())["log_history"]
+    first, second = (
+        {name.removeprefix("mle/instrumenter/"): value for name, value in log.items() if "mle/instrumenter/" in name}
+        for log in history[:2]
+    )
+    # What a random model says is refused, and the next asks nothing: the programs are the same
+    assert first["lm_rate"] + first["ast_rate"] + first["none_rate"] == 1.0
+    assert first["ast_rate"] == first["rejected/empty"] == 1.0
+    assert first["tokens_per_program"] > 0
+    assert first["latency_s"] > 0
+    assert (second["ast_rate"], second["tokens_per_program"]) == (1.0, 0.0)
+
+
+def test_endpoint_of_the_policy_is_refused():
+    """At start, before a model is loaded: TRL overwrites the weights of that server."""
+    from trl_mle.instrumentation import LanguageModelError
+
+    server = OpenAIServer(lambda prompt, max_tokens: ("", 0))
+    script = runpy.run_path(SCRIPT)
+    args = ["--config", QUICKSTART, "--instrumenter", "lm", "--instrumenter_url", server.url, "--use_vllm", "true"]
+    args += ["--vllm_mode", "server", "--vllm_server_host", "localhost"]
+    for port, refused in ((server.url.split(":")[2].removesuffix("/v1"), True), ("1", False)):
+        script_args, training_args, _ = script["make_parser"]().parse_args_and_config(
+            [*args, "--vllm_server_port", port]
+        )
+        with pytest.raises(LanguageModelError, match="is the vLLM server of the policy") if refused else nullcontext():
+            script["make_instrumenter"](script_args, training_args)
+    server.kill()
 
 
 def test_however_a_run_ends_no_process_is_left(tiny_model, tmp_path):

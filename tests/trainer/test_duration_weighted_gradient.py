@@ -1,12 +1,9 @@
 import json
-import os
-import subprocess
-import sys
-from pathlib import Path
 
 import pytest
 import replay
 import torch
+from launch import launch
 from replay import BATCHES, gradients_by_hand, trainer_gradients
 
 
@@ -45,26 +42,8 @@ def test_gradient_of_two_processes_is_the_one_by_hand(tiny_model, tmp_path):
         for name, per_device_batch, accumulation in CASES
         for loss_type in LOSS_TYPES
     ]
-    launcher = [sys.executable, "-m", "accelerate.commands.launch", "--multi_gpu", "--num_processes", "2"]
-    launcher += [
-        "--num_machines",
-        "1",
-        "--mixed_precision",
-        "no",
-        "--dynamo_backend",
-        "no",
-        "--main_process_port",
-        "0",
-    ]
-    root = Path(replay.__file__).parents[2]
-    run = subprocess.run(
-        [*launcher, replay.__file__, tiny_model, str(tmp_path), json.dumps(cases)],
-        env=os.environ | {"PYTHONPATH": str(root), "OMP_NUM_THREADS": "1"},
-        capture_output=True,
-        text=True,
-        timeout=240,
-    )
-    assert run.returncode == 0, run.stderr[-3000:]
+    status, output = launch(replay.__file__, [tiny_model, str(tmp_path), json.dumps(cases)], tmp_path)
+    assert status == 0, output[-3000:]
     for rank in range(2):
         results = torch.load(tmp_path / f"gradients-{rank}.pt")
         assert len(results) == len(cases)

@@ -61,7 +61,10 @@ class EndpointModel:
         deadline_s: float = 60.0,
         max_retries: int = 2,
     ):
-        import openai
+        try:
+            import openai
+        except ImportError as error:
+            raise LanguageModelError("an endpoint needs the openai client: pip install 'trl-mle[openai]'") from error
 
         self.base_url = base_url
         self.max_concurrency = max_concurrency
@@ -69,11 +72,16 @@ class EndpointModel:
         key = api_key or os.environ.get("OPENAI_API_KEY") or "EMPTY"
         self._options: dict[str, Any] = {"base_url": base_url, "api_key": key, "max_retries": max_retries}
         self._asked_again_at = 0.0
-        self._constrained = True  # until the endpoint refuses a schema
+        self._constrained = True  # until the endpoint proves to know no schemas
+        if not _is_http(base_url):
+            raise LanguageModelError(
+                f"the instrumenter's endpoint {base_url!r} is no URL like http://localhost:8000/v1"
+            )
         try:
             with openai.OpenAI(**self._options, timeout=10.0) as client:
                 served = [entry.id for entry in client.models.list()]
-        except openai.OpenAIError as error:
+        # The latter two where the page of another kind of server comes back
+        except (openai.OpenAIError, ValueError, AttributeError) as error:
             raise LanguageModelError(f"the instrumenter's endpoint {base_url} does not answer: {error}") from error
         if model is None and len(served) != 1:
             raise LanguageModelError(f"{base_url} serves {', '.join(served) or 'nothing'}: name the model to use")
@@ -87,47 +95,57 @@ class EndpointModel:
         if not prompts or time.monotonic() < self._asked_again_at:
             return [Completion(None) for _ in prompts]
         with ThreadPoolExecutor(1) as thread:  # the caller's thread may have an event loop of its own
-            completions = thread.submit(asyncio.run, self._complete(prompts, max_tokens, schema)).result()
-        if all(completion.text is None for completion in completions):
+            completions, alive = thread.submit(asyncio.run, self._complete(prompts, max_tokens, schema)).result()
+        if not alive:
             logger.warning("%s answered nothing; it is asked again in %.0f s", self.identity, PAUSE_S)
             self._asked_again_at = time.monotonic() + PAUSE_S
         return completions
 
-    async def _complete(self, prompts: Sequence[str], max_tokens: int, schema: dict | None) -> list[Completion]:
+    async def _complete(
+        self, prompts: Sequence[str], max_tokens: int, schema: dict | None
+    ) -> tuple[list[Completion], bool]:
+        """The answers, and whether any request was answered, if only by the refusal of its prompt."""
         import openai
 
+        alive = False
         places = asyncio.Semaphore(self.max_concurrency)
         async with openai.AsyncOpenAI(**self._options, timeout=self.deadline_s) as client:
 
             async def ask(prompt: str) -> Completion:
+                nonlocal alive
                 async with places:
                     try:
-                        return await self._ask(client, prompt, max_tokens, schema if self._constrained else None)
-                    except openai.BadRequestError:
-                        if schema is None:
-                            return Completion(None)
-                    except openai.OpenAIError:
+                        completion = await self._ask(client, prompt, max_tokens, schema)
+                    except openai.BadRequestError:  # of this prompt: it is too long, say
+                        completion = Completion(None)
+                    except (openai.OpenAIError, ValueError):
                         return Completion(None)
-                    self._constrained = False  # it knows no schemas
-                    try:
-                        return await self._ask(client, prompt, max_tokens, None)
-                    except openai.OpenAIError:
-                        return Completion(None)
+                alive = True
+                return completion
 
             tasks = [asyncio.create_task(ask(prompt)) for prompt in prompts]
             _, late = await asyncio.wait(tasks, timeout=self.deadline_s)
             for task in late:
                 task.cancel()
             await asyncio.gather(*late, return_exceptions=True)
-        return [Completion(None) if task in late else task.result() for task in tasks]
+        return [Completion(None) if task in late else task.result() for task in tasks], alive
 
     async def _ask(self, client: Any, prompt: str, max_tokens: int, schema: dict | None) -> Completion:
-        decoding: dict[str, Any] = {}
-        if schema is not None:
-            decoding["response_format"] = {
-                "type": "json_schema",
-                "json_schema": {"name": "lines", "schema": schema, "strict": True},
-            }
+        import openai
+
+        if schema is None or not self._constrained:
+            return await self._chat(client, prompt, max_tokens)
+        form = {"type": "json_schema", "json_schema": {"name": "lines", "schema": schema, "strict": True}}
+        try:
+            return await self._chat(client, prompt, max_tokens, response_format=form)
+        except openai.BadRequestError:  # either the schema is refused or the prompt
+            completion = await self._chat(client, prompt, max_tokens)
+            self._constrained = False
+            return completion
+
+    async def _chat(self, client: Any, prompt: str, max_tokens: int, **decoding: Any) -> Completion:
+        from openai.types.chat import ChatCompletion
+
         answer = await client.chat.completions.create(
             model=self.model,
             messages=[{"role": "user", "content": prompt}],
@@ -135,6 +153,8 @@ class EndpointModel:
             temperature=0.0,
             **decoding,
         )
+        if not isinstance(answer, ChatCompletion) or not answer.choices:  # the page of a proxy, say
+            raise ValueError(f"{self.base_url} did not answer with a chat completion")
         return Completion(answer.choices[0].message.content, answer.usage.completion_tokens if answer.usage else 0)
 
     def check_frozen(self) -> None:
@@ -154,6 +174,14 @@ class EndpointModel:
                 f"the instrumenter's endpoint {self.base_url} is the vLLM server of the policy, whose weights change in "
                 "training: give the instrumenter a server of its own"
             )
+
+
+def _is_http(url: str) -> bool:
+    try:
+        parts = urlsplit(url)
+        return parts.scheme in ("http", "https") and bool(parts.hostname) and parts.port != 0
+    except ValueError:  # a port that is no number
+        return False
 
 
 def _address(url: str) -> tuple[str, int]:
@@ -176,12 +204,20 @@ class TransformersModel:
             Of its weights.
         batch_size (`int`, *optional*, defaults to `16`):
             Prompts at a time.
+
+    Raises:
+        [`LanguageModelError`]: It is no chat model.
+        `OSError`: It cannot be loaded.
     """
 
     def __init__(self, name: str, device: Any = "cpu", dtype: str = "auto", batch_size: int = 16):
         from transformers import AutoModelForCausalLM, AutoTokenizer
 
         self.tokenizer = AutoTokenizer.from_pretrained(name)
+        if self.tokenizer.chat_template is None:
+            raise LanguageModelError(
+                f"the instrumenting model {name} has no chat template: take an instruction-tuned one"
+            )
         self.model = AutoModelForCausalLM.from_pretrained(name, dtype=dtype).to(device).eval().requires_grad_(False)
         self.batch_size = batch_size
         self.identity = name
@@ -210,36 +246,56 @@ class PolicyBaseModel:
 
     def __init__(self) -> None:
         self._trainer: MLEGRPOTrainer | None = None
+        self.digests: dict[str, str] | None = None
 
-    def bind(self, trainer: "MLEGRPOTrainer") -> None:
+    def bind(self, trainer: "MLEGRPOTrainer", mode: str = "lines") -> None:
         """
         Takes the trainer whose policy's base model answers.
 
+        Args:
+            trainer ([`~trl_mle.trainer.MLEGRPOTrainer`]):
+                The trainer, before it trains.
+            mode (`str`, *optional*, defaults to `"lines"`):
+                What the model is asked for, see [`LmInstrumenter`].
+
         Raises:
-            [`LanguageModelError`]: It has none.
+            [`LanguageModelError`]: Its policy has no base model, or none that could rewrite programs.
         """
+        trainer.check_base_model()
+        if mode == "rewrite" and trainer.is_zero3:
+            raise LanguageModelError(
+                "under ZeRO-3 all processes would wait, with the whole weights gathered, for the longest rewritten program: "
+                "take mode 'lines', or give the instrumenter an endpoint or a model"
+            )
         self._trainer = trainer
-        self.digests = {name: weights_digest({name: weight}) for name, weight in trainer.base_weights().items()}
 
     def complete(self, prompts: Sequence[str], max_tokens: int, schema: dict | None = None) -> list[Completion]:
         """See [`LanguageModel`]. The schema is not used."""
         if self._trainer is None:
             raise LanguageModelError("the policy's base model answers only in training: bind the trainer")
+        if self.digests is None:  # now, because what prepares the model for training may cast and split its weights
+            self.digests = self._digest_weights()
         return self._trainer.complete_with_base_model(prompts, max_tokens)
 
     def check_frozen(self) -> None:
-        """Warns if weights have changed since [`bind`]: where an adapter is merged into the base for vLLM and taken out
-        again, they drift by rounding."""
+        """
+        Raises [`LanguageModelError`] if weights have changed since the first answer. Only warns where an adapter is merged
+        into the base for vLLM and taken out again: there they drift by rounding.
+        """
+        if self._trainer is None or self.digests is None:  # it has never been asked
+            return
+        now = self._digest_weights()
+        changed = [name for name, digest in self.digests.items() if now[name] != digest]
+        if not changed:
+            return
+        message = f"{len(changed)} of {len(now)} weights of the policy's base model have changed in training, {changed[0]} among them"
+        if not self._trainer.args.use_vllm:
+            raise LanguageModelError(message)
+        logger.warning(message)
+
+    def _digest_weights(self) -> dict[str, str]:
         assert self._trainer is not None
-        weights = self._trainer.base_weights()
-        changed = [name for name, weight in weights.items() if weights_digest({name: weight}) != self.digests[name]]
-        if changed:
-            logger.warning(
-                "%d of %d weights of the policy's base model have drifted in training, %s among them",
-                len(changed),
-                len(weights),
-                changed[0],
-            )
+        return {name: weights_digest({name: weight}) for name, weight in self._trainer.base_weights().items()}
 
 
 @torch.no_grad()
@@ -273,6 +329,7 @@ def generate(
     config = GenerationConfig(
         max_new_tokens=max_tokens,
         do_sample=False,
+        repetition_penalty=1.0,  # a chat model's own may forbid what an answer must repeat
         eos_token_id=model.generation_config.eos_token_id or tokenizer.eos_token_id,
         pad_token_id=tokenizer.pad_token_id if tokenizer.pad_token_id is not None else tokenizer.eos_token_id,
     )
@@ -284,7 +341,9 @@ def generate(
         batch = tokenizer.apply_chat_template(
             chunk, add_generation_prompt=True, return_tensors="pt", padding=True, padding_side="left", return_dict=True
         ).to(model.device)
-        answers = model.generate(**batch, generation_config=config)[:, batch["input_ids"].shape[1] :]
+        # The weights are whole here: processes with fewer prompts, or none, need not keep step
+        answers = model.generate(**batch, generation_config=config, synced_gpus=False)
+        answers = answers[:, batch["input_ids"].shape[1] :]
         for answer in answers:
             length = int((answer != config.pad_token_id).sum())
             completions.append(Completion(tokenizer.decode(answer, skip_special_tokens=True), length))

@@ -23,9 +23,11 @@ MAX_STRING = 60  # characters of a string that the model is shown
 LINES_TOKENS = 128  # of an answer in lines mode
 REWRITE_TOKENS = 1536  # of an answer in rewrite mode: a program of 1,024 tokens, and the prints
 
+# Bounded, or a weak model that is held to the schema writes digits until its tokens are spent.
+_LINE = {"type": ["integer", "null"], "minimum": 1, "maximum": 9999}
 LINES_SCHEMA = {
     "type": "object",
-    "properties": {milestone: {"type": ["integer", "null"]} for milestone in MILESTONES},
+    "properties": dict.fromkeys(MILESTONES, _LINE),
     "required": list(MILESTONES),
     "additionalProperties": False,
 }

@@ -9,6 +9,7 @@ import torch
 from accelerate.utils import DistributedType, gather_object, is_peft_model
 from datasets import Dataset, IterableDataset
 from trl import GRPOTrainer
+from trl.distributed import DistributedBackend
 from trl.models.utils import unwrap_model_for_generation
 from trl.trainer.utils import get_config_model_id, use_adapter
 
@@ -163,7 +164,7 @@ class MLEGRPOTrainer(GRPOTrainer):
         Raises:
             `LanguageModelError`: There is no such model, because all weights are trained and `beta` is 0.
         """
-        self._check_base_model()
+        self.check_base_model()
         model = self.ref_model if self.ref_model is not None else self.model_wrapped
         devices = [self.accelerator.device] if self.accelerator.device.type == "cuda" else []
         with (
@@ -178,16 +179,29 @@ class MLEGRPOTrainer(GRPOTrainer):
         return completions
 
     def base_weights(self) -> dict[str, torch.Tensor]:
-        """The weights of that model in this process, by name; a part of each under ZeRO-3."""
-        self._check_base_model()
+        """The weights of that model in this process, by name; under ZeRO-3 this process's part of each."""
+        self.check_base_model()
+        weights: dict[str, Any]
         if self.ref_model is not None:
-            return dict(self.ref_model.named_parameters())
-        return {name: weight for name, weight in self.model.named_parameters() if not weight.requires_grad}
+            weights = dict(self.ref_model.named_parameters())
+        else:
+            weights = {name: weight for name, weight in self.model.named_parameters() if not weight.requires_grad}
+        return {name: weight.ds_tensor for name, weight in weights.items()} if self.is_zero3 else weights
 
-    def _check_base_model(self) -> None:
+    @property
+    def is_zero3(self) -> bool:
+        """Whether DeepSpeed has split the weights over the processes."""
+        return DistributedBackend(self.accelerator).is_zero3
+
+    def check_base_model(self) -> None:
+        """Raises `LanguageModelError` if [`complete_with_base_model`] cannot answer, or not by what training started from."""
         if self.accelerator.distributed_type == DistributedType.FSDP:
             raise LanguageModelError(
                 "under FSDP the policy's base model cannot instrument: give an endpoint or a model"
+            )
+        if self.args.sync_ref_model:
+            raise LanguageModelError(
+                "with sync_ref_model the reference model follows the policy: give the instrumenter an endpoint or a model"
             )
         if self.ref_model is None and not is_peft_model(self.accelerator.unwrap_model(self.model)):
             raise LanguageModelError(

@@ -1,0 +1,377 @@
+import asyncio
+import json
+import random
+import shutil
+import threading
+from http.server import BaseHTTPRequestHandler, HTTPServer
+from pathlib import Path
+
+import numpy as np
+import pytest
+import torch
+from openai_server import OpenAIServer
+from transformers import AutoModelForCausalLM, AutoTokenizer
+
+from trl_mle.instrumentation import (
+    MILESTONES,
+    EndpointModel,
+    LanguageModelError,
+    LmInstrumenter,
+    TransformersModel,
+    language_models,
+)
+from trl_mle.instrumentation.lm_instrumenter import LINES_SCHEMA
+
+
+PROGRAM = """\
+import pandas as pd
+from sklearn.linear_model import LogisticRegression
+train = pd.read_csv("input/train.csv")
+test = pd.read_csv("input/test.csv")
+model = LogisticRegression(C={number})
+model.fit(train.drop(columns=["id", "label"]), train["label"])
+predictions = model.predict(test.drop(columns=["id"]))
+pd.DataFrame({{"id": test["id"], "label": predictions}}).to_csv("submission.csv", index=False)
+"""
+LINES = dict(zip(MILESTONES, [2, 3, 4, 5, 6, 7, 8], strict=True))
+
+
+def programs(count):
+    return [PROGRAM.format(number=number) for number in range(1, count + 1)]
+
+
+def ideal(prompt, max_tokens):
+    """What a perfect model answers about one of these programs, in either mode."""
+    if "```python" not in prompt.split("\n\n")[-1]:
+        return json.dumps(LINES), 40
+    lines = prompt.rpartition("```python\n")[2].removesuffix("\n```").splitlines()
+    for milestone, line in reversed(LINES.items()):
+        lines.insert(line, f'print("milestone: {milestone}")')
+    return "```python\n" + "\n".join(lines) + "\n```", 300
+
+
+def number_of(body):
+    """Which of the programs a request is about."""
+    return int(body["messages"][0]["content"].partition("(C=")[2].partition(")")[0])
+
+
+@pytest.fixture
+def server():
+    server = OpenAIServer(ideal)
+    yield server
+    server.kill()
+
+
+def answered(completions):
+    return [completion.text is not None for completion in completions]
+
+
+@pytest.fixture(scope="module")
+def tiny(tiny_model):
+    """The tiny model's greedy answer to one prompt and its length, as plain transformers gives it."""
+    model = AutoModelForCausalLM.from_pretrained(tiny_model).eval()
+    tokenizer = AutoTokenizer.from_pretrained(tiny_model)
+    lock = threading.Lock()
+
+    def answer(prompt, max_tokens):
+        messages = [{"role": "user", "content": prompt}]
+        ids = tokenizer.apply_chat_template(messages, add_generation_prompt=True, return_dict=False)
+        with lock, torch.no_grad():
+            output = model.generate(torch.tensor([ids]), max_new_tokens=max_tokens, do_sample=False)[0, len(ids) :]
+        return tokenizer.decode(output, skip_special_tokens=True), len(output)
+
+    return answer
+
+
+# --- behind an endpoint ---
+
+
+@pytest.mark.parametrize("mode", ["lines", "rewrite"])
+def test_endpoint_instruments(server, mode):
+    instrumenter = LmInstrumenter(EndpointModel(server.url), mode)
+    instrumented = instrumenter.instrument_many(programs(3))
+    assert [program.milestones for program in instrumented] == [MILESTONES] * 3
+    assert [program.original for program in instrumented] == programs(3)
+    metrics = instrumenter.metrics()
+    assert (metrics["lm_rate"], metrics["tokens_per_program"]) == (1.0, 40 if mode == "lines" else 300)
+    form = server.requests[0].get("response_format")
+    assert (form and form["json_schema"]["schema"]) == (LINES_SCHEMA if mode == "lines" else None)
+    assert {body["temperature"] for body in server.requests} == {0.0}
+    instrumenter.instrument_many(programs(3))  # remembered
+    assert len(server.requests) == 3
+
+
+def test_endpoint_of_a_real_model(tiny):
+    """Text and length come through as the model generated them, in the order of the prompts."""
+    server = OpenAIServer(tiny, names=("tiny",))
+    prompts = [f"Write program {number}." + " Please." * number for number in range(8)]
+    completions = EndpointModel(server.url, "tiny").complete(prompts, 12)
+    assert [(completion.text, completion.tokens) for completion in completions] == [tiny(p, 12) for p in prompts]
+    assert len({completion.text for completion in completions}) > 1
+    server.kill()
+
+
+def test_no_more_than_64_requests_at_a_time(server):
+    together = threading.Barrier(64)
+
+    def meddle(body):
+        together.wait(timeout=30)
+
+    server.meddle = meddle
+    assert all(answered(EndpointModel(server.url).complete(programs(192), 8)))
+    assert server.most_in_flight == 64
+
+
+def test_complete_where_an_event_loop_runs(server):
+    model = EndpointModel(server.url)
+
+    async def within():
+        return model.complete(programs(2), 8)
+
+    assert all(answered(asyncio.run(within())))
+
+
+def test_endpoint_without_schemas_is_asked_without(server):
+    server.meddle = lambda body: 400 if "response_format" in body else None
+    instrumenter = LmInstrumenter(EndpointModel(server.url, max_concurrency=1))
+    instrumenter.instrument_many(programs(3))
+    assert instrumenter.metrics()["lm_rate"] == 1.0
+    assert [("response_format" in body, number_of(body)) for body in server.requests] == [
+        (True, 1),
+        (False, 1),
+        (False, 2),
+        (False, 3),
+    ]
+
+
+def test_refused_prompt_is_alone(server):
+    """A program that is too long neither ends the use of schemas nor the use of the endpoint."""
+    server.meddle = lambda body: 400 if number_of(body) == 1 else None
+    instrumenter = LmInstrumenter(EndpointModel(server.url, max_concurrency=1))
+    too_long, *others = programs(3)
+    assert instrumenter.instrument(too_long).milestones == MILESTONES  # by the fallback
+    assert instrumenter.metrics()["ast_rate"] == 1.0
+    instrumenter.instrument_many(others)
+    assert instrumenter.metrics()["lm_rate"] == 1.0
+    assert all("response_format" in body for body in server.requests[2:])
+
+
+def test_failed_request_is_repeated(server):
+    seen = set()
+    server.meddle = lambda body: 500 if number_of(body) not in seen and not seen.add(number_of(body)) else None
+    assert all(answered(EndpointModel(server.url).complete(programs(4), 8)))
+    assert len(server.requests) == 8
+
+
+def test_deadline_cuts_the_batch(server):
+    release = threading.Event()
+
+    def meddle(body):
+        if number_of(body) > 3:
+            release.wait(60)
+
+    server.meddle = meddle
+    instrumenter = LmInstrumenter(EndpointModel(server.url, deadline_s=2.0))
+    instrumented = instrumenter.instrument_many(programs(5))
+    assert not release.is_set()
+    release.set()
+    assert all(program.milestones for program in instrumented)
+    metrics = instrumenter.metrics()
+    assert (metrics["lm_rate"], metrics["ast_rate"], metrics["rejected/no_answer"]) == (0.6, 0.4, 0.4)
+    instrumenter.instrument_many(programs(5))  # it has answered in part, so the rest is asked again
+    assert instrumenter.metrics()["lm_rate"] == 1.0
+    assert len(server.requests) == 7
+
+
+@pytest.mark.parametrize("end", ["hangs", "fails", "is gone"])
+def test_dead_endpoint_costs_one_deadline(server, monkeypatch, caplog, end):
+    instrumenter = LmInstrumenter(EndpointModel(server.url, deadline_s=1.0, max_retries=0))
+    alive = threading.Event()
+    if end == "is gone":
+        server.kill()
+
+    def meddle(body):
+        if end == "hangs":
+            alive.wait(60)
+        return None if alive.is_set() else 503
+
+    server.meddle = meddle
+    for batch in range(3):
+        instrumented = instrumenter.instrument_many(programs(4))
+        assert all(program.milestones for program in instrumented)
+        assert len(server.requests) == (0 if end == "is gone" else 4), batch
+    assert instrumenter.metrics()["ast_rate"] == 1.0
+    assert [record.message for record in caplog.records if "answered nothing" in record.message] == [
+        f"frozen at {server.url} answered nothing; it is asked again in 300 s"
+    ]
+
+    alive.set()
+    if end == "is gone":
+        server.start()
+    clock = language_models.time.monotonic
+    monkeypatch.setattr(language_models.time, "monotonic", lambda: clock() + language_models.PAUSE_S)
+    instrumenter.instrument_many(programs(4))
+    assert instrumenter.metrics()["lm_rate"] == 1.0
+
+
+def test_killed_and_restarted_in_the_middle(server):
+    def dies_once(body):
+        if number_of(body) == 10 and died.acquire(blocking=False):
+            threading.Thread(target=restart).start()
+            gone.wait(10)  # this request is cut off
+
+    def restart():
+        server.kill()
+        gone.set()
+        server.start()
+
+    died, gone = threading.Semaphore(1), threading.Event()
+    server.meddle = dies_once
+    completions = EndpointModel(server.url, max_concurrency=4).complete(programs(40), 8)
+    assert gone.is_set()
+    assert all(answered(completions))
+    assert len(server.requests) > 40
+
+
+def test_killed_in_the_middle(server):
+    """What was answered counts, the rest falls back, and it goes on when the server is back."""
+
+    def dies(body):
+        if number_of(body) == 6:
+            server.kill()
+
+    server.meddle = dies
+    instrumenter = LmInstrumenter(EndpointModel(server.url, max_concurrency=1, max_retries=0))
+    instrumented = instrumenter.instrument_many(programs(10))
+    assert all(program.milestones for program in instrumented)
+    metrics = instrumenter.metrics()
+    assert (metrics["lm_rate"], metrics["ast_rate"]) == (0.5, 0.5)
+    server.meddle = lambda body: None
+    server.start()
+    instrumenter.instrument_many(programs(10))
+    assert instrumenter.metrics()["lm_rate"] == 1.0
+
+
+@pytest.mark.parametrize(
+    ("names", "model", "message"),
+    [
+        (("a", "b"), "c", "does not serve 'c', but a, b"),
+        (("a", "b"), None, "serves a, b: name the model to use"),
+        ((), None, "serves nothing: name the model to use"),
+    ],
+)
+def test_endpoint_without_the_model(server, names, model, message):
+    server.names = names
+    with pytest.raises(LanguageModelError, match=message):
+        EndpointModel(server.url, model)
+
+
+@pytest.mark.parametrize("url", ["localhost:8000/v1", "http://localhost:port/v1", "http:///v1", ""])
+def test_endpoint_is_no_url(url):
+    with pytest.raises(LanguageModelError, match="is no URL like http://localhost:8000/v1"):
+        EndpointModel(url)
+
+
+def test_endpoint_does_not_answer(server):
+    server.kill()
+    with pytest.raises(LanguageModelError, match=f"^the instrumenter's endpoint {server.url} does not answer: .+$"):
+        EndpointModel(server.url, max_retries=0)
+
+
+@pytest.mark.parametrize("content_type", ["text/html", "application/json"])
+def test_endpoint_is_another_kind_of_server(server, content_type):
+    """At start that is an error, later the page of a proxy: no answer."""
+
+    class Page(BaseHTTPRequestHandler):
+        def do_GET(self):
+            self.send_response(200)
+            self.send_header("content-type", content_type)
+            self.end_headers()
+            self.wfile.write(b"<html>Sign in</html>")
+
+        def do_POST(self):
+            self.rfile.read(int(self.headers["content-length"]))
+            self.do_GET()
+
+        def log_message(self, *args):
+            pass
+
+    model = EndpointModel(server.url)
+    server.kill()
+    with HTTPServer(("127.0.0.1", int(server.url.split(":")[2].removesuffix("/v1"))), Page) as page:
+        threading.Thread(target=page.serve_forever, kwargs={"poll_interval": 0.01}, daemon=True).start()
+        with pytest.raises(LanguageModelError, match="does not answer"):
+            EndpointModel(server.url)
+        assert answered(model.complete(programs(2), 8)) == [False, False]
+        page.shutdown()
+    server.start()  # for the fixture to kill
+
+
+@pytest.mark.parametrize(
+    ("endpoint", "policy", "same"),
+    [
+        ("http://localhost:8000/v1", "0.0.0.0:8000", True),
+        ("http://127.0.0.1:8000/v1", "http://localhost:8000", True),
+        ("http://[::1]:8000/v1", "localhost:8000", True),
+        ("http://gpu-1:8000/v1", "http://GPU-1:8000/", True),
+        ("https://gpu-1/v1", "https://gpu-1:443", True),
+        ("http://gpu-1/v1", "gpu-1:80", True),
+        ("http://localhost:8001/v1", "0.0.0.0:8000", False),
+        ("http://gpu-1:8000/v1", "http://gpu-2:8000", False),
+        ("https://gpu-1/v1", "http://gpu-1", False),
+    ],
+)
+def test_endpoint_must_not_be_the_policys(server, endpoint, policy, same):
+    model = EndpointModel(server.url)
+    model.base_url = endpoint
+    if not same:
+        return model.check_is_not(policy)
+    with pytest.raises(LanguageModelError, match="is the vLLM server of the policy"):
+        model.check_is_not(policy)
+
+
+# --- in this process ---
+
+PROMPTS = ["Hi", "Write a program for the competition. " * 20, "import pandas as pd", "", *programs(4)]
+
+
+def test_batch_equals_one_by_one(tiny_model, tiny):
+    for batch_size in (1, 3, 16):
+        completions = TransformersModel(tiny_model, batch_size=batch_size).complete(PROMPTS, 12, LINES_SCHEMA)
+        assert [completion.text for completion in completions] == [tiny(prompt, 12)[0] for prompt in PROMPTS]
+        assert [completion.tokens for completion in completions] == [tiny(prompt, 12)[1] for prompt in PROMPTS]
+    assert TransformersModel(tiny_model).complete([], 12) == []
+
+
+def test_greedy_whatever_the_models_own_settings_are(tiny_model, tiny, tmp_path):
+    """Chat models come with a temperature and a penalty on repetitions, which an answer that repeats a program breaks."""
+    folder = shutil.copytree(tiny_model, tmp_path / "model")
+    settings = {"do_sample": True, "temperature": 0.7, "top_k": 20, "top_p": 0.8, "repetition_penalty": 1.5}
+    own = json.loads((folder / "generation_config.json").read_text())
+    (folder / "generation_config.json").write_text(json.dumps(own | settings))
+    completions = TransformersModel(str(folder)).complete(PROMPTS, 24)
+    assert [completion.text for completion in completions] == [tiny(prompt, 24)[0] for prompt in PROMPTS]
+
+
+def test_random_generators_stay(tiny_model):
+    model = TransformersModel(tiny_model)
+    before = random.getstate(), np.random.get_state()[1].tolist(), torch.get_rng_state().tolist()
+    model.complete(PROMPTS, 8)
+    assert (random.getstate(), np.random.get_state()[1].tolist(), torch.get_rng_state().tolist()) == before
+
+
+def test_changed_weights_are_noticed(tiny_model):
+    model = TransformersModel(tiny_model)
+    assert not any(weight.requires_grad for weight in model.model.parameters())
+    model.complete(PROMPTS, 4)
+    model.check_frozen()
+    next(model.model.parameters()).view(-1)[0] += 1e-3
+    with pytest.raises(LanguageModelError, match=f"weights of the instrumenting model {tiny_model} have changed"):
+        model.check_frozen()
+
+
+def test_model_without_chat_template_is_refused(tiny_model, tmp_path):
+    folder = shutil.copytree(tiny_model, tmp_path / "model")
+    Path(folder, "chat_template.jinja").unlink()
+    with pytest.raises(LanguageModelError, match="has no chat template"):
+        TransformersModel(str(folder))

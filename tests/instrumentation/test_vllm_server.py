@@ -1,0 +1,219 @@
+"""Against a real vLLM server with tiny models: `make test-vllm`. Without a GPU it is up after a minute."""
+
+import json
+import os
+import signal
+import subprocess
+import threading
+import time
+import urllib.request
+
+import openai
+import pytest
+import torch
+from transformers import AutoModelForCausalLM, AutoTokenizer, set_seed
+
+from trl_mle.instrumentation import (
+    MILESTONES,
+    AstInstrumenter,
+    EndpointModel,
+    LmInstrumenter,
+    TransformersModel,
+    language_models,
+)
+from trl_mle.instrumentation.lm_instrumenter import LINES_PROMPT, LINES_SCHEMA, LINES_TOKENS
+from trl_mle.starter.build import StarterConfig, make_model, sketch_corpus, train_tokenizer
+
+
+pytestmark = [pytest.mark.vllm, pytest.mark.timeout(600)]
+
+# The starter's own shows it the first line of a prompt only.
+CHAT_TEMPLATE = (
+    "{% for message in messages %}<|im_start|>{{ message['role'] }}\n{{ message['content'] }}<|im_end|>\n{% endfor %}"
+    "{% if add_generation_prompt %}<|im_start|>assistant\n{% endif %}"
+)
+PROGRAM = """\
+import pandas as pd
+from sklearn.linear_model import LogisticRegression
+train = pd.read_csv("input/train.csv")
+test = pd.read_csv("input/test.csv")
+model = LogisticRegression()
+model.fit(train.drop(columns=["id", "label"]), train["label"])
+pred = model.predict(test.drop(columns=["id"]))
+pd.DataFrame({"id": test["id"], "label": pred}).to_csv("submission.csv", index=False)
+"""
+LINES = dict(zip(MILESTONES, [2, 3, 4, 5, 6, 7, 8], strict=True))
+
+
+def lines_prompts(count):
+    return [LINES_PROMPT.replace("{program}", f"1 import pandas as pd\n2 x = {number}") for number in range(count)]
+
+
+class VllmServer:
+    """`vllm serve` in an environment of its own (`$VLLM_PYTHON`), on a CPU."""
+
+    def __init__(self, model, port, log):
+        self.url = f"http://127.0.0.1:{port}/v1"
+        self.log = log
+        command = [os.environ["VLLM_PYTHON"], "-m", "vllm.entrypoints.openai.api_server", "--model", str(model)]
+        command += ["--served-model-name", "tiny", "--host", "127.0.0.1", "--port", str(port), "--enforce-eager"]
+        command += ["--dtype", "float32", "--max-model-len", "4096", "--max-num-seqs", "64"]
+        # Else an untrained model, held to a schema, writes blanks until its tokens are spent
+        command += ["--structured-outputs-config", '{"disable_any_whitespace": true}']
+        self.command = command
+        self.process = None
+
+    def start(self):
+        environment = {name: value for name, value in os.environ.items() if name != "PYTHONPATH"}
+        environment |= {"VLLM_CPU_KVCACHE_SPACE": "1", "VLLM_NO_USAGE_STATS": "1", "TORCHDYNAMO_DISABLE": "1"}
+        environment |= {"HF_HUB_OFFLINE": "1"}
+        with self.log.open("a") as file:
+            self.process = subprocess.Popen(
+                self.command, env=environment, cwd=self.log.parent, stdout=file, stderr=file, start_new_session=True
+            )
+        started = time.monotonic()
+        while not self.is_up():
+            assert self.process.poll() is None, self.log.read_text()[-3000:]
+            assert time.monotonic() < started + 300, self.log.read_text()[-3000:]
+            time.sleep(0.5)
+        print(f"\nvLLM up after {time.monotonic() - started:.0f} s")
+
+    def is_up(self):
+        try:
+            return urllib.request.urlopen(self.url.replace("/v1", "/health"), timeout=5).status == 200
+        except OSError:
+            return False
+
+    def kill(self):
+        os.killpg(self.process.pid, signal.SIGKILL)
+        self.process.wait()
+
+
+@pytest.fixture(scope="module")
+def untrained(tmp_path_factory):
+    """Folder of the starter's model as it is before training."""
+    folder = tmp_path_factory.mktemp("untrained")
+    set_seed(0)
+    tokenizer = train_tokenizer(sketch_corpus(StarterConfig(num_programs=200)))
+    tokenizer.chat_template = CHAT_TEMPLATE
+    tokenizer.save_pretrained(folder)
+    model = make_model(tokenizer)
+    model.config.max_position_embeddings = 4096  # room to rewrite a program
+    model.save_pretrained(folder)
+    return folder
+
+
+@pytest.fixture(scope="module")
+def trained(untrained, tmp_path_factory):
+    """Folder of the same model, which has learnt the right answers about one program by heart."""
+    set_seed(0)
+    tokenizer = AutoTokenizer.from_pretrained(untrained)
+    model = AutoModelForCausalLM.from_pretrained(untrained)
+    code = PROGRAM.splitlines()
+    for milestone, line in reversed(LINES.items()):
+        code.insert(line, f'print("milestone: {milestone}")')
+    instrumenters = {mode: LmInstrumenter(model=None, mode=mode) for mode in ("lines", "rewrite")}
+    answers = {"lines": json.dumps(LINES), "rewrite": "```python\n" + "\n".join(code) + "\n```"}
+    sequences = []
+    for mode, instrumenter in instrumenters.items():
+        messages = [{"role": "user", "content": instrumenter._prompt(PROGRAM)}]
+        prompt = tokenizer.apply_chat_template(messages, add_generation_prompt=True, return_dict=False)
+        answer = tokenizer(answers[mode] + "<|im_end|>")["input_ids"]
+        sequences.append((torch.tensor([prompt + answer]), torch.tensor([[-100] * len(prompt) + answer])))
+    optimizer = torch.optim.AdamW(model.parameters(), lr=2e-3)
+    for _ in range(200):
+        losses = [model(input_ids=ids, labels=labels).loss for ids, labels in sequences]
+        sum(losses).backward()
+        optimizer.step()
+        optimizer.zero_grad()
+        if max(losses) < 0.01:
+            break
+    folder = tmp_path_factory.mktemp("trained")
+    tokenizer.save_pretrained(folder)
+    model.save_pretrained(folder)
+    return folder
+
+
+@pytest.fixture(scope="module")
+def server(untrained, tmp_path_factory):
+    server = VllmServer(untrained, 8123, tmp_path_factory.mktemp("vllm") / "server.log")
+    server.start()
+    yield server
+    server.kill()
+
+
+def test_schema_constrains_an_untrained_model(server):
+    model = EndpointModel(server.url)
+    free, held = (model.complete(lines_prompts(1), LINES_TOKENS, schema)[0].text for schema in (None, LINES_SCHEMA))
+    with pytest.raises(json.JSONDecodeError):
+        json.loads(free)
+    assert list(json.loads(held)) == list(MILESTONES)
+
+
+def test_concurrency_of_64(server):
+    started = time.monotonic()
+    completions = EndpointModel(server.url).complete(lines_prompts(192), LINES_TOKENS, LINES_SCHEMA)
+    seconds = time.monotonic() - started
+    for completion in completions:
+        answer = json.loads(completion.text)
+        assert list(answer) == list(MILESTONES)
+        assert all(line is None or 1 <= line <= 9999 for line in answer.values())
+    tokens = sum(completion.tokens for completion in completions)
+    print(f"\n192 answers in {seconds:.1f} s, {tokens / seconds:.0f} tokens/s")
+
+
+def test_nonsense_falls_back(server):
+    for mode in ("lines", "rewrite"):
+        instrumenter = LmInstrumenter(EndpointModel(server.url, deadline_s=300), mode)
+        program = instrumenter.instrument(PROGRAM, nonce="n")
+        assert program == AstInstrumenter().instrument(PROGRAM, nonce="n")
+        metrics = instrumenter.metrics()
+        assert (metrics["ast_rate"], metrics["rejected/no_answer"]) == (1.0, 0.0)
+        assert metrics["tokens_per_program"] > 0
+
+
+def test_generates_what_transformers_generates(server, untrained):
+    prompts = [f"Kaggle competition: {name}" for name in ("digits", "wine", "diabetes", "breast-cancer")]
+    served = EndpointModel(server.url).complete(prompts, 32)
+    assert served == TransformersModel(str(untrained)).complete(prompts, 32)
+    with openai.OpenAI(base_url=server.url, api_key="EMPTY") as client:
+        messages = [{"role": "user", "content": prompts[0]}]
+        sampled = client.chat.completions.create(model="tiny", messages=messages, n=8, temperature=1.0, max_tokens=64)
+    assert len({choice.message.content for choice in sampled.choices}) == 8
+
+
+def test_killed_and_restarted_in_the_middle(server, monkeypatch):
+    """What was answered before counts, a dead server costs one batch, and it is used again when it is back."""
+    model = EndpointModel(server.url, max_concurrency=8)
+    killer = threading.Timer(3.0, server.kill)
+    killer.start()
+    completions = model.complete(lines_prompts(512), LINES_TOKENS, LINES_SCHEMA)
+    killer.join()
+    answered = sum(completion.text is not None for completion in completions)
+    print(f"\n{answered} of 512 answered before the server was killed")
+    assert 0 < answered < 512
+
+    instrumenter = LmInstrumenter(model)
+    for _ in range(2):
+        assert instrumenter.instrument(PROGRAM).milestones
+        assert instrumenter.metrics()["rejected/no_answer"] == 1.0
+    server.start()
+    assert model.complete(lines_prompts(1), LINES_TOKENS)[0].text is None  # left alone for a while
+    monkeypatch.setattr(language_models, "PAUSE_S", 0.0)
+    model._asked_again_at = 0.0
+    completions = model.complete(lines_prompts(64), LINES_TOKENS, LINES_SCHEMA)
+    assert all(completion.text is not None for completion in completions)
+
+
+def test_instruments_by_right_answers(trained, tmp_path):
+    server = VllmServer(trained, 8124, tmp_path / "server.log")
+    server.start()
+    try:
+        for mode in ("lines", "rewrite"):
+            instrumenter = LmInstrumenter(EndpointModel(server.url), mode)
+            program = instrumenter.instrument(PROGRAM)
+            metrics = instrumenter.metrics()
+            assert (program.milestones, metrics["lm_rate"]) == (MILESTONES, 1.0), metrics
+            print(f"\n{mode}: {metrics['tokens_per_program']:.0f} tokens")
+    finally:
+        server.kill()

@@ -1,0 +1,61 @@
+"""Starting scripts on two CPU processes."""
+
+import json
+import os
+import signal
+import subprocess
+import sys
+from pathlib import Path
+
+
+def launch(script, arguments, folder, zero_stage=0, timeout_s=240):
+    """
+    Runs a script as two processes that train together.
+
+    Args:
+        script (`str`):
+            Its path.
+        arguments (`list[str]`):
+            Its arguments.
+        folder (`Path`):
+            Where the launcher's configuration may be written.
+        zero_stage (`int`, *optional*, defaults to `0`):
+            DeepSpeed's stage; 0 for plain data parallelism.
+        timeout_s (`float`, *optional*, defaults to `240`):
+            After which all of it is ended, and the test fails.
+
+    Returns:
+        `tuple[int, str]`: Exit status, and what was written to both outputs.
+    """
+    config = {
+        "compute_environment": "LOCAL_MACHINE",
+        "distributed_type": "DEEPSPEED" if zero_stage else "MULTI_GPU",  # with use_cpu it is gloo that they talk by
+        "num_machines": 1,
+        "num_processes": 2,
+        "machine_rank": 0,
+        "main_process_port": 0,
+        "mixed_precision": "no",
+    }
+    if zero_stage:
+        config["deepspeed_config"] = {
+            "zero_stage": zero_stage,
+            "zero3_init_flag": zero_stage == 3,
+            "zero3_save_16bit_model": True,
+        }
+    path = Path(folder) / "accelerate.json"
+    path.write_text(json.dumps(config))
+    paths = [str(Path(__file__).parents[1]), *filter(None, [os.environ.get("PYTHONPATH")])]
+    process = subprocess.Popen(
+        [sys.executable, "-m", "accelerate.commands.launch", "--config_file", str(path), script, *arguments],
+        env=os.environ | {"PYTHONPATH": os.pathsep.join(paths), "OMP_NUM_THREADS": "1"},
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        text=True,
+        start_new_session=True,
+    )
+    try:
+        output, _ = process.communicate(timeout=timeout_s)
+    except subprocess.TimeoutExpired:
+        os.killpg(process.pid, signal.SIGKILL)
+        raise
+    return process.returncode, output

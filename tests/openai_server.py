@@ -1,0 +1,117 @@
+"""An OpenAI-compatible endpoint in this process, whose model is a function."""
+
+import json
+import socket
+import threading
+from collections.abc import Callable
+from contextlib import suppress
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+
+
+class OpenAIServer:
+    """
+    Answers `/v1/models` and `/v1/chat/completions` on a port of its own.
+
+    Args:
+        model (`Callable[[str, int], tuple[str, int]]`):
+            From a prompt and the longest answer in tokens to the answer and its tokens.
+        names (`tuple[str, ...]`):
+            The models that it says it serves.
+
+    Attributes:
+        requests (`list[dict]`): The bodies of all chat requests.
+        most_in_flight (`int`): How many were answered at a time, at most.
+        meddle (`Callable[[dict], int | None]`): Sees the body of each request before it is answered; a status that it
+            returns is all the client gets.
+    """
+
+    def __init__(self, model: Callable[[str, int], tuple[str, int]], names: tuple[str, ...] = ("frozen",)):
+        self.model, self.names = model, names
+        self.meddle: Callable[[dict], int | None] = lambda body: None
+        self.requests: list[dict] = []
+        self.in_flight = self.most_in_flight = 0
+        self._lock = threading.Lock()
+        self._connections: set[socket.socket] = set()
+        self._port = 0
+        self.start()
+
+    @property
+    def url(self) -> str:
+        return f"http://127.0.0.1:{self._port}/v1"
+
+    def start(self) -> None:
+        """On the same port as before."""
+        self._server = _HTTPServer(("127.0.0.1", self._port), _Handler)
+        self._server.endpoint = self
+        self._port = self._server.server_port
+        threading.Thread(target=self._server.serve_forever, kwargs={"poll_interval": 0.01}, daemon=True).start()
+
+    def kill(self) -> None:
+        """No request is answered any more, those on their way included."""
+        self._server.shutdown()
+        self._server.server_close()
+        with self._lock:
+            for connection in self._connections:
+                with suppress(OSError):  # the client was faster
+                    connection.shutdown(socket.SHUT_RDWR)
+
+
+class _HTTPServer(ThreadingHTTPServer):
+    daemon_threads = True
+    request_queue_size = 256
+    endpoint: OpenAIServer
+
+    def handle_error(self, request, client_address):
+        """A client that is gone is no error."""
+
+
+class _Handler(BaseHTTPRequestHandler):
+    def do_GET(self):
+        self.reply(200, {"object": "list", "data": [{"id": name, "object": "model"} for name in self.endpoint.names]})
+
+    def do_POST(self):
+        endpoint = self.endpoint
+        body = json.loads(self.rfile.read(int(self.headers["content-length"])))
+        with endpoint._lock:
+            endpoint.requests.append(body)
+            endpoint.in_flight += 1
+            endpoint.most_in_flight = max(endpoint.most_in_flight, endpoint.in_flight)
+        status = endpoint.meddle(body)
+        text, tokens = endpoint.model(body["messages"][0]["content"], body["max_tokens"])
+        with endpoint._lock:  # before the client hears of it, and asks the next
+            endpoint.in_flight -= 1
+        if status is not None:
+            return self.reply(status, {"error": {"message": "meddled with"}})
+        message = {"role": "assistant", "content": text}
+        choice = {"index": 0, "message": message, "finish_reason": "stop"}
+        usage = {"prompt_tokens": 1, "completion_tokens": tokens, "total_tokens": 1 + tokens}
+        self.reply(
+            200,
+            {"id": "1", "object": "chat.completion", "created": 0, "model": body["model"]}
+            | {"choices": [choice], "usage": usage},
+        )
+
+    def reply(self, status, content):
+        payload = json.dumps(content).encode()
+        self.send_response(status)
+        self.send_header("content-type", "application/json")
+        self.send_header("content-length", str(len(payload)))
+        self.end_headers()
+        self.wfile.write(payload)
+
+    @property
+    def endpoint(self) -> OpenAIServer:
+        return self.server.endpoint
+
+    def setup(self):
+        super().setup()
+        with self.endpoint._lock:
+            self.endpoint._connections.add(self.connection)
+
+    def finish(self):
+        with self.endpoint._lock:
+            self.endpoint._connections.discard(self.connection)
+        super().finish()
+
+    def log_message(self, *args):
+        pass
