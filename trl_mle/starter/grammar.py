@@ -141,8 +141,9 @@ class Sketcher:
             features = self.rng.choices(self.task.features, [features.weight for features in self.task.features])[0]
 
         verb = self.rng.choice(("fit", "train", "try", "use"))
-        what = f"{features.words}, {transform[0]}" if transform and len(self.task.features) > 1 else ""
-        plan = f"Plan: {verb} {estimator.words} on {what or (transform[0] if transform else features.words)}."
+        what = [features.words] if transform is None or len(self.task.features) > 1 else []
+        what += [transform[0]] if transform else []
+        plan = f"Plan: {verb} {estimator.words} on {', '.join(what)}."
         if self.rng.random() < self.slip_rate / 7:  # a plan and no program
             return plan
 
