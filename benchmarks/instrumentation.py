@@ -46,7 +46,7 @@ def lines_answer(places: Places) -> str:
     lines: dict[str, int | None] = dict.fromkeys(MILESTONES)
     for line, milestone in sorted(places, reverse=True):
         lines[milestone] = line  # the first of each milestone
-    return json.dumps(lines)
+    return json.dumps(lines, separators=(",", ":"))
 
 
 def rewrite_answer(source: str, places: Places) -> str:

@@ -16,9 +16,12 @@ from trl_mle.instrumentation.milestones import (
 
 
 INDENTATION = " \t\f"
+ROOMY = (ast.With, ast.AsyncWith, ast.For, ast.AsyncFor, ast.While)
+PARTS = (ast.excepthandler, ast.match_case)
+JUMPS = (ast.Return, ast.Raise, ast.Break, ast.Continue)
 
 
-@dataclass(frozen=True)
+@dataclass(eq=False)
 class _Place:
     """The place after a statement."""
 
@@ -41,7 +44,7 @@ def _blocks(node: ast.AST) -> Iterator[list[ast.stmt]]:
         if isinstance(children, list) and children:
             if isinstance(children[0], ast.stmt):
                 yield children
-            elif isinstance(children[0], ast.excepthandler | ast.match_case):
+            elif isinstance(children[0], PARTS):
                 for child in children:
                     yield child.body
 
@@ -51,8 +54,9 @@ def _places(block: list[ast.stmt], owner: _Place | None = None, depth: int = 0) 
     for index, statement in enumerate(block):
         place = _Place(block, index, owner, depth)
         yield place
-        for inner in _blocks(statement):
-            yield from _places(inner, place, depth + 1)
+        if "body" in statement._fields or isinstance(statement, ast.Match):
+            for inner in _blocks(statement):
+                yield from _places(inner, place, depth + 1)
 
 
 def _settle(place: _Place, lines: list[str]) -> tuple[_Place, str] | None:
@@ -63,9 +67,7 @@ def _settle(place: _Place, lines: list[str]) -> tuple[_Place, str] | None:
     if len(indentation) != first.col_offset:
         # `with open(path) as file: data = json.load(file)` has no room within. What follows an `if`, `try` or `def`
         # on one line is reached without the step.
-        within = place.owner and isinstance(
-            place.owner.statement, ast.With | ast.AsyncWith | ast.For | ast.AsyncFor | ast.While
-        )
+        within = place.owner and isinstance(place.owner.statement, ROOMY)
         return _settle(place.owner, lines) if within and place.owner else None
     end = place.statement.end_lineno or place.statement.lineno
     following = place.following
@@ -74,7 +76,7 @@ def _settle(place: _Place, lines: list[str]) -> tuple[_Place, str] | None:
         is_future_import = isinstance(after, ast.ImportFrom) and after.module == "__future__"
         if after.lineno == end or is_future_import:
             return _settle(following, lines)
-    unreachable = isinstance(place.statement, ast.Return | ast.Raise | ast.Break | ast.Continue)
+    unreachable = isinstance(place.statement, JUMPS)
     if unreachable or lines[end - 1].rstrip("\r\n").endswith("\\"):
         return None
     return place, indentation

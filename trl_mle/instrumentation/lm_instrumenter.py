@@ -39,9 +39,9 @@ Here is a Python program with line numbers. For each of these steps, name the li
 is done:
 {_STEPS}
 
-Answer with one JSON object, from the name of each step to its line number, or to null if the program does not do the \
-step. Example: {{"imports": 3, "train_data": 6, "test_data": 7, "model_built": null, "model_trained": null, \
-"predictions": 9, "submission": 11}}
+Answer with one JSON object without blanks, from the name of each step to its line number, or to null if the program does \
+not do the step. Example: {{"imports":3,"train_data":6,"test_data":7,"model_built":null,"model_trained":null,\
+"predictions":9,"submission":11}}
 
 {{program}}"""
 

@@ -22,6 +22,7 @@ _SUSPICIOUS = re.compile(
     r"builtins|attr\(|globals|locals|vars|__dict__|\\[xuUN0-7]|[^\x00-\x7f]|(def|class)\s+print|print(?!\s*\()"
 )
 _STREAMS = {"os", "stdout", "sys.stdout", "__stdout__", "sys.__stdout__"}  # in `os.close(1)` it is the module
+_IN_BLOCKS = (ast.stmt, ast.excepthandler, ast.match_case)
 
 
 def verify(original: str, source: str, nonce: str) -> None:
@@ -78,19 +79,18 @@ def _check_statements(tree: ast.Module, ours: dict[int, str], nonce: str) -> Non
     while nodes:
         node = nodes.pop()
         for _, block in ast.iter_fields(node):
-            if not (
-                isinstance(block, list)
-                and block
-                and isinstance(block[0], ast.stmt | ast.excepthandler | ast.match_case)
-            ):
+            if not (isinstance(block, list) and block and isinstance(block[0], _IN_BLOCKS)):
                 continue
             for index, child in enumerate(block):
                 first, last = getattr(child, "lineno", 0), getattr(child, "end_lineno", 0)
                 if first not in left:
-                    nodes.append(child)
+                    if not first or last > first:  # else it has no room for a line of ours
+                        nodes.append(child)
                     continue
                 text = [left.pop(number, "") for number in range(first, last + 1)]
-                value = re.match(rf"try: print\(\"{nonce} report: ([A-Za-z_]\w*(?:\.shape)?) = ", text[0])
+                value = len(text) == 2 and re.match(
+                    rf"try: print\(\"{nonce} report: ([A-Za-z_]\w*(?:\.shape)?) = ", text[0]
+                )
                 if not (
                     index
                     and (

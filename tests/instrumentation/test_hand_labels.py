@@ -1,0 +1,86 @@
+"""The instrumenter that follows data against labels set by hand, and the judge itself."""
+
+import sys
+from pathlib import Path
+
+import pytest
+
+from trl_mle.instrumentation import MILESTONES, AstInstrumenter, InstrumentedProgram, insert_prints
+
+
+sys.path.append(str(Path(__file__).parents[2] / "benchmarks"))
+from hand_labels import FALSE, LATE, RIGHT, judge, load_labels
+
+
+NONCE = "5e1f0c9a7b3d2468"
+
+
+def test_the_rules_agree_with_the_labels():
+    verdicts = []
+    for name, (source, labels) in load_labels().items():
+        program = AstInstrumenter().instrument(source)
+        found = judge(program, labels)
+        assert FALSE not in found.values(), (name, found)
+        verdicts += [found[milestone] for milestone in MILESTONES if labels[milestone]]
+    assert len(verdicts) == 488
+    assert verdicts.count(RIGHT) >= 0.95 * len(verdicts)
+
+
+def test_a_print_of_what_a_program_does_not_reach_is_false_credit():
+    judged = 0
+    for source, labels in load_labels().values():
+        program = insert_prints(source, [(len(source.splitlines()), milestone) for milestone in MILESTONES], NONCE)
+        for milestone in program.milestones:
+            if not labels[milestone]:
+                assert judge(program, labels)[milestone] == FALSE
+                judged += 1
+    assert judged > 30
+
+
+def place(source, milestone, ends):
+    """The verdict on the print that stands in for `@`."""
+    before, _, after = source.partition("@")
+    indentation = before.rpartition("\n")[2]
+    text = f'{before}print("{NONCE} milestone: {milestone}", flush=True)\n{after.removeprefix(chr(10))}'
+    original = before.removesuffix(indentation) + after.removeprefix("\n")
+    program = InstrumentedProgram(source=text, original=original, milestones=(milestone,), nonce=NONCE)
+    return judge(program, {name: ends if name == milestone else [] for name in MILESTONES})[milestone]
+
+
+@pytest.mark.parametrize(
+    ("source", "ends", "verdict"),
+    [
+        ("a = 1\n@\nb = 2\n", [1], RIGHT),
+        ("a = 1\nb = 2\n@\n", [1], LATE),
+        ("a = 1\n@\nb = 2\n", [2], FALSE),
+        ("a = 1\n@\nb = 2\n", [], FALSE),
+        # Inside what ends on the labelled line
+        ("if x:\n    a = 1\n    @\nb = 2\n", [2], RIGHT),
+        ("try:\n    a = 1\nfinally:\n    b = 2\n    @\n", [4], RIGHT),
+        ("with x:\n    a = 1\n    @\n", [2], RIGHT),
+        ("if x:\n    exit()\n    @\n", [2], FALSE),
+        ("for x in y:\n    a = 1\n    @\n", [2], FALSE),
+        ("for x in y:\n    a = 1\n@\n", [2], RIGHT),
+        ("for x in y:\n    a = 1\n    b = 2\n    @\n", [2, 3], RIGHT),
+        ("while x:\n    if y:\n        a = 1\n        @\n", [3], FALSE),
+        ("def g():\n    b = 1\ndef f():\n    for x in y:\n        a = 1\n        @\nf()\ng()\n", [2, 5], FALSE),
+        ("def f():\n    a = 1\n    @\nf()\n", [2, 3], RIGHT),
+        # Only after a listed place, or perhaps without one
+        ("a = 1\nif x:\n    b = 2\n    @\n", [1], LATE),
+        ("if x:\n    a = 1\nb = 2\n@\n", [2], LATE),  # the label means the whole `if`
+        ("if x:\n    a = 1\n    c = 3\nb = 2\n@\n", [2], FALSE),
+        ("def f():\n    b = 2\n    @\na = 1\nf()\n", [3], LATE),
+        ("def f():\n    b = 2\n    @\nf()\na = 1\nf()\n", [4], FALSE),
+        ("def f():\n    b = 2\n    @\na = 1\n", [3], FALSE),  # never called
+    ],
+)
+def test_judge(source, ends, verdict):
+    assert place(source, "predictions", ends) == verdict
+
+
+def test_a_submission_is_complete_when_its_file_is_closed():
+    inside = "with open('submission.csv', 'w') as f:\n    f.write('')\n    @\n"
+    assert place(inside, "submission", [2]) == FALSE
+    assert place(inside, "predictions", [2]) == RIGHT
+    assert place(inside.replace("    @", "@"), "submission", [2]) == RIGHT
+    assert place(inside.replace("open('submission.csv', 'w')", "suppress()"), "submission", [2]) == RIGHT
