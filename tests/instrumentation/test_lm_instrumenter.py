@@ -16,7 +16,13 @@ out = answer(test)
 out.to_csv("submission.csv")
 """
 LINES = dict(zip(MILESTONES, [2, 3, 4, 5, 5, 6, 7], strict=True))
-BY_RULE = ("imports", "train_data", "test_data", "submission")  # what AstInstrumenter sees: `fit` could be anything
+BY_RULE = (
+    "imports",
+    "train_data",
+    "test_data",
+    "predictions",
+    "submission",
+)  # by AstInstrumenter: `fit` may be anything
 EXCHANGES_PRINT = "import builtins\nbuiltins.print = None\nx = len([])\n"
 
 
@@ -88,6 +94,7 @@ def test_mode_must_be_known():
         json.dumps(dict.fromkeys(MILESTONES, 3)),
         json.dumps(dict.fromkeys(MILESTONES)),
     ],
+    ids=range(12),
 )
 def test_without_an_answer_to_the_point_the_rules_decide(mode, answer):
     instrumenter = LmInstrumenter(ScriptedModel(answer), mode)
