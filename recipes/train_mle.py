@@ -107,6 +107,8 @@ def main(script_args, training_args, model_args) -> None:
             log_dir=output_dir / "executions",
         )
         with one_line_errors(output_dir):
+            for competition in competitions:
+                executor.check(competition)
             trainer = MLEGRPOTrainer(
                 model=model_args.model_name_or_path,
                 reward_funcs=reward,

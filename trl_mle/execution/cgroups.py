@@ -5,6 +5,7 @@ https://docs.kernel.org/admin-guide/cgroup-v2.html
 
 import contextlib
 import os
+import subprocess
 from collections.abc import Sequence
 from pathlib import Path
 
@@ -17,7 +18,8 @@ CONTROLLERS = ("memory", "pids")
 def parents() -> list[Path]:
     """Folders in which groups can be made: one under cgroup v2, one for each controller under v1; none if neither can.
 
-    Under v2 a group that holds processes cannot bound parts of itself, so new groups lie beside the caller's own.
+    Under v2 a group that holds processes cannot bound parts of itself, so new groups lie beside the caller's own: only
+    where both are within one unit of systemd, or the programs would escape the bounds of that unit.
     """
     own: dict[str, str] = {}
     for line in Path("/proc/self/cgroup").read_text().splitlines():
@@ -32,12 +34,12 @@ def parents() -> list[Path]:
     if all(controller in own and controller in mounts for controller in CONTROLLERS):
         folders = [mounts[controller] / own[controller] for controller in CONTROLLERS]
     elif "" in own and "" in mounts:
-        folders = [mounts[""] / own[""]]
-        if own[""]:
-            folders = [folders[0].parent]
-        with contextlib.suppress(OSError):
-            if not set(CONTROLLERS) <= set((folders[0] / "cgroup.subtree_control").read_text().split()):
-                return []
+        if not any(part.endswith((".service", ".scope")) for part in Path(own[""]).parts[:-1]):
+            return []
+        folders = [(mounts[""] / own[""]).parent]
+        enabled = folders[0] / "cgroup.subtree_control"
+        if not enabled.is_file() or not set(CONTROLLERS) <= set(enabled.read_text().split()):
+            return []
     else:
         return []
     return folders if all(os.access(folder, os.W_OK) for folder in folders) else []
@@ -70,15 +72,28 @@ class ControlGroup:
             "memory.memsw.limit_in_bytes": memory_mb << 20,
             "pids.max": max_processes,
         }
+        self._limits = limits
         self.folders = [parent / name for parent in parents]
+        self._make()
+        if self.folders:  # proves that a process can join
+            files = [str(folder / "cgroup.procs") for folder in self.folders]
+            join = ["sh", "-ec", 'for file; do echo 0 > "$file"; done', "sh", *files]
+            done = subprocess.run(join, capture_output=True, text=True, check=False)
+            if done.returncode:
+                self.remove()
+                raise OSError(f"no process can join {self.folders[0]}: {done.stderr.strip()}")
+
+    def _make(self) -> None:
         for folder in self.folders:
-            folder.mkdir()
-            for file, value in limits.items():
+            folder.mkdir(exist_ok=True)
+            for file, value in self._limits.items():
                 if (folder / file).exists():
                     (folder / file).write_text(str(value))
 
     def open(self) -> list[int]:
         """File descriptors; a process that writes `0` to each joins the group."""
+        if not all(folder.is_dir() for folder in self.folders):  # removed by an executor that sees another /tmp
+            self._make()
         return [os.open(folder / "cgroup.procs", os.O_WRONLY | os.O_CLOEXEC) for folder in self.folders]
 
     def oom_kills(self) -> int:

@@ -7,6 +7,7 @@ import hashlib
 import json
 import logging
 import os
+import resource
 import select
 import shutil
 import signal
@@ -36,6 +37,10 @@ logger = logging.getLogger(__name__)
 # How long after a program's timeout its report may take, before the sandbox counts as broken.
 GRACE_S = 30.0
 START_TIMEOUT_S = 120.0
+# What a program says whose address space is used up.
+OUT_OF_MEMORY_WORDS = ("MemoryError", "Unable to allocate", "std::bad_alloc", "Cannot allocate memory")
+REPEATS = 4  # how often an output's limit may be fed with repeats
+MAX_FILES = 1024  # that a program may have open
 
 
 class Outcome(enum.StrEnum):
@@ -110,13 +115,16 @@ class _Output:
         self.limit = limit
         self.nonce = nonce.encode()
         self.content = bytearray()
+        self.fed = 0
 
     def feed(self, chunk: bytes) -> bool:
         """Takes a chunk; returns whether the stream is still within its limit."""
         self.content += chunk
         if len(self.content) > self.limit:
             self._drop_repeats()
-        within = len(self.content) <= self.limit
+        self.fed += len(chunk)
+        # The repeats of one line of ours may be many, but not so many that dropping them keeps the caller from its work.
+        within = len(self.content) <= self.limit and self.fed <= REPEATS * self.limit
         del self.content[self.limit :]
         return within
 
@@ -182,6 +190,8 @@ class _Zygote:
             socket.send_fds(self.control, [b"program"], [job_socket.fileno()])
 
     def close(self) -> None:
+        with contextlib.suppress(OSError):
+            self.control.shutdown(socket.SHUT_RDWR)  # a process that was forked meanwhile has a copy of the descriptor
         self.control.close()  # the zygote ends on this, and everything in its pid namespace with it
         try:
             self.process.wait(timeout=5)
@@ -275,6 +285,7 @@ class LocalExecutor:
             "disk_mb": disk_mb,
             "submission_mb": submission_mb,
             "max_processes": max_processes,
+            "max_files": min(MAX_FILES, max(64, _open_files() // (self.max_parallel + 1))),
             "threads": threads_per_program,
             "gpus": bool(gpus),
             "input": _sandbox.INPUT,
@@ -285,6 +296,7 @@ class LocalExecutor:
         # The files that a program writes are memory, too.
         self._groups = self._make_groups(memory_mb + disk_mb)
         self._zygotes: dict[Path, _Zygote] = {}
+        self._checked: set[Path] = set()
         self._job_sockets: set[socket.socket] = set()
         self._zygotes_lock = threading.Lock()
         self._closed = threading.Event()
@@ -353,6 +365,12 @@ class LocalExecutor:
         shutil.rmtree(self._run_dir, ignore_errors=True)
         self._run_dir_lock.close()
 
+    def check(self, competition: Competition) -> None:
+        """Raises `SandboxError` if the competition's labels lie where programs can read."""
+        if self.tier != "none" and competition.public_dir not in self._checked:
+            _sandbox.check_labels_hidden(competition.id, competition.public_dir)
+            self._checked.add(competition.public_dir)
+
     def submit(self, program: Program, competition: Competition) -> "Future[ExecutionResult]":
         """
         Queues a program.
@@ -366,7 +384,11 @@ class LocalExecutor:
 
         Returns:
             `Future[ExecutionResult]`: It never raises for what the program does.
+
+        Raises:
+            `SandboxError`: The competition's labels lie where programs can read.
         """
+        self.check(competition)
         return self._threads.submit(self._execute, program, competition.public_dir, time.monotonic())
 
     def run_many(self, programs: Iterable[tuple[Program, Competition]]) -> list[ExecutionResult]:
@@ -440,9 +462,10 @@ class LocalExecutor:
                     write_ends.callback(os.close, procs)
                     to_send.append(procs)
                 oom_kills = group.oom_kills()
-                # With the length alone, so that they are there before a large payload is read.
-                socket.send_fds(ours, [struct.pack("=I", len(payload))], to_send)
-            ours.sendall(payload)
+                with contextlib.suppress(BrokenPipeError):  # then a report says why
+                    # With the length alone, so that they are there before a large payload is read.
+                    socket.send_fds(ours, [struct.pack("=I", len(payload))], to_send)
+                    ours.sendall(payload)
             stdout, stderr = streams.values()
             report, submission, over_limit = self._wait(ours, streams)
             oom_kills = group.oom_kills() - oom_kills
@@ -451,7 +474,7 @@ class LocalExecutor:
                     zygote.process.wait(timeout=1)  # it was killed, most likely: then the next program gets a new one
                 report = {"error": "the sandbox died while the program ran"}
         if group.folders and "error" not in report:
-            report["oom_kills"] = oom_kills  # the machine's counter knows of other programs', too
+            report["own_oom_kills"] = oom_kills
         return _result(report, submission, over_limit, stdout.text(), stderr.text(), queue_wait_s, slot.index, self)
 
     def _wait(self, job_socket: socket.socket, streams: dict[int, _Output]) -> tuple[dict | None, bytes | None, bool]:
@@ -539,6 +562,16 @@ def _folder(run_dir: Path, uid: int | None) -> Iterator[Path]:
                 subprocess.run([*command, str(folder)], stderr=subprocess.DEVNULL, check=False)
 
 
+def _open_files() -> int:
+    """How many files this process may have open, from now on as many as it can be allowed: descriptors in flight between
+    processes are counted for all of a user's together."""
+    _, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    limit = 1 << 16 if hard == resource.RLIM_INFINITY else min(hard, 1 << 16)
+    if resource.getrlimit(resource.RLIMIT_NOFILE)[0] < limit:
+        resource.setrlimit(resource.RLIMIT_NOFILE, (limit, hard))
+    return limit
+
+
 def _signal_name(number: int) -> str:
     try:
         return signal.Signals(number).name
@@ -577,7 +610,9 @@ def _result(
     if "error" in report:
         return ExecutionResult(Outcome.INFRASTRUCTURE, report["error"], queue_wait_s=queue_wait_s, slot=slot)
     code = report["exit_code"]
-    last_line = (stderr.strip().splitlines() or [""])[-1][:500]
+    last_lines = stderr.strip().splitlines()[-5:]
+    last_line = (last_lines or [""])[-1][:500]
+    refused = [line[:500] for line in last_lines if any(words in line for words in OUT_OF_MEMORY_WORDS)]
     if over_limit:
         outcome, detail = Outcome.OUTPUT_LIMIT, f"wrote more than {executor.output_bytes >> 10} KB"
     elif report["reason"] == "timeout":
@@ -590,15 +625,14 @@ def _result(
         outcome, detail = Outcome.OUTPUT_LIMIT, f"wrote more than {executor.disk_mb} MB of files"
     elif code == 0:
         outcome, detail = Outcome.OK, report["submission_error"] or ""
+    elif report.get("own_oom_kills", 0) > 0:
+        outcome, detail = Outcome.OUT_OF_MEMORY, "the kernel ended processes in its control group for memory"
     elif code == -signal.SIGKILL and report["oom_kills"] > 0:
         outcome, detail = Outcome.OUT_OF_MEMORY, "SIGKILL, and the kernel's oom_kill counter rose"
+    elif code in (-signal.SIGABRT, 1) and refused:
+        outcome, detail = Outcome.OUT_OF_MEMORY, refused[-1]
     elif code < 0:
         outcome, detail = Outcome.KILLED, f"signal {_signal_name(-code)}"
-    elif any(
-        words in last_line
-        for words in ("MemoryError", "Unable to allocate", "std::bad_alloc", "Cannot allocate memory")
-    ):
-        outcome, detail = Outcome.OUT_OF_MEMORY, last_line
     else:
         outcome, detail = Outcome.ERROR, last_line or f"exit code {code}"
     return ExecutionResult(

@@ -38,6 +38,7 @@ FS_EXECUTE, FS_WRITE_FILE, FS_READ_FILE, FS_READ_DIR = 1 << 0, 1 << 1, 1 << 2, 1
 FS_MAKE_CHAR, FS_MAKE_BLOCK, FS_TRUNCATE, FS_IOCTL_DEV = 1 << 6, 1 << 11, 1 << 14, 1 << 15
 FS_ALL = (1 << 16) - 1
 NET_ALL = 0b11  # bind and connect of TCP
+SCOPE_SIGNAL = 0b10
 SCOPE_ALL = 0b11  # abstract unix sockets and signals
 FS_ON_FILES = FS_EXECUTE | FS_WRITE_FILE | FS_READ_FILE | FS_TRUNCATE | FS_IOCTL_DEV
 
@@ -85,7 +86,10 @@ def fork_into_namespaces() -> int:
     """
     namespaces = CLONE_NEWUSER | CLONE_NEWNS | CLONE_NEWPID | CLONE_NEWIPC | CLONE_NEWNET | CLONE_NEWUTS
     arguments = struct.pack("=11Q", namespaces, 0, 0, 0, signal.SIGCHLD, 0, 0, 0, 0, 0, 0)  # struct clone_args
-    return call("syscall", CLONE3, arguments, ctypes.c_size_t(len(arguments)))
+    try:
+        return call("syscall", CLONE3, arguments, ctypes.c_size_t(len(arguments)))
+    except OSError as error:
+        raise OSError(error.errno, f"clone3: {os.strerror(error.errno or 0)}") from error
 
 
 def map_user(uid: int, gid: int) -> None:
@@ -145,6 +149,17 @@ def landlock_abi() -> int:
         return call("syscall", LANDLOCK_CREATE_RULESET, None, ctypes.c_size_t(0), LANDLOCK_CREATE_RULESET_VERSION)
     except OSError:
         return 0
+
+
+def scope_signals() -> None:
+    """
+    Lets this process and all that it forks signal only each other, and what they fork: `kill(-1)` reaches nothing else.
+    Needs Landlock ABI 6 and no_new_privs or CAP_SYS_ADMIN.
+    """
+    attributes = struct.pack("=QQQ", 0, 0, SCOPE_SIGNAL)
+    ruleset = call("syscall", LANDLOCK_CREATE_RULESET, attributes, ctypes.c_size_t(len(attributes)), 0)
+    call("syscall", LANDLOCK_RESTRICT_SELF, ruleset, 0)
+    os.close(ruleset)
 
 
 def restrict(grants: Iterable[tuple[str, str]]) -> None:

@@ -4,6 +4,7 @@ import dataclasses
 import functools
 import json
 import logging
+import threading
 import time
 from concurrent.futures import Future
 from types import TracebackType
@@ -73,6 +74,8 @@ class RayExecutor:
         memory_mb: int = 4096,
         **options: Any,
     ):
+        self._running: dict[Future[ExecutionResult], Any] = {}
+        self._lock = threading.Lock()
         self._connected = not ray.is_initialized()
         if self._connected:
             ray.init(address=address, log_to_driver=False, logging_level=logging.WARNING)
@@ -98,9 +101,15 @@ class RayExecutor:
         self.close()
 
     def close(self) -> None:
-        """Leaves the cluster. What still runs there is ended."""
+        """Ends what still runs, and leaves the cluster if this executor has connected to it."""
+        for outer, reference in list(self._running.items()):
+            ray.cancel(reference, force=True)
+            self._settle(outer, ExecutionResult(Outcome.INFRASTRUCTURE, "the executor was closed"))
         if self._connected:
             ray.shutdown()
+
+    def check(self, competition: Competition) -> None:
+        """Nothing: each machine looks at its own folders, when it gets a program."""
 
     def submit(self, program: Program, competition: Competition) -> "Future[ExecutionResult]":
         """
@@ -116,13 +125,20 @@ class RayExecutor:
                 result = inner.result()
             except ray.exceptions.RayError as error:
                 problem = f"{type(error).__name__}: {(str(error).strip().splitlines() or [''])[-1]}"
-                outer.set_result(ExecutionResult(Outcome.INFRASTRUCTURE, problem, queue_wait_s=passed))
+                self._settle(outer, ExecutionResult(Outcome.INFRASTRUCTURE, problem, queue_wait_s=passed))
             else:
                 waited = max(0.0, passed - (result.duration_s or 0.0))
-                outer.set_result(dataclasses.replace(result, queue_wait_s=waited))
+                self._settle(outer, dataclasses.replace(result, queue_wait_s=waited))
 
-        self._remote.remote(program, competition, self._options).future().add_done_callback(settle)
+        reference = self._remote.remote(program, competition, self._options)
+        self._running[outer] = reference
+        reference.future().add_done_callback(settle)
         return outer
+
+    def _settle(self, outer: "Future[ExecutionResult]", result: ExecutionResult) -> None:
+        with self._lock:  # a program may end while the executor is closed
+            if self._running.pop(outer, None) is not None:
+                outer.set_result(result)
 
     def run_many(self, programs: list[tuple[Program, Competition]]) -> list[ExecutionResult]:
         """Runs programs, each with its competition; returns their results in the same order."""

@@ -33,7 +33,7 @@ logger = logging.getLogger(__name__)
 
 # Where a program that runs as root's child continues as; any uid that owns nothing will do. Without user namespaces
 # each slot has a uid of its own, so that limits and signals reach no other program.
-SANDBOX_UID, FIRST_SLOT_UID = 65533, 60000
+SANDBOX_UID, FIRST_SLOT_UID = 65533, 57000
 
 # Inside the sandbox, in a folder of their own, because a Python environment may lie anywhere else.
 WORKDIR, INPUT, SCRATCH, LIBRARY = "/sandbox/work", "/sandbox/input", "/sandbox/scratch", "/sandbox/lib"
@@ -63,14 +63,15 @@ DENIED = """
 # Without namespaces, the kernel's shared memory, semaphores and queues are everybody's too, and Landlock says nothing of
 # owners, modes, times and attributes. Changing a mode or a time does nothing then, and says it did: copying a file does.
 DENIED_WITHOUT_NAMESPACES = """
-    chown fchown fchownat fremovexattr fsetxattr lchown lremovexattr lsetxattr mq_open msgget removexattr semget setxattr
-    socket
+    chown fchown fchownat fremovexattr fsetxattr lchown lremovexattr lsetxattr mq_open mq_unlink msgctl msgget msgrcv
+    msgsnd removexattr semctl semget semop semtimedop setxattr shmat shmctl socket
 """.split()  # noqa: SIM905
 NEW_CALLS_WITHOUT_NAMESPACES = (463, 466, 469)  # setxattrat, removexattrat, file_setattr: libseccomp has no names yet
 IGNORED_WITHOUT_NAMESPACES = "chmod fchmod fchmodat fchmodat2 futimesat utime utimensat utimes".split()  # noqa: SIM905
 ABSENT = ("clone3", "io_uring_enter", "io_uring_register", "io_uring_setup")
 CLONE_NEW_ANY = (0x00020000, 0x02000000, 0x04000000, 0x08000000, 0x10000000, 0x20000000, 0x40000000)
 TIOCSTI, TIOCLINUX = 0x5412, 0x541C
+CHANGE_FLAGS = (0x40086602, 0x401C5820, 0x40806685)  # FS_IOC_SETFLAGS, FS_IOC_FSSETXATTR, FS_IOC_ENABLE_VERITY
 
 
 TIERS = ("bubblewrap", "landlock")  # the strongest first
@@ -106,6 +107,12 @@ def seccomp_filter(tier: str) -> bytes:
     if tier == "landlock":
         actions |= dict.fromkeys((*DENIED_WITHOUT_NAMESPACES, *NEW_CALLS_WITHOUT_NAMESPACES), forbidden)
         actions |= dict.fromkeys(IGNORED_WITHOUT_NAMESPACES, ignored)
+        for kind in (socket.SOCK_DGRAM, socket.SOCK_RAW):  # one of a pair can send to any path, whatever Landlock says
+            filter_.add_rule(forbidden, "socketpair", pyseccomp.Arg(1, pyseccomp.MASKED_EQ, 0xF, kind))
+        for request in CHANGE_FLAGS:
+            filter_.add_rule(forbidden, "ioctl", pyseccomp.Arg(1, pyseccomp.MASKED_EQ, 0xFFFFFFFF, request))
+        # The files that it holds open must stay in sight of its init.
+        filter_.add_rule(ignored, "prctl", pyseccomp.Arg(0, pyseccomp.EQ, kernel.PR_SET_DUMPABLE))
     else:
         filter_.add_rule(forbidden, "socket", pyseccomp.Arg(0, pyseccomp.NE, socket.AF_UNIX))
     for name, action in actions.items():
@@ -168,6 +175,7 @@ def environment(threads: int) -> dict[str, str]:
         "PYTHONHASHSEED": "0",  # equal programs do equal things
         "PYTHONDONTWRITEBYTECODE": "1",
         "LOKY_MAX_CPU_COUNT": str(threads),
+        "JE_ARROW_MALLOC_CONF": "background_thread:false",  # pyarrow's thread: only a process with one can be forked
         **{f"{name}_NUM_THREADS": str(threads) for name in numeric},
     }
 
@@ -191,13 +199,25 @@ def python_folders() -> list[str]:
     ]
 
 
+def check_labels_hidden(competition_id: str, public_dir: Path) -> None:
+    """Raises `SandboxError` if a competition's data lie where every program can read, its labels among them."""
+    folder = os.path.realpath(public_dir.parent)
+    for prefix in map(os.path.realpath, ("/usr", *python_folders())):
+        if folder == prefix or folder.startswith(prefix + "/"):
+            raise SandboxError(
+                f"the data of {competition_id!r} lie in {prefix}, which programs can read with the Python environment",
+                "Move them elsewhere (TRL_MLE_CACHE, data_dir)",
+            )
+
+
 def _bundled_data() -> list[str]:
     """Folders in every Python environment that a program can see from which it could tell labels: scikit-learn's data,
     of which the local competitions are made, and this package, which makes the mirrors."""
     patterns = [
-        f"{below}lib/python3*/{packages}/{folder}"
+        f"{below}{lib}/python3*/{packages}/{folder}"
         for folder in ("sklearn/datasets/data", "trl_mle")
-        for below in ("", "local/", "envs/*/")  # Debian, conda
+        for below in ("", "local/", "envs/*/", "pkgs/*/")  # Debian, conda
+        for lib in ("lib", "lib64")
         for packages in ("site-packages", "dist-packages")
     ]
     found = {path for root in ("/usr", *python_folders()) for pattern in patterns for path in Path(root).glob(pattern)}

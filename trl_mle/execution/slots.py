@@ -6,13 +6,10 @@ import os
 import stat
 import threading
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TypeVar
 
-
-T = TypeVar("T")
 
 POLL_S = 0.001
 
@@ -109,8 +106,7 @@ class Slots:
         for name in names:
             fd = self._lock(name)
             if fd is None:
-                for other in held:
-                    os.close(other)
+                _unlock(held)
                 return []
             held.append(fd)
         return held
@@ -129,17 +125,15 @@ class Slots:
         """
         with self._turn:  # one thread of a process at a time
             time.sleep(max(0.0, self._passed_at + 2 * POLL_S - time.monotonic()))
-            turnstile = self._wait(lambda: self._lock("turnstile"), closed)
-            try:
-                slot, held = self._wait(self._any, closed)
-            finally:
-                os.close(turnstile)
-                self._passed_at = time.monotonic()
+            while (got := self._any()) is None:
+                if closed.wait(POLL_S):
+                    raise Closed
+            self._passed_at = time.monotonic()
+        slot, held = got
         try:
             yield slot
         finally:
-            for fd in held:
-                os.close(fd)
+            _unlock(held)
 
     def _any(self) -> tuple[Slot, list[int]] | None:
         for slot in self.slots:
@@ -147,9 +141,8 @@ class Slots:
                 return slot, held
         return None
 
-    @staticmethod
-    def _wait(attempt: Callable[[], T | None], closed: threading.Event) -> T:
-        while (got := attempt()) is None:
-            if closed.wait(POLL_S):
-                raise Closed
-        return got
+
+def _unlock(held: list[int]) -> None:
+    for fd in held:
+        fcntl.flock(fd, fcntl.LOCK_UN)  # a process that was forked meanwhile has a copy of the descriptor
+        os.close(fd)

@@ -65,13 +65,16 @@ def set_limits(job: dict[str, Any]) -> None:
         (resource.RLIMIT_AS, resource.RLIM_INFINITY if job["gpus"] else inherited + (job["memory_mb"] << 20)),
         (resource.RLIMIT_FSIZE, job["disk_mb"] << 20),
         (resource.RLIMIT_CORE, 0),
-        (resource.RLIMIT_NOFILE, 1024),
+        (resource.RLIMIT_NOFILE, job["max_files"]),
         (resource.RLIMIT_MEMLOCK, 64 << 10),
         (resource.RLIMIT_MSGQUEUE, 0),
     ]
     if job["tier"] == "bubblewrap" or job["uid"] is not None:  # else the count covers all processes of the user
         limits.append((resource.RLIMIT_NPROC, job["max_processes"]))
     for kind, value in limits:
+        hard = resource.getrlimit(kind)[1]
+        if hard != resource.RLIM_INFINITY and not 0 <= value <= hard:
+            value = hard
         resource.setrlimit(kind, (value, value))
 
 
@@ -169,7 +172,7 @@ def run_program(job: dict[str, Any], path: str) -> int:
         renumber(tree, job["inserted_lines"])
         compiled = compile(tree, path, "exec", dont_inherit=True)
         del tree
-        job.clear()  # the frames below would show the program the markers that it is to print
+        job.clear()  # the program is still in sight, but not how it was changed and what limits it
         exec(compiled, main.__dict__)  # noqa: S102
     except SystemExit as exit_:
         if exit_.code is None or isinstance(exit_.code, int):
@@ -286,11 +289,15 @@ def make_mounts(job: dict[str, Any]) -> None:
 def children(pid: int) -> list[int]:
     """All descendants of a process, as far as /proc tells."""
     found: list[int] = []
-    with contextlib.suppress(OSError):
-        for task in os.listdir(f"/proc/{pid}/task"):
-            with open(f"/proc/{pid}/task/{task}/children") as file:
-                for child in map(int, file.read().split()):
-                    found += [child, *children(child)]
+    parents = [pid]
+    while parents:
+        parent = parents.pop()
+        with contextlib.suppress(OSError):
+            for task in os.listdir(f"/proc/{parent}/task"):
+                with open(f"/proc/{parent}/task/{task}/children") as file:
+                    own = [int(child) for child in file.read().split()]
+                found += own
+                parents += own
     return found
 
 
@@ -304,15 +311,14 @@ def processes(job: dict[str, Any]) -> list[int]:
 
 def kill_all(job: dict[str, Any]) -> None:
     """Ends every process of the program, and reaps it."""
-    alone = job["tier"] == "bubblewrap" or job["uid"] is not None  # nothing else is in reach of this process' signals
     while True:
-        if alone:
-            with contextlib.suppress(ProcessLookupError):
-                os.kill(-1, signal.SIGKILL)  # everything but itself, in one step
-        else:
+        if job["tier"] == "none":
             for pid in children(os.getpid()):
                 with contextlib.suppress(ProcessLookupError):
                     os.kill(pid, signal.SIGKILL)
+        else:  # nothing else is in reach of this process' signals
+            with contextlib.suppress(ProcessLookupError):
+                os.kill(-1, signal.SIGKILL)  # everything but itself, in one step
         try:
             while os.waitpid(-1, 0 if job["tier"] == "bubblewrap" else os.WNOHANG)[0] != 0:
                 pass
@@ -321,31 +327,40 @@ def kill_all(job: dict[str, Any]) -> None:
         time.sleep(0.001)
 
 
-def memory_bytes(pids: list[int]) -> int:
-    """Memory of all these processes. The cheap sum counts shared pages once per process; only when it is large is the
-    exact one (proportional set size) asked for."""
-    total = 0
-    for pid in pids:
-        with contextlib.suppress(OSError), open(f"/proc/{pid}/statm") as file:
-            total += int(file.read().split()[1]) * resource.getpagesize()
-    if len(pids) < 2 or total < 1 << 30:
-        return total
-    total = 0
-    for pid in pids:
-        try:
-            with open(f"/proc/{pid}/smaps_rollup") as file:
-                total += next(int(line.split()[1]) << 10 for line in file if line.startswith("Pss:"))
-        except PermissionError:  # it made itself undumpable: then its shared pages count too
-            with open(f"/proc/{pid}/statm") as file:
-                total += int(file.read().split()[1]) * resource.getpagesize()
-        except OSError:
-            continue  # it ended meanwhile
+def resident_bytes(pid: int) -> int:
+    """Resident memory of a process. That of one whose first thread has ended is known to its other threads alone."""
+    with contextlib.suppress(OSError):
+        for task in (pid, *map(int, os.listdir(f"/proc/{pid}/task"))):
+            with open(f"/proc/{pid}/task/{task}/statm") as file:
+                if pages := int(file.read().split()[1]):
+                    return pages * resource.getpagesize()
+    return 0
+
+
+def proportional_bytes(pid: int) -> int:
+    """Resident memory of a process, of pages that it shares with others its share."""
+    try:
+        with open(f"/proc/{pid}/smaps_rollup") as file:
+            return next((int(line.split()[1]) << 10 for line in file if line.startswith("Pss:")), 0)
+    except OSError:  # it made itself undumpable, or its first thread has ended: then its shared pages count whole
+        return resident_bytes(pid)
+
+
+def memory_bytes(pids: list[int], limit: int) -> int:
+    """Memory of all these processes. The cheap sum counts shared pages once per process; only when it exceeds the limit
+    is the exact one asked for."""
+    total = sum(map(resident_bytes, pids))
+    if len(pids) > 1 and total > limit:
+        total = sum(map(proportional_bytes, pids))
     return total
 
 
-def disk_bytes(folder: str) -> float:
-    """What the files below a folder take, in bytes, each entry counted as one page at least. Infinite if folders are
-    nested so deep that their paths cannot be opened."""
+def disk_bytes(folder: str, pids: list[int]) -> float:
+    """
+    What the files below a folder take, and those that these processes hold open without a name, in bytes, each entry
+    counted as one page at least. Infinite if a folder cannot be looked into, or is nested so deep that its path cannot be
+    opened.
+    """
     total, folders = 0, [folder]
     while folders:
         try:
@@ -357,20 +372,37 @@ def disk_bytes(folder: str) -> float:
                         if stat.S_ISDIR(info.st_mode):
                             folders.append(entry.path)
         except OSError as error:
-            if error.errno == errno.ENAMETOOLONG:
+            if error.errno in (errno.ENAMETOOLONG, errno.EACCES):
                 return math.inf
+    unnamed: dict[tuple[int, int], int] = {}
+    for pid in pids:
+        with contextlib.suppress(OSError):  # it ended meanwhile
+            for name in os.listdir(f"/proc/{pid}/fd"):
+                with contextlib.suppress(OSError):
+                    info = os.stat(f"/proc/{pid}/fd/{name}")
+                    if stat.S_ISREG(info.st_mode) and info.st_nlink == 0:
+                        unnamed[info.st_dev, info.st_ino] = info.st_blocks * 512
+    return total + sum(unnamed.values())
+
+
+def threads(pids: list[int]) -> int:
+    """How many threads these processes have."""
+    total = 0
+    for pid in pids:
+        with contextlib.suppress(OSError):
+            total += len(os.listdir(f"/proc/{pid}/task"))
     return total
 
 
 def exceeded(job: dict[str, Any]) -> str | None:
     """Which limit the program exceeds, of those that the kernel does not keep by itself."""
     pids = processes(job)
-    if memory_bytes(pids) > job["memory_mb"] << 20:
+    if memory_bytes(pids, job["memory_mb"] << 20) > job["memory_mb"] << 20:
         return "memory"
     if job["tier"] != "bubblewrap":
-        if len(pids) > job["max_processes"]:
+        if threads(pids) > job["max_processes"]:
             return "processes"
-        if disk_bytes(os.path.dirname(job["workdir"])) > job["disk_mb"] << 20:
+        if disk_bytes(os.path.dirname(job["workdir"]), pids) > job["disk_mb"] << 20:
             return "disk"
     return None
 
@@ -476,6 +508,7 @@ def send_report(job_socket: socket.socket, report: dict[str, Any], submission: b
 def init(job_socket: socket.socket, fixed: dict[str, Any]) -> None:
     """Pid 1 of the program's namespaces, or a subreaper. Never returns."""
     submission: bytes | None = None
+    pid = 0
     try:
         for number in (signal.SIGCHLD, signal.SIGINT):
             signal.signal(number, signal.SIG_DFL)
@@ -487,7 +520,12 @@ def init(job_socket: socket.socket, fixed: dict[str, Any]) -> None:
         else:
             if job["uid"] is not None:
                 kernel.become_user(job["uid"], job["keep_capabilities"])
+            elif job["tier"] == "landlock":
+                kernel.set_capabilities(0)
             kernel.prctl(kernel.PR_SET_CHILD_SUBREAPER, 1)
+            if job["tier"] == "landlock":
+                kernel.prctl(kernel.PR_SET_NO_NEW_PRIVS, 1)
+                kernel.scope_signals()
         kernel.prctl(kernel.PR_SET_DUMPABLE, 0)
         job["oom_kills"] = oom_kills()
         started, started_write = os.pipe()
@@ -500,7 +538,9 @@ def init(job_socket: socket.socket, fixed: dict[str, Any]) -> None:
         report = supervise(pid, started, job, job_socket)
         if "error" not in report:
             submission, report["submission_error"] = read_submission(job)
-    except OSError as error:
+    except BaseException as error:  # whatever it is, nothing may go on without this process
+        if pid:  # before, this process' signals may reach everything
+            kill_all(fixed)
         report = {"error": f"{type(error).__name__}: {error}"}
     send_report(job_socket, report, submission)
     os._exit(0)
@@ -518,6 +558,8 @@ def serve(control: socket.socket, fixed: dict[str, Any], packages: list[str]) ->
     signal.signal(signal.SIGCHLD, signal.SIG_IGN)  # no init needs reaping
     if os.fork() == 0:  # ends the threads that a numeric library may have started: they have handlers for a fork
         os._exit(0)
+    if len(os.listdir("/proc/self/task")) > 1:
+        sys.exit("the packages imported at start leave threads running, which a fork cannot take along: name others")
     gc.collect()
     gc.freeze()  # the collector would touch, and so copy, every page in every child
     kernel.collapse_memory()
