@@ -241,11 +241,12 @@ def _predict_by_rule(flow: "_Flow", by_statement: dict[ast.stmt, list[_Evaluatio
 
 
 def _changed(statement: ast.stmt) -> set[str]:
-    """Names of the variables that a statement binds, or that it changes in place."""
+    """Names of the variables that a statement binds, or that it changes in place, but for a selection of rows or columns."""
     names: set[str] = set()
+    is_selection = isinstance(statement, ast.Assign) and isinstance(statement.value, ast.Subscript)
     for node in ast.walk(statement) if not isinstance(statement, DEFINITIONS) else ():
         match node:
-            case ast.Name(name, ctx=ast.Store()):
+            case ast.Name(name, ctx=ast.Store()) if not is_selection:
                 names.add(name)
             case ast.Subscript(ctx=ast.Store()) | ast.Attribute(ctx=ast.Store()):
                 names.add(_base(node))
