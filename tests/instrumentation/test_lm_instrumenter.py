@@ -16,7 +16,13 @@ out = answer(test)
 out.to_csv("submission.csv")
 """
 LINES = dict(zip(MILESTONES, [2, 3, 4, 5, 5, 6, 7], strict=True))
-BY_RULE = ("imports", "train_data", "test_data", "submission")  # what AstInstrumenter sees: `fit` could be anything
+BY_RULE = (
+    "imports",
+    "train_data",
+    "test_data",
+    "predictions",
+    "submission",
+)  # but not the model: `fit` could be anything
 EXCHANGES_PRINT = "import builtins\nbuiltins.print = None\nx = len([])\n"
 
 
