@@ -804,6 +804,18 @@ sub.to_csv("submission.csv", index=False)
 )
 
 program(
+    "rows_of_the_sample_submission",
+    {IMP, TE, S},
+    """
+import pandas as pd
+test = pd.read_csv("input/test.csv")
+sub = pd.read_csv("input/sample_submission.csv")
+sub = sub[sub.id.isin(test.id)]
+sub.to_csv("submission.csv", index=False)
+""",
+)
+
+program(
     "rules_row_by_row",
     {IMP, TE, P, S},
     """

@@ -307,7 +307,9 @@ def test_many_paths_through_a_program_end():
     loops = (
         "".join("    " * i + f"for x{i} in {json.dumps(list(range(8)))}:\n" for i in range(8)) + "    " * 8 + "y = 1\n"
     )
+    images = loops.replace("y = 1", "y = Image.open(x0)").replace("for", "from PIL import Image\nfor", 1)
+    files = "sub = 1\n" + "sub.to_csv('submission.csv')\n" * 1000
     start = time.perf_counter()
-    AstInstrumenter().instrument(calls)
-    AstInstrumenter().instrument(loops)
-    assert time.perf_counter() - start < 5
+    for source in (calls, loops, images, files):
+        AstInstrumenter().instrument(source)
+    assert time.perf_counter() - start < 10

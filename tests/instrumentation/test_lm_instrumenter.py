@@ -22,7 +22,7 @@ BY_RULE = (
     "test_data",
     "predictions",
     "submission",
-)  # by AstInstrumenter: `fit` may be anything
+)  # but not the model: `fit` could be anything
 EXCHANGES_PRINT = "import builtins\nbuiltins.print = None\nx = len([])\n"
 
 
@@ -94,7 +94,6 @@ def test_mode_must_be_known():
         json.dumps(dict.fromkeys(MILESTONES, 3)),
         json.dumps(dict.fromkeys(MILESTONES)),
     ],
-    ids=range(12),
 )
 def test_without_an_answer_to_the_point_the_rules_decide(mode, answer):
     instrumenter = LmInstrumenter(ScriptedModel(answer), mode)

@@ -222,13 +222,16 @@ def _predict_by_rule(flow: "_Flow", by_statement: dict[ast.stmt, list[_Evaluatio
             return False
         return _fills_column(statement) or any(TEST in evaluation.data for evaluation in [*own, *inner])
 
-    for submission in [evaluation for evaluation in flow.evaluations if SUBMISSION in evaluation.milestones]:
+    submissions = {e.statement: e for e in flow.evaluations if SUBMISSION in e.milestones}
+    changed: dict[ast.stmt, set[str]] = {}
+    for submission in submissions.values():
         place: _Evaluation | None = submission
         while place is not None and place.statement in flow.block:
             names = {node.id for node in ast.walk(place.statement) if isinstance(node, ast.Name)}
             block = flow.block[place.statement]
             before = block[: block.index(place.statement)]
-            last = next((statement for statement in reversed(before) if _changed(statement) & names), None)
+            changed |= {statement: _changed(statement) for statement in before if statement not in changed}
+            last = next((statement for statement in reversed(before) if changed[statement] & names), None)
             if last is not None and predicts(last):
                 for evaluation in by_statement[last]:
                     evaluation.milestones.add(PREDICTIONS)
@@ -241,11 +244,12 @@ def _predict_by_rule(flow: "_Flow", by_statement: dict[ast.stmt, list[_Evaluatio
 
 
 def _changed(statement: ast.stmt) -> set[str]:
-    """Names of the variables that a statement binds, or that it changes in place."""
+    """Names of the variables that a statement binds, or that it changes in place, but for a selection of rows or columns."""
     names: set[str] = set()
+    is_selection = isinstance(statement, ast.Assign) and isinstance(statement.value, ast.Subscript)
     for node in ast.walk(statement) if not isinstance(statement, DEFINITIONS) else ():
         match node:
-            case ast.Name(name, ctx=ast.Store()):
+            case ast.Name(name, ctx=ast.Store()) if not is_selection:
                 names.add(name)
             case ast.Subscript(ctx=ast.Store()) | ast.Attribute(ctx=ast.Store()):
                 names.add(_base(node))
@@ -371,6 +375,7 @@ class _Flow:
         self.block: dict[ast.stmt, list[ast.stmt]] = {}
         self.modules: list[str] = []  # from which everything is imported
         self.defaults: dict[object, _Value] = {}  # of the command line's arguments
+        self.loaded: dict[str, list[_Evaluation]] = {TRAIN: [], TEST: []}  # where the data were
         self.columns_read: dict[str, _Evaluation] = {}  # where some columns of the data were read last
         self.blocks: list[list[ast.stmt]] = []  # in the order of execution
         self.classes: dict[ast.ClassDef, _Scope] = {}
@@ -398,6 +403,8 @@ class _Flow:
             evaluation = self.columns[0]
         evaluation.milestones.add(milestone)
         self.counts[milestone] += 1
+        if milestone in DATA:
+            self.loaded[milestone].append(evaluation)
 
     def complete(self, model: _Value) -> _Value:
         """Something is added to a model that is not trained: only now it is built."""
@@ -412,8 +419,8 @@ class _Flow:
         kinds = _kinds_of_paths(path.texts) or path.data or DATA
         for kind in kinds:
             if kind in path.data or len(kinds) > 1:
-                for evaluation in self.evaluations:
-                    evaluation.milestones.discard(kind)
+                while self.loaded[kind]:
+                    self.loaded[kind].pop().milestones.discard(kind)
         if len(kinds) == 1:
             [kind] = kinds
             self.reach(kind)
