@@ -29,7 +29,12 @@ EVALUATE = $(RUN)/python recipes/evaluate_mle.py --policies $(OUTPUT)/starter $(
     --names "before RL" "after RL" --competition '$(COMPETITION)' --output_dir $(OUTPUT)/evaluation \
     --program_timeout_s 5 --sandbox $(SANDBOX)
 
-.PHONY: quickstart resume test test-vllm lint install system clean
+APT_INSTALL = [ -z "$$packages" ] && exit 0; \
+	if [ "$$(id -u)" = 0 ]; then apt-get update -qq && apt-get install -y -qq $$packages; \
+	elif sudo -n true 2>/dev/null; then sudo apt-get update -qq && sudo apt-get install -y -qq $$packages; \
+	else echo "missing:$$packages; install with: sudo apt-get install$$packages" >&2; fi
+
+.PHONY: quickstart resume test test-vllm lint install system compiler clean
 .DEFAULT_GOAL := quickstart
 
 quickstart: install
@@ -42,7 +47,7 @@ resume: install
 	$(TRAIN) --resume_from_checkpoint true
 	$(EVALUATE)
 
-test: install
+test: compiler install
 	$(BIN)/python -m pytest $(PYTEST_ARGS)
 
 test-vllm: install $(VLLM_VENV)/.installed
@@ -76,10 +81,15 @@ system:
 	@packages=""; \
 	command -v bwrap >/dev/null 2>&1 || packages="$$packages bubblewrap"; \
 	$(PYTHON) -c "import ensurepip" 2>/dev/null || packages="$$packages python3-venv"; \
-	[ -z "$$packages" ] && exit 0; \
-	if [ "$$(id -u)" = 0 ]; then apt-get update -qq && apt-get install -y -qq $$packages; \
-	elif sudo -n true 2>/dev/null; then sudo apt-get update -qq && sudo apt-get install -y -qq $$packages; \
-	else echo "missing:$$packages; install with: sudo apt-get install$$packages" >&2; fi
+	$(APT_INSTALL)
+
+# DeepSpeed, which the tests train with, compiles one op at its first use.
+compiler:
+	@packages=""; \
+	command -v g++ >/dev/null 2>&1 || packages="$$packages g++"; \
+	[ -e "$$($(PYTHON) -c 'import sysconfig; print(sysconfig.get_path("include"))')/Python.h" ] \
+	    || packages="$$packages python3-dev"; \
+	$(APT_INSTALL)
 
 clean:
 	rm -rf $(VENV) $(VLLM_VENV) outputs

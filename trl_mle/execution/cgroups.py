@@ -73,6 +73,7 @@ class ControlGroup:
             "pids.max": max_processes,
         }
         self._limits = limits
+        self._earlier_oom_kills = 0
         self.folders = [parent / name for parent in parents]
         self._make()
         if self.folders:  # proves that a process can join
@@ -91,13 +92,18 @@ class ControlGroup:
                     (folder / file).write_text(str(value))
 
     def open(self) -> list[int]:
-        """File descriptors; a process that writes `0` to each joins the group."""
+        """File descriptors; a process that writes `0` to each joins the group. Those of the group's next program."""
         if not all(folder.is_dir() for folder in self.folders):  # removed by an executor that sees another /tmp
             self._make()
+        self._earlier_oom_kills = self._oom_kills()
         return [os.open(folder / "cgroup.procs", os.O_WRONLY | os.O_CLOEXEC) for folder in self.folders]
 
-    def oom_kills(self) -> int:
-        """How many of its processes the kernel has killed because the memory was used up."""
+    def over_memory(self) -> bool:
+        """Whether the kernel has killed processes of the current program because the memory was used up. cgroup v2 kills
+        all of them at once; under v1 the others may wait for the dead for ever."""
+        return self._oom_kills() > self._earlier_oom_kills
+
+    def _oom_kills(self) -> int:
         for folder in self.folders:
             for file in ("memory.events", "memory.oom_control"):
                 if (folder / file).exists():

@@ -34,6 +34,7 @@ from trl_mle.instrumentation import InstrumentedProgram
 
 logger = logging.getLogger(__name__)
 
+TICK_S = 0.5  # how often a program's control group is looked at
 # How long after a program's timeout its report may take, before the sandbox counts as broken.
 GRACE_S = 30.0
 START_TIMEOUT_S = 120.0
@@ -461,23 +462,22 @@ class LocalExecutor:
                 for procs in group.open():
                     write_ends.callback(os.close, procs)
                     to_send.append(procs)
-                oom_kills = group.oom_kills()
                 with contextlib.suppress(BrokenPipeError):  # then a report says why
                     # With the length alone, so that they are there before a large payload is read.
                     socket.send_fds(ours, [struct.pack("=I", len(payload))], to_send)
                     ours.sendall(payload)
             stdout, stderr = streams.values()
-            report, submission, over_limit = self._wait(ours, streams)
-            oom_kills = group.oom_kills() - oom_kills
+            report, submission, over_limit = self._wait(ours, streams, group)
             if report is None:
                 with contextlib.suppress(subprocess.TimeoutExpired):
                     zygote.process.wait(timeout=1)  # it was killed, most likely: then the next program gets a new one
                 report = {"error": "the sandbox died while the program ran"}
-        if group.folders and "error" not in report:
-            report["own_oom_kills"] = oom_kills
+        report["over_memory"] = group.over_memory()
         return _result(report, submission, over_limit, stdout.text(), stderr.text(), queue_wait_s, slot.index, self)
 
-    def _wait(self, job_socket: socket.socket, streams: dict[int, _Output]) -> tuple[dict | None, bytes | None, bool]:
+    def _wait(
+        self, job_socket: socket.socket, streams: dict[int, _Output], group: cgroups.ControlGroup
+    ) -> tuple[dict | None, bytes | None, bool]:
         """Drains both outputs until the report has come; returns it, the submission, and whether an output was too long.
         No report: whoever was to send it died."""
         deadline = time.monotonic() + self.timeout_s + GRACE_S
@@ -486,18 +486,20 @@ class LocalExecutor:
             poll.register(fd, select.POLLIN)
         waiting = {*streams, job_socket.fileno()}
         received = bytearray()
-        over_limit = False
+        over_limit = stopped = False
         while waiting:
             left = deadline - time.monotonic()
             if left <= 0:
                 return {"error": f"no report within {self.timeout_s + GRACE_S:.0f} s"}, None, over_limit
-            for fd, _ in poll.poll(left * 1000):
+            events = poll.poll(min(left, TICK_S) * 1000)
+            if not stopped and (over_limit or group.over_memory()):
+                stopped = True
+                with contextlib.suppress(BrokenPipeError):
+                    job_socket.send(b"k")
+            for fd, _ in events:
                 if fd in streams:
                     chunk = os.read(fd, 1 << 16)
-                    if not streams[fd].feed(chunk) and not over_limit:
-                        over_limit = True
-                        with contextlib.suppress(BrokenPipeError):
-                            job_socket.send(b"k")
+                    over_limit = not streams[fd].feed(chunk) or over_limit
                 else:
                     try:
                         chunk = job_socket.recv(1 << 20)
@@ -615,6 +617,8 @@ def _result(
     refused = [line[:500] for line in last_lines if any(words in line for words in OUT_OF_MEMORY_WORDS)]
     if over_limit:
         outcome, detail = Outcome.OUTPUT_LIMIT, f"wrote more than {executor.output_bytes >> 10} KB"
+    elif report["over_memory"] and code != 0:
+        outcome, detail = Outcome.OUT_OF_MEMORY, "the kernel ended processes in its control group for memory"
     elif report["reason"] == "timeout":
         outcome, detail = Outcome.TIMEOUT, f"still running after {executor.timeout_s:g} s"
     elif report["reason"] == "memory":
@@ -625,8 +629,6 @@ def _result(
         outcome, detail = Outcome.OUTPUT_LIMIT, f"wrote more than {executor.disk_mb} MB of files"
     elif code == 0:
         outcome, detail = Outcome.OK, report["submission_error"] or ""
-    elif report.get("own_oom_kills", 0) > 0:
-        outcome, detail = Outcome.OUT_OF_MEMORY, "the kernel ended processes in its control group for memory"
     elif code == -signal.SIGKILL and report["oom_kills"] > 0:
         outcome, detail = Outcome.OUT_OF_MEMORY, "SIGKILL, and the kernel's oom_kill counter rose"
     elif code in (-signal.SIGABRT, 1) and refused:
