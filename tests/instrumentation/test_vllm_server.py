@@ -120,7 +120,7 @@ def trained(untrained, tmp_path_factory):
         answer = tokenizer(answers[mode] + "<|im_end|>")["input_ids"]
         sequences.append((torch.tensor([prompt + answer]), torch.tensor([[-100] * len(prompt) + answer])))
     optimizer = torch.optim.AdamW(model.parameters(), lr=2e-3)
-    for step in range(500):
+    for _ in range(500):
         outputs = [(model(input_ids=ids, labels=labels), labels[:, 1:]) for ids, labels in sequences]
         right = [output.logits[:, :-1].argmax(-1) == labels for output, labels in outputs]
         known = all((hit | (labels == -100)).all() for hit, (_, labels) in zip(right, outputs, strict=True))
@@ -131,7 +131,6 @@ def trained(untrained, tmp_path_factory):
         torch.nn.utils.clip_grad_norm_(model.parameters(), 1.0)
         optimizer.step()
         optimizer.zero_grad()
-    print(f"\nlearnt by heart after {step} steps")
     folder = tmp_path_factory.mktemp("trained")
     tokenizer.save_pretrained(folder)
     model.save_pretrained(folder)
