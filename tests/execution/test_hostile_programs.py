@@ -17,11 +17,12 @@ import pytest
 from trl_mle.competitions import Competition
 from trl_mle.execution import ExecutionResult, LocalExecutor, Outcome
 from trl_mle.execution.kernel import landlock_abi
+from trl_mle.execution.sandbox import FIRST_SLOT_UID, SANDBOX_UID
 
 
 PROGRAMS = sorted(Path(__file__).with_name("hostile").glob("*.py"))
 TIERS = ["bubblewrap", "landlock"]
-UIDS = {65533, *range(60000, 65000)}  # of programs that root started
+UIDS = {SANDBOX_UID, *range(FIRST_SLOT_UID, 65000)}  # of programs that root started
 
 PRELUDE = """
 import os
@@ -61,7 +62,7 @@ def traces() -> tuple:
         {child.pid for child in psutil.Process().children(recursive=True)},
         Path("/proc/self/mountinfo").read_text(),
         sorted(os.listdir("/dev/shm")),
-        Path("/proc/sysvipc/shm").read_text(),
+        [Path(f"/proc/sysvipc/{kind}").read_text() for kind in ("shm", "msg", "sem")],
     )
 
 

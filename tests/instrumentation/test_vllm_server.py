@@ -147,12 +147,17 @@ def server(untrained, trained, tmp_path_factory):  # trained first, while the co
     server.kill()
 
 
+def is_answer(lines):
+    """Some of the steps, each once."""
+    return set(lines) <= set(MILESTONES) and all(1 <= line <= 9999 for line in lines.values())
+
+
 def test_schema_constrains_an_untrained_model(server):
     model = EndpointModel(server.url)
     free, held = (model.complete(lines_prompts(1), LINES_TOKENS, schema)[0].text for schema in (None, LINES_SCHEMA))
     with pytest.raises(json.JSONDecodeError):
         json.loads(free)
-    assert list(json.loads(held)) == list(MILESTONES)
+    assert is_answer(json.loads(held))
 
 
 def test_concurrency_of_64(server):
@@ -160,9 +165,7 @@ def test_concurrency_of_64(server):
     completions = EndpointModel(server.url).complete(lines_prompts(192), LINES_TOKENS, LINES_SCHEMA)
     seconds = time.monotonic() - started
     for completion in completions:
-        answer = json.loads(completion.text)
-        assert list(answer) == list(MILESTONES)
-        assert all(line is None or 1 <= line <= 9999 for line in answer.values())
+        assert is_answer(json.loads(completion.text))
     tokens = sum(completion.tokens for completion in completions)
     print(f"\n192 answers in {seconds:.1f} s, {tokens / seconds:.0f} tokens/s")
 

@@ -135,7 +135,7 @@ class EndpointModel:
 
         if schema is None or not self._constrained:
             return await self._chat(client, prompt, max_tokens)
-        form = {"type": "json_schema", "json_schema": {"name": "lines", "schema": schema, "strict": True}}
+        form = {"type": "json_schema", "json_schema": {"name": "lines", "schema": schema}}
         try:
             return await self._chat(client, prompt, max_tokens, response_format=form)
         except openai.BadRequestError:  # either the schema is refused or the prompt
