@@ -1,60 +1,397 @@
+import io
 import math
+import random
+from pathlib import Path
 
+import numpy as np
+import pandas as pd
 import pytest
+from prepared_folders import ROWS, SPECIES, right_answers, write_prepared_folder
 
-from trl_mle.competitions import CompetitionError, list_competitions, load_competition
-from trl_mle.competitions.catalog import MLEBENCH_COMPETITIONS
+from trl_mle.competitions import Competition, CompetitionError, Score, load_competition
+from trl_mle.competitions.catalog import MLEBENCH_COMPETITIONS, Layout, competition_from_folder
 
 
+INSULTS = "detecting-insults-in-social-commentary"
+ESSAYS = "learning-agency-lab-automated-essay-scoring-2"
+PIZZA = "random-acts-of-pizza"
+TWEETS = "tweet-sentiment-extraction"
+MAY = "tabular-playground-series-may-2022"
+DECEMBER = "tabular-playground-series-dec-2021"
+PATENTS = "us-patent-phrase-to-phrase-matching"
+PLANTS = "plant-pathology-2020-fgvc7"
+LEAVES = "leaf-classification"
+NOMAD = "nomad2018-predict-transparent-conductors"
 SPOOKY = "spooky-author-identification"
+LMSYS = "lmsys-chatbot-arena"
+
+FACTS = {  # metric, higher is better, answers, sample submission, columns of a submission
+    INSULTS: ("roc_auc", True, "test.csv", "sample_submission_null.csv", ["Comment", "Insult"]),
+    ESSAYS: ("quadratic_weighted_kappa", True, "answers.csv", "sample_submission.csv", ["essay_id", "score"]),
+    PIZZA: ("roc_auc", True, "test.csv", "sampleSubmission.csv", ["request_id", "requester_received_pizza"]),
+    TWEETS: ("word_level_jaccard", True, "test.csv", "sample_submission.csv", ["textID", "selected_text"]),
+    MAY: ("roc_auc", True, "test.csv", "sample_submission.csv", ["id", "target"]),
+    DECEMBER: ("accuracy", True, "test.csv", "sample_submission.csv", ["Id", "Cover_Type"]),
+    PATENTS: ("pearson_correlation", True, "test.csv", "sample_submission.csv", ["id", "score"]),
+    PLANTS: (
+        "mean_columnwise_roc_auc",
+        True,
+        "test.csv",
+        "sample_submission.csv",
+        ["image_id", "healthy", "multiple_diseases", "rust", "scab"],
+    ),
+    LEAVES: ("log_loss", False, "test.csv", "sample_submission.csv", ["id", *SPECIES]),
+    NOMAD: (
+        "mean_columnwise_rmsle",
+        False,
+        "test.csv",
+        "sample_submission.csv",
+        ["id", "formation_energy_ev_natom", "bandgap_energy_ev"],
+    ),
+    SPOOKY: ("log_loss", False, "test.csv", "sample_submission.csv", ["id", "EAP", "HPL", "MWS"]),
+    LMSYS: (
+        "log_loss",
+        False,
+        "answers.csv",
+        "sample_submission.csv",
+        ["id", "winner_model_a", "winner_model_b", "winner_tie"],
+    ),
+}
 
 
-def test_list():
-    assert list_competitions()[:4] == ["digits", "breast-cancer", "diabetes", "wine"]
-    assert len(set(list_competitions())) == 16
+@pytest.fixture(scope="module")
+def data_dir(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder = tmp_path_factory.mktemp("mle-bench")
+    for name in MLEBENCH_COMPETITIONS:
+        write_prepared_folder(name, folder)
+    return folder
 
 
-@pytest.mark.parametrize("name", ["digit", "Digits", "mirror:spooky-author-identification", "xyz", ""])
-def test_unknown_ids_name_known_ones(name):
-    with pytest.raises(CompetitionError, match="unknown competition") as error:
-        load_competition(name)
-    assert any(known in str(error.value) for known in list_competitions())
+@pytest.fixture(scope="module")
+def comps(data_dir: Path) -> dict[str, Competition]:
+    return {name: load_competition(name, data_dir) for name in MLEBENCH_COMPETITIONS}
+
+
+def _csv(table: pd.DataFrame) -> bytes:
+    return table.to_csv(index=False).encode()
+
+
+def _set(table: pd.DataFrame, column: str, value: object, row: int = 1) -> pd.DataFrame:
+    table = table.astype(object)
+    table.loc[row, column] = value
+    return table
+
+
+@pytest.mark.parametrize("name", FACTS)
+def test_facts(name, comps):
+    metric, higher_is_better, answers, sample, columns = FACTS[name]
+    comp = comps[name]
+    assert (comp.id, comp.slug, comp.metric, comp.higher_is_better) == (name, name, metric, higher_is_better)
+    assert (comp.answers.name, comp.sample_submission.name) == (answers, sample)
+    assert comp.answers.parent == comp.public_dir.parent / "private"
+    assert [comp.id_column, *comp.target_columns] == columns
+    assert list(MLEBENCH_COMPETITIONS) == list(FACTS)
+
+
+@pytest.mark.parametrize("name", FACTS)
+def test_right_answers_get_the_best_score_in_any_order(name, comps):
+    best = Score(1.0 if comps[name].higher_is_better else 0.0, valid=True)
+    answers = right_answers(name)
+    assert comps[name].grade(_csv(answers)) == best
+    if name != NOMAD:
+        assert comps[name].grade(_csv(answers.sample(frac=1, random_state=0))) == best
+    if name != SPOOKY:
+        assert comps[name].grade(_csv(answers[answers.columns[::-1]])) == best
+
+
+@pytest.mark.parametrize("name", FACTS)
+def test_sample_submissions_are_valid_but_poor(name, comps):
+    score = comps[name].grade(comps[name].sample_submission)
+    if name == PATENTS:  # all 0, which correlates with nothing
+        assert score == Score(None, valid=False, error="the score is nan")
+    else:
+        assert score.valid
+        assert score.value < 0.6 if comps[name].higher_is_better else score.value > 0.1
+
+
+@pytest.mark.parametrize("name", FACTS)
+def test_extra_columns_only_where_the_columns_are_not_exact(name, comps):
+    score = comps[name].grade(_csv(right_answers(name).assign(note="sure")))
+    assert score.valid == (name not in (PLANTS, LEAVES, SPOOKY))
+
+
+def _malformed(name: str) -> dict[str, tuple[bytes, str]]:
+    """What makes a submission invalid, and a part of the sentence that says so."""
+    layout, good = MLEBENCH_COMPETITIONS[name], right_answers(name)
+    target = (layout.target_columns or SPECIES)[0]
+    lines = ROWS + 10
+    cases = {
+        "nothing": (b"", "the submission is empty"),
+        "bytes": (b"\xff\xfe" + _csv(good), "not UTF-8"),
+        "ragged": (_csv(good) + b"a" + b",1" * 200 + b"\n", "not a csv file"),
+        "no rows": (_csv(good.head(0)), f"has 0 rows, but the test set has {ROWS}"),
+        "row less": (_csv(good.iloc[:-1]), f"has {ROWS - 1} rows"),
+        "rows twice": (_csv(pd.concat([good, good])), f"has {2 * ROWS} rows"),
+        "target missing": (_csv(good.drop(columns=target)), f"lacks the columns '{target}'"),
+        "one long row": (b"0.5," * 3000, "a line of 3001 columns"),
+        "many lines": (_csv(good) + b"\n" * 100 * lines, "lines, but 12 rows were expected"),
+    }
+    if not layout.in_file_order:
+        one = good[layout.id_column][0]
+        cases |= {
+            "id missing": (_csv(good.drop(columns=layout.id_column)), f"lacks the columns '{layout.id_column}'"),
+            "id repeated": (_csv(_set(good, layout.id_column, one)), "ids must be unique, but these are repeated: "),
+            "id unknown": (_csv(_set(good, layout.id_column, 77)), "1 of 12 ids are not in the test set: "),
+        }
+    if layout.metric == "word_level_jaccard":
+        return cases | {"numbers": (_csv(good.assign(**{target: range(ROWS)})), "must hold texts, but holds 0, 1, 2")}
+    cases |= {
+        "text": (_csv(_set(good, target, "high")), f"column '{target}' must hold numbers, but holds 'high'"),
+        "empty cell": (_csv(_set(good, target, None)), f"empty, NaN or infinite values: '{target}'"),
+    }
+    if layout.metric in ("roc_auc", "log_loss"):
+        cases |= {
+            "above 1": (_csv(_set(good, target, 1.5)), f"in [0, 1], but column '{target}' holds 1.5"),
+            "below 0": (_csv(_set(good, target, -0.5)), f"in [0, 1], but column '{target}' holds -0.5"),
+        }
+    if layout.metric in ("quadratic_weighted_kappa", "accuracy"):
+        cases["fraction"] = (
+            _csv(_set(good, target, 2.5)),
+            f"column '{target}' must hold whole numbers, but holds 2.5",
+        )
+    if layout.metric == "pearson_correlation":
+        cases["constant"] = (_csv(good.assign(score=0.3)), "the score is nan")
+    if layout.metric == "mean_columnwise_rmsle":
+        last = layout.target_columns[1]
+        cases |= {
+            "other target missing": (_csv(good.drop(columns=last)), f"lacks the columns '{last}'"),
+            "-1": (_csv(_set(good, last, -1)), f"greater than -1 (log(1 + x)), but column '{last}' holds -1"),
+        }
+    if layout.metric == "log_loss":
+        cases["sums"] = (_csv(_set(good, target, 0.5, row=0)), "must sum to 1, but in 1 of 12 rows they do not")
+    if layout.exact_columns:
+        cases["extra column"] = (_csv(good.assign(note=1)), "it also has 'note'")
+    if layout.id_first:
+        cases["id last"] = (_csv(good[good.columns[::-1]]), "the first column must be 'id', not 'MWS'")
+    return cases
+
+
+@pytest.mark.parametrize("name", FACTS)
+def test_malformed_submissions_are_each_rejected_with_a_reason_of_their_own(name, comps):
+    cases = _malformed(name)
+    assert len(cases) >= 12
+    reasons = set()
+    for case, (content, reason) in cases.items():
+        score = comps[name].grade(content)
+        assert (score.value, score.valid) == (None, False), case
+        assert reason in score.error, case
+        assert "\n" not in score.error
+        assert len(score.error) <= 300
+        reasons.add(score.error)
+    assert len(reasons) == len(cases)
+
+
+@pytest.mark.parametrize("name", FACTS)
+def test_damaged_submissions_never_raise(name, comps):
+    rng = random.Random(name)
+    good = _csv(right_answers(name))
+    pieces = [
+        b",",
+        b"\n",
+        b'"',
+        b"\r",
+        b"\0",
+        b"\xff",
+        b"nan",
+        b"1e999",
+        b"-",
+        b"True",
+        b"9" * 400,
+        b" ",
+        b"0.5",
+        b"_",
+    ]
+    valid = 0
+    for _ in range(300):
+        content = bytearray(good)
+        for _ in range(rng.randint(1, 4)):
+            at = rng.randint(0, len(content))
+            content[at : at + rng.choice([0, 0, 1, 20])] = rng.choice([*pieces, rng.randbytes(rng.randint(0, 9))])
+        score = comps[name].grade(bytes(content))
+        assert score.valid == (score.value is not None) == (score.error is None)
+        assert score.value is None or math.isfinite(score.value)
+        valid += score.valid
+    assert 0 < valid < 300
+
+
+@pytest.mark.parametrize("name", FACTS)
+def test_random_tables_never_raise(name, comps):
+    rng = np.random.RandomState(0)
+    good = right_answers(name)
+    kinds = [
+        lambda n: rng.rand(n),
+        lambda n: rng.randint(-3, 9, n),
+        lambda n: rng.choice([np.nan, np.inf, 0.5, -1, 1e308], n),
+        lambda n: rng.choice(["a", "", "1", "nan", "id3", "1e5"], n),
+        lambda n: rng.rand(n) < 0.5,
+        lambda n: np.full(n, np.nan),
+        lambda n: rng.choice([2**63 - 1, -(2**63)], n),
+    ]
+    for _ in range(100):
+        table = good.sample(frac=rng.choice([0.5, 1, 1, 1, 2]), replace=True, random_state=rng)
+        for column in table.columns[rng.rand(table.shape[1]) < 0.5]:
+            table[column] = kinds[rng.randint(len(kinds))](len(table))
+        score = comps[name].grade(_csv(table))
+        assert score.valid == (score.value is not None) == (score.error is None)
+
+
+def test_insults_repeat_comments(tmp_path):
+    # Two equal comments with different labels, which the sample keeps apart by their order only.
+    answers = write_prepared_folder(INSULTS, tmp_path)
+    comp = load_competition(INSULTS, tmp_path)
+    answers.loc[3, "Comment"] = answers.loc[0, "Comment"]
+    answers.to_csv(comp.answers, index=False)
+    assert comp.grade(_csv(answers)).value == 1
+    others_moved = answers.iloc[[5, 4, 0, 3, *range(6, ROWS), 2, 1]]
+    assert comp.grade(_csv(others_moved)).value == 1
+    assert comp.grade(_csv(answers.iloc[::-1])).value == round(30 / 36, 5)  # the two change places
+    twice = answers.assign(Comment=[*answers["Comment"][:1], *answers["Comment"][:1], *answers["Comment"][2:]])
+    assert "these are repeated" in comp.grade(_csv(twice)).error
+
+
+def test_tweets_without_a_word(tmp_path):
+    answers = write_prepared_folder(TWEETS, tmp_path)
+    comp = load_competition(TWEETS, tmp_path)
+    # An empty prediction is no match; all of them are read as NaN, a column of floats.
+    assert comp.grade(_csv(answers.assign(selected_text=None))).value == 0
+    assert comp.grade(_csv(_set(answers, "selected_text", " "))).value == round(11 / 12, 5)
+    # Where the answer is empty too, the similarity is 0/0.
+    _set(answers, "selected_text", None).to_csv(comp.answers, index=False)
+    comp = load_competition(TWEETS, tmp_path)
+    assert comp.grade(_csv(answers)).value == round(11 / 12, 5)
+    error = comp.grade(_csv(_set(answers, "selected_text", None))).error
+    assert error == "the similarity of two empty texts is undefined: predict a word for 'id7'"
+
+
+def test_nomad_is_compared_in_file_order_and_needs_no_id(comps):
+    answers = right_answers(NOMAD)
+    assert comps[NOMAD].grade(_csv(answers.drop(columns="id"))).value == 0
+    assert comps[NOMAD].grade(_csv(answers.assign(id="x"))).value == 0
+    assert comps[NOMAD].grade(_csv(answers.iloc[::-1])).value > 0
+    assert comps[NOMAD].grade(_csv(_set(answers, "bandgap_energy_ev", -0.9))).valid
+
+
+@pytest.mark.parametrize(
+    ("name", "excess", "valid"),
+    [
+        (SPOOKY, 1e-5, True),
+        (LEAVES, -1e-5, True),
+        (SPOOKY, 1.2e-5, False),
+        (LMSYS, 4e-7, True),
+        (LMSYS, -4e-7, True),
+        (LMSYS, 6e-7, False),
+        (LMSYS, -1e-5, False),
+    ],
+)
+def test_row_sums(name, excess, valid, comps):
+    answers = right_answers(name)
+    first = answers.columns[1]
+    score = comps[name].grade(
+        _csv(_set(answers, first, 0.9 + excess, row=0).pipe(_set, answers.columns[2], 0.1, row=0))
+    )
+    assert score.valid == valid
+    assert valid or "in 1 of 12 rows they do not" in score.error
+
+
+@pytest.mark.parametrize("name", [MAY, DECEMBER, ESSAYS, PATENTS])
+def test_numbers_are_read_as_numbers_however_they_are_written(name, comps):
+    answers = right_answers(name)
+    text = io.StringIO()
+    answers.to_csv(text, index=False, float_format="%.3e", quoting=1)
+    assert comps[name].grade(text.getvalue().encode()).value == 1
+    assert comps[name].grade(_csv(answers.assign(**{answers.columns[1]: answers.iloc[:, 1] * 1.0}))).value == 1
+
+
+def test_ids_are_compared_as_numbers_where_they_are_numbers(comps):
+    answers = right_answers(DECEMBER)
+    assert comps[DECEMBER].grade(_csv(answers.assign(Id=answers["Id"] * 1.0))).value == 1
+    assert not comps[DECEMBER].grade(_csv(answers.assign(Id=answers["Id"].map("id{}".format)))).valid
+
+
+def test_truth_values_are_numbers(comps):
+    answers = right_answers(PIZZA)
+    assert comps[PIZZA].grade(_csv(answers.assign(requester_received_pizza=answers.iloc[:, 1] == 1))).value == 1
+
+
+def test_plants_may_leave_the_unit_interval(comps):
+    answers = right_answers(PLANTS)
+    answers.iloc[:, 1:] = answers.iloc[:, 1:] * 10 - 5
+    assert comps[PLANTS].grade(_csv(answers)).value == 1
+
+
+def test_rows_are_matched_as_if_both_sides_were_sorted_by_id(comps):
+    rng = random.Random(0)
+    answers = right_answers(MAY)
+    ids = list(answers["id"])
+    outcomes = set()
+    for _ in range(300):
+        chosen = rng.sample(ids, ROWS)
+        if rng.random() < 0.5:
+            chosen[rng.randrange(ROWS)] = rng.choice([*ids, "id99"])
+        valid = comps[MAY].grade(_csv(answers.assign(id=chosen))).valid
+        assert valid == (sorted(chosen) == sorted(ids))
+        outcomes.add(valid)
+    assert outcomes == {True, False}
+
+
+@pytest.mark.parametrize(
+    ("name", "change", "reason"),
+    [
+        (PLANTS, lambda t: t.assign(multiple_diseases=0), "ROC AUC is undefined"),
+        (PIZZA, lambda t: t.assign(requester_received_pizza=1), "ROC AUC is undefined"),
+        (PATENTS, lambda t: t.assign(score=0.5), "the score is nan"),
+        (ESSAYS, lambda t: t.assign(score=3), "the score is nan"),
+        (DECEMBER, lambda t: t.assign(Cover_Type="spruce").drop(columns="Id"), "lacks the columns 'Id'"),
+        (NOMAD, lambda t: t.assign(bandgap_energy_ev="wide"), "cannot be graded"),
+        (TWEETS, lambda t: t.assign(selected_text=1.5), "cannot be graded"),
+        (SPOOKY, lambda t: t.head(0), "cannot be graded"),
+        (LMSYS, lambda t: _set(t, "winner_tie", None), "empty, NaN or infinite"),
+    ],
+)
+def test_answers_that_cannot_be_graded_are_not_the_submissions_fault(name, change, reason, tmp_path):
+    answers = write_prepared_folder(name, tmp_path)
+    comp = load_competition(name, tmp_path)
+    change(answers).to_csv(comp.answers, index=False)
+    with pytest.raises(CompetitionError, match=r"the answers of .* cannot be graded") as error:
+        comp.grade(_csv(answers))
+    assert reason in str(error.value)
     assert "\n" not in str(error.value)
 
 
-@pytest.mark.parametrize("name", MLEBENCH_COMPETITIONS)
-def test_unprepared_ones_name_the_command(name, tmp_path):
-    with pytest.raises(CompetitionError, match=f"prepare it with: mlebench prepare -c {name}( |$)"):
-        load_competition(name, data_dir=tmp_path)
+@pytest.mark.parametrize("name", [PIZZA, LMSYS])
+def test_a_missing_file_is_named(name, tmp_path):
+    write_prepared_folder(name, tmp_path)
+    comp = load_competition(name, tmp_path)
+    for path in (comp.answers, comp.sample_submission):
+        path.rename(path.with_suffix(".away"))
+        with pytest.raises(CompetitionError, match=f"lacks the file .*{path.name}") as error:
+            load_competition(name, tmp_path)
+        assert "\n" not in str(error.value)
+        path.with_suffix(".away").rename(path)
+    with pytest.raises(CompetitionError, match=r"lacks the file .*description.md"):
+        comp.description
 
 
-def test_prepared_ones_that_cannot_be_graded_yet_say_so(tmp_path):
-    for folder in ("public", "private"):
-        (tmp_path / "leaf-classification" / "prepared" / folder).mkdir(parents=True)
-    with pytest.raises(CompetitionError, match="not supported by this version"):
-        load_competition("leaf-classification", data_dir=tmp_path)
-
-
-def test_data_dir_comes_from_the_argument_the_variable_or_the_cache(spooky_dir, tmp_path, monkeypatch):
-    assert load_competition(SPOOKY, data_dir=str(spooky_dir)).public_dir.is_relative_to(spooky_dir)
-    monkeypatch.setenv("MLEBENCH_DATA_DIR", str(spooky_dir))
-    assert load_competition(SPOOKY).public_dir.is_relative_to(spooky_dir)
-    monkeypatch.delenv("MLEBENCH_DATA_DIR")
-    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
-    (tmp_path / "cache" / "mle-bench").mkdir(parents=True)
-    (tmp_path / "cache" / "mle-bench" / "data").symlink_to(spooky_dir)
-    assert load_competition(SPOOKY).public_dir.is_relative_to(tmp_path / "cache")
-
-
-def test_spooky_is_graded_by_its_rules(spooky_dir):
-    comp = load_competition(SPOOKY, data_dir=spooky_dir)
-    assert (comp.slug, comp.metric, comp.higher_is_better) == (SPOOKY, "log_loss", False)
-    assert comp.description.startswith("# Overview")
-    # Two rows by EAP at 0.4, one each by the others at 0.3.
-    assert comp.grade(comp.sample_submission).value == round(-(math.log(0.4) + math.log(0.3)) / 2, 5)
+def test_the_layout_of_another_competition_may_be_borrowed(data_dir):
+    comp = competition_from_folder(
+        "mirror:leaf-classification?rows=50&seed=3", MLEBENCH_COMPETITIONS[LEAVES], data_dir / LEAVES / "prepared"
+    )
+    assert comp.id == "mirror:leaf-classification?rows=50&seed=3"
+    assert comp.slug == "mirror-leaf-classification-rows-50-seed-3"
+    assert comp.target_columns == SPECIES
     assert comp.grade(comp.answers).value == 0
-    assert comp.grade(b"id,MWS,EAP,HPL\nid4,0,1,0\nid9,1,0,0\nid3,0,0,1\nid7,0,1,0\n").value == 0
-    last = b"EAP,HPL,MWS,id\n1,0,0,id7\n0,1,0,id3\n0,0,1,id9\n1,0,0,id4\n"
-    assert "first column must be 'id'" in comp.grade(last).error
-    extra = b"id,EAP,HPL,MWS,x\nid7,1,0,0,1\nid3,0,1,0,1\nid9,0,0,1,1\nid4,1,0,0,1\n"
-    assert "it also has 'x'" in comp.grade(extra).error
+
+
+def test_the_sample_must_have_the_columns(data_dir):
+    with pytest.raises(CompetitionError, match=r"sample_submission.csv lacks the columns 'row'"):
+        competition_from_folder("x", Layout("log_loss", "row"), data_dir / SPOOKY / "prepared")

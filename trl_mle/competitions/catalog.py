@@ -1,77 +1,175 @@
-"""Every competition by its id: the local ones, and the 12 MLE-bench competitions of the paper."""
+"""The 12 MLE-bench competitions of the paper as data, and reading a prepared folder."""
 
-import difflib
-import os
+from dataclasses import dataclass
 from pathlib import Path
 
-from trl_mle.competitions.competition import Competition, CompetitionError, user_cache_dir
-from trl_mle.competitions.local import LOCAL_COMPETITIONS, load_local
+import pandas as pd
+
+from trl_mle.competitions.competition import Competition, CompetitionError
+from trl_mle.competitions.metrics import find_metric
+
+
+@dataclass(frozen=True)
+class Layout:
+    """
+    What a prepared folder does not say about itself: its files, its columns, and when a submission is invalid.
+
+    Args:
+        metric (`str`):
+            A key of `trl_mle.competitions.metrics.METRICS`, or the dotted path of a function of the answers and the
+            predictions (two `DataFrame`s of the same rows and columns).
+        id_column (`str`):
+            Column that names the rows of the sample submission and of the answers.
+        target_columns (`tuple[str, ...]`, *optional*, defaults to `()`):
+            Columns that a submission predicts. Empty: all columns of the sample submission but `id_column`.
+        answers (`str`, *optional*, defaults to `"test.csv"`):
+            File in `private/` with the hidden labels.
+        sample_submission (`str`, *optional*, defaults to `"sample_submission.csv"`):
+            File in `public/` that shows the format of a submission.
+        exact_columns (`bool`, *optional*, defaults to `False`):
+            Whether a submission may hold no columns but these.
+        id_first (`bool`, *optional*, defaults to `False`):
+            Whether the id must be a submission's first column.
+        in_file_order (`bool`, *optional*, defaults to `False`):
+            Whether rows are compared in the order of the files. A submission then needs no ids.
+        row_sum_decimals (`int`, *optional*):
+            Decimals to which a row's predictions must sum to 1, where that is stricter than the metric.
+        higher_is_better (`bool`, *optional*):
+            Whether a larger score is better; only for a metric given by its dotted path.
+    """
+
+    metric: str
+    id_column: str
+    target_columns: tuple[str, ...] = ()
+    answers: str = "test.csv"
+    sample_submission: str = "sample_submission.csv"
+    exact_columns: bool = False
+    id_first: bool = False
+    in_file_order: bool = False
+    row_sum_decimals: int | None = None
+    higher_is_better: bool | None = None
 
 
 # In the order of the table in https://huggingface.co/papers/2509.01684.
-MLEBENCH_COMPETITIONS = (
-    "detecting-insults-in-social-commentary",
-    "learning-agency-lab-automated-essay-scoring-2",
-    "random-acts-of-pizza",
-    "tweet-sentiment-extraction",
-    "tabular-playground-series-may-2022",
-    "tabular-playground-series-dec-2021",
-    "us-patent-phrase-to-phrase-matching",
-    "plant-pathology-2020-fgvc7",
-    "leaf-classification",
-    "nomad2018-predict-transparent-conductors",
-    "spooky-author-identification",
-    "lmsys-chatbot-arena",
-)
-
-
-def list_competitions() -> list[str]:
-    """The ids that [`load_competition`] knows. Those of MLE-bench must have been prepared with its own tool."""
-    return [*LOCAL_COMPETITIONS, *MLEBENCH_COMPETITIONS]
-
-
-def load_competition(competition_id: str, data_dir: Path | str | None = None) -> Competition:
-    """
-    Load a competition by its id.
-
-    Args:
-        competition_id (`str`):
-            One of [`list_competitions`].
-        data_dir (`Path` or `str`, *optional*):
-            Where `mlebench prepare` has put the MLE-bench competitions. Defaults to `$MLEBENCH_DATA_DIR`, else to
-            MLE-bench's own default. The local competitions are always made in `trl_mle`'s cache.
-
-    Returns:
-        [`Competition`]: The competition, ready to be read and graded.
-    """
-    if competition_id in LOCAL_COMPETITIONS:
-        return load_local(competition_id)
-    if competition_id in MLEBENCH_COMPETITIONS:
-        data_dir = data_dir or os.environ.get("MLEBENCH_DATA_DIR") or user_cache_dir() / "mle-bench" / "data"
-        return _load_mlebench(competition_id, Path(data_dir).expanduser().absolute() / competition_id / "prepared")
-    near = difflib.get_close_matches(competition_id, list_competitions())
-    hint = f"did you mean {' or '.join(map(repr, near))}?" if near else f"known are {', '.join(list_competitions())}"
-    raise CompetitionError(f"unknown competition {competition_id!r}; {hint}")
-
-
-def _load_mlebench(competition_id: str, prepared: Path) -> Competition:
-    public, private = prepared / "public", prepared / "private"
-    gradable = competition_id == "spooky-author-identification"
-    missing = "" if gradable else f"grading {competition_id!r} is not supported by this version of trl_mle"
-    if not (public.is_dir() and private.is_dir()):
-        raise CompetitionError(
-            f"{competition_id!r} is not prepared in {prepared}; prepare it with: mlebench prepare -c {competition_id}"
-            + (f" (but {missing})" if missing else "")
-        )
-    if missing:
-        raise CompetitionError(missing)
-    return Competition(
-        id=competition_id,
+MLEBENCH_COMPETITIONS = {
+    "detecting-insults-in-social-commentary": Layout(
+        metric="roc_auc",
+        id_column="Comment",
+        target_columns=("Insult",),
+        sample_submission="sample_submission_null.csv",
+    ),
+    "learning-agency-lab-automated-essay-scoring-2": Layout(
+        metric="quadratic_weighted_kappa",
+        id_column="essay_id",
+        target_columns=("score",),
+        answers="answers.csv",
+    ),
+    "random-acts-of-pizza": Layout(
+        metric="roc_auc",
+        id_column="request_id",
+        target_columns=("requester_received_pizza",),
+        sample_submission="sampleSubmission.csv",
+    ),
+    "tweet-sentiment-extraction": Layout(
+        metric="word_level_jaccard",
+        id_column="textID",
+        target_columns=("selected_text",),
+    ),
+    "tabular-playground-series-may-2022": Layout(
+        metric="roc_auc",
+        id_column="id",
+        target_columns=("target",),
+    ),
+    "tabular-playground-series-dec-2021": Layout(
+        metric="accuracy",
+        id_column="Id",
+        target_columns=("Cover_Type",),
+    ),
+    "us-patent-phrase-to-phrase-matching": Layout(
+        metric="pearson_correlation",
+        id_column="id",
+        target_columns=("score",),
+    ),
+    "plant-pathology-2020-fgvc7": Layout(
+        metric="mean_columnwise_roc_auc",
+        id_column="image_id",
+        target_columns=("healthy", "multiple_diseases", "rust", "scab"),
+        exact_columns=True,
+    ),
+    "leaf-classification": Layout(
         metric="log_loss",
-        public_dir=public,
-        sample_submission=public / "sample_submission.csv",
-        answers=private / "test.csv",
+        id_column="id",  # and the 99 species that the sample submission names
+        exact_columns=True,
+    ),
+    "nomad2018-predict-transparent-conductors": Layout(
+        metric="mean_columnwise_rmsle",
+        id_column="id",
+        target_columns=("formation_energy_ev_natom", "bandgap_energy_ev"),
+        in_file_order=True,
+    ),
+    "spooky-author-identification": Layout(
+        metric="log_loss",
+        id_column="id",
         target_columns=("EAP", "HPL", "MWS"),
         exact_columns=True,
         id_first=True,
+    ),
+    "lmsys-chatbot-arena": Layout(
+        metric="log_loss",
+        id_column="id",
+        target_columns=("winner_model_a", "winner_model_b", "winner_tie"),
+        answers="answers.csv",
+        row_sum_decimals=6,
+    ),
+}
+
+
+def competition_from_folder(competition_id: str, layout: Layout, prepared: Path) -> Competition:
+    """
+    Load the competition that lies in a prepared folder.
+
+    Args:
+        competition_id (`str`):
+            What the competition is called; with a mirror not the id that `layout` belongs to.
+        layout ([`Layout`]):
+            Its files, columns and rules.
+        prepared (`Path`):
+            Folder that holds `public/` and `private/`.
+
+    Returns:
+        [`Competition`]: The competition.
+
+    Raises:
+        [`CompetitionError`]: A file is missing or the metric is unknown.
+    """
+    public, private = prepared / "public", prepared / "private"
+    sample, answers = public / layout.sample_submission, private / layout.answers
+    for path in (sample, answers):
+        if not path.is_file():
+            raise CompetitionError(f"{competition_id!r} lacks the file {path}")
+    try:
+        columns = list(pd.read_csv(sample, nrows=0).columns)
+    except ValueError as error:  # those of pandas, and text that is not UTF-8
+        raise CompetitionError(f"{competition_id!r}: {sample} is not a csv file: {error}") from error
+    target_columns = layout.target_columns or tuple(name for name in columns if name != layout.id_column)
+    missing = [name for name in (layout.id_column, *target_columns) if name not in columns]
+    if missing:
+        raise CompetitionError(f"{competition_id!r}: {sample} lacks the columns {', '.join(map(repr, missing))}")
+    try:
+        metric = find_metric(layout.metric, layout.higher_is_better)
+    except ValueError as error:
+        raise CompetitionError(f"{competition_id!r}: {error}") from error
+    return Competition(
+        id=competition_id,
+        metric=layout.metric,
+        public_dir=public,
+        sample_submission=sample,
+        answers=answers,
+        target_columns=target_columns,
+        id_column=layout.id_column,
+        exact_columns=layout.exact_columns,
+        id_first=layout.id_first,
+        in_file_order=layout.in_file_order,
+        row_sum_decimals=layout.row_sum_decimals,
+        custom_metric=None if layout.higher_is_better is None else metric,
     )

@@ -3,6 +3,7 @@
 import io
 import math
 import os
+import re
 from collections.abc import Iterable
 from dataclasses import dataclass
 from functools import cached_property
@@ -11,7 +12,7 @@ from pathlib import Path
 import numpy as np
 import pandas as pd
 
-from trl_mle.competitions.metrics import METRICS
+from trl_mle.competitions.metrics import METRICS, Metric, check_row_sums
 
 
 # Far more than any submission needs. Predictions written as one row would be a header of many equal names, which pandas
@@ -54,21 +55,28 @@ class Competition:
         id (`str`):
             Name of the competition.
         metric (`str`):
-            Name of its metric, a key of `trl_mle.competitions.metrics.METRICS`.
+            Name of its metric, a key of `trl_mle.competitions.metrics.METRICS` unless there is a `custom_metric`.
         public_dir (`Path`):
             Folder with the files that a solution may read.
         sample_submission (`Path`):
             A submission in the right format.
         answers (`Path`):
-            The hidden labels, in the form of a submission. Only the grader reads them.
+            The hidden labels, in the form of a submission; other columns are not looked at. Only the grader reads them.
         target_columns (`tuple[str, ...]`):
             Columns that a submission predicts.
         id_column (`str`, *optional*, defaults to `"id"`):
-            Column that matches a submission's rows with the answers', whatever their order.
+            Column that matches a submission's rows with the answers', whatever their order. Where the answers repeat an
+            id, its rows are matched in the order in which they come.
         exact_columns (`bool`, *optional*, defaults to `False`):
             Whether a submission may hold no columns but these.
         id_first (`bool`, *optional*, defaults to `False`):
             Whether the id must be a submission's first column.
+        in_file_order (`bool`, *optional*, defaults to `False`):
+            Whether rows are compared in the order of the files. The id is then never looked at.
+        row_sum_decimals (`int`, *optional*):
+            Decimals to which a row's predictions must sum to 1, where that is stricter than the metric.
+        custom_metric ([`Metric`], *optional*):
+            The metric, where it is none of `METRICS`. Whatever it raises makes a submission invalid.
     """
 
     id: str
@@ -80,21 +88,27 @@ class Competition:
     id_column: str = "id"
     exact_columns: bool = False
     id_first: bool = False
+    in_file_order: bool = False
+    row_sum_decimals: int | None = None
+    custom_metric: Metric | None = None
 
     @property
     def slug(self) -> str:
-        """The id without ":", for paths and the Hub."""
-        return self.id.replace(":", "-")
+        """The id as a file name, for paths and the Hub."""
+        return re.sub(r"[^\w.-]+", "-", self.id, flags=re.ASCII).strip("-.")
 
     @property
     def higher_is_better(self) -> bool:
         """Whether a larger score is better."""
-        return METRICS[self.metric].higher_is_better
+        return (self.custom_metric or METRICS[self.metric]).higher_is_better
 
     @property
     def description(self) -> str:
         """The text that presents the competition."""
-        return (self.public_dir / "description.md").read_text(encoding="utf-8")
+        path = self.public_dir / "description.md"
+        if not path.is_file():
+            raise CompetitionError(f"{self.id!r} lacks the file {path}, the text that presents it to the model")
+        return path.read_text(encoding="utf-8")
 
     def grade(self, submission: Path | str | bytes) -> Score:
         """
@@ -110,9 +124,7 @@ class Competition:
         answers = self._answers  # outside of the try: answers that cannot be read are our failure
         try:
             content = submission if isinstance(submission, bytes) else Path(submission).read_bytes()
-            predictions = self._align(_read_submission(content, len(answers)), answers)
-            with np.errstate(all="ignore"):  # an overflow shows in the score
-                value = round(METRICS[self.metric].score(answers, predictions), 5)
+            value = self._score(answers, self._align(_read_submission(content, len(answers)), answers))
         except OSError as error:
             return _invalid(f"the submission cannot be read: {error.strerror}")
         except pd.errors.EmptyDataError:
@@ -127,49 +139,113 @@ class Competition:
             return _invalid("the submission holds a number that is too large for a float")
         except MemoryError:
             return _invalid("the submission is too large")
-        if not math.isfinite(value):
-            return _invalid(f"the score is {value}")
         return Score(value, valid=True)
 
     @cached_property
     def _answers(self) -> pd.DataFrame:
-        return _read_csv(self.answers).set_index(self.id_column)[list(self.target_columns)]
+        """The answers, which must be able to be graded themselves: a class that never occurs has no ROC AUC."""
+        table = _read_csv(self.answers)
+        try:
+            _require_columns(table, [self.id_column, *self.target_columns], "the file")
+            labels = table[list(self.target_columns)].set_axis(table[self.id_column])
+            answers = _predictions(labels, texts=_text_columns(labels))
+            # Answers without a word are graded, but their own best prediction is not: see `word_level_jaccard`.
+            self._score(answers, answers.replace(r"^\s*$", "word", regex=True))
+        except (ValueError, TypeError, AttributeError) as error:  # the latter two: texts for numbers, or the reverse
+            raise CompetitionError(
+                f"the answers of {self.id!r} in {self.answers} cannot be graded: {error}"
+            ) from error
+        return answers
 
     def _align(self, table: pd.DataFrame, answers: pd.DataFrame) -> pd.DataFrame:
-        """The submission's predictions as floats, in the rows and columns of the answers."""
-        wanted = [self.id_column, *self.target_columns]
-        missing = [name for name in wanted if name not in table.columns]
-        if missing:
-            raise ValueError(f"the submission lacks the columns {_some(missing)}; it has {_some(table.columns)}")
+        """The submission's predictions in the rows and columns of the answers."""
+        wanted = [*([] if self.in_file_order else [self.id_column]), *self.target_columns]
+        _require_columns(table, wanted, "the submission")
         extra = [name for name in table.columns if name not in wanted]
         if self.exact_columns and extra:
             raise ValueError(f"the submission must have no columns but {_some(wanted)}; it also has {_some(extra)}")
         if self.id_first and table.columns[0] != self.id_column:
             raise ValueError(f"the first column must be {self.id_column!r}, not {table.columns[0]!r}")
-
-        ids = pd.Index(table[self.id_column])
-        if len(ids) != len(answers):
-            raise ValueError(f"the submission has {len(ids)} rows, but the test set has {len(answers)}")
-        if ids.has_duplicates:
-            raise ValueError(f"ids must be unique, but these are repeated: {_some(ids[ids.duplicated()])}")
-        positions = answers.index.get_indexer(ids)
-        unknown = ids[positions < 0]
-        if len(unknown):
-            raise ValueError(f"{len(unknown)} of {len(ids)} ids are not in the test set: {_some(unknown)}")
+        if len(table) != len(answers):
+            raise ValueError(f"the submission has {len(table)} rows, but the test set has {len(answers)}")
 
         predictions = table[list(self.target_columns)]
-        for name, column in predictions.items():
-            if not pd.api.types.is_numeric_dtype(column):
-                text = column[pd.to_numeric(column, errors="coerce").isna() & column.notna()]
-                raise ValueError(f"column {name!r} must hold numbers, but holds {_some(text)}")
-        predictions = predictions.iloc[np.argsort(positions)].set_axis(answers.index, axis=0).astype(float)
-        finite = np.isfinite(predictions.to_numpy()).all(axis=0)
-        if not finite.all():
-            raise ValueError(
-                f"every prediction must be a finite number, but these columns hold empty, NaN or infinite values: "
-                f"{_some(predictions.columns[~finite])}"
-            )
-        return predictions
+        if not self.in_file_order:
+            predictions = predictions.iloc[_rows_in_order_of(answers.index, pd.Index(table[self.id_column]))]
+        return _predictions(predictions.set_axis(answers.index), texts=_text_columns(answers))
+
+    def _score(self, answers: pd.DataFrame, predictions: pd.DataFrame) -> float:
+        with np.errstate(all="ignore"):  # an overflow shows in the score
+            if self.custom_metric is None:
+                value = METRICS[self.metric].score(answers, predictions)
+            else:
+                try:
+                    value = float(self.custom_metric.score(answers, predictions))
+                except Exception as error:  # it is the user's, and has proven on the answers that it works
+                    raise ValueError(f"{self.metric} fails with {type(error).__name__}: {error}") from error
+        if self.row_sum_decimals is not None:
+            check_row_sums(predictions, predictions.sum(axis=1).round(self.row_sum_decimals).to_numpy() == 1)
+        if not math.isfinite(value):
+            raise ValueError(f"the score is {value}")
+        return round(value, 5)
+
+
+def _require_columns(table: pd.DataFrame, wanted: list[str], what: str) -> None:
+    missing = [name for name in wanted if name not in table.columns]
+    if missing:
+        raise ValueError(f"{what} lacks the columns {_some(missing)}; it has {_some(table.columns)}")
+
+
+def _rows_in_order_of(wanted: pd.Index, ids: pd.Index) -> np.ndarray | slice:
+    """
+    Where in `ids` each of the equally many `wanted` ones is. Of repeated ids the n-th is the n-th: MLE-bench's graders
+    sort both sides by id and compare, which leaves them to the sort; ours is a stable one.
+    """
+    if ids.equals(wanted):
+        return slice(None)
+    known = wanted if wanted.is_unique else wanted.unique()
+    wanted_codes, codes = known.get_indexer(wanted), known.get_indexer(ids)
+    unknown = ids[codes < 0]
+    if len(unknown):
+        raise ValueError(f"{len(unknown)} of {len(ids)} ids are not in the test set: {_some(unknown)}")
+    repeated = known[np.bincount(codes, minlength=len(known)) > np.bincount(wanted_codes)]
+    if len(repeated):
+        raise ValueError(f"ids must be unique, but these are repeated: {_some(repeated)}")
+    positions = np.empty_like(codes)
+    if known is wanted:
+        positions[codes] = np.arange(len(codes))
+    else:
+        positions[np.argsort(wanted_codes, kind="stable")] = np.argsort(codes, kind="stable")
+    return positions
+
+
+def _text_columns(table: pd.DataFrame) -> list[str]:
+    return [name for name in table.columns if not pd.api.types.is_numeric_dtype(table[name])]
+
+
+def _predictions(table: pd.DataFrame, texts: list[str]) -> pd.DataFrame:
+    """The columns as texts, which may be empty, or as finite floats."""
+    columns, not_finite = {}, []
+    for name in table.columns:
+        column = table[name]
+        numeric = pd.api.types.is_numeric_dtype(column)
+        if name in texts:
+            if numeric and column.notna().any():
+                raise ValueError(f"column {name!r} must hold texts, but holds {_some(column[column.notna()])}")
+            columns[name] = column.astype(object).where(column.notna(), "")
+        elif numeric:
+            columns[name] = column.astype(float)
+            if not np.isfinite(columns[name].to_numpy()).all():
+                not_finite.append(name)
+        else:
+            wrong = column[pd.to_numeric(column, errors="coerce").isna() & column.notna()]
+            raise ValueError(f"column {name!r} must hold numbers, but holds {_some(column if wrong.empty else wrong)}")
+    if not_finite:
+        raise ValueError(
+            "every prediction must be a finite number, but these columns hold empty, NaN or infinite values: "
+            f"{_some(not_finite)}"
+        )
+    return pd.DataFrame(columns, index=table.index)
 
 
 def user_cache_dir() -> Path:
@@ -180,10 +256,13 @@ def user_cache_dir() -> Path:
 def _read_submission(content: bytes, rows: int) -> pd.DataFrame:
     # Before anything is made of it: the grader runs in the training process, which a huge file must not take down. A
     # text in quotes may have lines of its own.
-    lines = content.count(b"\n")
-    if lines > 100 * (rows + 10):
-        raise ValueError(f"the submission has {lines} lines, but {rows} rows were expected")
-    columns = 1 + max((line.count(b",") for line in content.splitlines()), default=0)
+    ends = np.flatnonzero(np.frombuffer(content, np.uint8) == ord("\n"))
+    if len(ends) > 100 * (rows + 10):
+        raise ValueError(f"the submission has {len(ends)} lines, but {rows} rows were expected")
+    starts, ends = np.append(0, ends + 1), np.append(ends, len(content))
+    long = ends - starts >= MAX_COLUMNS  # more columns than that need as many commas
+    pieces = (content[start:end] for start, end in zip(starts[long], ends[long], strict=True))
+    columns = max((1 + line.count(b",") for piece in pieces for line in piece.splitlines()), default=0)
     if columns > MAX_COLUMNS:
         raise ValueError(f"the submission has a line of {columns} columns; write one row for each id")
     return _read_csv(io.BytesIO(content))

@@ -1,11 +1,16 @@
-"""The metrics. Each takes the answers and the predictions as numeric tables with the same rows and columns."""
+"""
+The metrics. Each takes the answers and the predictions as tables with the same rows and columns, of floats or, where the
+answers are texts, of texts. What it cannot score it rejects with a `ValueError` that says what is wrong.
+"""
 
+import difflib
+import importlib
 from collections.abc import Callable
 from typing import NamedTuple
 
 import numpy as np
 import pandas as pd
-from sklearn.metrics import roc_auc_score, root_mean_squared_error
+from sklearn.metrics import root_mean_squared_error
 
 
 class Metric(NamedTuple):
@@ -28,51 +33,176 @@ def log_loss(y_true: pd.DataFrame, y_pred: pd.DataFrame) -> float:
     truth, probabilities = y_true.to_numpy(), y_pred.to_numpy()
     _check_unit_interval(y_pred)
     sums = probabilities.sum(axis=1)
-    wrong = ~np.isclose(sums, 1, atol=1e-6)
-    if wrong.any():
-        raise ValueError(
-            f"the probabilities of each row must sum to 1, but in {wrong.sum()} of {len(sums)} rows they do not "
-            f"(id {y_pred.index[wrong][0]!r}: {sums[wrong][0]:.6g})"
-        )
+    check_row_sums(y_pred, np.isclose(sums, 1, atol=1e-6))
     # scikit-learn's `log_loss` clips alike, but warns about sums that the tolerance above lets pass.
     eps = np.finfo(float).eps
     return float(-(truth * np.log(probabilities.clip(eps, 1 - eps))).sum(axis=1).mean())
 
 
 def roc_auc(y_true: pd.DataFrame, y_pred: pd.DataFrame) -> float:
-    """Area under the ROC curve of the one column."""
+    """Area under the ROC curve of the one column, of scores in [0, 1]."""
     _check_unit_interval(y_pred)
-    return float(roc_auc_score(y_true.iloc[:, 0], y_pred.iloc[:, 0]))
+    return _area(_only_column(y_true), _only_column(y_pred))
+
+
+def mean_columnwise_roc_auc(y_true: pd.DataFrame, y_pred: pd.DataFrame) -> float:
+    """Mean, over the columns, of the area under the ROC curve; any finite scores will do."""
+    return float(np.mean([_area(y_true[name], y_pred[name]) for name in y_true.columns]))
+
+
+def quadratic_weighted_kappa(y_true: pd.DataFrame, y_pred: pd.DataFrame) -> float:
+    """
+    Cohen's kappa with quadratic weights: 1 - E[(a - b)²] / E[(a - b')²], where a and b are the ranks of a row's two
+    labels among the labels present in either column, and b' that of another row.
+    """
+    _check_whole_numbers(y_pred)
+    truth, labels = _only_column(y_true), _only_column(y_pred)
+    _, ranks = np.unique(np.concatenate([truth, labels]), return_inverse=True)
+    a, b = ranks[: len(truth)], ranks[len(truth) :]
+    return float(1 - ((a - b) ** 2).mean() / (a.var() + b.var() + (a.mean() - b.mean()) ** 2))
+
+
+def pearson_correlation(y_true: pd.DataFrame, y_pred: pd.DataFrame) -> float:
+    """Pearson's correlation of the one column; NaN if either side is constant."""
+    a, b = _directions(_only_column(y_true)), _directions(_only_column(y_pred))
+    return float(np.clip(a @ b, -1, 1))
+
+
+def mean_columnwise_rmsle(y_true: pd.DataFrame, y_pred: pd.DataFrame) -> float:
+    """Mean, over the columns, of the root mean squared error of log(1 + x)."""
+    impossible = y_pred.to_numpy() <= -1
+    if impossible.any():
+        name, value = _first(y_pred, impossible)
+        raise ValueError(f"every prediction must be greater than -1 (log(1 + x)), but column {name!r} holds {value}")
+    return float(root_mean_squared_error(np.log1p(y_true), np.log1p(y_pred)))
 
 
 def rmse(y_true: pd.DataFrame, y_pred: pd.DataFrame) -> float:
     """Root mean squared error of the one column."""
-    return float(root_mean_squared_error(y_true.iloc[:, 0], y_pred.iloc[:, 0]))
+    return float(root_mean_squared_error(_only_column(y_true), _only_column(y_pred)))
 
 
 def accuracy(y_true: pd.DataFrame, y_pred: pd.DataFrame) -> float:
-    """Share of rows whose label is right."""
-    labels = y_pred.iloc[:, 0]
-    fractional = labels[labels % 1 != 0]
-    if len(fractional):
-        raise ValueError(f"column {labels.name!r} must hold whole numbers, but holds {fractional.iloc[0]:.6g}")
+    """Share of rows whose label, a whole number or a text, is right."""
+    _check_whole_numbers(y_pred)
     # scikit-learn's `accuracy_score` is the same mean, but warns about predictions with many distinct labels.
-    return float((y_true.iloc[:, 0] == labels).mean())
+    return float((_only_column(y_true) == _only_column(y_pred)).mean())
+
+
+def word_level_jaccard(y_true: pd.DataFrame, y_pred: pd.DataFrame) -> float:
+    """Mean over the rows of |A ∩ B| / |A ∪ B|, where A and B are the sets of the two texts' words in lower case."""
+    similarities = []
+    for row, (truth, text) in enumerate(zip(_only_column(y_true), _only_column(y_pred), strict=True)):
+        a, b = set(truth.lower().split()), set(text.lower().split())
+        if not a | b:
+            raise ValueError(
+                f"the similarity of two empty texts is undefined: predict a word for {y_pred.index[row]!r}"
+            )
+        similarities.append(len(a & b) / len(a | b))
+    return float(np.mean(similarities))
+
+
+def check_row_sums(y_pred: pd.DataFrame, sums_to_one: np.ndarray) -> None:
+    """Reject predictions of which not every row sums to 1, as `sums_to_one` tells."""
+    if not sums_to_one.all():
+        row = int(np.argmin(sums_to_one))
+        raise ValueError(
+            f"the probabilities of each row must sum to 1, but in {(~sums_to_one).sum()} of {len(y_pred)} rows they do "
+            f"not (id {y_pred.index[row]!r}: {y_pred.iloc[row].sum():.10g})"
+        )
+
+
+def _only_column(table: pd.DataFrame) -> np.ndarray:
+    if table.shape[1] != 1:
+        raise ValueError(f"the metric is one of a single target column, not of {table.shape[1]}")
+    return table.iloc[:, 0].to_numpy()
+
+
+def _area(truth: np.ndarray | pd.Series, scores: np.ndarray | pd.Series) -> float:
+    """The share of pairs of a 1 and a 0 whose scores are in order; a tie counts half."""
+    truth, scores = np.asarray(truth), np.asarray(scores)
+    ones, zeros = np.sort(scores[truth == 1]), np.sort(scores[truth == 0])
+    if not (len(ones) and len(zeros) and len(ones) + len(zeros) == len(truth)):
+        raise ValueError("ROC AUC is undefined where the answers are not both 0 and 1")
+    lower, not_higher = np.searchsorted(zeros, ones, "left"), np.searchsorted(zeros, ones, "right")
+    return float((lower.sum() + not_higher.sum()) / 2 / len(ones) / len(zeros))
+
+
+def _directions(values: np.ndarray) -> np.ndarray:
+    """The deviations from the mean as a vector of length 1."""
+    if (values == values[:1]).all():
+        return np.full(len(values), np.nan)
+    deviations = values - values.mean()
+    deviations /= np.abs(deviations).max()  # lest the squares of huge ones overflow
+    return deviations / np.linalg.norm(deviations)
 
 
 def _check_unit_interval(y_pred: pd.DataFrame) -> None:
     values = y_pred.to_numpy()
     outside = (values < 0) | (values > 1)
     if outside.any():
-        row, column = np.argwhere(outside)[0]
-        raise ValueError(
-            f"every prediction must lie in [0, 1], but column {y_pred.columns[column]!r} holds {values[row, column]:.6g}"
-        )
+        name, value = _first(y_pred, outside)
+        raise ValueError(f"every prediction must lie in [0, 1], but column {name!r} holds {value}")
+
+
+def _check_whole_numbers(y_pred: pd.DataFrame) -> None:
+    numbers = y_pred.select_dtypes("number")
+    fractional = (numbers % 1 != 0).to_numpy()
+    if fractional.any():
+        name, value = _first(numbers, fractional)
+        raise ValueError(f"column {name!r} must hold whole numbers, but holds {value}")
+
+
+def _first(y_pred: pd.DataFrame, wrong: np.ndarray) -> tuple[str, str]:
+    """The column and the value of the first wrong prediction."""
+    row, column = np.argwhere(wrong)[0]
+    return y_pred.columns[column], f"{y_pred.to_numpy()[row, column]:.6g}"
 
 
 METRICS = {
     "log_loss": Metric(log_loss, higher_is_better=False),
     "roc_auc": Metric(roc_auc, higher_is_better=True),
+    "mean_columnwise_roc_auc": Metric(mean_columnwise_roc_auc, higher_is_better=True),
+    "quadratic_weighted_kappa": Metric(quadratic_weighted_kappa, higher_is_better=True),
+    "pearson_correlation": Metric(pearson_correlation, higher_is_better=True),
+    "mean_columnwise_rmsle": Metric(mean_columnwise_rmsle, higher_is_better=False),
     "rmse": Metric(rmse, higher_is_better=False),
     "accuracy": Metric(accuracy, higher_is_better=True),
+    "word_level_jaccard": Metric(word_level_jaccard, higher_is_better=True),
 }
+
+
+def find_metric(name: str, higher_is_better: bool | None = None) -> Metric:
+    """
+    The metric of that name.
+
+    Args:
+        name (`str`):
+            A key of `METRICS`, or the dotted path of a function, `package.module.function`.
+        higher_is_better (`bool`, *optional*):
+            Whether a larger score is better; for a dotted path, and only for that.
+
+    Returns:
+        [`Metric`]: The metric.
+
+    Raises:
+        `ValueError`: There is no such metric, or `higher_is_better` is missing or out of place.
+    """
+    module, _, function = name.rpartition(".")
+    if not module:
+        if name not in METRICS:
+            near = difflib.get_close_matches(name, METRICS)
+            hint = f"did you mean {' or '.join(near)}" if near else f"known are {', '.join(METRICS)}"
+            raise ValueError(f"unknown metric {name!r}; {hint}, or a function by its dotted path")
+        if higher_is_better is not None:
+            raise ValueError(f"higher_is_better goes with a function given by its dotted path; {name!r} knows its own")
+        return METRICS[name]
+    if higher_is_better is None:
+        raise ValueError(f"beside the metric {name!r} it needs higher_is_better: true or false")
+    try:
+        score = getattr(importlib.import_module(module), function)
+    except (ImportError, AttributeError) as error:
+        raise ValueError(f"the metric {name!r} cannot be imported: {error}") from error
+    if not callable(score):
+        raise ValueError(f"the metric {name!r} is no function")
+    return Metric(score, higher_is_better)

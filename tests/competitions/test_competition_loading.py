@@ -1,0 +1,205 @@
+import math
+import pickle
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+import pytest
+
+from trl_mle.competitions import CompetitionError, list_competitions, load_competition
+from trl_mle.competitions.catalog import MLEBENCH_COMPETITIONS
+
+
+SPOOKY = "spooky-author-identification"
+
+
+def test_list():
+    assert list_competitions()[:4] == ["digits", "breast-cancer", "diabetes", "wine"]
+    assert len(set(list_competitions())) == 16
+
+
+@pytest.mark.parametrize("name", ["digit", "Digits", "mirror:spooky-author-identification", "xyz", ""])
+def test_unknown_ids_name_known_ones(name):
+    with pytest.raises(CompetitionError, match="unknown competition") as error:
+        load_competition(name)
+    assert any(known in str(error.value) for known in list_competitions())
+    assert "\n" not in str(error.value)
+
+
+@pytest.mark.parametrize("name", MLEBENCH_COMPETITIONS)
+def test_unprepared_ones_name_the_command(name, tmp_path):
+    with pytest.raises(CompetitionError, match=f"prepare it with: mlebench prepare -c {name}( |$)"):
+        load_competition(name, data_dir=tmp_path)
+
+
+def test_data_dir_comes_from_the_argument_the_variable_or_the_cache(spooky_dir, tmp_path, monkeypatch):
+    assert load_competition(SPOOKY, data_dir=str(spooky_dir)).public_dir.is_relative_to(spooky_dir)
+    monkeypatch.setenv("MLEBENCH_DATA_DIR", str(spooky_dir))
+    assert load_competition(SPOOKY).public_dir.is_relative_to(spooky_dir)
+    monkeypatch.delenv("MLEBENCH_DATA_DIR")
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
+    (tmp_path / "cache" / "mle-bench").mkdir(parents=True)
+    (tmp_path / "cache" / "mle-bench" / "data").symlink_to(spooky_dir)
+    assert load_competition(SPOOKY).public_dir.is_relative_to(tmp_path / "cache")
+
+
+def test_spooky_is_graded_by_its_rules(spooky_dir):
+    comp = load_competition(SPOOKY, data_dir=spooky_dir)
+    assert (comp.slug, comp.metric, comp.higher_is_better) == (SPOOKY, "log_loss", False)
+    assert comp.description.startswith("# Overview")
+    # Two rows by EAP at 0.4, one each by the others at 0.3.
+    assert comp.grade(comp.sample_submission).value == round(-(math.log(0.4) + math.log(0.3)) / 2, 5)
+    assert comp.grade(comp.answers).value == 0
+    assert comp.grade(b"id,MWS,EAP,HPL\nid4,0,1,0\nid9,1,0,0\nid3,0,0,1\nid7,0,1,0\n").value == 0
+    last = b"EAP,HPL,MWS,id\n1,0,0,id7\n0,1,0,id3\n0,0,1,id9\n1,0,0,id4\n"
+    assert "first column must be 'id'" in comp.grade(last).error
+    extra = b"id,EAP,HPL,MWS,x\nid7,1,0,0,1\nid3,0,1,0,1\nid9,0,0,1,1\nid4,1,0,0,1\n"
+    assert "it also has 'x'" in comp.grade(extra).error
+
+
+@pytest.fixture
+def own_folder(tmp_path: Path) -> Path:
+    """A competition of the user's own: public/, private/ and a competition.yaml of the needed lines."""
+    folder = tmp_path / "My competitions" / "prices"
+    for name in ("public", "private"):
+        (folder / name).mkdir(parents=True)
+    (folder / "public" / "sample_submission.csv").write_text("house,price\n1,2\n2,2\n3,2\n")
+    (folder / "private" / "test.csv").write_text("house,price,street\n1,1\n2,2\n3,3\n")
+    (folder / "competition.yaml").write_text("metric: rmse\nid_column: house\n")
+    return folder
+
+
+def test_a_folder_of_ones_own(own_folder, monkeypatch):
+    comp = load_competition(str(own_folder))
+    assert (comp.id, comp.metric, comp.higher_is_better) == (str(own_folder), "rmse", False)
+    assert comp.target_columns == ("price",)
+    assert comp.grade(comp.sample_submission).value == round(math.sqrt(2 / 3), 5)
+    monkeypatch.chdir(own_folder.parent)
+    assert load_competition("./prices").answers == load_competition("prices").answers == comp.answers
+    assert load_competition("./prices").id == "./prices"
+
+
+def test_ids_and_slugs_of_folders(own_folder, monkeypatch):
+    monkeypatch.chdir(own_folder)
+    for name in (str(own_folder), "../prices", "../../My competitions/prices/"):
+        slug = load_competition(name).slug
+        assert slug.endswith("prices")
+        assert set(slug) <= set("abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_.-")
+        assert slug[0] not in ".-"
+    with pytest.raises(CompetitionError, match=r"'id' must be a name, not '.'"):
+        load_competition(".")
+    with (own_folder / "competition.yaml").open("a") as config:
+        config.write("id: house prices\n")
+    assert (load_competition(".").id, load_competition(".").slug) == ("house prices", "house-prices")
+
+
+def test_an_mlebench_competition_outside_the_12(own_folder, tmp_path):
+    prepared = tmp_path / "data" / "house-prices" / "prepared"
+    prepared.mkdir(parents=True)
+    with pytest.raises(CompetitionError) as error:
+        load_competition("house-prices", data_dir=tmp_path / "data")
+    for part in (f"{prepared.parent}/competition.yaml", "prepared/", "metric: ", "id_column: ", "answers: "):
+        assert part in str(error.value)
+    assert "\n" not in str(error.value)
+    for name in ("public", "private"):
+        (own_folder / name).rename(prepared / name)
+    (own_folder / "competition.yaml").rename(prepared.parent / "competition.yaml")
+    comp = load_competition("house-prices", data_dir=tmp_path / "data")
+    assert (comp.id, comp.public_dir) == ("house-prices", prepared / "public")
+    assert comp.grade(comp.answers).value == 0
+
+
+def test_every_key(own_folder):
+    (own_folder / "public" / "sample_submission.csv").rename(own_folder / "public" / "sample.csv")
+    (own_folder / "private" / "test.csv").rename(own_folder / "private" / "labels.csv")
+    (own_folder / "competition.yaml").write_text(
+        "id: prices\nmetric: rmse\nid_column: house\nanswers: labels.csv\nsample_submission: sample.csv\n"
+        "target_columns: [price]\nexact_columns: true\nid_first: true\nin_file_order: false\nrow_sum_decimals: 2\n"
+    )
+    with pytest.raises(CompetitionError, match="each row must sum to 1"):  # as the prices themselves do not
+        load_competition(str(own_folder)).grade(b"")
+    config = (own_folder / "competition.yaml").read_text().replace("row_sum_decimals: 2", "row_sum_decimals: null")
+    (own_folder / "competition.yaml").write_text(config)
+    comp = load_competition(str(own_folder))
+    assert comp.grade(b"house,price\n3,3\n2,2\n1,1\n").value == 0
+    assert "first column" in comp.grade(b"price,house\n3,3\n2,2\n1,1\n").error
+    assert "also has 'x'" in comp.grade(b"house,price,x\n3,3,0\n2,2,0\n1,1,0\n").error
+
+
+@pytest.mark.parametrize(
+    ("config", "reason"),
+    [
+        ("", "must hold lines of the form"),
+        ("- metric", "must hold lines of the form"),
+        ("metric: [", "is not YAML"),
+        ("metric: \xff", "is not YAML"),
+        ("metric: rmse", "lacks 'id_column'"),
+        ("id: x", "lacks 'metric' and 'id_column'"),
+        ("id: 3\nmetric: rmse\nid_column: house", "'id' must be a name, not 3"),
+        ("metric: rmse\nid_colum: house", "unknown key 'id_colum'; did you mean id_column?"),
+        ("metric: rmse\nid_column: house\n1: 2", "unknown key 1"),
+        ("metric: rmse\nid_column: 0", "'id_column' must be str, not 0"),
+        ("metric: rmse\nid_column: house\ntarget_columns: price", "'target_columns' must be a list of str"),
+        ("metric: rmse\nid_column: house\nexact_columns: 1", "'exact_columns' must be bool, not 1"),
+        ("metric: rmse\nid_column: house\nrow_sum_decimals: six", "'row_sum_decimals' must be int"),
+        ("metric: rmsee\nid_column: house", "unknown metric 'rmsee'; did you mean rmse"),
+        ("metric: f1\nid_column: house", "unknown metric 'f1'; known are log_loss, "),
+        ("metric: rmse\nid_column: house\nhigher_is_better: true", "'rmse' knows its own"),
+        ("metric: scoring.f1\nid_column: house", "needs higher_is_better: true or false"),
+        ("metric: no_such.f1\nid_column: house\nhigher_is_better: true", "'no_such.f1' cannot be imported"),
+        ("metric: math.no_such\nid_column: house\nhigher_is_better: true", "'math.no_such' cannot be imported"),
+        ("metric: math.pi\nid_column: house\nhigher_is_better: true", "'math.pi' is no function"),
+        ("metric: rmse\nid_column: home", "sample_submission.csv lacks the columns 'home'"),
+        ("metric: rmse\nid_column: house\ntarget_columns: [cost]", "sample_submission.csv lacks the columns 'cost'"),
+        ("metric: rmse\nid_column: house\nanswers: answers.csv", "lacks the file .*private/answers.csv"),
+        ("metric: rmse\nid_column: house\nsample_submission: s.csv", "lacks the file .*public/s.csv"),
+    ],
+)
+def test_what_is_wrong_with_a_config_is_one_clear_line(config, reason, own_folder):
+    (own_folder / "competition.yaml").write_text(config, encoding="latin-1")
+    with pytest.raises(CompetitionError, match=reason) as error:
+        load_competition(str(own_folder))
+    assert "\n" not in str(error.value)
+
+
+def test_a_folder_that_is_none(tmp_path):
+    with pytest.raises(CompetitionError, match=r"needs a file .*/nowhere/competition.yaml"):
+        load_competition(f"{tmp_path}/nowhere")
+
+
+def mean_error(y_true: pd.DataFrame, y_pred: pd.DataFrame) -> float:
+    """Raises on a row that is guessed right but for right answers, as metrics of other people do."""
+    error = np.abs(y_true - y_pred).to_numpy()
+    if 0 < (error == 0).sum() < len(error):
+        raise ZeroDivisionError("division by\nzero")
+    return error.mean()
+
+
+def same_text(y_true: pd.DataFrame, y_pred: pd.DataFrame) -> float:
+    return (y_true == y_pred).to_numpy().mean()
+
+
+def test_a_metric_of_ones_own(own_folder):
+    config = f"metric: {__name__}.mean_error\nhigher_is_better: false\nid_column: house\n"
+    (own_folder / "competition.yaml").write_text(config)
+    comp = load_competition(str(own_folder))
+    assert (comp.metric, comp.higher_is_better) == (f"{__name__}.mean_error", False)
+    assert comp.grade(b"house,price\n3,4\n1,2\n2,4\n").value == round(4 / 3, 5)
+    assert pickle.loads(pickle.dumps(comp)).grade(comp.answers).value == 0
+    score = comp.grade(comp.sample_submission)
+    assert score.error == f"{__name__}.mean_error fails with ZeroDivisionError: division by zero"
+    # A metric that cannot even score the answers is at fault itself.
+    (own_folder / "competition.yaml").write_text(config.replace(f"{__name__}.mean_error", "math.sqrt"))
+    with pytest.raises(CompetitionError, match=r"cannot be graded: math.sqrt fails with TypeError"):
+        load_competition(str(own_folder)).grade(b"")
+
+
+@pytest.mark.parametrize("metric", ["accuracy", f"{__name__}.same_text"])
+def test_labels_may_be_texts(metric, own_folder):
+    config = f"metric: {metric}\nid_column: house\n" + "higher_is_better: true\n" * ("." in metric)
+    (own_folder / "competition.yaml").write_text(config)
+    (own_folder / "private" / "test.csv").write_text("house,price\n1,low\n2,fair\n3,high\n")
+    comp = load_competition(str(own_folder))
+    assert comp.grade(b"house,price\n3,high\n2,fair\n1,fair\n").value == 0.66667
+    assert comp.grade(b"house,price\n3,\n2,\n1,\n").value == 0
+    assert "must hold texts" in comp.grade(b"house,price\n3,1\n2,2\n1,3\n").error

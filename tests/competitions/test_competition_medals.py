@@ -1,0 +1,77 @@
+import numpy as np
+import pytest
+
+from trl_mle.competitions import CompetitionError
+from trl_mle.competitions.medals import MedalThresholds, medal, medal_thresholds, thresholds_from_scores
+
+
+SPOOKY = "spooky-author-identification"
+
+
+@pytest.mark.parametrize(
+    ("teams", "gold", "silver", "bronze"),
+    [
+        (1, 1, 1, 1),
+        (9, 1, 1, 3),
+        (50, 5, 10, 20),
+        (99, 9, 19, 39),
+        (100, 10, 20, 40),
+        (249, 10, 49, 99),
+        (250, 10, 50, 100),
+        (999, 11, 50, 100),
+        (1000, 12, 50, 100),
+        (1242, 12, 62, 124),
+        (10_000, 30, 500, 1000),
+    ],
+)
+@pytest.mark.parametrize("higher_is_better", [True, False])
+def test_kaggles_rule(teams, gold, silver, bronze, higher_is_better):
+    ranks = np.random.RandomState(0).permutation(teams) + 1.0
+    sign = -1 if higher_is_better else 1  # rank 1 is best
+    thresholds = thresholds_from_scores(sign * ranks, higher_is_better)
+    assert thresholds == tuple(sign * rank for rank in (gold, silver, bronze, (teams + 1) / 2))
+    assert medal(sign * gold, thresholds, higher_is_better) == "gold"
+    assert medal(sign * (bronze + 0.5), thresholds, higher_is_better) is None
+
+
+def test_medals():
+    lower = MedalThresholds(0.1, 0.2, 0.3, 0.4)
+    assert [medal(score, lower, False) for score in (0.05, 0.1, 0.15, 0.3, 0.35)] == [
+        "gold",
+        "gold",
+        "silver",
+        "bronze",
+        None,
+    ]
+    higher = MedalThresholds(0.9, 0.8, 0.7, 0.6)
+    assert [medal(score, higher, True) for score in (0.95, 0.8, 0.75, 0.69)] == ["gold", "silver", "bronze", None]
+
+
+@pytest.fixture
+def leaderboard(tmp_path, monkeypatch):
+    """The leaderboard of an `mlebench` that must not be imported."""
+    package = tmp_path / "mlebench"
+    path = package / "competitions" / "random-acts-of-pizza" / "leaderboard.csv"
+    path.parent.mkdir(parents=True)
+    (package / "__init__.py").write_text("raise RuntimeError\n")
+    monkeypatch.syspath_prepend(tmp_path)
+    return path
+
+
+def test_leaderboards_of_an_installed_mlebench(leaderboard):
+    rows = "".join(f"t{i},{i / 50},2014\n" for i in [*range(30, 50), *range(30)])
+    leaderboard.write_text("teamName,score,date\n" + rows + "late,,2014\n")
+    assert medal_thresholds("random-acts-of-pizza") == (45 / 50, 40 / 50, 30 / 50, 24.5 / 50)
+    assert medal_thresholds("leaf-classification") is None
+
+
+def test_a_leaderboard_without_scores_says_what_to_do(leaderboard):
+    leaderboard.write_text("version https://git-lfs.github.com/spec/v1\noid sha256:0\nsize 1\n")
+    with pytest.raises(CompetitionError, match="git lfs pull"):
+        medal_thresholds("random-acts-of-pizza")
+
+
+def test_bundled_thresholds(monkeypatch):
+    monkeypatch.setattr("trl_mle.competitions.medals.find_spec", lambda name: None)
+    assert medal_thresholds(SPOOKY) == (0.16506, 0.26996, 0.29381, 0.418785)
+    assert [medal_thresholds(name) for name in ("leaf-classification", "digits", f"mirror:{SPOOKY}")] == [None] * 3

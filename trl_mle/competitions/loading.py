@@ -1,0 +1,106 @@
+"""Every competition by its id: the local ones, those of MLE-bench, and folders of the user's own."""
+
+import difflib
+import os
+import re
+from dataclasses import MISSING, fields
+from pathlib import Path
+from typing import Any
+
+import yaml
+
+from trl_mle.competitions.catalog import MLEBENCH_COMPETITIONS, Layout, competition_from_folder
+from trl_mle.competitions.competition import Competition, CompetitionError, user_cache_dir
+from trl_mle.competitions.local import LOCAL_COMPETITIONS, load_local
+
+
+CONFIG = "competition.yaml"
+
+
+def list_competitions() -> list[str]:
+    """The ids that [`load_competition`] knows. Those of MLE-bench must have been prepared with its own tool."""
+    return [*LOCAL_COMPETITIONS, *MLEBENCH_COMPETITIONS]
+
+
+def load_competition(competition_id: str, data_dir: Path | str | None = None) -> Competition:
+    """
+    Load a competition by its id.
+
+    Args:
+        competition_id (`str`):
+            One of [`list_competitions`], or a folder with a `competition.yaml`: the path of one, or the name of one in
+            `data_dir`. The folder holds `public/` and `private/`, itself or in `prepared/`. The YAML's keys are the
+            arguments of [`~trl_mle.competitions.catalog.Layout`] and `id`, by default `competition_id`.
+        data_dir (`Path` or `str`, *optional*):
+            Where `mlebench prepare` has put the MLE-bench competitions. Defaults to `$MLEBENCH_DATA_DIR`, else to
+            MLE-bench's own default. The local competitions are always made in `trl_mle`'s cache.
+
+    Returns:
+        [`Competition`]: The competition, ready to be read and graded.
+
+    Raises:
+        [`CompetitionError`]: There is no such competition, or it is not prepared.
+    """
+    if competition_id in LOCAL_COMPETITIONS:
+        return load_local(competition_id)
+    data_dir = data_dir or os.environ.get("MLEBENCH_DATA_DIR") or user_cache_dir() / "mle-bench" / "data"
+    in_data_dir = Path(data_dir).expanduser().absolute() / competition_id
+    if competition_id in MLEBENCH_COMPETITIONS:
+        return _load_mlebench(competition_id, in_data_dir / "prepared")
+    if "/" in competition_id or Path(competition_id, CONFIG).is_file():
+        return _load_folder(competition_id, Path(competition_id).expanduser().absolute())
+    if (in_data_dir / CONFIG).is_file() or (in_data_dir / "prepared").is_dir():
+        return _load_folder(competition_id, in_data_dir)
+    near = difflib.get_close_matches(competition_id, list_competitions())
+    hint = f"did you mean {' or '.join(map(repr, near))}?" if near else f"known are {', '.join(list_competitions())}"
+    raise CompetitionError(f"unknown competition {competition_id!r}; {hint}")
+
+
+def _load_mlebench(competition_id: str, prepared: Path) -> Competition:
+    if not ((prepared / "public").is_dir() and (prepared / "private").is_dir()):
+        raise CompetitionError(
+            f"{competition_id!r} is not prepared in {prepared}; prepare it with: mlebench prepare -c {competition_id}"
+        )
+    return competition_from_folder(competition_id, MLEBENCH_COMPETITIONS[competition_id], prepared)
+
+
+def _load_folder(competition_id: str, folder: Path) -> Competition:
+    config = folder / CONFIG
+    if not config.is_file():
+        raise CompetitionError(
+            f"{competition_id!r} needs a file {config}, next to prepared/ or to public/ and private/, that says at least "
+            "'metric: roc_auc', 'id_column: id' and 'answers: test.csv', each on a line of its own and with its own values"
+        )
+    try:
+        content = yaml.safe_load(config.read_text(encoding="utf-8"))
+    except (yaml.YAMLError, UnicodeDecodeError) as error:
+        raise CompetitionError(f"{config} is not YAML: {' '.join(str(error).split())}") from error
+    if not isinstance(content, dict):
+        raise CompetitionError(f"{config} must hold lines of the form 'metric: roc_auc'")
+    name = content.pop("id", competition_id)
+    if not (isinstance(name, str) and re.search(r"\w", name)):
+        raise CompetitionError(f"{config}: 'id' must be a name, not {name!r}")
+    prepared = folder / "prepared" if (folder / "prepared").is_dir() else folder
+    return competition_from_folder(name, _layout(content, config), prepared)
+
+
+def _layout(content: dict[Any, Any], config: Path) -> Layout:
+    known = {field.name: field for field in fields(Layout)}
+    for key, value in content.items():
+        if key not in known:
+            near = difflib.get_close_matches(str(key), known)
+            hint = f"did you mean {' or '.join(near)}?" if near else f"known are id, {', '.join(known)}"
+            raise CompetitionError(f"{config}: unknown key {key!r}; {hint}")
+        kind = known[key].type
+        if kind == tuple[str, ...]:
+            fits, wanted = isinstance(value, list) and all(isinstance(item, str) for item in value), "a list of str"
+        else:
+            fits, wanted = isinstance(value, kind), getattr(kind, "__name__", str(kind))  # type: ignore[arg-type]
+        if not fits:
+            raise CompetitionError(f"{config}: {key!r} must be {wanted}, not {value!r}")
+    needed = [name for name, field in known.items() if field.default is MISSING and name not in content]
+    if needed:
+        raise CompetitionError(f"{config} lacks {' and '.join(map(repr, needed))}")
+    if "target_columns" in content:
+        content["target_columns"] = tuple(content["target_columns"])
+    return Layout(**content)

@@ -1,0 +1,120 @@
+"""Which Kaggle medal a score would have won."""
+
+from importlib.util import find_spec
+from pathlib import Path
+from typing import NamedTuple
+
+import numpy as np
+import pandas as pd
+
+from trl_mle.competitions.catalog import MLEBENCH_COMPETITIONS
+from trl_mle.competitions.competition import CompetitionError
+from trl_mle.competitions.metrics import METRICS
+
+
+class MedalThresholds(NamedTuple):
+    """
+    The worst score that wins each medal, and the median of the leaderboard.
+
+    Args:
+        gold (`float`):
+            Score of the last team with gold.
+        silver (`float`):
+            Score of the last team with silver.
+        bronze (`float`):
+            Score of the last team with bronze.
+        median (`float`):
+            Score that half of the teams reach.
+    """
+
+    gold: float
+    silver: float
+    bronze: float
+    median: float
+
+
+# As MLE-bench (https://huggingface.co/papers/2410.07095) computes them from Kaggle's leaderboard.
+KNOWN_THRESHOLDS = {"spooky-author-identification": MedalThresholds(0.16506, 0.26996, 0.29381, 0.418785)}
+
+
+def medal_thresholds(competition_id: str) -> MedalThresholds | None:
+    """
+    The thresholds of an MLE-bench competition, from the leaderboard in an installed `mlebench`, else the bundled ones.
+
+    Args:
+        competition_id (`str`):
+            A key of `MLEBENCH_COMPETITIONS`; others have no leaderboard.
+
+    Returns:
+        [`MedalThresholds`] or `None`: The thresholds, if they are known.
+
+    Raises:
+        [`CompetitionError`]: The leaderboard has no scores.
+    """
+    if competition_id not in MLEBENCH_COMPETITIONS:
+        return None
+    package = find_spec("mlebench")  # found, not imported
+    for location in (package.submodule_search_locations or []) if package else []:
+        path = Path(location) / "competitions" / competition_id / "leaderboard.csv"
+        if path.is_file():
+            metric = METRICS[MLEBENCH_COMPETITIONS[competition_id].metric]
+            return thresholds_from_scores(_scores(path), metric.higher_is_better)
+    return KNOWN_THRESHOLDS.get(competition_id)
+
+
+def thresholds_from_scores(scores: np.ndarray, higher_is_better: bool) -> MedalThresholds:
+    """
+    Kaggle's rule (https://www.kaggle.com/progression): how many teams win a medal depends on how many there are.
+
+    Args:
+        scores (`ndarray`):
+            The final score of each team, in any order.
+        higher_is_better (`bool`):
+            Whether a larger score is better.
+
+    Returns:
+        [`MedalThresholds`]: The scores of the last team with gold, with silver and with bronze, and the median.
+    """
+    best_first = np.sort(scores)[::-1] if higher_is_better else np.sort(scores)
+    teams = len(best_first)
+    if teams < 100:
+        ranks = (teams * 10 // 100, teams * 20 // 100, teams * 40 // 100)
+    elif teams < 250:
+        ranks = (10, teams * 20 // 100, teams * 40 // 100)
+    elif teams < 1000:
+        ranks = (10 + teams * 2 // 1000, 50, 100)
+    else:
+        ranks = (10 + teams * 2 // 1000, teams * 5 // 100, teams * 10 // 100)
+    gold, silver, bronze = (float(best_first[max(rank, 1) - 1]) for rank in ranks)
+    return MedalThresholds(gold, silver, bronze, float(np.median(best_first)))
+
+
+def medal(score: float, thresholds: MedalThresholds, higher_is_better: bool) -> str | None:
+    """
+    The medal that a score would have won.
+
+    Args:
+        score (`float`):
+            Score of a submission.
+        thresholds ([`MedalThresholds`]):
+            Those of its competition.
+        higher_is_better (`bool`):
+            Whether a larger score is better.
+
+    Returns:
+        `str` or `None`: `"gold"`, `"silver"`, `"bronze"` or none.
+    """
+    for name in ("gold", "silver", "bronze"):
+        threshold = getattr(thresholds, name)
+        if score >= threshold if higher_is_better else score <= threshold:
+            return name
+    return None
+
+
+def _scores(leaderboard: Path) -> np.ndarray:
+    table = pd.read_csv(leaderboard)
+    if "score" not in table:
+        raise CompetitionError(
+            f"{leaderboard} has no column 'score'; if it is a Git LFS pointer, get the file with: git lfs pull"
+        )
+    return table["score"].dropna().to_numpy()
