@@ -21,6 +21,7 @@ from trl_mle.rewards.execution_log import ExecutionLog
 NO_CODE = "no_code"  # beside the executor's outcomes: there was nothing to execute
 
 POLL_S = 0.2  # of the progress line
+OUTPUT_CHARS = 4000  # of a program's output that go into the table of completions, and into improve prompts
 
 
 @dataclass(frozen=True)
@@ -162,8 +163,8 @@ class MLEReward:
                 The dataset's column of competition ids; may be left out if the reward knows one competition only.
             log_extra (`Callable`, *optional*):
                 TRL's hook for columns of the completions table. Given, the columns `duration_s` (seconds), `outcome`,
-                `valid`, `score`, `milestones`, `cpu_s` and `queue_wait_s` (seconds) are logged: the trainer weights
-                advantages with the first.
+                `valid`, `score`, `milestones`, `cpu_s` and `queue_wait_s` (seconds) and `output` (its beginning and end)
+                are logged: the trainer weights advantages with the first.
             log_metric (`Callable`, *optional*):
                 TRL's hook for scalars. Given, the instrumenter's are logged as `mle/instrumenter/...`.
 
@@ -181,6 +182,7 @@ class MLEReward:
             log_extra("milestones", [",".join(evaluation.milestones) for evaluation in evaluations])
             log_extra("cpu_s", [evaluation.cpu_s for evaluation in evaluations])
             log_extra("queue_wait_s", [evaluation.queue_wait_s for evaluation in evaluations])
+            log_extra("output", [cut_middle(evaluation.output) for evaluation in evaluations])
         if log_metric is not None and self.instrumenter is not None:
             for name, value in self.instrumenter.metrics().items():
                 log_metric(f"mle/instrumenter/{name}", value)
@@ -302,6 +304,15 @@ class MLEReward:
         if len(self.competitions) != 1:
             raise ValueError("with several competitions the dataset needs a column `competition` with their ids")
         return next(iter(self.competitions))
+
+
+def cut_middle(text: str, max_chars: int = OUTPUT_CHARS) -> str:
+    """The text, without lines from its middle if it is longer than this."""
+    if len(text) <= max_chars:
+        return text
+    head, tail = text[: max_chars // 2], text[-max_chars // 2 :]
+    head, tail = head[: head.rfind("\n") + 1] or head, tail[tail.find("\n") + 1 :] or tail
+    return f"{head.rstrip()}\n…\n{tail}"
 
 
 class _Progress:
