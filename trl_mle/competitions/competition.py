@@ -95,7 +95,7 @@ class Competition:
     @property
     def slug(self) -> str:
         """The id as a file name, for paths and the Hub."""
-        return re.sub(r"[^\w.-]+", "-", self.id, flags=re.ASCII).strip("-.")
+        return path_slug(self.id)
 
     @property
     def higher_is_better(self) -> bool:
@@ -246,6 +246,11 @@ def _predictions(table: pd.DataFrame, texts: list[str]) -> pd.DataFrame:
             f"{_some(not_finite)}"
         )
     return pd.DataFrame(columns, index=table.index)
+
+
+def path_slug(competition_id: str) -> str:
+    """A competition's id as a file name."""
+    return re.sub(r"[^\w.-]+", "-", competition_id, flags=re.ASCII).strip("-.")
 
 
 def user_cache_dir() -> Path:

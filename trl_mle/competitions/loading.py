@@ -1,4 +1,4 @@
-"""Every competition by its id: the local ones, those of MLE-bench, and folders of the user's own."""
+"""Every competition by its id: the local ones, those of MLE-bench, their mirrors, and folders of the user's own."""
 
 import difflib
 import os
@@ -12,6 +12,7 @@ import yaml
 from trl_mle.competitions.catalog import MLEBENCH_COMPETITIONS, Layout, competition_from_folder
 from trl_mle.competitions.competition import Competition, CompetitionError, user_cache_dir
 from trl_mle.competitions.local import LOCAL_COMPETITIONS, load_local
+from trl_mle.competitions.mirrors import MIRRORS, PREFIX, load_mirror
 
 
 CONFIG = "competition.yaml"
@@ -19,7 +20,7 @@ CONFIG = "competition.yaml"
 
 def list_competitions() -> list[str]:
     """The ids that [`load_competition`] knows. Those of MLE-bench must have been prepared with its own tool."""
-    return [*LOCAL_COMPETITIONS, *MLEBENCH_COMPETITIONS]
+    return [*LOCAL_COMPETITIONS, *MLEBENCH_COMPETITIONS, *(PREFIX + name for name in MIRRORS)]
 
 
 def load_competition(competition_id: str, data_dir: Path | str | None = None) -> Competition:
@@ -28,12 +29,14 @@ def load_competition(competition_id: str, data_dir: Path | str | None = None) ->
 
     Args:
         competition_id (`str`):
-            One of [`list_competitions`], or a folder with a `competition.yaml`: the path of one, or the name of one in
-            `data_dir`. The folder holds `public/` and `private/`, itself or in `prepared/`. The YAML's keys are the
-            arguments of [`~trl_mle.competitions.catalog.Layout`] and `id`, by default `competition_id`.
+            One of [`list_competitions`], where size and seed of a mirror may follow (see
+            [`~trl_mle.competitions.mirrors.load_mirror`]); or a folder with a `competition.yaml`: the path of one, or
+            the name of one in `data_dir`. The folder holds `public/` and `private/`, itself or in `prepared/`. The
+            YAML's keys are the arguments of [`~trl_mle.competitions.catalog.Layout`] and `id`, by default
+            `competition_id`.
         data_dir (`Path` or `str`, *optional*):
             Where `mlebench prepare` has put the MLE-bench competitions. Defaults to `$MLEBENCH_DATA_DIR`, else to
-            MLE-bench's own default. The local competitions are always made in `trl_mle`'s cache.
+            MLE-bench's own default. The local competitions and the mirrors are always made in `trl_mle`'s cache.
 
     Returns:
         [`Competition`]: The competition, ready to be read and graded.
@@ -43,6 +46,8 @@ def load_competition(competition_id: str, data_dir: Path | str | None = None) ->
     """
     if competition_id in LOCAL_COMPETITIONS:
         return load_local(competition_id)
+    if competition_id.startswith(PREFIX):
+        return load_mirror(competition_id)
     data_dir = data_dir or os.environ.get("MLEBENCH_DATA_DIR") or user_cache_dir() / "mle-bench" / "data"
     in_data_dir = Path(data_dir).expanduser().absolute() / competition_id
     if competition_id in MLEBENCH_COMPETITIONS:

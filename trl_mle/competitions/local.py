@@ -5,21 +5,19 @@ from programs, `sandbox="none"` does not. They serve tests, quickstarts and abla
 MLE-bench competition.
 """
 
-import os
-import tempfile
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 
 import numpy as np
 import pandas as pd
 from sklearn.datasets import load_breast_cancer, load_diabetes, load_digits, load_wine
 
-from trl_mle.competitions.competition import Competition, CompetitionError, user_cache_dir
+from trl_mle.competitions.competition import Competition
+from trl_mle.competitions.prepared import cached_folder, csv_text, description, write_file
 
 
-# Part of the folder's name: raise it with every change of the files below, so that no old cache is read.
-VERSION = "v1"
 TEST_SHARE = 0.3
 
 
@@ -186,11 +184,6 @@ LOCAL_COMPETITIONS = {
 }
 
 
-def cache_dir() -> Path:
-    """Where `trl_mle` keeps what it makes: `$TRL_MLE_CACHE`, else `trl_mle` in the user's cache folder."""
-    return Path(os.environ.get("TRL_MLE_CACHE") or user_cache_dir() / "trl_mle").expanduser().absolute()
-
-
 def load_local(competition_id: str) -> Competition:
     """
     Load a local competition; its files are written on first use, in MLE-bench's layout.
@@ -203,41 +196,20 @@ def load_local(competition_id: str) -> Competition:
         [`Competition`]: The competition.
     """
     local = LOCAL_COMPETITIONS[competition_id]
-    folder = cache_dir() / "data" / VERSION / competition_id
-    if not folder.is_dir():
-        try:
-            _write_atomically(local, folder)
-        except OSError as error:
-            raise CompetitionError(
-                f"cannot write the data of {competition_id!r} to {folder} ({error.strerror}); "
-                "set TRL_MLE_CACHE to a folder that you may write"
-            ) from error
-    public = folder / "prepared" / "public"
+    prepared = cached_folder(competition_id, competition_id, partial(_write, local))
+    public = prepared / "public"
     return Competition(
         id=competition_id,
         metric=local.metric,
         public_dir=public,
         sample_submission=public / "sample_submission.csv",
-        answers=folder / "prepared" / "private" / "test.csv",
+        answers=prepared / "private" / "test.csv",
         target_columns=local.targets,
         exact_columns=local.exact_columns,
     )
 
 
-def _write_atomically(local: LocalCompetition, folder: Path) -> None:
-    """Write aside, then rename: nobody sees half a competition, and of two processes that race one wins."""
-    _make_folder(folder.parent)
-    with tempfile.TemporaryDirectory(dir=folder.parent, prefix=f".{folder.name}-") as staging:
-        staged = Path(staging) / folder.name
-        _write(local, staged)
-        try:
-            staged.rename(folder)
-        except OSError:
-            if not folder.is_dir():  # not the lost race, whose winner wrote the same bytes
-                raise
-
-
-def _write(local: LocalCompetition, folder: Path) -> None:
+def _write(local: LocalCompetition, prepared: Path) -> None:
     features, labels, answers = local.load()
     # scikit-learn's rows are sorted by class here and there. Random ids and a random order tell nothing. RandomState
     # because numpy promises that its stream never changes.
@@ -254,52 +226,16 @@ def _write(local: LocalCompetition, folder: Path) -> None:
         "sample_submission.csv": sample,
     }
     for name, table in public.items():
-        _write_text(folder / "prepared" / "public" / name, _csv(table))
-    _write_text(folder / "prepared" / "public" / "description.md", _description(local, len(train), sample))
-    _write_text(folder / "prepared" / "private" / "test.csv", _csv(pd.concat([ids, answers], axis=1).iloc[test]))
-
-
-def _description(local: LocalCompetition, n_train: int, sample: pd.DataFrame) -> str:
-    return f"""# {local.title}
-
-## Overview
-
-{local.overview}
-
-## Evaluation
-
-{local.evaluation}
-
-## Submission format
-
-One row for each `id` of `test.csv`, in any order, below this header:
-
-```
-{_csv(sample.head(3))}```
-
-## Data
-
-- `train.csv`: {n_train} rows with their labels.
-- `test.csv`: {len(sample)} rows to predict.
-- `sample_submission.csv`: a submission in the right format.
-
-{local.data}
-"""
-
-
-def _csv(table: pd.DataFrame) -> str:
-    return table.to_csv(index=False, lineterminator="\n")
-
-
-def _make_folder(path: Path) -> None:
-    """Make a folder and its parents with mode 0755 whatever the umask: sandboxed programs run as another user."""
-    if not path.is_dir():
-        _make_folder(path.parent)
-        path.mkdir(exist_ok=True)
-        path.chmod(0o755)
-
-
-def _write_text(path: Path, text: str) -> None:
-    _make_folder(path.parent)
-    path.write_text(text, encoding="utf-8")
-    path.chmod(0o644)
+        write_file(prepared / "public" / name, csv_text(table))
+    text = description(
+        title=local.title,
+        overview=local.overview,
+        evaluation=local.evaluation,
+        submission="One row for each `id` of `test.csv`, in any order, below this header:",
+        sample=sample,
+        data=f"- `train.csv`: {len(train)} rows with their labels.\n"
+        f"- `test.csv`: {len(sample)} rows to predict.\n"
+        f"- `sample_submission.csv`: a submission in the right format.\n\n{local.data}",
+    )
+    write_file(prepared / "public" / "description.md", text)
+    write_file(prepared / "private" / "test.csv", csv_text(pd.concat([ids, answers], axis=1).iloc[test]))

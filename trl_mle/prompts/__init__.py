@@ -2,6 +2,7 @@
 
 from trl_mle.prompts.extract import extract_code
 from trl_mle.prompts.prompt import scratch_prompt
+from trl_mle.prompts.tokens import estimate_tokens
 
 
-__all__ = ["extract_code", "scratch_prompt"]
+__all__ = ["estimate_tokens", "extract_code", "scratch_prompt"]

@@ -6,6 +6,8 @@ import re
 
 _CLOSED_THOUGHT = re.compile(r"<think>.*?</think>", re.DOTALL)
 _FENCE = re.compile(r"(?P<indent>[ \t]*)(?P<mark>`{3,}|~{3,})[ \t]*(?P<info>[^`]*)")
+_FENCE_AFTER_TEXT = re.compile(r"(?P<mark>`{3,})[ \t]*(python3?|py)[ \t]*$", re.IGNORECASE)
+_IMPORT = re.compile(r"import \w|from \S+ import ")
 _PYTHON = {"python", "python3", "py"}
 
 
@@ -15,7 +17,7 @@ def extract_code(completion: str) -> str | None:
 
     The last complete fenced block wins; blocks of other languages do not count, nor does what the model thought. Of a
     completion that was cut off inside its only block the rest is taken. Without any fence the whole text counts if it
-    is Python that does something.
+    is Python that does something, else what is Python from its first import on.
 
     Args:
         completion (`str`):
@@ -36,7 +38,7 @@ def extract_code(completion: str) -> str | None:
         return programs[-1] if programs else blocks[-1][1]
     if rest is not None:
         return rest
-    return text.strip() if _is_program(text) else None
+    return _bare_program(text)
 
 
 def _fenced_blocks(text: str) -> tuple[list[tuple[str, str]], str | None]:
@@ -50,7 +52,10 @@ def _fenced_blocks(text: str) -> tuple[list[tuple[str, str]], str | None]:
     for line in text.split("\n"):
         fence = _FENCE.fullmatch(line)
         info = fence["info"].strip(" \t{}.").lower().split() if fence else []
-        if fence and mark and not info and fence["mark"].startswith(mark):
+        closes = fence is not None and not info and fence["mark"].startswith(mark)
+        if mark and (closes or (fence is None and line.rstrip().endswith(mark))):
+            if not closes:  # at the end of a line of code
+                lines.append(line.rstrip().removesuffix(mark).removeprefix(indent))
             if language in _PYTHON | {""} and code():
                 blocks.append((language, code()))
             mark = ""
@@ -58,7 +63,34 @@ def _fenced_blocks(text: str) -> tuple[list[tuple[str, str]], str | None]:
             indent, mark, language, lines = fence["indent"], fence["mark"], info[0] if info else "", []
         elif mark:
             lines.append(line.removeprefix(indent))
+        elif opening := _FENCE_AFTER_TEXT.search(line):
+            indent, mark, language, lines = "", opening["mark"], "python", []
     return blocks, code() or None if mark and language in _PYTHON | {""} else None
+
+
+def _bare_program(text: str) -> str | None:
+    """A text that is a program, or the first part of it that begins with an import and ends before what is no Python."""
+    if _is_program(text):
+        return text.strip()
+    lines = text.split("\n")
+    for start in (number for number, line in enumerate(lines) if _IMPORT.match(line)):
+        program = lines[start:]
+        while program and (wrong := _wrong_line("\n".join(program))):
+            program = program[: min(wrong, len(program)) - 1]
+        if _is_program("\n".join(program)):
+            return "\n".join(program).strip()
+    return None
+
+
+def _wrong_line(text: str) -> int | None:
+    """Number of the line that is no Python; `None` if all is."""
+    try:
+        ast.parse(text)
+    except SyntaxError as error:
+        return error.lineno or 1
+    except (ValueError, RecursionError, MemoryError):
+        return 1
+    return None
 
 
 def _is_program(text: str) -> bool:

@@ -1,18 +1,82 @@
 """The prompt that asks for a solution from scratch, made from the competition's own files."""
 
+import json
+import math
+import os
 import re
+from collections.abc import Iterator
 from itertools import groupby
+from pathlib import Path
+from typing import NamedTuple, TypeVar
 
 import pandas as pd
 
 from trl_mle.competitions import Competition
+from trl_mle.prompts.tokens import estimate_tokens, shorten
 
 
-# Lengths that keep the prompt of a small competition below the paper's 1,024 tokens.
-SECTION_CHARS = 600
-CELL_CHARS = 60
-ROW_CELLS = 8
-COLUMN_RUNS = 40
+# The paper's limit, less what a chat template adds: Qwen2.5's, with its own system message, takes 30 tokens.
+MAX_TOKENS = 1024 - 40
+# Of the overview, and of the section about the evaluation.
+SECTION_TOKENS = 200
+# Of each line that shows the submission.
+LINE_TOKENS = 80
+# Of a name, whose end counts: only a freak is longer.
+NAME_CHARS = 80
+# What is looked at of a table, however long it is.
+ROWS_READ = 100
+JSON_CHARS_READ = 2**20
+
+
+class Detail(NamedTuple):
+    """
+    How much is told about the public files.
+
+    Args:
+        files (`int`):
+            Files that are listed.
+        names (`int`):
+            Names of columns of a table, a numbered run of them counting as one.
+        rows (`int`):
+            Example rows of a table.
+        cells (`int`):
+            Cells of an example row.
+        chars (`int`):
+            Characters of a cell.
+    """
+
+    files: int
+    names: int
+    rows: int
+    cells: int
+    chars: int
+
+
+# The first that fits is taken: texts in cells go first, then cells, rows, names of columns, and files.
+DETAILS = (
+    Detail(files=20, names=60, rows=2, cells=10, chars=80),
+    Detail(files=20, names=60, rows=2, cells=10, chars=40),
+    Detail(files=20, names=60, rows=2, cells=8, chars=20),
+    Detail(files=20, names=60, rows=1, cells=8, chars=20),
+    Detail(files=20, names=60, rows=0, cells=0, chars=0),
+    Detail(files=10, names=20, rows=0, cells=0, chars=0),
+    Detail(files=5, names=8, rows=0, cells=0, chars=0),
+    Detail(files=5, names=3, rows=0, cells=0, chars=0),
+)
+
+_Item = TypeVar("_Item")
+_SEPARATOR = re.compile(r"[\s,\[]*")
+
+# What makes a submission invalid, whatever the description says: Kaggle's own grader may have been more patient.
+RULES = {
+    "roc_auc": "Predictions lie in [0, 1].",
+    "log_loss": "Predictions lie in [0, 1] and sum to 1 in each row.",
+    "accuracy": "Predictions are whole numbers.",
+    "quadratic_weighted_kappa": "Predictions are whole numbers.",
+    "pearson_correlation": "Predictions must not be all the same.",
+    "mean_columnwise_rmsle": "Predictions are greater than -1.",
+    "word_level_jaccard": "Predictions are texts.",
+}
 
 _TEMPLATE = """\
 Kaggle competition: {id}
@@ -24,10 +88,11 @@ Metric: {metric} ({direction} is better). {evaluation}
 Files:
 {files}
 
-Submission: submission.csv, with the columns and ids of input/{sample}: {submission_columns}
-{submission_rows}
+Submission: submission.csv, with the columns and ids of input/{sample}:
+{submission}
+Predict {targets} for each {id_column}. {rules}
 
-Limits: {timeout_s:g} seconds, {memory_mb} MB of memory, no network. Installed: numpy, pandas, scipy, scikit-learn.
+Limits: {timeout_s:g} seconds, {memory_mb} MB of memory, no network. Installed: numpy, pandas, scipy, scikit-learn, pillow.
 
 Write a short plan, then one complete Python program in a ```python block. It reads its data from input/ and writes \
 submission.csv to the working directory."""
@@ -35,7 +100,10 @@ submission.csv to the working directory."""
 
 def scratch_prompt(comp: Competition, timeout_s: float, memory_mb: int) -> list[dict[str, str]]:
     """
-    Ask for a solution from scratch.
+    Ask for a solution from scratch, in at most 1,024 tokens by [`estimate_tokens`], a chat template included.
+
+    Task, metric, submission format, limits and the form of the answer always have their place. What is left of the tokens
+    goes to the files, told in as much detail as fits.
 
     Args:
         comp ([`~trl_mle.competitions.Competition`]):
@@ -48,89 +116,182 @@ def scratch_prompt(comp: Competition, timeout_s: float, memory_mb: int) -> list[
     Returns:
         `list[dict[str, str]]`: A conversation of one user message, whose first line names the competition.
     """
-    sample = pd.read_csv(comp.sample_submission, nrows=2)
     overview, evaluation = _sections(comp.description)
-    content = _TEMPLATE.format(
-        id=comp.id,
-        overview=overview,
-        evaluation=evaluation,
-        metric=comp.metric.replace("_", " "),
-        direction="higher" if comp.higher_is_better else "lower",
-        files=_files(comp),
-        sample=comp.sample_submission.name,
-        submission_columns=_columns(sample),
-        submission_rows=_rows(sample),
-        timeout_s=timeout_s,
-        memory_mb=memory_mb,
-    )
-    return [{"role": "user", "content": content}]
+    parts = {
+        "id": comp.id,
+        "overview": shorten(overview, SECTION_TOKENS),
+        "evaluation": shorten(evaluation, SECTION_TOKENS),
+        "metric": comp.metric.replace("_", " "),
+        "direction": "higher" if comp.higher_is_better else "lower",
+        "sample": comp.sample_submission.name,
+        "submission": _submission(comp.sample_submission),
+        "targets": _targets(comp.target_columns),
+        "id_column": _clip(comp.id_column, NAME_CHARS),
+        "rules": _rules(comp),
+        "timeout_s": timeout_s,
+        "memory_mb": memory_mb,
+    }
+    room = MAX_TOKENS - estimate_tokens(_TEMPLATE.format(files="", **parts))
+    return [{"role": "user", "content": _TEMPLATE.format(files=_files(comp, room), **parts)}]
 
 
 def _sections(description: str) -> tuple[str, str]:
-    """The overview and what follows the heading "Evaluation", each cut after a sentence."""
+    """The overview and what follows the heading "Evaluation", each as one paragraph."""
     overview, *rest = re.split(r"(?mi)^#+ *evaluation.*$", description, maxsplit=1)
     overview = re.split(r"(?mi)^#+ *overview.*$", overview, maxsplit=1)[-1]
     evaluation = re.split(r"(?m)^#", rest[0].strip(), maxsplit=1)[0] if rest else ""
-    return _shorten(re.sub(r"(?m)^#.*$", "", overview)), _shorten(evaluation)
+    return " ".join(re.sub(r"(?m)^#.*$", "", overview).split()), " ".join(evaluation.split())
 
 
-def _shorten(text: str) -> str:
-    text = " ".join(text.split())
-    if len(text) <= SECTION_CHARS:
-        return text
-    return text[: text.rfind(". ", 0, SECTION_CHARS) + 1 or SECTION_CHARS]
+def _submission(sample: Path) -> str:
+    """The header of the sample submission and two of its rows."""
+    table = pd.read_csv(sample, nrows=2)
+    header = ", ".join(_leave_out_middle(_condense(list(table.columns)), 12, "…"))
+    return "\n".join(shorten(line, LINE_TOKENS) for line in [header, *_rows(table, cells=12, chars=20)])
 
 
-def _files(comp: Competition) -> str:
-    """One entry for each public file: of a table its columns and two rows, unless train.csv shows them already."""
-    # train.csv comes first, so that test.csv can be told by what it lacks.
-    paths = sorted(comp.public_dir.iterdir(), key=lambda path: (path.name != "train.csv", path.name))
-    train: list[str] = []
-    entries = []
-    for path in paths:
-        if path in (comp.public_dir / "description.md", comp.sample_submission):
-            continue
+def _targets(columns: tuple[str, ...]) -> str:
+    names = _condense(list(columns))
+    text = ", ".join(names) if len(names) <= 4 else f"the {len(columns)} columns {names[0]}, …, {names[-1]}"
+    return shorten(text, LINE_TOKENS)
+
+
+def _rules(comp: Competition) -> str:
+    rules = [RULES.get(comp.metric, "")]
+    if comp.id_first:
+        rules.append(f"{comp.id_column} is the first column.")
+    if comp.exact_columns:
+        rules.append("No other columns.")
+    if comp.in_file_order:
+        rules.append("Rows are compared in the order of the sample, whatever the ids.")
+    return " ".join(filter(None, rules))
+
+
+def _files(comp: Competition, room: int) -> str:
+    """The public files in the most detail that fits into this many tokens."""
+    paths = [path for path in comp.public_dir.iterdir() if path.name != "description.md"]
+    # train comes first, then test.
+    rank = {"train": 0, "test": 1}
+    paths.sort(key=lambda path: (path.is_dir(), rank.get(path.stem, 2), path.name))
+    paths = [path for path in paths if path != comp.sample_submission]
+    tables = {path: table for path in paths[: DETAILS[0].files] if (table := _read_table(path)) is not None}
+    for detail in DETAILS:
+        for whole in list(tables)[:2] or [None]:
+            text = "\n".join(_entries(paths, tables, whole, detail))
+            if estimate_tokens(text) <= room:
+                return text
+    return shorten(text, room)
+
+
+def _entries(paths: list[Path], tables: dict[Path, pd.DataFrame], whole: Path | None, detail: Detail) -> Iterator[str]:
+    """One entry for each file. One table is told whole, with example rows; others by how their columns differ from it."""
+    paths = sorted(paths, key=lambda path: path != whole)
+    for path in paths[: detail.files]:
+        name = f"input/{_clip(path.name, NAME_CHARS)}"
         if path.is_dir():
-            entries.append(f"input/{path.name}/: {sum(1 for _ in path.iterdir())} files")
-        elif path.suffix == ".csv":
-            table = pd.read_csv(path, nrows=1000)
-            columns = list(table.columns)
-            if train and columns == [name for name in train if name in columns]:
-                lacking = [name for name in train if name not in columns]
-                entries.append(f"input/{path.name}: the columns of train.csv without {', '.join(lacking)}")
-            else:
-                entries.append(f"input/{path.name}: {_columns(table)}\n{_rows(table.head(2))}")
-            train = train or columns
+            yield name + _content(path)
+        elif path not in tables:
+            yield name
+        elif (
+            path == whole or whole is None or (difference := _difference(tables[path], tables[whole], detail)) is None
+        ):
+            rows = _rows(tables[path].head(detail.rows), detail.cells, detail.chars)
+            yield "\n".join([f"{name}: {_columns(tables[path], detail.names)}", *rows])
         else:
-            entries.append(f"input/{path.name}")
-    return "\n".join(entries)
+            yield f"{name}: the columns of {_clip(whole.name, NAME_CHARS)}{difference}"
+    if len(paths) > detail.files:
+        yield f"and {len(paths) - detail.files} more"
 
 
-def _columns(table: pd.DataFrame) -> str:
+def _content(folder: Path) -> str:
+    """How many files or folders a folder holds, and the first of them."""
+    names = sorted(os.listdir(folder))
+    if not names:
+        return "/: empty"
+    first = folder / names[0]
+    inside = sorted(os.listdir(first))[:1] if first.is_dir() else []
+    kind = "folders" if first.is_dir() else "files"
+    return f"/: {len(names)} {kind} such as {'/'.join(_clip(name, NAME_CHARS) for name in [names[0], *inside])}"
+
+
+def _difference(table: pd.DataFrame, whole: pd.DataFrame, detail: Detail) -> str | None:
+    """What a table's columns lack of another's or add to them; `None` if they are others."""
+    lacking = [name for name in whole.columns if name not in table.columns]
+    added = [name for name in table.columns if name not in whole.columns]
+    if lacking and added:
+        return None
+    if added:
+        return f" and {_columns(table[added], detail.names)}"
+    return f" without {', '.join(_leave_out_middle(_condense(lacking), detail.names, '…'))}" if lacking else ""
+
+
+def _read_table(path: Path) -> pd.DataFrame | None:
+    """The first rows of a csv or JSON file; `None` if it is no table."""
+    try:
+        if path.suffix == ".csv":
+            return pd.read_csv(path, nrows=ROWS_READ)
+        if path.suffix == ".json":
+            records = _json_records(path)
+            return pd.DataFrame(records) if records and all(isinstance(record, dict) for record in records) else None
+    except ValueError:  # what pandas raises at files that are not what they are called, and those of another encoding
+        pass
+    return None
+
+
+def _json_records(path: Path) -> list[object]:
+    """The first elements of a JSON file that holds a list, or one value on each line. Only its beginning is read."""
+    with path.open(encoding="utf-8") as file:
+        text = file.read(JSON_CHARS_READ)
+    decoder, records = json.JSONDecoder(), list[object]()
+    position = _SEPARATOR.match(text).end()  # type: ignore[union-attr]
+    while position < len(text) and len(records) < ROWS_READ:
+        try:
+            record, position = decoder.raw_decode(text, position)
+        except json.JSONDecodeError:  # the end of the list, or of what was read
+            break
+        records.append(record)
+        position = _SEPARATOR.match(text, position).end()  # type: ignore[union-attr]
+    return records
+
+
+def _columns(table: pd.DataFrame, names: int) -> str:
     """The columns by type, in order, with numbered runs condensed: `str: id; int: pixel_0..pixel_63, label`."""
     types = {"i": "int", "u": "int", "f": "float", "b": "bool"}
-    typed = [(types.get(table[name].dtype.kind, "str"), name) for name in table.columns]
+    typed = [(types.get(column.dtype.kind, "str"), str(name)) for name, column in table.items()]
     by_type = [(kind, [name for _, name in group]) for kind, group in groupby(typed, key=lambda pair: pair[0])]
-    return "; ".join(f"{kind}: {', '.join(_condense(names))}" for kind, names in by_type)
+    runs = [(kind, run) for kind, group in by_type for run in _condense(group)]
+    groups = groupby(_leave_out_middle(runs, names, ("", "…")), key=lambda pair: pair[0])
+    return "; ".join(f"{kind}: " * bool(kind) + ", ".join(name for _, name in group) for kind, group in groups)
 
 
 def _condense(names: list[str]) -> list[str]:
+    """The names, those that count up as one range."""
+
     def stem(numbered: tuple[int, str]) -> tuple[str, int]:
         # Equal for neighbours that count up: the name without its number, and the number less the position.
         position, name = numbered
-        prefix, number = re.fullmatch(r"(.*?)(\d*)", name).groups()  # type: ignore[union-attr]
+        prefix, number = re.fullmatch(r"(.*?)([0-9]*)", name, re.DOTALL).groups()  # type: ignore[union-attr]
         return (prefix, int(number) - position) if number else (name, 0)
 
-    runs = [[name for _, name in run] for _, run in groupby(enumerate(names), key=stem)]
-    texts = [f"{run[0]}..{run[-1]}" if len(run) > 2 else ", ".join(run) for run in runs]
-    return texts if len(texts) <= COLUMN_RUNS else [*texts[: COLUMN_RUNS - 1], "…", texts[-1]]
+    runs = [[_clip(name, NAME_CHARS) for _, name in run] for _, run in groupby(enumerate(names), key=stem)]
+    return [text for run in runs for text in ([f"{run[0]}..{run[-1]}"] if len(run) > 2 else run)]
 
 
-def _rows(table: pd.DataFrame) -> str:
-    return "\n".join(_row(row) for row in table.itertuples(index=False, name=None))
+def _rows(table: pd.DataFrame, cells: int, chars: int) -> list[str]:
+    rows = ([_clip(_cell(value), chars) for value in row] for row in table.itertuples(index=False, name=None))
+    return [",".join(_leave_out_middle(row, cells, "…")) for row in rows]
 
 
-def _row(values: tuple[object, ...]) -> str:
-    cells = [" ".join(str(value).split()) for value in values]
-    cells = [cell if len(cell) <= CELL_CHARS else f"{cell[:CELL_CHARS]}…" for cell in cells]
-    return ",".join(cells if len(cells) <= ROW_CELLS else [*cells[: ROW_CELLS - 1], "…", cells[-1]])
+def _cell(value: object) -> str:
+    if isinstance(value, float):
+        return "" if math.isnan(value) else min(str(value), f"{value:.6g}", key=len)
+    return str(value)
+
+
+def _leave_out_middle(items: list[_Item], count: int, mark: _Item) -> list[_Item]:
+    return items if len(items) <= count else [*items[: count - 1], mark, items[-1]]
+
+
+def _clip(text: str, chars: int) -> str:
+    text = " ".join(text[: 10 * chars].split())
+    return text if len(text) <= chars else f"{text[:chars]}…"

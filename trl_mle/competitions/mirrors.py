@@ -1,0 +1,147 @@
+"""
+Synthetic stand-ins for the 12 MLE-bench competitions: the same files, columns and submission format, but a signal of our
+own, so that they need no download. They serve offline runs, tests and reinforcement learning on small tasks.
+
+A mirror is made from its rows and seed alone, and so are its labels: like the data of the local competitions they are no
+secret from a program that can import this package. Its bytes are the same wherever the libraries that write JPEG files
+are.
+"""
+
+import difflib
+from functools import partial
+from pathlib import Path
+from urllib.parse import parse_qsl
+
+import numpy as np
+
+from trl_mle.competitions.catalog import MLEBENCH_COMPETITIONS, competition_from_folder
+from trl_mle.competitions.competition import Competition, CompetitionError, path_slug
+from trl_mle.competitions.mirrors_images import IMAGE_MIRRORS
+from trl_mle.competitions.mirrors_long_texts import LONG_TEXT_MIRRORS
+from trl_mle.competitions.mirrors_short_texts import SHORT_TEXT_MIRRORS
+from trl_mle.competitions.mirrors_tabular import TABULAR_MIRRORS
+from trl_mle.competitions.prepared import cached_folder, csv_text, description, write_file
+
+
+PREFIX = "mirror:"
+_BY_KIND = {**SHORT_TEXT_MIRRORS, **LONG_TEXT_MIRRORS, **TABULAR_MIRRORS, **IMAGE_MIRRORS}
+MIRRORS = {competition_id: _BY_KIND[competition_id] for competition_id in MLEBENCH_COMPETITIONS}
+MAX_ROWS = 100_000
+
+
+def load_mirror(competition_id: str) -> Competition:
+    """
+    Load a mirror; its files are written on first use.
+
+    Args:
+        competition_id (`str`):
+            `mirror:<id>` for the id of one of the 12 MLE-bench competitions. Size and seed may follow, as in
+            `mirror:leaf-classification?rows=500&seed=3`.
+
+    Returns:
+        [`Competition`]: The competition, graded by the rules of the original.
+
+    Raises:
+        [`CompetitionError`]: If the id or what follows it is not understood, or the cache cannot be written.
+    """
+    original, _, query = competition_id.removeprefix(PREFIX).partition("?")
+    if original not in MIRRORS:
+        near = difflib.get_close_matches(original, MIRRORS)
+        hint = (
+            f"did you mean {PREFIX + near[0]!r}?"
+            if near
+            else f"there are {', '.join(PREFIX + name for name in MIRRORS)}"
+        )
+        raise CompetitionError(f"there is no competition {competition_id!r}; {hint}")
+    numbers = _numbers(competition_id, query)
+    rows = numbers.get("rows", MIRRORS[original].rows)
+    _check_rows(original, rows)
+    write = partial(make_mirror, original, rows=rows, seed=numbers.get("seed", 0))
+    prepared = cached_folder(competition_id, path_slug(competition_id), write)
+    return competition_from_folder(competition_id, MLEBENCH_COMPETITIONS[original], prepared)
+
+
+def _numbers(competition_id: str, query: str) -> dict[str, int]:
+    """What follows the "?": `rows` and `seed`, each at most once."""
+    pairs = parse_qsl(query, keep_blank_values=True)
+    numbers = {key: int(value) for key, value in pairs if value.isascii() and value.isdigit() and len(value) < 10}
+    if (
+        len(pairs) != (query.count("&") + 1 if query else 0)
+        or len(numbers) != len(pairs)
+        or numbers.keys() - {"rows", "seed"}
+    ):
+        raise CompetitionError(
+            f"what follows the '?' of {competition_id!r} is not understood; "
+            f"write for example {competition_id.partition('?')[0]}?rows=500&seed=3"
+        )
+    return numbers
+
+
+def _check_rows(competition_id: str, rows: int) -> None:
+    least = MIRRORS[competition_id].least_rows
+    if not least <= rows <= MAX_ROWS:
+        raise CompetitionError(
+            f"the mirror of {competition_id!r} can have from {least} to {MAX_ROWS} rows, not {rows}"
+        )
+
+
+def make_mirror(competition_id: str, prepared: Path, rows: int | None = None, seed: int = 0) -> None:
+    """
+    Write the mirror of a competition, the same bytes for the same arguments.
+
+    Args:
+        competition_id (`str`):
+            One of the 12 MLE-bench competitions, a key of `MIRRORS`.
+        prepared (`Path`):
+            Folder in which `public/` and `private/` are written.
+        rows (`int`, *optional*):
+            Number of rows, train and test together, of which a quarter is the test set. Defaults to the mirror's own
+            size, 240 to 2,000.
+        seed (`int`, *optional*, defaults to `0`):
+            Which of the many data sets of this kind.
+
+    Raises:
+        [`CompetitionError`]: If there are too few or too many rows.
+    """
+    mirror, layout = MIRRORS[competition_id], MLEBENCH_COMPETITIONS[competition_id]
+    rows = mirror.rows if rows is None else rows
+    _check_rows(competition_id, rows)
+    # RandomState because numpy promises that its stream never changes.
+    random = np.random.RandomState(seed)
+    drawn = mirror.draw(rows, random)
+
+    # Every fourth row in the order of the labels: both parts have all labels in the same shares, however few the rows.
+    shuffled = drawn.targets.iloc[random.permutation(rows)]
+    by_label = shuffled.sort_values(shuffled.columns.tolist(), kind="stable").index.to_numpy()
+    in_test = np.arange(rows) % 4 == 2
+    train_rows, test_rows = random.permutation(by_label[~in_test]), random.permutation(by_label[in_test])
+
+    table = drawn.table.iloc[[*train_rows, *test_rows]]
+    if mirror.ids:
+        table.insert(0, layout.id_column, mirror.ids(len(train_rows), len(test_rows), random))
+    train, test = table.loc[train_rows], table.loc[test_rows].drop(columns=list(mirror.train_only))
+    ids = test[[layout.id_column]]
+    sample = ids.assign(**mirror.sample)
+    files = {
+        "public/train.csv": train,
+        "public/test.csv": test,
+        f"public/{layout.sample_submission}": sample,
+        f"private/{layout.answers}": ids.join(drawn.targets),
+        "private/ceiling.csv": ids.join(drawn.ceiling),  # no part of the original: how much can be reached
+    }
+    for path, content in mirror.adapt(files).items():
+        write_file(prepared / path, content if isinstance(content, bytes) else csv_text(content))
+    if drawn.attachments:
+        for part, part_ids in (("train", train[layout.id_column]), ("test", ids[layout.id_column])):
+            for row, name in zip(part_ids.index.to_numpy(), part_ids, strict=True):
+                path = mirror.attachment.format(part=part, id=name)
+                write_file(prepared / "public" / path, drawn.attachments[row])
+    text = description(
+        title=f"{mirror.title} (mirror)",
+        overview=f"The data is synthetic: a stand-in for the Kaggle competition of this name. {mirror.overview}",
+        evaluation=mirror.evaluation,
+        submission=f"One row for each `{layout.id_column}` of the test set, below this header:",
+        sample=sample,
+        data=mirror.data.format(train=len(train), test=len(test)),
+    )
+    write_file(prepared / "public" / "description.md", text)

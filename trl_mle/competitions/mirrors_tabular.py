@@ -1,0 +1,269 @@
+"""Mirrors of the competitions with tables of numbers."""
+
+import numpy as np
+import pandas as pd
+
+from trl_mle.competitions.mirror import Drawn, Mirror, consecutive_ids, cut, integer_ids, sigmoid
+
+
+def _draw_may_2022(rows: int, random: np.random.RandomState) -> Drawn:
+    numbers: dict[str, np.ndarray] = {f"f_{i:02}": random.normal(size=rows).round(6) for i in range(7)}
+    numbers |= {f"f_{i:02}": random.poisson(2.2, rows) for i in range(7, 19)}
+    numbers |= {f"f_{i}": random.normal(scale=2.4, size=rows).round(6) for i in range(19, 27)}
+    # A letter is the rarer, the later it stands in the alphabet.
+    letters = random.choice(
+        list("ABCDEFGHIJKLMNOPQRST"), (rows, 10), p=0.8 ** np.arange(20) / (0.8 ** np.arange(20)).sum()
+    )
+    numbers["f_27"] = np.array(["".join(row) for row in letters])
+    numbers["f_28"] = random.normal(scale=240, size=rows).round(6)
+    numbers["f_29"] = random.choice(2, rows, p=[0.65, 0.35])
+    numbers["f_30"] = random.choice(3, rows)
+    table = pd.DataFrame(numbers)
+
+    distinct = np.array([len(set(row)) for row in letters])
+    logits = (
+        0.6 * table["f_24"] / 2.4
+        + 0.35 * (table["f_08"] - table["f_10"]) / 1.5
+        + 1.3 * np.sign(table["f_21"] * table["f_02"]) * (np.abs(table["f_02"]) > 0.4)
+        + 1.1 * table["f_05"] * np.tanh(table["f_22"])
+        + np.where(table["f_30"] == 1, 1.2, -0.6) * np.tanh(table["f_26"] + 1.5 * table["f_00"])
+        + 0.8 * (distinct - 7)
+        + 0.9 * (letters[:, 0] <= "B")
+    ).to_numpy()
+    target = pd.DataFrame({"target": cut(logits + 0.7 * random.logistic(size=rows), [0.51, 0.49])})
+    middle = np.quantile(logits, 0.51)
+    return Drawn(table.join(target), target, pd.DataFrame({"target": sigmoid((logits - middle) / 0.7)}))
+
+
+def _adapt_may_2022(files: dict[str, pd.DataFrame]) -> dict[str, pd.DataFrame]:
+    gold = files["private/test.csv"]
+    whole = files["public/test.csv"].assign(target=gold["target"].to_numpy())
+    return files | {"private/test.csv": whole, "private/gold_submission.csv": gold}
+
+
+# Cover types 1 to 7 by where they grow: elevation in m, and what of wilderness areas 1-4 suits them.
+_ELEVATION = np.array([3130.0, 2900, 2420, 2230, 2770, 2500, 3340])
+_WILDERNESS = np.array(
+    [
+        [1.0, 0.6, 1.0, -2],
+        [1.0, 0.3, 1.0, -0.5],
+        [-2, -2, 0.8, 1.5],
+        [-3, -3, -1, 2],
+        [0.8, -1, 1, -1],
+        [-2, -2, 1, 1.2],
+        [0.8, 1.2, 0.8, -2],
+    ]
+)
+
+
+def _draw_dec_2021(rows: int, random: np.random.RandomState) -> Drawn:
+    elevation = random.normal(2950, 250, rows).clip(1880, 3850)
+    aspect = random.randint(0, 360, rows)
+    slope = random.gamma(4, 3.4, rows).clip(0, 52)
+    to_water = random.gamma(1.3, 210, rows).clip(0, 1400)
+    above_water = random.normal(45, 55, rows)
+    to_road = random.gamma(2, 900, rows).clip(0, 7000)
+    to_fire = random.gamma(2.2, 760, rows).clip(0, 7000)
+    sun = np.deg2rad(aspect[:, None] - np.array([90, 180, 270]))  # 9am, noon, 3pm
+    shade = 215 + 28 * np.cos(sun) * slope[:, None] / 14 - np.array([0, -8, 70]) + random.normal(0, 8, (rows, 3))
+    # Wilderness areas and soils lie at their own heights, more or less.
+    height = elevation + random.normal(0, 180, rows)
+    wilderness = np.where(
+        random.random_sample(rows) < 0.25, random.randint(0, 4, rows), 3 - cut(height, [0.1, 0.35, 0.1, 0.45])
+    )
+    soil = (cut(height + random.normal(0, 150, rows), [1.0] * 40) * 27 + random.choice([0, 27], rows)) % 40
+    table = pd.DataFrame(
+        {
+            "Elevation": elevation,
+            "Aspect": aspect,
+            "Slope": slope,
+            "Horizontal_Distance_To_Hydrology": to_water,
+            "Vertical_Distance_To_Hydrology": above_water,
+            "Horizontal_Distance_To_Roadways": to_road,
+            "Hillshade_9am": shade[:, 0].clip(0, 254),
+            "Hillshade_Noon": shade[:, 1].clip(0, 254),
+            "Hillshade_3pm": shade[:, 2].clip(0, 254),
+            "Horizontal_Distance_To_Fire_Points": to_fire,
+        }
+    )
+    one_hot = {f"Wilderness_Area{i + 1}": wilderness == i for i in range(4)}
+    one_hot |= {f"Soil_Type{i + 1}": soil == i for i in range(40)}
+    table = pd.concat([table, pd.DataFrame(one_hot)], axis=1).round().astype(int)
+
+    # Near water a type grows higher up; a soil is wet, dry or rocky, and each type likes one of them.
+    height = elevation - 0.9 * above_water - 0.22 * to_water + 60 * np.cos(np.deg2rad(aspect))
+    fits = -(((height[:, None] + 60 - _ELEVATION) / 110) ** 2) / 2
+    likes = soil[:, None] * 7 % 3 == np.arange(7) % 3
+    comfort = 0.9 * fits + 1.2 * _WILDERNESS[:, wilderness].T + 1.8 * likes
+    comfort += np.where(to_road[:, None] * to_fire[:, None] > 2.5e6, 1.2, -1.2) * np.where(np.arange(7) % 2, 1, -1)
+    comfort += np.log([0.3, 0.5, 0.12, 0.03, 0.012, 0.06, 0.08])
+    label = pd.DataFrame({"Cover_Type": 1 + (comfort + 0.5 * random.gumbel(size=(rows, 7))).argmax(axis=1)})
+    return Drawn(table.join(label), label, pd.DataFrame({"Cover_Type": 1 + comfort.argmax(axis=1)}))
+
+
+_CRYSTALS = (
+    pd.DataFrame(  # by space group: atoms in a cell, lattice vectors in angstrom, angles in degrees, energies in eV
+        [
+            (12, (10, 20, 40), (12.6, 6.3, 5.9), (90, 103.6, 90), 0.17, 0.5),
+            (33, (40, 80), (5.2, 8.9, 9.5), (90, 90, 90), 0.10, 1.1),
+            (167, (30, 60), (5.1, 5.1, 13.7), (90, 90, 120), 0.24, -0.3),
+            (194, (10, 20), (3.2, 3.2, 25.0), (90, 90, 120), 0.34, 0.9),
+            (206, (80, 80), (9.5, 9.5, 9.5), (90, 90, 90), 0.08, 0.4),
+            (227, (20, 80), (6.1, 6.1, 6.1), (90, 90, 90), 0.30, -0.7),
+        ],
+        columns=["spacegroup", "atoms", "vectors", "angles", "formation", "bandgap"],
+    )
+)
+_RADIUS = np.array([0.54, 0.62, 0.80])  # of the ions Al, Ga, In in angstrom
+
+
+def _draw_nomad(rows: int, random: np.random.RandomState) -> Drawn:
+    group = random.randint(0, len(_CRYSTALS), rows)
+    atoms = np.array([random.choice(_CRYSTALS["atoms"][g]) for g in group])
+    cations = atoms * 2 // 5
+    share = random.dirichlet([0.9, 0.9, 0.9], rows)
+    al = np.rint(share[:, 0] * cations).astype(int)
+    ga = np.minimum(np.rint(share[:, 1] * cations).astype(int), cations - al)
+    percent = np.stack([al, ga, cations - al - ga], axis=1) / cations[:, None]
+
+    radius = percent @ _RADIUS
+    strain = random.normal(0, 0.012, (rows, 3))
+    vectors = np.stack(_CRYSTALS["vectors"].map(np.array).tolist())[group] * (0.75 + 0.4 * radius[:, None] + strain)
+    angles = np.stack(_CRYSTALS["angles"].map(np.array).tolist())[group] + random.normal(0, 0.02, (rows, 3))
+    stretch = strain[:, 2] - strain[:, :2].mean(axis=1)
+    mixing = (percent * (1 - percent)).sum(axis=1)
+
+    offset = _CRYSTALS["formation"].to_numpy()[group]
+    formation = (
+        offset * (0.35 + 0.9 * mixing)
+        + 0.12 * percent[:, 2] * (group % 2)
+        + 60 * stretch**2
+        + 1.2 * np.abs(strain.sum(1))
+    )
+    gap = 4.6 * percent[:, 0] + 2.9 * percent[:, 1] + 1.3 * percent[:, 2] - 1.1 * mixing
+    gap += _CRYSTALS["bandgap"].to_numpy()[group] * (1 + percent[:, 0]) - 9 * stretch
+    truth = pd.DataFrame({"formation_energy_ev_natom": formation.clip(0.002), "bandgap_energy_ev": gap.clip(0.05)})
+    noisy = pd.DataFrame(np.expm1(np.log1p(truth) + random.normal(size=(rows, 2)) * [0.01, 0.03]))
+    noisy = noisy.clip(lower=0.0001).round(4)
+    table = pd.DataFrame(
+        {
+            "spacegroup": _CRYSTALS["spacegroup"].to_numpy()[group],
+            "number_of_total_atoms": atoms.astype(float),
+            **{f"percent_atom_{name}": percent[:, i].round(4) for i, name in enumerate(("al", "ga", "in"))},
+            **{f"lattice_vector_{i + 1}_ang": vectors[:, i].round(4) for i in range(3)},
+            **{
+                f"lattice_angle_{name}_degree": angles[:, i].round(4)
+                for i, name in enumerate(("alpha", "beta", "gamma"))
+            },
+        }
+    )
+    geometries = [
+        _geometry(vectors[i], angles[i], [al[i], ga[i], cations[i] - al[i] - ga[i], atoms[i] - cations[i]], random)
+        for i in range(rows)
+    ]
+    return Drawn(table.join(noisy), noisy, truth, geometries)
+
+
+def _geometry(vectors: np.ndarray, angles: np.ndarray, counts: list[int], random: np.random.RandomState) -> bytes:
+    """A cell in the xyz form of the competition: three lattice vectors, then an atom a line, in angstrom."""
+    alpha, beta, gamma = np.deg2rad(angles)
+    x, y = np.cos(beta), (np.cos(alpha) - np.cos(beta) * np.cos(gamma)) / np.sin(gamma)
+    directions = [[1, 0, 0], [np.cos(gamma), np.sin(gamma), 0], [x, y, np.sqrt(1 - x * x - y * y)]]
+    lattice = np.array(directions) * vectors[:, None]
+    positions = random.random_sample((sum(counts), 3)) @ lattice
+    names = ["Al"] * counts[0] + ["Ga"] * counts[1] + ["In"] * counts[2] + ["O"] * counts[3]
+    lines = ["#=======================================================", "#Created by trl_mle: synthetic"]
+    lines += [f"lattice_vector {x:.7f} {y:.7f} {z:.7f}" for x, y, z in lattice.tolist()]
+    lines += [
+        f"atom {x:.7f} {y:.7f} {z:.7f} {name}" for (x, y, z), name in zip(positions.tolist(), names, strict=True)
+    ]
+    return ("\n".join(lines) + "\n").encode()
+
+
+TABULAR_MIRRORS = {
+    "tabular-playground-series-may-2022": Mirror(
+        title="Tabular Playground Series, May 2022",
+        overview=(
+            "The state of a manufacturing control system is described by 31 anonymous features: continuous "
+            "ones, integers and a string. Predict whether the machine is in state 0 or state 1. Features matter "
+            "mostly together, not one by one, so look for interactions, and for what the string holds."
+        ),
+        evaluation=(
+            "Submissions are scored by the area under the ROC curve: the chance that a row of state 1 is ranked above "
+            "one of state 0. Higher is better; 1 is perfect, and a constant scores 0.5. Every prediction must be a "
+            "probability in [0, 1]."
+        ),
+        data=(
+            "- `train.csv`: {train} rows with their `target`, 0 or 1.\n"
+            "- `test.csv`: {test} rows to predict.\n"
+            "- `sample_submission.csv`: a submission in the right format.\n\n"
+            "- `id`: the row.\n"
+            "- `f_00` to `f_06`, `f_19` to `f_26` and `f_28`: continuous.\n"
+            "- `f_07` to `f_18`, `f_29` and `f_30`: integers; the last two stand for categories.\n"
+            "- `f_27`: ten letters from A to T."
+        ),
+        rows=2000,
+        draw=_draw_may_2022,
+        train_only=("target",),
+        sample={"target": 0.5},
+        ids=integer_ids(0, 900_000),
+        adapt=_adapt_may_2022,
+    ),
+    "tabular-playground-series-dec-2021": Mirror(
+        title="Tabular Playground Series, December 2021",
+        overview=(
+            "A patch of forest is described by its height, slope and aspect, by how far it is from water, "
+            "roads and places where fires began, by its shade, wilderness area and soil. Predict which of seven types "
+            "of tree covers it. Some types are rare."
+        ),
+        evaluation=(
+            "Submissions are scored by accuracy: the share of patches whose cover type is right. Higher is better; 1 "
+            "is perfect, and naming the most frequent type scores about 0.5. Every prediction must be a whole number."
+        ),
+        data=(
+            "- `train.csv`: {train} patches with their `Cover_Type`, 1 to 7.\n"
+            "- `test.csv`: {test} patches to predict.\n"
+            "- `sample_submission.csv`: a submission in the right format.\n\n"
+            "- `Id`: the patch.\n"
+            "- `Elevation` in m, `Aspect` and `Slope` in degrees, distances in m.\n"
+            "- `Hillshade_9am`, `Hillshade_Noon`, `Hillshade_3pm`: from 0 to 255.\n"
+            "- `Wilderness_Area1` to `4` and `Soil_Type1` to `40`: 0 or 1."
+        ),
+        rows=2000,
+        draw=_draw_dec_2021,
+        train_only=("Cover_Type",),
+        sample={"Cover_Type": 2},
+        ids=integer_ids(0, 4_000_000),
+    ),
+    "nomad2018-predict-transparent-conductors": Mirror(
+        title="Nomad2018: Predicting Transparent Conductors",
+        overview=(
+            "Oxides of aluminium, gallium and indium may conduct electricity and yet let light through. From "
+            "the composition and the unit cell of such a crystal predict two energies: that of its formation, which "
+            "says how stable it is, and its band gap, which says how transparent it is."
+        ),
+        evaluation=(
+            "Submissions are scored by the root mean squared logarithmic error, taken of each of the two columns and "
+            "averaged. Lower is better; 0 is perfect. Rows are compared in the order of the file: keep that of "
+            "test.csv. Predictions must be greater than -1."
+        ),
+        data=(
+            "- `train.csv`: {train} crystals with both energies.\n"
+            "- `test.csv`: {test} crystals to predict.\n"
+            "- `train/<id>/geometry.xyz`, `test/<id>/geometry.xyz`: the unit cell: lattice vectors, and where its "
+            "atoms are, in angstrom.\n"
+            "- `sample_submission.csv`: a submission in the right format.\n\n"
+            "- `id`: the crystal, counted from 1 in both files.\n"
+            "- `spacegroup`: symmetry of the crystal. `number_of_total_atoms`: in the unit cell.\n"
+            "- `percent_atom_al`, `percent_atom_ga`, `percent_atom_in`: shares of the three metals, from 0 to 1.\n"
+            "- `lattice_vector_1_ang` to `3` in angstrom, `lattice_angle_alpha_degree`, `beta`, `gamma`.\n"
+            "- `formation_energy_ev_natom` in eV per atom, `bandgap_energy_ev` in eV (train only)."
+        ),
+        rows=600,
+        draw=_draw_nomad,
+        train_only=("formation_energy_ev_natom", "bandgap_energy_ev"),
+        sample={"formation_energy_ev_natom": 0.1779, "bandgap_energy_ev": 1.8892},
+        ids=consecutive_ids(start=1),
+        attachment="{part}/{id}/geometry.xyz",
+    ),
+}

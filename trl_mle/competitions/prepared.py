@@ -1,0 +1,107 @@
+"""Writing a prepared folder, in MLE-bench's layout, into `trl_mle`'s cache."""
+
+import os
+import tempfile
+from collections.abc import Callable
+from pathlib import Path
+
+import pandas as pd
+
+from trl_mle.competitions.competition import CompetitionError, user_cache_dir
+
+
+# Part of the folder's name: raise it with every change of the files that are written, so that no old cache is read.
+VERSION = "v1"
+
+
+def cache_dir() -> Path:
+    """Where `trl_mle` keeps what it makes: `$TRL_MLE_CACHE`, else `trl_mle` in the user's cache folder."""
+    return Path(os.environ.get("TRL_MLE_CACHE") or user_cache_dir() / "trl_mle").expanduser().absolute()
+
+
+def cached_folder(competition_id: str, slug: str, write: Callable[[Path], None]) -> Path:
+    """
+    The prepared folder of a competition that is made here, written on first use.
+
+    Args:
+        competition_id (`str`):
+            The competition, for the error.
+        slug (`str`):
+            Name of its folder in the cache.
+        write (`Callable[[Path], None]`):
+            Writes `public/` and `private/` below the folder it is given. Called only if they are not there.
+
+    Returns:
+        `Path`: The folder that holds `public/` and `private/`.
+
+    Raises:
+        [`CompetitionError`]: If the cache cannot be written.
+    """
+    folder = cache_dir() / "data" / VERSION / slug
+    if not folder.is_dir():
+        try:
+            _write_atomically(write, folder)
+        except OSError as error:
+            raise CompetitionError(
+                f"cannot write the data of {competition_id!r} to {folder} ({error.strerror}); "
+                "set TRL_MLE_CACHE to a folder that you may write"
+            ) from error
+    return folder / "prepared"
+
+
+def _write_atomically(write: Callable[[Path], None], folder: Path) -> None:
+    """Write aside, then rename: nobody sees half a competition, and of two processes that race one wins."""
+    _make_folder(folder.parent)
+    with tempfile.TemporaryDirectory(dir=folder.parent, prefix=f".{folder.name}-") as staging:
+        staged = Path(staging) / folder.name
+        write(staged / "prepared")
+        try:
+            staged.rename(folder)
+        except OSError:
+            if not folder.is_dir():  # not the lost race, whose winner wrote the same bytes
+                raise
+
+
+def write_file(path: Path, content: str | bytes) -> None:
+    """Write a file with mode 0644, below folders with mode 0755."""
+    _make_folder(path.parent)
+    path.write_bytes(content.encode() if isinstance(content, str) else content)
+    path.chmod(0o644)
+
+
+def _make_folder(path: Path) -> None:
+    """Make a folder and its parents with mode 0755 whatever the umask: sandboxed programs run as another user."""
+    if not path.is_dir():
+        _make_folder(path.parent)
+        path.mkdir(exist_ok=True)
+        path.chmod(0o755)
+
+
+def csv_text(table: pd.DataFrame) -> str:
+    """A table as a csv file with a header and without an index."""
+    return table.to_csv(index=False, lineterminator="\n")
+
+
+def description(title: str, overview: str, evaluation: str, submission: str, sample: pd.DataFrame, data: str) -> str:
+    """The text that presents a competition, under Kaggle's headings; of the sample the first three rows are shown."""
+    return f"""# {title}
+
+## Overview
+
+{overview}
+
+## Evaluation
+
+{evaluation}
+
+## Submission format
+
+{submission}
+
+```
+{csv_text(sample.head(3))}```
+
+## Data
+
+{data}
+"""
