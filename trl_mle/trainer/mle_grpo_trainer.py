@@ -132,7 +132,9 @@ class MLEGRPOTrainer(GRPOTrainer):
         self.competitions = {comp.id: comp for comp in loaded}
         self.timeout_s, self.memory_mb = timeout_s, memory_mb
         self.pool = SolutionPool(
-            {comp.id: comp.higher_is_better for comp in loaded}, args.pool_size, args.pool_sampling  # type: ignore[arg-type]
+            {comp.id: comp.higher_is_better for comp in loaded},
+            args.pool_size,
+            args.pool_sampling,  # type: ignore[arg-type]
         )
         self._generation = 0  # batches generated so far, those before a resume included
         if train_dataset is None and loaded:
@@ -268,7 +270,7 @@ class MLEGRPOTrainer(GRPOTrainer):
         for _ in range(1, self.args.max_turns):
             outputs.append(self._one_turn(self._next_turn(inputs)))
         self._generation += 1
-        return join_outputs(outputs, self.pad_token_id)
+        return join_outputs(outputs, self._tokenizer.pad_token_id)
 
     def _one_turn(self, inputs: list[dict[str, Any]]) -> dict[str, Any]:
         output = super()._generate_and_score_completions(inputs)
@@ -364,7 +366,9 @@ class MLEGRPOTrainer(GRPOTrainer):
 
     def _load_rng_state(self, checkpoint: str | None) -> None:
         super()._load_rng_state(checkpoint)
-        if checkpoint is not None and (path := Path(checkpoint, POOL_FILE)).is_file():  # else it is not of this trainer
+        if (
+            checkpoint is not None and (path := Path(checkpoint, POOL_FILE)).is_file()
+        ):  # else it is not of this trainer
             state = json.loads(path.read_text(encoding="utf-8"))
             self._generation = state["generation"]
             self.pool.load_state_dict(state["solutions"])
@@ -403,7 +407,6 @@ class MLEGRPOTrainer(GRPOTrainer):
             for key, value in program_metrics(columns, None).items():
                 self._metrics[mode][f"mle/{key}"].append(value)
 
-
     def _log_prompt_kinds(self, mode: str, rows: list[dict[str, Any]], beats_parent: list[bool | None]) -> None:
         """The same metrics for each kind of prompt, where there are several kinds, and how often a parent is beaten."""
         kinds = {row["prompt_kind"] for row in rows}
@@ -413,7 +416,9 @@ class MLEGRPOTrainer(GRPOTrainer):
                 columns = _columns([row for row in rows if row["prompt_kind"] == kind])
                 if len(self.competitions) != 1:
                     columns.pop("score", None)
-                for key, value in program_metrics(columns, next(iter(directions)) if len(directions) == 1 else None).items():
+                for key, value in program_metrics(
+                    columns, next(iter(directions)) if len(directions) == 1 else None
+                ).items():
                     self._metrics[mode][f"mle/{kind}/{key}"].append(value)
         beats = [value for value in beats_parent if value is not None]
         if beats:
