@@ -1,6 +1,7 @@
 """The prompt that shows a program with its output and asks for a better one."""
 
 from collections.abc import Callable
+from functools import lru_cache
 
 from trl_mle.competitions import Competition
 from trl_mle.prompts.prompt import task
@@ -87,7 +88,7 @@ def improve_prompt(
         `ValueError`: The task alone is longer than `max_tokens`.
     """
     score = f"\nIts score on the test set: {test_score:g}.\n" if test_score is not None else ""
-    template = task(comp, timeout_s, memory_mb, SECTION_TOKENS, TASK_TOKENS).replace("{", "{{").replace("}", "}}")
+    template = _task(comp, timeout_s, memory_mb).replace("{", "{{").replace("}", "}}")
     template += _FAILURE if failed else _SOLUTION
     program_lines, output_lines = program.strip("\n").split("\n"), output.strip("\n").split("\n")
 
@@ -110,6 +111,11 @@ def improve_prompt(
     in_program = _most(len(program_lines), lambda kept: count_tokens(prompt(kept, in_output)) <= max_tokens)
     in_output = _most(len(output_lines), lambda kept: count_tokens(prompt(in_program, kept)) <= max_tokens)
     return prompt(in_program, in_output)
+
+
+@lru_cache(maxsize=64)  # training asks for the same again and again
+def _task(comp: Competition, timeout_s: float, memory_mb: int) -> str:
+    return task(comp, timeout_s, memory_mb, SECTION_TOKENS, TASK_TOKENS)
 
 
 def _keep(lines: list[str], kept: int) -> str:

@@ -5,7 +5,6 @@ import math
 import os
 import re
 from collections.abc import Iterator
-from functools import lru_cache
 from itertools import groupby
 from pathlib import Path
 from typing import NamedTuple, TypeVar
@@ -124,7 +123,6 @@ def scratch_prompt(comp: Competition, timeout_s: float, memory_mb: int) -> list[
     return [{"role": "user", "content": content}]
 
 
-@lru_cache(maxsize=64)  # an improve prompt asks for the same again
 def task(comp: Competition, timeout_s: float, memory_mb: int, section_tokens: int, max_tokens: int) -> str:
     """
     Tell what is to be solved.
