@@ -105,6 +105,7 @@ def main(script_args, training_args, model_args) -> None:
             fail_reward=script_args.fail_reward,
             milestone_reward=script_args.milestone_reward,
             log_dir=output_dir / "executions",
+            best_solutions_dir=output_dir / "best_solutions",
         )
         with one_line_errors(output_dir):
             trainer = MLEGRPOTrainer(

@@ -10,7 +10,7 @@ from trl_mle.prompts.prompt import task
 # Of the task in this prompt. The rest of the budget is the program's and its output's.
 SECTION_TOKENS, TASK_TOKENS = 60, 420
 PROGRAM_SHARE = 0.75
-LEFT_OUT = "… {count} lines left out …"
+LEFT_OUT = "… lines left out: {count} …"
 
 _SOLUTION = """\
 Here is a previous solution:
@@ -109,7 +109,8 @@ def improve_prompt(
         len(output_lines), lambda kept: count_tokens(prompt(0, kept)) <= max_tokens - (program_limit - bare)
     )
     in_program = _most(len(program_lines), lambda kept: count_tokens(prompt(kept, in_output)) <= max_tokens)
-    in_output = _most(len(output_lines), lambda kept: count_tokens(prompt(in_program, kept)) <= max_tokens)
+    # What the program has left over
+    in_output = _most(len(output_lines), lambda kept: count_tokens(prompt(in_program, kept)) <= max_tokens, in_output)
     return prompt(in_program, in_output)
 
 
@@ -126,11 +127,11 @@ def _keep(lines: list[str], kept: int) -> str:
     return "\n".join([*lines[:head], LEFT_OUT.format(count=len(lines) - kept), *lines[len(lines) - (kept - head) :]])
 
 
-def _most(count: int, fits: Callable[[int], bool]) -> int:
-    """The most of `count` lines that fit, by bisection; 0 always does."""
+def _most(count: int, fits: Callable[[int], bool], low: int = 0) -> int:
+    """The most of `count` lines that fit, by bisection; `low` always do."""
     if fits(count):
         return count
-    low, high = 0, count
+    high = count
     while high - low > 1:
         middle = (low + high) // 2
         low, high = (middle, high) if fits(middle) else (low, middle)

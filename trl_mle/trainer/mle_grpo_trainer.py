@@ -2,7 +2,7 @@ import json
 import math
 import random
 import textwrap
-from collections import defaultdict
+from collections import defaultdict, deque
 from collections.abc import Sequence
 from contextlib import nullcontext
 from pathlib import Path
@@ -143,10 +143,20 @@ class MLEGRPOTrainer(GRPOTrainer):
 
         super().__init__(model, reward_funcs, args, train_dataset, eval_dataset, **kwargs)
 
+        if args.max_turns > 1:  # the completions table has the rows of all turns
+            size = args.generation_batch_size * args.max_turns
+            self._logs = {
+                name: deque(maxlen=size) if isinstance(rows, deque) else defaultdict(lambda: deque(maxlen=size))
+                for name, rows in self._logs.items()
+            }
+
         # Refuse long prompts now, not hours later; those of an environment or a stream are seen when they come
         if isinstance(train_dataset, Dataset) and self.environment_factories is None:
             distinct = {repr(prompt): prompt for prompt in train_dataset["prompt"]}
             self._tokenize_prompts(list(distinct.values()))
+            if args.improve_probability + args.debug_probability > 0 or args.max_turns > 1:
+                for comp in loaded:
+                    self._prompt_with(Solution(comp.id, "", "", score=0.0, step=0))
 
     def _tokenize_prompts(self, prompts: list) -> tuple:
         prompt_ids, images, multimodal_fields = super()._tokenize_prompts(prompts)
@@ -255,8 +265,8 @@ class MLEGRPOTrainer(GRPOTrainer):
         return rewards_per_func
 
     def _beats_parent(self, row: dict[str, Any]) -> bool | None:
-        """Whether a completion is a better solution than the one it was shown; `None` if it was shown none."""
-        if row["parent_score"] is None:
+        """Whether a completion is a better solution than the one it was shown; `None` without one, or if not judged."""
+        if row["parent_score"] is None or row.get("outcome") == "infrastructure":
             return None
         if not row.get("valid"):
             return False
@@ -265,10 +275,13 @@ class MLEGRPOTrainer(GRPOTrainer):
 
     def _generate_and_score_completions(self, inputs: list[dict[str, Any]]) -> dict[str, Any]:
         if not self.model.training:  # evaluation is from scratch, and one turn
-            return self._one_turn(inputs)
-        outputs = [self._one_turn(self._choose_prompts(inputs))]
+            return self._one_turn([example | SCRATCH for example in inputs])
+        roots = self._choose_prompts(inputs)
+        outputs = [self._one_turn(roots)]
+        own = self._local_solutions
         for _ in range(1, self.args.max_turns):
-            outputs.append(self._one_turn(self._next_turn(inputs)))
+            outputs.append(self._one_turn(self._next_turn(roots, own)))
+            own = [new or last for new, last in zip(self._local_solutions, own, strict=True)]
         self._generation += 1
         return join_outputs(outputs, self._tokenizer.pad_token_id)
 
@@ -308,13 +321,11 @@ class MLEGRPOTrainer(GRPOTrainer):
             chosen.append(example | {"prompt": prompts[kind, parent.id]} | _parent_columns(kind, parent))
         return chosen
 
-    def _next_turn(self, inputs: list[dict[str, Any]]) -> list[dict[str, Any]]:
-        """The inputs, of which each is shown its own solution of the turn before, if that was valid."""
+    def _next_turn(self, roots: list[dict[str, Any]], own: list[Solution | None]) -> list[dict[str, Any]]:
+        """To improve the episode's last valid solution; without one, what its first turn was asked."""
         return [
-            example | SCRATCH
-            if own is None
-            else example | {"prompt": self._prompt_with(own)} | _parent_columns("improve", own)
-            for example, own in zip(inputs, self._local_solutions, strict=True)
+            root if last is None else root | {"prompt": self._prompt_with(last)} | _parent_columns("improve", last)
+            for root, last in zip(roots, own, strict=True)
         ]
 
     def _prompt_with(self, parent: Solution) -> list[dict[str, str]]:
@@ -333,23 +344,23 @@ class MLEGRPOTrainer(GRPOTrainer):
 
     def _observe(self, mode: str, rows: list[dict[str, Any]], completions: list[Any]) -> None:
         """Adds the programs of all processes to the pool, in the order of the processes."""
-        texts = gather_object([item if isinstance(item, str) else item[-1]["content"] for item in completions])
-        solutions: list[Solution | None] = []
-        for row, text in zip(rows, texts, strict=True):
-            source = extract_code(text) if row["competition"] in self.competitions else None
-            judged = source is not None and row.get("outcome") not in (None, "infrastructure")
-            solutions.append(
-                Solution(
-                    competition=row["competition"],
-                    source=source,
-                    output=row.get("output") or "",
-                    score=row["score"] if row["valid"] else None,
-                    step=self.state.global_step,
-                    parent_id=row["parent_id"],
-                )
-                if judged and source is not None
-                else None
+        texts = [item if isinstance(item, str) else item[-1]["content"] for item in completions]
+        programs = gather_object([extract_code(text) for text in texts])
+        solutions = [
+            Solution(
+                competition=row["competition"],
+                source=program,
+                output=row.get("output") or "",
+                score=row.get("score") if row.get("valid") else None,
+                step=self.state.global_step,
+                parent_id=row["parent_id"],
             )
+            if program is not None
+            and row["competition"] in self.competitions
+            and row.get("outcome") not in (None, "infrastructure")
+            else None
+            for row, program in zip(rows, programs, strict=True)
+        ]
         start = self.accelerator.process_index * len(completions)
         own = solutions[start : start + len(completions)]
         self._local_solutions = [item if item is not None and item.score is not None else None for item in own]
@@ -363,12 +374,12 @@ class MLEGRPOTrainer(GRPOTrainer):
         if self.args.should_save:
             state = {"generation": self._generation, "solutions": self.pool.state_dict()}
             Path(output_dir, POOL_FILE).write_text(json.dumps(state), encoding="utf-8")
+        # The Trainer writes trainer_state.json next, and last: a checkpoint that has it has the files of all processes
+        self.accelerator.wait_for_everyone()
 
-    def _load_rng_state(self, checkpoint: str | None) -> None:
-        super()._load_rng_state(checkpoint)
-        if (
-            checkpoint is not None and (path := Path(checkpoint, POOL_FILE)).is_file()
-        ):  # else it is not of this trainer
+    def _load_optimizer_and_scheduler(self, checkpoint: str | None) -> None:
+        super()._load_optimizer_and_scheduler(checkpoint)
+        if checkpoint is not None and (path := Path(checkpoint, POOL_FILE)).is_file():  # else it is TRL's
             state = json.loads(path.read_text(encoding="utf-8"))
             self._generation = state["generation"]
             self.pool.load_state_dict(state["solutions"])
@@ -376,7 +387,7 @@ class MLEGRPOTrainer(GRPOTrainer):
     def _program_rows(self, inputs: list[dict[str, Any]]) -> list[dict[str, Any]]:
         """What the reward functions logged about each local completion, before TRL flushes it."""
         rows: list[dict[str, Any]] = [
-            {"competition": example.get("competition")} | {name: example.get(name) for name in SCRATCH}
+            {"competition": example.get("competition")} | {name: example[name] for name in SCRATCH}
             for example in inputs
         ]
         logged = self._pending_extra_logs

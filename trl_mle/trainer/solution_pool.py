@@ -40,8 +40,8 @@ class Solution:
     def id(self) -> str:
         """What programs with the same syntax tree share, whatever their comments and layout."""
         try:
-            text = ast.dump(parse(self.source))
-        except (SyntaxError, ValueError, RecursionError, MemoryError):  # nested too deep for this process
+            text = "\n".join(map(_describe, ast.walk(parse(self.source))))
+        except (SyntaxError, ValueError, RecursionError, MemoryError):  # what Python raises at odd programs
             text = self.source
         return hashlib.sha256(text.encode("utf-8", errors="surrogatepass")).hexdigest()[:16]
 
@@ -74,21 +74,17 @@ class SolutionPool:
         self.size = size
         self.sampling = sampling
         self._solutions: dict[str, dict[str, Solution]] = {name: {} for name in higher_is_better}
-        self._failures: dict[str, list[Solution]] = {name: [] for name in higher_is_better}
+        self._failures: dict[str, dict[str, Solution]] = {name: {} for name in higher_is_better}
 
     def observe(self, solutions: Iterable[Solution]) -> None:
         """Takes programs, valid and failed, in the order in which they were found."""
         for solution in solutions:
-            if solution.score is None:
-                failures = self._failures[solution.competition]
-                failures.append(solution)
-                del failures[: -self.size]
-                continue
-            known = self._solutions[solution.competition]
+            failed = solution.score is None
+            known = (self._failures if failed else self._solutions)[solution.competition]
             known.setdefault(solution.id, solution)
             if len(known) > self.size:
-                oldest = next(iter(known))
-                del known[oldest if self.sampling == "latest" else self.ranked(solution.competition)[-1].id]
+                oldest = failed or self.sampling == "latest"
+                del known[next(iter(known)) if oldest else self.ranked(solution.competition)[-1].id]
 
     def ranked(self, competition: str) -> list[Solution]:
         """The valid solutions of a competition, the best first; of equal ones the one found first."""
@@ -110,7 +106,7 @@ class SolutionPool:
     def sample_failure(self, competition: str, rng: random.Random) -> Solution | None:
         """A failed program to repair, one like another; `None` if there is none yet."""
         failures = self._failures.get(competition)
-        return rng.choice(failures) if failures else None
+        return rng.choice(list(failures.values())) if failures else None
 
     def metrics(self) -> dict[str, float]:
         """The number of valid solutions over all competitions."""
@@ -119,12 +115,26 @@ class SolutionPool:
     def state_dict(self) -> dict[str, Any]:
         """What a checkpoint keeps; JSON can hold it."""
         return {
-            name: [asdict(solution) for solution in (*known.values(), *self._failures[name])]
+            name: [asdict(solution) for solution in (*known.values(), *self._failures[name].values())]
             for name, known in self._solutions.items()
         }
 
     def load_state_dict(self, state: dict[str, Any]) -> None:
         """Takes what [`state_dict`] gave; competitions that are no longer trained on are left out."""
         for name in self.higher_is_better:
-            self._solutions[name], self._failures[name] = {}, []
+            self._solutions[name], self._failures[name] = {}, {}
             self.observe(Solution(**entry) for entry in state.get(name, []))
+
+
+def _describe(node: ast.AST) -> str:
+    """
+    A node without what is below it. In the order of `ast.walk` that tells the whole tree, as `ast.dump` would, which
+    recurses: how deep it can depends on who calls.
+    """
+    return f"{type(node).__name__} {[(name, _kind(value)) for name, value in ast.iter_fields(node)]}"
+
+
+def _kind(value: Any) -> Any:
+    if isinstance(value, list):
+        return [_kind(item) for item in value]
+    return type(value).__name__ if isinstance(value, ast.AST) else repr(value)
