@@ -34,11 +34,50 @@ def test_comments_and_layout_make_no_other_program(other):
 
 
 def test_whatever_else_differs_makes_another_program():
-    sources = ["x = 1", "x = '1'", "x = 1.0", "x = True", "x = b'1'", "x = None", "y = 1", "x = 1; x = 1", "x += 1", "x: int = 1"]
-    sources += ["f(a, b)", "f(a)(b)", "f(*a, b)", "f(a, b=b)", "[a, b]", "(a, b)", "{a, b}", "{a: b}", "{**a, b: c}", "{a: b, **c}"]
+    sources = [
+        "x = 1",
+        "x = '1'",
+        "x = 1.0",
+        "x = True",
+        "x = b'1'",
+        "x = None",
+        "y = 1",
+        "x = 1; x = 1",
+        "x += 1",
+        "x: int = 1",
+    ]
+    sources += [
+        "f(a, b)",
+        "f(a)(b)",
+        "f(*a, b)",
+        "f(a, b=b)",
+        "[a, b]",
+        "(a, b)",
+        "{a, b}",
+        "{a: b}",
+        "{**a, b: c}",
+        "{a: b, **c}",
+    ]
     sources += ["if a:\n b\n c", "if a:\n b\nc", "if a:\n b\nelse:\n c", "while a:\n b\n c"]
-    sources += ["global a, b", "global a", "def f(a, *, b=1): pass", "def f(a=1, *, b): pass", "a < b < c", "(a < b) < c"]
-    sources += ["-(1)", "1 - 1", "a.b.c", "a[b].c", "a[b.c]", "a\nb", "a\nb\n\nc = [[], []]", "a\nb\n\nc = [[[]]]", "c = [[], [[]]]"]
+    sources += [
+        "global a, b",
+        "global a",
+        "def f(a, *, b=1): pass",
+        "def f(a=1, *, b): pass",
+        "a < b < c",
+        "(a < b) < c",
+    ]
+    sources += [
+        "-(1)",
+        "1 - 1",
+        "a.b.c",
+        "a[b].c",
+        "a[b.c]",
+        "a\nb",
+        "a\nb\n\nc = [[], []]",
+        "a\nb\n\nc = [[[]]]",
+        "c = [[], [[]]]",
+    ]
     sources += ["not Python", "also not Python", "x = 'Load'", "x = Load"]  # fmt: skip
     assert len({Solution("a", source, "", 1.0, 0).id for source in sources}) == len(sources)
 
@@ -51,7 +90,11 @@ def test_ids_agree_with_syntax_trees():
         kind = rng.randrange(7) if depth else 0
         parts = [expression(depth - 1) for _ in range(rng.randrange(1, 3))] if kind else []
         forms = ["{0}", "f({0})", "[{0}]", "({0},)", "a[{0}]", "({0}) + b", "{{1: {0}}}"]
-        return forms[kind].format(", ".join(parts)) if kind in (1, 2) else forms[kind].format(*(parts or [rng.choice("ab1")]))
+        return (
+            forms[kind].format(", ".join(parts))
+            if kind in (1, 2)
+            else forms[kind].format(*(parts or [rng.choice("ab1")]))
+        )
 
     sources = [f"x = {expression(rng.randrange(4))}{' ' * rng.randrange(2)}" for _ in range(2000)]
     ids = {source: Solution("a", source, "", 1.0, 0).id for source in sources}
@@ -176,7 +219,9 @@ def test_neither_the_worst_nor_one_parent_dominates():
     assert 0.2 < worst_half / 20_000 < 0.3
 
 
-@pytest.mark.parametrize(("sampling", "higher_is_better", "step"), [("best", True, 1), ("best", False, 2), ("latest", True, 3)])
+@pytest.mark.parametrize(
+    ("sampling", "higher_is_better", "step"), [("best", True, 1), ("best", False, 2), ("latest", True, 3)]
+)
 def test_best_and_latest(sampling, higher_is_better, step):
     pool = make_pool([0.5, 0.9, 0.1, 0.4], sampling=sampling, higher_is_better=higher_is_better)
     assert {pool.sample("a", random.Random(seed)).step for seed in range(20)} == {step}
