@@ -5,6 +5,7 @@ The policy is `program_model`: whatever it samples is a program. What programs c
 """
 
 import json
+import math
 import os
 import random
 import socket
@@ -45,7 +46,8 @@ class RecordingTrainer(MLEGRPOTrainer):
                 "kinds": [example["prompt_kind"] for example in inputs],
                 "parents": [example["parent_id"] for example in inputs],
                 "completion_ids": completion_ids_list,
-                "rewards": rewards[:, 0].tolist(),  # of all processes
+                # of all processes; None where the failure was ours
+                "rewards": [None if math.isnan(reward) else reward for reward in rewards[:, 0].tolist()],
                 "weights": self._local_weights.tolist(),
             }
         )
@@ -114,14 +116,15 @@ def vocabulary(model):
 
 def record(trainer):
     """All that a run leaves behind in this process."""
+    policy = trainer.accelerator.unwrap_model(trainer.model)
     return {
         "turns": trainer.turns,
         "pool": trainer.pool.state_dict(),
         "generation": trainer._generation,
-        "weights": {name: p.detach().clone() for name, p in trainer.accelerator.unwrap_model(trainer.model).named_parameters()},
+        "weights": {name: p.detach().clone() for name, p in policy.named_parameters()},
         "rng": [torch.get_rng_state().tolist(), random.getstate(), np.random.get_state()[1].tolist()],
-        "log": [{k: v for k, v in entry.items() if "runtime" not in k} for entry in trainer.state.log_history],
-    }  # fmt: skip
+        "losses": [entry["loss"] for entry in trainer.state.log_history if "loss" in entry],
+    }
 
 
 def run(model, output_dir, steps, resume_from_checkpoint=None, replay=False, **options):

@@ -48,10 +48,13 @@ def test_join_outputs_pads_prompts_on_the_left_and_completions_on_the_right():
 class JoiningTrainer(ReplayTrainer):
     """Notes the batches of all turns, too."""
 
+    def __init__(self, *args, **kwargs):
+        super().__init__(*args, **kwargs)
+        self.batches = []
+
     def _generate_and_score_completions(self, inputs):
-        output = super()._generate_and_score_completions(inputs)
-        self.batches = [*getattr(self, "batches", []), (self.pool.state_dict(), output)]
-        return output
+        self.batches.append(super()._generate_and_score_completions(inputs))
+        return self.batches[-1]
 
 
 @pytest.fixture(scope="module", params=[2, 3])
@@ -132,7 +135,8 @@ def test_each_turn_has_its_own_weights_and_advantages(trained):
             weight = durations[row] * len(known) / sum(known) if durations[row] is not None else 1.0
             assert turn["weights"][row] == pytest.approx(weight)
             first = row - row % GROUP_SIZE
-            rewards = torch.tensor(turn["rewards"][first : first + GROUP_SIZE])
+            group = turn["rewards"][first : first + GROUP_SIZE]
+            rewards = torch.tensor([math.nan if reward is None else reward for reward in group])
             judged = rewards[~rewards.isnan()]
             advantage = (rewards[row % GROUP_SIZE] - judged.mean()) / (judged.std() + 1e-4)
             expected = 0.0 if math.isnan(advantage) else weight * advantage.item()
@@ -141,7 +145,7 @@ def test_each_turn_has_its_own_weights_and_advantages(trained):
 
 def test_the_batch_holds_all_turns_whole(trained):
     tokenizer = trained._tokenizer
-    for turns, (_, batch) in zip(generations(trained), trained.batches, strict=True):
+    for turns, batch in zip(generations(trained), trained.batches, strict=True):
         rows = [(turn, row) for turn in turns for row in range(ROWS)]
         assert len(batch["prompt_ids"]) == len(rows) == ROWS * trained.args.max_turns
         assert len({len(value) for value in batch.values() if value.dim()}) == 1

@@ -44,13 +44,17 @@ class MLEGRPOTrainer(GRPOTrainer):
     ran. Any reward function tells the trainer these times, with TRL's `log_extra("duration_s", [...])`, one value per
     completion and `None` where there is none. Evaluation is never weighted, and neither is the KL term.
 
+    With probability `args.improve_probability` a group of completions is asked to improve a solution found before, from a
+    [`~trl_mle.trainer.solution_pool.SolutionPool`] that is the same on all processes and part of a checkpoint. With
+    `args.max_turns` each completion then goes on improving its own. Evaluation is from scratch, in one turn.
+
     What differs from [`~trl.GRPOTrainer`] is `_calculate_rewards` and `_generate_and_score_completions`, which call
     TRL's own, and three additions:
 
     - A completion whose `outcome` column says `"infrastructure"` (our failure, not the program's) is left out,
       whatever the reward functions returned for it.
-    - The completions table has the columns `duration_weight` and `weighted_advantage`, and `mle/...` metrics
-      summarise what the programs did.
+    - The completions table has the columns `duration_weight`, `weighted_advantage`, `prompt_kind` and `parent_id`, and
+      `mle/...` metrics summarise what the programs did.
     - Prompts longer than `args.max_prompt_length` are refused.
 
     Example:
