@@ -6,15 +6,15 @@ The policy is `program_model`: whatever it samples is a program. What programs c
 
 import json
 import math
+import multiprocessing
 import os
 import random
 import socket
-import subprocess
-import sys
 import time
 from pathlib import Path
 
 import numpy as np
+import pytest
 import torch
 from replay_executor import ReplayExecutor
 from transformers import TrainerCallback
@@ -136,6 +136,11 @@ def run(model, output_dir, steps, resume_from_checkpoint=None, replay=False, **o
     return record(trainer)
 
 
+# Its processes begin with all that is imported here, which takes longer than these runs
+_CONTEXT = multiprocessing.get_context("forkserver")
+_CONTEXT.set_forkserver_preload(["pool_runs", "deepspeed"])
+
+
 def start(folder, runs, processes):
     """
     Starts the processes of some runs, one after the other, as a launcher would; their records will be
@@ -144,36 +149,41 @@ def start(folder, runs, processes):
     with socket.socket() as free:
         free.bind(("127.0.0.1", 0))
         port = free.getsockname()[1]
-    started = []
-    for rank in range(processes):
-        environment = os.environ | {"PYTHONPATH": str(Path(__file__).parents[2]), "OMP_NUM_THREADS": "1"}
-        if processes > 1:
-            environment |= {"RANK": str(rank), "LOCAL_RANK": str(rank), "WORLD_SIZE": str(processes)}
-            environment |= {"MASTER_ADDR": "127.0.0.1", "MASTER_PORT": str(port)}
-        command = [sys.executable, __file__, str(folder), json.dumps(runs)]
-        log = (Path(folder) / f"{next(iter(runs))}-{rank}.log").open("w")
-        started.append(subprocess.Popen(command, env=environment, stdout=log, stderr=log))
+    with pytest.MonkeyPatch.context() as patch:  # of the server, which is started once
+        patch.setenv("PYTHONPATH", os.pathsep.join([str(Path(__file__).parent), str(Path(__file__).parents[2])]))
+        patch.setenv("OMP_NUM_THREADS", "1")
+        started = [
+            _CONTEXT.Process(target=_work, args=(folder, runs, rank, processes, port)) for rank in range(processes)
+        ]
+        for process in started:
+            process.start()
     return started
+
+
+def _work(folder, runs, rank, processes, port):
+    with (folder / f"{next(iter(runs))}-{rank}.log").open("w") as log:
+        os.dup2(log.fileno(), 1)
+        os.dup2(log.fileno(), 2)
+    if processes > 1:
+        os.environ |= {"RANK": str(rank), "LOCAL_RANK": str(rank), "WORLD_SIZE": str(processes)}
+        os.environ |= {"MASTER_ADDR": "127.0.0.1", "MASTER_PORT": str(port)}
+    torch.set_num_threads(1)
+    for name, options in runs.items():
+        torch.save(run(output_dir=folder / name, **options), folder / f"{name}-{rank}.pt")
+    if processes > 1:
+        torch.distributed.barrier()
+        torch.distributed.destroy_process_group()
 
 
 def finish(started, folder, name, timeout_s=200):
     """Waits for the processes and returns the records of a run, by rank."""
     deadline = time.monotonic() + timeout_s
     try:
-        codes = [process.wait(max(1, deadline - time.monotonic())) for process in started]
+        for process in started:
+            process.join(max(1, deadline - time.monotonic()))
     finally:
         for process in started:
             process.kill()
-    logs = "\n".join(path.read_text()[-3000:] for path in Path(folder).glob("*.log"))
-    assert set(codes) == {0}, logs
-    return [torch.load(Path(folder) / f"{name}-{rank}.pt", weights_only=False) for rank in range(len(started))]
-
-
-if __name__ == "__main__":
-    folder, runs = Path(sys.argv[1]), json.loads(sys.argv[2])
-    torch.set_num_threads(1)
-    for name, options in runs.items():
-        torch.save(run(output_dir=folder / name, **options), folder / f"{name}-{os.environ.get('RANK', '0')}.pt")
-    if torch.distributed.is_initialized():
-        torch.distributed.barrier()
-        torch.distributed.destroy_process_group()
+    logs = "\n".join(path.read_text()[-3000:] for path in folder.glob("*.log"))
+    assert [process.exitcode for process in started] == [0] * len(started), logs
+    return [torch.load(folder / f"{name}-{rank}.pt", weights_only=False) for rank in range(len(started))]

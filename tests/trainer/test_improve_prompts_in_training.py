@@ -130,7 +130,7 @@ def test_the_table_says_what_each_completion_was_asked(logged):
     trainer, _, tables = logged[0.0]
     for turn, table in zip(trainer.turns, tables, strict=True):
         assert list(table["prompt_kind"]) == turn["kinds"]
-        assert set(table["parent_id"][table["prompt_kind"] == "scratch"]) <= {None}
+        assert table["parent_id"][table["prompt_kind"] == "scratch"].isna().all()
         known = table["parent_id"][table["prompt_kind"] == "improve"]
         assert set(known) <= set(parents_scores(trainer))
     assert {kind for turn in trainer.turns for kind in turn["kinds"]} == {"scratch", "improve", "debug"}

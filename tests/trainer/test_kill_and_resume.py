@@ -25,20 +25,22 @@ ZERO_2 = {
 def killed_run(folder, model, processes, **options):
     """Kills all processes of a run at a random moment after its first checkpoint; returns the one to resume from."""
     # Programs take a while, so that it does not end first
-    options = options | SAVED | {"model": model, "steps": STEPS - 2, "wait_s": 0.6 / 12 * processes}
+    options = options | SAVED | {"model": model, "steps": STEPS - 2, "wait_s": 0.4 / 12 * processes}
     started = pool_runs.start(folder, {"killed": options}, processes)
     first = folder / "killed" / "checkpoint-2" / "trainer_state.json"
     deadline = time.monotonic() + 200
     try:
         while not first.is_file():
-            assert all(process.poll() is None for process in started), (folder / "killed-0.log").read_text()[-3000:]
+            assert all(process.is_alive() for process in started), (folder / "killed-0.log").read_text()[-3000:]
             assert time.monotonic() < deadline
             time.sleep(0.01)
-        time.sleep(random.uniform(0.0, 2.0))
+        time.sleep(random.uniform(0.0, 1.2))
     finally:
         for process in started:
             process.kill()
-    assert {process.wait() for process in started} == {-signal.SIGKILL}
+    for process in started:
+        process.join()
+    assert {process.exitcode for process in started} == {-signal.SIGKILL}
     return runpy.run_path(str(SCRIPT))["checkpoint_to_resume"]("true", folder / "killed")
 
 

@@ -191,7 +191,8 @@ def test_the_table_has_the_rows_of_all_turns(trained):
     ):
         table = pd.read_parquet(path)
         assert list(table["prompt_kind"]) == [kind for turn in turns for kind in turn["kinds"]]
-        assert list(table["parent_id"]) == [parent for turn in turns for parent in turn["parents"]]
+        parents = [None if pd.isna(parent) else parent for parent in table["parent_id"]]
+        assert parents == [parent for turn in turns for parent in turn["parents"]]
         assert table["weighted_advantage"].tolist() == [value for turn in turns for value in turn["advantages"]]
 
 
