@@ -22,9 +22,14 @@ def tiny_model(tmp_path_factory):
 def program_model(tmp_path_factory):
     """The same with tokens that are lines of Python: what it samples of them is a program. Prompts are short to it."""
     from trl_mle.competitions import load_competition
-    from trl_mle.prompts import scratch_prompt
+    from trl_mle.prompts import improve_prompt, scratch_prompt
 
-    texts = [scratch_prompt(load_competition(name), 60, 4096)[0]["content"] for name in ("wine", "diabetes")]
+    prompts = []
+    for comp in map(load_competition, ("wine", "diabetes")):
+        prompts.append(scratch_prompt(comp, 60, 4096))
+        for failed in (False, True):
+            prompts.append(improve_prompt(comp, LINES[0], "epoch 0: loss 0.1", 60, 4096, 1, lambda prompt: 0, failed))
+    texts = [message["content"] for prompt in prompts for message in prompt]
     return save_tiny_model(tmp_path_factory.mktemp("program-qwen2"), texts, vocab_size=1200, lines=LINES)
 
 

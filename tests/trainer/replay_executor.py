@@ -39,7 +39,7 @@ class ReplayExecutor:
 def replay(program, competition) -> ExecutionResult:
     source = program.original if isinstance(program, InstrumentedProgram) else program
     record = random.Random(hashlib.sha256(f"{competition.id}\n{source}".encode()).digest())
-    luck, quality, duration_s = record.random(), record.random(), 0.1 + 10 * record.random()
+    luck, quality, duration_s = record.random(), record.randrange(11) / 10, 0.1 + 10 * record.random()
     if luck < 0.05:
         return ExecutionResult(Outcome.INFRASTRUCTURE, "the disk is full")
     lines = [f"epoch {epoch}: loss {1 / (epoch + 1 + quality):.4f}" for epoch in range(int(10 * quality))]

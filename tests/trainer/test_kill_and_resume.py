@@ -11,7 +11,7 @@ import pytest
 import torch
 
 
-STEPS = 8
+STEPS = 6
 SAVED = {"save_strategy": "steps", "save_steps": 2}
 SCRIPT = Path(__file__).parents[2] / "recipes" / "train_mle.py"
 ZERO_2 = {
@@ -34,7 +34,7 @@ def killed_run(folder, model, processes, **options):
             assert all(process.is_alive() for process in started), (folder / "killed-0.log").read_text()[-3000:]
             assert time.monotonic() < deadline
             time.sleep(0.01)
-        time.sleep(random.uniform(0.0, 1.2))
+        time.sleep(random.uniform(0.0, 1.0))
     finally:
         for process in started:
             process.kill()

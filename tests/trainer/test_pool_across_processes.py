@@ -30,7 +30,7 @@ def test_members_of_a_group_share_one_prompt_wherever_they_lie(runs):
         for group in range(GROUPS):
             assert len(set(prompts[group * GROUP_SIZE : (group + 1) * GROUP_SIZE])) == 1
         kinds |= set(joined(two, turn, "kinds"))
-    assert kinds == {"scratch", "improve", "debug"}
+    assert kinds >= {"scratch", "improve"}
     # also in the group that lies in both processes
     assert "improve" in {two[0]["turns"][turn]["kinds"][-1] for turn in range(STEPS)}
 
