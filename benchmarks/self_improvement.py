@@ -1,0 +1,91 @@
+"""
+What improve prompts are worth: RL with and without them, at equal numbers of executed programs.
+
+    python benchmarks/self_improvement.py --seeds 0 1 2
+
+For each seed it builds a starter policy, half of whose corpus answers improve prompts, and trains it twice with the settings
+of the quickstart: with `improve_probability=0` and with 0.5. Then each policy writes 64 programs from scratch and improves
+each valid one, with a sampling seed that training never used. A stage whose results are there already is not run again.
+"""
+
+import argparse
+import json
+import shutil
+import sys
+from pathlib import Path
+from statistics import fmean
+
+from quickstart import mean_sd, run
+from rich.console import Console
+from rich.table import Table
+
+
+ARMS = {"scratch": 0.0, "improve": 0.5}  # improve_probability
+POLICIES = ("starter", *ARMS)
+SELECTIONS = ("scratch", "validation", "test")  # nothing is improved, or the better of two programs by this score
+
+
+def stages(seed: int, competition: str, num_samples: int, output: Path) -> dict[str, list[str]]:
+    """The commands of one seed, by their names."""
+    python = sys.executable
+    starter = str(output / "starter")
+    commands = {
+        "starter": [
+            python, "-m", "trl_mle.starter", "--output_dir", starter, "--competitions", competition,
+            "--improve_share", "0.5", "--seed", str(seed),
+        ],
+    }  # fmt: skip
+    for arm, probability in ARMS.items():
+        commands[arm] = [
+            str(Path(python).with_name("accelerate")), "launch", "--config_file", "accelerate_configs/cpu.yaml",
+            "recipes/train_mle.py", "--config", "recipes/quickstart.yaml", "--model_name_or_path", starter,
+            "--output_dir", str(output / arm), "--competitions", competition, "--seed", str(seed),
+            "--improve_probability", str(probability), "--num_generations", "16",  # four groups a step
+        ]  # fmt: skip
+    commands["evaluate"] = [
+        python, "recipes/evaluate_mle.py", "--policies", *(str(output / name) for name in POLICIES), "--names", *POLICIES,
+        "--competition", competition, "--output_dir", str(output / "evaluation"), "--num_samples", str(num_samples),
+        "--improve", "true", "--seed", str(1_000_000 + seed), "--program_timeout_s", "5",
+    ]  # fmt: skip
+    return commands
+
+
+def run_stage(name: str, command: list[str], output: Path) -> dict[str, float]:
+    """Runs a command, unless that was done before; returns its wall clock and the peak of its memory."""
+    record = output / f"{name}.json"
+    if not record.exists():
+        output.mkdir(parents=True, exist_ok=True)
+        shutil.rmtree(output / name, ignore_errors=True)  # of a run that was interrupted
+        seconds, memory_mb = run(command)
+        record.write_text(json.dumps({"wall_s": seconds, "peak_memory_mb": memory_mb}) + "\n")
+    return json.loads(record.read_text())
+
+
+def training_figures(policy: Path, higher_is_better: bool) -> dict[str, float]:
+    """All programs that were executed in training, and how often one that improves another was better than that."""
+    rows = [
+        json.loads(line)
+        for path in sorted((policy / "executions").glob("*.jsonl"))
+        for line in path.read_text().splitlines()
+    ]
+    scores = [row["score"] for row in rows if row["score"] is not None]
+    history = json.loads((policy / "trainer_state.json").read_text())["log_history"]
+    beats = [entry["mle/improve/beats_parent_rate"] for entry in history if "mle/improve/beats_parent_rate" in entry]
+    return {
+        "num_executed": len(rows),
+        "valid_rate": len(scores) / len(rows),
+        "mean_score": fmean(scores),
+        "best_score": (max if higher_is_better else min)(scores),
+    } | ({"beats_parent_rate": fmean(beats)} if beats else {})
+
+
+def one_seed(seed: int, competition: str, num_samples: int, output: Path) -> dict:
+    """Builds, trains and measures the policies of one seed."""
+    commands = stages(seed, competition, num_samples, output)
+    measured: dict = {"seed": seed, "stages": {}, "training": {}}
+    for name, command in commands.items():
+        measured["stages"][name] = run_stage(name, command, output)
+    for arm in ARMS:
+        measured["training"][arm] = training_figures(output / arm)
+    measured["evaluation"] = json.loads((output / "evaluation" / "results.json").read_text())
+    return measured
