@@ -19,10 +19,14 @@ from quickstart import mean_sd, run
 from rich.console import Console
 from rich.table import Table
 
+from trl_mle.competitions import load_competition
+
 
 ARMS = {"scratch": 0.0, "improve": 0.5}  # improve_probability
 POLICIES = ("starter", *ARMS)
-SELECTIONS = ("scratch", "validation", "test")  # nothing is improved, or the better of two programs by this score
+LABELS = {"starter": "before RL", "scratch": "RL, improve_probability=0", "improve": "RL, improve_probability=0.5"}
+EVALUATION_COLUMNS = ("num_executed", "valid_rate", "mean_score", "best_score")
+TRAINING_COLUMNS = (*EVALUATION_COLUMNS, "beats_parent_rate")
 
 
 def stages(seed: int, competition: str, num_samples: int, output: Path) -> dict[str, list[str]]:
@@ -82,10 +86,67 @@ def training_figures(policy: Path, higher_is_better: bool) -> dict[str, float]:
 def one_seed(seed: int, competition: str, num_samples: int, output: Path) -> dict:
     """Builds, trains and measures the policies of one seed."""
     commands = stages(seed, competition, num_samples, output)
-    measured: dict = {"seed": seed, "stages": {}, "training": {}}
-    for name, command in commands.items():
-        measured["stages"][name] = run_stage(name, command, output)
-    for arm in ARMS:
-        measured["training"][arm] = training_figures(output / arm)
-    measured["evaluation"] = json.loads((output / "evaluation" / "results.json").read_text())
-    return measured
+    measured = {name: run_stage(name, command, output) for name, command in commands.items()}
+    higher_is_better = load_competition(competition).higher_is_better
+    return {
+        "seed": seed,
+        "stages": measured,
+        "training": {arm: training_figures(output / arm, higher_is_better) for arm in ARMS},
+        "evaluation": json.loads((output / "evaluation" / "results.json").read_text()),
+    }
+
+
+def selections(policy: dict) -> dict[str, dict]:
+    """What `recipes/evaluate_mle.py` found of one policy: its programs from scratch, and what it kept of each two."""
+    kept = {row["chosen_by"]: row for row in policy["improvement"]["kept"]}
+    executed = policy["improvement"]["num_executed"]
+    return {"scratch": policy} | {by: row | {"num_executed": executed} for by, row in kept.items()}
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--seeds", type=int, nargs="+", default=[0, 1, 2])
+    parser.add_argument("--competition", default="digits")
+    parser.add_argument("--num_samples", type=int, default=64)
+    parser.add_argument("--output", type=Path, default=Path("outputs/benchmark-self-improvement"))
+    args = parser.parse_args()
+    runs = [
+        one_seed(seed, args.competition, args.num_samples, args.output / f"{args.competition}-{seed}")
+        for seed in args.seeds
+    ]
+    (args.output / "results.json").write_text(json.dumps(runs, indent=2) + "\n")
+
+    console = Console()
+    seeds = f"{len(runs)} seeds (mean ± sd)"
+    table = Table(title=f"{args.competition}: all programs executed in training, {seeds}")
+    for column in ("improve_probability", "executed", "valid rate", "mean score", "best score", "beats its parent"):
+        table.add_column(column, justify="right")
+    for arm, probability in ARMS.items():
+        found = [run_["training"][arm] for run_ in runs]
+        table.add_row(str(probability), *(column(found, key) for key in TRAINING_COLUMNS))
+    console.print(table)
+
+    table = Table(title=f"{args.competition}: {args.num_samples} samples of each policy, {seeds}")
+    for name in ("policy", "kept, chosen by", "executed", "valid rate", "mean score", "best score"):
+        table.add_column(name, justify="left" if name in ("policy", "kept, chosen by") else "right")
+    for name in POLICIES:
+        by_run = [selections(run_["evaluation"]["policies"][name]) for run_ in runs]
+        for selection in by_run[0]:
+            found = [run_[selection] for run_ in by_run]
+            label = "(not improved)" if selection == "scratch" else selection
+            table.add_row(LABELS[name], label, *(column(found, key) for key in EVALUATION_COLUMNS))
+        table.add_section()
+    console.print(table)
+    for stage in runs[0]["stages"]:
+        console.print(f"{stage:<9} {column([run_['stages'][stage] for run_ in runs], 'wall_s')} s", highlight=False)
+
+
+def column(rows: list[dict], key: str) -> str:
+    """The mean and deviation of a figure; of those that have it."""
+    values = [row[key] for row in rows if row.get(key) is not None]
+    whole = key in ("num_executed", "wall_s")
+    return mean_sd(values, "{:.0f}" if whole else "{:.3f}") if values else "-"
+
+
+if __name__ == "__main__":
+    main()
