@@ -31,6 +31,7 @@ from trl_mle.evaluation import (
     save_evaluations,
     save_improvements,
     summarize,
+    summarize_improvements,
 )
 from trl_mle.execution import LocalExecutor, SandboxError
 from trl_mle.instrumentation import AstInstrumenter
@@ -94,28 +95,6 @@ def evaluate(
     )
 
 
-def improvement_figures(improvements: list[Improvement], higher_is_better: bool) -> dict:
-    """How often a program was improved, and what is kept of each two, by either score."""
-    both = [item for item in improvements if item.improved is not None]
-    improved = [item.improved for item in both if item.improved is not None]
-    by = [item.chosen_by for item in both]
-    return {
-        "num_executed": count_executed([*(item.scratch for item in improvements), *improved]),
-        "num_improve_prompts": len(both),
-        "num_valid_improved": sum(evaluation.valid for evaluation in improved),
-        "num_better_on_test": sum(item.kept("test") is item.improved for item in both),
-        "kept": [
-            {"chosen_by": score, "num_chosen_by_it": (by.count("validation") if score == "validation" else len(by) - by.count(None))}
-            | figures(summarize([item.kept(score) for item in improvements], higher_is_better))
-            for score in ("validation", "test")
-        ],
-    }  # fmt: skip
-
-
-def figures(summary: Summary) -> dict:
-    return {**asdict(summary), "valid_rate": summary.valid_rate}
-
-
 def improvement_table(competition: Competition, results: dict[str, dict]) -> Table:
     arrow = "↑" if competition.higher_is_better else "↓"
     table = Table(title=f"{competition.id}: each valid program improved once, the better one kept")
@@ -123,11 +102,11 @@ def improvement_table(competition: Competition, results: dict[str, dict]) -> Tab
     for column in columns:
         table.add_column(column, justify="left" if column in columns[:2] else "right")
     for name, result in results.items():
-        rows = [{"chosen_by": "(not improved)", "num_chosen_by_it": 0} | result, *result["improvement"]["kept"]]
-        for row in rows:
-            executed = result["num_executed"] if row is rows[0] else result["improvement"]["num_executed"]
+        scratch = result | {"chosen_by": "(not improved)", "num_choices": 0}
+        kept = [row | {"num_executed": result["improvement"]["num_executed"]} for row in result["improvement"]["kept"]]
+        for row in (scratch, *kept):
             table.add_row(
-                name if row is rows[0] else "", row["chosen_by"], str(row["num_chosen_by_it"]), str(executed),
+                name if row is scratch else "", row["chosen_by"], str(row["num_choices"]), str(row["num_executed"]),
                 f"{row['valid_rate']:.0%}", number(row["mean_score"]), number(row["best_score"]),
             )  # fmt: skip
         table.add_section()
@@ -164,11 +143,11 @@ def main(args: EvaluationArguments) -> None:
             file_name = name.replace("/", "--")
             save_evaluations(evaluations, output_dir / f"{file_name}.jsonl")
             summaries.append(summarize(evaluations, competition.higher_is_better))
-            results[name] = figures(summaries[-1]) | {"num_executed": count_executed(evaluations)}
+            results[name] = summaries[-1].to_dict() | {"num_executed": count_executed(evaluations)}
             everything += evaluations
             if args.improve:
                 save_improvements(improvements, output_dir / f"{file_name}-improved.jsonl")
-                results[name]["improvement"] = improvement_figures(improvements, competition.higher_is_better)
+                results[name]["improvement"] = summarize_improvements(improvements)
                 everything += [item.improved for item in improvements if item.improved is not None]
 
     console.print(comparison_table(competition, names, summaries))

@@ -1,5 +1,6 @@
 import ast
 import contextlib
+import hashlib
 import random
 import shutil
 from pathlib import Path
@@ -74,6 +75,33 @@ def test_without_slips_every_program_is_valid(competition, tmp_path):
     comp = load_competition(competition)
     for i, completion in enumerate(sketches(competition, 6, seed=1, slip_rate=0)):
         assert score(extract_code(completion), comp, tmp_path / str(i)) is not None, completion
+
+
+@pytest.mark.parametrize("competition", TASKS)
+def test_an_improvement_changes_what_is_fitted_and_nothing_else(competition):
+    sketcher = Sketcher(competition, random.Random(0), slip_rate=0)
+    changeable = ("import ", "from ", "scaler = ", "X = scaler", "X_test = scaler", "model = ")
+    for _ in range(200):
+        before, after = (extract_code(text).splitlines() for text in sketcher.improve())
+        assert before != after
+        assert [line for line in before if not line.startswith(changeable)] == [
+            line for line in after if not line.startswith(changeable)
+        ]
+
+
+def test_an_improvement_makes_mistakes_but_what_it_improves_does_not(tmp_path):
+    comp = load_competition("digits")
+    sketcher = Sketcher("digits", random.Random(0))
+    pairs = [[extract_code(text) for text in sketcher.improve()] for _ in range(12)]
+    assert all(score(before, comp, tmp_path / f"{i}") is not None for i, (before, _) in enumerate(pairs[:4]))
+    found = [score(after, comp, tmp_path / f"after-{i}") for i, (_, after) in enumerate(pairs) if after]
+    assert 0 < found.count(None) < len(found)
+
+
+def test_the_corpus_of_the_quickstart_stays():
+    """Its figures were measured with these programs."""
+    text = "\n".join(sketches("digits", 1000))
+    assert hashlib.sha256(text.encode()).hexdigest().startswith("b500a89eda454636")
 
 
 def test_slips_make_programs_fail(tmp_path):

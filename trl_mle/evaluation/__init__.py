@@ -10,7 +10,13 @@ from trl_mle.evaluation.sampling import (
     save_evaluations,
     summarize,
 )
-from trl_mle.evaluation.self_improvement import Improvement, improve_each, save_improvements, validation_score
+from trl_mle.evaluation.self_improvement import (
+    Improvement,
+    improve_each,
+    save_improvements,
+    summarize_improvements,
+    validation_score,
+)
 
 
 __all__ = [
@@ -25,5 +31,6 @@ __all__ = [
     "save_evaluations",
     "save_improvements",
     "summarize",
+    "summarize_improvements",
     "validation_score",
 ]

@@ -44,6 +44,10 @@ class Summary:
         """Share of the samples with a valid submission."""
         return self.num_valid / self.num_samples if self.num_samples else 0.0
 
+    def to_dict(self) -> dict[str, float | None]:
+        """The figures by their names, for JSON."""
+        return {**asdict(self), "valid_rate": self.valid_rate}
+
 
 class Policy:
     """

@@ -7,10 +7,10 @@ import re
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import Literal
+from typing import Any, Literal
 
 from trl_mle.competitions import Competition
-from trl_mle.evaluation.sampling import Policy
+from trl_mle.evaluation.sampling import Policy, count_executed, summarize
 from trl_mle.instrumentation.milestones import parse
 from trl_mle.prompts import improve_prompt
 from trl_mle.rewards import Evaluation, MLEReward
@@ -204,6 +204,34 @@ def _words(tree: ast.Module) -> dict[str, list[str]]:
 
 def _graded(evaluation: Evaluation | None) -> float | None:
     return evaluation.score.value if evaluation is not None and evaluation.score is not None else None
+
+
+def summarize_improvements(improvements: Sequence[Improvement]) -> dict[str, Any]:
+    """
+    How often a program was improved, and the figures of what is kept of each two, chosen by either score.
+
+    Args:
+        improvements (`list[Improvement]`):
+            What [`improve_each`] returns.
+
+    Returns:
+        `dict`: For JSON. `num_executed` counts the programs from scratch, too. In `kept`, `num_choices` is how often the
+        score named by `chosen_by` made the choice; by `"validation"` the other choices are made by the graded score.
+    """
+    improved = [item.improved for item in improvements if item.improved is not None]
+    chosen_by = [item.chosen_by for item in improvements if item.chosen_by is not None]
+    choices: dict[ChosenBy, int] = {"validation": chosen_by.count("validation"), "test": len(chosen_by)}
+    kept = []
+    for score, num_choices in choices.items():
+        summary = summarize([item.kept(score) for item in improvements], improvements[0].higher_is_better)
+        kept.append({"chosen_by": score, "num_choices": num_choices} | summary.to_dict())
+    return {
+        "num_executed": count_executed([*(item.scratch for item in improvements), *improved]),
+        "num_improve_prompts": len(improved),
+        "num_valid": sum(evaluation.valid for evaluation in improved),
+        "num_better_by_test": sum(item.kept("test") is item.improved for item in improvements),
+        "kept": kept,
+    }
 
 
 def save_improvements(improvements: Sequence[Improvement], path: Path) -> None:
