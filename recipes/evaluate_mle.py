@@ -9,7 +9,7 @@ python recipes/evaluate_mle.py --policies outputs/quickstart/starter outputs/qui
 import argparse
 import json
 import sys
-from dataclasses import asdict, dataclass, field
+from dataclasses import dataclass, field
 from pathlib import Path
 
 from rich.console import Console
