@@ -4,6 +4,7 @@ from dataclasses import replace
 import pytest
 
 from trl_mle.competitions import Score, load_competition
+from trl_mle.competitions.metrics import METRICS
 from trl_mle.evaluation import (
     Improvement,
     improve_each,
@@ -58,7 +59,7 @@ def test_a_validation_score_counts_if_it_is_in_the_competitions_metric(competiti
 
 
 def test_a_metric_of_ones_own_is_known_by_its_functions_name():
-    comp = replace(load_competition("wine"), metric="my.package.f2")
+    comp = replace(load_competition("wine"), metric="my.package.f2", custom_metric=METRICS["accuracy"])
     assert validation_score(valid(0.5, "report: f2 = 0.7", "f2 = f()"), comp) == 0.7
     assert validation_score(valid(0.5, "report: f1 = 0.7", "f1 = f()"), comp) is None
 
