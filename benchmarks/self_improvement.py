@@ -73,6 +73,8 @@ def training_figures(policy: Path, higher_is_better: bool) -> dict[str, float]:
         for line in path.read_text().splitlines()
     ]
     scores = [row["score"] for row in rows if row["score"] is not None]
+    if not scores:
+        sys.exit(f"{policy}: none of the {len(rows)} programs executed in training was valid")
     history = json.loads((policy / "trainer_state.json").read_text())["log_history"]
     beats = [entry["mle/improve/beats_parent_rate"] for entry in history if "mle/improve/beats_parent_rate" in entry]
     return {
