@@ -121,8 +121,8 @@ def main() -> None:
     console = Console()
     seeds = f"{len(runs)} seeds (mean ± sd)"
     table = Table(title=f"{args.competition}: all programs executed in training, {seeds}")
-    for column in ("improve_probability", "executed", "valid rate", "mean score", "best score", "beats its parent"):
-        table.add_column(column, justify="right")
+    for name in ("improve_probability", "executed", "valid rate", "mean score", "best score", "beats its parent"):
+        table.add_column(name, justify="right")
     for arm, probability in ARMS.items():
         found = [run_["training"][arm] for run_ in runs]
         table.add_row(str(probability), *(column(found, key) for key in TRAINING_COLUMNS))
