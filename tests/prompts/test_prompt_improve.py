@@ -99,9 +99,12 @@ def test_prompts_keep_to_their_limit_and_cut_no_line(count_tokens, name):
     for number in range(64):
         program, output, failed = random_text(rng), random_text(rng), number % 8 == 7
         limit = rng.choice([1024, 1024, 1500])
-        content = make_prompt(comp, program, output, limit, count_tokens, failed=failed)
+        score = None if failed else rng.choice([None, 0.87654])
+        content = make_prompt(comp, program, output, limit, count_tokens, failed=failed, test_score=score)
         tokens = count_tokens([{"role": "user", "content": content}])
         assert tokens <= limit
+        assert content.count("\nIts score on the test set: 0.87654.\n") == (score is not None)
+        content = content.replace("\nIts score on the test set: 0.87654.\n", "")
         if failed:
             assert "Here is a program that failed:" in content
             content = content.replace("Here is a program that failed:", "Here is a previous solution:")

@@ -9,6 +9,7 @@ import math
 import multiprocessing
 import os
 import random
+import signal
 import socket
 import time
 from pathlib import Path
@@ -128,11 +129,13 @@ def record(trainer):
     }
 
 
-def run(model, output_dir, steps, resume_from_checkpoint=None, replay=False, **options):
-    """Trains up to a step, and returns the record."""
+def run(model, output_dir, steps, resume_from_checkpoint=None, replay=False, to_be_killed=False, **options):
+    """Trains up to a step, and returns the record; or does not return, but waits to be killed."""
     trainer = make_trainer(model, output_dir, ReplayTrainer if replay else RecordingTrainer, **options)
     trainer.add_callback(StopAfter(steps))
     trainer.train(resume_from_checkpoint=resume_from_checkpoint)
+    if to_be_killed:
+        signal.pause()
     return record(trainer)
 
 

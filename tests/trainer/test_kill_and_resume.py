@@ -24,8 +24,9 @@ ZERO_2 = {
 
 def killed_run(folder, model, processes, **options):
     """Kills all processes of a run at a random moment after its first checkpoint; returns the one to resume from."""
-    # Programs take a while, so that it does not end first
+    # Programs take a while, so that most kills meet it at work
     options = options | SAVED | {"model": model, "steps": STEPS - 2, "wait_s": 0.4 / 12 * processes}
+    options["to_be_killed"] = True
     started = pool_runs.start(folder, {"killed": options}, processes)
     first = folder / "killed" / "checkpoint-2" / "trainer_state.json"
     deadline = time.monotonic() + 200
