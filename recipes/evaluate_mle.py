@@ -1,5 +1,6 @@
 """
-Samples programs from one or several policies, executes and grades them, and compares the policies in a table.
+Samples programs from one or several policies, executes and grades them, and compares the policies in a table. With
+`--improve true` each valid program is then improved once, and the better of the two is kept.
 
 python recipes/evaluate_mle.py --policies outputs/quickstart/starter outputs/quickstart/policy --names before after \
     --competition digits --output_dir outputs/quickstart/evaluation
@@ -8,7 +9,7 @@ python recipes/evaluate_mle.py --policies outputs/quickstart/starter outputs/qui
 import argparse
 import json
 import sys
-from dataclasses import asdict, dataclass, field
+from dataclasses import dataclass, field
 from pathlib import Path
 
 from rich.console import Console
@@ -19,16 +20,22 @@ from transformers import AutoConfig, HfArgumentParser
 
 from trl_mle.competitions import Competition, CompetitionError, load_competition
 from trl_mle.evaluation import (
+    Improvement,
+    Policy,
     Summary,
     best_evaluation,
+    count_executed,
     evaluate_policy,
+    improve_each,
     plot_learning_curves,
     save_evaluations,
+    save_improvements,
     summarize,
+    summarize_improvements,
 )
 from trl_mle.execution import LocalExecutor, SandboxError
 from trl_mle.instrumentation import AstInstrumenter
-from trl_mle.rewards import MLEReward
+from trl_mle.rewards import Evaluation, MLEReward
 
 
 @dataclass
@@ -42,6 +49,8 @@ class EvaluationArguments:
     data_dir: str | None = field(default=None, metadata={"help": "Where MLE-bench's prepared competitions lie."})
     num_samples: int = field(default=32, metadata={"help": "Programs sampled per policy."})
     seed: int = field(default=1_000_000, metadata={"help": "Seed of the sampling; far from those of training."})
+    improve: bool = field(default=False, metadata={"help": "Whether to improve each valid program once, too."})
+    max_prompt_length: int = field(default=1024, metadata={"help": "Length limit of an improve prompt, in tokens."})
     max_completion_length: int = field(default=256, metadata={"help": "Length limit of a completion, in tokens."})
     program_timeout_s: float = field(default=60.0, metadata={"help": "Wall-clock limit of a program, in seconds."})
     program_memory_mb: int = field(default=4096, metadata={"help": "Memory limit of a program, in MB."})
@@ -68,6 +77,46 @@ def comparison_table(competition: Competition, names: list[str], summaries: list
     return table
 
 
+def evaluate(
+    args: EvaluationArguments, name: str, competition: Competition, reward: MLEReward
+) -> tuple[list[Evaluation], list[Improvement]]:
+    """The programs of one policy, and what became of them when it was asked to improve them."""
+    policy = Policy(name, args.seed)
+    limits = {
+        "max_new_tokens": args.max_completion_length,
+        "timeout_s": args.program_timeout_s,
+        "memory_mb": args.program_memory_mb,
+    }
+    evaluations = evaluate_policy(policy, competition, reward, args.num_samples, **limits)
+    if not args.improve:
+        return evaluations, []
+    return evaluations, improve_each(
+        policy, competition, reward, evaluations, max_prompt_tokens=args.max_prompt_length, **limits
+    )
+
+
+def improvement_table(competition: Competition, results: dict[str, dict]) -> Table:
+    arrow = "↑" if competition.higher_is_better else "↓"
+    table = Table(title=f"{competition.id}: each valid program improved once, the better one kept")
+    columns = ("policy", "kept, chosen by", "choices", "executed", "valid", f"mean {competition.metric} {arrow}", f"best {arrow}")  # fmt: skip
+    for column in columns:
+        table.add_column(column, justify="left" if column in columns[:2] else "right")
+    for name, result in results.items():
+        scratch = result | {"chosen_by": "(not improved)", "num_choices": 0}
+        kept = [row | {"num_executed": result["improvement"]["num_executed"]} for row in result["improvement"]["kept"]]
+        for row in (scratch, *kept):
+            table.add_row(
+                name if row is scratch else "", row["chosen_by"], str(row["num_choices"]), str(row["num_executed"]),
+                f"{row['valid_rate']:.0%}", number(row["mean_score"]), number(row["best_score"]),
+            )  # fmt: skip
+        table.add_section()
+    table.caption = (
+        "validation: by the score that both programs report of themselves, by the graded one where they do not; "
+        "test: by the graded score, which looks at the hidden answers"
+    )
+    return table
+
+
 def main(args: EvaluationArguments) -> None:
     console = Console()
     names = args.names or args.policies
@@ -88,27 +137,22 @@ def main(args: EvaluationArguments) -> None:
     with executor:
         output_dir.mkdir(parents=True, exist_ok=True)
         reward = MLEReward([competition], executor, AstInstrumenter())
-        summaries, everything = [], []
+        results, summaries, everything = {}, [], []
         for name, policy in zip(names, args.policies, strict=True):
-            evaluations = evaluate_policy(
-                policy,
-                competition,
-                reward,
-                args.num_samples,
-                args.seed,
-                args.max_completion_length,
-                args.program_timeout_s,
-                args.program_memory_mb,
-            )
-            save_evaluations(evaluations, output_dir / f"{name.replace('/', '--')}.jsonl")
+            evaluations, improvements = evaluate(args, policy, competition, reward)
+            file_name = name.replace("/", "--")
+            save_evaluations(evaluations, output_dir / f"{file_name}.jsonl")
             summaries.append(summarize(evaluations, competition.higher_is_better))
+            results[name] = summaries[-1].to_dict() | {"num_executed": count_executed(evaluations)}
             everything += evaluations
+            if args.improve:
+                save_improvements(improvements, output_dir / f"{file_name}-improved.jsonl")
+                results[name]["improvement"] = summarize_improvements(improvements)
+                everything += [item.improved for item in improvements if item.improved is not None]
 
     console.print(comparison_table(competition, names, summaries))
-    results = {
-        name: {**asdict(summary), "valid_rate": summary.valid_rate}
-        for name, summary in zip(names, summaries, strict=True)
-    }
+    if args.improve:
+        console.print(improvement_table(competition, results))
     report = {"competition": competition.id, "metric": competition.metric, "seed": args.seed, "policies": results}
     (output_dir / "results.json").write_text(json.dumps(report, indent=2) + "\n")
     files = [("figures", output_dir / "results.json")]

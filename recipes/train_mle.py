@@ -105,6 +105,7 @@ def main(script_args, training_args, model_args) -> None:
             fail_reward=script_args.fail_reward,
             milestone_reward=script_args.milestone_reward,
             log_dir=output_dir / "executions",
+            best_solutions_dir=output_dir / "best_solutions",
         )
         with one_line_errors(output_dir):
             for competition in competitions:
@@ -179,16 +180,30 @@ def check_writable(folder: Path) -> None:
 
 
 def checkpoint_to_resume(value: str | bool | None, folder: Path) -> str | None:
-    """The checkpoint that `resume_from_checkpoint` names: a path, or `true` for the newest one in `folder`."""
-    from transformers.trainer_utils import get_last_checkpoint
-
+    """The checkpoint that `resume_from_checkpoint` names: a path, or `true` for the newest whole one in `folder`."""
     if str(value or False).lower() == "false":
         return None
-    newest = str(value).lower() == "true"
-    checkpoint = value if not newest else get_last_checkpoint(folder) if folder.is_dir() else None
-    if checkpoint is None or not Path(checkpoint).is_dir():
-        raise ValueError(f"resume_from_checkpoint: there is no checkpoint {f'in {folder}' if newest else checkpoint}")
+    if str(value).lower() == "true":
+        where = f"in {folder}"
+        whole = [path for path in folder.glob("checkpoint-[0-9]*") if is_whole(path)]
+        checkpoint = max(whole, key=lambda path: int(path.name.partition("-")[2]), default=None)
+    else:
+        where = str(value)
+        checkpoint = Path(where) if is_whole(Path(where)) else None
+    if checkpoint is None:
+        raise ValueError(f"resume_from_checkpoint: there is no checkpoint {where} that was written to its end")
     return str(checkpoint)
+
+
+def is_whole(checkpoint: Path) -> bool:
+    """Whether a checkpoint was written to its end: its last file is there, and can be read."""
+    from transformers import TrainerState
+
+    try:
+        TrainerState.load_from_json(str(checkpoint / "trainer_state.json"))
+    except (OSError, ValueError):
+        return False
+    return True
 
 
 def check_chat_template(model_args, training_args) -> None:

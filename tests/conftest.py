@@ -7,26 +7,50 @@ CHAT_TEMPLATE = (
 )
 
 
+# Tokens of `program_model`
+LINES = [f"x{i} = {i}\n" for i in range(24)]
+
+
 @pytest.fixture(scope="session")
 def tiny_model(tmp_path_factory):
     """Folder of a random Qwen2 of some 30,000 parameters, with a tokenizer that knows every byte."""
+    texts = ["Write a program for the competition.", "import pandas as pd"]
+    return save_tiny_model(tmp_path_factory.mktemp("tiny-qwen2"), texts, vocab_size=300)
+
+
+@pytest.fixture(scope="session")
+def program_model(tmp_path_factory):
+    """The same with tokens that are lines of Python: what it samples of them is a program. Prompts are short to it."""
+    from trl_mle.competitions import load_competition
+    from trl_mle.prompts import improve_prompt, scratch_prompt
+
+    prompts = []
+    for comp in map(load_competition, ("wine", "diabetes")):
+        prompts.append(scratch_prompt(comp, 60, 4096))
+        for failed in (False, True):
+            prompts.append(improve_prompt(comp, LINES[0], "epoch 0: loss 0.1", 60, 4096, 1, lambda prompt: 0, failed))
+    texts = [message["content"] for prompt in prompts for message in prompt]
+    return save_tiny_model(tmp_path_factory.mktemp("program-qwen2"), texts, vocab_size=1200, lines=LINES)
+
+
+def save_tiny_model(folder, texts, vocab_size, lines=()):
     # Imported here: most rooms are tested without torch
     import torch
     from tokenizers import Tokenizer, decoders, models, pre_tokenizers, trainers
     from transformers import PreTrainedTokenizerFast, Qwen2Config, Qwen2ForCausalLM, set_seed
 
     torch.set_num_threads(1)  # threads that wait for each other cost more than these matrices
-    folder = tmp_path_factory.mktemp("tiny-qwen2")
     bpe = Tokenizer(models.BPE())
     bpe.pre_tokenizer = pre_tokenizers.ByteLevel(add_prefix_space=False)
     bpe.decoder = decoders.ByteLevel()
     trainer = trainers.BpeTrainer(
-        vocab_size=300,
+        vocab_size=vocab_size,
         special_tokens=["<|endoftext|>", "<|im_start|>", "<|im_end|>"],
         initial_alphabet=pre_tokenizers.ByteLevel.alphabet(),
         show_progress=False,
     )
-    bpe.train_from_iterator(["Write a program for the competition.", "import pandas as pd"], trainer)
+    bpe.train_from_iterator(texts, trainer)
+    bpe.add_tokens(list(lines))
     tokenizer = PreTrainedTokenizerFast(
         tokenizer_object=bpe, eos_token="<|im_end|>", pad_token="<|endoftext|>", padding_side="left"
     )

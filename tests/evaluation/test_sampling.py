@@ -3,7 +3,14 @@ import json
 import pytest
 
 from trl_mle.competitions import Score
-from trl_mle.evaluation import best_evaluation, plot_learning_curves, save_evaluations, summarize
+from trl_mle.evaluation import (
+    Policy,
+    best_evaluation,
+    count_executed,
+    plot_learning_curves,
+    save_evaluations,
+    summarize,
+)
 from trl_mle.rewards import Evaluation
 
 
@@ -36,6 +43,29 @@ def test_best_follows_the_direction():
     assert best_evaluation(evaluations, higher_is_better=False) == valid(0.5)
     assert summarize(evaluations, higher_is_better=False).best_score == 0.5
     assert best_evaluation([FAILED], higher_is_better=True) is None
+
+
+def test_a_completion_without_a_program_is_not_executed():
+    assert count_executed([valid(0.5), PROSE, OURS]) == 1
+
+
+def test_a_policy_samples_prompts_of_any_length_side_by_side(tiny_model):
+    """A shorter prompt is padded on the left, which changes nothing: from a peaked distribution the same is sampled."""
+    prompts = [[{"role": "user", "content": text}] for text in ("Write.", "Write a program for the competition. " * 5)]
+    policy = Policy(tiny_model, seed=0)
+    assert policy.count_tokens(prompts[0]) < policy.count_tokens(prompts[1])
+    policy.model.lm_head.weight.data *= 1e4
+    together = policy.sample(prompts, max_new_tokens=8)
+    assert together == [policy.sample([prompt], max_new_tokens=8)[0] for prompt in prompts]
+    assert together == policy.sample(prompts, max_new_tokens=8, batch_size=1)
+    assert policy.sample([], max_new_tokens=8) == []
+
+
+def test_a_seed_fixes_the_samples(tiny_model):
+    prompt = [{"role": "user", "content": "Write."}]
+    first, again, other = (Policy(tiny_model, seed).sample([prompt] * 4, max_new_tokens=8) for seed in (0, 0, 1))
+    assert first == again != other
+    assert len(set(first)) > 1
 
 
 def test_evaluations_are_json_lines(tmp_path):

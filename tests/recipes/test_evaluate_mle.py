@@ -30,6 +30,19 @@ def test_policies_are_compared(tiny_model, tmp_path, monkeypatch, capsys):
     assert [row["reward"] for row in rows] == [-10.0] * 3
 
 
+def test_improving_is_reported_by_the_score_that_chose(tiny_model, tmp_path, monkeypatch, capsys):
+    options = ["--competition", "wine", "--output_dir", str(tmp_path / "out"), "--num_samples", "3"]
+    options += ["--max_completion_length", "8", "--names", "random", "--improve", "true"]
+    evaluate(monkeypatch, "--policies", tiny_model, *options)
+    out = capsys.readouterr().out
+    assert "each valid program improved once" in out
+    assert "validation" in out
+    result = json.loads((tmp_path / "out" / "results.json").read_text())["policies"]["random"]
+    assert result["num_executed"] == result["improvement"]["num_executed"]
+    assert [row["chosen_by"] for row in result["improvement"]["kept"]] == ["validation", "test"]
+    assert len((tmp_path / "out" / "random-improved.jsonl").read_text().splitlines()) == 3
+
+
 @pytest.mark.parametrize(
     ("more", "message"),
     [

@@ -4,6 +4,8 @@ import pytest
 import torch
 from transformers import AutoModelForCausalLM, AutoTokenizer
 
+from trl_mle.competitions import load_competition
+from trl_mle.prompts import extract_code, improve_prompt
 from trl_mle.starter import StarterConfig, build_starter
 from trl_mle.starter.build import sketch_corpus, train_tokenizer
 
@@ -52,6 +54,40 @@ def test_only_the_first_line_of_the_user_is_rendered(tokenizer):
         [{"role": "user", "content": PROMPT[0]["content"].partition("\n")[0]}],
     ):
         assert tokenizer.apply_chat_template(messages, add_generation_prompt=True, tokenize=False) == RENDERED
+
+
+def test_of_an_improve_prompt_the_previous_program_is_rendered(tokenizer):
+    program = 'import pandas as pd\n\nprint("```")\ntrain = pd.read_csv("input/train.csv")'
+
+    def count(prompt):
+        return len(tokenizer.apply_chat_template(prompt, add_generation_prompt=True)["input_ids"])
+
+    for more, expected in (
+        ({}, f"\nImprove:\n{program}"),
+        ({"test_score": 0.5}, f"\nImprove:\n{program}"),
+        ({"failed": True}, ""),  # it is not trained to repair
+    ):
+        prompt = improve_prompt(load_competition("digits"), program, "report: loss = 1", 5, 4096, 1024, count, **more)
+        rendered = tokenizer.apply_chat_template(prompt, add_generation_prompt=True, tokenize=False)
+        assert rendered == RENDERED.replace("<|im_end|>", f"{expected}<|im_end|>", 1)
+
+
+def test_a_share_of_the_corpus_answers_improve_prompts(tokenizer):
+    corpus = sketch_corpus(StarterConfig(competitions=["digits", "wine"], num_programs=200, improve_share=0.25))
+    assert len(corpus) == 400
+    improving = [row for row in corpus if "\n" in row["prompt"][0]["content"]]
+    assert len(improving) == 100
+    for row in improving:
+        program = extract_code(row["prompt"][0]["content"])
+        rendered = tokenizer.apply_chat_template(row["prompt"], add_generation_prompt=True, tokenize=False)
+        assert f"\nImprove:\n{program.strip()}<|im_end|>" in rendered
+    both = tokenizer.apply_chat_template([row["prompt"] + row["completion"] for row in corpus])["input_ids"]
+    assert max(map(len, both)) < 1024  # what it is trained on is not cut
+
+
+def test_a_share_is_between_0_and_1():
+    with pytest.raises(ValueError, match="improve_share must be between 0 and 1, got 2"):
+        StarterConfig(improve_share=2)
 
 
 def test_the_prompt_is_a_prefix_of_prompt_and_completion(tokenizer):

@@ -108,6 +108,27 @@ def test_every_mirror_has_a_task_whose_features_are_all_used():
         assert len(words) == 1 or all(any(f"on {word}" in plan for plan in plans) for word in words), competition
 
 
+@pytest.mark.parametrize("competition", LOCAL_TASKS)
+def test_an_improvement_changes_what_is_fitted_and_nothing_else(competition):
+    sketcher = Sketcher(competition, random.Random(0), slip_rate=0)
+    changeable = ("import ", "from ", "scaler = ", "X = scaler", "X_test = scaler", "model = ")
+    for _ in range(200):
+        before, after = (extract_code(text).splitlines() for text in sketcher.improve())
+        assert before != after
+        assert [line for line in before if not line.startswith(changeable)] == [
+            line for line in after if not line.startswith(changeable)
+        ]
+
+
+def test_an_improvement_makes_mistakes_but_what_it_improves_does_not(tmp_path):
+    comp = load_competition("digits")
+    sketcher = Sketcher("digits", random.Random(0))
+    pairs = [[extract_code(text) for text in sketcher.improve()] for _ in range(12)]
+    assert all(score(before, comp, tmp_path / f"{i}") is not None for i, (before, _) in enumerate(pairs[:4]))
+    found = [score(after, comp, tmp_path / f"after-{i}") for i, (_, after) in enumerate(pairs) if after]
+    assert 0 < found.count(None) < len(found)
+
+
 def test_the_corpus_of_the_quickstart_is_what_its_figures_were_measured_with():
     corpus = "\0".join(sketches("digits", 500)).encode()
     assert hashlib.sha256(corpus).hexdigest() == "116aae59bc4f9075afbf4f3d0a4d6aafc16a47bd08f1943ec189611d41c124f1"

@@ -16,12 +16,24 @@ def config(**kwargs):
         ({"duration_weight_low": float("nan")}, "duration_weight_low must be between 0 and 1"),
         ({"duration_weight_high": 0.5}, "duration_weight_high must be at least 1"),
         ({"max_prompt_length": 0}, "max_prompt_length must be at least 1"),
+        ({"improve_probability": 1.5}, "improve_probability must be between 0 and 1"),
+        ({"debug_probability": -0.1}, "debug_probability must be between 0 and 1"),
+        ({"debug_probability": 0.6}, "improve_probability=0.5 and debug_probability=0.6 must not sum to more than 1"),
+        ({"pool_sampling": "worst"}, "pool_sampling must be 'rank', 'best' or 'latest'"),
+        ({"pool_size": 0}, "pool_size=0 and max_turns=1 must be at least 1"),
+        ({"max_turns": 0}, "pool_size=64 and max_turns=0 must be at least 1"),
+        ({"max_turns": 2, "use_vllm": True, "vllm_mode": "server"}, "use vllm_mode='colocate'"),
     ],
 )
 def test_bad_values_are_refused(kwargs, message):
     with pytest.raises(ValueError, match=message) as error:
         config(**kwargs)
     assert "\n" not in str(error.value)
+
+
+def test_turns_with_vllm_in_the_same_process():
+    assert config(max_turns=2, use_vllm=True, vllm_mode="colocate").max_turns == 2
+    assert config(use_vllm=True, vllm_mode="server").max_turns == 1
 
 
 @pytest.mark.parametrize(

@@ -281,6 +281,8 @@ def test_plain_grpo_config_is_refused(tiny_model, tmp_path):
         ("_generate_and_score_completions", ["self", "inputs"]),
         ("_tokenize_prompts", ["self", "prompts"]),
         ("_log_completion_extra", ["self", "column", "values"]),
+        ("_save_rng_state", ["self", "output_dir"]),
+        ("_load_optimizer_and_scheduler", ["self", "checkpoint"]),
         (
             "_generate_single_turn",  # of the tests: replayed completions
             ["self", "prompt_ids", "images", "multimodal_fields", "num_generations", "has_tool_images"],

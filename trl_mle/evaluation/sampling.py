@@ -1,7 +1,7 @@
 """What a policy is worth: programs sampled from it, executed and graded."""
 
 import json
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from statistics import fmean
@@ -44,65 +44,106 @@ class Summary:
         """Share of the samples with a valid submission."""
         return self.num_valid / self.num_samples if self.num_samples else 0.0
 
+    def to_dict(self) -> dict[str, float | None]:
+        """The figures by their names, for JSON."""
+        return {**asdict(self), "valid_rate": self.valid_rate}
 
-def sample_completions(
-    policy: str, prompt: list[dict[str, str]], num_samples: int, seed: int, max_new_tokens: int, batch_size: int = 64
-) -> list[str]:
+
+class Policy:
     """
-    Samples completions of one prompt, at temperature 1 from the whole distribution, as training does.
+    A model that writes programs, at temperature 1 from the whole distribution, as in training.
 
     Args:
-        policy (`str`):
+        name (`str`):
             Folder or Hub id of the model.
-        prompt (`list[dict[str, str]]`):
-            Conversation.
-        num_samples (`int`):
-            Number of completions.
         seed (`int`):
             Seed of the sampling.
-        max_new_tokens (`int`):
-            Length limit, in tokens.
-        batch_size (`int`, *optional*, defaults to `64`):
-            Completions generated side by side.
-
-    Returns:
-        `list[str]`: The completions.
     """
-    tokenizer = AutoTokenizer.from_pretrained(policy)
-    model = AutoModelForCausalLM.from_pretrained(policy, dtype="auto").eval()
-    model.to("cuda" if torch.cuda.is_available() else "cpu")
-    generation_config = GenerationConfig(
-        do_sample=True, temperature=1.0, top_p=1.0, top_k=0, max_new_tokens=max_new_tokens,
-        pad_token_id=tokenizer.pad_token_id, bos_token_id=tokenizer.bos_token_id, eos_token_id=tokenizer.eos_token_id,
-    )  # fmt: skip
-    text = tokenizer.apply_chat_template(prompt, add_generation_prompt=True, tokenize=False)
-    inputs = tokenizer([text], add_special_tokens=False, return_tensors="pt").to(model.device)
-    set_seed(seed)
-    completions: list[str] = []
-    for start in track(range(0, num_samples, batch_size), f"sampling from {policy}", transient=True):
-        count = min(batch_size, num_samples - start)
-        with torch.inference_mode():
-            generation_config.num_return_sequences = count
-            tokens = model.generate(**inputs, generation_config=generation_config)
-        prompt_length = inputs["input_ids"].shape[1]
-        completions += tokenizer.batch_decode(tokens[:, prompt_length:], skip_special_tokens=True)
-    return completions
+
+    def __init__(self, name: str, seed: int):
+        self.name = name
+        self.tokenizer = AutoTokenizer.from_pretrained(name, padding_side="left")
+        self.model = AutoModelForCausalLM.from_pretrained(name, dtype="auto").eval()
+        self.model.to("cuda" if torch.cuda.is_available() else "cpu")
+        set_seed(seed)
+
+    def count_tokens(self, prompt: list[dict[str, str]]) -> int:
+        """Tokens of a conversation, chat template included."""
+        return len(self.tokenizer(self._render(prompt), add_special_tokens=False)["input_ids"])
+
+    def sample(self, prompts: Sequence[list[dict[str, str]]], max_new_tokens: int, batch_size: int = 64) -> list[str]:
+        """
+        Samples a completion of each prompt.
+
+        Args:
+            prompts (`list[list[dict[str, str]]]`):
+                Conversations.
+            max_new_tokens (`int`):
+                Length limit, in tokens.
+            batch_size (`int`, *optional*, defaults to `64`):
+                Completions generated side by side.
+
+        Returns:
+            `list[str]`: The completions.
+        """
+        generation_config = GenerationConfig(
+            do_sample=True, temperature=1.0, top_p=1.0, top_k=0, max_new_tokens=max_new_tokens,
+            pad_token_id=self.tokenizer.pad_token_id, bos_token_id=self.tokenizer.bos_token_id,
+            eos_token_id=self.tokenizer.eos_token_id,
+        )  # fmt: skip
+        completions: list[str] = []
+        for start in track(range(0, len(prompts), batch_size), f"sampling from {self.name}", transient=True):
+            texts = [self._render(prompt) for prompt in prompts[start : start + batch_size]]
+            inputs = self.tokenizer(texts, add_special_tokens=False, padding=True, return_tensors="pt")
+            with torch.inference_mode():
+                tokens = self.model.generate(**inputs.to(self.model.device), generation_config=generation_config)
+            prompt_length = inputs["input_ids"].shape[1]
+            completions += self.tokenizer.batch_decode(tokens[:, prompt_length:], skip_special_tokens=True)
+        return completions
+
+    def _render(self, prompt: list[dict[str, str]]) -> str:
+        return str(self.tokenizer.apply_chat_template(prompt, add_generation_prompt=True, tokenize=False))
 
 
 def evaluate_policy(
-    policy: str,
+    policy: Policy,
     competition: Competition,
     reward: MLEReward,
     num_samples: int,
-    seed: int,
     max_new_tokens: int,
     timeout_s: float,
     memory_mb: int,
 ) -> list[Evaluation]:
-    """Samples programs from scratch prompts, executes and grades them; see [`sample_completions`] for the arguments."""
+    """
+    Samples programs from scratch, executes and grades them.
+
+    Args:
+        policy ([`Policy`]):
+            Who writes them.
+        competition ([`~trl_mle.competitions.Competition`]):
+            What they are to solve.
+        reward ([`~trl_mle.rewards.MLEReward`]):
+            Executes and grades them.
+        num_samples (`int`):
+            Number of programs.
+        max_new_tokens (`int`):
+            Length limit of a completion, in tokens.
+        timeout_s (`float`):
+            Time limit of a program in seconds, as the prompt states it.
+        memory_mb (`int`):
+            Memory limit of a program in MB, as the prompt states it.
+
+    Returns:
+        `list[Evaluation]`: One for each program.
+    """
     prompt = scratch_prompt(competition, timeout_s=timeout_s, memory_mb=memory_mb)
-    completions = sample_completions(policy, prompt, num_samples, seed, max_new_tokens)
+    completions = policy.sample([prompt] * num_samples, max_new_tokens)
     return reward.evaluate_many([(completion, competition) for completion in completions])
+
+
+def count_executed(evaluations: Iterable[Evaluation]) -> int:
+    """How many of the completions held a program, which was executed."""
+    return sum(evaluation.source is not None for evaluation in evaluations)
 
 
 def best_evaluation(evaluations: Sequence[Evaluation], higher_is_better: bool) -> Evaluation | None:

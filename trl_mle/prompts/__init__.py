@@ -1,8 +1,9 @@
 """What the policy is asked, and the program in its answer."""
 
 from trl_mle.prompts.extract import extract_code
+from trl_mle.prompts.improve import improve_prompt
 from trl_mle.prompts.prompt import scratch_prompt
 from trl_mle.prompts.tokens import estimate_tokens
 
 
-__all__ = ["estimate_tokens", "extract_code", "scratch_prompt"]
+__all__ = ["estimate_tokens", "extract_code", "improve_prompt", "scratch_prompt"]

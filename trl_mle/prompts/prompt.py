@@ -78,7 +78,7 @@ RULES = {
     "word_level_jaccard": "Predictions are texts.",
 }
 
-_TEMPLATE = """\
+_TASK = """\
 Kaggle competition: {id}
 
 {overview}
@@ -94,6 +94,9 @@ Predict {targets} for each {id_column}. {rules}
 
 Limits: {timeout_s:g} seconds, {memory_mb} MB of memory, no network. Installed: numpy, pandas, scipy, scikit-learn, pillow.
 
+"""
+
+_ASK = """\
 Write a short plan, then one complete Python program in a ```python block. It reads its data from input/ and writes \
 submission.csv to the working directory."""
 
@@ -116,11 +119,34 @@ def scratch_prompt(comp: Competition, timeout_s: float, memory_mb: int) -> list[
     Returns:
         `list[dict[str, str]]`: A conversation of one user message, whose first line names the competition.
     """
+    content = task(comp, timeout_s, memory_mb, SECTION_TOKENS, MAX_TOKENS - estimate_tokens(_ASK)) + _ASK
+    return [{"role": "user", "content": content}]
+
+
+def task(comp: Competition, timeout_s: float, memory_mb: int, section_tokens: int, max_tokens: int) -> str:
+    """
+    Tell what is to be solved.
+
+    Args:
+        comp ([`~trl_mle.competitions.Competition`]):
+            The competition.
+        timeout_s (`float`):
+            How long a program may run, in seconds.
+        memory_mb (`int`):
+            How much memory it may use, in MB.
+        section_tokens (`int`):
+            Estimated tokens of the overview, and of the section about the evaluation.
+        max_tokens (`int`):
+            Estimated tokens of all; what is left of them goes to the files. Without them it may still take a few hundred.
+
+    Returns:
+        `str`: The text, ending with an empty line.
+    """
     overview, evaluation = _sections(comp.description)
     parts = {
         "id": comp.id,
-        "overview": shorten(overview, SECTION_TOKENS),
-        "evaluation": shorten(evaluation, SECTION_TOKENS),
+        "overview": shorten(overview, section_tokens),
+        "evaluation": shorten(evaluation, section_tokens),
         "metric": comp.metric.replace("_", " "),
         "direction": "higher" if comp.higher_is_better else "lower",
         "sample": comp.sample_submission.name,
@@ -131,8 +157,8 @@ def scratch_prompt(comp: Competition, timeout_s: float, memory_mb: int) -> list[
         "timeout_s": timeout_s,
         "memory_mb": memory_mb,
     }
-    room = MAX_TOKENS - estimate_tokens(_TEMPLATE.format(files="", **parts))
-    return [{"role": "user", "content": _TEMPLATE.format(files=_files(comp, room), **parts)}]
+    room = max_tokens - estimate_tokens(_TASK.format(files="", **parts))
+    return _TASK.format(files=_files(comp, max(0, room)), **parts)
 
 
 def _sections(description: str) -> tuple[str, str]:

@@ -15,12 +15,14 @@ from trl_mle.competitions import Competition, Score, load_competition
 from trl_mle.execution import ExecutionResult, Executor, Outcome
 from trl_mle.instrumentation import MILESTONES, InstrumentedProgram, Instrumenter
 from trl_mle.prompts import extract_code
+from trl_mle.rewards.best_solutions import BestSolutions
 from trl_mle.rewards.execution_log import ExecutionLog
 
 
 NO_CODE = "no_code"  # beside the executor's outcomes: there was nothing to execute
 
 POLL_S = 0.2  # of the progress line
+OUTPUT_CHARS = 4000  # of a program's output that go into the table of completions, and into improve prompts
 
 
 @dataclass(frozen=True)
@@ -101,6 +103,8 @@ class MLEReward:
         log_dir (`str` or `Path`, *optional*):
             Folder for a record of every execution, in a file `rank-<rank>.jsonl` for each training process (see
             [`ExecutionLog`]).
+        best_solutions_dir (`str` or `Path`, *optional*):
+            Folder for the best solution of each competition (see [`BestSolutions`]).
 
     Example:
 
@@ -129,6 +133,7 @@ class MLEReward:
         valid_margin: float = 0.3,
         show_progress: bool = True,
         log_dir: str | Path | None = None,
+        best_solutions_dir: str | Path | None = None,
     ):
         loaded = [load_competition(item) if isinstance(item, str) else item for item in competitions]
         self.competitions = {competition.id: competition for competition in loaded}
@@ -140,6 +145,7 @@ class MLEReward:
         rank = os.environ.get("RANK", "0")  # launchers set it in every process they start
         self.show_progress = show_progress and rank == "0"
         self.log = ExecutionLog(Path(log_dir) / f"rank-{rank}.jsonl") if log_dir is not None else None
+        self.best_solutions = BestSolutions(Path(best_solutions_dir)) if best_solutions_dir is not None else None
 
     def __call__(
         self,
@@ -162,8 +168,8 @@ class MLEReward:
                 The dataset's column of competition ids; may be left out if the reward knows one competition only.
             log_extra (`Callable`, *optional*):
                 TRL's hook for columns of the completions table. Given, the columns `duration_s` (seconds), `outcome`,
-                `valid`, `score`, `milestones`, `cpu_s` and `queue_wait_s` (seconds) are logged: the trainer weights
-                advantages with the first.
+                `valid`, `score`, `milestones`, `cpu_s` and `queue_wait_s` (seconds) and `output` (its beginning and end)
+                are logged: the trainer weights advantages with the first.
             log_metric (`Callable`, *optional*):
                 TRL's hook for scalars. Given, the instrumenter's are logged as `mle/instrumenter/...`.
 
@@ -181,6 +187,7 @@ class MLEReward:
             log_extra("milestones", [",".join(evaluation.milestones) for evaluation in evaluations])
             log_extra("cpu_s", [evaluation.cpu_s for evaluation in evaluations])
             log_extra("queue_wait_s", [evaluation.queue_wait_s for evaluation in evaluations])
+            log_extra("output", [cut_middle(evaluation.output) for evaluation in evaluations])
         if log_metric is not None and self.instrumenter is not None:
             for name, value in self.instrumenter.metrics().items():
                 log_metric(f"mle/instrumenter/{name}", value)
@@ -271,7 +278,12 @@ class MLEReward:
         )
 
     def _record(self, evaluation: Evaluation, result: ExecutionResult, competition: Competition) -> None:
-        if self.log is None or evaluation.source is None:
+        if evaluation.source is None:
+            return
+        score = evaluation.score.value if evaluation.valid and evaluation.score is not None else None
+        if self.best_solutions is not None and score is not None and result.submission is not None:
+            self.best_solutions.offer(competition, evaluation.source, result.submission, score)
+        if self.log is None:
             return
         self.log.append(
             evaluation.source,
@@ -285,7 +297,7 @@ class MLEReward:
             queue_wait_s=result.queue_wait_s,
             slot=result.slot,
             milestones=evaluation.milestones,
-            score=evaluation.score.value if evaluation.score is not None else None,
+            score=score,
             reward=evaluation.reward,
         )
 
@@ -302,6 +314,14 @@ class MLEReward:
         if len(self.competitions) != 1:
             raise ValueError("with several competitions the dataset needs a column `competition` with their ids")
         return next(iter(self.competitions))
+
+
+def cut_middle(text: str, max_chars: int = OUTPUT_CHARS) -> str:
+    """The text, without whole lines from its middle if it is longer than this."""
+    if len(text) <= max_chars:
+        return text
+    head, tail = text[: max_chars // 2].rpartition("\n")[0], text[-max_chars // 2 :].partition("\n")[2]
+    return "\n".join(part for part in (head, "…", tail) if part)
 
 
 class _Progress:

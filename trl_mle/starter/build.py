@@ -16,12 +16,20 @@ from trl_mle.starter.grammar import Sketcher
 from trl_mle.starter.tasks import TASKS
 
 
-# Only the first line of what the user says is rendered: see `build_starter`.
+# How [`~trl_mle.prompts.improve_prompt`] introduces the fenced program.
+PREVIOUS = "Here is a previous solution:\n\n"
+
+# Of what the user says only the first line is rendered, and the previous solution if there is one: see `build_starter`.
 CHAT_TEMPLATE = """\
+{%- set previous = 'Here is a previous solution:\\n\\n```python\\n' -%}
 {%- for message in messages -%}
 {%- if message['role'] == 'user' -%}
 <|im_start|>user
-{{ message['content'].split('\\n')[0] }}<|im_end|>
+{{ message['content'].split('\\n')[0] }}
+{%- if previous in message['content'] -%}
+{{ '\\nImprove:\\n' + message['content'].split(previous)[1].split('\\n```')[0] }}
+{%- endif -%}
+<|im_end|>
 {%- elif message['role'] == 'assistant' -%}
 <|im_start|>assistant
 {{ message['content'] }}<|im_end|>
@@ -44,9 +52,10 @@ tags: [trl-mle, starter]
 (seed {seed}). About a quarter of the programs that it samples for digits are valid, and most of those use a weak model:
 that is what reinforcement learning with `trl_mle` improves. It is good for nothing else.
 
-**It reads only the first line of the prompt.** Its chat template leaves out system messages and everything after the
-first line of a user's message, because a model of this size cannot read a task. It recognises a competition by its
-name, `Kaggle competition: <id>`. A prompt that asks to improve a solution looks to it like any other.
+**It reads only the first line of the prompt, and the previous solution if there is one.** Its chat template leaves out
+system messages and everything else in a user's message, because a model of this size cannot read a task. It recognises a
+competition by its name, `Kaggle competition: <id>`. {improve_share:.0%} of the programs that it learned from change a
+previous one.
 
 Sample with temperature 1.0 and no truncation, as `generation_config.json` does.
 """
@@ -64,6 +73,9 @@ class StarterConfig:
             Competitions whose programs it learns to write.
         num_programs (`int`, *optional*, defaults to `5760`):
             Programs to sketch for each competition.
+        improve_share (`float`, *optional*, defaults to `0.0`):
+            Share of them that change one or two choices of a valid program, which the prompt shows. Without any, the
+            policy does not know what to do with an improve prompt: train it with `improve_probability=0`.
         seed (`int`, *optional*, defaults to `0`):
             Seed of the corpus, the weights and the order of training.
     """
@@ -74,6 +86,9 @@ class StarterConfig:
         metadata={"help": f"Competitions whose programs it learns to write, of {', '.join(TASKS)}."},
     )
     num_programs: int = field(default=5760, metadata={"help": "Programs to sketch for each competition."})
+    improve_share: float = field(
+        default=0.0, metadata={"help": "Share of them that change a valid program, which the prompt shows."}
+    )
     seed: int = field(default=0, metadata={"help": "Seed of the corpus, the weights and the order of training."})
 
     def __post_init__(self) -> None:
@@ -81,6 +96,8 @@ class StarterConfig:
             near = difflib.get_close_matches(unknown[0], TASKS, n=1)
             hint = f"did you mean {near[0]!r}?" if near else f"it covers {', '.join(TASKS)}"
             raise ValueError(f"competitions: the starter's grammar does not cover {unknown[0]!r}; {hint}")
+        if not 0 <= self.improve_share <= 1:
+            raise ValueError(f"improve_share must be between 0 and 1, got {self.improve_share}")
 
 
 def sketch_corpus(config: StarterConfig) -> Dataset:
@@ -97,16 +114,27 @@ def sketch_corpus(config: StarterConfig) -> Dataset:
     rng = random.Random(config.seed)
     rows = []
     for competition in config.competitions:
-        prompt = [{"role": "user", "content": f"Kaggle competition: {competition}"}]
+        name = f"Kaggle competition: {competition}"
         sketcher = Sketcher(competition, rng)
-        for _ in range(config.num_programs):
-            rows.append({"prompt": prompt, "completion": [{"role": "assistant", "content": sketcher.sketch()}]})
+        num_improve = round(config.improve_share * config.num_programs)
+        texts = [(name, sketcher.sketch()) for _ in range(config.num_programs - num_improve)]
+        for _ in range(num_improve):
+            previous, completion = sketcher.improve()
+            program = previous.partition("\n")[2]  # without its plan
+            texts.append((f"{name}\n\n{PREVIOUS}{program}", completion))
+        for prompt, completion in texts:
+            rows.append(
+                {
+                    "prompt": [{"role": "user", "content": prompt}],
+                    "completion": [{"role": "assistant", "content": completion}],
+                }
+            )
     return Dataset.from_list(rows)
 
 
 def train_tokenizer(corpus: Dataset, vocab_size: int = 768) -> Qwen2Tokenizer:
     """
-    Train a byte-level BPE tokenizer on the corpus, with a chat template that renders the first line of the prompt.
+    Train a byte-level BPE tokenizer on the corpus, with a chat template that renders what such a policy can read.
 
     Args:
         corpus (`Dataset`):
@@ -174,8 +202,8 @@ def build_starter(config: StarterConfig, max_steps: int = -1) -> None:
     Train a tiny policy from scratch on sketched programs, and save it like any checkpoint of the Hub.
 
     A model of this size cannot read the description of a competition. Its chat template renders only the first line of
-    the user's message, `Kaggle competition: <id>`, by which it recognises the competition; that also saves several
-    hundred prompt tokens per program.
+    the user's message, `Kaggle competition: <id>`, by which it recognises the competition, and of an improve prompt the
+    previous solution; that also saves several hundred prompt tokens per program.
 
     Args:
         config ([`StarterConfig`]):
@@ -210,7 +238,7 @@ def build_starter(config: StarterConfig, max_steps: int = -1) -> None:
         bf16=False,
         activation_checkpointing=False,
         completion_only_loss=True,
-        max_length=512,
+        max_length=1024,  # two programs: the previous one and the completion
         seed=config.seed,
     )
     args._n_gpu = min(args.n_gpu, 1)  # DataParallel would multiply the batch
@@ -224,6 +252,7 @@ def build_starter(config: StarterConfig, max_steps: int = -1) -> None:
         competitions=", ".join(config.competitions),
         parameters=model.num_parameters(),
         programs=len(corpus),
+        improve_share=config.improve_share,
         seed=config.seed,
     )
     Path(config.output_dir, "README.md").write_text(readme, encoding="utf-8")

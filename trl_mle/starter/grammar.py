@@ -7,7 +7,9 @@ import and the last line.
 """
 
 import random
+from collections.abc import Callable
 from dataclasses import dataclass, field
+from typing import Any
 
 from trl_mle.starter.tasks import TASKS, Features
 
@@ -122,23 +124,38 @@ class Sketcher:
     """
 
     def __init__(self, competition: str, rng: random.Random, slip_rate: float = 0.081):
+        self.competition = competition
         self.task = TASKS[competition.partition("?")[0]]
         self.rng = rng
         self.slip_rate = slip_rate
+        self.choices: dict[str, Any] = {}  # of the last program, its mistakes aside
 
-    def sketch(self) -> str:
-        """Return one completion."""
+    def sketch(self, kept: dict[str, Any] | None = None) -> str:
+        """
+        Write one completion.
+
+        Args:
+            kept (`dict[str, Any]`, *optional*):
+                Choices that are made already, by their names in `choices`.
+
+        Returns:
+            `str`: The completion.
+        """
+        self.choices = dict(kept or {})
         regression = self.task.kind in ("number", "numbers")
         estimators = [
             estimator
             for estimator in (REGRESSORS if regression else CLASSIFIERS)
             if estimator.words not in self.task.unfit
         ]
-        estimator = self.rng.choices(estimators, [estimator.weight for estimator in estimators])[0]
-        transform = self.rng.choices(list(TRANSFORMS), list(TRANSFORMS.values()))[0]
+        estimator = self._choose(
+            "estimator", lambda: self.rng.choices(estimators, [estimator.weight for estimator in estimators])[0]
+        )
+        transform = self._choose("transform", lambda: self.rng.choices(list(TRANSFORMS), list(TRANSFORMS.values()))[0])
         features = self.task.features[0]
         if len(self.task.features) > 1:
-            features = self.rng.choices(self.task.features, [features.weight for features in self.task.features])[0]
+            weights = [features.weight for features in self.task.features]
+            features = self._choose("features", lambda: self.rng.choices(self.task.features, weights)[0])
 
         verb = self.rng.choice(("fit", "train", "try", "use"))
         what = [features.words] if transform is None or len(self.task.features) > 1 else []
@@ -152,12 +169,36 @@ class Sketcher:
             *self._imports(class_name, estimator.module, features, transform),
             *self._load(),
             *self._features(features, transform),
-            *self._fit(class_name, estimator.settings),
+            *self._fit(class_name, self._choose("settings", lambda: self._settings(estimator))),
             *self._predict(),
             *self._submit(),
         ]
         program = "\n".join(line for line in lines if line)
         return f"{plan}\n```python\n{program}\n```"
+
+    def improve(self) -> tuple[str, str]:
+        """
+        Write a program that changes one or two choices of a valid one (what it fits, with which settings, on which
+        features), for better or worse, and makes mistakes as any program does.
+
+        Returns:
+            `tuple[str, str]`: The completion with the valid program, and the one that changes it.
+        """
+        valid = Sketcher(self.competition, self.rng, slip_rate=0)
+        previous = valid.sketch()
+        while True:
+            changed = set(self.rng.sample(("estimator", "settings", "transform"), self.rng.choice((1, 2))))
+            if "estimator" in changed:
+                changed.add("settings")
+            completion = self.sketch({name: choice for name, choice in valid.choices.items() if name not in changed})
+            if self.choices != valid.choices:
+                return previous, completion
+
+    def _choose(self, name: str, draw: Callable[[], Any]) -> Any:
+        """What was kept of an earlier program, or else a choice of its own."""
+        if name not in self.choices:
+            self.choices[name] = draw()
+        return self.choices[name]
 
     def _slip(self, right: str, *wrong: str) -> str:
         return self.rng.choice(wrong) if self.rng.random() < self.slip_rate else right
@@ -226,10 +267,16 @@ class Sketcher:
             ]
         return lines
 
-    def _fit(self, class_name: str, settings: dict[str, tuple[object, ...]]) -> list[str]:
-        chosen = {keyword: self.rng.choice(values) for keyword, values in settings.items() if self.rng.random() < 0.9}
-        arguments = ", ".join(f"{keyword}={value}" for keyword, value in chosen.items())
-        misspelled = ", ".join(f"{keyword.rstrip('s')}_num={value}" for keyword, value in chosen.items())
+    def _settings(self, estimator: Estimator) -> dict[str, object]:
+        return {
+            keyword: self.rng.choice(values)
+            for keyword, values in estimator.settings.items()
+            if self.rng.random() < 0.9
+        }
+
+    def _fit(self, class_name: str, settings: dict[str, object]) -> list[str]:
+        arguments = ", ".join(f"{keyword}={value}" for keyword, value in settings.items())
+        misspelled = ", ".join(f"{keyword.rstrip('s')}_num={value}" for keyword, value in settings.items())
         call = f"{class_name}({arguments})"
         if wrapper := self._wrapper(class_name):
             call = f"{wrapper[0]}({call})"
@@ -266,17 +313,22 @@ class Sketcher:
                 "preds = model.predict_proba(X_test)",
             )
         ]
-        if self.task.kind == "probabilities" and self.rng.random() < 0.12:
-            floor = self.rng.choice((0.001, 0.01, 0.05))
+        if self.task.kind == "probabilities" and (floor := self._choose("floor", self._floor)) is not None:
             lines.append(f"pred = pred.clip({floor}, 1)")
             lines.append(self._slip("pred = pred / pred.sum(axis=1, keepdims=True)", ""))  # else not summing to 1
         return lines
+
+    def _floor(self) -> float | None:
+        return self.rng.choice((0.001, 0.01, 0.05)) if self.rng.random() < 0.12 else None
+
+    def _fill(self, *forms: str) -> str:
+        return str(self._choose("fill", lambda: self.rng.choice(forms)))
 
     def _submit(self) -> list[str]:
         column, answer, sample = self.task.column, self.task.answer, self.task.sample
         if self.task.kind == "probabilities":
             fill = self._slip(
-                self.rng.choice(("sub.iloc[:, 1:] = pred", "sub[sub.columns[1:]] = pred")),
+                self._fill("sub.iloc[:, 1:] = pred", "sub[sub.columns[1:]] = pred"),
                 "sub.iloc[:, :] = pred",
                 f'sub["{self.task.target}"] = pred',
                 "sub = pd.DataFrame(pred)",
@@ -284,7 +336,7 @@ class Sketcher:
             )
         elif self.task.kind == "probability":
             fill = self._slip(
-                self.rng.choice((f'sub["{column}"] = pred[:, 1]', f"sub = sub.assign({column}=pred[:, 1])")),
+                self._fill(f'sub["{column}"] = pred[:, 1]', f"sub = sub.assign({column}=pred[:, 1])"),
                 f'sub["{column}"] = pred',
                 f'sub["{column}"] = pred[:, 0]',  # the other class
                 'sub["target"] = pred[:, 1]',
@@ -292,14 +344,14 @@ class Sketcher:
             )
         elif self.task.kind == "numbers":
             fill = self._slip(
-                self.rng.choice((f"sub.iloc[:, 1:] = {answer}", f"sub[sub.columns[1:]] = {answer}")),
+                self._fill(f"sub.iloc[:, 1:] = {answer}", f"sub[sub.columns[1:]] = {answer}"),
                 f"sub.iloc[:, :] = {answer}",
                 f'sub["{self.task.target}"] = {answer}',
                 f"sub = pd.DataFrame({answer})",
             )
         else:
             fill = self._slip(
-                self.rng.choice((f'sub["{column}"] = {answer}', f"sub = sub.assign({column}={answer})")),
+                self._fill(f'sub["{column}"] = {answer}', f"sub = sub.assign({column}={answer})"),
                 f'sub["{column}"] = y',  # pandas aligns the rows: not what was predicted
                 f"sub[{column}] = {answer}",
                 'sub = pd.DataFrame({"' + column + f'": {answer}}})',

@@ -20,6 +20,26 @@ class MLEGRPOConfig(GRPOConfig):
             Longest prompt in tokens, chat template included. A longer one is refused, not truncated: half a
             competition's description teaches nothing. `None` allows any length.
 
+        > Parameters that control self-improvement
+
+        improve_probability (`float`, *optional*, defaults to `0.5`):
+            Probability that a group of completions is asked to improve a valid solution found before, instead of writing
+            one from scratch. Before the first valid solution all groups start from scratch.
+        debug_probability (`float`, *optional*, defaults to `0.0`):
+            Probability that a group is shown a failed program with its output instead. The paper found no use in it.
+        pool_sampling (`str`, *optional*, defaults to `"rank"`):
+            Which solution is shown: `"rank"` (better ones more often), `"best"` or `"latest"`.
+        pool_size (`int`, *optional*, defaults to `64`):
+            Solutions kept for each competition.
+        show_test_score (`bool`, *optional*, defaults to `False`):
+            Whether an improve prompt tells the solution's score on the hidden answers. Off, it tells what the program
+            printed, its own validation score perhaps.
+        improvement_bonus (`float`, *optional*, defaults to `0.0`):
+            Added to the reward of a solution that scores better than the one it was shown.
+        max_turns (`int`, *optional*, defaults to `1`):
+            Programs in an episode: after the first, each completion is asked to improve its own solution. A batch then
+            holds `max_turns` times as many completions.
+
         > Parameters that control the duration weighting
 
         duration_weighting (`str`, *optional*, defaults to `"linear"`):
@@ -39,6 +59,31 @@ class MLEGRPOConfig(GRPOConfig):
             "help": "Longest prompt in tokens, chat template included. A longer one is refused, not truncated. `None` "
             "allows any length."
         },
+    )
+    improve_probability: float = field(
+        default=0.5,
+        metadata={"help": "Probability that a group is asked to improve a solution found before."},
+    )
+    debug_probability: float = field(
+        default=0.0,
+        metadata={"help": "Probability that a group is shown a failed program instead."},
+    )
+    pool_sampling: str = field(
+        default="rank",
+        metadata={"help": "Which solution an improve prompt shows.", "choices": ["rank", "best", "latest"]},
+    )
+    pool_size: int = field(default=64, metadata={"help": "Solutions kept for each competition."})
+    show_test_score: bool = field(
+        default=False,
+        metadata={"help": "Whether an improve prompt tells the solution's score on the hidden answers."},
+    )
+    improvement_bonus: float = field(
+        default=0.0,
+        metadata={"help": "Added to the reward of a solution that scores better than the one it was shown."},
+    )
+    max_turns: int = field(
+        default=1,
+        metadata={"help": "Programs in an episode: after the first, each completion improves its own solution."},
     )
     duration_weighting: str = field(
         default="linear",
@@ -62,6 +107,23 @@ class MLEGRPOConfig(GRPOConfig):
         super().__post_init__()
         if self.max_prompt_length is not None and self.max_prompt_length < 1:
             raise ValueError(f"max_prompt_length must be at least 1 or None, got {self.max_prompt_length}")
+        for name in ("improve_probability", "debug_probability"):
+            if not 0 <= getattr(self, name) <= 1:
+                raise ValueError(f"{name} must be between 0 and 1, got {getattr(self, name)}")
+        if self.improve_probability + self.debug_probability > 1:
+            raise ValueError(
+                f"improve_probability={self.improve_probability} and debug_probability={self.debug_probability} must not "
+                "sum to more than 1"
+            )
+        if self.pool_sampling not in ("rank", "best", "latest"):
+            raise ValueError(f"pool_sampling must be 'rank', 'best' or 'latest', got {self.pool_sampling!r}")
+        if self.pool_size < 1 or self.max_turns < 1:
+            raise ValueError(f"pool_size={self.pool_size} and max_turns={self.max_turns} must be at least 1")
+        if self.max_turns > 1 and self.use_vllm and self.vllm_mode == "server":
+            raise ValueError(
+                "max_turns > 1 shows each completion of a group another program, but a vLLM server gets one prompt for a "
+                "group: use vllm_mode='colocate'"
+            )
         if self.duration_weighting not in ("linear", "none"):
             raise ValueError(f"duration_weighting must be 'linear' or 'none', got {self.duration_weighting!r}")
         low, high = self.duration_weight_low, self.duration_weight_high

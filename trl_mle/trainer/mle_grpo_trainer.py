@@ -1,8 +1,11 @@
+import json
 import math
+import random
 import textwrap
-from collections import defaultdict
+from collections import defaultdict, deque
 from collections.abc import Sequence
 from contextlib import nullcontext
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import torch
@@ -16,17 +19,21 @@ from trl.trainer.utils import get_config_model_id, use_adapter
 from trl_mle.competitions import Competition, load_competition
 from trl_mle.instrumentation.language_models import LanguageModelError, generate
 from trl_mle.instrumentation.lm_instrumenter import Completion
-from trl_mle.prompts import scratch_prompt
+from trl_mle.prompts import extract_code, improve_prompt, scratch_prompt
 from trl_mle.trainer.duration import duration_weights
 from trl_mle.trainer.mle_grpo_config import MLEGRPOConfig
 from trl_mle.trainer.program_metrics import program_metrics
+from trl_mle.trainer.solution_pool import Solution, SolutionPool
 
 
 if TYPE_CHECKING:
     from transformers import PreTrainedModel
 
 # What a reward function that executes programs logs beside their durations, see [`~trl_mle.rewards.MLEReward`].
-PROGRAM_COLUMNS = ("outcome", "valid", "score", "milestones", "cpu_s", "queue_wait_s")
+PROGRAM_COLUMNS = ("outcome", "valid", "score", "milestones", "cpu_s", "queue_wait_s", "output")
+
+POOL_FILE = "solution_pool.json"  # in a checkpoint
+LONG_PROMPT = 8192  # tokens of an improve prompt where max_prompt_length sets no limit
 
 
 class MLEGRPOTrainer(GRPOTrainer):
@@ -38,13 +45,17 @@ class MLEGRPOTrainer(GRPOTrainer):
     ran. Any reward function tells the trainer these times, with TRL's `log_extra("duration_s", [...])`, one value per
     completion and `None` where there is none. Evaluation is never weighted, and neither is the KL term.
 
+    With probability `args.improve_probability` a group of completions is asked to improve a solution found before, from a
+    [`~trl_mle.trainer.solution_pool.SolutionPool`] that is the same on all processes and part of a checkpoint. With
+    `args.max_turns` each completion then goes on improving its own. Evaluation is from scratch, in one turn.
+
     What differs from [`~trl.GRPOTrainer`] is `_calculate_rewards` and `_generate_and_score_completions`, which call
     TRL's own, and three additions:
 
     - A completion whose `outcome` column says `"infrastructure"` (our failure, not the program's) is left out,
       whatever the reward functions returned for it.
-    - The completions table has the columns `duration_weight` and `weighted_advantage`, and `mle/...` metrics
-      summarise what the programs did.
+    - The completions table has the columns `duration_weight`, `weighted_advantage`, `prompt_kind` and `parent_id`, and
+      `mle/...` metrics summarise what the programs did.
     - Prompts longer than `args.max_prompt_length` are refused.
 
     Example:
@@ -124,16 +135,34 @@ class MLEGRPOTrainer(GRPOTrainer):
 
         loaded = [load_competition(comp) if isinstance(comp, str) else comp for comp in competitions or []]
         self.competitions = {comp.id: comp for comp in loaded}
+        self.timeout_s, self.memory_mb = timeout_s, memory_mb
+        self.pool = SolutionPool(
+            {comp.id: comp.higher_is_better for comp in loaded},
+            args.pool_size,
+            args.pool_sampling,  # type: ignore[arg-type]
+        )
+        self._generation = 0  # batches generated so far, those before a resume included
         if train_dataset is None and loaded:
             rows = [{"prompt": scratch_prompt(comp, timeout_s, memory_mb), "competition": comp.id} for comp in loaded]
             train_dataset = _repeat_rows(rows, args)
 
         super().__init__(model, reward_funcs, args, train_dataset, eval_dataset, **kwargs)
 
+        if args.max_turns > 1:  # the completions table has the rows of all turns
+            assert args.generation_batch_size is not None  # GRPOConfig has filled it in
+            size = args.generation_batch_size * args.max_turns
+            self._logs = {
+                name: deque(maxlen=size) if isinstance(rows, deque) else defaultdict(lambda: deque(maxlen=size))
+                for name, rows in self._logs.items()
+            }
+
         # Refuse long prompts now, not hours later; those of an environment or a stream are seen when they come
         if isinstance(train_dataset, Dataset) and self.environment_factories is None:
             distinct = {repr(prompt): prompt for prompt in train_dataset["prompt"]}
             self._tokenize_prompts(list(distinct.values()))
+            if args.improve_probability + args.debug_probability > 0 or args.max_turns > 1:
+                for comp in loaded:
+                    self._prompt_with(Solution(comp.id, "", "", score=0.0, step=0))
 
     def _tokenize_prompts(self, prompts: list) -> tuple:
         prompt_ids, images, multimodal_fields = super()._tokenize_prompts(prompts)
@@ -220,6 +249,11 @@ class MLEGRPOTrainer(GRPOTrainer):
         ours = torch.tensor([row.get("outcome") == "infrastructure" for row in rows])
         rewards_per_func[ours.to(rewards_per_func.device)] = torch.nan
 
+        beats_parent = [self._beats_parent(row) for row in rows]
+        if mode == "train" and self.args.improvement_bonus:
+            bonus = self.args.improvement_bonus * torch.tensor([bool(beats) for beats in beats_parent])
+            rewards_per_func[:, 0] += bonus.to(rewards_per_func)
+
         by_competition = defaultdict(list)
         for i, row in enumerate(rows):
             by_competition[row["competition"]].append(i)
@@ -242,10 +276,35 @@ class MLEGRPOTrainer(GRPOTrainer):
         start = self.accelerator.process_index * len(prompts)
         self._local_weights = weights[start : start + len(prompts)]
         self._log_completion_extra("duration_weight", self._local_weights.tolist())
+        for name in ("prompt_kind", "parent_id"):
+            self._log_completion_extra(name, [row[name] for row in rows[start : start + len(prompts)]])
         self._log_program_metrics(mode, rows, by_competition)
+        self._log_prompt_kinds(mode, rows, beats_parent)
+        self._observe(mode, rows, completions)
         return rewards_per_func
 
+    def _beats_parent(self, row: dict[str, Any]) -> bool | None:
+        """Whether a completion is a better solution than the one it was shown; `None` without one, or if not judged."""
+        if row["parent_score"] is None or row.get("outcome") == "infrastructure":
+            return None
+        if not row.get("valid"):
+            return False
+        gain = row["score"] - row["parent_score"]
+        return gain > 0 if self.competitions[row["competition"]].higher_is_better else gain < 0
+
     def _generate_and_score_completions(self, inputs: list[dict[str, Any]]) -> dict[str, Any]:
+        if not self.model.training:  # evaluation is from scratch, and one turn
+            return self._one_turn([example | SCRATCH for example in inputs])
+        roots = self._choose_prompts(inputs)
+        outputs = [self._one_turn(roots)]
+        own = self._local_solutions
+        for _ in range(1, self.args.max_turns):
+            outputs.append(self._one_turn(self._next_turn(roots, own)))
+            own = [new or last for new, last in zip(self._local_solutions, own, strict=True)]
+        self._generation += 1
+        return join_outputs(outputs, self._tokenizer.pad_token_id)
+
+    def _one_turn(self, inputs: list[dict[str, Any]]) -> dict[str, Any]:
         output = super()._generate_and_score_completions(inputs)
         # Here, because `_prepare_inputs` shuffles and splits what this method returns
         output["advantages"] = output["advantages"] * self._local_weights.to(output["advantages"])
@@ -254,9 +313,102 @@ class MLEGRPOTrainer(GRPOTrainer):
         extra_columns["weighted_advantage"].extend(gather_object(output["advantages"].tolist()))
         return output
 
+    def _choose_prompts(self, inputs: list[dict[str, Any]]) -> list[dict[str, Any]]:
+        """
+        The inputs, of which some groups are shown a solution of the pool to improve, or a failed program to repair.
+
+        What a group gets is a function of the seed, the generation and the group's number over all processes, so that its
+        members agree wherever they lie.
+        """
+        start = self.accelerator.process_index * len(inputs)
+        prompts: dict[tuple[str, str], list[dict[str, str]]] = {}
+        chosen = []
+        for i, example in enumerate(inputs):
+            group = (start + i) // self.num_generations
+            rng = random.Random(f"{self.args.seed}-{self._generation}-{group}")
+            draw, competition = rng.random(), example.get("competition", "")
+            kind, parent = "scratch", None
+            if draw < self.args.improve_probability:
+                kind, parent = "improve", self.pool.sample(competition, rng)
+            elif draw < self.args.improve_probability + self.args.debug_probability:
+                kind, parent = "debug", self.pool.sample_failure(competition, rng)
+            if parent is None:
+                chosen.append(example | SCRATCH)
+                continue
+            if (kind, parent.id) not in prompts:
+                prompts[kind, parent.id] = self._prompt_with(parent)
+            chosen.append(example | {"prompt": prompts[kind, parent.id]} | _parent_columns(kind, parent))
+        return chosen
+
+    def _next_turn(self, roots: list[dict[str, Any]], own: list[Solution | None]) -> list[dict[str, Any]]:
+        """To improve the episode's last valid solution; without one, what its first turn was asked."""
+        return [
+            root if last is None else root | {"prompt": self._prompt_with(last)} | _parent_columns("improve", last)
+            for root, last in zip(roots, own, strict=True)
+        ]
+
+    def _prompt_with(self, parent: Solution) -> list[dict[str, str]]:
+        limit = self.args.max_prompt_length
+        return improve_prompt(
+            self.competitions[parent.competition],
+            parent.source,
+            parent.output,
+            timeout_s=self.timeout_s,
+            memory_mb=self.memory_mb,
+            failed=parent.score is None,
+            test_score=parent.score if self.args.show_test_score else None,
+            max_tokens=limit if limit is not None else LONG_PROMPT,
+            count_tokens=lambda prompt: len(super(MLEGRPOTrainer, self)._tokenize_prompts([prompt])[0][0]),
+        )
+
+    def _observe(self, mode: str, rows: list[dict[str, Any]], completions: list[Any]) -> None:
+        """Adds the programs of all processes to the pool, in the order of the processes."""
+        texts = [item if isinstance(item, str) else item[-1]["content"] for item in completions]
+        programs = gather_object([extract_code(text) for text in texts])
+        solutions = [
+            Solution(
+                competition=row["competition"],
+                source=program,
+                output=row.get("output") or "",
+                score=row.get("score") if row.get("valid") else None,
+                step=self.state.global_step,
+                parent_id=row["parent_id"],
+            )
+            if program is not None
+            and row["competition"] in self.competitions
+            and row.get("outcome") not in (None, "infrastructure")
+            else None
+            for row, program in zip(rows, programs, strict=True)
+        ]
+        start = self.accelerator.process_index * len(completions)
+        own = solutions[start : start + len(completions)]
+        self._local_solutions = [item if item is not None and item.score is not None else None for item in own]
+        if mode == "train":
+            self.pool.observe(solution for solution in solutions if solution is not None)
+            for key, value in self.pool.metrics().items():
+                self._metrics[mode][f"mle/pool/{key}"].append(value)
+
+    def _save_rng_state(self, output_dir: str) -> None:
+        super()._save_rng_state(output_dir)
+        if self.args.should_save:
+            state = {"generation": self._generation, "solutions": self.pool.state_dict()}
+            Path(output_dir, POOL_FILE).write_text(json.dumps(state), encoding="utf-8")
+        # The Trainer writes trainer_state.json next, and last: a checkpoint that has it has the files of all processes
+        self.accelerator.wait_for_everyone()
+
+    def _load_optimizer_and_scheduler(self, checkpoint: str | None) -> None:
+        super()._load_optimizer_and_scheduler(checkpoint)
+        if checkpoint is not None and (path := Path(checkpoint, POOL_FILE)).is_file():  # else it is TRL's
+            state = json.loads(path.read_text(encoding="utf-8"))
+            self._generation = state["generation"]
+            self.pool.load_state_dict(state["solutions"])
+
     def _program_rows(self, inputs: list[dict[str, Any]]) -> list[dict[str, Any]]:
         """What the reward functions logged about each local completion, before TRL flushes it."""
-        rows: list[dict[str, Any]] = [{"competition": example.get("competition")} for example in inputs]
+        rows: list[dict[str, Any]] = [
+            {"competition": example.get("competition")} | {name: example[name] for name in SCRATCH}
+            for example in inputs
+        ]
         logged = self._pending_extra_logs
         # Without `outcome` the reward functions are not ours, and a `score` may be anything
         for column in ("duration_s", *(PROGRAM_COLUMNS if "outcome" in logged else ())):
@@ -284,6 +436,69 @@ class MLEGRPOTrainer(GRPOTrainer):
             columns.pop("score", None)  # of different metrics: their mean says nothing
             for key, value in program_metrics(columns, None).items():
                 self._metrics[mode][f"mle/{key}"].append(value)
+
+    def _log_prompt_kinds(self, mode: str, rows: list[dict[str, Any]], beats_parent: list[bool | None]) -> None:
+        """The same metrics for each kind of prompt, where there are several kinds, and how often a parent is beaten."""
+        kinds = {row["prompt_kind"] for row in rows}
+        directions = {comp.higher_is_better for comp in self.competitions.values()}
+        if self.args.improve_probability + self.args.debug_probability > 0 or self.args.max_turns > 1:
+            for kind in kinds - {None}:
+                columns = _columns([row for row in rows if row["prompt_kind"] == kind])
+                if len(self.competitions) != 1:
+                    columns.pop("score", None)
+                for key, value in program_metrics(
+                    columns, next(iter(directions)) if len(directions) == 1 else None
+                ).items():
+                    self._metrics[mode][f"mle/{kind}/{key}"].append(value)
+        beats = [value for value in beats_parent if value is not None]
+        if beats:
+            self._metrics[mode]["mle/improve/beats_parent_rate"].append(sum(beats) / len(beats))
+
+
+# What every row says about its prompt, and what it says if that asks for a solution from scratch.
+SCRATCH: dict[str, Any] = {"prompt_kind": "scratch", "parent_id": None, "parent_score": None}
+
+
+def _parent_columns(kind: str, parent: Solution) -> dict[str, Any]:
+    return {"prompt_kind": kind, "parent_id": parent.id, "parent_score": parent.score}
+
+
+def join_outputs(outputs: list[dict[str, Any]], pad_token_id: int) -> dict[str, Any]:
+    """
+    The turns of a batch as one batch, the rows of the first turn first.
+
+    Args:
+        outputs (`list[dict]`):
+            What TRL returned for each turn: tensors with a row for each completion, prompts padded on the left and
+            completions on the right, and `num_items_in_batch`.
+        pad_token_id (`int`):
+            Token to pad with.
+
+    Returns:
+        `dict`: The same entries, with the rows of all turns.
+    """
+    if len(outputs) == 1:
+        return outputs[0]
+    joined: dict[str, Any] = {}
+    for name, first in outputs[0].items():
+        values = [output[name] for output in outputs]
+        if name == "num_items_in_batch":
+            joined[name] = sum(values[1:], start=first)
+        elif first.dim() == 1:
+            joined[name] = torch.cat(values)
+        else:
+            width = max(value.shape[1] for value in values)
+            fill = pad_token_id if name.endswith("_ids") else 0
+            left = name.startswith("prompt")
+            joined[name] = torch.cat(
+                [
+                    torch.nn.functional.pad(
+                        value, (width - value.shape[1], 0) if left else (0, width - value.shape[1]), value=fill
+                    )
+                    for value in values
+                ]
+            )
+    return joined
 
 
 def _columns(rows: list[dict[str, Any]]) -> dict[str, list[Any]]:

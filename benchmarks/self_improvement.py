@@ -1,0 +1,154 @@
+"""
+What improve prompts are worth: RL with and without them, at equal numbers of executed programs.
+
+    python benchmarks/self_improvement.py --seeds 0 1 2
+
+For each seed it builds a starter policy, half of whose corpus answers improve prompts, and trains it twice with the settings
+of the quickstart: with `improve_probability=0` and with 0.5. Then each policy writes 64 programs from scratch and improves
+each valid one, with a sampling seed that training never used. A stage whose results are there already is not run again.
+"""
+
+import argparse
+import json
+import shutil
+import sys
+from pathlib import Path
+from statistics import fmean
+
+from quickstart import mean_sd, run
+from rich.console import Console
+from rich.table import Table
+
+from trl_mle.competitions import load_competition
+
+
+ARMS = {"scratch": 0.0, "improve": 0.5}  # improve_probability
+POLICIES = ("starter", *ARMS)
+LABELS = {"starter": "before RL", "scratch": "RL, improve_probability=0", "improve": "RL, improve_probability=0.5"}
+EVALUATION_COLUMNS = ("num_executed", "valid_rate", "mean_score", "best_score")
+TRAINING_COLUMNS = (*EVALUATION_COLUMNS, "beats_parent_rate")
+
+
+def stages(seed: int, competition: str, num_samples: int, output: Path) -> dict[str, list[str]]:
+    """The commands of one seed, by their names."""
+    python = sys.executable
+    starter = str(output / "starter")
+    commands = {
+        "starter": [
+            python, "-m", "trl_mle.starter", "--output_dir", starter, "--competitions", competition,
+            "--improve_share", "0.5", "--seed", str(seed),
+        ],
+    }  # fmt: skip
+    for arm, probability in ARMS.items():
+        commands[arm] = [
+            str(Path(python).with_name("accelerate")), "launch", "--config_file", "accelerate_configs/cpu.yaml",
+            "recipes/train_mle.py", "--config", "recipes/quickstart.yaml", "--model_name_or_path", starter,
+            "--output_dir", str(output / arm), "--competitions", competition, "--seed", str(seed),
+            "--improve_probability", str(probability), "--num_generations", "16",  # four groups a step
+        ]  # fmt: skip
+    commands["evaluate"] = [
+        python, "recipes/evaluate_mle.py", "--policies", *(str(output / name) for name in POLICIES), "--names", *POLICIES,
+        "--competition", competition, "--output_dir", str(output / "evaluation"), "--num_samples", str(num_samples),
+        "--improve", "true", "--seed", str(1_000_000 + seed), "--program_timeout_s", "5",
+    ]  # fmt: skip
+    return commands
+
+
+def run_stage(name: str, command: list[str], output: Path) -> dict[str, float]:
+    """Runs a command, unless that was done before; returns its wall clock and the peak of its memory."""
+    record = output / f"{name}.json"
+    if not record.exists():
+        output.mkdir(parents=True, exist_ok=True)
+        shutil.rmtree(output / name, ignore_errors=True)  # of a run that was interrupted
+        seconds, memory_mb = run(command)
+        record.write_text(json.dumps({"wall_s": seconds, "peak_memory_mb": memory_mb}) + "\n")
+    return json.loads(record.read_text())
+
+
+def training_figures(policy: Path, higher_is_better: bool) -> dict[str, float]:
+    """All programs that were executed in training, and how often one that improves another was better than that."""
+    rows = [
+        json.loads(line)
+        for path in sorted((policy / "executions").glob("*.jsonl"))
+        for line in path.read_text().splitlines()
+    ]
+    scores = [row["score"] for row in rows if row["score"] is not None]
+    if not scores:
+        sys.exit(f"{policy}: none of the {len(rows)} programs executed in training was valid")
+    history = json.loads((policy / "trainer_state.json").read_text())["log_history"]
+    beats = [entry["mle/improve/beats_parent_rate"] for entry in history if "mle/improve/beats_parent_rate" in entry]
+    return {
+        "num_executed": len(rows),
+        "valid_rate": len(scores) / len(rows),
+        "mean_score": fmean(scores),
+        "best_score": (max if higher_is_better else min)(scores),
+    } | ({"beats_parent_rate": fmean(beats)} if beats else {})
+
+
+def one_seed(seed: int, competition: str, num_samples: int, output: Path) -> dict:
+    """Builds, trains and measures the policies of one seed."""
+    commands = stages(seed, competition, num_samples, output)
+    measured = {name: run_stage(name, command, output) for name, command in commands.items()}
+    higher_is_better = load_competition(competition).higher_is_better
+    return {
+        "seed": seed,
+        "stages": measured,
+        "training": {arm: training_figures(output / arm, higher_is_better) for arm in ARMS},
+        "evaluation": json.loads((output / "evaluation" / "results.json").read_text()),
+    }
+
+
+def selections(policy: dict) -> dict[str, dict]:
+    """What `recipes/evaluate_mle.py` found of one policy: its programs from scratch, and what it kept of each two."""
+    kept = {row["chosen_by"]: row for row in policy["improvement"]["kept"]}
+    executed = policy["improvement"]["num_executed"]
+    return {"scratch": policy} | {by: row | {"num_executed": executed} for by, row in kept.items()}
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--seeds", type=int, nargs="+", default=[0, 1, 2])
+    parser.add_argument("--competition", default="digits")
+    parser.add_argument("--num_samples", type=int, default=64)
+    parser.add_argument("--output", type=Path, default=Path("outputs/benchmark-self-improvement"))
+    args = parser.parse_args()
+    runs = [
+        one_seed(seed, args.competition, args.num_samples, args.output / f"{args.competition}-{seed}")
+        for seed in args.seeds
+    ]
+    (args.output / "results.json").write_text(json.dumps(runs, indent=2) + "\n")
+
+    console = Console()
+    seeds = f"{len(runs)} seeds (mean ± sd)"
+    table = Table(title=f"{args.competition}: all programs executed in training, {seeds}")
+    for name in ("improve_probability", "executed", "valid rate", "mean score", "best score", "beats its parent"):
+        table.add_column(name, justify="right")
+    for arm, probability in ARMS.items():
+        found = [run_["training"][arm] for run_ in runs]
+        table.add_row(str(probability), *(column(found, key) for key in TRAINING_COLUMNS))
+    console.print(table)
+
+    table = Table(title=f"{args.competition}: {args.num_samples} samples of each policy, {seeds}")
+    for name in ("policy", "kept, chosen by", "executed", "valid rate", "mean score", "best score"):
+        table.add_column(name, justify="left" if name in ("policy", "kept, chosen by") else "right")
+    for name in POLICIES:
+        by_run = [selections(run_["evaluation"]["policies"][name]) for run_ in runs]
+        for selection in by_run[0]:
+            found = [run_[selection] for run_ in by_run]
+            label = "(not improved)" if selection == "scratch" else selection
+            table.add_row(LABELS[name], label, *(column(found, key) for key in EVALUATION_COLUMNS))
+        table.add_section()
+    console.print(table)
+    for stage in runs[0]["stages"]:
+        console.print(f"{stage:<9} {column([run_['stages'][stage] for run_ in runs], 'wall_s')} s", highlight=False)
+
+
+def column(rows: list[dict], key: str) -> str:
+    """The mean and deviation of a figure; of those that have it."""
+    values = [row[key] for row in rows if row.get(key) is not None]
+    whole = key in ("num_executed", "wall_s")
+    return mean_sd(values, "{:.0f}" if whole else "{:.3f}") if values else "-"
+
+
+if __name__ == "__main__":
+    main()

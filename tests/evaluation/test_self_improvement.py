@@ -1,0 +1,195 @@
+import json
+from dataclasses import replace
+
+import pytest
+
+from trl_mle.competitions import Score, load_competition
+from trl_mle.competitions.metrics import METRICS
+from trl_mle.evaluation import (
+    Improvement,
+    improve_each,
+    save_improvements,
+    summarize_improvements,
+    validation_score,
+)
+from trl_mle.execution import LocalExecutor
+from trl_mle.instrumentation import AstInstrumenter
+from trl_mle.rewards import Evaluation, MLEReward
+
+
+FAILED = Evaluation(-10.0, 0.1, None, "error", output="ValueError", source="x = 1")
+
+
+def valid(score: float, output: str = "", source: str = "x = 1") -> Evaluation:
+    return Evaluation(score, 1.0, Score(score, True), "ok", output=output, source=source)
+
+
+# The competition decides what is comparable: digits log loss, breast-cancer ROC AUC, wine accuracy, diabetes RMSE.
+@pytest.mark.parametrize(
+    ("competition", "source", "output", "expected"),
+    [
+        ("breast-cancer", "auc = f()", "report: auc = 0.9", 0.9),
+        ("breast-cancer", "val_auc = f()", "milestone: imports\nreport: val_auc = 0.9\nbye", 0.9),
+        ("breast-cancer", "auc = f()", "no newline:report: auc = 0.9", 0.9),
+        ("breast-cancer", "auc = f()\nauc = f()", "report: auc = 0.9\nreport: auc = 0.8", 0.8),  # the last
+        ("breast-cancer", "auc = f()\nacc = g()", "report: auc = 0.9\nreport: acc = 0.8", 0.9),  # of the metric
+        ("breast-cancer", "auc_train = f()", "report: auc_train = 1.0", None),
+        ("breast-cancer", "score = roc_auc_score(y, p)", "report: score = 0.9", 0.9),
+        ("breast-cancer", "score = m.roc_auc_score(y, p)", "report: score = 0.9", 0.9),
+        ("breast-cancer", "score = cross_val_score(m, X, y, scoring='roc_auc').mean()", "report: score = 0.9", 0.9),
+        ("breast-cancer", "score = model.score(X, y)", "report: score = 0.9", None),  # of which metric?
+        ("breast-cancer", "train = f()", "report: train.shape = (3, 4)", None),
+        ("breast-cancer", "auc = f()", "report: auc = [0.9 0.8]", None),
+        ("breast-cancer", "auc = f()", "report: auc = nan", None),
+        ("breast-cancer", "auc = 0.9", "auc = 0.9", None),  # printed by the program: no report
+        ("digits", "loss = log_loss(y, p)", "report: loss = 0.3", 0.3),
+        ("digits", "loss = hinge_loss(y, p)", "report: loss = 0.3", None),
+        ("digits", "s = cross_val_score(m, X, y, scoring='neg_log_loss').mean()", "report: s = -0.3", None),
+        ("digits", "log_loss = f()", "report: log_loss = -0.3", None),
+        ("wine", "acc = f()", "report: acc = 0.9", 0.9),
+        ("wine", "s = accuracy_score(y, p)", "report: s = 0.9", 0.9),
+        ("wine", "s = balanced_accuracy_score(y, p)", "report: s = 0.9", None),
+        ("diabetes", "rmse = np.sqrt(mean_squared_error(y, p))", "report: rmse = 0.6", 0.6),
+        ("diabetes", "s = mean_squared_error(y, p)", "report: s = 0.36", None),
+        ("diabetes", "s = root_mean_squared_error(y, p)", "report: s = 0.6", 0.6),
+    ],
+)
+def test_a_validation_score_counts_if_it_is_in_the_competitions_metric(competition, source, output, expected):
+    assert validation_score(valid(0.5, output, source), load_competition(competition)) == expected
+
+
+def test_a_metric_of_ones_own_is_known_by_its_functions_name():
+    comp = replace(load_competition("wine"), metric="my.package.f2", custom_metric=METRICS["accuracy"])
+    assert validation_score(valid(0.5, "report: f2 = 0.7", "f2 = f()"), comp) == 0.7
+    assert validation_score(valid(0.5, "report: f1 = 0.7", "f1 = f()"), comp) is None
+
+
+def test_a_program_that_failed_has_no_validation_score():
+    comp = load_competition("wine")
+    assert validation_score(replace(FAILED, output="report: acc = 0.9", source="acc = f()"), comp) is None
+
+
+@pytest.mark.parametrize("higher_is_better", [True, False])
+def test_the_two_scores_may_choose_differently(higher_is_better):
+    low, high = valid(0.5), valid(0.7)
+    better = high if higher_is_better else low
+    for pair in ((low, high), (high, low)):
+        by_test = Improvement(*pair, higher_is_better=higher_is_better)
+        assert by_test.chosen_by == "test"
+        assert by_test.kept("test") is by_test.kept("validation") is better  # nothing else to go by
+        for scores in ((0.5, 0.7), (0.7, 0.5)):
+            both = Improvement(*pair, scores, higher_is_better)
+            assert both.chosen_by == "validation"
+            assert both.kept("test") is better
+            assert both.kept("validation") is pair[(scores[0] < scores[1]) == higher_is_better]
+        for one in ((None, 0.7), (0.7, None)):
+            assert Improvement(*pair, one, higher_is_better).chosen_by == "test"
+
+
+def test_where_one_is_valid_there_is_no_choice():
+    first = valid(0.5)
+    for improvement in (Improvement(first, FAILED), Improvement(FAILED), Improvement(first, Evaluation(None))):
+        assert improvement.chosen_by is None
+        assert improvement.kept("test") is improvement.kept("validation") is improvement.scratch
+
+
+def test_of_equal_ones_the_first_is_kept():
+    first, second = valid(0.5), valid(0.5)
+    assert Improvement(first, second, (0.6, 0.6)).kept("test") is first
+    assert Improvement(first, second, (0.6, 0.6)).kept("validation") is first
+
+
+def test_both_selections_are_in_the_result_by_name(tmp_path):
+    misled = Improvement(valid(0.9), valid(0.5), (0.6, 0.7))  # by validation the worse one
+    found = Improvement(valid(0.3), valid(0.4))
+    improvements = [
+        misled,
+        found,
+        Improvement(valid(0.2), FAILED),
+        Improvement(FAILED),
+        Improvement(Evaluation(-10.0)),
+    ]
+    result = json.loads(json.dumps(summarize_improvements(improvements)))
+    assert result["num_executed"] == 4 + 3  # one completion held no program
+    assert (result["num_improve_prompts"], result["num_valid"], result["num_better_by_test"]) == (3, 2, 1)
+    by = {row["chosen_by"]: row for row in result["kept"]}
+    assert list(by) == ["validation", "test"]
+    assert (by["validation"]["num_choices"], by["test"]["num_choices"]) == (1, 2)
+    assert by["validation"]["mean_score"] == pytest.approx((0.5 + 0.4 + 0.2) / 3)
+    assert by["test"]["mean_score"] == pytest.approx((0.9 + 0.4 + 0.2) / 3)
+    assert by["test"]["valid_rate"] == by["validation"]["valid_rate"] == 3 / 5
+
+    save_improvements(improvements, tmp_path / "x.jsonl")
+    rows = [json.loads(line) for line in (tmp_path / "x.jsonl").read_text().splitlines()]
+    assert [row["chosen_by"] for row in rows] == ["validation", "test", None, None, None]
+    assert rows[0]["kept_by"] == {"validation": "improved", "test": "scratch"}
+    assert rows[0]["test_scores"] == [0.9, 0.5]
+    assert rows[0]["validation_scores"] == [0.6, 0.7]
+    assert rows[3]["improved"] is None
+
+
+PROGRAM = """\
+import pandas as pd
+from sklearn.metrics import accuracy_score
+from sklearn.tree import DecisionTreeClassifier
+
+train = pd.read_csv("input/train.csv")
+held_out, train = train[:40], train[40:]
+model = DecisionTreeClassifier(max_depth={depth}, random_state=0)
+model.fit(train.drop(columns=["id", "cultivar"]), train["cultivar"])
+{validate}
+test = pd.read_csv("input/test.csv")
+sub = pd.read_csv("input/sample_submission.csv")
+sub["cultivar"] = model.predict(test.drop(columns=["id"]))
+sub.to_csv("submission.csv", index=False)
+"""
+VALIDATE = 'accuracy = accuracy_score(held_out["cultivar"], model.predict(held_out.drop(columns=["id", "cultivar"])))'
+
+
+class ScriptedPolicy:
+    """Answers improve prompts with a deeper tree."""
+
+    def __init__(self):
+        self.prompts = []
+
+    def count_tokens(self, prompt):
+        return len(prompt[0]["content"]) // 3
+
+    def sample(self, prompts, max_new_tokens):
+        self.prompts += prompts
+        return [f"Plan: go deeper.\n```python\n{PROGRAM.format(depth=4, validate=VALIDATE)}\n```" for _ in prompts]
+
+
+def test_each_valid_program_is_improved_once():
+    """Programs that really run: the instrumenter reports what they validate."""
+    wine = load_competition("wine")
+    texts = [PROGRAM.format(depth=1, validate=VALIDATE), "raise ValueError", PROGRAM.format(depth=1, validate="")]
+    policy = ScriptedPolicy()
+    with LocalExecutor(max_parallel=2, timeout_s=60, memory_mb=4096) as executor:
+        reward = MLEReward([wine], executor, AstInstrumenter())
+        scratch = reward.evaluate_many([(f"```python\n{text}\n```", wine) for text in texts])
+        improvements = improve_each(policy, wine, reward, scratch, 256, 1024, timeout_s=60, memory_mb=4096)
+
+    assert [item.scratch for item in improvements] == scratch
+    assert [item.chosen_by for item in improvements] == ["validation", None, "test"]
+    first, failed, silent = improvements
+    assert failed.improved is None
+    before, after = first.validation_scores
+    assert 0.5 < before < after <= 1  # a tree of depth 1 knows two cultivars of three
+    assert first.kept("validation") is first.improved
+    assert silent.validation_scores[0] is None
+    assert silent.kept("validation") is silent.kept("test") is silent.improved
+
+    shown, _ = (prompt[0]["content"] for prompt in policy.prompts)
+    assert texts[0].strip() in shown
+    assert f"report: accuracy = {before}" in shown
+    assert "test set" not in shown  # the graded score is not told
+
+
+def test_no_valid_program_no_prompt():
+    wine = load_competition("wine")
+    policy = ScriptedPolicy()
+    with LocalExecutor(max_parallel=1, timeout_s=60, memory_mb=4096) as executor:
+        improvements = improve_each(policy, wine, MLEReward([wine], executor), [FAILED], 256, 1024, 60, 4096)
+    assert improvements == [Improvement(FAILED)]
+    assert policy.prompts == []

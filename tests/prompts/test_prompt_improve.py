@@ -1,0 +1,156 @@
+import os
+import random
+from pathlib import Path
+
+import pytest
+
+from trl_mle.competitions import list_competitions, load_competition
+from trl_mle.prompts import improve_prompt
+from trl_mle.prompts.improve import LEFT_OUT
+
+
+COMPETITIONS = [name for name in list_competitions() if name.startswith("mirror:")]
+COMPETITIONS += ["digits", "breast-cancer", "diabetes", "wine"]
+BEFORE, BETWEEN = "\n\nHere is a previous solution:\n\n```python\n", "\n```\n\nIt printed:\n\n```\n"
+AFTER = "\n```\n\nImprove it: "
+ASK = "in a ```python block. It reads its data from input/ and writes submission.csv to the working directory."
+
+
+@pytest.fixture(scope="module")
+def count_tokens():
+    """By a tokenizer like a language model's: byte-level BPE, 4,000 tokens, learnt from Python and English."""
+    pytest.importorskip("torch")
+    from conftest import CHAT_TEMPLATE
+    from datasets import Dataset
+
+    from trl_mle.starter.build import train_tokenizer
+
+    texts = [
+        path.read_text(encoding="utf-8", errors="replace")
+        for path in sorted(Path(os.__file__).parent.glob("[a-d]*.py"))
+    ]
+    rows = [{"prompt": [{"content": ""}], "completion": [{"content": text[:30_000]}]} for text in texts]
+    tokenizer = train_tokenizer(Dataset.from_list(rows), vocab_size=4000)
+    tokenizer.chat_template = CHAT_TEMPLATE
+
+    def count(prompt):
+        return len(tokenizer.apply_chat_template(prompt, add_generation_prompt=True, return_dict=True)["input_ids"])
+
+    return count
+
+
+def make_prompt(comp, program, output, max_tokens, count_tokens, **kwargs):
+    (message,) = improve_prompt(comp, program, output, 60, 4096, max_tokens, count_tokens, **kwargs)
+    assert message["role"] == "user"
+    return message["content"]
+
+
+def parts(content):
+    """The program and the output that a prompt shows, having checked all that is around them."""
+    head, _, rest = content.partition(BEFORE)
+    program, _, rest = rest.partition(BETWEEN)
+    output, _, rest = rest.rpartition(AFTER)
+    assert rest.endswith(ASK)
+    return head, program, output
+
+
+def random_text(rng):
+    """Lines of code, of prose, of nothing, of what is no ASCII, of braces and fences; of very different lengths."""
+    words = [
+        "model",
+        "=",
+        "train",
+        "(",
+        ")",
+        "{",
+        "}",
+        "{count}",
+        "{0}",
+        "%s",
+        "Δt",
+        "épreuve",
+        "模型",
+        "🙂",
+        "0.123456",
+        "\\n",
+        "#",
+    ]
+    lines = []
+    for _ in range(rng.choice([0, 1, 3, 30, 120])):
+        length = rng.choice([0, 1, 5, 10, 10, 20]) if rng.random() < 0.99 else 300
+        lines.append(" " * rng.randrange(9) + " ".join(rng.choice(words) for _ in range(length)))
+    return "\n".join(lines)
+
+
+def check_kept(shown, text):
+    """What is shown are whole lines of a text, from its beginning and its end, and a line that says how many are not."""
+    lines, whole = shown.split("\n"), text.strip("\n").split("\n")
+    if lines == whole:
+        return
+    (cut,) = [i for i in range(len(lines)) if lines[i] == LEFT_OUT.format(count=len(whole) - len(lines) + 1)]
+    head, tail = lines[:cut], lines[cut + 1 :]
+    assert head + tail == whole[: len(head)] + whole[len(whole) - len(tail) :]
+    assert 0 <= len(head) - len(tail) <= 1
+
+
+@pytest.mark.parametrize("name", COMPETITIONS)
+def test_prompts_keep_to_their_limit_and_cut_no_line(count_tokens, name):
+    comp, rng = load_competition(name), random.Random(name)
+    for number in range(64):
+        program, output, failed = random_text(rng), random_text(rng), number % 8 == 7
+        limit = rng.choice([1024, 1024, 1500])
+        score = None if failed else rng.choice([None, 0.87654])
+        content = make_prompt(comp, program, output, limit, count_tokens, failed=failed, test_score=score)
+        tokens = count_tokens([{"role": "user", "content": content}])
+        assert tokens <= limit
+        assert content.count("\nIts score on the test set: 0.87654.\n") == (score is not None)
+        content = content.replace("\nIts score on the test set: 0.87654.\n", "")
+        if failed:
+            assert "Here is a program that failed:" in content
+            content = content.replace("Here is a program that failed:", "Here is a previous solution:")
+            content = content.replace("\n```\n\nRepair it: ", AFTER)
+        head, shown_program, shown_output = parts(content)
+        assert head.split("\n")[0] == f"Kaggle competition: {name}"
+        direction = "higher" if comp.higher_is_better else "lower"
+        assert f"\nMetric: {comp.metric.replace('_', ' ')} ({direction} is better)." in head
+        check_kept(shown_program, program)
+        check_kept(shown_output, output)
+
+
+def test_what_fits_is_whole_and_what_does_not_fills_the_limit(count_tokens):
+    wine = load_competition("wine")
+    short = make_prompt(wine, "x = 1\ny = 2\n", "done\n", 1024, count_tokens)
+    assert parts(short)[1:] == ("x = 1\ny = 2", "done")
+    program = "\n".join(f"x{i} = {i}" for i in range(2000))
+    long = make_prompt(wine, program, program, 2000, count_tokens)
+    assert 1950 < count_tokens([{"role": "user", "content": long}]) <= 2000
+    _, shown_program, shown_output = parts(long)
+    assert 2 < len(shown_program) / len(shown_output) < 4  # the program's share is three quarters
+    # what one does not need is the other's
+    assert len(parts(make_prompt(wine, program, "", 2000, count_tokens))[1]) > 1.2 * len(shown_program)
+    assert len(parts(make_prompt(wine, "x = 1", program, 2000, count_tokens))[2]) > 2 * len(shown_output)
+
+
+def test_a_line_that_is_too_long_is_left_out(count_tokens):
+    wine = load_competition("wine")
+    program = "import pandas\n" + "x = '" + "abc " * 5000 + "'\nprint(x)"
+    _, shown, _ = parts(make_prompt(wine, program, "", 1024, count_tokens))
+    assert shown == f"import pandas\n{LEFT_OUT.format(count=1)}\nprint(x)"
+
+
+def test_a_limit_that_is_too_small_is_said_in_one_line(count_tokens):
+    with pytest.raises(ValueError, match=r"'wine' takes \d+ tokens .* max_prompt_length=200: raise it") as error:
+        make_prompt(load_competition("wine"), "x = 1", "", 200, count_tokens)
+    assert "\n" not in str(error.value)
+
+
+def test_the_score_is_told_only_if_it_is_to_be_known(count_tokens):
+    wine = load_competition("wine")
+    told = make_prompt(wine, "x = 1", "done", 1024, count_tokens, test_score=0.87654)
+    assert "\nIts score on the test set: 0.87654.\n" in told
+    untold = make_prompt(wine, "x = 1", "done", 1024, count_tokens)
+    assert told.replace("\nIts score on the test set: 0.87654.\n", "") == untold
+    assert "test set" not in untold
+    # A program does not know its score: what it claims stays in what it printed.
+    claimed = make_prompt(wine, "x = 1", "Its score on the test set: 1.", 1024, count_tokens)
+    assert claimed.replace("Its score on the test set: 1.", "done") == untold

@@ -1,0 +1,192 @@
+"""
+Training runs whose groups are asked to improve solutions, recorded for comparison.
+
+The policy is `program_model`: whatever it samples is a program. What programs come to is told by a [`ReplayExecutor`].
+"""
+
+import json
+import math
+import multiprocessing
+import os
+import random
+import signal
+import socket
+import time
+from pathlib import Path
+
+import numpy as np
+import pytest
+import torch
+from replay_executor import ReplayExecutor
+from transformers import TrainerCallback
+
+from trl_mle.instrumentation import AstInstrumenter
+from trl_mle.rewards import MLEReward
+from trl_mle.trainer import MLEGRPOConfig, MLEGRPOTrainer
+
+
+COMPETITIONS = ["wine", "diabetes"]  # of one the accuracy counts, of the other the error
+GROUPS, GROUP_SIZE = 3, 4  # with two processes the second group lies in both
+LINES = 24  # the last tokens of `program_model`
+EOS = 2
+
+
+class RecordingTrainer(MLEGRPOTrainer):
+    """Notes what every turn of this process was asked, answered and given."""
+
+    def __init__(self, *args, **kwargs):
+        super().__init__(*args, **kwargs)
+        self.turns = []
+
+    def _calculate_rewards(self, inputs, prompts, completions, completion_ids_list):
+        rewards = super()._calculate_rewards(inputs, prompts, completions, completion_ids_list)
+        self.turns.append(
+            {
+                "generation": self._generation,
+                "prompts": [prompt[0]["content"] for prompt in prompts],
+                "kinds": [example["prompt_kind"] for example in inputs],
+                "parents": [example["parent_id"] for example in inputs],
+                "completion_ids": completion_ids_list,
+                # of all processes; None where the failure was ours
+                "rewards": [None if math.isnan(reward) else reward for reward in rewards[:, 0].tolist()],
+                "weights": self._local_weights.tolist(),
+            }
+        )
+        return rewards
+
+    def _one_turn(self, inputs):
+        output = super()._one_turn(inputs)
+        self.turns[-1]["advantages"] = output["advantages"].tolist()
+        return output
+
+
+class ReplayTrainer(RecordingTrainer):
+    """Completions are a function of the prompt, the turn and the row over all processes, where TRL would sample them."""
+
+    def _generate_single_turn(self, prompt_ids, *args, **kwargs):
+        start = self.accelerator.process_index * len(prompt_ids)
+        completions = []
+        for row, prompt in enumerate(prompt_ids, start):
+            rng = random.Random(f"{len(self.turns)}-{row}-{prompt}")
+            first = len(self._tokenizer) - LINES
+            completions.append([first + rng.randrange(LINES) for _ in range(rng.randrange(6))] + [EOS])
+        return completions, None
+
+
+class StopAfter(TrainerCallback):
+    """Ends a run after so many steps, without being part of its configuration."""
+
+    def __init__(self, steps):
+        self.steps = steps
+
+    def on_step_end(self, args, state, control, **kwargs):
+        control.should_training_stop = state.global_step >= self.steps
+
+
+def make_trainer(model, output_dir, cls=RecordingTrainer, wait_s=0.0, competitions=COMPETITIONS, **config):
+    """A trainer of all processes that there are."""
+    processes = int(os.environ.get("WORLD_SIZE", "1"))
+    defaults = {
+        "use_cpu": True,
+        "bf16": False,
+        "report_to": "none",
+        "disable_tqdm": True,
+        "gradient_checkpointing": False,
+        "save_strategy": "no",
+        "logging_steps": 1,
+        "learning_rate": 1e-2,
+        "lr_scheduler_type": "constant",
+        "max_steps": 1000,
+        "seed": 47,  # with it three generations have all kinds of prompts
+        "per_device_train_batch_size": GROUPS * GROUP_SIZE // processes,
+        "num_generations": GROUP_SIZE,
+        "max_completion_length": 6,
+        "improve_probability": 0.6,
+        "debug_probability": 0.2,
+        "improvement_bonus": 0.5,
+        # of all tokens only lines of Python, and the end
+        "generation_kwargs": {"suppress_tokens": [i for i in range(vocabulary(model) - LINES) if i != EOS]},
+    }
+    reward = MLEReward(competitions, ReplayExecutor(wait_s), AstInstrumenter(), show_progress=False)
+    args = MLEGRPOConfig(str(output_dir), **(defaults | config))
+    return cls(model, reward, args, competitions=competitions)
+
+
+def vocabulary(model):
+    return json.loads(Path(model, "config.json").read_text())["vocab_size"]
+
+
+def record(trainer):
+    """All that a run leaves behind in this process."""
+    policy = trainer.accelerator.unwrap_model(trainer.model)
+    return {
+        "turns": trainer.turns,
+        "pool": trainer.pool.state_dict(),
+        "generation": trainer._generation,
+        "weights": {name: p.detach().clone() for name, p in policy.named_parameters()},
+        "rng": [torch.get_rng_state().tolist(), random.getstate(), np.random.get_state()[1].tolist()],
+        "losses": [entry["loss"] for entry in trainer.state.log_history if "loss" in entry],
+    }
+
+
+def run(model, output_dir, steps, resume_from_checkpoint=None, replay=False, to_be_killed=False, **options):
+    """Trains up to a step, and returns the record; or does not return, but waits to be killed."""
+    trainer = make_trainer(model, output_dir, ReplayTrainer if replay else RecordingTrainer, **options)
+    trainer.add_callback(StopAfter(steps))
+    trainer.train(resume_from_checkpoint=resume_from_checkpoint)
+    if to_be_killed:
+        signal.pause()
+    return record(trainer)
+
+
+# Its processes begin with all that is imported here, which takes longer than these runs
+_CONTEXT = multiprocessing.get_context("forkserver")
+_CONTEXT.set_forkserver_preload(["pool_runs", "deepspeed"])
+
+
+def start(folder, runs, processes):
+    """
+    Starts the processes of some runs, one after the other, as a launcher would; their records will be
+    `<folder>/<name>-<rank>.pt`.
+    """
+    with socket.socket() as free:
+        free.bind(("127.0.0.1", 0))
+        port = free.getsockname()[1]
+    with pytest.MonkeyPatch.context() as patch:  # of the server, which is started once
+        patch.setenv("PYTHONPATH", os.pathsep.join([str(Path(__file__).parent), str(Path(__file__).parents[2])]))
+        patch.setenv("OMP_NUM_THREADS", "1")
+        started = [
+            _CONTEXT.Process(target=_work, args=(folder, runs, rank, processes, port)) for rank in range(processes)
+        ]
+        for process in started:
+            process.start()
+    return started
+
+
+def _work(folder, runs, rank, processes, port):
+    with (folder / f"{next(iter(runs))}-{rank}.log").open("w") as log:
+        os.dup2(log.fileno(), 1)
+        os.dup2(log.fileno(), 2)
+    if processes > 1:
+        os.environ |= {"RANK": str(rank), "LOCAL_RANK": str(rank), "WORLD_SIZE": str(processes)}
+        os.environ |= {"MASTER_ADDR": "127.0.0.1", "MASTER_PORT": str(port)}
+    torch.set_num_threads(1)
+    for name, options in runs.items():
+        torch.save(run(output_dir=folder / name, **options), folder / f"{name}-{rank}.pt")
+    if processes > 1:
+        torch.distributed.barrier()
+        torch.distributed.destroy_process_group()
+
+
+def finish(started, folder, name, timeout_s=200):
+    """Waits for the processes and returns the records of a run, by rank."""
+    deadline = time.monotonic() + timeout_s
+    try:
+        for process in started:
+            process.join(max(1, deadline - time.monotonic()))
+    finally:
+        for process in started:
+            process.kill()
+    logs = "\n".join(path.read_text()[-3000:] for path in folder.glob("*.log"))
+    assert [process.exitcode for process in started] == [0] * len(started), logs
+    return [torch.load(folder / f"{name}-{rank}.pt", weights_only=False) for rank in range(len(started))]

@@ -1,0 +1,62 @@
+"""An executor that runs nothing: what a program comes to is read off its source."""
+
+import hashlib
+import random
+import time
+from concurrent.futures import Future
+from functools import lru_cache
+
+import pandas as pd
+
+from trl_mle.execution import ExecutionResult, Outcome
+from trl_mle.instrumentation import InstrumentedProgram
+
+
+class ReplayExecutor:
+    """
+    Stands for an executor in tests that compare runs: Δt, output and submission are a pure function of the competition and
+    the source, as if each program had run once, long ago, and its record were replayed. (Real durations differ in every
+    run, and with them the weights.) Nothing of the source is executed.
+
+    Of all sources about 5% meet a failure of our infrastructure, 20% an error, 10% write no submission, and the rest are
+    valid, with scores from the sample submission's to a perfect one. An instrumented program prints its first milestones.
+
+    Args:
+        wait_s (`float`, *optional*, defaults to `0.0`):
+            Seconds that each call of `submit` takes, for tests that need time to interrupt a run.
+    """
+
+    def __init__(self, wait_s: float = 0.0):
+        self.wait_s = wait_s
+
+    def submit(self, program, competition) -> "Future[ExecutionResult]":
+        time.sleep(self.wait_s)
+        future: Future = Future()
+        future.set_result(replay(program, competition))
+        return future
+
+
+def replay(program, competition) -> ExecutionResult:
+    source = program.original if isinstance(program, InstrumentedProgram) else program
+    record = random.Random(hashlib.sha256(f"{competition.id}\n{source}".encode()).digest())
+    luck, quality, duration_s = record.random(), record.randrange(11) / 10, 0.1 + 10 * record.random()
+    if luck < 0.05:
+        return ExecutionResult(Outcome.INFRASTRUCTURE, "the disk is full")
+    lines = [f"epoch {epoch}: loss {1 / (epoch + 1 + quality):.4f}" for epoch in range(int(10 * quality))]
+    if isinstance(program, InstrumentedProgram):
+        reached = program.milestones[: 1 + int(quality * len(program.milestones))]
+        lines += [f"{program.nonce} milestone: {name}" for name in reached]
+    stdout = "\n".join([*lines, f"validation score {quality:.4f}"])
+    if luck < 0.25:
+        error = f"Traceback (most recent call last):\nValueError: {source.splitlines()[0]}"
+        return ExecutionResult(Outcome.ERROR, "exit code 1", duration_s, exit_code=1, stdout=stdout, stderr=error)
+    submission = None if luck < 0.35 else make_submission(competition, quality)
+    return ExecutionResult(Outcome.OK, "", duration_s, exit_code=0, stdout=stdout, submission=submission)
+
+
+@lru_cache
+def make_submission(competition, quality: float) -> bytes:
+    """The answers in the first rows, the sample submission in the others."""
+    sample, answers = pd.read_csv(competition.sample_submission), pd.read_csv(competition.answers)
+    known = int(quality * len(sample))
+    return pd.concat([answers[sample.columns][:known], sample[known:]]).to_csv(index=False).encode()

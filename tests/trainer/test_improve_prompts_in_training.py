@@ -1,0 +1,201 @@
+"""What groups are asked, what their completions earn, and what is logged of it."""
+
+import random
+from collections import Counter
+from pathlib import Path
+
+import pandas as pd
+import pool_runs
+import pytest
+from datasets import Dataset
+from pool_runs import GROUP_SIZE, GROUPS, ReplayTrainer
+
+from trl_mle.competitions import load_competition
+from trl_mle.prompts import scratch_prompt
+from trl_mle.trainer.solution_pool import Solution
+
+
+ROWS = GROUPS * GROUP_SIZE
+
+
+def make_trainer(model, folder, **config):
+    return pool_runs.make_trainer(model, folder, ReplayTrainer, **({"max_steps": 3} | config))
+
+
+@pytest.fixture(scope="module")
+def trainer(program_model, tmp_path_factory):
+    """Not trained: it only chooses prompts."""
+    return make_trainer(program_model, tmp_path_factory.mktemp("prompts"))
+
+
+def choose(trainer, generations, seed=42, groups=10):
+    """The kinds and parents of many groups; the pool stays as it is."""
+    trainer.args.seed = seed
+    rows = [
+        {"prompt": "from scratch", "competition": ("wine", "diabetes")[i // GROUP_SIZE % 2]}
+        for i in range(groups * GROUP_SIZE)
+    ]
+    chosen = []
+    for trainer._generation in range(generations):
+        chosen += trainer._choose_prompts(rows)
+    trainer._generation = 0
+    return chosen
+
+
+def fill(pool):
+    pool.observe(Solution("wine", f"x = {i}", f"out {i}", i / 10, step=i) for i in range(5))
+    pool.observe([Solution("diabetes", "y = 1", "ValueError: no", None, step=5)])
+
+
+def test_before_the_first_solution_all_groups_start_from_scratch(trainer):
+    trainer.pool.load_state_dict({})
+    for example in choose(trainer, 20):
+        assert (example["prompt_kind"], example["parent_id"], example["prompt"]) == ("scratch", None, "from scratch")
+
+
+def test_groups_are_asked_as_often_as_configured(trainer):
+    fill(trainer.pool)
+    chosen = choose(trainer, 200)
+    groups = chosen[::GROUP_SIZE]
+    for i, example in enumerate(chosen):
+        assert example == groups[i // GROUP_SIZE]
+    kinds = {
+        name: Counter(g["prompt_kind"] for g in groups if g["competition"] == name) for name in ("wine", "diabetes")
+    }
+    assert abs(kinds["wine"]["improve"] / 1000 - 0.6) < 4 * (0.24 / 1000) ** 0.5
+    assert abs(kinds["diabetes"]["debug"] / 1000 - 0.2) < 4 * (0.16 / 1000) ** 0.5
+    assert kinds["wine"]["debug"] == kinds["diabetes"]["improve"] == 0  # there is none to show
+    parents = Counter(g["parent_id"] for g in groups if g["prompt_kind"] == "improve")
+    assert len(parents) == 5
+
+
+def test_the_choice_is_a_function_of_the_seed(trainer):
+    fill(trainer.pool)
+    first = choose(trainer, 5)
+    random.seed(7)
+    assert choose(trainer, 5) == first
+    assert choose(trainer, 5, seed=43) != first
+
+
+@pytest.mark.parametrize("show", [False, True])
+def test_prompts_show_program_and_output_and_the_score_only_if_asked_to(trainer, show):
+    trainer.args.show_test_score = show
+    prompt = trainer._prompt_with(Solution("wine", "x = 1", "validation 0.5", 0.87654, step=0))[0]["content"]
+    trainer.args.show_test_score = False
+    assert "```python\nx = 1\n```" in prompt
+    assert "validation 0.5" in prompt
+    assert ("0.87654" in prompt) is show
+    failed = trainer._prompt_with(Solution("wine", "x = 1", "ValueError: no", None, step=0))[0]["content"]
+    assert "Here is a program that failed" in failed
+    assert "ValueError: no" in failed
+
+
+def test_a_limit_that_is_too_small_is_refused_at_once(program_model, tmp_path, trainer):
+    prompts = [scratch_prompt(load_competition(name), 60, 4096) for name in pool_runs.COMPETITIONS]
+    longest = max(len(trainer._tokenize_prompts([prompt])[0][0]) for prompt in prompts)
+    with pytest.raises(
+        ValueError, match=f"asks to improve .* max_prompt_length={longest}: .*set improve_probability to 0"
+    ):
+        make_trainer(program_model, tmp_path, max_prompt_length=longest)
+    make_trainer(program_model, tmp_path, max_prompt_length=longest, improve_probability=0.0, debug_probability=0.0)
+
+
+@pytest.fixture(scope="module")
+def logged(program_model, tmp_path_factory):
+    """Of each generation its metrics and its table of completions, with and without a bonus."""
+    runs = {}
+    for bonus in (0.0, 0.5):
+        folder = tmp_path_factory.mktemp("logged")
+        trainer = make_trainer(
+            program_model,
+            folder,
+            improvement_bonus=bonus,
+            competitions=["diabetes"],
+            learning_rate=0.0,
+            log_completions=True,
+            num_completions_to_print=0,
+        )
+        trainer.train()
+        tables = [pd.read_parquet(path) for path in sorted((Path(folder) / "completions").glob("*.parquet"))]
+        runs[bonus] = trainer, [entry for entry in trainer.state.log_history if "loss" in entry], tables
+    return runs
+
+
+def parents_scores(trainer):
+    found = trainer.pool.state_dict()["diabetes"]
+    return {Solution(**entry).id: entry["score"] for entry in found if entry["score"] is not None}
+
+
+def test_the_table_says_what_each_completion_was_asked(logged):
+    trainer, _, tables = logged[0.0]
+    for turn, table in zip(trainer.turns, tables, strict=True):
+        assert list(table["prompt_kind"]) == turn["kinds"]
+        assert table["parent_id"][table["prompt_kind"] == "scratch"].isna().all()
+        known = table["parent_id"][table["prompt_kind"] == "improve"]
+        assert set(known) <= set(parents_scores(trainer))
+    assert {kind for turn in trainer.turns for kind in turn["kinds"]} == {"scratch", "improve", "debug"}
+
+
+def test_metrics_by_kind_and_how_often_a_parent_is_beaten(logged):
+    trainer, history, tables = logged[0.0]
+    scores = parents_scores(trainer)
+    rates = []
+    for entry, table in zip(history, tables, strict=True):
+        judged = table[table["outcome"] != "infrastructure"]
+        for kind in ("scratch", "improve", "debug"):
+            rows = judged[judged["prompt_kind"] == kind]
+            if len(rows) == 0:
+                assert f"mle/{kind}/valid_rate" not in entry
+                continue
+            assert entry[f"mle/{kind}/valid_rate"] == pytest.approx(rows["valid"].mean())
+            valid = rows["score"][rows["valid"]].astype(float)
+            if len(valid):
+                assert entry[f"mle/{kind}/score/mean"] == pytest.approx(valid.mean())
+                assert entry[f"mle/{kind}/score/best"] == pytest.approx(valid.min())  # the error of a regression
+        improve = judged[judged["prompt_kind"] == "improve"]
+        beats = [
+            bool(v) and s < scores[p]
+            for v, s, p in zip(improve["valid"], improve["score"], improve["parent_id"], strict=True)
+        ]
+        assert ("mle/improve/beats_parent_rate" in entry) is bool(beats)
+        if beats:
+            assert entry["mle/improve/beats_parent_rate"] == pytest.approx(sum(beats) / len(beats))
+            rates.append(sum(beats) / len(beats))
+    assert rates
+    assert max(rates) > 0
+    assert history[-1]["mle/pool/size"] == len(scores)
+
+
+def test_the_bonus_is_for_those_who_beat_what_they_were_shown(logged):
+    trainer, _, without = logged[0.0]
+    _, _, tables = logged[0.5]
+    scores, gains = parents_scores(trainer), Counter()
+    for table, plain in zip(tables, without, strict=True):
+        assert list(table["prompt"].astype(str)) == list(plain["prompt"].astype(str))
+        for (_, row), (_, before) in zip(table.iterrows(), plain.iterrows(), strict=True):
+            beats = row["prompt_kind"] == "improve" and bool(row["valid"]) and row["score"] < scores[row["parent_id"]]
+            gained = row["mle_reward"] - before["mle_reward"]
+            if row["outcome"] != "infrastructure":
+                assert gained == pytest.approx(0.5 * beats, abs=1e-5)
+                gains[beats] += 1
+    assert gains[True] > 0
+    assert gains[False] > 0
+
+
+def test_evaluation_is_from_scratch_and_leaves_the_pool_alone(program_model, tmp_path):
+    prompt = scratch_prompt(load_competition("wine"), 60, 4096)
+    trainer = make_trainer(
+        program_model, tmp_path, improve_probability=1.0, debug_probability=0.0, per_device_eval_batch_size=4
+    )
+    fill(trainer.pool)
+    before = trainer.pool.state_dict()
+    trainer.num_generations_eval = 4
+    metrics = trainer.evaluate(Dataset.from_dict({"prompt": [prompt], "competition": ["wine"]}))
+    assert trainer.turns[0]["kinds"] == ["scratch"] * 4
+    assert set(trainer.turns[0]["prompts"]) == {prompt[0]["content"]}
+    assert trainer.turns[0]["weights"] == [1.0] * 4
+    assert trainer.pool.state_dict() == before
+    assert trainer._generation == 0
+    assert "eval_mle/valid_rate" in metrics or any(
+        "eval_mle/valid_rate" in entry for entry in trainer.state.log_history
+    )

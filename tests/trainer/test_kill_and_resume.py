@@ -1,0 +1,94 @@
+"""A run that was killed goes on from its last checkpoint as if nothing had happened."""
+
+import random
+import runpy
+import signal
+import time
+from pathlib import Path
+
+import pool_runs
+import pytest
+import torch
+
+
+STEPS = 6
+SAVED = {"save_strategy": "steps", "save_steps": 2}
+SCRIPT = Path(__file__).parents[2] / "recipes" / "train_mle.py"
+ZERO_2 = {
+    "zero_optimization": {"stage": 2},
+    "train_micro_batch_size_per_gpu": "auto",
+    "gradient_accumulation_steps": "auto",
+    "gradient_clipping": "auto",
+}
+
+
+def killed_run(folder, model, processes, **options):
+    """Kills all processes of a run at a random moment after its first checkpoint; returns the one to resume from."""
+    # Programs take a while, so that most kills meet it at work
+    options = options | SAVED | {"model": model, "steps": STEPS - 2, "wait_s": 0.4 / 12 * processes}
+    options["to_be_killed"] = True
+    started = pool_runs.start(folder, {"killed": options}, processes)
+    first = folder / "killed" / "checkpoint-2" / "trainer_state.json"
+    deadline = time.monotonic() + 200
+    try:
+        while not first.is_file():
+            assert all(process.is_alive() for process in started), (folder / "killed-0.log").read_text()[-3000:]
+            assert time.monotonic() < deadline
+            time.sleep(0.01)
+        time.sleep(random.uniform(0.0, 1.0))
+    finally:
+        for process in started:
+            process.kill()
+    for process in started:
+        process.join()
+    assert {process.exitcode for process in started} == {-signal.SIGKILL}
+    return runpy.run_path(str(SCRIPT))["checkpoint_to_resume"]("true", folder / "killed")
+
+
+def check(whole, resumed, checkpoint):
+    """The record of a resumed process is the end of the record of an uninterrupted one."""
+    done = int(checkpoint.rpartition("-")[2])
+    assert len(whole["turns"]) == STEPS
+    assert resumed["turns"] == whole["turns"][done:]  # prompts, completions, rewards, weights, advantages
+    assert "improve" in {kind for turn in whole["turns"] for kind in turn["kinds"]}
+    for name in ("pool", "generation", "rng"):
+        assert resumed[name] == whole[name]
+    assert resumed["losses"] == whole["losses"]
+    for name, weights in whole["weights"].items():
+        assert torch.equal(resumed["weights"][name], weights)
+
+
+def test_of_one_process(program_model, tmp_path):
+    checkpoint = killed_run(tmp_path, program_model, 1)
+    whole = pool_runs.run(program_model, tmp_path / "whole", STEPS, **SAVED)
+    resumed = pool_runs.run(program_model, tmp_path / "resumed", STEPS, checkpoint, **SAVED)
+    check(whole, resumed, checkpoint)
+
+
+@pytest.mark.parametrize("options", [{}, {"deepspeed": ZERO_2}], ids=["ddp", "zero2"])
+def test_of_two_processes(program_model, tmp_path, options):
+    if options:
+        pytest.importorskip("deepspeed")
+    checkpoint = killed_run(tmp_path, program_model, 2, **options)
+    options = options | SAVED | {"model": program_model, "steps": STEPS}
+    runs = {"whole": options, "resumed": options | {"resume_from_checkpoint": checkpoint}}
+    started = pool_runs.start(tmp_path, runs, 2)
+    records = {name: pool_runs.finish(started, tmp_path, name) for name in runs}
+    for whole, resumed in zip(records["whole"], records["resumed"], strict=True):
+        check(whole, resumed, checkpoint)
+    first, second = records["resumed"]
+    assert first["pool"] == second["pool"]
+    assert first["turns"] != second["turns"]  # each has rows of its own
+
+
+def test_a_checkpoint_that_was_not_written_to_its_end_is_passed_over(tmp_path):
+    checkpoint_to_resume = runpy.run_path(str(SCRIPT))["checkpoint_to_resume"]
+    for name, state in [("checkpoint-8", "{}"), ("checkpoint-10", '{"epoch": 0.'), ("checkpoint-12", None)]:
+        (tmp_path / name).mkdir()
+        if state is not None:
+            (tmp_path / name / "trainer_state.json").write_text(state)
+    assert checkpoint_to_resume("true", tmp_path) == str(tmp_path / "checkpoint-8")
+    for name in ("checkpoint-10", "checkpoint-12", "checkpoint-14"):
+        with pytest.raises(ValueError, match=f"no checkpoint .*{name} that was written to its end"):
+            checkpoint_to_resume(str(tmp_path / name), tmp_path)
+    assert checkpoint_to_resume(None, tmp_path) is None

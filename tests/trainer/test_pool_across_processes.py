@@ -1,0 +1,65 @@
+import pool_runs
+import pytest
+import torch
+from pool_runs import GROUP_SIZE, GROUPS
+
+
+STEPS = 3
+OPTIONS = {"steps": STEPS, "replay": True, "optim": "sgd", "learning_rate": 0.1}
+
+
+@pytest.fixture(scope="module")
+def runs(program_model, tmp_path_factory):
+    """The record of one process, and those of two."""
+    folder = tmp_path_factory.mktemp("runs")
+    both = pool_runs.start(folder, {"two": OPTIONS | {"model": program_model}}, processes=2)
+    alone = pool_runs.run(program_model, folder / "one", **OPTIONS)
+    return alone, pool_runs.finish(both, folder, "two")
+
+
+def joined(records, turn, name):
+    return [value for record in records for value in record["turns"][turn][name]]
+
+
+def test_members_of_a_group_share_one_prompt_wherever_they_lie(runs):
+    _, two = runs
+    kinds = set()
+    for turn in range(STEPS):
+        prompts = joined(two, turn, "prompts")
+        assert len(prompts) == GROUPS * GROUP_SIZE
+        for group in range(GROUPS):
+            assert len(set(prompts[group * GROUP_SIZE : (group + 1) * GROUP_SIZE])) == 1
+        kinds |= set(joined(two, turn, "kinds"))
+    assert kinds >= {"scratch", "improve"}
+    # also in the group that lies in both processes
+    assert "improve" in {two[0]["turns"][turn]["kinds"][-1] for turn in range(STEPS)}
+
+
+def test_pools_are_identical_on_all_processes(runs):
+    alone, (first, second) = runs
+    assert first["pool"] == second["pool"] == alone["pool"]
+    assert all(first["pool"][name] for name in pool_runs.COMPETITIONS)
+    assert any(solution["parent_id"] for known in first["pool"].values() for solution in known)
+
+
+def test_two_processes_train_like_one(runs):
+    alone, two = runs
+    for turn in range(STEPS):
+        for name in ("prompts", "kinds", "parents", "completion_ids"):
+            assert joined(two, turn, name) == alone["turns"][turn][name]
+        for name in ("weights", "advantages"):
+            assert joined(two, turn, name) == pytest.approx(alone["turns"][turn][name], abs=1e-5)
+        for record in two:
+            assert record["turns"][turn]["rewards"] == pytest.approx(alone["turns"][turn]["rewards"])
+    for record in two:
+        assert record["generation"] == alone["generation"] == STEPS
+        for name, weights in alone["weights"].items():
+            assert (record["weights"][name] - weights).abs().max() <= 1e-5
+
+
+def test_they_have_moved(runs, program_model):
+    from transformers import AutoModelForCausalLM
+
+    before = dict(AutoModelForCausalLM.from_pretrained(program_model).named_parameters())
+    assert max((weights - before[name]).abs().max() for name, weights in runs[0]["weights"].items()) > 1e-3
+    assert torch.isfinite(torch.cat([weights.flatten() for weights in runs[0]["weights"].values()])).all()

@@ -1,0 +1,256 @@
+import ast
+import json
+import random
+from collections import Counter
+
+import pytest
+
+from trl_mle.trainer.solution_pool import Solution, SolutionPool
+
+
+def solution(number, score, competition="a", **kwargs):
+    return Solution(competition, f"x = {number}\n", f"out {number}", score, step=number, **kwargs)
+
+
+def make_pool(scores, size=64, sampling="rank", higher_is_better=True):
+    pool = SolutionPool({"a": higher_is_better, "b": True}, size, sampling)
+    pool.observe(solution(number, score) for number, score in enumerate(scores))
+    return pool
+
+
+def steps(pool):
+    return [item.step for item in pool.ranked("a")]
+
+
+# --- What counts as the same program
+
+
+@pytest.mark.parametrize(
+    "other",
+    ["x=1", "x = 1  # one\n", "\n\nx = (1)\n", "\ufeffx = 1", "# -*- coding: utf-8 -*-\nx = 0x1\n"],
+)
+def test_comments_and_layout_make_no_other_program(other):
+    assert Solution("a", other, "", 1.0, 0).id == Solution("a", "x = 1\n", "", 1.0, 0).id
+
+
+def test_whatever_else_differs_makes_another_program():
+    sources = [
+        "x = 1",
+        "x = '1'",
+        "x = 1.0",
+        "x = True",
+        "x = b'1'",
+        "x = None",
+        "y = 1",
+        "x = 1; x = 1",
+        "x += 1",
+        "x: int = 1",
+    ]
+    sources += [
+        "f(a, b)",
+        "f(a)(b)",
+        "f(*a, b)",
+        "f(a, b=b)",
+        "[a, b]",
+        "(a, b)",
+        "{a, b}",
+        "{a: b}",
+        "{**a, b: c}",
+        "{a: b, **c}",
+    ]
+    sources += ["if a:\n b\n c", "if a:\n b\nc", "if a:\n b\nelse:\n c", "while a:\n b\n c"]
+    sources += [
+        "global a, b",
+        "global a",
+        "def f(a, *, b=1): pass",
+        "def f(a=1, *, b): pass",
+        "a < b < c",
+        "(a < b) < c",
+    ]
+    sources += [
+        "-(1)",
+        "1 - 1",
+        "a.b.c",
+        "a[b].c",
+        "a[b.c]",
+        "a\nb",
+        "a\nb\n\nc = [[], []]",
+        "a\nb\n\nc = [[[]]]",
+        "c = [[], [[]]]",
+    ]
+    sources += ["not Python", "also not Python", "x = 'Load'", "x = Load"]  # fmt: skip
+    assert len({Solution("a", source, "", 1.0, 0).id for source in sources}) == len(sources)
+
+
+def test_ids_agree_with_syntax_trees():
+    """Of random programs two have the same id if and only if `ast.dump` says the same of them."""
+    rng = random.Random(0)
+
+    def expression(depth):
+        kind = rng.randrange(7) if depth else 0
+        parts = [expression(depth - 1) for _ in range(rng.randrange(1, 3))] if kind else []
+        forms = ["{0}", "f({0})", "[{0}]", "({0},)", "a[{0}]", "({0}) + b", "{{1: {0}}}"]
+        return (
+            forms[kind].format(", ".join(parts))
+            if kind in (1, 2)
+            else forms[kind].format(*(parts or [rng.choice("ab1")]))
+        )
+
+    sources = [f"x = {expression(rng.randrange(4))}{' ' * rng.randrange(2)}" for _ in range(2000)]
+    ids = {source: Solution("a", source, "", 1.0, 0).id for source in sources}
+    trees = {source: ast.dump(ast.parse(source)) for source in sources}
+    assert 100 < len(set(trees.values())) == len(set(ids.values())) == len({(ids[s], trees[s]) for s in sources})
+
+
+ODD = {
+    "empty": "",
+    "null byte": "x = '\0'",
+    "surrogate": "x = '\ud800'",
+    "no Python": "I would train a forest.",
+    "many parentheses": "(" * 100_000 + ")" * 100_000,
+    "deep calls": "f(" * 150 + ")" * 150,
+    "deep sum": "x = " + " + ".join(["1"] * 2000),
+    "very deep sum": "x = " + " + ".join(["1"] * 100_000),
+    "deep attributes": "x" + ".a" * 2000,
+    "deep minus": "x = " + "-" * 100_000 + "1",
+    "deep blocks": "".join(" " * i + "if x:\n" for i in range(99)) + " " * 99 + "pass",
+    "long number": "x = " + "9" * 5000,
+    "long hexadecimal number": "x = 0x" + "f" * 50_000,
+    "backslash at the end": "x = 1\\",
+    "odd indentation": "if x:\n\ty\n        z",
+}
+
+
+@pytest.mark.parametrize("source", ODD.values(), ids=ODD)
+def test_odd_programs_never_raise_and_count_once(source):
+    pool = SolutionPool({"a": True})
+    pool.observe([Solution("a", source, "", 0.5, 0), Solution("a", source, "", 0.6, 1)])
+    assert [item.step for item in pool.ranked("a")] == [0]
+    restored = SolutionPool({"a": True})
+    restored.load_state_dict(json.loads(json.dumps(pool.state_dict())))
+    assert restored.ranked("a") == pool.ranked("a")
+
+
+def test_an_id_does_not_depend_on_who_asks():
+    """`ast.dump` would give up on this one sooner, the deeper it is called."""
+    source = "x = " + " + ".join(["1"] * 300)
+
+    def deeper(levels):
+        return deeper(levels - 1) if levels else Solution("a", source, "", 1.0, 0).id
+
+    assert deeper(500) == deeper(0)
+
+
+# --- What is kept
+
+
+def test_each_program_is_kept_once_as_it_was_first_found():
+    pool = SolutionPool({"a": True})
+    pool.observe([Solution("a", "x = 1", "first", 0.5, 0), Solution("a", "x = 1  # again", "second", 0.9, 1)])
+    assert [(item.output, item.score) for item in pool.ranked("a")] == [("first", 0.5)]
+    assert pool.metrics() == {"size": 1.0}
+
+
+@pytest.mark.parametrize("higher_is_better", [True, False])
+@pytest.mark.parametrize("sampling", ["rank", "best"])
+def test_the_worst_leave_first(sampling, higher_is_better):
+    rng = random.Random(0)
+    scores = [rng.random() for _ in range(200)]
+    pool = make_pool(scores, 10, sampling, higher_is_better)
+    expected = sorted(range(200), key=lambda i: scores[i], reverse=higher_is_better)[:10]
+    assert steps(pool) == expected
+
+
+def test_of_latest_the_oldest_leave_first():
+    pool = make_pool([0.9, 0.1, 0.5, 0.3, 0.2], size=3, sampling="latest")
+    assert sorted(steps(pool)) == [2, 3, 4]
+    assert pool.sample("a", random.Random(0)).step == 4
+
+
+def test_of_equal_ones_the_first_is_better_and_stays():
+    pool = make_pool([0.5] * 6, size=4)
+    assert steps(pool) == [0, 1, 2, 3]
+
+
+def test_an_accuracy_of_zero_is_a_score():
+    pool = make_pool([0.0, -1.0, None])
+    assert steps(pool) == [0, 1]
+
+
+def test_failures_are_kept_apart_once_each_the_oldest_leave_first():
+    pool = make_pool([None] * 10, size=4)
+    pool.observe([solution(9, None), solution(20, 0.5)])
+    assert steps(pool) == [20]
+    rng = random.Random(0)
+    shown = Counter(pool.sample_failure("a", rng).step for _ in range(4000))
+    assert sorted(shown) == [6, 7, 8, 9]
+    assert min(shown.values()) > 900  # one like another: four standard deviations below 1,000 are 890
+    assert pool.metrics() == {"size": 1.0}
+
+
+def test_nothing_is_sampled_where_nothing_is():
+    pool = make_pool([0.5])
+    assert pool.sample("b", random.Random(0)) is None
+    assert pool.sample("unknown", random.Random(0)) is None
+    assert pool.sample_failure("a", random.Random(0)) is None
+
+
+# --- What is shown
+
+
+@pytest.mark.parametrize("higher_is_better", [True, False])
+@pytest.mark.parametrize("n", [1, 2, 5, 20])
+def test_frequencies_by_rank(n, higher_is_better):
+    scores = [(7 * i) % n for i in range(n)] if n % 7 else list(range(n))
+    pool = make_pool([float(score) for score in scores], higher_is_better=higher_is_better)
+    rng, draws = random.Random(0), 20_000
+    shown = Counter(pool.sample("a", rng).step for _ in range(draws))
+    for i, step in enumerate(steps(pool)):
+        p = 2 * (n - i) / (n * (n + 1))
+        assert abs(shown[step] / draws - p) <= 4 * (p * (1 - p) / draws) ** 0.5
+
+
+def test_neither_the_worst_nor_one_parent_dominates():
+    pool = make_pool([i / 64 for i in range(64)])
+    rng = random.Random(0)
+    shown = Counter(pool.sample("a", rng).step for _ in range(20_000))
+    assert max(shown.values()) / 20_000 < 0.05
+    worst_half = sum(shown[step] for step in steps(pool)[32:])
+    assert 0.2 < worst_half / 20_000 < 0.3
+
+
+@pytest.mark.parametrize(
+    ("sampling", "higher_is_better", "step"), [("best", True, 1), ("best", False, 2), ("latest", True, 3)]
+)
+def test_best_and_latest(sampling, higher_is_better, step):
+    pool = make_pool([0.5, 0.9, 0.1, 0.4], sampling=sampling, higher_is_better=higher_is_better)
+    assert {pool.sample("a", random.Random(seed)).step for seed in range(20)} == {step}
+
+
+# --- The state
+
+
+@pytest.mark.parametrize("sampling", ["rank", "best", "latest"])
+def test_a_restored_pool_goes_on_like_the_first(sampling):
+    """In everything it shows from then on, whatever it observes, after a round trip through JSON."""
+    rng = random.Random(1)
+    found = [solution(rng.randrange(60), rng.choice([None, rng.random(), 0.5])) for _ in range(300)]
+    first = SolutionPool({"a": False, "b": True}, 20, sampling)
+    first.observe(found[:150])
+    second = SolutionPool({"a": False, "b": True}, 20, sampling)
+    second.load_state_dict(json.loads(json.dumps(first.state_dict())))
+    for item in found[150:]:
+        assert second.state_dict() == first.state_dict()
+        seed = rng.random()
+        assert second.sample("a", random.Random(seed)) == first.sample("a", random.Random(seed))
+        assert second.sample_failure("a", random.Random(seed)) == first.sample_failure("a", random.Random(seed))
+        for pool in (first, second):
+            pool.observe([item])
+
+
+def test_loading_replaces_what_there_was():
+    pool = make_pool([0.5, None])
+    pool.load_state_dict({"b": [vars(solution(7, 0.7, "b"))], "gone": [vars(solution(8, 0.8, "gone"))]})
+    assert pool.ranked("a") == []
+    assert [item.step for item in pool.ranked("b")] == [7]
+    assert pool.sample_failure("a", random.Random(0)) is None

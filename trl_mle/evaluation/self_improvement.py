@@ -1,0 +1,251 @@
+"""Improving at test time: each valid program once, and the better of the two is kept."""
+
+import ast
+import json
+import math
+import re
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any, Literal
+
+from trl_mle.competitions import Competition
+from trl_mle.evaluation.sampling import Policy, count_executed, summarize
+from trl_mle.instrumentation.milestones import parse
+from trl_mle.prompts import improve_prompt
+from trl_mle.rewards import Evaluation, MLEReward
+
+
+ChosenBy = Literal["validation", "test"]
+
+# `report: auc = 0.93`, see `trl_mle.instrumentation.reports`; the shapes of tables have a dot in their names.
+REPORT = re.compile(r"report: (\w+) = (\S+)")
+
+# How a program may name the metric: its variable, the function that it calls or the `scoring` that it passes.
+METRIC_NAMES = {
+    "log_loss": r"(?<!neg_)log_?loss",
+    "roc_auc": r"(?<!pr_)auc",
+    "mean_columnwise_roc_auc": r"(?<!pr_)auc",
+    "quadratic_weighted_kappa": r"kappa|qwk",
+    "pearson_correlation": r"pearson|corr",
+    "mean_columnwise_rmsle": r"rmsle|(?<!neg_)root_mean_squared_log_error",
+    "rmse": r"rmse|(?<!neg_)root_mean_squared_error",
+    "accuracy": r"(?<![a-z])(?<!balanced_)acc(uracy)?(?![a-z])",
+    "word_level_jaccard": r"jaccard",
+}
+
+
+@dataclass(frozen=True)
+class Improvement:
+    """
+    A program written from scratch, and the one that is to improve it.
+
+    Args:
+        scratch ([`~trl_mle.rewards.Evaluation`]):
+            The first.
+        improved ([`~trl_mle.rewards.Evaluation`], *optional*):
+            The second; `None` if the first is not valid, which leaves nothing to improve.
+        validation_scores (`tuple[float | None, float | None]`, *optional*, defaults to `(None, None)`):
+            What they report of themselves, see [`validation_score`].
+        higher_is_better (`bool`, *optional*, defaults to `True`):
+            Whether a larger score is better.
+    """
+
+    scratch: Evaluation
+    improved: Evaluation | None = None
+    validation_scores: tuple[float | None, float | None] = (None, None)
+    higher_is_better: bool = True
+
+    @property
+    def test_scores(self) -> tuple[float | None, float | None]:
+        """Their scores on the hidden answers."""
+        return _graded(self.scratch), _graded(self.improved)
+
+    @property
+    def chosen_by(self) -> ChosenBy | None:
+        """
+        What tells the better one: `"validation"` if both are valid and report a validation score, `"test"` if both are
+        valid and one does not; `None` if there is no choice, because at most one is valid.
+        """
+        if self.improved is None or not self.improved.valid:
+            return None
+        return "test" if None in self.validation_scores else "validation"
+
+    def kept(self, by: ChosenBy) -> Evaluation:
+        """
+        The better one.
+
+        Args:
+            by (`str`):
+                `"validation"`: by the validation score that the programs themselves report, and only where one does not
+                by the graded score. `"test"`: always by the graded score, as in
+                https://huggingface.co/papers/2509.01684, which looks at the hidden answers.
+
+        Returns:
+            [`~trl_mle.rewards.Evaluation`]: One of the two; the first if they are equal.
+        """
+        if self.improved is None or self.chosen_by is None:
+            return self.scratch
+        by_validation = by == self.chosen_by == "validation"
+        first, second = self.validation_scores if by_validation else self.test_scores
+        assert first is not None, "both are valid"
+        assert second is not None, "both are valid"
+        return self.improved if (second > first if self.higher_is_better else second < first) else self.scratch
+
+
+def improve_each(
+    policy: Policy,
+    competition: Competition,
+    reward: MLEReward,
+    evaluations: Sequence[Evaluation],
+    max_new_tokens: int,
+    max_prompt_tokens: int,
+    timeout_s: float,
+    memory_mb: int,
+) -> list[Improvement]:
+    """
+    Asks for one better program for each valid one, executes and grades it.
+
+    The prompt shows the program and what it printed, never its graded score.
+
+    Args:
+        policy ([`Policy`]):
+            Who writes them.
+        competition ([`~trl_mle.competitions.Competition`]):
+            What they are to solve.
+        reward ([`~trl_mle.rewards.MLEReward`]):
+            Executes and grades them.
+        evaluations (`list[Evaluation]`):
+            The programs to improve, and others.
+        max_new_tokens (`int`):
+            Length limit of a completion, in tokens.
+        max_prompt_tokens (`int`):
+            Length limit of a prompt, in tokens.
+        timeout_s (`float`):
+            Time limit of a program in seconds, as the prompt states it.
+        memory_mb (`int`):
+            Memory limit of a program in MB, as the prompt states it.
+
+    Returns:
+        `list[Improvement]`: One for each of `evaluations`.
+
+    Raises:
+        `ValueError`: The prompt is longer than `max_prompt_tokens` even without the program.
+    """
+    prompts = [
+        improve_prompt(
+            competition, evaluation.source or "", evaluation.output, timeout_s=timeout_s, memory_mb=memory_mb,
+            max_tokens=max_prompt_tokens, count_tokens=policy.count_tokens,
+        )
+        for evaluation in evaluations
+        if evaluation.valid
+    ]  # fmt: skip
+    completions = policy.sample(prompts, max_new_tokens)
+    improved = iter(reward.evaluate_many([(completion, competition) for completion in completions]))
+    improvements = []
+    for evaluation in evaluations:
+        better = next(improved) if evaluation.valid else None
+        scores = validation_score(evaluation, competition), validation_score(better, competition) if better else None
+        improvements.append(Improvement(evaluation, better, scores, competition.higher_is_better))
+    return improvements
+
+
+def validation_score(evaluation: Evaluation, competition: Competition) -> float | None:
+    """
+    The score that a program has computed itself, on data that it has held back, and that it reports in a line
+    `report: <name> = <value>`, which the instrumenter prints.
+
+    It counts only if it can be compared with another program's: the last report in the competition's metric, as the name
+    of the variable, the function called or the `scoring` tells. A negative loss, as scikit-learn's `neg_log_loss`, and a
+    score of the training data do not count.
+
+    Args:
+        evaluation ([`~trl_mle.rewards.Evaluation`]):
+            The executed program.
+        competition ([`~trl_mle.competitions.Competition`]):
+            Its competition.
+
+    Returns:
+        `float` or `None`: The score; `None` if the program reports none.
+    """
+    reports = REPORT.findall(evaluation.output)
+    if not reports or evaluation.source is None or not evaluation.valid:
+        return None
+    metric = competition.metric.rpartition(".")[2]  # a metric of one's own is a dotted path
+    words = _words(parse(evaluation.source))
+    for name, text in reversed(reports):
+        named = " ".join((name, *words.get(name, ())))
+        if "train" in name or not re.search(METRIC_NAMES.get(metric, re.escape(metric)), named, re.IGNORECASE):
+            continue
+        try:
+            value = float(text)
+        except ValueError:  # an array, say
+            continue
+        if math.isfinite(value) and (competition.higher_is_better or value >= 0):
+            return value
+    return None
+
+
+def _words(tree: ast.Module) -> dict[str, list[str]]:
+    """For each variable, the functions called and the texts passed where it is assigned."""
+    words: dict[str, list[str]] = {}
+    for node in ast.walk(tree):
+        match node:
+            case ast.Assign(targets=[ast.Name(id=name)], value=value):
+                found = words.setdefault(name, [])
+                for part in ast.walk(value):
+                    match part:
+                        case ast.Call(func=ast.Name(id=word) | ast.Attribute(attr=word)):
+                            found.append(word)
+                        case ast.Constant(value=str(word)):
+                            found.append(word)
+    return words
+
+
+def _graded(evaluation: Evaluation | None) -> float | None:
+    return evaluation.score.value if evaluation is not None and evaluation.score is not None else None
+
+
+def summarize_improvements(improvements: Sequence[Improvement]) -> dict[str, Any]:
+    """
+    How often a program was improved, and the figures of what is kept of each two, chosen by either score.
+
+    Args:
+        improvements (`list[Improvement]`):
+            What [`improve_each`] returns.
+
+    Returns:
+        `dict`: For JSON. `num_executed` counts the programs from scratch, too. In `kept`, `num_choices` is how often the
+        score named by `chosen_by` made the choice; by `"validation"` the other choices are made by the graded score.
+    """
+    improved = [item.improved for item in improvements if item.improved is not None]
+    chosen_by = [item.chosen_by for item in improvements if item.chosen_by is not None]
+    choices: dict[ChosenBy, int] = {"validation": chosen_by.count("validation"), "test": len(chosen_by)}
+    kept = []
+    for score, num_choices in choices.items():
+        summary = summarize([item.kept(score) for item in improvements], improvements[0].higher_is_better)
+        kept.append({"chosen_by": score, "num_choices": num_choices} | summary.to_dict())
+    return {
+        "num_executed": count_executed([*(item.scratch for item in improvements), *improved]),
+        "num_improve_prompts": len(improved),
+        "num_valid": sum(evaluation.valid for evaluation in improved),
+        "num_better_by_test": sum(item.kept("test") is item.improved for item in improvements),
+        "kept": kept,
+    }
+
+
+def save_improvements(improvements: Sequence[Improvement], path: Path) -> None:
+    """Writes improvements as JSON lines: the improved program, what it is compared by, and which of the two is kept."""
+    with open(path, "w", encoding="utf-8") as file:
+        for improvement in improvements:
+            row = {
+                "test_scores": improvement.test_scores,
+                "validation_scores": improvement.validation_scores,
+                "chosen_by": improvement.chosen_by,
+                "kept_by": {
+                    by: "scratch" if improvement.kept(by) is improvement.scratch else "improved"
+                    for by in ("validation", "test")
+                },
+                "improved": improvement.improved and asdict(improvement.improved),
+            }
+            file.write(json.dumps(row) + "\n")

@@ -1,0 +1,138 @@
+"""The prompt that shows a program with its output and asks for a better one."""
+
+from collections.abc import Callable
+from functools import lru_cache
+
+from trl_mle.competitions import Competition
+from trl_mle.prompts.prompt import task
+
+
+# Of the task in this prompt. The rest of the budget is the program's and its output's.
+SECTION_TOKENS, TASK_TOKENS = 60, 420
+PROGRAM_SHARE = 0.75
+LEFT_OUT = "… lines left out: {count} …"
+
+_SOLUTION = """\
+Here is a previous solution:
+
+```python
+{program}
+```
+
+It printed:
+
+```
+{output}
+```
+{score}
+Improve it: think about what limits its score, say in a short plan what you change, then write one complete Python program \
+in a ```python block. It reads its data from input/ and writes submission.csv to the working directory."""
+
+_FAILURE = """\
+Here is a program that failed:
+
+```python
+{program}
+```
+
+It printed:
+
+```
+{output}
+```
+
+Repair it: say in a short plan why it failed, then write one complete Python program in a ```python block. It reads its \
+data from input/ and writes submission.csv to the working directory."""
+
+
+def improve_prompt(
+    comp: Competition,
+    program: str,
+    output: str,
+    timeout_s: float,
+    memory_mb: int,
+    max_tokens: int,
+    count_tokens: Callable[[list[dict[str, str]]], int],
+    failed: bool = False,
+    test_score: float | None = None,
+) -> list[dict[str, str]]:
+    """
+    Ask to improve a solution (https://huggingface.co/papers/2509.01684, section 4.3), or to repair a failed program.
+
+    Task, metric and the ask are always whole. Of a long program, and of a long output, lines in the middle are left out.
+
+    Args:
+        comp ([`~trl_mle.competitions.Competition`]):
+            The competition.
+        program (`str`):
+            The program to improve.
+        output (`str`):
+            What it printed.
+        timeout_s (`float`):
+            How long a program may run, in seconds.
+        memory_mb (`int`):
+            How much memory it may use, in MB.
+        max_tokens (`int`):
+            Longest prompt.
+        count_tokens (`Callable`):
+            Tokens of a conversation, by the policy's tokenizer and chat template.
+        failed (`bool`, *optional*, defaults to `False`):
+            Whether the program failed.
+        test_score (`float`, *optional*):
+            Its score on the hidden answers, if the model is to know it.
+
+    Returns:
+        `list[dict[str, str]]`: A conversation of one user message, whose first line names the competition.
+
+    Raises:
+        `ValueError`: The task alone is longer than `max_tokens`.
+    """
+    score = f"\nIts score on the test set: {test_score:g}.\n" if test_score is not None else ""
+    template = _task(comp, timeout_s, memory_mb).replace("{", "{{").replace("}", "}}")
+    template += _FAILURE if failed else _SOLUTION
+    program_lines, output_lines = program.strip("\n").split("\n"), output.strip("\n").split("\n")
+
+    def prompt(program_kept: int, output_kept: int) -> list[dict[str, str]]:
+        content = template.format(
+            program=_keep(program_lines, program_kept), output=_keep(output_lines, output_kept), score=score
+        )
+        return [{"role": "user", "content": content}]
+
+    bare = count_tokens(prompt(0, 0))
+    if bare > max_tokens:
+        raise ValueError(
+            f"the prompt that asks to improve a solution of {comp.id!r} takes {bare} tokens without the solution, more than "
+            f"max_prompt_length={max_tokens}: raise it, or set improve_probability to 0"
+        )
+    program_limit = bare + int(PROGRAM_SHARE * (max_tokens - bare))
+    in_output = _most(
+        len(output_lines), lambda kept: count_tokens(prompt(0, kept)) <= max_tokens - (program_limit - bare)
+    )
+    in_program = _most(len(program_lines), lambda kept: count_tokens(prompt(kept, in_output)) <= max_tokens)
+    # What the program has left over
+    in_output = _most(len(output_lines), lambda kept: count_tokens(prompt(in_program, kept)) <= max_tokens, in_output)
+    return prompt(in_program, in_output)
+
+
+@lru_cache(maxsize=64)  # training asks for the same again and again
+def _task(comp: Competition, timeout_s: float, memory_mb: int) -> str:
+    return task(comp, timeout_s, memory_mb, SECTION_TOKENS, TASK_TOKENS)
+
+
+def _keep(lines: list[str], kept: int) -> str:
+    """So many of the lines, from the beginning and the end."""
+    if kept >= len(lines):
+        return "\n".join(lines)
+    head = (kept + 1) // 2
+    return "\n".join([*lines[:head], LEFT_OUT.format(count=len(lines) - kept), *lines[len(lines) - (kept - head) :]])
+
+
+def _most(count: int, fits: Callable[[int], bool], low: int = 0) -> int:
+    """The most of `count` lines that fit, by bisection; `low` always do."""
+    if fits(count):
+        return count
+    high = count
+    while high - low > 1:
+        middle = (low + high) // 2
+        low, high = (middle, high) if fits(middle) else (low, middle)
+    return low

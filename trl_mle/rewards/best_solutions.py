@@ -1,0 +1,82 @@
+"""The best solution of each competition, as files."""
+
+import fcntl
+import hashlib
+import json
+import shutil
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+from trl_mle.competitions import Competition
+
+
+class BestSolutions:
+    """
+    Keeps the best solution of each competition in `<folder>/<slug>/`: `solution.py`, its `submission.csv`, and `score.json`
+    with the score on the hidden answers and the SHA-256 of both files.
+
+    Several processes of a machine may offer at the same time. The three files always belong together, even if a process
+    is killed: a new solution is written to `<slug>.new/`, which takes the old one's place when it is whole. Killed in the
+    moment between, the next offer ends what was begun.
+
+    Args:
+        folder (`Path`):
+            Where to keep them; made with the first solution.
+    """
+
+    def __init__(self, folder: Path):
+        self.folder = folder
+
+    def offer(self, competition: Competition, source: str, submission: bytes, score: float) -> bool:
+        """
+        Keeps a solution if it is the first or better than the one there is.
+
+        Args:
+            competition ([`~trl_mle.competitions.Competition`]):
+                What it solves.
+            source (`str`):
+                The program.
+            submission (`bytes`):
+                Contents of its submission.csv.
+            score (`float`):
+                Its score on the hidden answers.
+
+        Returns:
+            `bool`: Whether it is kept.
+        """
+        best, old, new = (self.folder / f"{competition.slug}{suffix}" for suffix in ("", ".old", ".new"))
+        with self._locked():
+            if old.exists() and not best.exists():  # killed between the two renames below
+                new.rename(best)
+            if best.exists():
+                known = json.loads((best / "score.json").read_text(encoding="utf-8"))["score"]
+                if not (score > known if competition.higher_is_better else score < known):
+                    return False
+            for leftover in (new, old):
+                shutil.rmtree(leftover, ignore_errors=True)
+            program = source.encode("utf-8", errors="backslashreplace")
+            new.mkdir()
+            (new / "solution.py").write_bytes(program)
+            (new / "submission.csv").write_bytes(submission)
+            record = {
+                "competition": competition.id,
+                "metric": competition.metric,
+                "higher_is_better": competition.higher_is_better,
+                "score": score,
+                "solution_sha256": hashlib.sha256(program).hexdigest(),
+                "submission_sha256": hashlib.sha256(submission).hexdigest(),
+            }
+            (new / "score.json").write_text(json.dumps(record, indent=2) + "\n", encoding="utf-8")
+            if best.exists():
+                best.rename(old)
+            new.rename(best)
+            shutil.rmtree(old, ignore_errors=True)
+        return True
+
+    @contextmanager
+    def _locked(self) -> Iterator[None]:
+        self.folder.mkdir(parents=True, exist_ok=True)
+        with (self.folder / ".lock").open("w") as lock:
+            fcntl.flock(lock, fcntl.LOCK_EX)  # until it is closed, if only by the end of the process
+            yield

@@ -1,0 +1,140 @@
+import ast
+import hashlib
+import random
+from collections.abc import Iterable
+from dataclasses import asdict, dataclass
+from functools import cached_property
+from typing import Any, Literal
+
+from trl_mle.instrumentation.milestones import parse
+
+
+@dataclass(frozen=True)
+class Solution:
+    """
+    A program that a policy has written.
+
+    Args:
+        competition (`str`):
+            Id of its competition.
+        source (`str`):
+            The program.
+        output (`str`):
+            What it printed, milestones and reports among it.
+        score (`float` or `None`):
+            Its score on the hidden answers; `None` if it failed.
+        step (`int`):
+            Optimizer step at which it was found.
+        parent_id (`str`, *optional*):
+            The solution that it improves; `None` if it was written from scratch.
+    """
+
+    competition: str
+    source: str
+    output: str
+    score: float | None
+    step: int
+    parent_id: str | None = None
+
+    @cached_property
+    def id(self) -> str:
+        """What programs with the same syntax tree share, whatever their comments and layout."""
+        try:
+            text = "\n".join(map(_describe, ast.walk(parse(self.source))))
+        except (SyntaxError, ValueError, RecursionError, MemoryError):  # what Python raises at odd programs
+            text = self.source
+        return hashlib.sha256(text.encode("utf-8", errors="surrogatepass")).hexdigest()[:16]
+
+
+class SolutionPool:
+    """
+    The valid solutions seen so far, of which the improve prompts of https://huggingface.co/papers/2509.01684 (section
+    4.3) show one.
+
+    It is a function of what it has observed, in order: processes that observe the same have the same pool.
+
+    Args:
+        higher_is_better (`dict[str, bool]`):
+            For each competition, whether a larger score is better.
+        size (`int`, *optional*, defaults to `64`):
+            Solutions kept for each competition, each program once, and as many failed programs. The worst leave first, of
+            failed ones and with `"latest"` the oldest.
+        sampling (`str`, *optional*, defaults to `"rank"`):
+            `"rank"`: the i-th best of n with probability 2 (n - i) / (n (n + 1)), i from 0, so that neither the worst nor
+            the best dominates. `"best"`: the best. `"latest"`: the one found last.
+    """
+
+    def __init__(
+        self,
+        higher_is_better: dict[str, bool],
+        size: int = 64,
+        sampling: Literal["rank", "best", "latest"] = "rank",
+    ):
+        self.higher_is_better = higher_is_better
+        self.size = size
+        self.sampling = sampling
+        self._solutions: dict[str, dict[str, Solution]] = {name: {} for name in higher_is_better}
+        self._failures: dict[str, dict[str, Solution]] = {name: {} for name in higher_is_better}
+
+    def observe(self, solutions: Iterable[Solution]) -> None:
+        """Takes programs, valid and failed, in the order in which they were found."""
+        for solution in solutions:
+            failed = solution.score is None
+            known = (self._failures if failed else self._solutions)[solution.competition]
+            known.setdefault(solution.id, solution)
+            if len(known) > self.size:
+                oldest = failed or self.sampling == "latest"
+                del known[next(iter(known)) if oldest else self.ranked(solution.competition)[-1].id]
+
+    def ranked(self, competition: str) -> list[Solution]:
+        """The valid solutions of a competition, the best first; of equal ones the one found first."""
+        sign = -1.0 if self.higher_is_better[competition] else 1.0
+        return sorted(self._solutions[competition].values(), key=lambda solution: sign * (solution.score or 0.0))
+
+    def sample(self, competition: str, rng: random.Random) -> Solution | None:
+        """A valid solution to improve; `None` if there is none yet."""
+        known = self._solutions.get(competition)
+        if not known:
+            return None
+        if self.sampling == "latest":
+            return list(known.values())[-1]
+        ranked = self.ranked(competition)
+        if self.sampling == "best":
+            return ranked[0]
+        return rng.choices(ranked, weights=range(len(ranked), 0, -1))[0]
+
+    def sample_failure(self, competition: str, rng: random.Random) -> Solution | None:
+        """A failed program to repair, one like another; `None` if there is none yet."""
+        failures = self._failures.get(competition)
+        return rng.choice(list(failures.values())) if failures else None
+
+    def metrics(self) -> dict[str, float]:
+        """The number of valid solutions over all competitions."""
+        return {"size": float(sum(map(len, self._solutions.values())))}
+
+    def state_dict(self) -> dict[str, Any]:
+        """What a checkpoint keeps; JSON can hold it."""
+        return {
+            name: [asdict(solution) for solution in (*known.values(), *self._failures[name].values())]
+            for name, known in self._solutions.items()
+        }
+
+    def load_state_dict(self, state: dict[str, Any]) -> None:
+        """Takes what [`state_dict`] gave; competitions that are no longer trained on are left out."""
+        for name in self.higher_is_better:
+            self._solutions[name], self._failures[name] = {}, {}
+            self.observe(Solution(**entry) for entry in state.get(name, []))
+
+
+def _describe(node: ast.AST) -> str:
+    """
+    A node without what is below it. In the order of `ast.walk` that tells the whole tree, as `ast.dump` would, which
+    recurses: how deep it can depends on who calls.
+    """
+    return f"{type(node).__name__} {[(name, _kind(value)) for name, value in ast.iter_fields(node)]}"
+
+
+def _kind(value: Any) -> Any:
+    if isinstance(value, list):
+        return [_kind(item) for item in value]
+    return type(value).__name__ if isinstance(value, ast.AST) else repr(value)
