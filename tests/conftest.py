@@ -12,6 +12,12 @@ LINES = [f"x{i} = {i}\n" for i in range(24)]
 
 
 @pytest.fixture(scope="session")
+def chat_template():
+    """One that renders everything."""
+    return CHAT_TEMPLATE
+
+
+@pytest.fixture(scope="session")
 def tiny_model(tmp_path_factory):
     """Folder of a random Qwen2 of some 30,000 parameters, with a tokenizer that knows every byte."""
     texts = ["Write a program for the competition.", "import pandas as pd"]

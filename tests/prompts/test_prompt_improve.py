@@ -17,10 +17,9 @@ ASK = "in a ```python block. It reads its data from input/ and writes submission
 
 
 @pytest.fixture(scope="module")
-def count_tokens():
+def count_tokens(chat_template):
     """By a tokenizer like a language model's: byte-level BPE, 4,000 tokens, learnt from Python and English."""
     pytest.importorskip("torch")
-    from conftest import CHAT_TEMPLATE
     from datasets import Dataset
 
     from trl_mle.starter.build import train_tokenizer
@@ -31,7 +30,7 @@ def count_tokens():
     ]
     rows = [{"prompt": [{"content": ""}], "completion": [{"content": text[:30_000]}]} for text in texts]
     tokenizer = train_tokenizer(Dataset.from_list(rows), vocab_size=4000)
-    tokenizer.chat_template = CHAT_TEMPLATE
+    tokenizer.chat_template = chat_template
 
     def count(prompt):
         return len(tokenizer.apply_chat_template(prompt, add_generation_prompt=True, return_dict=True)["input_ids"])
