@@ -137,6 +137,16 @@ def test_a_line_that_is_too_long_is_left_out(count_tokens):
     assert shown == f"import pandas\n{LEFT_OUT.format(count=1)}\nprint(x)"
 
 
+def test_a_long_line_at_an_end_does_not_cost_the_others(count_tokens):
+    wine = load_competition("wine")
+    reports = "\n".join(f"report: m{i} = 0.9" for i in range(6))
+    array = "[" + "0.25, " * 3000 + "]"
+    for output in (f"{reports}\n{array}", f"{array}\n{reports}"):
+        _, program, shown = parts(make_prompt(wine, output, output, 1024, count_tokens))
+        assert program.count("report: m") == shown.count("report: m") == 6
+        assert LEFT_OUT.format(count=1) in shown
+
+
 def test_a_limit_that_is_too_small_is_said_in_one_line(count_tokens):
     with pytest.raises(ValueError, match=r"'wine' takes \d+ tokens .* max_prompt_length=200: raise it") as error:
         make_prompt(load_competition("wine"), "x = 1", "", 200, count_tokens)

@@ -10,7 +10,8 @@ from trl_mle.prompts.prompt import task
 # Of the task in this prompt. The rest of the budget is the program's and its output's.
 SECTION_TOKENS, TASK_TOKENS = 60, 420
 PROGRAM_SHARE = 0.75
-LEFT_OUT = "… lines left out: {count} …"
+LEFT_OUT = "# … lines left out: {count} …"
+LONG_LINE = 400  # characters of a line that is left out first, as a printed array
 
 _SOLUTION = """\
 Here is a previous solution:
@@ -59,7 +60,8 @@ def improve_prompt(
     """
     Ask to improve a solution (https://huggingface.co/papers/2509.01684, section 4.3), or to repair a failed program.
 
-    Task, metric and the ask are always whole. Of a long program, and of a long output, lines in the middle are left out.
+    Task, metric and the ask are always whole. Of a long program, and of a long output, very long lines are left out, and then
+    lines in the middle.
 
     Args:
         comp ([`~trl_mle.competitions.Competition`]):
@@ -102,8 +104,11 @@ def improve_prompt(
     if bare > max_tokens:
         raise ValueError(
             f"the prompt that asks to improve a solution of {comp.id!r} takes {bare} tokens without the solution, more than "
-            f"max_prompt_length={max_tokens}: raise it, or set improve_probability to 0"
+            f"max_prompt_length={max_tokens}: raise it, or ask for no improvements"
         )
+    if count_tokens(whole := prompt(len(program_lines), len(output_lines))) <= max_tokens:
+        return whole
+    program_lines, output_lines = _without_long(program_lines), _without_long(output_lines)
     program_limit = bare + int(PROGRAM_SHARE * (max_tokens - bare))
     in_output = _most(
         len(output_lines), lambda kept: count_tokens(prompt(0, kept)) <= max_tokens - (program_limit - bare)
@@ -117,6 +122,10 @@ def improve_prompt(
 @lru_cache(maxsize=64)  # training asks for the same again and again
 def _task(comp: Competition, timeout_s: float, memory_mb: int) -> str:
     return task(comp, timeout_s, memory_mb, SECTION_TOKENS, TASK_TOKENS)
+
+
+def _without_long(lines: list[str]) -> list[str]:
+    return [line if len(line) <= LONG_LINE else LEFT_OUT.format(count=1) for line in lines]
 
 
 def _keep(lines: list[str], kept: int) -> str:
