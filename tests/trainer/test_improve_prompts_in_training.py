@@ -80,7 +80,7 @@ def test_the_same_program_in_two_competitions_asks_for_each(trainer):
 
 
 def test_prompts_that_are_texts_are_refused(trainer):
-    with pytest.raises(ValueError, match="the dataset's prompts are texts, .* set improve_probability and"):
+    with pytest.raises(ValueError, match=r"the dataset.s prompts are texts, .* set improve_probability and"):
         trainer._choose_prompts([{"prompt": "text", "competition": "wine"}] * GROUP_SIZE)
 
 
