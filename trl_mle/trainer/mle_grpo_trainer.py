@@ -488,7 +488,7 @@ class MLEGRPOTrainer(GRPOTrainer):
                 columns = _columns([row for row in rows if row["prompt_kind"] == kind])
                 if only is None:
                     columns.pop("score", None)  # of different metrics: their mean says nothing
-                for key, value in program_metrics(columns, only and only.higher_is_better).items():
+                for key, value in program_metrics(columns, only.higher_is_better if only else None).items():
                     self._metrics[mode][f"mle/{kind}/{key}"].append(value)
         beats = [value for value in beats_parent if value is not None]
         if beats:
