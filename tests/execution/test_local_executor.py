@@ -11,15 +11,11 @@ from pathlib import Path
 
 import psutil
 import pytest
+from tiers import LANDLOCK, TIERS
 
 from trl_mle.execution import ExecutionResult, LocalExecutor, Outcome, SandboxError, zygote
-from trl_mle.execution.kernel import landlock_abi
 from trl_mle.execution.sandbox import FIRST_SLOT_UID
 from trl_mle.instrumentation import AstInstrumenter
-
-
-OLD = pytest.mark.skipif(landlock_abi() < 6, reason="this kernel's Landlock is too old")
-TIERS = ["bubblewrap", pytest.param("landlock", marks=OLD)]
 
 
 def run(executor, competition, program) -> ExecutionResult:
@@ -360,7 +356,7 @@ def test_a_sandbox_that_does_not_isolate_is_refused(monkeypatch):
         LocalExecutor(sandbox="bubblewrap")
 
 
-@OLD
+@LANDLOCK
 def test_the_next_tier_is_taken_where_bubblewrap_does_not_work(competition, monkeypatch, caplog):
     monkeypatch.setattr("trl_mle.execution.sandbox.shutil.which", lambda name: None)
     with LocalExecutor(max_parallel=1) as executor:

@@ -65,7 +65,9 @@ def test_of_one_process(program_model, tmp_path):
     check(whole, resumed, checkpoint)
 
 
-@pytest.mark.parametrize("options", [{}, {"deepspeed": ZERO_2}], ids=["ddp", "zero2"])
+@pytest.mark.parametrize(
+    "options", [pytest.param({}, id="ddp"), pytest.param({"deepspeed": ZERO_2}, id="zero2", marks=pytest.mark.slow)]
+)
 def test_of_two_processes(program_model, tmp_path, options):
     if options:
         pytest.importorskip("deepspeed")

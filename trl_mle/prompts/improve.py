@@ -4,7 +4,7 @@ from collections.abc import Callable
 from functools import lru_cache
 
 from trl_mle.competitions import Competition
-from trl_mle.prompts.prompt import task
+from trl_mle.prompts.prompt import PROGRAM_FORM, task
 
 
 # Of the task in this prompt. The rest of the budget is the program's and its output's.
@@ -13,8 +13,15 @@ PROGRAM_SHARE = 0.75
 LEFT_OUT = "# … lines left out: {count} …"
 LONG_LINE = 400  # characters of a line that is left out first, as a printed array
 
-_SOLUTION = """\
-Here is a previous solution:
+PREVIOUS = "Here is a previous solution:"
+FAILED = "Here is a program that failed:"
+_IMPROVE = (
+    "Improve it: think about what limits its score, say in a short plan what you change, then write " + PROGRAM_FORM
+)
+_REPAIR = "Repair it: say in a short plan why it failed, then write " + PROGRAM_FORM
+
+_PROGRAM = """\
+{what}
 
 ```python
 {program}
@@ -26,24 +33,7 @@ It printed:
 {output}
 ```
 {score}
-Improve it: think about what limits its score, say in a short plan what you change, then write one complete Python program \
-in a ```python block. It reads its data from input/ and writes submission.csv to the working directory."""
-
-_FAILURE = """\
-Here is a program that failed:
-
-```python
-{program}
-```
-
-It printed:
-
-```
-{output}
-```
-
-Repair it: say in a short plan why it failed, then write one complete Python program in a ```python block. It reads its \
-data from input/ and writes submission.csv to the working directory."""
+{ask}"""
 
 
 def improve_prompt(
@@ -90,15 +80,19 @@ def improve_prompt(
         `ValueError`: The task alone is longer than `max_tokens`.
     """
     score = f"\nIts score on the test set: {test_score:g}.\n" if test_score is not None else ""
-    template = _task(comp, timeout_s, memory_mb).replace("{", "{{").replace("}", "}}")
-    template += _FAILURE if failed else _SOLUTION
+    task_text = _task(comp, timeout_s, memory_mb)
+    what, ask = (FAILED, _REPAIR) if failed else (PREVIOUS, _IMPROVE)
     program_lines, output_lines = program.strip("\n").split("\n"), output.strip("\n").split("\n")
 
     def prompt(program_kept: int, output_kept: int) -> list[dict[str, str]]:
-        content = template.format(
-            program=_keep(program_lines, program_kept), output=_keep(output_lines, output_kept), score=score
+        shown = _PROGRAM.format(
+            what=what,
+            program=_keep(program_lines, program_kept),
+            output=_keep(output_lines, output_kept),
+            score=score,
+            ask=ask,
         )
-        return [{"role": "user", "content": content}]
+        return [{"role": "user", "content": task_text + shown}]
 
     bare = count_tokens(prompt(0, 0))
     if bare > max_tokens:
