@@ -1,3 +1,7 @@
+import json
+from pathlib import Path
+from types import SimpleNamespace
+
 import pytest
 
 
@@ -9,6 +13,9 @@ CHAT_TEMPLATE = (
 
 # Tokens of `program_model`
 LINES = [f"x{i} = {i}\n" for i in range(24)]
+# Tokens of `solution_model`: every second program or so is a valid solution of any competition
+SUBMIT = "import pandas as pd; pd.read_csv('input/sample_submission.csv').to_csv('submission.csv', index=False)  # {i}\n"
+SOLUTION_LINES = [SUBMIT.format(i=i) if i % 8 == 0 else line for i, line in enumerate(LINES)]
 
 
 @pytest.fixture(scope="session")
@@ -33,7 +40,21 @@ def program_model(tmp_path_factory):
     return save_tiny_model(tmp_path_factory.mktemp("program-qwen2"), texts, vocab_size=1200, lines=LINES)
 
 
-def save_tiny_model(folder, texts, vocab_size, lines=()):
+@pytest.fixture(scope="session")
+def solution_model(tmp_path_factory):
+    """A policy of the starter's size, all of whose samples are programs: `path`, and the `options` it is sampled with."""
+    from trl_mle.competitions import load_competition
+    from trl_mle.prompts import scratch_prompt
+
+    texts = [scratch_prompt(load_competition(name), 60, 4096)[0]["content"] for name in ("digits", "wine")]
+    sizes = {"hidden_size": 128, "intermediate_size": 384, "num_hidden_layers": 3}
+    path = save_tiny_model(tmp_path_factory.mktemp("solution-qwen2"), texts, 1200, SOLUTION_LINES, **sizes)
+    vocabulary = json.loads(Path(path, "config.json").read_text())["vocab_size"]
+    wrong = [i for i in range(vocabulary - len(SOLUTION_LINES)) if i != 2]  # all but lines, and the end
+    return SimpleNamespace(path=path, options={"generation_kwargs": {"suppress_tokens": wrong}})
+
+
+def save_tiny_model(folder, texts, vocab_size, lines=(), **sizes):
     # Imported here: most rooms are tested without torch
     import torch
     from tokenizers import Tokenizer, decoders, models, pre_tokenizers, trainers
@@ -57,11 +78,10 @@ def save_tiny_model(folder, texts, vocab_size, lines=()):
     tokenizer.chat_template = CHAT_TEMPLATE
     tokenizer.save_pretrained(folder)
     set_seed(0)
+    sizes = {"hidden_size": 32, "intermediate_size": 64, "num_hidden_layers": 2} | sizes
     config = Qwen2Config(
+        **sizes,
         vocab_size=len(tokenizer),
-        hidden_size=32,
-        intermediate_size=64,
-        num_hidden_layers=2,
         num_attention_heads=4,
         num_key_value_heads=2,
         max_position_embeddings=4096,

@@ -2,6 +2,7 @@ import json
 import math
 import random
 import textwrap
+import time
 from collections import defaultdict, deque
 from collections.abc import Sequence
 from contextlib import nullcontext
@@ -11,7 +12,6 @@ from typing import TYPE_CHECKING, Any
 import torch
 from accelerate.utils import DistributedType, gather_object, is_peft_model
 from datasets import Dataset, IterableDataset
-from trl import GRPOTrainer
 from trl.distributed import DistributedBackend
 from trl.models.utils import unwrap_model_for_generation
 from trl.trainer.utils import get_config_model_id, use_adapter
@@ -21,6 +21,7 @@ from trl_mle.instrumentation.language_models import LanguageModelError, generate
 from trl_mle.instrumentation.lm_instrumenter import Completion
 from trl_mle.prompts import extract_code, improve_prompt, scratch_prompt
 from trl_mle.trainer.duration import duration_weights
+from trl_mle.trainer.hub import HubTrainer
 from trl_mle.trainer.mle_grpo_config import MLEGRPOConfig
 from trl_mle.trainer.program_metrics import program_metrics
 from trl_mle.trainer.solution_pool import Solution, SolutionPool
@@ -36,7 +37,7 @@ POOL_FILE = "solution_pool.json"  # in a checkpoint
 LONG_PROMPT = 8192  # tokens of an improve prompt where max_prompt_length sets no limit
 
 
-class MLEGRPOTrainer(GRPOTrainer):
+class MLEGRPOTrainer(HubTrainer):
     """
     Trainer for Group Relative Policy Optimization on programs: the duration-aware gradient updates of
     [Reinforcement Learning for Machine Learning Engineering Agents](https://huggingface.co/papers/2509.01684).
@@ -241,9 +242,13 @@ class MLEGRPOTrainer(GRPOTrainer):
     def _calculate_rewards(
         self, inputs: list[dict[str, Any]], prompts: list, completions: list, completion_ids_list: list
     ) -> torch.Tensor:
+        self._rewarded_at: float | None = None
         rewards_per_func = super()._calculate_rewards(inputs, prompts, completions, completion_ids_list)
+        # TRL's method ends with a gather, so the slowest process is done now
+        waited = time.monotonic() - self._rewarded_at if self._rewarded_at is not None else None
         mode = "train" if self.model.training else "eval"
         rows = gather_object(self._program_rows(inputs))
+        self._log_waiting_time(mode, gather_object([waited]))
 
         # TRL leaves a completion out only if *every* reward function gave `None` for it
         ours = torch.tensor([row.get("outcome") == "infrastructure" for row in rows])
@@ -282,6 +287,17 @@ class MLEGRPOTrainer(GRPOTrainer):
         self._log_prompt_kinds(mode, rows, beats_parent)
         self._observe(mode, rows, completions)
         return rewards_per_func
+
+    def _log_completion_extra(self, column: str, values: list) -> None:
+        super()._log_completion_extra(column, values)
+        self._rewarded_at = time.monotonic()  # reward functions log when they are done; the last one counts
+
+    def _log_waiting_time(self, mode: str, waited: list[float | None]) -> None:
+        """Of one process for the slowest, in seconds: what uneven programs cost."""
+        known = [seconds for seconds in waited if seconds is not None]
+        if known and self.accelerator.num_processes > 1:
+            self._metrics[mode]["mle/process_wait_s/mean"].append(sum(known) / len(known))
+            self._metrics[mode]["mle/process_wait_s/max"].append(max(known))
 
     def _beats_parent(self, row: dict[str, Any]) -> bool | None:
         """Whether a completion is a better solution than the one it was shown; `None` without one, or if not judged."""
