@@ -9,6 +9,7 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
+import torch
 from huggingface_hub.errors import HTTPError
 from transformers import AutoTokenizer, TrainerState
 from yaml import YAMLError
@@ -169,7 +170,8 @@ def check_prompts(
 
 def check_engine(use_cpu: bool) -> None:
     """Raises `ValueError` if the launcher was asked for FSDP and accelerate would silently train by DDP instead."""
-    if os.environ.get("ACCELERATE_USE_FSDP", "false").lower() == "true" and use_cpu:
+    without_gpu = use_cpu or not torch.accelerator.is_available()
+    if os.environ.get("ACCELERATE_USE_FSDP", "false").lower() == "true" and without_gpu:
         raise ValueError(
             "FSDP needs GPUs, and on a CPU accelerate would train by DDP without a word: take accelerate_configs/ddp.yaml "
             "or zero3.yaml"
