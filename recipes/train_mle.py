@@ -116,7 +116,7 @@ def main(script_args, training_args, model_args, problems) -> None:
             "revision": model_args.model_revision,
             "trust_remote_code": training_args.trust_remote_code,
             "attn_implementation": model_args.attn_implementation,
-            "dtype": model_args.dtype,
+            "dtype": model_args.dtype or "float32",  # the files' 16 bits would lose small updates under DDP
         } | (training_args.model_init_kwargs or {})
         with problems.noted():
             instrumenter = make_instrumenter(script_args, training_args, endpoint)

@@ -51,7 +51,7 @@ class MLEGRPOTrainer(HubTrainer):
     `args.max_turns` each completion then goes on improving its own. Evaluation is from scratch, in one turn.
 
     What differs from [`~trl.GRPOTrainer`] is `_calculate_rewards` and `_generate_and_score_completions`, which call
-    TRL's own, and three additions:
+    TRL's own, the model card ([`~trl_mle.trainer.hub.HubTrainer`]), and three additions:
 
     - A completion whose `outcome` column says `"infrastructure"` (our failure, not the program's) is left out,
       whatever the reward functions returned for it.
