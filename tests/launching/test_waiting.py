@@ -7,7 +7,6 @@ import subprocess
 import time
 from datetime import timedelta
 from pathlib import Path
-from types import SimpleNamespace
 
 import forked
 import psutil
@@ -126,12 +125,11 @@ def test_completions_of_a_process(tmp_path, config, completions):
 
 
 def test_the_process_groups_timeout_is_set(tmp_path):
+    args = MLEGRPOConfig(str(tmp_path), use_cpu=True, bf16=False, ddp_timeout=30)
     torch.distributed.init_process_group(
         "gloo", init_method=f"file://{tmp_path / 'store'}", rank=0, world_size=1, timeout=timedelta(seconds=30)
     )
     try:
-        args = SimpleNamespace(ddp_timeout=30)
-        type(args).ddp_timeout_delta = property(lambda self: timedelta(seconds=self.ddp_timeout))
         extend_ddp_timeout(args, 89.5)
         group = torch.distributed.distributed_c10d._get_default_group()
         assert args.ddp_timeout == 120

@@ -141,7 +141,8 @@ def test_accelerate_config_loads(config):
 def test_bad_input_ends_in_one_line(tiny_model, tmp_path, run_script, monkeypatch, capsys, more, message):
     monkeypatch.chdir(tmp_path)
     Path("a_file").touch()
-    Path("unknown_key.yaml").write_text("competitions: digits\nuse_cpu: true\nbf16: false\nlearning_rat: 1.0\n")
+    known = f"competitions: digits\nuse_cpu: true\nbf16: false\nmax_prompt_length: 4000\nmodel_name_or_path: {tiny_model}\n"
+    Path("unknown_key.yaml").write_text(f"{known}learning_rat: 1.0\n")
     Path("broken.yaml").write_text("competitions: [digits\n")
     before = sorted(Path().iterdir())
     args = more if "--config" in more else arguments(tiny_model, "policy", *more)
@@ -236,10 +237,10 @@ def test_model_without_chat_template_is_refused(tiny_model, tmp_path, run_script
     assert not (tmp_path / "policy").exists()
 
 
-def test_bad_input_of_a_real_process(tmp_path):
+def test_bad_input_of_a_real_process(tiny_model, tmp_path):
     """Nothing that is imported adds a line of its own."""
     run = subprocess.run(
-        [sys.executable, SCRIPT, "--config", QUICKSTART, "--competitions", "no-such-competition"],
+        [sys.executable, SCRIPT, *arguments(tiny_model, "policy", "--competitions", "no-such-competition")],
         cwd=tmp_path,
         capture_output=True,
         text=True,

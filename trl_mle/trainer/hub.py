@@ -40,6 +40,7 @@ class HubTrainer(GRPOTrainer):
 
     def init_hf_repo(self, token: str | None = None, private: bool | None = None) -> None:
         super().init_hf_repo(token, private)
+        token = token if token is not None else self.args.hub_token
         if not self.is_world_process_zero():
             return
         output_dir = Path(self.args.output_dir)
