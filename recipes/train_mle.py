@@ -243,7 +243,9 @@ def parse():
         problems.report()
     script_args = asked = parser.asked
     with problems.noted():
-        script_args = MLEScriptArguments(**{item.name: getattr(asked, item.name) for item in fields(MLEScriptArguments)})
+        script_args = MLEScriptArguments(
+            **{item.name: getattr(asked, item.name) for item in fields(MLEScriptArguments)}
+        )
     return script_args, asked, asked, problems
 
 

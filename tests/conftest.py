@@ -14,7 +14,9 @@ CHAT_TEMPLATE = (
 # Tokens of `program_model`
 LINES = [f"x{i} = {i}\n" for i in range(24)]
 # Tokens of `solution_model`: every second program or so is a valid solution of any competition
-SUBMIT = "import pandas as pd; pd.read_csv('input/sample_submission.csv').to_csv('submission.csv', index=False)  # {i}\n"
+SUBMIT = (
+    "import pandas as pd; pd.read_csv('input/sample_submission.csv').to_csv('submission.csv', index=False)  # {i}\n"
+)
 SOLUTION_LINES = [SUBMIT.format(i=i) if i % 8 == 0 else line for i, line in enumerate(LINES)]
 
 

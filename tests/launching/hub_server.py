@@ -157,7 +157,11 @@ class _Handler(BaseHTTPRequestHandler):
     def _reply(self, status, content, headers=None):
         payload = json.dumps(content).encode()
         self.send_response(status)
-        for name, value in {"content-type": "application/json", "content-length": str(len(payload)), **(headers or {})}.items():
+        for name, value in {
+            "content-type": "application/json",
+            "content-length": str(len(payload)),
+            **(headers or {}),
+        }.items():
             self.send_header(name, value)
         self.end_headers()
         if self.command != "HEAD":

@@ -82,7 +82,9 @@ def test_model_card_and_checkpoints_arrive(runs, hub, folder):
         assert main[name] == (folder / "good" / name).read_bytes()
     for step in (2, 4):  # hub_strategy
         checkpoint = {name for name in main if name.startswith(f"checkpoint-{step}/")}
-        assert {f"checkpoint-{step}/{name}" for name in ("model.safetensors", "optimizer.pt", "solution_pool.json")} <= checkpoint
+        assert {
+            f"checkpoint-{step}/{name}" for name in ("model.safetensors", "optimizer.pt", "solution_pool.json")
+        } <= checkpoint
         weights = (folder / "good" / f"checkpoint-{step}" / "model.safetensors").read_bytes()
         assert main[f"checkpoint-{step}/model.safetensors"] == weights
         branch = hub.branches["models/user/good", f"step-{step:06d}"]  # a revision of its own

@@ -35,7 +35,9 @@ def test_a_slow_program_does_not_end_the_run(tiny_model, tmp_path):
     seconds, timeout_s = 15.0, 6.0
     started = {
         name: forked.start(
-            slow_programs.train, (seconds, timeout_s, name == "ours", arguments(tiny_model, tmp_path / name)), tmp_path / name
+            slow_programs.train,
+            (seconds, timeout_s, name == "ours", arguments(tiny_model, tmp_path / name)),
+            tmp_path / name,
         )
         for name in ("ours", "stock")
     }
@@ -54,7 +56,9 @@ def test_a_slow_program_does_not_end_the_run(tiny_model, tmp_path):
     assert timeout_s < logged["mle/process_wait_s/max"]  # of the first process for the second
     assert logged["mle/process_wait_s/mean"] == pytest.approx(logged["mle/process_wait_s/max"] / 2, rel=0.2)
     for rank in range(2):
-        lines = [json.loads(line) for line in (tmp_path / "ours/executions" / f"rank-{rank}.jsonl").read_text().splitlines()]
+        lines = [
+            json.loads(line) for line in (tmp_path / "ours/executions" / f"rank-{rank}.jsonl").read_text().splitlines()
+        ]
         assert [line["outcome"] for line in lines] == ["ok", "ok"]
         assert all((line["duration_s"] > seconds) == (rank == 1) for line in lines)
 
@@ -68,7 +72,10 @@ def test_killed_process_ends_the_launch_and_all_programs(tiny_model, tmp_path):
     try:
         deadline = time.monotonic() + 180
         # Training has begun, and programs of the second process are asleep
-        while "at a time on" not in (tmp_path / "log").read_text() or len(asleep := programs(trainers(launcher)["1"])) < 2:
+        while (
+            "at a time on" not in (tmp_path / "log").read_text()
+            or len(asleep := programs(trainers(launcher)["1"])) < 2
+        ):
             assert launcher.poll() is None, (tmp_path / "log").read_text()[-3000:]
             assert time.monotonic() < deadline
             time.sleep(0.2)
@@ -120,7 +127,9 @@ def test_the_longest_that_programs_may_take(monkeypatch, processes, programs, sl
     ],
 )
 def test_completions_of_a_process(tmp_path, config, completions):
-    args = MLEGRPOConfig(str(tmp_path), use_cpu=True, bf16=False, per_device_train_batch_size=8, save_steps=3, **config)
+    args = MLEGRPOConfig(
+        str(tmp_path), use_cpu=True, bf16=False, per_device_train_batch_size=8, save_steps=3, **config
+    )
     assert args.completions_per_process == completions
 
 

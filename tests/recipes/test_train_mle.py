@@ -103,7 +103,11 @@ def test_accelerate_config_loads(config):
 
     loaded = load_config_from_file(str(config))
     assert loaded.num_processes == {"cpu": 1, "zero3_multi_node": 16}.get(config.stem, 8)
-    assert [line[:2] for line in config.read_text().splitlines()[:3]] == ["# ", "# ", "co"]  # what it is, when to take it
+    assert [line[:2] for line in config.read_text().splitlines()[:3]] == [
+        "# ",
+        "# ",
+        "co",
+    ]  # what it is, when to take it
     if config.stem.startswith("zero"):
         assert loaded.deepspeed_config["zero_stage"] == int(config.stem[4])
 

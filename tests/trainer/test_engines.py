@@ -122,7 +122,11 @@ REAL = {
     "ddp": [["ddp"], ["ddp-lora", "--use_peft", "true"]],
     "zero1": [["zero1"]],
     "zero2": [["zero2"]],
-    "zero3": [["zero3"], ["zero3", "--max_steps", "4", "--resume_from_checkpoint", "true"], ["zero3-lora", "--use_peft", "true"]],
+    "zero3": [
+        ["zero3"],
+        ["zero3", "--max_steps", "4", "--resume_from_checkpoint", "true"],
+        ["zero3-lora", "--use_peft", "true"],
+    ],
 }
 
 
@@ -183,7 +187,11 @@ def test_fsdp2_configuration_asks_for_fsdp2(monkeypatch):
 
 def test_fsdp2_is_refused_where_it_would_silently_be_ddp(solution_model, tmp_path):
     started = forked.start(
-        recipes, ([arguments(solution_model, tmp_path / "policy")],), tmp_path / "fsdp2", 2, forked.accelerate_environment("fsdp2")
+        recipes,
+        ([arguments(solution_model, tmp_path / "policy")],),
+        tmp_path / "fsdp2",
+        2,
+        forked.accelerate_environment("fsdp2"),
     )
     with suppress(AssertionError):
         forked.finish(started, tmp_path)

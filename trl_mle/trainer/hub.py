@@ -24,7 +24,15 @@ logger = logging.getLogger(__name__)
 # Of the output folder; the record of the programs goes into a repository of its own, if anywhere
 GITIGNORE = "best_solutions/\ncompletions/\nexecutions/\n"
 # Of a checkpoint, what only resuming needs
-STATE_FILES = ["global_step*", "optimizer.*", "rng_state*", "scheduler.*", "training_args.bin", "zero_to_fp32.py", "latest"]
+STATE_FILES = [
+    "global_step*",
+    "optimizer.*",
+    "rng_state*",
+    "scheduler.*",
+    "training_args.bin",
+    "zero_to_fp32.py",
+    "latest",
+]
 
 
 class HubTrainer(GRPOTrainer):
@@ -59,7 +67,9 @@ class HubTrainer(GRPOTrainer):
 
     def _push_revision(self, checkpoint_folder: str, branch: str) -> None:
         api, token = HfApi(), self.args.hub_token
-        api.create_branch(self.hub_model_id, branch=branch, revision=self.args.hub_revision, token=token, exist_ok=True)
+        api.create_branch(
+            self.hub_model_id, branch=branch, revision=self.args.hub_revision, token=token, exist_ok=True
+        )
         api.upload_folder(
             repo_id=self.hub_model_id,
             folder_path=checkpoint_folder,
