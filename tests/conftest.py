@@ -30,30 +30,30 @@ def tiny_model(tmp_path_factory):
 @pytest.fixture(scope="session")
 def program_model(tmp_path_factory):
     """The same with tokens that are lines of Python: what it samples of them is a program. Prompts are short to it."""
-    from trl_mle.competitions import load_competition
-    from trl_mle.prompts import improve_prompt, scratch_prompt
-
-    prompts = []
-    for comp in map(load_competition, ("wine", "diabetes")):
-        prompts.append(scratch_prompt(comp, 60, 4096))
-        for failed in (False, True):
-            prompts.append(improve_prompt(comp, LINES[0], "epoch 0: loss 0.1", 60, 4096, 1, lambda prompt: 0, failed))
-    texts = [message["content"] for prompt in prompts for message in prompt]
-    return save_tiny_model(tmp_path_factory.mktemp("program-qwen2"), texts, vocab_size=1200, lines=LINES)
+    return save_tiny_model(tmp_path_factory.mktemp("program-qwen2"), prompts(), vocab_size=1200, lines=LINES)
 
 
 @pytest.fixture(scope="session")
 def solution_model(tmp_path_factory):
     """A policy of the starter's size, all of whose samples are programs: `path`, and the `options` it is sampled with."""
-    from trl_mle.competitions import load_competition
-    from trl_mle.prompts import scratch_prompt
-
-    texts = [scratch_prompt(load_competition(name), 60, 4096)[0]["content"] for name in ("digits", "wine")]
     sizes = {"hidden_size": 128, "intermediate_size": 384, "num_hidden_layers": 3}
-    path = save_tiny_model(tmp_path_factory.mktemp("solution-qwen2"), texts, 1200, SOLUTION_LINES, **sizes)
+    path = save_tiny_model(tmp_path_factory.mktemp("solution-qwen2"), prompts(), 1200, SOLUTION_LINES, **sizes)
     vocabulary = json.loads(Path(path, "config.json").read_text())["vocab_size"]
     wrong = [i for i in range(vocabulary - len(SOLUTION_LINES)) if i != 2]  # all but lines, and the end
     return SimpleNamespace(path=path, options={"generation_kwargs": {"suppress_tokens": wrong}})
+
+
+def prompts():
+    """What a policy is asked about two competitions."""
+    from trl_mle.competitions import load_competition
+    from trl_mle.prompts import improve_prompt, scratch_prompt
+
+    asked = []
+    for comp in map(load_competition, ("wine", "diabetes")):
+        asked.append(scratch_prompt(comp, 60, 4096))
+        for failed in (False, True):
+            asked.append(improve_prompt(comp, LINES[0], "epoch 0: loss 0.1", 60, 4096, 1, lambda prompt: 0, failed))
+    return [message["content"] for prompt in asked for message in prompt]
 
 
 def save_tiny_model(folder, texts, vocab_size, lines=(), **sizes):

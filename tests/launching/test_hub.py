@@ -23,8 +23,7 @@ SMALL = {
     "save_steps": 2,
     "max_steps": 4,
     "push_to_hub": True,
-    # programs that predict the sample submission or fail
-    "sandbox": "auto",
+    "competitions": ["wine"],
 }
 
 
@@ -110,8 +109,8 @@ def test_card(runs, hub):
     for text in (
         "# good",
         "This model writes programs",
-        "`digits` (log loss ↓) | before, step 1 | 4 |",
-        "`digits` (log loss ↓) | after, step 4 | 4 |",
+        "`wine` (accuracy ↑) | before, step 1 | 4 |",
+        "`wine` (accuracy ↑) | after, step 4 | 4 |",
         "best of 4",
         "seed 0",
         "The best program of the whole run scores",
