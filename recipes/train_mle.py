@@ -65,6 +65,9 @@ class MLEScriptArguments:
         self.gpu_slots = [str(gpu) for gpu in self.gpu_slots]  # `[0, 1]` in a YAML
         if not self.competitions:
             raise ValueError("competitions: name at least one")
+        for name in ("program_timeout_s", "program_memory_mb", "threads_per_program", "instrumenter_deadline_s"):
+            if getattr(self, name) <= 0:
+                raise ValueError(f"{name} must be positive, got {getattr(self, name)}")
         if self.instrumenter not in ("ast", "lm", "none"):
             raise ValueError(f"instrumenter must be 'ast', 'lm' or 'none', got {self.instrumenter!r}")
 

@@ -1,8 +1,8 @@
 """
 Runs of the training script, one after the other in one process: importing everything takes longer than they do.
 
-Reads a JSON list of runs from stdin, `{"arguments": [...], "token": "..."}` each, and writes a list of their exit codes and
-what they wrote to stderr.
+`hub_runs.py WANTED RESULTS`: reads a JSON list of runs, `{"arguments": [...], "token": "..."}` each, and writes a list of
+their exit codes and of what they wrote to stderr.
 """
 
 import contextlib
@@ -24,7 +24,7 @@ def run(arguments, token):
     if token is not None:
         os.environ["HF_TOKEN"] = token
     errors, code = io.StringIO(), 0
-    with contextlib.redirect_stderr(errors), contextlib.redirect_stdout(sys.__stderr__):
+    with contextlib.redirect_stderr(errors):
         try:
             runpy.run_path(SCRIPT, run_name="__main__")
         except SystemExit as ended:
@@ -34,5 +34,5 @@ def run(arguments, token):
 
 
 if __name__ == "__main__":
-    runs = json.load(sys.stdin)
-    json.dump([run(**options) for options in runs], sys.stdout)
+    wanted, results = map(Path, sys.argv[1:])
+    results.write_text(json.dumps([run(**options) for options in json.loads(wanted.read_text())]))

@@ -56,22 +56,23 @@ def runs(hub, folder, solution_model):
         "refused": (arguments("refused", "user/refused"), "hf_wrong"),
         "without": (arguments("without", "user/without"), None),
         "foreign": (arguments("foreign", "others/policy"), TOKEN),
-        "broken": (arguments("broken", "user/broken", hub_strategy="every_save"), TOKEN),
+        "broken": (arguments("broken", "user/broken", hub_strategy="every_save", max_steps=2), TOKEN),
         "token": (arguments("token", "org/token", hub_token=TOKEN, hub_revision="run-1", max_steps=2), None),
     }
     environment = {name: value for name, value in os.environ.items() if not name.startswith(("HF_", "LOCAL_RANK"))}
     environment |= {"HF_ENDPOINT": hub.url, "HF_HUB_DISABLE_XET": "1", "HF_HUB_DISABLE_TELEMETRY": "1"}
     environment |= {"HF_HOME": str(folder / "home"), "OMP_NUM_THREADS": "1"}
+    asked = [{"arguments": arguments, "token": token} for arguments, token in wanted.values()]
+    (folder / "wanted.json").write_text(json.dumps(asked))
     process = subprocess.run(
-        [sys.executable, hub_runs.__file__],
-        input=json.dumps([{"arguments": arguments, "token": token} for arguments, token in wanted.values()]),
+        [sys.executable, hub_runs.__file__, str(folder / "wanted.json"), str(folder / "results.json")],
         capture_output=True,
         text=True,
         env=environment,
         timeout=240,
     )
     assert process.returncode == 0, process.stderr[-3000:]
-    return dict(zip(wanted, json.loads(process.stdout), strict=True))
+    return dict(zip(wanted, json.loads((folder / "results.json").read_text()), strict=True))
 
 
 def test_model_card_and_checkpoints_arrive(runs, hub, folder):
@@ -154,7 +155,7 @@ def test_broken_upload_loses_nothing(runs, hub, folder):
     assert "413" in lines[-1]
     assert hub.branches["models/user/broken", "main"] == {}
     AutoModelForCausalLM.from_pretrained(folder / "broken")
-    assert (folder / "broken" / "checkpoint-4" / "trainer_state.json").is_file()
+    assert (folder / "broken" / "checkpoint-2" / "trainer_state.json").is_file()
     assert (folder / "broken" / "README.md").is_file()
 
 

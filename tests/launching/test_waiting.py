@@ -46,8 +46,8 @@ def test_a_slow_program_does_not_end_the_run(tiny_model, tmp_path):
     for process in started["stock"]:
         process.kill()
     log = (tmp_path / "stock-0.log").read_text()
-    assert first.exitcode == 1, log[-3000:]
-    assert "Timed out waiting" in log
+    assert first.exitcode not in (0, None), log[-3000:]
+    assert "timed out" in log.lower(), log[-3000:]
     forked.finish(started["ours"], tmp_path)
 
     state = json.loads((tmp_path / "ours" / "trainer_state.json").read_text())

@@ -130,6 +130,7 @@ def test_accelerate_config_loads(config):
         (["--resume_from_checkpoint", "true"], "there is no checkpoint in policy"),
         (["--resume_from_checkpoint", "policy/checkpoint-9"], "there is no checkpoint policy/checkpoint-9"),
         (["--sandbox", "perhaps"], "sandbox='perhaps'"),
+        (["--program_timeout_s", "0"], "program_timeout_s must be positive, got 0"),
         (["--instrumenter", "perhaps"], "instrumenter must be 'ast', 'lm' or 'none'"),
         (["--instrumenter", "lm", "--instrumenter_mode", "words"], "mode must be 'lines' or 'rewrite', got 'words'"),
         (["--instrumenter", "lm"], "there is no base model to instrument with: train with LoRA"),
