@@ -86,7 +86,7 @@ def test_the_reference_has_moved(records, solution_model, name):
             for weight, weights in record["weights"].items()
             if weight in before or "lora_B" in weight  # these are zero at first
         ]
-        assert min(moved) > 1e-4 if name == "ddp" else max(moved) > 1e-4
+        assert max(moved) > 1e-3
 
 
 def test_a_resumed_run_is_exact_under_zero3(records):
