@@ -244,10 +244,10 @@ class MLEGRPOTrainer(HubTrainer):
     ) -> torch.Tensor:
         self._rewarded_at: float | None = None
         rewards_per_func = super()._calculate_rewards(inputs, prompts, completions, completion_ids_list)
-        # TRL's method ends with a gather, so the slowest process is done now
-        waited = time.monotonic() - self._rewarded_at if self._rewarded_at is not None else None
         mode = "train" if self.model.training else "eval"
         rows = gather_object(self._program_rows(inputs))
+        # The slowest process is done now. (TRL's own gather is behind us, too, but on a GPU that returns before it is done.)
+        waited = time.monotonic() - self._rewarded_at if self._rewarded_at is not None else None
         self._log_waiting_time(mode, gather_object([waited]))
 
         # TRL leaves a completion out only if *every* reward function gave `None` for it
