@@ -1,4 +1,7 @@
+"""What many tests share: tiny models, and the folder in which DeepSpeed compiles."""
+
 import json
+import os
 from pathlib import Path
 from types import SimpleNamespace
 
@@ -18,6 +21,21 @@ SUBMIT = (
     "import pandas as pd; pd.read_csv('input/sample_submission.csv').to_csv('submission.csv', index=False)  # {i}\n"
 )
 SOLUTION_LINES = [SUBMIT.format(i=i) if i % 8 == 0 else line for i, line in enumerate(LINES)]
+
+
+def pytest_sessionstart(session):
+    # Whoever is killed while DeepSpeed compiles leaves a lock, and all later runs wait for it for ever. So tests share
+    # no such folder with anything else, and take away the lock that an earlier session of theirs has left.
+    folder = session.config.cache.mkdir("torch_extensions")
+    for lock in folder.rglob("lock"):
+        lock.unlink()
+    os.environ["TORCH_EXTENSIONS_DIR"] = str(folder)
+
+
+@pytest.fixture(scope="session")
+def chat_template():
+    """One that renders everything."""
+    return CHAT_TEMPLATE
 
 
 @pytest.fixture(scope="session")

@@ -8,12 +8,14 @@ import json
 import math
 import os
 import random
+import signal
 from contextlib import nullcontext
 from pathlib import Path
 
 import forked
 import numpy as np
 import torch
+from on_cpu import ON_CPU
 from replay_executor import ReplayExecutor
 from transformers import TrainerCallback
 from trl.models.utils import unwrap_model_for_generation
@@ -88,14 +90,7 @@ def make_trainer(
 ):
     """A trainer of all processes that there are."""
     processes = int(os.environ.get("WORLD_SIZE", "1"))
-    defaults = {
-        "use_cpu": True,
-        "bf16": False,
-        "report_to": "none",
-        "disable_tqdm": True,
-        "gradient_checkpointing": False,
-        "save_strategy": "no",
-        "logging_steps": 1,
+    defaults = ON_CPU | {
         "learning_rate": 1e-2,
         "lr_scheduler_type": "constant",
         "max_steps": 1000,
@@ -141,11 +136,15 @@ def record(trainer):
     }
 
 
-def run(model, output_dir, steps, resume_from_checkpoint=None, replay=False, save=False, **options):
-    """Trains up to a step, and returns the record; saves the model if asked to."""
+def run(
+    model, output_dir, steps, resume_from_checkpoint=None, replay=False, save=False, to_be_killed=False, **options
+):
+    """Trains up to a step, saves the model if asked to, and returns the record; or waits to be killed."""
     trainer = make_trainer(model, output_dir, ReplayTrainer if replay else RecordingTrainer, **options)
     trainer.add_callback(StopAfter(steps))
     trainer.train(resume_from_checkpoint=resume_from_checkpoint)
+    if to_be_killed:
+        signal.pause()
     known = record(trainer)
     if save:
         trainer.save_model()
