@@ -142,7 +142,8 @@ class _Handler(BaseHTTPRequestHandler):
             else:
                 raise NotImplementedError(key)
         oid = f"{len(hub.commits):040x}"
-        self._reply(200, {"commitUrl": f"{hub.url}/commit/{oid}", "commitOid": oid})
+        page = f"{hub.url}/{repository.removeprefix('models/')}/commit/{oid}"
+        self._reply(200, {"commitUrl": page, "commitOid": oid})
 
     def _body(self) -> bytes:
         if self.headers.get("transfer-encoding") != "chunked":

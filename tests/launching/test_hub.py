@@ -27,6 +27,9 @@ SMALL = {
 }
 
 
+pytestmark = pytest.mark.slow
+
+
 @pytest.fixture(scope="module")
 def hub():
     server = HubServer()

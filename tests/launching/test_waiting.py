@@ -30,6 +30,7 @@ def arguments(model, output_dir, *more):
     return ["--config", str(quickstart), "--model_name_or_path", model, "--output_dir", str(output_dir), *small, *more]
 
 
+@pytest.mark.slow
 def test_a_slow_program_does_not_end_the_run(tiny_model, tmp_path):
     """The same run without the extension does end: that is what this is about. Both sleep side by side."""
     seconds, timeout_s = 15.0, 6.0
@@ -63,6 +64,7 @@ def test_a_slow_program_does_not_end_the_run(tiny_model, tmp_path):
         assert all((line["duration_s"] > seconds) == (rank == 1) for line in lines)
 
 
+@pytest.mark.slow
 def test_killed_process_ends_the_launch_and_all_programs(tiny_model, tmp_path):
     script = slow_programs.__file__
     command = launch_command(script, ["600", "1800", "True", *arguments(tiny_model, tmp_path / "policy")], tmp_path)

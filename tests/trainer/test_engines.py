@@ -30,6 +30,9 @@ LORA = {"peft_config": LoraConfig(r=4, lora_alpha=8, target_modules=["q_proj", "
 ENGINES = {"ddp": ("MULTI_CPU", None), "zero1": ("DEEPSPEED", 1), "zero2": ("DEEPSPEED", 2), "zero3": ("DEEPSPEED", 3)}
 
 
+pytestmark = pytest.mark.slow
+
+
 @pytest.fixture(scope="module")
 def records(solution_model, tmp_path_factory):
     """The records of both processes, by run."""

@@ -17,6 +17,7 @@ from yaml import YAMLError
 from trl_mle.competitions import Competition
 from trl_mle.execution import SandboxError
 from trl_mle.prompts import scratch_prompt
+from trl_mle.trainer.hub import in_one_line, is_failed_upload
 
 
 class Problems:
@@ -45,8 +46,10 @@ class Problems:
         """Goes on behind a check that fails, and keeps what it says, in one line."""
         try:
             yield
-        except self.EXPECTED as error:
-            message = " ".join(str(error).split())
+        except (*self.EXPECTED, RuntimeError) as error:
+            if not isinstance(error, self.EXPECTED) and not is_failed_upload(error):
+                raise
+            message = in_one_line(error)
             if message not in self.messages:
                 self.messages.append(message)
 

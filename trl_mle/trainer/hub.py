@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 
 from accelerate.utils import is_peft_model
 from huggingface_hub import HfApi, ModelCard
+from huggingface_hub.errors import HTTPError
 from transformers.utils import PushInProgress
 from trl import GRPOTrainer
 from trl.trainer.utils import get_config_model_id
@@ -92,7 +93,7 @@ class HubTrainer(GRPOTrainer):
             logger.warning(
                 "a push to the Hub failed, and training goes on; nothing is lost in %s: %s",
                 self.args.output_dir,
-                " ".join(str(error).split()),
+                in_one_line(error),
             )
         self.push_in_progress.jobs = [job for job in self.push_in_progress.jobs if job not in done]
 
@@ -125,3 +126,14 @@ class HubTrainer(GRPOTrainer):
         )
         card.text = body + "\n" + card.text[card.text.index("### Framework versions") :]
         card.save(path)
+
+
+def is_failed_upload(error: BaseException) -> bool:
+    """Whether this is the `RuntimeError` that huggingface_hub makes of whatever stops the upload of a large file."""
+    return isinstance(error, RuntimeError) and isinstance(error.__cause__, (HTTPError, OSError))
+
+
+def in_one_line(error: BaseException) -> str:
+    """What an exception says, without line breaks; of a failed upload also why."""
+    why = f" {error.__cause__}" if is_failed_upload(error) else ""
+    return " ".join(f"{error}{why}".split())
