@@ -118,6 +118,7 @@ def test_card(runs, hub):
         "best of 4",
         "seed 0",
         "The best program of the whole run scores",
+        "- all weights, one process",
         "duration weighting: `linear`",
         "bounded to [0.5, 2]",
         "milestones marked by rules on the syntax tree",

@@ -4,7 +4,7 @@ import logging
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from accelerate.utils import is_peft_model
+from accelerate.utils import DistributedType, is_peft_model
 from huggingface_hub import HfApi, ModelCard
 from huggingface_hub.errors import HTTPError
 from transformers.utils import PushInProgress
@@ -107,10 +107,12 @@ class HubTrainer(GRPOTrainer):
         path = Path(self.args.output_dir, "README.md")
         card = ModelCard.load(path)
         base_model = get_config_model_id(self.model.config)
-        state = self.accelerator.state
-        engine = f"{self.accelerator.num_processes} × {state.distributed_type.value}"
+        state, processes = self.accelerator.state, self.accelerator.num_processes
+        engine = f"{processes} processes, DDP" if processes > 1 else "one process"
         if state.deepspeed_plugin is not None:
-            engine += f", ZeRO stage {state.deepspeed_plugin.zero_stage}"
+            engine = f"{processes} processes, DeepSpeed ZeRO-{state.deepspeed_plugin.zero_stage}"
+        elif state.distributed_type == DistributedType.FSDP:
+            engine = f"{processes} processes, FSDP{state.fsdp_plugin.fsdp_version}"
         body = card_body(
             model_name=model_name,
             base_model=base_model if base_model and not Path(base_model).is_dir() else None,

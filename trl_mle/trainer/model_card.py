@@ -132,7 +132,7 @@ def _results(competitions: Sequence[Competition], log_history: Sequence[dict[str
     ]
     notes = (
         "Programs sampled in training with temperature "
-        f"{args.temperature:g}: the first logged batches are the policy before training, and the last ones after it "
+        f"{args.temperature:g}: those logged first are the policy's before training, and those logged last its last "
         f"(means over {args.logging_steps:g} step{'' if args.logging_steps == 1 else 's'}). One run, seed {args.seed}. "
         "Scores are those of valid submissions on the hidden answers."
     )
