@@ -103,6 +103,7 @@ def finish(started, folder, timeout_s=200):
     finally:
         for process in started:
             process.kill()
+        for process in started:
             process.join()
     logs = "\n".join(f"{path.name}: {path.read_text()[-3000:]}" for path in sorted(folder.glob("*.log")))
     assert [process.exitcode for process in started] == [0] * len(started), logs

@@ -26,7 +26,10 @@ def arguments(model, output_dir, *more):
     quickstart = Path(slow_programs.SCRIPT).parent / "quickstart.yaml"
     small = ["--max_prompt_length", "4000", "--max_completion_length", "64", "--per_device_train_batch_size", "2"]
     small += ["--num_generations", "2", "--competitions", "wine", "--max_steps", "1"]
-    small += ["--max_parallel_programs", "16"]  # all can sleep at the same time, and no other run's programs hold them up
+    small += [
+        "--max_parallel_programs",
+        "16",
+    ]  # all can sleep at the same time, and no other run's programs hold them up
     small += ["--program_timeout_s", "300", "--save_strategy", "no"]
     return ["--config", str(quickstart), "--model_name_or_path", model, "--output_dir", str(output_dir), *small, *more]
 

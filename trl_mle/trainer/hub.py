@@ -2,7 +2,7 @@
 
 import logging
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from accelerate.utils import DistributedType, is_peft_model
 from huggingface_hub import HfApi, ModelCard
@@ -17,6 +17,8 @@ from trl_mle.trainer.model_card import card_body
 
 
 if TYPE_CHECKING:
+    from transformers import PreTrainedModel
+
     from trl_mle.competitions import Competition
 
 
@@ -43,16 +45,24 @@ class HubTrainer(GRPOTrainer):
     """
 
     args: MLEGRPOConfig
+    model: "PreTrainedModel"
+    hub_model_id: Any  # a `str`, when there is a repository
+    push_in_progress: Any  # a `PushInProgress`, when there has been a push
     competitions: "dict[str, Competition]"
     timeout_s: float
     memory_mb: int
+
+    @property
+    def _output_dir(self) -> Path:
+        assert self.args.output_dir is not None  # TrainingArguments has filled it in
+        return Path(self.args.output_dir)
 
     def init_hf_repo(self, token: str | None = None, private: bool | None = None) -> None:
         super().init_hf_repo(token, private)
         token = token if token is not None else self.args.hub_token
         if not self.is_world_process_zero():
             return
-        output_dir = Path(self.args.output_dir)
+        output_dir = self._output_dir
         output_dir.mkdir(parents=True, exist_ok=True)
         (output_dir / ".gitignore").write_text(GITIGNORE)
         if self.args.hub_revision is not None:  # pushes go there, and do not make it
@@ -97,14 +107,14 @@ class HubTrainer(GRPOTrainer):
             )
         self.push_in_progress.jobs = [job for job in self.push_in_progress.jobs if job not in done]
 
-    def create_model_card(
+    def create_model_card(  # type: ignore[override]  # the signature is TRL's
         self, model_name: str | None = None, dataset_name: str | None = None, tags: str | list[str] | None = None
     ) -> None:
         """See [`~trl.GRPOTrainer`]; the text is ours, the metadata, versions and citations are TRL's."""
         super().create_model_card(model_name, dataset_name, tags)
         if not self.is_world_process_zero():
             return
-        path = Path(self.args.output_dir, "README.md")
+        path = self._output_dir / "README.md"
         card = ModelCard.load(path)
         base_model = get_config_model_id(self.model.config)
         state, processes = self.accelerator.state, self.accelerator.num_processes
@@ -118,6 +128,7 @@ class HubTrainer(GRPOTrainer):
             base_model=base_model if base_model and not Path(base_model).is_dir() else None,
             hub_model_id=self.hub_model_id,
             args=self.args,
+            output_dir=self._output_dir,
             engine=engine,
             lora=is_peft_model(self.accelerator.unwrap_model(self.model)),
             competitions=list(self.competitions.values()),

@@ -52,6 +52,7 @@ def card_body(
     base_model: str | None,
     hub_model_id: str | None,
     args: MLEGRPOConfig,
+    output_dir: Path,
     engine: str,
     lora: bool,
     competitions: Sequence[Competition],
@@ -72,6 +73,8 @@ def card_body(
             Repository.
         args ([`MLEGRPOConfig`]):
             The run's configuration.
+        output_dir (`Path`):
+            The run's folder, with its best solutions.
         engine (`str`):
             What it was trained by: the number of processes, and DDP or DeepSpeed or FSDP.
         lora (`bool`):
@@ -96,8 +99,8 @@ def card_body(
         base_model=f"[{base_model}](https://huggingface.co/{base_model})" if base_model else "A language model",
         competitions=", ".join(names),
         competition=competitions[0].id if competitions else "digits",
-        results=_results(competitions, log_history, args),
-        hub_model_id=hub_model_id or args.output_dir,
+        results=_results(competitions, log_history, args, output_dir),
+        hub_model_id=hub_model_id or output_dir,
         timeout_s=timeout_s,
         memory_mb=memory_mb,
         max_tokens=args.max_completion_length,
@@ -106,7 +109,9 @@ def card_body(
     )
 
 
-def _results(competitions: Sequence[Competition], log_history: Sequence[dict[str, Any]], args: MLEGRPOConfig) -> str:
+def _results(
+    competitions: Sequence[Competition], log_history: Sequence[dict[str, Any]], args: MLEGRPOConfig, output_dir: Path
+) -> str:
     """A table: what the policy wrote before training, and what it wrote last."""
     batches = [entry for entry in log_history if "reward" in entry]
     if not batches or not competitions:
@@ -127,7 +132,7 @@ def _results(competitions: Sequence[Competition], log_history: Sequence[dict[str
             rows.append(f"| {name} | {label}, step {entry['step']} | {programs} | {' | '.join(figures)} |")
     found = [
         f"The best program of the whole run scores **{record['score']:.4f}** in `{record['competition']}`."
-        for path in sorted(Path(args.output_dir).glob("best_solutions/*/score.json"))
+        for path in sorted(output_dir.glob("best_solutions/*/score.json"))
         for record in [json.loads(path.read_text(encoding="utf-8"))]
     ]
     notes = (
