@@ -11,11 +11,9 @@ import ctypes
 import os
 import signal
 import sys
-import tempfile
 import warnings
-from collections.abc import Iterator
-from contextlib import contextmanager, suppress
-from dataclasses import dataclass, field
+from contextlib import ExitStack
+from dataclasses import dataclass, field, fields
 from pathlib import Path
 
 
@@ -32,6 +30,10 @@ class MLEScriptArguments:
         default=None, metadata={"help": "A Ray cluster to run the programs on, or `auto`."}
     )
     threads_per_program: int = field(default=1, metadata={"help": "Cores of one program."})
+    gpu_slots: list[str] = field(
+        default_factory=list,
+        metadata={"help": "GPUs for programs, one for each that runs, as `CUDA_VISIBLE_DEVICES` names them."},
+    )
     sandbox: str = field(
         default="auto", metadata={"help": "`auto`, `bubblewrap`, `landlock`, or `none`: no isolation."}
     )
@@ -52,113 +54,156 @@ class MLEScriptArguments:
     instrumenter_deadline_s: float = field(default=60.0, metadata={"help": "Seconds for its answers to a batch."})
     fail_reward: float = field(default=-10.0, metadata={"help": "Reward of a program that fails."})
     milestone_reward: float = field(default=0.1, metadata={"help": "Partial credit per milestone."})
+    push_rollouts_to_hub: bool = field(
+        default=False,
+        metadata={"help": "With `push_to_hub`: upload best solutions and the record of executions as a dataset."},
+    )
 
     def __post_init__(self) -> None:
         if isinstance(self.competitions, str):  # `competitions: digits` in a YAML
             self.competitions = [self.competitions]
+        self.gpu_slots = [str(gpu) for gpu in self.gpu_slots]  # `[0, 1]` in a YAML
         if not self.competitions:
             raise ValueError("competitions: name at least one")
+        for name in ("program_timeout_s", "program_memory_mb", "threads_per_program", "instrumenter_deadline_s"):
+            if getattr(self, name) <= 0:
+                raise ValueError(f"{name} must be positive, got {getattr(self, name)}")
         if self.instrumenter not in ("ast", "lm", "none"):
             raise ValueError(f"instrumenter must be 'ast', 'lm' or 'none', got {self.instrumenter!r}")
 
 
-def main(script_args, training_args, model_args) -> None:
+def main(script_args, training_args, model_args, problems) -> None:
     from transformers import PrinterCallback, ProgressCallback
     from trl import get_peft_config, get_quantization_config
 
-    from trl_mle import execution
+    from trl_mle import execution, launching
     from trl_mle.competitions import load_competition
     from trl_mle.instrumentation import LmInstrumenter, PolicyBaseModel
     from trl_mle.rewards import MLEReward
     from trl_mle.trainer import MLEGRPOTrainer, MLEProgressCallback
 
-    # All that can be wrong with the input is checked before the model is loaded and before anything is written
-    with one_line_errors():
-        competitions = [load_competition(name, script_args.data_dir) for name in script_args.competitions]
-        output_dir = Path(training_args.output_dir)
-        check_writable(output_dir)
-        checkpoint = checkpoint_to_resume(training_args.resume_from_checkpoint, output_dir)
-        check_chat_template(model_args, training_args)
-        instrumenter = make_instrumenter(script_args, training_args)
-        options = {
-            "timeout_s": script_args.program_timeout_s,
-            "memory_mb": script_args.program_memory_mb,
-            "max_parallel": script_args.max_parallel_programs,
-            "threads_per_program": script_args.threads_per_program,
-            "sandbox": script_args.sandbox,
-        }
-        address = script_args.ray_address
-        executor = execution.RayExecutor(address, **options) if address else execution.LocalExecutor(**options)
-
-    training_args.model_init_kwargs = {
-        "revision": model_args.model_revision,
-        "trust_remote_code": training_args.trust_remote_code,
-        "attn_implementation": model_args.attn_implementation,
-        "dtype": model_args.dtype,
-    } | (training_args.model_init_kwargs or {})
-
-    with executor:
-        reward = MLEReward(
-            competitions=competitions,
-            executor=executor,
-            instrumenter=instrumenter,
-            fail_reward=script_args.fail_reward,
-            milestone_reward=script_args.milestone_reward,
-            log_dir=output_dir / "executions",
-            best_solutions_dir=output_dir / "best_solutions",
-        )
-        with one_line_errors(output_dir):
+    # All that can be wrong is looked for before the model is loaded and before anything is written, and reported at once
+    output_dir = Path(training_args.output_dir or "trainer_output")
+    competitions, checkpoint, endpoint = [], None, None
+    limits = {"timeout_s": script_args.program_timeout_s, "memory_mb": script_args.program_memory_mb}
+    for name in script_args.competitions:
+        with problems.noted():
+            competitions.append(load_competition(name, script_args.data_dir))
+    with problems.noted():
+        launching.check_writable(output_dir)
+    with problems.noted():
+        checkpoint = launching.checkpoint_to_resume(training_args.resume_from_checkpoint, output_dir)
+    with problems.noted():
+        launching.check_engine(training_args.use_cpu)
+    with problems.noted():
+        launching.check_vllm(training_args, script_args.gpu_slots)
+    with problems.noted():
+        options = {"revision": model_args.model_revision, "trust_remote_code": training_args.trust_remote_code}
+        tokenizer = launching.load_tokenizer(model_args.model_name_or_path, **options)
+        launching.check_prompts(tokenizer, competitions, training_args.max_prompt_length, **limits)
+    with problems.noted():
+        endpoint = make_endpoint(script_args, training_args)
+    with problems.noted():
+        if training_args.push_to_hub:
+            launching.check_hub(training_args)
+        elif script_args.push_rollouts_to_hub:
+            raise ValueError("push_rollouts_to_hub needs push_to_hub")
+    with ExitStack() as stack:
+        with problems.noted():
+            executor = stack.enter_context(make_executor(execution, script_args, limits))
             for competition in competitions:
                 executor.check(competition)
+        problems.report()  # and ends here if there are any
+
+        training_args.model_init_kwargs = {
+            "revision": model_args.model_revision,
+            "trust_remote_code": training_args.trust_remote_code,
+            "attn_implementation": model_args.attn_implementation,
+            "dtype": model_args.dtype or "float32",  # the files' 16 bits would lose small updates under DDP
+        } | (training_args.model_init_kwargs or {})
+        with problems.noted():
+            instrumenter = make_instrumenter(script_args, training_args, endpoint)
+            reward = MLEReward(
+                competitions=competitions,
+                executor=executor,
+                instrumenter=instrumenter,
+                fail_reward=script_args.fail_reward,
+                milestone_reward=script_args.milestone_reward,
+                log_dir=output_dir / "executions",
+                best_solutions_dir=output_dir / "best_solutions",
+            )
+            launching.extend_ddp_timeout(training_args, reward.longest_s(training_args.completions_per_process))
             trainer = MLEGRPOTrainer(
                 model=model_args.model_name_or_path,
                 reward_funcs=reward,
                 args=training_args,
                 competitions=competitions,
-                timeout_s=script_args.program_timeout_s,
-                memory_mb=script_args.program_memory_mb,
                 quantization_config=get_quantization_config(model_args),
                 peft_config=get_peft_config(model_args),
+                **limits,
             )
             if isinstance(instrumenter, LmInstrumenter) and isinstance(instrumenter.model, PolicyBaseModel):
                 instrumenter.model.bind(trainer, instrumenter.mode)
+        problems.report(made=[output_dir / "completions", output_dir])
         trainer.remove_callback(PrinterCallback if training_args.disable_tqdm else ProgressCallback)
         trainer.add_callback(MLEProgressCallback())
         trainer.accelerator.print(executor.description)
         trainer.train(resume_from_checkpoint=checkpoint)
     trainer.save_state()  # the log of all metrics, in trainer_state.json
-    trainer.save_model(training_args.output_dir)  # with its tokenizer
+    trainer.save_model(training_args.output_dir, _internal_call=True)  # with its tokenizer; pushed below
+    trainer.create_model_card(output_dir.name)
     trainer.accelerator.print(f"💾 Model saved to {training_args.output_dir}.")
     if isinstance(instrumenter, LmInstrumenter):
         instrumenter.model.check_frozen()
     if training_args.push_to_hub:
-        trainer.push_to_hub()
+        with problems.noted():
+            trainer.push_to_hub()
+        with problems.noted():
+            if script_args.push_rollouts_to_hub and trainer.is_world_process_zero():
+                launching.push_rollouts(output_dir, trainer.hub_model_id, training_args.hub_private_repo)
+        problems.report(f"the push to the Hub failed, and nothing is lost in {output_dir}")
     trainer.accelerator.end_training()  # finishes trackers, destroys the process group
 
 
-def make_instrumenter(script_args, training_args):
-    """What marks the milestones. Raises `LanguageModelError` if an endpoint does not answer, or is the policy's own."""
+def make_executor(execution, script_args, limits):
+    """What runs the programs. Raises `SandboxError` if they cannot be isolated."""
+    options = limits | {
+        "max_parallel": script_args.max_parallel_programs,
+        "threads_per_program": script_args.threads_per_program,
+        "sandbox": script_args.sandbox,
+    }
+    if script_args.ray_address:
+        return execution.RayExecutor(script_args.ray_address, num_gpus=bool(script_args.gpu_slots), **options)
+    return execution.LocalExecutor(gpus=script_args.gpu_slots, **options)
+
+
+def make_endpoint(script_args, training_args):
+    """The instrumenting model's endpoint, if it has one. Raises `LanguageModelError` if it does not answer."""
+    from trl_mle.instrumentation import EndpointModel
+
+    if script_args.instrumenter != "lm" or script_args.instrumenter_url is None:
+        return None
+    model = EndpointModel(
+        script_args.instrumenter_url,
+        script_args.instrumenter_model,
+        deadline_s=script_args.instrumenter_deadline_s,
+    )
+    if training_args.use_vllm and training_args.vllm_mode == "server":
+        address = f"{training_args.vllm_server_host}:{training_args.vllm_server_port}"
+        model.check_is_not(training_args.vllm_server_base_url or address)
+    return model
+
+
+def make_instrumenter(script_args, training_args, endpoint=None):
+    """What marks the milestones."""
     from transformers.integrations import unset_hf_deepspeed_config
 
-    from trl_mle.instrumentation import (
-        AstInstrumenter,
-        EndpointModel,
-        LmInstrumenter,
-        PolicyBaseModel,
-        TransformersModel,
-    )
+    from trl_mle.instrumentation import AstInstrumenter, LmInstrumenter, PolicyBaseModel, TransformersModel
 
     if script_args.instrumenter != "lm":
         return AstInstrumenter() if script_args.instrumenter == "ast" else None
-    if script_args.instrumenter_url is not None:
-        model = EndpointModel(
-            script_args.instrumenter_url,
-            script_args.instrumenter_model,
-            deadline_s=script_args.instrumenter_deadline_s,
-        )
-        if training_args.use_vllm and training_args.vllm_mode == "server":
-            address = f"{training_args.vllm_server_host}:{training_args.vllm_server_port}"
-            model.check_is_not(training_args.vllm_server_base_url or address)
+    if endpoint is not None:
+        model = endpoint
     elif script_args.instrumenter_model is not None:
         # Whole in every process: ZeRO-3 would split what is loaded while it is announced to transformers
         unset_hf_deepspeed_config()
@@ -170,84 +215,41 @@ def make_instrumenter(script_args, training_args):
     return LmInstrumenter(model, script_args.instrumenter_mode)
 
 
-def check_writable(folder: Path) -> None:
-    """Raise `OSError` if nothing can be written to the folder, without creating it."""
-    existing = next(path for path in (folder.absolute(), *folder.absolute().parents) if path.exists())
-    try:
-        tempfile.TemporaryFile(dir=existing).close()
-    except OSError as error:
-        raise OSError(f"output_dir {folder} cannot be written: {error.strerror}") from error
-
-
-def checkpoint_to_resume(value: str | bool | None, folder: Path) -> str | None:
-    """The checkpoint that `resume_from_checkpoint` names: a path, or `true` for the newest whole one in `folder`."""
-    if str(value or False).lower() == "false":
-        return None
-    if str(value).lower() == "true":
-        where = f"in {folder}"
-        whole = [path for path in folder.glob("checkpoint-[0-9]*") if is_whole(path)]
-        checkpoint = max(whole, key=lambda path: int(path.name.partition("-")[2]), default=None)
-    else:
-        where = str(value)
-        checkpoint = Path(where) if is_whole(Path(where)) else None
-    if checkpoint is None:
-        raise ValueError(f"resume_from_checkpoint: there is no checkpoint {where} that was written to its end")
-    return str(checkpoint)
-
-
-def is_whole(checkpoint: Path) -> bool:
-    """Whether a checkpoint was written to its end: its last file is there, and can be read."""
-    from transformers import TrainerState
-
-    try:
-        TrainerState.load_from_json(str(checkpoint / "trainer_state.json"))
-    except (OSError, ValueError):
-        return False
-    return True
-
-
-def check_chat_template(model_args, training_args) -> None:
-    """Raise `ValueError` if the model's tokenizer has no chat template, `OSError` if it cannot be loaded."""
-    from transformers import AutoTokenizer
-
-    if (name := model_args.model_name_or_path) is None:
-        raise ValueError("model_name_or_path: name the model to train")
-    options = {"revision": model_args.model_revision, "trust_remote_code": training_args.trust_remote_code}
-    try:
-        tokenizer = AutoTokenizer.from_pretrained(name, **options)
-    except (OSError, ValueError) as error:
-        where = "" if Path(name).is_dir() else ", which is no folder here"
-        raise OSError(f"model_name_or_path: cannot load the tokenizer of {name}{where}: {error}") from error
-    if tokenizer.chat_template is None:
-        raise ValueError(f"model_name_or_path: {name} has no chat template, take an instruction-tuned model")
-
-
-def make_parser(prog: str | None = None):
+def make_parser():
     from trl import ModelConfig, TrlParser
 
     from trl_mle.trainer import MLEGRPOConfig
 
+    class Parser(TrlParser):
+        """Remembers what was asked for: a configuration that is refused must not hide what else is wrong."""
+
+        asked: argparse.Namespace | None = None
+
+        def parse_known_args(self, args=None, namespace=None):
+            namespace, remaining = super().parse_known_args(args, namespace)
+            self.asked = argparse.Namespace(**vars(namespace))
+            return namespace, remaining
+
     # What warns is TRL's own default; and a usage would bury a message below some hundred options
     warnings.filterwarnings("ignore", r"`(is_)?gradient_checkpointing` is deprecated", FutureWarning)
-    return TrlParser((MLEScriptArguments, MLEGRPOConfig, ModelConfig), prog=prog, usage=argparse.SUPPRESS)
+    return Parser((MLEScriptArguments, MLEGRPOConfig, ModelConfig), usage=argparse.SUPPRESS)
 
 
-@contextmanager
-def one_line_errors(output_dir: Path | None = None) -> Iterator[None]:
-    """What is wrong with the input is said in one line, with exit code 2, and leaves no empty folders behind."""
-    from yaml import YAMLError
+def parse():
+    """The arguments, and what is wrong with them."""
+    from trl_mle.launching import Problems
 
-    from trl_mle.execution import SandboxError
-
-    try:
-        yield
-    except (ValueError, OSError, ImportError, YAMLError, SandboxError) as error:
-        for folder in (output_dir / "completions", output_dir) if output_dir else ():
-            with suppress(OSError):  # not there, or not empty
-                folder.rmdir()
-        if os.environ.get("LOCAL_RANK", "0") == "0":  # once per machine
-            print(f"{Path(sys.argv[0]).name}: error: {' '.join(str(error).split())}", file=sys.stderr)
-        sys.exit(2)
+    parser, problems = make_parser(), Problems()
+    with problems.noted():
+        return *parser.parse_args_and_config(), problems
+    if parser.asked is None:  # the YAML could not be read
+        problems.report()
+    script_args = asked = parser.asked
+    with problems.noted():
+        script_args = MLEScriptArguments(
+            **{item.name: getattr(asked, item.name) for item in fields(MLEScriptArguments)}
+        )
+    return script_args, asked, asked, problems
 
 
 def die_with_launcher() -> None:
@@ -269,6 +271,4 @@ def die_with_launcher() -> None:
 
 if __name__ == "__main__":
     die_with_launcher()
-    with one_line_errors():
-        arguments = make_parser().parse_args_and_config()
-    main(*arguments)
+    main(*parse())

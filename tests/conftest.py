@@ -1,6 +1,9 @@
 """What many tests share: tiny models, and the folder in which DeepSpeed compiles."""
 
+import json
 import os
+from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 
@@ -13,6 +16,11 @@ CHAT_TEMPLATE = (
 
 # Tokens of `program_model`
 LINES = [f"x{i} = {i}\n" for i in range(24)]
+# Tokens of `solution_model`: every second program or so is a valid solution of any competition
+SUBMIT = (
+    "import pandas as pd; pd.read_csv('input/sample_submission.csv').to_csv('submission.csv', index=False)  # {i}\n"
+)
+SOLUTION_LINES = [SUBMIT.format(i=i) if i % 8 == 0 else line for i, line in enumerate(LINES)]
 
 
 def pytest_sessionstart(session):
@@ -40,19 +48,33 @@ def tiny_model(tmp_path_factory):
 @pytest.fixture(scope="session")
 def program_model(tmp_path_factory):
     """The same with tokens that are lines of Python: what it samples of them is a program. Prompts are short to it."""
+    return save_tiny_model(tmp_path_factory.mktemp("program-qwen2"), prompts(), vocab_size=1200, lines=LINES)
+
+
+@pytest.fixture(scope="session")
+def solution_model(tmp_path_factory):
+    """A policy of the starter's size, all of whose samples are programs: `path`, and the `options` it is sampled with."""
+    sizes = {"hidden_size": 128, "intermediate_size": 384, "num_hidden_layers": 3}
+    path = save_tiny_model(tmp_path_factory.mktemp("solution-qwen2"), prompts(), 1200, SOLUTION_LINES, **sizes)
+    vocabulary = json.loads(Path(path, "config.json").read_text())["vocab_size"]
+    wrong = [i for i in range(vocabulary - len(SOLUTION_LINES)) if i != 2]  # all but lines, and the end
+    return SimpleNamespace(path=path, options={"generation_kwargs": {"suppress_tokens": wrong}})
+
+
+def prompts():
+    """What a policy is asked about two competitions."""
     from trl_mle.competitions import load_competition
     from trl_mle.prompts import improve_prompt, scratch_prompt
 
-    prompts = []
+    asked = []
     for comp in map(load_competition, ("wine", "diabetes")):
-        prompts.append(scratch_prompt(comp, 60, 4096))
+        asked.append(scratch_prompt(comp, 60, 4096))
         for failed in (False, True):
-            prompts.append(improve_prompt(comp, LINES[0], "epoch 0: loss 0.1", 60, 4096, 1, lambda prompt: 0, failed))
-    texts = [message["content"] for prompt in prompts for message in prompt]
-    return save_tiny_model(tmp_path_factory.mktemp("program-qwen2"), texts, vocab_size=1200, lines=LINES)
+            asked.append(improve_prompt(comp, LINES[0], "epoch 0: loss 0.1", 60, 4096, 1, lambda prompt: 0, failed))
+    return [message["content"] for prompt in asked for message in prompt]
 
 
-def save_tiny_model(folder, texts, vocab_size, lines=()):
+def save_tiny_model(folder, texts, vocab_size, lines=(), **sizes):
     # Imported here: most rooms are tested without torch
     import torch
     from tokenizers import Tokenizer, decoders, models, pre_tokenizers, trainers
@@ -76,11 +98,10 @@ def save_tiny_model(folder, texts, vocab_size, lines=()):
     tokenizer.chat_template = CHAT_TEMPLATE
     tokenizer.save_pretrained(folder)
     set_seed(0)
+    sizes = {"hidden_size": 32, "intermediate_size": 64, "num_hidden_layers": 2} | sizes
     config = Qwen2Config(
+        **sizes,
         vocab_size=len(tokenizer),
-        hidden_size=32,
-        intermediate_size=64,
-        num_hidden_layers=2,
         num_attention_heads=4,
         num_key_value_heads=2,
         max_position_embeddings=4096,

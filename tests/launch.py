@@ -8,9 +8,9 @@ import sys
 from pathlib import Path
 
 
-def launch(script, arguments, folder, zero_stage=0, timeout_s=240):
+def launch_command(script, arguments, folder, zero_stage=0):
     """
-    Runs a script as two processes that train together.
+    What `subprocess.Popen` takes to run a script as two processes that train together.
 
     Args:
         script (`str`):
@@ -21,11 +21,9 @@ def launch(script, arguments, folder, zero_stage=0, timeout_s=240):
             Where the launcher's configuration may be written.
         zero_stage (`int`, *optional*, defaults to `0`):
             DeepSpeed's stage; 0 for plain data parallelism.
-        timeout_s (`float`, *optional*, defaults to `240`):
-            After which all of it is ended, and the test fails.
 
     Returns:
-        `tuple[int, str]`: Exit status, and what was written to both outputs.
+        `dict`: The arguments `args` and `env`.
     """
     config = {
         "compute_environment": "LOCAL_MACHINE",
@@ -45,9 +43,27 @@ def launch(script, arguments, folder, zero_stage=0, timeout_s=240):
     path = Path(folder) / "accelerate.json"
     path.write_text(json.dumps(config))
     paths = [str(Path(__file__).parents[1]), *filter(None, [os.environ.get("PYTHONPATH")])]
+    return {
+        "args": [sys.executable, "-m", "accelerate.commands.launch", "--config_file", str(path), script, *arguments],
+        "env": os.environ | {"PYTHONPATH": os.pathsep.join(paths), "OMP_NUM_THREADS": "1"},
+    }
+
+
+def launch(script, arguments, folder, zero_stage=0, timeout_s=240):
+    """
+    Runs a script as two processes that train together.
+
+    Args:
+        script, arguments, folder, zero_stage:
+            As for `launch_command`.
+        timeout_s (`float`, *optional*, defaults to `240`):
+            After which all of it is ended, and the test fails.
+
+    Returns:
+        `tuple[int, str]`: Exit status, and what was written to both outputs.
+    """
     process = subprocess.Popen(
-        [sys.executable, "-m", "accelerate.commands.launch", "--config_file", str(path), script, *arguments],
-        env=os.environ | {"PYTHONPATH": os.pathsep.join(paths), "OMP_NUM_THREADS": "1"},
+        **launch_command(script, arguments, folder, zero_stage),
         stdout=subprocess.PIPE,
         stderr=subprocess.STDOUT,
         text=True,

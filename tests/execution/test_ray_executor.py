@@ -5,6 +5,7 @@ import time
 import pytest
 
 from trl_mle.execution import Outcome
+from trl_mle.execution.executor import GRACE_S, START_TIMEOUT_S
 
 
 ray = pytest.importorskip("ray")
@@ -31,6 +32,8 @@ def test_programs_of_a_lost_node_run_again_on_another(cluster, competition):
     nodes = [cluster.add_node(num_cpus=1) for _ in range(2)]
     with RayExecutor(cluster.address, timeout_s=30, memory_mb=512) as executor:
         assert executor.description == "programs run on a Ray cluster of 2 cores"
+        # three rounds of two programs, all of them run to their timeout, and on four machines one after the other
+        assert executor.longest_s(5) == 4 * (START_TIMEOUT_S + 3 * (30 + GRACE_S))
         program = "import os, time\ntime.sleep(1)\nprint(os.path.exists('input/train.csv'))\nopen('submission.csv', 'w').write('x')"
         assert executor.run_many([(program, competition)])[0].outcome is Outcome.OK
         futures = [executor.submit(program, competition) for _ in range(6)]

@@ -1,3 +1,4 @@
+import importlib.util
 import json
 import os
 import re
@@ -103,7 +104,15 @@ def test_paper_recipe_has_the_papers_hyperparameters(recipe):
 def test_accelerate_config_loads(config):
     from accelerate.commands.config.config_args import load_config_from_file
 
-    assert load_config_from_file(str(config)).num_processes == (1 if config.stem == "cpu" else 8)
+    loaded = load_config_from_file(str(config))
+    assert loaded.num_processes == {"cpu": 1, "zero3_multi_node": 16}.get(config.stem, 8)
+    assert [line[:2] for line in config.read_text().splitlines()[:3]] == [
+        "# ",
+        "# ",
+        "co",
+    ]  # what it is, when to take it
+    if config.stem.startswith("zero"):
+        assert loaded.deepspeed_config["zero_stage"] == int(config.stem[4])
 
 
 @pytest.mark.parametrize(
@@ -124,6 +133,7 @@ def test_accelerate_config_loads(config):
         (["--resume_from_checkpoint", "true"], "there is no checkpoint in policy"),
         (["--resume_from_checkpoint", "policy/checkpoint-9"], "there is no checkpoint policy/checkpoint-9"),
         (["--sandbox", "perhaps"], "sandbox='perhaps'"),
+        (["--program_timeout_s", "0"], "program_timeout_s must be positive, got 0"),
         (["--instrumenter", "perhaps"], "instrumenter must be 'ast', 'lm' or 'none'"),
         (["--instrumenter", "lm", "--instrumenter_mode", "words"], "mode must be 'lines' or 'rewrite', got 'words'"),
         (["--instrumenter", "lm"], "there is no base model to instrument with: train with LoRA"),
@@ -139,7 +149,8 @@ def test_accelerate_config_loads(config):
 def test_bad_input_ends_in_one_line(tiny_model, tmp_path, run_script, monkeypatch, capsys, more, message):
     monkeypatch.chdir(tmp_path)
     Path("a_file").touch()
-    Path("unknown_key.yaml").write_text("competitions: digits\nuse_cpu: true\nbf16: false\nlearning_rat: 1.0\n")
+    known = f"competitions: digits\nuse_cpu: true\nbf16: false\nmax_prompt_length: 4000\nmodel_name_or_path: {tiny_model}\n"
+    Path("unknown_key.yaml").write_text(f"{known}learning_rat: 1.0\n")
     Path("broken.yaml").write_text("competitions: [digits\n")
     before = sorted(Path().iterdir())
     args = more if "--config" in more else arguments(tiny_model, "policy", *more)
@@ -153,6 +164,77 @@ def test_bad_input_ends_in_one_line(tiny_model, tmp_path, run_script, monkeypatc
     assert sorted(Path().iterdir()) == before
 
 
+def test_all_problems_are_reported_at_once(tiny_model, tmp_path, run_script, monkeypatch, capsys):
+    """Before a model is loaded or anything written; the batch arithmetic too, which TRL refuses while it parses."""
+    monkeypatch.chdir(tmp_path)
+    more = ["--num_generations", "3", "--competitions", "no-such-one", "leaf-classification", "--data_dir", "nowhere"]
+    more += ["--resume_from_checkpoint", "true", "--sandbox", "perhaps", "--push_to_hub", "true"]
+    more += ["--instrumenter", "lm", "--instrumenter_url", "http://localhost:1/v1", "--max_prompt_length", "10"]
+    more += ["--use_vllm", "true", "--model_name_or_path", "outputs/no/model"]
+    monkeypatch.setattr("huggingface_hub.HfApi.whoami", offline)
+    with pytest.raises(SystemExit) as ended:
+        run_script(*arguments(tiny_model, "/proc/policy", *more))
+    assert ended.value.code == 2
+    first, *problems = [line for line in capsys.readouterr().err.splitlines() if line]
+    expected = [  # in the order of the checks
+        "must be divisible by the number of generations",
+        "unknown competition 'no-such-one'",
+        "'leaf-classification' is not prepared in",
+        "output_dir /proc/policy cannot be written",
+        "there is no checkpoint in /proc/policy",
+        *([] if importlib.util.find_spec("vllm") else ["use_vllm: vLLM is not installed"]),
+        "cannot load the tokenizer of outputs/no/model",
+        "http://localhost:1/v1 does not answer",
+        "push_to_hub: HF_HUB_OFFLINE forbids it",
+        "sandbox='perhaps'",
+    ]
+    assert first == f"train_mle.py: error: {len(expected)} problems, and nothing was started:"
+    assert len(problems) == len(expected), problems
+    for number, (problem, message) in enumerate(zip(problems, expected, strict=True), 1):
+        assert problem.startswith(f"  {number}. ")
+        assert message in problem, problem
+    assert list(tmp_path.iterdir()) == []
+
+
+def offline(*args, **kwargs):
+    """What the client says when HF_HUB_OFFLINE was set before it was imported."""
+    from huggingface_hub.errors import OfflineModeIsEnabled
+
+    raise OfflineModeIsEnabled("offline")
+
+
+@pytest.mark.parametrize(
+    ("more", "message"),
+    [
+        (["--vllm_max_model_length", "1200"], "vllm_max_model_length=1200 is shorter than max_prompt_length=4000 and"),
+        (["--gpu_slots", "0"], "a colocated vLLM keeps its GPU memory while programs run: set vllm_enable_sleep_mode"),
+        (["--gpu_slots", "0", "--vllm_enable_sleep_mode", "true"], None),
+        (["--vllm_mode", "server", "--gpu_slots", "0"], None),
+    ],
+)
+def test_what_vllm_cannot_do_is_refused(tiny_model, tmp_path, monkeypatch, more, message):
+    """vLLM needs CUDA, so all that is checked of it here is what is asked."""
+    from trl_mle.launching import check_vllm
+
+    monkeypatch.setattr("importlib.util.find_spec", lambda name: object())  # as if it were installed
+    make_parser = runpy.run_path(SCRIPT)["make_parser"]
+    script_args, training_args, _ = make_parser().parse_args_and_config(
+        arguments(tiny_model, tmp_path, "--use_vllm", "true", *more)
+    )
+    with pytest.raises(ValueError, match=message) if message else nullcontext():
+        check_vllm(training_args, script_args.gpu_slots)
+
+
+def test_gpu_slots_become_slots_of_the_executor(tiny_model, tmp_path):
+    from trl_mle import execution
+
+    script = runpy.run_path(SCRIPT)
+    for more, gpus in ([], [None]), (["--gpu_slots", "1", "GPU-5f", "--max_parallel_programs", "2"], ["1", "GPU-5f"]):
+        script_args, _, _ = script["make_parser"]().parse_args_and_config(arguments(tiny_model, tmp_path, *more))
+        with script["make_executor"](execution, script_args, {"timeout_s": 60, "memory_mb": 512}) as executor:
+            assert [slot.gpu for slot in executor._slots.slots] == gpus
+
+
 def test_model_without_chat_template_is_refused(tiny_model, tmp_path, run_script, capsys):
     model = shutil.copytree(tiny_model, tmp_path / "model")
     (model / "chat_template.jinja").unlink()
@@ -163,10 +245,10 @@ def test_model_without_chat_template_is_refused(tiny_model, tmp_path, run_script
     assert not (tmp_path / "policy").exists()
 
 
-def test_bad_input_of_a_real_process(tmp_path):
+def test_bad_input_of_a_real_process(tiny_model, tmp_path):
     """Nothing that is imported adds a line of its own."""
     run = subprocess.run(
-        [sys.executable, SCRIPT, "--config", QUICKSTART, "--competitions", "no-such-competition"],
+        [sys.executable, SCRIPT, *arguments(tiny_model, "policy", "--competitions", "no-such-competition")],
         cwd=tmp_path,
         capture_output=True,
         text=True,
@@ -270,7 +352,7 @@ def test_endpoint_of_the_policy_is_refused():
             [*args, "--vllm_server_port", port]
         )
         with pytest.raises(LanguageModelError, match="is the vLLM server of the policy") if refused else nullcontext():
-            script["make_instrumenter"](script_args, training_args)
+            script["make_endpoint"](script_args, training_args)
     server.kill()
 
 

@@ -6,22 +6,22 @@ The policy is `program_model`: whatever it samples is a program. What programs c
 
 import json
 import math
-import multiprocessing
 import os
 import random
 import signal
-import socket
-import time
+from contextlib import nullcontext
 from pathlib import Path
 
+import forked
 import numpy as np
-import pytest
 import torch
 from on_cpu import ON_CPU
 from replay_executor import ReplayExecutor
 from transformers import TrainerCallback
+from trl.models.utils import unwrap_model_for_generation
 
 from trl_mle.instrumentation import AstInstrumenter
+from trl_mle.instrumentation.language_models import generate
 from trl_mle.rewards import MLEReward
 from trl_mle.trainer import MLEGRPOConfig, MLEGRPOTrainer
 
@@ -29,6 +29,7 @@ from trl_mle.trainer import MLEGRPOConfig, MLEGRPOTrainer
 COMPETITIONS = ["wine", "diabetes"]  # of one the accuracy counts, of the other the error
 GROUPS, GROUP_SIZE = 3, 4  # with two processes the second group lies in both
 LINES = 24  # the last tokens of `program_model`
+QUESTIONS = ["Write a program.", "import pandas as pd"]  # to a trained policy
 EOS = 2
 
 
@@ -84,7 +85,9 @@ class StopAfter(TrainerCallback):
         control.should_training_stop = state.global_step >= self.steps
 
 
-def make_trainer(model, output_dir, cls=RecordingTrainer, wait_s=0.0, competitions=COMPETITIONS, **config):
+def make_trainer(
+    model, output_dir, cls=RecordingTrainer, wait_s=0.0, competitions=COMPETITIONS, peft_config=None, **config
+):
     """A trainer of all processes that there are."""
     processes = int(os.environ.get("WORLD_SIZE", "1"))
     defaults = ON_CPU | {
@@ -103,7 +106,7 @@ def make_trainer(model, output_dir, cls=RecordingTrainer, wait_s=0.0, competitio
     }
     reward = MLEReward(competitions, ReplayExecutor(wait_s), AstInstrumenter(), show_progress=False)
     args = MLEGRPOConfig(str(output_dir), **(defaults | config))
-    return cls(model, reward, args, competitions=competitions)
+    return cls(model, reward, args, competitions=competitions, peft_config=peft_config)
 
 
 def vocabulary(model):
@@ -112,59 +115,54 @@ def vocabulary(model):
 
 def record(trainer):
     """All that a run leaves behind in this process."""
-    policy = trainer.accelerator.unwrap_model(trainer.model)
+    policy, state = trainer.accelerator.unwrap_model(trainer.model), trainer.accelerator.state
+    whole = nullcontext()
+    if trainer.is_zero3:  # each process has a part of the weights
+        import deepspeed
+
+        whole = deepspeed.zero.GatheredParameters(list(policy.parameters()))
+    with whole:
+        weights = {name: p.detach().clone() for name, p in policy.named_parameters()}
     return {
+        "engine": state.distributed_type.value,
+        "processes": state.num_processes,
+        "zero_stage": state.deepspeed_plugin.zero_stage if state.deepspeed_plugin is not None else None,
         "turns": trainer.turns,
         "pool": trainer.pool.state_dict(),
         "generation": trainer._generation,
-        "weights": {name: p.detach().clone() for name, p in policy.named_parameters()},
+        "weights": weights,
         "rng": [torch.get_rng_state().tolist(), random.getstate(), np.random.get_state()[1].tolist()],
         "losses": [entry["loss"] for entry in trainer.state.log_history if "loss" in entry],
     }
 
 
-def run(model, output_dir, steps, resume_from_checkpoint=None, replay=False, to_be_killed=False, **options):
-    """Trains up to a step, and returns the record; or does not return, but waits to be killed."""
+def run(
+    model, output_dir, steps, resume_from_checkpoint=None, replay=False, save=False, to_be_killed=False, **options
+):
+    """Trains up to a step, saves the model if asked to, and returns the record; or waits to be killed."""
     trainer = make_trainer(model, output_dir, ReplayTrainer if replay else RecordingTrainer, **options)
     trainer.add_callback(StopAfter(steps))
     trainer.train(resume_from_checkpoint=resume_from_checkpoint)
     if to_be_killed:
         signal.pause()
-    return record(trainer)
+    known = record(trainer)
+    if save:
+        trainer.save_model()
+        with unwrap_model_for_generation(trainer.model_wrapped, trainer.accelerator) as policy:
+            known["answers"] = generate(policy.eval(), trainer.processing_class, QUESTIONS, max_tokens=8)
+    return known
 
 
-# Its processes begin with all that is imported here, which takes longer than these runs
-_CONTEXT = multiprocessing.get_context("forkserver")
-_CONTEXT.set_forkserver_preload(["pool_runs", "deepspeed"])
-
-
-def start(folder, runs, processes):
+def start(folder, runs, processes, environment=None):
     """
     Starts the processes of some runs, one after the other, as a launcher would; their records will be
     `<folder>/<name>-<rank>.pt`.
     """
-    with socket.socket() as free:
-        free.bind(("127.0.0.1", 0))
-        port = free.getsockname()[1]
-    with pytest.MonkeyPatch.context() as patch:  # of the server, which is started once
-        patch.setenv("PYTHONPATH", os.pathsep.join([str(Path(__file__).parent), str(Path(__file__).parents[2])]))
-        patch.setenv("OMP_NUM_THREADS", "1")
-        started = [
-            _CONTEXT.Process(target=_work, args=(folder, runs, rank, processes, port)) for rank in range(processes)
-        ]
-        for process in started:
-            process.start()
-    return started
+    return forked.start(_work, (folder, runs), folder / next(iter(runs)), processes, environment)
 
 
-def _work(folder, runs, rank, processes, port):
-    with (folder / f"{next(iter(runs))}-{rank}.log").open("w") as log:
-        os.dup2(log.fileno(), 1)
-        os.dup2(log.fileno(), 2)
-    if processes > 1:
-        os.environ |= {"RANK": str(rank), "LOCAL_RANK": str(rank), "WORLD_SIZE": str(processes)}
-        os.environ |= {"MASTER_ADDR": "127.0.0.1", "MASTER_PORT": str(port)}
-    torch.set_num_threads(1)
+def _work(folder, runs):
+    rank, processes = os.environ.get("RANK", "0"), int(os.environ.get("WORLD_SIZE", "1"))
     for name, options in runs.items():
         torch.save(run(output_dir=folder / name, **options), folder / f"{name}-{rank}.pt")
     if processes > 1:
@@ -174,13 +172,5 @@ def _work(folder, runs, rank, processes, port):
 
 def finish(started, folder, name, timeout_s=200):
     """Waits for the processes and returns the records of a run, by rank."""
-    deadline = time.monotonic() + timeout_s
-    try:
-        for process in started:
-            process.join(max(1, deadline - time.monotonic()))
-    finally:
-        for process in started:
-            process.kill()
-    logs = "\n".join(path.read_text()[-3000:] for path in folder.glob("*.log"))
-    assert [process.exitcode for process in started] == [0] * len(started), logs
+    forked.finish(started, folder, timeout_s)
     return [torch.load(folder / f"{name}-{rank}.pt", weights_only=False) for rank in range(len(started))]

@@ -1,19 +1,18 @@
 """A run that was killed goes on from its last checkpoint as if nothing had happened."""
 
 import random
-import runpy
 import signal
 import time
-from pathlib import Path
 
 import pool_runs
 import pytest
 import torch
 
+from trl_mle.launching import checkpoint_to_resume
+
 
 STEPS = 6
 SAVED = {"save_strategy": "steps", "save_steps": 2}
-SCRIPT = Path(__file__).parents[2] / "recipes" / "train_mle.py"
 ZERO_2 = {
     "zero_optimization": {"stage": 2},
     "train_micro_batch_size_per_gpu": "auto",
@@ -42,7 +41,7 @@ def killed_run(folder, model, processes, **options):
     for process in started:
         process.join()
     assert {process.exitcode for process in started} == {-signal.SIGKILL}
-    return runpy.run_path(str(SCRIPT))["checkpoint_to_resume"]("true", folder / "killed")
+    return checkpoint_to_resume("true", folder / "killed")
 
 
 def check(whole, resumed, checkpoint):
@@ -84,7 +83,6 @@ def test_of_two_processes(program_model, tmp_path, options):
 
 
 def test_a_checkpoint_that_was_not_written_to_its_end_is_passed_over(tmp_path):
-    checkpoint_to_resume = runpy.run_path(str(SCRIPT))["checkpoint_to_resume"]
     for name, state in [("checkpoint-8", "{}"), ("checkpoint-10", '{"epoch": 0.'), ("checkpoint-12", None)]:
         (tmp_path / name).mkdir()
         if state is not None:

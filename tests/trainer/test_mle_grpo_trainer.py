@@ -277,6 +277,10 @@ def test_plain_grpo_config_is_refused(tiny_model, tmp_path):
         ("_log_completion_extra", ["self", "column", "values"]),
         ("_save_rng_state", ["self", "output_dir"]),
         ("_load_optimizer_and_scheduler", ["self", "checkpoint"]),
+        ("init_hf_repo", ["self", "token", "private"]),
+        ("_push_from_checkpoint", ["self", "checkpoint_folder"]),
+        ("_finish_current_push", ["self"]),
+        ("create_model_card", ["self", "model_name", "dataset_name", "tags"]),
         (
             "_generate_single_turn",  # of the tests: replayed completions
             ["self", "prompt_ids", "images", "multimodal_fields", "num_generations", "has_tool_images"],

@@ -6,6 +6,7 @@ import fcntl
 import hashlib
 import json
 import logging
+import math
 import os
 import resource
 import select
@@ -106,6 +107,10 @@ class Executor(Protocol):
 
     def submit(self, program: Program, competition: Competition) -> "Future[ExecutionResult]":
         """Queues a program; the future never raises for what the program does."""
+        ...
+
+    def longest_s(self, programs: int) -> float:
+        """Longest that it may take, in seconds, if every training process submits so many programs at once."""
         ...
 
 
@@ -396,6 +401,15 @@ class LocalExecutor:
         """Runs programs, each with its competition; returns their results in the same order."""
         futures = [self.submit(program, competition) for program, competition in programs]
         return [future.result() for future in futures]
+
+    def longest_s(self, programs: int) -> float:
+        """
+        Longest that it may take, in seconds, until all results are there if every training process of this machine submits
+        so many programs at once: all of them run into their timeout, in the slots that the processes share.
+        """
+        processes = int(os.environ.get("LOCAL_WORLD_SIZE", "1"))  # of a launcher
+        rounds = math.ceil(processes * programs / self.max_parallel)
+        return START_TIMEOUT_S + rounds * (self.timeout_s + GRACE_S)
 
     def _zygote(self, public_dir: Path) -> _Zygote:
         with self._zygotes_lock:

@@ -4,6 +4,8 @@ import dataclasses
 import functools
 import json
 import logging
+import math
+import os
 import threading
 import time
 from concurrent.futures import Future
@@ -13,7 +15,7 @@ from typing import Any, Self
 import ray
 
 from trl_mle.competitions import Competition
-from trl_mle.execution.executor import ExecutionResult, LocalExecutor, Outcome, Program
+from trl_mle.execution.executor import GRACE_S, START_TIMEOUT_S, ExecutionResult, LocalExecutor, Outcome, Program
 
 
 @functools.cache
@@ -44,6 +46,8 @@ class RayExecutor:
             GPUs of one program. Not tried on a GPU yet.
         max_retries (`int`, *optional*, defaults to `3`):
             How often a program is run again because its machine was lost.
+        timeout_s (`float`, *optional*, defaults to `60.0`):
+            Wall-clock limit of one program, in seconds.
         threads_per_program (`int`, *optional*, defaults to `1`):
             Cores of one program.
         memory_mb (`int`, *optional*, defaults to `4096`):
@@ -70,6 +74,7 @@ class RayExecutor:
         address: str = "auto",
         num_gpus: int = 0,
         max_retries: int = 3,
+        timeout_s: float = 60.0,
         threads_per_program: int = 1,
         memory_mb: int = 4096,
         **options: Any,
@@ -79,7 +84,14 @@ class RayExecutor:
         self._connected = not ray.is_initialized()
         if self._connected:
             ray.init(address=address, log_to_driver=False, logging_level=logging.WARNING)
-        self._options = options | {"threads_per_program": threads_per_program, "memory_mb": memory_mb}
+        self.timeout_s = timeout_s
+        self.max_retries = max_retries
+        self._options = options | {
+            "timeout_s": timeout_s,
+            "threads_per_program": threads_per_program,
+            "memory_mb": memory_mb,
+        }
+        self._resources = {"CPU": threads_per_program, "GPU": num_gpus, "memory": memory_mb << 20}  # of one program
         self._remote = ray.remote(_execute).options(
             num_cpus=threads_per_program,
             num_gpus=num_gpus,
@@ -139,6 +151,16 @@ class RayExecutor:
         with self._lock:  # a program may end while the executor is closed
             if self._running.pop(outer, None) is not None:
                 outer.set_result(result)
+
+    def longest_s(self, programs: int) -> float:
+        """
+        Longest that it may take, in seconds, until all results are there if every training process submits so many programs
+        at once: see [`LocalExecutor.longest_s`]. Here all processes share the cluster, and machines may be lost.
+        """
+        cluster = ray.cluster_resources()
+        slots = min(cluster.get(name, 0) // amount for name, amount in self._resources.items() if amount)
+        rounds = math.ceil(int(os.environ.get("WORLD_SIZE", "1")) * programs / max(1, slots))
+        return (1 + self.max_retries) * (START_TIMEOUT_S + rounds * (self.timeout_s + GRACE_S))
 
     def run_many(self, programs: list[tuple[Program, Competition]]) -> list[ExecutionResult]:
         """Runs programs, each with its competition; returns their results in the same order."""

@@ -196,6 +196,13 @@ class MLEReward:
                 log_metric(f"mle/instrumenter/{name}", value)
         return [evaluation.reward for evaluation in evaluations]
 
+    def longest_s(self, completions: int) -> float:
+        """
+        Longest that programs may keep a training process waiting, in seconds, if every process evaluates so many
+        completions at once: each may run twice, because a failure of ours is tried again.
+        """
+        return 2 * self.executor.longest_s(completions)
+
     def evaluate(self, completion: str, competition: Competition | str) -> Evaluation:
         """Evaluates one completion."""
         return self.evaluate_many([(completion, competition)])[0]

@@ -52,6 +52,11 @@ class MLEGRPOConfig(GRPOConfig):
             Smallest weight of `"linear"`, at most 1. Without it a program that dies at once (Δt ≈ 0) has almost no penalty.
         duration_weight_high (`float`, *optional*):
             Largest weight of `"linear"`, at least 1.
+
+        > Parameters that control pushes to the Hub
+
+        push_checkpoint_revisions (`bool`, *optional*, defaults to `False`):
+            Whether each checkpoint's model is pushed to a branch of its own, `step-<step>`. Needs `push_to_hub`.
     """
 
     max_prompt_length: int | None = field(
@@ -103,6 +108,10 @@ class MLEGRPOConfig(GRPOConfig):
         default=None,
         metadata={"help": "Largest duration weight, at least 1. `None` (default) for no bound."},
     )
+    push_checkpoint_revisions: bool = field(
+        default=False,
+        metadata={"help": "Push each checkpoint's model to a branch of its own, `step-<step>`. Needs `push_to_hub`."},
+    )
 
     def __post_init__(self) -> None:
         super().__post_init__()
@@ -132,6 +141,8 @@ class MLEGRPOConfig(GRPOConfig):
             raise ValueError(f"duration_weight_low must be between 0 and 1, got {low}")
         if high is not None and not high >= 1:
             raise ValueError(f"duration_weight_high must be at least 1, got {high}")
+        if self.push_checkpoint_revisions and not self.push_to_hub:
+            raise ValueError("push_checkpoint_revisions needs push_to_hub")
         self._refuse_checkpoints_between_generations()
 
     @property
@@ -146,6 +157,13 @@ class MLEGRPOConfig(GRPOConfig):
         return self.micro_steps_per_generation // math.gcd(
             self.micro_steps_per_generation, self.gradient_accumulation_steps
         )
+
+    @property
+    def completions_per_process(self) -> int:
+        """Most completions whose rewards a process has to compute at once."""
+        assert self.steps_per_generation is not None  # GRPOConfig has filled it in
+        training = self.per_device_train_batch_size * self.steps_per_generation
+        return training if self.eval_strategy == "no" else max(training, self.per_device_eval_batch_size)
 
     def _refuse_checkpoints_between_generations(self) -> None:
         # Epochs end on a boundary: TRL's sampler yields whole generation batches only.

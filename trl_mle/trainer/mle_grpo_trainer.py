@@ -2,6 +2,7 @@ import json
 import math
 import random
 import textwrap
+import time
 from collections import defaultdict, deque
 from collections.abc import Sequence
 from contextlib import nullcontext
@@ -13,7 +14,6 @@ from accelerate.utils import DistributedType, broadcast_object_list, gather_obje
 from datasets import Dataset, IterableDataset
 from transformers.trainer import TRAINER_STATE_NAME
 from transformers.trainer_utils import PREFIX_CHECKPOINT_DIR
-from trl import GRPOTrainer
 from trl.distributed import DistributedBackend
 from trl.models.utils import unwrap_model_for_generation
 from trl.trainer.utils import get_config_model_id, use_adapter
@@ -23,6 +23,7 @@ from trl_mle.instrumentation.language_models import LanguageModelError, generate
 from trl_mle.instrumentation.lm_instrumenter import Completion
 from trl_mle.prompts import extract_code, improve_prompt, scratch_prompt
 from trl_mle.trainer.duration import duration_weights
+from trl_mle.trainer.hub import HubTrainer
 from trl_mle.trainer.mle_grpo_config import MLEGRPOConfig
 from trl_mle.trainer.program_metrics import program_metrics
 from trl_mle.trainer.solution_pool import Solution, SolutionPool
@@ -43,7 +44,7 @@ NO_IMPROVING = "set improve_probability and debug_probability to 0 and max_turns
 SCRATCH: dict[str, Any] = {"prompt_kind": "scratch", "parent_id": None, "parent_score": None}
 
 
-class MLEGRPOTrainer(GRPOTrainer):
+class MLEGRPOTrainer(HubTrainer):
     """
     Trainer for Group Relative Policy Optimization on programs: the duration-aware gradient updates of
     [Reinforcement Learning for Machine Learning Engineering Agents](https://huggingface.co/papers/2509.01684).
@@ -57,7 +58,8 @@ class MLEGRPOTrainer(GRPOTrainer):
     `args.max_turns` each completion then goes on improving its own. Evaluation is from scratch, in one turn.
 
     What differs from [`~trl.GRPOTrainer`] besides (in `_calculate_rewards`, `_generate_and_score_completions`,
-    `_tokenize_prompts` and the methods that save and load checkpoints, all of which call TRL's own):
+    `_tokenize_prompts`, the methods that save and load checkpoints, and those of [`~trl_mle.trainer.hub.HubTrainer`]
+    that push and write the model card, all of which call TRL's own):
 
     - A completion whose `outcome` column says `"infrastructure"` (our failure, not the program's) is left out,
       whatever the reward functions returned for it.
@@ -264,9 +266,13 @@ class MLEGRPOTrainer(GRPOTrainer):
     def _calculate_rewards(
         self, inputs: list[dict[str, Any]], prompts: list, completions: list, completion_ids_list: list
     ) -> torch.Tensor:
+        self._rewarded_at: float | None = None
         rewards_per_func = super()._calculate_rewards(inputs, prompts, completions, completion_ids_list)
         mode = "train" if self.model.training else "eval"
         rows = gather_object(self._program_rows(inputs))
+        # The slowest process is done now. (TRL's own gather is behind us, too, but on a GPU that returns before it is done.)
+        waited = time.monotonic() - self._rewarded_at if self._rewarded_at is not None else None
+        self._log_waiting_time(mode, gather_object([waited]))
 
         # TRL leaves a completion out only if *every* reward function gave `None` for it
         ours = torch.tensor([row.get("outcome") == "infrastructure" for row in rows])
@@ -305,6 +311,17 @@ class MLEGRPOTrainer(GRPOTrainer):
         self._log_prompt_kinds(mode, rows, beats_parent)
         self._observe(mode, rows, completions)
         return rewards_per_func
+
+    def _log_completion_extra(self, column: str, values: list) -> None:
+        super()._log_completion_extra(column, values)
+        self._rewarded_at = time.monotonic()  # reward functions log when they are done; the last one counts
+
+    def _log_waiting_time(self, mode: str, waited: list[float | None]) -> None:
+        """Of one process for the slowest, in seconds: what uneven programs cost."""
+        known = [seconds for seconds in waited if seconds is not None]
+        if known and self.accelerator.num_processes > 1:
+            self._metrics[mode]["mle/process_wait_s/mean"].append(sum(known) / len(known))
+            self._metrics[mode]["mle/process_wait_s/max"].append(max(known))
 
     def _beats_parent(self, row: dict[str, Any]) -> bool | None:
         """Whether a completion is a better solution than the one it was shown; `None` without one, or if not judged."""

@@ -1,0 +1,49 @@
+"""
+The training script on two processes, where the programs of one of them take long.
+
+Run as a script: `slow_programs.py SECONDS TIMEOUT_S EXTENDED [arguments of the training script]`.
+"""
+
+import runpy
+import sys
+from datetime import timedelta
+from pathlib import Path
+
+import torch
+
+
+SCRIPT = str(Path(__file__).parents[2] / "recipes" / "train_mle.py")
+
+
+def train(seconds, timeout_s, extended, arguments):
+    """
+    Args:
+        seconds (`float`):
+            How long a program of the second process sleeps. Those of the first end at once.
+        timeout_s (`float`):
+            Timeout of the process group. It is made here, because transformers forgets it on a CPU; on a GPU this is what
+            `ddp_timeout` does.
+        extended (`bool`):
+            Whether the script may extend it, as it does.
+        arguments (`list[str]`):
+            Of the script.
+    """
+    torch.distributed.init_process_group("gloo", timeout=timedelta(seconds=timeout_s))
+    from trl_mle import launching
+    from trl_mle.trainer import MLEGRPOTrainer
+
+    rank = torch.distributed.get_rank()
+
+    def programs(trainer, prompt_ids, *args, **kwargs):
+        texts = [f"import time\ntime.sleep({rank * seconds})\nprint({rank}, {i})\n" for i in range(len(prompt_ids))]
+        return [trainer.processing_class(text)["input_ids"] for text in texts], None
+
+    MLEGRPOTrainer._generate_single_turn = programs
+    if not extended:
+        launching.extend_ddp_timeout = lambda args, programs_s: None
+    sys.argv = [SCRIPT, *arguments]
+    runpy.run_path(SCRIPT, run_name="__main__")
+
+
+if __name__ == "__main__":
+    train(float(sys.argv[1]), float(sys.argv[2]), sys.argv[3] == "True", sys.argv[4:])

@@ -1,0 +1,171 @@
+"""Pushes against a local server, through the real client."""
+
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import hub_runs
+import pytest
+import yaml
+from hub_server import TOKEN, HubServer
+from huggingface_hub import ModelCard
+
+
+QUICKSTART = str(Path(hub_runs.SCRIPT).parent / "quickstart.yaml")
+SMALL = {
+    "max_prompt_length": 4000,
+    "max_completion_length": 8,
+    "per_device_train_batch_size": 4,
+    "num_generations": 2,
+    "max_parallel_programs": 1,
+    "save_steps": 2,
+    "max_steps": 4,
+    "push_to_hub": True,
+    "competitions": ["wine"],
+}
+
+
+pytestmark = pytest.mark.slow
+
+
+@pytest.fixture(scope="module")
+def hub():
+    server = HubServer()
+    server.meddle = lambda method, path: 413 if path.startswith("/lfs/user/broken/") else None
+    yield server
+    server.close()
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory):
+    return tmp_path_factory.mktemp("hub")
+
+
+@pytest.fixture(scope="module")
+def runs(hub, folder, solution_model):
+    """Exit code and stderr of each run."""
+
+    def arguments(name, model_id, **more):
+        options = SMALL | solution_model.options | {"output_dir": str(folder / name), "hub_model_id": model_id} | more
+        path = folder / f"{name}.yaml"
+        path.write_text(yaml.safe_dump(yaml.safe_load(Path(QUICKSTART).read_text()) | options))
+        return ["--config", str(path), "--model_name_or_path", solution_model.path]
+
+    pushes = {"hub_strategy": "all_checkpoints", "push_checkpoint_revisions": True, "push_rollouts_to_hub": True}
+    wanted = {
+        "good": (arguments("good", "user/good", hub_always_push=True, **pushes), TOKEN),
+        "refused": (arguments("refused", "user/refused"), "hf_wrong"),
+        "without": (arguments("without", "user/without"), None),
+        "foreign": (arguments("foreign", "others/policy"), TOKEN),
+        "broken": (arguments("broken", "user/broken", hub_strategy="every_save", max_steps=2), TOKEN),
+        "token": (arguments("token", "org/token", hub_token=TOKEN, hub_revision="run-1", max_steps=2), None),
+    }
+    environment = {name: value for name, value in os.environ.items() if not name.startswith(("HF_", "LOCAL_RANK"))}
+    environment |= {"HF_ENDPOINT": hub.url, "HF_HUB_DISABLE_XET": "1", "HF_HUB_DISABLE_TELEMETRY": "1"}
+    environment |= {"HF_HOME": str(folder / "home"), "OMP_NUM_THREADS": "1"}
+    asked = [{"arguments": arguments, "token": token} for arguments, token in wanted.values()]
+    (folder / "wanted.json").write_text(json.dumps(asked))
+    process = subprocess.run(
+        [sys.executable, hub_runs.__file__, str(folder / "wanted.json"), str(folder / "results.json")],
+        capture_output=True,
+        text=True,
+        env=environment,
+        timeout=240,
+    )
+    assert process.returncode == 0, process.stderr[-3000:]
+    return dict(zip(wanted, json.loads((folder / "results.json").read_text()), strict=True))
+
+
+def test_model_card_and_checkpoints_arrive(runs, hub, folder):
+    assert runs["good"][0] == 0, runs["good"][1][-3000:]
+    main = hub.branches["models/user/good", "main"]
+    for name in ("model.safetensors", "config.json", "tokenizer.json", "chat_template.jinja", "README.md"):
+        assert main[name] == (folder / "good" / name).read_bytes()
+    for step in (2, 4):  # hub_strategy
+        checkpoint = {name for name in main if name.startswith(f"checkpoint-{step}/")}
+        assert {
+            f"checkpoint-{step}/{name}" for name in ("model.safetensors", "optimizer.pt", "solution_pool.json")
+        } <= checkpoint
+        weights = (folder / "good" / f"checkpoint-{step}" / "model.safetensors").read_bytes()
+        assert main[f"checkpoint-{step}/model.safetensors"] == weights
+        branch = hub.branches["models/user/good", f"step-{step:06d}"]  # a revision of its own
+        assert branch["model.safetensors"] == weights
+        assert "tokenizer.json" in branch
+        assert "optimizer.pt" not in branch
+    # The record of the programs is no part of the model
+    assert not [name for name in main if name.startswith(("executions/", "best_solutions/", "completions/"))]
+
+
+def test_programs_arrive_as_a_dataset(runs, hub, folder):
+    files = hub.branches["datasets/user/good-rollouts", "main"]
+    assert files["executions/rank-0.jsonl"] == (folder / "good" / "executions" / "rank-0.jsonl").read_bytes()
+    assert {"solution.py", "submission.csv", "score.json"} == {
+        name.rpartition("/")[2] for name in files if name.startswith("best_solutions/")
+    }
+    assert b"Run them in a sandbox only" in files["README.md"]
+
+
+def test_card(runs, hub):
+    card = ModelCard(hub.branches["models/user/good", "main"]["README.md"].decode())
+    assert {"trl_mle", "grpo", "trl"} <= set(card.data.tags)
+    for text in (
+        "# good",
+        "This model writes programs",
+        "`wine` (accuracy ↑) | before, step 1 | 4 |",
+        "`wine` (accuracy ↑) | after, step 4 | 4 |",
+        "best of 4",
+        "seed 0",
+        "The best program of the whole run scores",
+        "- all weights, one process",
+        "duration weighting: `linear`",
+        "bounded to [0.5, 2]",
+        "milestones marked by rules on the syntax tree",
+        'model="user/good"',
+        "@inproceedings{yang2026reinforcement",
+        "@software{vonwerra2020trl",
+        "- TRL: ",
+    ):
+        assert text in card.content, text
+    assert "time machine" not in card.content
+
+
+@pytest.mark.parametrize(
+    ("name", "message"),
+    [
+        ("refused", "push_to_hub: the Hub refuses the token: "),
+        ("without", "push_to_hub: there is no token: run `hf auth login`, or set HF_TOKEN"),
+        ("foreign", "push_to_hub: the token is of user, org, and hub_model_id names others"),
+    ],
+)
+def test_what_the_hub_will_not_take_is_told_at_start(runs, folder, name, message):
+    code, errors = runs[name]
+    assert code == 2
+    (line,) = [line for line in errors.splitlines() if line]
+    assert line.startswith(f"train_mle.py: error: {message}")
+    assert not (folder / name).exists()
+
+
+def test_broken_upload_loses_nothing(runs, hub, folder):
+    from transformers import AutoModelForCausalLM
+
+    code, errors = runs["broken"]
+    assert code == 2
+    lines = [line for line in errors.splitlines() if "error" in line or "failed" in line]
+    assert [line for line in lines if line.startswith("a push to the Hub failed, and training goes on")]
+    last = f"train_mle.py: error: the push to the Hub failed, and nothing is lost in {folder / 'broken'}: "
+    assert lines[-1].startswith(last)
+    assert "413" in lines[-1]
+    assert hub.branches["models/user/broken", "main"] == {}
+    AutoModelForCausalLM.from_pretrained(folder / "broken")
+    assert (folder / "broken" / "checkpoint-2" / "trainer_state.json").is_file()
+    assert (folder / "broken" / "README.md").is_file()
+
+
+def test_token_in_the_arguments_is_not_pushed(runs, hub):
+    assert runs["token"][0] == 0, runs["token"][1][-3000:]
+    assert hub.branches["models/org/token", "main"] == {}
+    files = hub.branches["models/org/token", "run-1"]  # hub_revision
+    assert "model.safetensors" in files
+    assert not [name for name, content in files.items() if TOKEN.encode() in content]

@@ -1,0 +1,202 @@
+"""What would fail hours later is looked for before a model is loaded, and all of it is reported at once."""
+
+import importlib.util
+import os
+import sys
+import tempfile
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager, suppress
+from pathlib import Path
+from typing import Any
+
+import torch
+from huggingface_hub.errors import HTTPError
+from transformers import AutoTokenizer, TrainerState
+from yaml import YAMLError
+
+from trl_mle.competitions import Competition
+from trl_mle.execution import SandboxError
+from trl_mle.prompts import scratch_prompt
+from trl_mle.trainer.hub import in_one_line, is_failed_upload
+
+
+class Problems:
+    """
+    What is wrong with what the user asked for.
+
+    Example:
+
+    ```python
+    >>> problems = Problems()
+    >>> with problems.noted():
+    ...     load_competition("no-such-competition")
+    >>> with problems.noted():
+    ...     check_writable(Path("/proc/policy"))
+    >>> problems.report()  # both; exits with code 2
+    ```
+    """
+
+    EXPECTED = (ValueError, OSError, ImportError, YAMLError, SandboxError, HTTPError)  # not our mistakes
+
+    def __init__(self) -> None:
+        self.messages: list[str] = []
+
+    @contextmanager
+    def noted(self) -> Iterator[None]:
+        """Goes on behind a check that fails, and keeps what it says, in one line."""
+        try:
+            yield
+        except (*self.EXPECTED, RuntimeError) as error:
+            if not isinstance(error, self.EXPECTED) and not is_failed_upload(error):
+                raise
+            message = in_one_line(error)
+            if message not in self.messages:
+                self.messages.append(message)
+
+    def report(self, headline: str = "", made: Sequence[Path] = ()) -> None:
+        """
+        Ends the process with exit code 2 if there are problems, having told them: a line each, once per machine.
+
+        Args:
+            headline (`str`, *optional*):
+                What they mean. Defaults to nothing having been started.
+            made (`list[Path]`, *optional*):
+                Folders to remove if they are empty.
+        """
+        if not self.messages:
+            return
+        for folder in made:
+            with suppress(OSError):  # not there, or not empty
+                folder.rmdir()
+        if os.environ.get("LOCAL_RANK", "0") == "0":
+            script = Path(sys.argv[0]).name
+            if len(self.messages) == 1:
+                lines = [f"{script}: error: {headline}{': ' if headline else ''}{self.messages[0]}"]
+            else:
+                lines = [f"{script}: error: {headline or f'{len(self.messages)} problems, and nothing was started'}:"]
+                lines += [f"  {number}. {message}" for number, message in enumerate(self.messages, 1)]
+            print("\n".join(lines), file=sys.stderr)
+        sys.exit(2)
+
+
+def check_writable(folder: Path) -> None:
+    """Raises `OSError` if nothing can be written to the folder, without creating it."""
+    existing = next(path for path in (folder.absolute(), *folder.absolute().parents) if path.exists())
+    try:
+        tempfile.TemporaryFile(dir=existing).close()
+    except OSError as error:
+        raise OSError(f"output_dir {folder} cannot be written: {error.strerror}") from error
+
+
+def checkpoint_to_resume(value: str | bool | None, folder: Path) -> str | None:
+    """
+    The checkpoint that `resume_from_checkpoint` names.
+
+    Args:
+        value (`str` or `bool`, *optional*):
+            A path, or `true` for the newest whole one in `folder`.
+        folder (`Path`):
+            The output folder.
+
+    Returns:
+        `str`: Its path; `None` if training is to start anew.
+
+    Raises:
+        `ValueError`: There is none.
+    """
+    if str(value or False).lower() == "false":
+        return None
+    if str(value).lower() == "true":
+        where = f"in {folder}"
+        whole = [path for path in folder.glob("checkpoint-[0-9]*") if is_whole(path)]
+        checkpoint = max(whole, key=lambda path: int(path.name.partition("-")[2]), default=None)
+    else:
+        where = str(value)
+        checkpoint = Path(where) if is_whole(Path(where)) else None
+    if checkpoint is None:
+        raise ValueError(f"resume_from_checkpoint: there is no checkpoint {where} that was written to its end")
+    return str(checkpoint)
+
+
+def is_whole(checkpoint: Path) -> bool:
+    """Whether a checkpoint was written to its end: its last file is there, and can be read."""
+    try:
+        TrainerState.load_from_json(str(checkpoint / "trainer_state.json"))
+    except (OSError, ValueError):
+        return False
+    return True
+
+
+def load_tokenizer(name: str | None, **options: Any) -> Any:
+    """
+    Loads a model's tokenizer.
+
+    Args:
+        name (`str`, *optional*):
+            The model: a folder, or its name on the Hub.
+        **options:
+            For [`~transformers.AutoTokenizer`].
+
+    Raises:
+        `ValueError`: No model is named, or it has no chat template.
+        `OSError`: It cannot be loaded.
+    """
+    if name is None:
+        raise ValueError("model_name_or_path: name the model to train")
+    try:
+        tokenizer = AutoTokenizer.from_pretrained(name, **options)
+    except (OSError, ValueError) as error:
+        where = "" if Path(name).is_dir() else ", which is no folder here"
+        raise OSError(f"model_name_or_path: cannot load the tokenizer of {name}{where}: {error}") from error
+    if tokenizer.chat_template is None:
+        raise ValueError(f"model_name_or_path: {name} has no chat template, take an instruction-tuned model")
+    return tokenizer
+
+
+def check_prompts(
+    tokenizer: Any,
+    competitions: Sequence[Competition],
+    max_prompt_length: int | None,
+    timeout_s: float,
+    memory_mb: int,
+) -> None:
+    """Raises `ValueError` if a competition's prompt has more tokens than `max_prompt_length`."""
+    for competition in competitions:
+        prompt = scratch_prompt(competition, timeout_s, memory_mb)
+        tokens = len(tokenizer.apply_chat_template(prompt, add_generation_prompt=True, return_dict=False))
+        if max_prompt_length is not None and tokens > max_prompt_length:
+            raise ValueError(
+                f"the prompt of {competition.id} has {tokens} tokens, more than max_prompt_length={max_prompt_length}: "
+                "raise it, or set null"
+            )
+
+
+def check_engine(use_cpu: bool) -> None:
+    """Raises `ValueError` if the launcher was asked for FSDP and accelerate would silently train by DDP instead."""
+    without_gpu = use_cpu or not torch.accelerator.is_available()
+    if os.environ.get("ACCELERATE_USE_FSDP", "false").lower() == "true" and without_gpu:
+        raise ValueError(
+            "FSDP needs GPUs, and on a CPU accelerate would train by DDP without a word: take accelerate_configs/ddp.yaml "
+            "or zero3.yaml"
+        )
+
+
+def check_vllm(args: Any, gpu_slots: Sequence[str]) -> None:
+    """Raises `ImportError` if vLLM is asked for and not installed, `ValueError` if what is asked of it cannot work."""
+    if not args.use_vllm:
+        return
+    if importlib.util.find_spec("vllm") is None:
+        raise ImportError("use_vllm: vLLM is not installed: pip install 'trl-mle[vllm]'")
+    if args.vllm_mode != "colocate":
+        return
+    limit = args.vllm_max_model_length
+    lengths = (args.max_prompt_length, args.max_completion_length)
+    if limit is not None and None not in lengths and sum(lengths) > limit:
+        raise ValueError(
+            f"vllm_max_model_length={limit} is shorter than max_prompt_length={lengths[0]} and "
+            f"max_completion_length={lengths[1]} together: raise it to {sum(lengths)}"
+        )
+    if gpu_slots and not args.vllm_enable_sleep_mode:
+        raise ValueError(
+            "gpu_slots: a colocated vLLM keeps its GPU memory while programs run: set vllm_enable_sleep_mode"
+        )

@@ -1,0 +1,99 @@
+"""The Hugging Face Hub before and after training: whether it will take what is pushed, and the record of the programs."""
+
+import os
+from pathlib import Path
+from typing import Any
+
+from huggingface_hub import HfApi
+from huggingface_hub.errors import HfHubHTTPError, HTTPError, LocalTokenNotFoundError, OfflineModeIsEnabled
+
+
+# In the output folder, see [`~trl_mle.rewards.MLEReward`]
+BEST_SOLUTIONS, EXECUTIONS = "best_solutions", "executions"
+
+CARD = """\
+---
+tags: [trl_mle]
+---
+
+# Programs of {model}
+
+What [{model}](https://huggingface.co/{model}) wrote for Kaggle competitions while it was trained with `trl_mle`.
+
+- `best_solutions/<competition>/`: the best program (`solution.py`), its `submission.csv`, and its score on the hidden
+  answers (`score.json`).
+- `executions/rank-<rank>.jsonl`: a line for every execution: the time, the SHA-256 of the program, how it ended, Δt and CPU
+  time in seconds, peak memory in MB, the milestones that it reached, score and reward.
+
+**The programs were written by a language model. Run them in a sandbox only.**
+"""
+
+
+def check_hub(args: Any) -> None:
+    """
+    Asks the Hub whether it knows the token, and whether the repository's owner is one that the token may write for.
+
+    A token in the arguments is moved to the environment: they are saved as `training_args.bin`, which is pushed, too.
+
+    Args:
+        args ([`~transformers.TrainingArguments`]):
+            With `hub_token` and `hub_model_id`.
+
+    Raises:
+        `ValueError`: The Hub cannot be reached, or does not take the token.
+    """
+    if args.hub_token is not None:
+        os.environ["HF_TOKEN"] = args.hub_token
+        args.hub_token = None
+    if os.environ.get("RANK", "0") != "0":  # the Hub limits how often it is asked, and one process pushes
+        return
+    try:
+        user = HfApi().whoami()
+    except LocalTokenNotFoundError as error:
+        raise ValueError("push_to_hub: there is no token: run `hf auth login`, or set HF_TOKEN") from error
+    except OfflineModeIsEnabled as error:
+        raise ValueError("push_to_hub: HF_HUB_OFFLINE forbids it: unset it, or set push_to_hub to false") from error
+    except HfHubHTTPError as error:
+        raise ValueError(f"push_to_hub: the Hub refuses the token: {error}") from error
+    except HTTPError as error:
+        raise ValueError(f"push_to_hub: the Hub does not answer: {error}") from error
+    if user.get("auth", {}).get("accessToken", {}).get("role") == "read":
+        raise ValueError("push_to_hub: the token may only read: make one that may write")
+    owner, slash, _ = (args.hub_model_id or "").partition("/")
+    owners = [user["name"], *(organization["name"] for organization in user.get("orgs", []))]
+    if slash and owner not in owners:
+        raise ValueError(f"push_to_hub: the token is of {', '.join(owners)}, and hub_model_id names {owner}")
+
+
+def push_rollouts(output_dir: Path, repo_id: str, private: bool | None = None) -> str:
+    """
+    Uploads the best solutions and the record of all executions as a dataset repository.
+
+    Args:
+        output_dir (`Path`):
+            Output folder of a run.
+        repo_id (`str`):
+            Repository of the model; the dataset's is `<repo_id>-rollouts`.
+        private (`bool`, *optional*):
+            Whether a new repository is private. Defaults to what its owner has set.
+
+    Returns:
+        `str`: Id of the dataset repository.
+
+    Raises:
+        `OSError`: The Hub refused it.
+    """
+    api = HfApi()
+    dataset_id = f"{repo_id}-rollouts"
+    api.create_repo(dataset_id, repo_type="dataset", private=private, exist_ok=True)
+    card = CARD.format(model=repo_id).encode()
+    api.upload_file(repo_id=dataset_id, repo_type="dataset", path_in_repo="README.md", path_or_fileobj=card)
+    api.upload_folder(
+        repo_id=dataset_id,
+        repo_type="dataset",
+        folder_path=output_dir,
+        allow_patterns=[f"{BEST_SOLUTIONS}/*", f"{EXECUTIONS}/*"],
+        ignore_patterns=["*/.lock", "*.new/*", "*.old/*"],
+        commit_message="Programs of the run",
+    )
+    return dataset_id

@@ -1,0 +1,172 @@
+"""What a model card says about a run."""
+
+import json
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+from trl_mle.competitions import Competition
+from trl_mle.instrumentation import LmInstrumenter
+from trl_mle.rewards import MLEReward
+from trl_mle.trainer.mle_grpo_config import MLEGRPOConfig
+
+
+BODY = """\
+# {model_name}
+
+{base_model}, trained by reinforcement learning to write programs that solve {competitions}. It was trained with `trl_mle`,
+which extends [TRL](https://github.com/huggingface/trl), by the method of
+[Reinforcement Learning for Machine Learning Engineering Agents](https://huggingface.co/papers/2509.01684).
+
+> [!WARNING]
+> This model writes programs, and it was rewarded for scores only. Run what it writes in a sandbox, without network and
+> without anything that you would miss: `trl-mle run` does so.
+
+## Results
+
+{results}
+
+## How to use it
+
+```python
+from transformers import pipeline
+from trl_mle.competitions import load_competition
+from trl_mle.prompts import extract_code, scratch_prompt
+
+prompt = scratch_prompt(load_competition("{competition}"), timeout_s={timeout_s:g}, memory_mb={memory_mb})
+generator = pipeline("text-generation", model="{hub_model_id}")
+[output] = generator(prompt, max_new_tokens={max_tokens}, do_sample=True, temperature={temperature:g}, return_full_text=False)
+open("solution.py", "w").write(extract_code(output["generated_text"]) or "")
+```
+
+`trl-mle run {competition} solution.py` runs the program in a sandbox and grades it. Sample several, and keep the best.
+
+## Training procedure
+
+{settings}
+"""
+
+
+def card_body(
+    model_name: str | None,
+    base_model: str | None,
+    hub_model_id: str | None,
+    args: MLEGRPOConfig,
+    output_dir: Path,
+    engine: str,
+    lora: bool,
+    competitions: Sequence[Competition],
+    rewards: Sequence[MLEReward],
+    log_history: Sequence[dict[str, Any]],
+    timeout_s: float,
+    memory_mb: int,
+) -> str:
+    """
+    The text of the card, up to the versions and citations.
+
+    Args:
+        model_name (`str`, *optional*):
+            Title.
+        base_model (`str`, *optional*):
+            What training started from.
+        hub_model_id (`str`, *optional*):
+            Repository.
+        args ([`MLEGRPOConfig`]):
+            The run's configuration.
+        output_dir (`Path`):
+            The run's folder, with its best solutions.
+        engine (`str`):
+            What it was trained by: the number of processes, and DDP or DeepSpeed or FSDP.
+        lora (`bool`):
+            Whether an adapter was trained.
+        competitions (`list[Competition]`):
+            What it was trained on.
+        rewards (`list[MLEReward]`):
+            The reward functions that execute programs.
+        log_history (`list[dict]`):
+            The metrics of all logged steps.
+        timeout_s (`float`):
+            Time limit of a program in seconds.
+        memory_mb (`int`):
+            Memory limit of a program in MB.
+
+    Returns:
+        `str`: Markdown.
+    """
+    names = [f"`{competition.id}`" for competition in competitions] or ["Kaggle competitions"]
+    return BODY.format(
+        model_name=model_name or "A policy that writes Kaggle solutions",
+        base_model=f"[{base_model}](https://huggingface.co/{base_model})" if base_model else "A language model",
+        competitions=", ".join(names),
+        competition=competitions[0].id if competitions else "digits",
+        results=_results(competitions, log_history, args, output_dir),
+        hub_model_id=hub_model_id or output_dir,
+        timeout_s=timeout_s,
+        memory_mb=memory_mb,
+        max_tokens=args.max_completion_length,
+        temperature=args.temperature,
+        settings="\n".join(f"- {line}" for line in _settings(args, engine, lora, rewards)),
+    )
+
+
+def _results(
+    competitions: Sequence[Competition], log_history: Sequence[dict[str, Any]], args: MLEGRPOConfig, output_dir: Path
+) -> str:
+    """A table: what the policy wrote before training, and what it wrote last."""
+    batches = [entry for entry in log_history if "reward" in entry]
+    if not batches or not competitions:
+        return "No step has been logged yet."
+    several = len(competitions) > 1
+    programs = (args.generation_batch_size or 0) // len(competitions)
+    rows = [f"| competition | | programs | valid | mean score | best of {programs} |", "|---|---|---|---|---|---|"]
+    for competition in competitions:
+        arrow = "↑" if competition.higher_is_better else "↓"
+        name = f"`{competition.id}` ({competition.metric.replace('_', ' ')} {arrow})"
+        for label, entry in (("before", batches[0]), ("after", batches[-1])):
+            prefix = f"mle/{competition.slug}" if several else "mle"
+            if not several and "mle/scratch/valid_rate" in entry:  # those that were shown a solution have it easier
+                prefix = "mle/scratch"
+            valid, mean, best = (entry.get(f"{prefix}/{key}") for key in ("valid_rate", "score/mean", "score/best"))
+            figures = ["–" if valid is None else f"{valid:.0%}"]
+            figures += ["–" if value is None else f"{value:.4f}" for value in (mean, best)]
+            rows.append(f"| {name} | {label}, step {entry['step']} | {programs} | {' | '.join(figures)} |")
+    found = [
+        f"The best program of the whole run scores **{record['score']:.4f}** in `{record['competition']}`."
+        for path in sorted(output_dir.glob("best_solutions/*/score.json"))
+        for record in [json.loads(path.read_text(encoding="utf-8"))]
+    ]
+    notes = (
+        "Programs sampled in training with temperature "
+        f"{args.temperature:g}: those logged first are the policy's before training, and those logged last its last "
+        f"(means over {args.logging_steps:g} step{'' if args.logging_steps == 1 else 's'}). One run, seed {args.seed}. "
+        "Scores are those of valid submissions on the hidden answers."
+    )
+    return "\n".join([*rows, "", notes, *found])
+
+
+def _settings(args: MLEGRPOConfig, engine: str, lora: bool, rewards: Sequence[MLEReward]) -> list[str]:
+    low, high = args.duration_weight_low, args.duration_weight_high
+    bounds = f", bounded to [{0 if low is None else low:g}, {'∞' if high is None else format(high, 'g')}]"
+    weighting = {
+        "linear": f"`linear`: each advantage is multiplied by Δt / mean Δt{bounds if (low, high) != (None, None) else ''}",
+        "none": "`none`",
+    }
+    lines = [
+        f"{args.max_steps} steps of {args.generation_batch_size} programs in groups of {args.num_generations}, "
+        f"learning rate {args.learning_rate:g}, KL coefficient {args.beta:g}, loss `{args.loss_type}`, seed {args.seed}",
+        f"{'LoRA' if lora else 'all weights'}, {engine}",
+        f"duration weighting: {weighting[args.duration_weighting]}",
+        f"improve prompts: a share of {args.improve_probability:g} of the groups; turns in an episode: {args.max_turns}",
+    ]
+    for reward in rewards:
+        if reward.instrumenter is None:
+            lines.append("instrumentation: none, no partial credit")
+            continue
+        who = "rules on the syntax tree"
+        if isinstance(reward.instrumenter, LmInstrumenter):
+            who = f"a frozen language model ({reward.instrumenter.model.identity})"
+        lines.append(
+            f"instrumentation: milestones marked by {who}; a failed program earns {reward.fail_reward:g}, and "
+            f"{reward.milestone_reward:g} for each milestone that it reached"
+        )
+    return lines
