@@ -10,7 +10,9 @@ from pathlib import Path
 from typing import Any, Literal
 
 from trl_mle.competitions import Competition
-from trl_mle.evaluation.sampling import Policy, count_executed, summarize
+from trl_mle.evaluation.evaluation_log import EvaluationLog, Sample
+from trl_mle.evaluation.policies import Policy
+from trl_mle.evaluation.sampling import count_executed, execute, score_of, summarize, write
 from trl_mle.instrumentation.milestones import parse
 from trl_mle.prompts import improve_prompt
 from trl_mle.rewards import Evaluation, MLEReward
@@ -59,7 +61,7 @@ class Improvement:
     @property
     def test_scores(self) -> tuple[float | None, float | None]:
         """Their scores on the hidden answers."""
-        return _graded(self.scratch), _graded(self.improved)
+        return score_of(self.scratch), score_of(self.improved)
 
     @property
     def chosen_by(self) -> ChosenBy | None:
@@ -97,16 +99,20 @@ def improve_each(
     policy: Policy,
     competition: Competition,
     reward: MLEReward,
+    log: EvaluationLog,
     evaluations: Sequence[Evaluation],
     max_new_tokens: int,
     max_prompt_tokens: int,
     timeout_s: float,
     memory_mb: int,
+    seed: int,
+    batch_size: int = 64,
 ) -> list[Improvement]:
     """
     Asks for one better program for each valid one, executes and grades it.
 
-    The prompt shows the program and what it printed, never its graded score.
+    The prompt shows the program and what it printed, never its graded score. What is in the log already is not sampled
+    and executed again.
 
     Args:
         policy ([`Policy`]):
@@ -115,6 +121,8 @@ def improve_each(
             What they are to solve.
         reward ([`~trl_mle.rewards.MLEReward`]):
             Executes and grades them.
+        log ([`EvaluationLog`]):
+            Where they are kept.
         evaluations (`list[Evaluation]`):
             The programs to improve, and others.
         max_new_tokens (`int`):
@@ -125,27 +133,40 @@ def improve_each(
             Time limit of a program in seconds, as the prompt states it.
         memory_mb (`int`):
             Memory limit of a program in MB, as the prompt states it.
+        seed (`int`):
+            Of the sampling: that of the round before, whose seeds are not used again.
+        batch_size (`int`, *optional*, defaults to `64`):
+            Programs of the round before that are looked at together.
 
     Returns:
         `list[Improvement]`: One for each of `evaluations`.
 
     Raises:
         `ValueError`: The prompt is longer than `max_prompt_tokens` even without the program.
+        [`~trl_mle.evaluation.sampling.NoAnswerError`]: An endpoint has not answered all of a batch.
     """
-    prompts = [
-        improve_prompt(
+
+    def prompt(evaluation: Evaluation) -> list[dict[str, str]]:
+        return improve_prompt(
             competition, evaluation.source or "", evaluation.output, timeout_s=timeout_s, memory_mb=memory_mb,
             max_tokens=max_prompt_tokens, count_tokens=policy.count_tokens,
-        )
-        for evaluation in evaluations
-        if evaluation.valid
-    ]  # fmt: skip
-    completions = policy.sample(prompts, max_new_tokens)
-    improved = iter(reward.evaluate_many([(completion, competition) for completion in completions]))
+        )  # fmt: skip
+
+    improved: dict[int, Evaluation] = {}
+    for start in range(0, len(evaluations), batch_size):
+        valid = [i for i in range(start, min(start + batch_size, len(evaluations))) if evaluations[i].valid]
+        samples = [Sample(competition.id, "improve", i) for i in valid]
+        if any(sample not in log.written for sample in samples):
+            prompts = [prompt(evaluations[i]) for i in valid]
+            write(policy, log, samples, prompts, max_new_tokens, seed + len(evaluations), "improve", valid)
+        improved |= dict(zip(valid, execute(reward, competition, log, samples), strict=True))
     improvements = []
-    for evaluation in evaluations:
-        better = next(improved) if evaluation.valid else None
-        scores = validation_score(evaluation, competition), validation_score(better, competition) if better else None
+    for i, evaluation in enumerate(evaluations):
+        better = improved.get(i)
+        scores = (
+            validation_score(evaluation, competition),
+            validation_score(better, competition) if better is not None else None,
+        )
         improvements.append(Improvement(evaluation, better, scores, competition.higher_is_better))
     return improvements
 
@@ -200,10 +221,6 @@ def _words(tree: ast.Module) -> dict[str, list[str]]:
                         case ast.Constant(value=str(word)):
                             found.append(word)
     return words
-
-
-def _graded(evaluation: Evaluation | None) -> float | None:
-    return evaluation.score.value if evaluation is not None and evaluation.score is not None else None
 
 
 def summarize_improvements(improvements: Sequence[Improvement]) -> dict[str, Any]:

@@ -197,13 +197,19 @@ class MLEReward:
         """Evaluates one completion."""
         return self.evaluate_many([(completion, competition)])[0]
 
-    def evaluate_many(self, items: Sequence[tuple[str, Competition | str]]) -> list[Evaluation]:
+    def evaluate_many(
+        self,
+        items: Sequence[tuple[str, Competition | str]],
+        on_done: Callable[[int, Evaluation], None] = lambda index, evaluation: None,
+    ) -> list[Evaluation]:
         """
         Evaluates completions, each for its competition; programs run side by side as the executor allows.
 
         Args:
             items (`list[tuple[str, Competition | str]]`):
                 Completion texts and their competitions.
+            on_done (`Callable[[int, Evaluation], None]`, *optional*):
+                Called with the index and the evaluation of each as soon as it is known.
 
         Returns:
             `list[Evaluation]`: In the order of `items`.
@@ -218,7 +224,9 @@ class MLEReward:
         )
         for index, ((_, which), source) in enumerate(zip(items, sources, strict=True)):
             if source is None:
-                evaluations[index] = Evaluation(self.fail_reward, detail="no code in the completion")
+                evaluation = Evaluation(self.fail_reward, detail="no code in the completion")
+                evaluations[index] = evaluation
+                on_done(index, evaluation)
                 continue
             program, competition = next(programs), self._competition(which)
             running[self.executor.submit(program, competition)] = (index, competition, program, False)
@@ -235,6 +243,7 @@ class MLEReward:
                         running[self.executor.submit(program, competition)] = (index, competition, program, True)
                     else:
                         evaluations[index] = evaluation
+                        on_done(index, evaluation)
                 progress.update(evaluations, running)
         return [evaluation for evaluation in evaluations if evaluation is not None]
 
