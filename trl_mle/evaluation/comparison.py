@@ -12,8 +12,8 @@ from typing import Any
 
 
 
-# The figures of https://huggingface.co/papers/2509.01684, best of 128, ± standard error. "NaN": the paper reports no valid
-# solution; "N/A": the paper did not run it; "": not known to us.
+# The figures of https://huggingface.co/papers/2509.01684, best of 128, ± standard error, "NaN" and "N/A" as it prints them;
+# "" is not known to us.
 REPORTED_SYSTEMS = (
     "Qwen2.5-3B RL", "Qwen2.5-3B + AIDE", "Claude-3.5-Sonnet + AIDE", "GPT-4o + AIDE", "GPT-4o + AIDE 100 h",
     "GPT-4o OpenHands", "GPT-4o MLAB",
@@ -106,7 +106,7 @@ def average_relative_improvement(
     lower is better.
 
     https://huggingface.co/papers/2509.01684 reports such an average without its formula. With the cells of its table that
-    are known to us this one gives 36% over Claude-3.5-Sonnet + AIDE, on 7 of the 12 competitions, where the paper reports
+    are known to us this one gives 36.5% over Claude-3.5-Sonnet + AIDE, on 7 of the 12 competitions, where the paper reports
     22%, on those that it has.
 
     Returns:
@@ -158,7 +158,7 @@ def main_table(rows: Sequence[Mapping[str, Any]], reported: Sequence[str] = REPO
             line.append(f"**{text}**" if mean is not None and mean == best and len(known) > 1 else text)
         figures = dict(zip(REPORTED_SYSTEMS, REPORTED.get(competition, ("",) * len(REPORTED_SYSTEMS)), strict=True))
         lines.append(line + [figures[system] for system in shown])
-    if len(systems) > 1:
+    if len(systems) + len(shown) > 1:
         lines.append(_improvements(table, direction, systems, shown))
     return lines
 
@@ -279,7 +279,6 @@ def to_csv(rows: Sequence[Mapping[str, Any]]) -> str:
             if mean not in ("", "N/A", "NaN"):
                 writer.writerow([competition, direction[competition], system, "reported", mean, f"0{error}" if error.startswith(".") else error, ""])  # fmt: skip
     return out.getvalue()
-
 
 
 

@@ -124,7 +124,7 @@ def evaluate(
     return row, [*evaluations, *(item.improved for item in improvements if item.improved is not None)]
 
 
-def main(args: EvaluationArguments) -> None:
+def run(args: EvaluationArguments) -> None:
     """Runs the evaluation that the arguments describe, and prints its tables."""
     competitions = [load_competition(name, data_dir=args.data_dir) for name in args.competitions]
     if args.mlebench_out is not None:

@@ -298,7 +298,7 @@ class MLEReward:
             evaluation.source,
             competition=competition.id,
             outcome=result.outcome,
-            detail=result.detail,
+            detail=evaluation.detail,  # of an invalid submission, what is wrong with it
             duration_s=result.duration_s,
             cpu_s=result.cpu_s,
             max_rss_mb=result.max_rss_mb,
