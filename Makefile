@@ -26,7 +26,7 @@ TRAIN = $(RUN)/accelerate launch --config_file accelerate_configs/cpu.yaml recip
     --competitions '$(COMPETITION)' --seed $(SEED) --sandbox $(SANDBOX)
 
 EVALUATE = $(RUN)/python recipes/evaluate_mle.py --policies $(OUTPUT)/starter $(OUTPUT)/policy \
-    --names "before RL" "after RL" --competition '$(COMPETITION)' --output_dir $(OUTPUT)/evaluation \
+    --names "before RL" "after RL" --competitions '$(COMPETITION)' --output_dir $(OUTPUT)/evaluation \
     --program_timeout_s 5 --sandbox $(SANDBOX)
 
 APT_INSTALL = [ -z "$$packages" ] && exit 0; \
@@ -38,6 +38,7 @@ APT_INSTALL = [ -z "$$packages" ] && exit 0; \
 .DEFAULT_GOAL := quickstart
 
 quickstart: install
+	rm -rf $(OUTPUT)/evaluation  # of other policies
 	$(RUN)/python -m trl_mle.starter --output_dir $(OUTPUT)/starter --competitions '$(COMPETITION)' --seed $(SEED)
 	$(TRAIN)
 	$(EVALUATE)

@@ -10,6 +10,7 @@ programs: the first n of each, n being the smaller count. A seed whose results a
 
 import argparse
 import json
+import shutil
 import subprocess
 import sys
 import threading
@@ -71,15 +72,17 @@ def one_seed(seed: int, competition: str, output: Path, num_samples: int) -> dic
         ],
         "evaluate": [
             python, "recipes/evaluate_mle.py", "--policies", starter, policy, "--names", "before", "after",
-            "--competition", competition, "--output_dir", evaluation, "--num_samples", str(num_samples),
+            "--competitions", competition, "--output_dir", evaluation, "--num_samples", str(num_samples),
             "--seed", str(1_000_000 + seed), "--program_timeout_s", "5",
         ],
     }  # fmt: skip
+    shutil.rmtree(evaluation, ignore_errors=True)  # of other policies
     measured: dict = {"seed": seed, "recipe": recipe}
     for name, command in stages.items():
         seconds, memory_mb = run(command)
         measured[name] = {"wall_s": seconds, "peak_memory_mb": memory_mb}
-    figures = json.loads((Path(evaluation) / "results.json").read_text())["policies"]
+    rows = json.loads((Path(evaluation) / "results.json").read_text())["rows"]
+    figures = {row["policy"]: row for row in rows}
     scores = {}
     for name in ("before", "after"):
         with open(Path(evaluation) / f"{name}.jsonl", encoding="utf-8") as file:

@@ -48,7 +48,7 @@ def stages(seed: int, competition: str, num_samples: int, output: Path) -> dict[
         ]  # fmt: skip
     commands["evaluate"] = [
         python, "recipes/evaluate_mle.py", "--policies", *(str(output / name) for name in POLICIES), "--names", *POLICIES,
-        "--competition", competition, "--output_dir", str(output / "evaluation"), "--num_samples", str(num_samples),
+        "--competitions", competition, "--output_dir", str(output / "evaluation"), "--num_samples", str(num_samples),
         "--improve", "true", "--seed", str(1_000_000 + seed), "--program_timeout_s", "5",
     ]  # fmt: skip
     return commands
@@ -90,11 +90,12 @@ def one_seed(seed: int, competition: str, num_samples: int, output: Path) -> dic
     commands = stages(seed, competition, num_samples, output)
     measured = {name: run_stage(name, command, output) for name, command in commands.items()}
     higher_is_better = load_competition(competition).higher_is_better
+    rows = json.loads((output / "evaluation" / "results.json").read_text())["rows"]
     return {
         "seed": seed,
         "stages": measured,
         "training": {arm: training_figures(output / arm, higher_is_better) for arm in ARMS},
-        "evaluation": json.loads((output / "evaluation" / "results.json").read_text()),
+        "evaluation": {row["policy"]: row for row in rows},
     }
 
 
@@ -132,7 +133,7 @@ def main() -> None:
     for name in ("policy", "kept, chosen by", "executed", "valid rate", "mean score", "best score"):
         table.add_column(name, justify="left" if name in ("policy", "kept, chosen by") else "right")
     for name in POLICIES:
-        by_run = [selections(run_["evaluation"]["policies"][name]) for run_ in runs]
+        by_run = [selections(run_["evaluation"][name]) for run_ in runs]
         for selection in by_run[0]:
             found = [run_[selection] for run_ in by_run]
             label = "(not improved)" if selection == "scratch" else selection

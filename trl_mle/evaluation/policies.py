@@ -131,7 +131,7 @@ class TransformersPolicy:
         """See [`Policy`]."""
         return len(self.tokenizer(self._render(prompt), add_special_tokens=False)["input_ids"])
 
-    @torch.inference_mode()
+    @torch.no_grad()
     def sample(self, prompts: Sequence[Prompt], max_new_tokens: int, seeds: Sequence[int]) -> list[Completion]:
         """See [`Policy`]."""
         if not prompts:
@@ -148,7 +148,8 @@ class TransformersPolicy:
             texts, add_special_tokens=False, padding=True, padding_side="left", return_tensors="pt"
         ).to(self.model.device)
         tokens = self.model.generate(
-            input_ids=inputs["input_ids"], attention_mask=inputs["attention_mask"], generation_config=generation_config
+            input_ids=inputs["input_ids"], attention_mask=inputs["attention_mask"], generation_config=generation_config,
+            synced_gpus=False,  # under ZeRO-3 the weights are whole here: processes need not keep step
         )
         answers = tokens[:, inputs["input_ids"].shape[1] :]
         return [
