@@ -2,10 +2,12 @@ import json
 from dataclasses import replace
 
 import pytest
+from scripted_policy import ScriptedPolicy, fenced
 
 from trl_mle.competitions import Score, load_competition
 from trl_mle.competitions.metrics import METRICS
 from trl_mle.evaluation import (
+    EvaluationLog,
     Improvement,
     improve_each,
     save_improvements,
@@ -146,29 +148,26 @@ sub.to_csv("submission.csv", index=False)
 VALIDATE = 'accuracy = accuracy_score(held_out["cultivar"], model.predict(held_out.drop(columns=["id", "cultivar"])))'
 
 
-class ScriptedPolicy:
-    """Answers improve prompts with a deeper tree."""
-
-    def __init__(self):
-        self.prompts = []
-
-    def count_tokens(self, prompt):
-        return len(prompt[0]["content"]) // 3
-
-    def sample(self, prompts, max_new_tokens):
-        self.prompts += prompts
-        return [f"Plan: go deeper.\n```python\n{PROGRAM.format(depth=4, validate=VALIDATE)}\n```" for _ in prompts]
+def deeper_tree(prompt, seed):
+    return fenced(PROGRAM.format(depth=4, validate=VALIDATE))
 
 
-def test_each_valid_program_is_improved_once():
+LIMITS = {"max_new_tokens": 256, "max_prompt_tokens": 1024, "timeout_s": 60, "memory_mb": 4096, "seed": 0}
+
+
+def test_each_valid_program_is_improved_once(tmp_path):
     """Programs that really run: the instrumenter reports what they validate."""
     wine = load_competition("wine")
     texts = [PROGRAM.format(depth=1, validate=VALIDATE), "raise ValueError", PROGRAM.format(depth=1, validate="")]
-    policy = ScriptedPolicy()
+    policy = ScriptedPolicy(deeper_tree)
+    log = EvaluationLog(tmp_path / "x.jsonl", {})
     with LocalExecutor(max_parallel=2, timeout_s=60, memory_mb=4096) as executor:
         reward = MLEReward([wine], executor, AstInstrumenter())
         scratch = reward.evaluate_many([(f"```python\n{text}\n```", wine) for text in texts])
-        improvements = improve_each(policy, wine, reward, scratch, 256, 1024, timeout_s=60, memory_mb=4096)
+        improvements = improve_each(policy, wine, reward, log, scratch, **LIMITS)
+    assert policy.seeds == [3, 5]  # after those of the round before
+    again = EvaluationLog(tmp_path / "x.jsonl", {})
+    assert improve_each(ScriptedPolicy(None), wine, MLEReward([wine], None), again, scratch, **LIMITS) == improvements
 
     assert [item.scratch for item in improvements] == scratch
     assert [item.chosen_by for item in improvements] == ["validation", None, "test"]
@@ -186,10 +185,9 @@ def test_each_valid_program_is_improved_once():
     assert "test set" not in shown  # the graded score is not told
 
 
-def test_no_valid_program_no_prompt():
+def test_no_valid_program_no_prompt(tmp_path):
     wine = load_competition("wine")
-    policy = ScriptedPolicy()
-    with LocalExecutor(max_parallel=1, timeout_s=60, memory_mb=4096) as executor:
-        improvements = improve_each(policy, wine, MLEReward([wine], executor), [FAILED], 256, 1024, 60, 4096)
-    assert improvements == [Improvement(FAILED)]
+    policy = ScriptedPolicy(deeper_tree)
+    log = EvaluationLog(tmp_path / "x.jsonl", {})
+    assert improve_each(policy, wine, MLEReward([wine], None), log, [FAILED], **LIMITS) == [Improvement(FAILED)]
     assert policy.prompts == []

@@ -38,7 +38,7 @@ class BestOfK:
 
 def powers_of_two(n: int) -> list[int]:
     """1, 2, 4, … and `n` itself."""
-    return sorted({2**i for i in range(n.bit_length())} | {n} if n else ())
+    return sorted({*(2**i for i in range(n.bit_length())), n} - {0})
 
 
 def best_of_k(
@@ -74,6 +74,8 @@ def best_of_k(
     Returns:
         `list[BestOfK]`: One for each of `ks`.
     """
+    if not ks:
+        return []
     n = len(scores)
     if not all(1 <= k <= n for k in ks):
         raise ValueError(f"the best of {min(ks)} to {max(ks)} cannot be told from {n} samples")
