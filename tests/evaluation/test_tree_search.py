@@ -105,7 +105,7 @@ def test_a_search_finds_better_programs_and_goes_on_after_an_interruption(tmp_pa
     for node in nodes:
         if node.step == "improve":
             assert node.evaluation.score.value >= nodes[node.parent].evaluation.score.value
-            assert node.validation_score > nodes[node.parent].validation_score
+            assert node.validation_score >= nodes[node.parent].validation_score
     assert all("Hold out a part of the training data" in prompt[0]["content"] for prompt in policy.prompts)
 
     assert (len(first), len(rest)) == (7, 2)

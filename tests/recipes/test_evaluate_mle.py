@@ -1,10 +1,18 @@
 import json
+import multiprocessing
+import os
 import runpy
+import shutil
+import signal
 import subprocess
 import sys
+import time
 from pathlib import Path
 
 import pytest
+from openai_server import OpenAIServer
+
+from trl_mle.competitions import load_competition
 
 
 ROOT = Path(__file__).parents[2]
@@ -12,35 +20,136 @@ SCRIPT = str(ROOT / "recipes" / "evaluate_mle.py")
 
 
 def evaluate(monkeypatch, *args):
-    monkeypatch.setattr(sys, "argv", [SCRIPT, *args])
-    runpy.run_path(SCRIPT, run_name="__main__")
+    """Runs the recipe in this process; it must end well."""
+    monkeypatch.setattr(sys, "argv", [SCRIPT, *map(str, args)])
+    with pytest.raises(SystemExit) as ended:
+        runpy.run_path(SCRIPT, run_name="__main__")
+    assert ended.value.code == 0
+
+
+def results(folder):
+    return {(row["competition"], row["policy"]): row for row in json.loads((folder / "results.json").read_text())["rows"]}  # fmt: skip
 
 
 def test_policies_are_compared(tiny_model, tmp_path, monkeypatch, capsys):
     """A random policy writes no program, so the table is all that there is to see."""
-    options = ["--competition", "wine", "--output_dir", str(tmp_path / "out"), "--num_samples", "3"]
+    options = ["--competition", "wine", "--output_dir", tmp_path / "out", "--num_samples", "3"]
     options += ["--max_completion_length", "8", "--names", "before RL", "after RL"]
     evaluate(monkeypatch, "--policies", tiny_model, tiny_model, *options)
     out = capsys.readouterr().out
     assert "wine: 3 sampled programs" in out
     assert max(map(len, out.splitlines())) <= 200
-    results = json.loads((tmp_path / "out" / "results.json").read_text())
-    assert results["policies"]["after RL"]["valid_rate"] == 0.0
+    assert results(tmp_path / "out")["wine", "after RL"]["valid_rate"] == 0.0
     rows = [json.loads(line) for line in (tmp_path / "out" / "after RL.jsonl").read_text().splitlines()]
     assert [row["reward"] for row in rows] == [-10.0] * 3
+    assert "## Best of k" in (tmp_path / "out" / "results.md").read_text()
+
+    written = (tmp_path / "out" / "results.json").read_text()
+    evaluate(monkeypatch, "--policies", tiny_model, tiny_model, *options)  # nothing is left to do
+    assert (tmp_path / "out" / "results.json").read_text() == written
 
 
 def test_improving_is_reported_by_the_score_that_chose(tiny_model, tmp_path, monkeypatch, capsys):
-    options = ["--competition", "wine", "--output_dir", str(tmp_path / "out"), "--num_samples", "3"]
+    options = ["--competition", "wine", "--output_dir", tmp_path / "out", "--num_samples", "3"]
     options += ["--max_completion_length", "8", "--names", "random", "--improve", "true"]
     evaluate(monkeypatch, "--policies", tiny_model, *options)
     out = capsys.readouterr().out
     assert "each valid program improved once" in out
     assert "validation" in out
-    result = json.loads((tmp_path / "out" / "results.json").read_text())["policies"]["random"]
+    result = results(tmp_path / "out")["wine", "random"]
     assert result["num_executed"] == result["improvement"]["num_executed"]
     assert [row["chosen_by"] for row in result["improvement"]["kept"]] == ["validation", "test"]
     assert len((tmp_path / "out" / "random-improved.jsonl").read_text().splitlines()) == 3
+
+
+PROGRAM = """\
+```python
+import time
+import pandas as pd
+time.sleep(0.1)
+sub = pd.read_csv("input/{sample}")
+print(len(sub), {number})
+sub.to_csv("submission.csv", index=False)
+```"""
+
+
+@pytest.fixture
+def server():
+    """A model of which each answer is another program; it knows the competition by the prompt."""
+
+    def model(prompt, max_tokens):
+        sample = "sampleSubmission.csv" if "sampleSubmission.csv" in prompt else "sample_submission.csv"
+        return PROGRAM.format(sample=sample, number=len(server.requests)), 40
+
+    server = OpenAIServer(model)
+    yield server
+    server.kill()
+
+
+def test_an_endpoint_alone_and_in_a_tree_on_two_competitions(server, tmp_path, monkeypatch, capsys):
+    """One command; the submissions are those that MLE-bench grades."""
+    names = ["spooky-author-identification", "random-acts-of-pizza"]
+    for name in names:
+        mirror = load_competition(f"mirror:{name}?rows=60").public_dir.parent
+        shutil.copytree(mirror, tmp_path / "data" / name / "prepared")
+    evaluate(
+        monkeypatch, "--policies", server.url, "--tree_policies", server.url, "--names", "alone", "tree",
+        "--competitions", *names, "--data_dir", tmp_path / "data", "--output_dir", tmp_path / "out",
+        "--num_samples", 6, "--mlebench_out", tmp_path / "mlebench",
+    )  # fmt: skip
+    found = results(tmp_path / "out")
+    assert list(found) == [(name, policy) for policy in ("alone", "tree") for name in names]
+    for (name, policy), row in found.items():
+        assert (row["num_samples"], row["num_valid"], row["num_untrained"]) == (6, 6, 6)
+        assert row["cost"]["completion_tokens"] == 240
+        assert row["at_equal_programs"] == {"num_executed": 6, "best_score": row["best_score"]}
+        assert row["independent"] == (policy == "alone")
+        assert bool(row["best_of_k"]) == (policy == "alone")
+        lines = (tmp_path / "mlebench" / policy / "submission.jsonl").read_text().splitlines()
+        path = {json.loads(line)["competition_id"]: json.loads(line)["submission_path"] for line in lines}[name]
+        assert load_competition(name, tmp_path / "data").grade(path).value == row["best_score"]
+    assert len(server.requests) == 24
+    steps = [json.loads(line)["step"] for line in (tmp_path / "out" / "tree.jsonl").read_text().splitlines()]
+    assert steps == (["draft"] * 5 + ["improve"]) * 2
+    assert "medal" in (tmp_path / "out" / "results.md").read_text()
+    out = capsys.readouterr().out
+    assert [out.count(f"{name}: 6 sampled programs") for name in names] == [1, 1]
+
+
+def _evaluate_in_another_process(arguments):
+    os.environ["OPENAI_API_KEY"] = "EMPTY"
+    sys.argv = [SCRIPT, *arguments]
+    runpy.run_path(SCRIPT, run_name="__main__")
+
+
+def test_a_killed_evaluation_goes_on(server, tmp_path, monkeypatch):
+    """SIGKILL in the middle: what has a result is neither asked for nor run again."""
+    arguments = ["--policies", server.url, "--names", "x", "--competitions", "wine", "--output_dir", str(tmp_path)]
+    arguments += ["--num_samples", "24", "--batch_size", "12", "--max_parallel_programs", "1"]
+    victim = multiprocessing.get_context("fork").Process(target=_evaluate_in_another_process, args=(arguments,))
+    victim.start()
+    log = tmp_path / "x.jsonl"
+    deadline = time.monotonic() + 60
+    while not (log.exists() and log.read_text().count("\n") >= 3):
+        assert victim.is_alive()
+        assert time.monotonic() < deadline
+        time.sleep(0.02)
+    os.kill(victim.pid, signal.SIGKILL)
+    victim.join()
+    before = log.read_text()
+    before = before[: before.rfind("\n") + 1]
+    done = before.count("\n")
+    assert 3 <= done < 12
+    asked = len(server.requests)
+    assert asked == 12
+
+    evaluate(monkeypatch, *arguments)
+    assert len(server.requests) == 24
+    assert log.read_text().startswith(before)
+    rows = [json.loads(line) for line in log.read_text().splitlines()]
+    assert sorted(row["index"] for row in rows) == list(range(24))
+    assert len({row["output"] for row in rows}) == 24  # each program once
+    assert results(tmp_path)["wine", "x"]["num_valid"] == 24
 
 
 @pytest.mark.parametrize(
@@ -50,6 +159,8 @@ def test_improving_is_reported_by_the_score_that_chose(tiny_model, tmp_path, mon
         (["--num_samples", "0"], "--num_samples must be at least 1"),
         (["--names", "one", "two"], "2 names for 1 policies"),
         (["--policies", "no/such/model"], "no/such/model"),
+        (["--policies", "http://localhost:1/v1"], "the endpoint http://localhost:1/v1 does not answer"),
+        (["--mlebench_out", "x"], "MLE-bench cannot grade wine"),
         (["--output_dir", "/proc/out"], "/proc/out"),
         (["--no_such_option", "1"], "no_such_option"),
     ],
@@ -58,11 +169,13 @@ def test_bad_input_ends_in_one_line(tiny_model, tmp_path, monkeypatch, capsys, m
     options = {"--policies": [tiny_model], "--competition": ["wine"], "--output_dir": [str(tmp_path / "out")]}
     options[more[0]] = more[1:]
     monkeypatch.setenv("HF_HUB_OFFLINE", "1")
+    arguments = [word for name, values in options.items() for word in (name, *values)]
+    monkeypatch.setattr(sys, "argv", [SCRIPT, *arguments])
     with pytest.raises(SystemExit) as ended:
-        evaluate(monkeypatch, *(word for name, values in options.items() for word in (name, *values)))
+        runpy.run_path(SCRIPT, run_name="__main__")
     assert ended.value.code == 2
     last = capsys.readouterr().err.splitlines()[-1]
-    assert last.startswith("evaluate_mle.py: error: ")
+    assert last.startswith("trl-mle: error: ")
     assert message in last
     assert not (tmp_path / "out").exists()
 
