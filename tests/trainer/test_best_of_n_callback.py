@@ -3,7 +3,6 @@
 import pool_runs
 import pytest
 import torch
-from conftest import LINES
 from pool_runs import COMPETITIONS, StopAfter, make_trainer
 from replay_executor import ReplayExecutor
 
@@ -16,6 +15,7 @@ from trl_mle.rewards import MLEReward
 
 
 N = 7
+LINES = [f"x{i} = {i}" for i in range(24)]
 
 
 def run(model, folder, every=None, sample=None):
@@ -35,7 +35,7 @@ def programs(monkeypatch):
 
     def sample(self, prompts, max_new_tokens, seeds):
         assert len(real(self, prompts, max_new_tokens, seeds)) == len(prompts) <= 4
-        return [Completion(f"```python\n{LINES[seed % len(LINES)]}```") for seed in seeds]
+        return [Completion(f"```python\n{LINES[seed % len(LINES)]}\n```") for seed in seeds]
 
     monkeypatch.setattr(TransformersPolicy, "sample", sample)
 
@@ -51,7 +51,7 @@ def test_training_goes_on_as_without_it(program_model, tmp_path, programs):
     reward = MLEReward(COMPETITIONS, ReplayExecutor(), AstInstrumenter(), show_progress=False)
     for name in COMPETITIONS:
         seeds = range(1_000_000, 1_000_000 + N)
-        items = [(f"```python\n{LINES[seed % len(LINES)]}```", name) for seed in seeds]
+        items = [(f"```python\n{LINES[seed % len(LINES)]}\n```", name) for seed in seeds]
         expected = summarize(reward.evaluate_many(items), load_competition(name).higher_is_better)
         assert 0 < expected.num_valid < N
         for entry in log:  # fixed prompts, fixed seeds
