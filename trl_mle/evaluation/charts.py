@@ -8,7 +8,7 @@ import numpy as np
 import pandas as pd
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
-from matplotlib.ticker import FuncFormatter, MaxNLocator, PercentFormatter
+from matplotlib.ticker import FuncFormatter, LogFormatter, MaxNLocator, PercentFormatter
 
 from trl_mle.evaluation.training_run import TrainingRun, best_so_far
 from trl_mle.instrumentation import MILESTONES
@@ -174,6 +174,12 @@ def _share(axis: Axes, label: str) -> None:
     axis.yaxis.set_major_formatter(PercentFormatter(1.0))
 
 
+def _log_scale(axis: Axes) -> None:
+    axis.set_yscale("log")
+    axis.yaxis.set_major_formatter(LogFormatter())
+    axis.yaxis.set_minor_formatter(LogFormatter())  # where there is less than a decade
+
+
 def _logged(groups: Groups, key: str) -> bool:
     return any(run.metric(key) for runs in groups.values() for run in runs)
 
@@ -247,9 +253,7 @@ def _score(groups: Groups, competition: str, higher_is_better: bool, column: str
             _draw(axis, list((edges[1:] + edges[:-1]) / 2), curves, color, None, linestyle="--")
         everything += [value for table in tables for value in table["score"].dropna()]
     if everything and min(everything) > 0 and max(everything) > 10 * min(everything):
-        axis.set_yscale("log")
-        axis.yaxis.set_major_formatter(FuncFormatter(lambda value, _: f"{value:g}"))
-        axis.yaxis.set_minor_formatter(FuncFormatter(lambda value, _: ""))
+        _log_scale(axis)
     axis.set_ylabel("score")
     axis.set_xlabel("executed programs" if column is None else "wall clock")
     if column is not None:
@@ -312,8 +316,7 @@ def _durations(groups: Groups) -> Figure | None:
             _, highs = _by_step(runs, high)
             axis.fill_between(xs, np.nanmean(lows, axis=0), np.nanmean(highs, axis=0), color=color, alpha=0.12, linewidth=0)  # fmt: skip
         _draw(below, *_by_step(runs, "mle/duration_weight/mean"), color, None)
-    above.set_yscale("log")
-    above.yaxis.set_major_formatter(FuncFormatter(lambda value, _: f"{value:g}"))
+    _log_scale(above)
     above.set_ylabel("Δt (s)")
     below.set_ylabel("weight")
     below.set_ylim(bottom=0)
