@@ -2,6 +2,7 @@
 
 from collections.abc import Sequence
 from dataclasses import asdict
+from operator import itemgetter
 from typing import Any
 
 from trl_mle.competitions import Competition
@@ -49,7 +50,7 @@ def figures(
         if (value := validation_score(evaluation, competition)) is not None
         and (score := score_of(evaluation)) is not None
     ]
-    chosen = (max if higher else min)(reporting, key=lambda pair: pair[0], default=(None, None))
+    chosen = (max if higher else min)(reporting, key=itemgetter(0))[1] if reporting else None
     scores = [score_of(evaluation) for evaluation in judged]
     curve = best_of_k(scores, powers_of_two(len(scores)), higher) if independent else []
     return {
@@ -62,7 +63,7 @@ def figures(
         "num_failures_of_ours": len(evaluations) - len(judged),
         "num_executed": count_executed(judged),
         "best_of_k": [asdict(point) for point in curve],
-        "by_validation": {"score": chosen[1], "num_reporting": len(reporting)},
+        "by_validation": {"score": chosen, "num_reporting": len(reporting)},
         "medal": won,
         "medal_thresholds": thresholds and thresholds._asdict(),
         "cost": log.cost(competition.id),
