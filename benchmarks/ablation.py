@@ -45,18 +45,18 @@ def stages(args: argparse.Namespace, competition: str, seed: int, output: Path) 
             sys.executable, "-m", "trl_mle.starter", "--output_dir", model, "--competitions", competition,
             "--improve_share", "0.5", "--num_programs", str(args.num_programs), "--seed", str(seed),
         ]  # fmt: skip
-    for arm, options in ARMS.items():
+    for arm in args.arms:
         commands[folder_of(arm)] = [
             str(Path(sys.executable).with_name("accelerate")), "launch", "--config_file", args.accelerate_config,
             "recipes/train_mle.py", "--config", args.recipe, "--model_name_or_path", model,
             "--output_dir", str(output / folder_of(arm)), "--competitions", competition, "--seed", str(seed),
             *(["--max_steps", str(args.max_steps), "--save_steps", str(args.max_steps)] if args.max_steps else []),
             *(["--num_generations", "16"] if args.model is None else []),  # four groups a step, of which half improve
-            *options,
+            *ARMS[arm],
         ]  # fmt: skip
     commands["evaluation"] = [
-        *TRL_MLE, "evaluate", "--policies", model, *(str(output / folder_of(arm)) for arm in ARMS),
-        "--names", "before RL", *ARMS, "--competitions", competition, "--output_dir", str(output / "evaluation"),
+        *TRL_MLE, "evaluate", "--policies", model, *(str(output / folder_of(arm)) for arm in args.arms),
+        "--names", "before RL", *args.arms, "--competitions", competition, "--output_dir", str(output / "evaluation"),
         "--num_samples", str(args.num_samples), "--seed", str(1_000_000 + seed), "--program_timeout_s", str(args.timeout_s),
     ]  # fmt: skip
     return commands
@@ -70,6 +70,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--competitions", nargs="+", default=["digits"])
     parser.add_argument("--seeds", type=int, nargs="+", default=[0, 1, 2])
+    parser.add_argument("--arms", nargs="+", default=list(ARMS), choices=list(ARMS), help="with the full method alone: before and after RL")
     parser.add_argument("--model", help="the policy to start from; default: a starter for each competition and seed")
     parser.add_argument("--recipe", default="recipes/quickstart.yaml")
     parser.add_argument("--accelerate_config", default="accelerate_configs/cpu.yaml")
@@ -92,7 +93,7 @@ def main() -> None:
     tables = [f"--markdown={args.output / 'results.md'}", f"--csv={args.output / 'results.csv'}"]
     subprocess.run([*TRL_MLE, "compare", *evaluations, *tables], check=True)
     for competition in args.competitions:
-        named = [(folders[competition, seed] / folder_of(arm), arm) for arm in ARMS for seed in args.seeds]
+        named = [(folders[competition, seed] / folder_of(arm), arm) for arm in args.arms for seed in args.seeds]
         subprocess.run(
             [
                 *TRL_MLE, "report", *(str(folder) for folder, _ in named), "--names", *(arm for _, arm in named),
