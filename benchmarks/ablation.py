@@ -70,7 +70,13 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--competitions", nargs="+", default=["digits"])
     parser.add_argument("--seeds", type=int, nargs="+", default=[0, 1, 2])
-    parser.add_argument("--arms", nargs="+", default=list(ARMS), choices=list(ARMS), help="with the full method alone: before and after RL")
+    parser.add_argument(
+        "--arms",
+        nargs="+",
+        default=list(ARMS),
+        choices=list(ARMS),
+        help="with the full method alone: before and after RL",
+    )
     parser.add_argument("--model", help="the policy to start from; default: a starter for each competition and seed")
     parser.add_argument("--recipe", default="recipes/quickstart.yaml")
     parser.add_argument("--accelerate_config", default="accelerate_configs/cpu.yaml")

@@ -227,7 +227,10 @@ def evaluate(args: argparse.Namespace) -> int:
     from trl_mle.evaluation.evaluate import EvaluationArguments, run
 
     parser = HfArgumentParser(
-        (EvaluationArguments,), prog="trl-mle evaluate", usage=argparse.SUPPRESS, description=EvaluationArguments.__doc__
+        (EvaluationArguments,),  # type: ignore[arg-type]
+        prog="trl-mle evaluate",
+        usage=argparse.SUPPRESS,
+        description=EvaluationArguments.__doc__,
     )
     (arguments,) = parser.parse_args_into_dataclasses(args.options)
     run(arguments)
@@ -318,7 +321,9 @@ def make_parser() -> argparse.ArgumentParser:
     command.set_defaults(run=evaluate)
     command = commands.add_parser("compare", help="tables over several evaluations", description=compare.__doc__)
     command.set_defaults(run=compare)
-    command.add_argument("folders", nargs="+", help="what trl-mle evaluate has written; equal names are runs of a system")
+    command.add_argument(
+        "folders", nargs="+", help="what trl-mle evaluate has written; equal names are runs of a system"
+    )
     command.add_argument("--markdown", help="file for all tables as Markdown")
     command.add_argument("--csv", help="file for the scores as CSV")
     command.add_argument("--json", action="store_true", help="print JSON")
@@ -332,9 +337,10 @@ def make_parser() -> argparse.ArgumentParser:
 
 def main() -> None:
     parser = make_parser()
-    args, args.options = parser.parse_known_args()
-    if args.options and args.run is not evaluate:
-        parser.error(f"unrecognized arguments: {' '.join(args.options)}")
+    args, options = parser.parse_known_args()
+    args.options = options
+    if options and args.run is not evaluate:
+        parser.error(f"unrecognized arguments: {' '.join(options)}")
     from trl_mle.execution import SandboxError
 
     try:

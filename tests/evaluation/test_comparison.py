@@ -154,7 +154,13 @@ def test_equal_cost_is_that_of_the_thriftiest(tmp_path):
 
 def test_all_tables_as_markdown_and_csv(rows):
     text = to_markdown(rows, heading="###")
-    for part in ("### Best of 2 programs", "**0.750 ± 0.050**", "never trained a model", "not measured here", "Δt in sum"):
+    for part in (
+        "### Best of 2 programs",
+        "**0.750 ± 0.050**",
+        "never trained a model",
+        "not measured here",
+        "Δt in sum",
+    ):
         assert part in text
     widths = {len(line) for line in best_of_k_table(rows)} | {len(line) for line in cost_table(rows)}
     assert widths == {6, 10}

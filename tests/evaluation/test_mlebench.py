@@ -35,5 +35,7 @@ def test_submissions_as_mlebench_takes_them(prepared, tmp_path):
 
 def test_what_mlebench_does_not_know_is_refused(prepared):
     check_gradable(prepared)
-    with pytest.raises(CompetitionError, match="--mlebench_out: MLE-bench cannot grade wine; it knows detecting-insults"):
+    with pytest.raises(
+        CompetitionError, match="--mlebench_out: MLE-bench cannot grade wine; it knows detecting-insults"
+    ):
         check_gradable([*prepared, load_competition("wine")])

@@ -80,7 +80,10 @@ def test_the_page_holds_everything(page):
         picture = np.asarray(Image.open(page.parent / f"{chart}.png").convert("L"))
         assert picture.min() < 80 < 250 < picture.max()
     assert "digits &lt;&amp;&gt; RL" in text
-    for part in ("valid, never trained a model", "FileNotFoundError: [Errno N] No such file or directory: &#x27;…&#x27;"):
+    for part in (
+        "valid, never trained a model",
+        "FileNotFoundError: [Errno N] No such file or directory: &#x27;…&#x27;",
+    ):
         assert part in text
     assert "first half" in text
 

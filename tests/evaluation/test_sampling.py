@@ -100,7 +100,7 @@ def test_what_an_endpoint_has_answered_is_kept(executor, tmp_path):
     wine = load_competition("wine")
     path = tmp_path / "x.jsonl"
     half = ScriptedPolicy(lambda prompt, seed: program(prompt, seed) if seed % 2 else None)
-    with pytest.raises(NoAnswerError, match="scripted has not answered 2 of 4 prompts: .* goes on from here"):
+    with pytest.raises(NoAnswerError, match=r"scripted has not answered 2 of 4 prompts: .* goes on from here"):
         evaluate_policy(half, wine, MLEReward([wine], executor), EvaluationLog(path, {}), 4, **SETTINGS)
     whole = ScriptedPolicy(program)
     evaluate_policy(whole, wine, MLEReward([wine], executor), EvaluationLog(path, {}), 4, **SETTINGS)
@@ -169,7 +169,9 @@ def test_other_settings_are_refused(tmp_path):
     path = tmp_path / "x.jsonl"
     EvaluationLog(path, {"seed": 1, "policy": "a"})
     EvaluationLog(path, {"seed": 1, "policy": "a"})
-    with pytest.raises(ValueError, match=r"made with other settings \(policy, seed\): remove .* or take another output_dir"):
+    with pytest.raises(
+        ValueError, match=r"made with other settings \(policy, seed\): remove .* or take another output_dir"
+    ):
         EvaluationLog(path, {"seed": 2, "policy": "b"})
     old = tmp_path / "old.jsonl"
     old.write_text("{}\n")

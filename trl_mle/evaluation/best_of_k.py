@@ -81,7 +81,9 @@ def best_of_k(
         raise ValueError(f"the best of {min(ks)} to {max(ks)} cannot be told from {n} samples")
     valid_scores = sorted((score for score in scores if score is not None), reverse=not higher_is_better)
     ranked = np.array([math.nan] * (n - len(valid_scores)) + valid_scores)
-    weights = np.array([[math.comb(j, k - 1) / math.comb(n, k) for j in range(n)] for k in ks])  # exact until the division
+    weights = np.array(
+        [[math.comb(j, k - 1) / math.comb(n, k) for j in range(n)] for k in ks]
+    )  # exact until the division
     # Ranks sort as their samples do
     ranks = np.sort(np.random.default_rng(seed).integers(0, n, (RESAMPLES, n)), axis=1)
     valid_rates, best = _averages(ranked[np.newaxis], weights)

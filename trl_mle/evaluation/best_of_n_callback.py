@@ -95,6 +95,8 @@ class BestOfNCallback(TrainerCallback):
         trainer = self.trainer
         rank, processes = trainer.accelerator.process_index, trainer.accelerator.num_processes
         own = range(rank, self.num_samples, processes)
+        length = trainer.args.max_completion_length
+        assert length is not None, "GRPOConfig has a default"
         items: list[tuple[str, Competition | str]] = []
         with (
             _generators_kept(trainer.accelerator.device),
@@ -107,7 +109,7 @@ class BestOfNCallback(TrainerCallback):
                 prompt = scratch_prompt(competition, trainer.timeout_s, trainer.memory_mb)
                 for start in range(0, len(own), self.batch_size):
                     seeds = [self.seed + i for i in own[start : start + self.batch_size]]
-                    completions = policy.sample([prompt] * len(seeds), trainer.args.max_completion_length, seeds)
+                    completions = policy.sample([prompt] * len(seeds), length, seeds)
                     items += [(completion.text or "", competition) for completion in completions]
             model.train(training)
         evaluations = self.reward.evaluate_many(items)  # its instrumenter may need the weights to itself

@@ -2,13 +2,14 @@
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from itertools import pairwise
 from typing import Any
 
 import numpy as np
 import pandas as pd
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
-from matplotlib.ticker import FuncFormatter, LogFormatter, MaxNLocator, PercentFormatter
+from matplotlib.ticker import FuncFormatter, MaxNLocator, PercentFormatter
 
 from trl_mle.evaluation.training_run import TrainingRun, best_so_far
 from trl_mle.instrumentation import MILESTONES
@@ -25,8 +26,9 @@ OUTCOMES = {
     "output_limit": "#56B4E9",
     "killed": "#000000",
 }
-BINS = 32  # of a curve over executed programs
-STYLE = {
+BINS = 32  # of a curve over executed programs, at most
+LEAST_PROGRAMS = 16  # of a point of such a curve, unless there are few
+STYLE: Any = {
     "font.size": 9,
     "axes.titlesize": 10,
     "axes.grid": True,
@@ -71,7 +73,11 @@ def charts(groups: Groups) -> Iterator[Chart]:
         groups (`dict[str, list[TrainingRun]]`):
             Runs by their names; those of one name are shown as mean and band.
     """
-    band = " Line: mean over runs, band: ± 1 standard deviation." if any(len(runs) > 1 for runs in groups.values()) else ""
+    band = (
+        " Line: mean over runs, band: ± 1 standard deviation."
+        if any(len(runs) > 1 for runs in groups.values())
+        else ""
+    )
     for name, title, caption, draw in (
         ("reward", "Reward", "Mean reward of the completions of a step.", _reward),
         ("valid_rate", "Valid submissions", "Share of programs with a valid submission. Dotted: of programs that were never seen to train a model, which may game the metric.", _valid_rate),
@@ -86,7 +92,9 @@ def charts(groups: Groups) -> Iterator[Chart]:
             ("score_by_time", "Score by wall clock", " Pauses between an interruption and its resumption count.", "seconds"),
         ):  # fmt: skip
             figure = _score(groups, competition, higher_is_better, column)
-            text = f"Score on the hidden answers ({arrow}). Solid: best so far, dashed: mean of the valid ones.{caption}"
+            text = (
+                f"Score on the hidden answers ({arrow}). Solid: best so far, dashed: mean of the valid ones.{caption}"
+            )
             yield Chart(f"{name}-{slug}", f"{title}: {competition}", text + band, figure)
     for name, title, caption, draw in (
         ("milestones", "Milestones", "Share of the executed programs that reached each milestone.", _milestones),
@@ -114,7 +122,7 @@ def _colors(groups: Groups) -> dict[str, str]:
     return {name: COLORS[i % len(COLORS)] for i, name in enumerate(groups)}
 
 
-def _draw(axis: Axes, xs: Sequence[float], curves: Sequence[Sequence[float]], color: str, label: str | None, **style: Any) -> None:  # fmt: skip
+def _draw(axis: Axes, xs: Sequence[float], curves: Sequence[Sequence[float] | np.ndarray], color: str, label: str | None, **style: Any) -> None:  # fmt: skip
     """The mean of curves, which may have gaps, and their band."""
     values = np.asarray(curves, dtype=float)
     known = ~np.isnan(values).all(axis=0)
@@ -151,7 +159,7 @@ def _by_programs(
 def _width(groups: Groups, competition: str | None = None) -> int:
     """Programs of one point of a curve."""
     longest = max(len(run.programs(competition)) for runs in groups.values() for run in runs)
-    return max(1, -(-longest // BINS))
+    return max(-(-longest // BINS), min(LEAST_PROGRAMS, longest // 4), 1)
 
 
 def _has_programs(groups: Groups) -> bool:
@@ -176,8 +184,8 @@ def _share(axis: Axes, label: str) -> None:
 
 def _log_scale(axis: Axes) -> None:
     axis.set_yscale("log")
-    axis.yaxis.set_major_formatter(LogFormatter())
-    axis.yaxis.set_minor_formatter(LogFormatter())  # where there is less than a decade
+    axis.yaxis.set_major_formatter(FuncFormatter(lambda value, _: f"{value:g}"))
+    axis.yaxis.set_minor_formatter(FuncFormatter(lambda value, _: f"{value:g}" if f"{value:e}"[0] in "25" else ""))
 
 
 def _logged(groups: Groups, key: str) -> bool:
@@ -247,7 +255,7 @@ def _score(groups: Groups, competition: str, higher_is_better: bool, column: str
         else:
             edges = np.linspace(0, max(ends), BINS + 1)
             curves = [
-                [float(table["score"][(table[column] >= low) & (table[column] < high)].mean()) for low, high in zip(edges, edges[1:], strict=False)]
+                [float(table["score"][(table[column] >= low) & (table[column] < high)].mean()) for low, high in pairwise(edges)]
                 for table in tables
             ]  # fmt: skip
             _draw(axis, list((edges[1:] + edges[:-1]) / 2), curves, color, None, linestyle="--")
@@ -283,13 +291,15 @@ def _milestones(groups: Groups) -> Figure | None:
             _draw(axis, *_by_programs(runs, width, lambda table, key=milestone: float(table[key].mean())), color, name)  # type: ignore[misc]
         axis.set_xlabel("executed programs")
         _share(axis, "share of programs")
-        axis.legend(ncols=2)
+        figure.legend(loc="outside lower center", ncols=3)
         return figure
     figure, [axis] = _new(height=3.3)
     height = 0.8 / len(groups)
     for i, (name, color) in enumerate(_colors(groups).items()):
         last = [table[-max(1, len(table) // 4) :] for run in groups[name] if not (table := run.programs()).empty]
-        means = [float(np.mean([part[milestone].mean() for part in last])) if last else 0.0 for milestone in MILESTONES]
+        means = [
+            float(np.mean([part[milestone].mean() for part in last])) if last else 0.0 for milestone in MILESTONES
+        ]
         axis.barh(np.arange(len(MILESTONES)) + i * height, means, height, color=color, label=name)
     axis.set_yticks(np.arange(len(MILESTONES)) + 0.4 - height / 2, names)
     axis.invert_yaxis()
@@ -388,7 +398,7 @@ def _prompts(groups: Groups) -> Figure | None:
     if with_scores:
         axes[1].set_ylabel("mean score of valid")
     _steps(axes[-1])
-    axes[0].legend(fontsize=7)
+    figure.legend(loc="outside lower center", ncols=2 if several else 3)
     return figure
 
 

@@ -11,7 +11,6 @@ from statistics import fmean, stdev
 from typing import Any
 
 
-
 # The figures of https://huggingface.co/papers/2509.01684, best of 128, ± standard error, "NaN" and "N/A" as it prints them;
 # "" is not known to us.
 REPORTED_SYSTEMS = (
@@ -164,7 +163,10 @@ def main_table(rows: Sequence[Mapping[str, Any]], reported: Sequence[str] = REPO
 
 
 def _improvements(
-    table: Mapping[str, Mapping[str, Cell]], direction: Mapping[str, bool], systems: Sequence[str], shown: Sequence[str]
+    table: Mapping[str, Mapping[str, Cell]],
+    direction: Mapping[str, bool],
+    systems: Sequence[str],
+    shown: Sequence[str],
 ) -> list[str]:
     def means(system: str) -> dict[str, float | None]:
         return {name: found[system].mean if system in found else None for name, found in table.items()}
@@ -279,7 +281,6 @@ def to_csv(rows: Sequence[Mapping[str, Any]]) -> str:
             if mean not in ("", "N/A", "NaN"):
                 writer.writerow([competition, direction[competition], system, "reported", mean, f"0{error}" if error.startswith(".") else error, ""])  # fmt: skip
     return out.getvalue()
-
 
 
 def _number(value: float | None) -> str:

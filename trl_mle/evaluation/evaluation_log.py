@@ -189,9 +189,7 @@ def _evaluation(row: dict[str, Any]) -> Evaluation:
     for name in ("tokens", "prompt_tokens", "started_s", "sampling_s", "step", "parent"):  # of the completion
         del row[name]
     score = row.pop("score")
-    return Evaluation(
-        **row | {"score": score and Score(**score), "milestones": tuple(row["milestones"])}  # type: ignore[arg-type]
-    )
+    return Evaluation(**row | {"score": score and Score(**score), "milestones": tuple(row["milestones"])})
 
 
 def _read(path: Path) -> list[dict[str, Any]]:

@@ -148,7 +148,9 @@ class TransformersPolicy:
             texts, add_special_tokens=False, padding=True, padding_side="left", return_tensors="pt"
         ).to(self.model.device)
         tokens = self.model.generate(
-            input_ids=inputs["input_ids"], attention_mask=inputs["attention_mask"], generation_config=generation_config,
+            input_ids=inputs["input_ids"],
+            attention_mask=inputs["attention_mask"],
+            generation_config=generation_config,
             synced_gpus=False,  # under ZeRO-3 the weights are whole here: processes need not keep step
         )
         answers = tokens[:, inputs["input_ids"].shape[1] :]

@@ -8,6 +8,7 @@ from collections import defaultdict
 from collections.abc import Iterator, Sequence
 from datetime import UTC, datetime
 from html import escape
+from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
@@ -90,7 +91,9 @@ def write_report(folders: Sequence[Path], names: Sequence[str], report_dir: Path
     body = [
         _section("Runs", _table(_summary(groups))),
         _section("What happened", f'<div class="charts">{"".join(shown)}</div>'),
-        _section("Best programs", "".join(part for run in runs for part in _best_programs(run, several=len(runs) > 1))),
+        _section(
+            "Best programs", "".join(part for run in runs for part in _best_programs(run, several=len(runs) > 1))
+        ),
         _section("Hardest errors", _errors(groups)),
     ]
     path = report_dir / "report.html"
@@ -186,7 +189,7 @@ def _best_programs(run: TrainingRun, several: bool) -> Iterator[str]:
         elif found is not None:
             yield f'<p class="note">Written at step {found["step"]}; the program that it improves has left the pool.</p>'
         yield f"<details><summary>the program</summary><pre>{escape(best['source'])}</pre></details>"
-        for child, parent in zip(line, line[1:], strict=False):
+        for child, parent in pairwise(line):
             yield (
                 f"<details><summary>what changed from {parent['score']:g} to {child['score']:g}</summary>"
                 f"<pre>{_difference(parent['source'], child['source'])}</pre></details>"
@@ -212,7 +215,7 @@ def _errors(groups: Groups) -> str:
         failed = halves[~halves["valid"]]
         if failed.empty:
             continue
-        kinds = failed.assign(kind=[_kind(row.outcome, row.detail) for row in failed.itertuples()])
+        kinds = failed.assign(kind=[_kind(*pair) for pair in zip(failed["outcome"], failed["detail"], strict=True)])
         rows = []
         late_total, early_total = max(1, int(halves["late"].sum())), max(1, int((~halves["late"]).sum()))
         for kind, count in kinds["kind"].value_counts()[:MOST_ERRORS].items():
@@ -229,7 +232,9 @@ def _errors(groups: Groups) -> str:
             )
         heading = f"<h3>{escape(name)}</h3>" if len(groups) > 1 else ""
         parts.append(heading + _table(rows))
-    note = '<p class="note">Of the executed programs without a valid submission; shares are of all executed programs.</p>'
+    note = (
+        '<p class="note">Of the executed programs without a valid submission; shares are of all executed programs.</p>'
+    )
     return note + "".join(parts) if parts else ""
 
 

@@ -15,7 +15,11 @@ from trl_mle.rewards import Evaluation
 
 
 def figures(
-    name: str, competition: Competition, evaluations: Sequence[Evaluation], log: EvaluationLog, independent: bool = True
+    name: str,
+    competition: Competition,
+    evaluations: Sequence[Evaluation],
+    log: EvaluationLog,
+    independent: bool = True,
 ) -> dict[str, Any]:
     """
     What a policy is worth at a competition.

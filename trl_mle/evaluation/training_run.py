@@ -77,7 +77,9 @@ def read_run(folder: Path, name: str) -> TrainingRun:
     history = json.loads(state.read_text(encoding="utf-8"))["log_history"] if state is not None else []
     executions = _executions(folder / "executions")
     if not history and executions.empty:
-        raise FileNotFoundError(f"{folder} holds neither executions/*.jsonl nor trainer_state.json: is it a run's output?")
+        raise FileNotFoundError(
+            f"{folder} holds neither executions/*.jsonl nor trainer_state.json: is it a run's output?"
+        )
     pool = _newest(folder, "solution_pool.json")
     return TrainingRun(
         folder,
@@ -120,9 +122,7 @@ def _solutions(state: dict[str, list[dict[str, Any]]]) -> dict[str, list[dict[st
     from trl_mle.trainer.solution_pool import Solution  # with TRL, which takes seconds
 
     return {
-        competition: [
-            entry | {"id": Solution(**entry).id} for entry in entries if entry["score"] is not None
-        ]
+        competition: [entry | {"id": Solution(**entry).id} for entry in entries if entry["score"] is not None]
         for competition, entries in state.items()
     }
 

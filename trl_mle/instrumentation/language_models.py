@@ -142,9 +142,7 @@ class EndpointModel:
                 alive = True
                 return completion
 
-            tasks = [
-                asyncio.create_task(ask(prompt, seed)) for prompt, seed in zip(prompts, seeds, strict=True)
-            ]
+            tasks = [asyncio.create_task(ask(prompt, seed)) for prompt, seed in zip(prompts, seeds, strict=True)]
             _, late = await asyncio.wait(tasks, timeout=self.deadline_s)
             for task in late:
                 task.cancel()
