@@ -263,19 +263,26 @@ def _score(groups: Groups, competition: str, higher_is_better: bool, column: str
     if everything and min(everything) > 0 and max(everything) > 10 * min(everything):
         _log_scale(axis)
     axis.set_ylabel("score")
-    axis.set_xlabel("executed programs" if column is None else "wall clock")
+    axis.set_xlabel("executed programs")
     if column is not None:
-        axis.xaxis.set_major_formatter(FuncFormatter(lambda seconds, _: duration(seconds)))
+        unit, size = _unit(axis.get_xlim()[1])
+        axis.set_xlabel(f"wall clock ({unit})")
+        axis.xaxis.set_major_formatter(FuncFormatter(lambda seconds, _: f"{seconds / size:.3g}"))
     _legend(axis, groups)
     return figure
 
 
-def duration(seconds: float) -> str:
-    """Seconds in the unit that suits them."""
+def _unit(seconds: float) -> tuple[str, int]:
     for unit, size in (("h", 3600), ("min", 60)):
         if seconds >= 2 * size:
-            return f"{seconds / size:.3g} {unit}"
-    return f"{seconds:.3g} s"
+            return unit, size
+    return "s", 1
+
+
+def duration(seconds: float) -> str:
+    """Seconds in the unit that suits them."""
+    unit, size = _unit(seconds)
+    return f"{seconds / size:.3g} {unit}"
 
 
 def _milestones(groups: Groups) -> Figure | None:
