@@ -17,6 +17,8 @@ FLAGS = (
     "--hide-scrollbars",
 )  # fmt: skip
 
+NO_ORIGIN = "not an origin"
+
 FRAME = """\
 <!DOCTYPE html><meta charset="utf-8"><body style="margin: 0">
 <iframe src="{url}" style="border: 0; width: {width}px; height: {height}px" onload="measure(this)"></iframe>
@@ -55,7 +57,7 @@ def look_at(page: Path, folder: Path, width: int, screenshot: Path | None = None
 
     Returns:
         `dict`: `width` and `height` of the content; `images` with their texts, natural and shown widths; `headings`; and
-        `urls`, all that the browser requested.
+        `urls`, all that the page requested.
     """
     frame = folder / f"frame-{width}.html"
     frame.write_text(FRAME.format(url=page.as_uri(), width=width, height=height))
@@ -67,7 +69,9 @@ def look_at(page: Path, folder: Path, width: int, screenshot: Path | None = None
     ).stdout  # fmt: skip
     found = json.loads(dom.partition('<pre id="found">')[2].partition("</pre>")[0])
     events = json.loads(log.read_text())["events"]
-    found["urls"] = sorted({event["params"]["url"] for event in events if "url" in event.get("params", {})})
+    # What Chromium asks of its maker by itself has no origin
+    origins = [event["params"] for event in events if event.get("params", {}).get("initiator", NO_ORIGIN) != NO_ORIGIN]
+    found["urls"] = sorted({params["url"] for params in origins})
     if screenshot is not None:
         subprocess.run(
             [CHROMIUM, *flags, f"--screenshot={screenshot}", "--virtual-time-budget=10000", frame.as_uri()],

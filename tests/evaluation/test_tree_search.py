@@ -96,19 +96,19 @@ def test_a_search_finds_better_programs_and_goes_on_after_an_interruption(tmp_pa
             return search_tree(policy, wine, reward, log, count, **LIMITS), counting.sources
 
         policy = ScriptedPolicy(answer)
-        nodes, _ = search("whole", 9, policy)
-        _, first = search("broken", 7, ScriptedPolicy(answer))
-        resumed, rest = search("broken", 9, ScriptedPolicy(answer))
+        nodes, _ = search("whole", 8, policy)
+        _, first = search("broken", 6, ScriptedPolicy(answer))
+        resumed, rest = search("broken", 8, ScriptedPolicy(answer))
 
     assert [node.step for node in nodes[:NUM_DRAFTS]] == ["draft"] * NUM_DRAFTS
     assert {"improve", "debug"} == {node.step for node in nodes[NUM_DRAFTS:]}
-    for node in nodes:
+    for i, node in enumerate(nodes):
         if node.step == "improve":
-            assert node.evaluation.score.value >= nodes[node.parent].evaluation.score.value
-            assert node.validation_score >= nodes[node.parent].validation_score
+            reported = [earlier.validation_score for earlier in nodes[:i] if earlier.validation_score is not None]
+            assert nodes[node.parent].validation_score == max(reported)
     assert all("Hold out a part of the training data" in prompt[0]["content"] for prompt in policy.prompts)
 
-    assert (len(first), len(rest)) == (7, 2)
+    assert (len(first), len(rest)) == (6, 2)
     assert [(node.step, node.parent, node.evaluation.source) for node in resumed] == [
         (node.step, node.parent, node.evaluation.source) for node in nodes
     ]

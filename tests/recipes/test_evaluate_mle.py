@@ -127,7 +127,7 @@ def _evaluate_in_another_process(arguments):
 def test_a_killed_evaluation_goes_on(server, tmp_path, monkeypatch):
     """SIGKILL in the middle: what has a result is neither asked for nor run again."""
     arguments = ["--policies", server.url, "--names", "x", "--competitions", "wine", "--output_dir", str(tmp_path)]
-    arguments += ["--num_samples", "24", "--batch_size", "12", "--max_parallel_programs", "1"]
+    arguments += ["--num_samples", "16", "--batch_size", "8", "--max_parallel_programs", "1"]
     victim = multiprocessing.get_context("fork").Process(target=_evaluate_in_another_process, args=(arguments,))
     victim.start()
     log = tmp_path / "x.jsonl"
@@ -141,17 +141,17 @@ def test_a_killed_evaluation_goes_on(server, tmp_path, monkeypatch):
     before = log.read_text()
     before = before[: before.rfind("\n") + 1]
     done = before.count("\n")
-    assert 3 <= done < 12
+    assert 3 <= done < 8
     asked = len(server.requests)
-    assert asked == 12
+    assert asked == 8
 
     evaluate(monkeypatch, *arguments)
-    assert len(server.requests) == 24
+    assert len(server.requests) == 16
     assert log.read_text().startswith(before)
     rows = [json.loads(line) for line in log.read_text().splitlines()]
-    assert sorted(row["index"] for row in rows) == list(range(24))
-    assert len({row["output"] for row in rows}) == 24  # each program once
-    assert results(tmp_path)["wine", "x"]["num_valid"] == 24
+    assert sorted(row["index"] for row in rows) == list(range(16))
+    assert len({row["output"] for row in rows}) == 16  # each program once
+    assert results(tmp_path)["wine", "x"]["num_valid"] == 16
 
 
 @pytest.mark.parametrize(
