@@ -4,6 +4,7 @@ import json
 
 import pytest
 
+from trl_mle import cli
 from trl_mle.competitions import load_competition
 from trl_mle.competitions.catalog import MLEBENCH_COMPETITIONS
 from trl_mle.competitions.metrics import METRICS
@@ -175,3 +176,25 @@ def test_all_tables_as_markdown_and_csv(rows):
 def test_results_that_are_not_there_yet(tmp_path):
     with pytest.raises(OSError, match=r"has no results.json: has trl-mle evaluate come to its end there\?"):
         read_results([tmp_path])
+
+
+def test_the_command(rows, tmp_path, monkeypatch, capsys):
+    """Two folders, which are two runs; the files beside what is printed."""
+    for i, part in enumerate((rows[:2] + rows[4:6], rows[2:4] + rows[6:])):
+        (tmp_path / f"run{i}").mkdir()
+        (tmp_path / f"run{i}" / "results.json").write_text(json.dumps({"rows": part}))
+    files = ["--markdown", str(tmp_path / "x.md"), "--csv", str(tmp_path / "x.csv")]
+    command = ["trl-mle", "compare", str(tmp_path / "run0"), str(tmp_path / "run1")]
+    monkeypatch.setattr("sys.argv", command + files)
+    with pytest.raises(SystemExit) as ended:
+        cli.main()
+    out = capsys.readouterr().out
+    assert ended.value.code == 0
+    assert max(map(len, out.splitlines())) <= 80
+    assert "(reported)" in " ".join(out.split())
+    assert (tmp_path / "x.csv").read_text() == to_csv(rows)
+    assert "0.750 ± 0.050" in (tmp_path / "x.md").read_text()
+    monkeypatch.setattr("sys.argv", [*command, "--json"])
+    with pytest.raises(SystemExit):
+        cli.main()
+    assert len(json.loads(capsys.readouterr().out)) == 8

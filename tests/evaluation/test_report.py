@@ -8,6 +8,7 @@ import pytest
 from PIL import Image
 from training_runs import make_run
 
+from trl_mle import cli
 from trl_mle.competitions import load_competition
 from trl_mle.evaluation.report import write_report
 from trl_mle.evaluation.training_run import best_so_far, read_run
@@ -182,3 +183,24 @@ def test_a_browser_that_is_asked_to_fetch_something_tells(tmp_path):
     found = browser.look_at(tmp_path / "page.html", tmp_path, 390)
     assert found["urls"] == ["http://example.invalid/x.png"]
     assert found["requests"] == ["http://example.invalid/x.png"]
+
+
+def test_the_command(run, tmp_path, monkeypatch, capsys):
+    monkeypatch.setattr("sys.argv", ["trl-mle", "report", str(run), "--report_dir", str(tmp_path / "report")])
+    with pytest.raises(SystemExit) as ended:
+        cli.main()
+    assert ended.value.code == 0
+    assert f"report   {tmp_path}/report/report.html" in capsys.readouterr().out
+    assert (tmp_path / "report" / "report.html").is_file()
+    for arguments, message in (
+        ([str(tmp_path / "nowhere")], "holds neither executions"),
+        ([str(run), "--names", "a", "b"], "--names has 2 names for 1 runs"),
+    ):
+        monkeypatch.setattr("sys.argv", ["trl-mle", "report", *arguments])
+        with pytest.raises(SystemExit) as ended:
+            cli.main()
+        err = capsys.readouterr().err
+        assert ended.value.code == 2
+        assert err.startswith("trl-mle: error: ")
+        assert message in err
+        assert err.count("\n") == 1
