@@ -182,7 +182,6 @@ def test_a_browser_that_is_asked_to_fetch_something_tells(tmp_path):
     (tmp_path / "page.html").write_text('<h2>x</h2><img src="http://example.invalid/x.png">')
     found = browser.look_at(tmp_path / "page.html", tmp_path, 390)
     assert found["urls"] == ["http://example.invalid/x.png"]
-    assert found["requests"] == ["http://example.invalid/x.png"]
 
 
 def test_the_command(run, tmp_path, monkeypatch, capsys):
