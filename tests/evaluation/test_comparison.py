@@ -1,11 +1,12 @@
 import csv
 import io
 import json
+from dataclasses import replace
 
 import pytest
 
 from trl_mle import cli
-from trl_mle.competitions import load_competition
+from trl_mle.competitions import Score, load_competition
 from trl_mle.competitions.catalog import MLEBENCH_COMPETITIONS
 from trl_mle.competitions.metrics import METRICS
 from trl_mle.evaluation import EvaluationLog, Sample
@@ -30,11 +31,9 @@ from trl_mle.rewards import Evaluation
 DIRECTIONS = {name: METRICS[layout.metric].higher_is_better for name, layout in MLEBENCH_COMPETITIONS.items()}
 
 
-def evaluation(score, duration_s=1.0, milestones=MILESTONES, output=""):
-    from trl_mle.competitions import Score
-
+def evaluation(score, duration_s=1.0, milestones=MILESTONES, reports=()):
     found = None if score is None else Score(score, True)
-    return Evaluation(0.0, duration_s, found, "ok", milestones, output, source="auc = roc_auc_score(y, p)")
+    return Evaluation(0.0, duration_s, found, "ok", milestones, source="auc = roc_auc_score(y, p)", reports=reports)
 
 
 def make_rows(tmp_path, competition, scores_by_policy):
@@ -55,8 +54,6 @@ def make_rows(tmp_path, competition, scores_by_policy):
 
 def competition(name):
     """One of the paper's, without its data."""
-    from dataclasses import replace
-
     return replace(load_competition("breast-cancer"), id=name, metric=MLEBENCH_COMPETITIONS[name].metric)
 
 
@@ -125,8 +122,8 @@ def test_the_papers_table_is_whole():
 def test_the_figures_of_a_policy(tmp_path):
     evaluations = [
         evaluation(0.7, milestones=("imports",)),
-        evaluation(0.8, output="report: auc = 0.6"),
-        evaluation(0.6, output="report: auc = 0.9"),
+        evaluation(0.8, reports=(("auc", "0.6"),)),
+        evaluation(0.6, reports=(("auc", "0.9"),)),
         evaluation(None),
         Evaluation(None, outcome="infrastructure", source="x"),
     ]

@@ -55,8 +55,9 @@ class EvaluationArguments:
     program_timeout_s: float = field(default=60.0, metadata={"help": "Wall-clock limit of a program, in seconds."})
     program_memory_mb: int = field(default=4096, metadata={"help": "Memory limit of a program, in MB."})
     max_parallel_programs: int | None = field(
-        default=None, metadata={"help": "Slots; defaults to the number of cores."}
+        default=None, metadata={"help": "Slots; defaults to as many as the cores allow."}
     )
+    threads_per_program: int = field(default=1, metadata={"help": "Cores of one program."})
     sandbox: str = field(default="auto", metadata={"help": "`auto`, or `none` to run programs without isolation."})
     mlebench_out: str | None = field(
         default=None, metadata={"help": "Folder for the best submissions in the form that `mlebench grade` takes."}
@@ -78,7 +79,7 @@ class EvaluationArguments:
 
     def settings(self, policy: Policy, tree: bool) -> dict[str, Any]:
         """What a policy's programs depend on."""
-        names = ("num_samples", "seed", "batch_size", "max_prompt_length", "max_completion_length", "program_timeout_s", "program_memory_mb")  # fmt: skip
+        names = ("num_samples", "seed", "batch_size", "max_prompt_length", "max_completion_length", "program_timeout_s", "program_memory_mb", "threads_per_program")  # fmt: skip
         return {"policy": policy.identity, "tree": tree} | {name: getattr(self, name) for name in names}
 
 
@@ -136,6 +137,7 @@ def run(args: EvaluationArguments) -> None:
         max_parallel=args.max_parallel_programs,
         timeout_s=args.program_timeout_s,
         memory_mb=args.program_memory_mb,
+        threads_per_program=args.threads_per_program,
         sandbox=args.sandbox,
     )
     rows: list[dict[str, Any]] = []

@@ -189,7 +189,8 @@ def _evaluation(row: dict[str, Any]) -> Evaluation:
     for name in ("tokens", "prompt_tokens", "started_s", "sampling_s", "step", "parent"):  # of the completion
         del row[name]
     score = row.pop("score")
-    return Evaluation(**row | {"score": score and Score(**score), "milestones": tuple(row["milestones"])})
+    lists = {"milestones": tuple(row["milestones"]), "reports": tuple(map(tuple, row["reports"]))}
+    return Evaluation(**row | lists | {"score": score and Score(**score)})
 
 
 def _read(path: Path) -> list[dict[str, Any]]:

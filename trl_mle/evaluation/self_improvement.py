@@ -15,13 +15,10 @@ from trl_mle.evaluation.policies import Policy
 from trl_mle.evaluation.sampling import count_executed, execute, score_of, summarize, write
 from trl_mle.instrumentation.milestones import parse
 from trl_mle.prompts import improve_prompt
-from trl_mle.rewards import Evaluation, MLEReward
+from trl_mle.rewards import Evaluation, MLEReward, cut_middle
 
 
 ChosenBy = Literal["validation", "test"]
-
-# `report: auc = 0.93`, see `trl_mle.instrumentation.reports`; the shapes of tables have a dot in their names.
-REPORT = re.compile(r"report: (\w+) = (\S+)")
 
 # How a program may name the metric: its variable, the function that it calls or the `scoring` that it passes.
 METRIC_NAMES = {
@@ -148,7 +145,7 @@ def improve_each(
 
     def prompt(evaluation: Evaluation) -> list[dict[str, str]]:
         return improve_prompt(
-            competition, evaluation.source or "", evaluation.output, timeout_s=timeout_s, memory_mb=memory_mb,
+            competition, evaluation.source or "", cut_middle(evaluation.output), timeout_s=timeout_s, memory_mb=memory_mb,
             max_tokens=max_prompt_tokens, count_tokens=policy.count_tokens,
         )  # fmt: skip
 
@@ -173,8 +170,8 @@ def improve_each(
 
 def validation_score(evaluation: Evaluation, competition: Competition) -> float | None:
     """
-    The score that a program has computed itself, on data that it held back or not, and that it reports in a line
-    `report: <name> = <value>`, as the instrumenter prints it; a program may print such a line, too.
+    The score that a program has computed itself, on data that it held back or not, as the instrumenter's prints report
+    it (see `trl_mle.instrumentation.reports`). What the program itself prints does not count.
 
     It counts only if it can be compared with another program's: the last report in the competition's metric, as the name
     of the variable, the function called or the `scoring` tells. A negative loss, as scikit-learn's `neg_log_loss`, and a
@@ -189,21 +186,20 @@ def validation_score(evaluation: Evaluation, competition: Competition) -> float 
     Returns:
         `float` or `None`: The score; `None` if the program reports none.
     """
-    reports = REPORT.findall(evaluation.output)
-    if not reports or evaluation.source is None or not evaluation.valid:
+    if not evaluation.reports or evaluation.source is None or not evaluation.valid:
         return None
     metric = competition.metric.rpartition(".")[2]  # a metric of one's own is a dotted path
     try:
         words = _words(parse(evaluation.source))
     except RecursionError:  # what compiles may still be too deep for this
         words = {}
-    for name, text in reversed(reports):
+    for name, text in reversed(evaluation.reports):
         named = " ".join((name, *words.get(name, ())))
         if "train" in name or not re.search(METRIC_NAMES.get(metric, re.escape(metric)), named, re.IGNORECASE):
             continue
         try:
             value = float(text)
-        except ValueError:  # an array, say
+        except ValueError:  # an array, or the shape of a table
             continue
         if math.isfinite(value) and (competition.higher_is_better or value >= 0):
             return value

@@ -17,7 +17,7 @@ from trl_mle.evaluation.policies import Policy, Prompt
 from trl_mle.evaluation.sampling import execute, write
 from trl_mle.evaluation.self_improvement import validation_score
 from trl_mle.prompts import improve_prompt, scratch_prompt
-from trl_mle.rewards import Evaluation, MLEReward
+from trl_mle.rewards import Evaluation, MLEReward, cut_middle
 
 
 NUM_DRAFTS = 5  # before anything is improved
@@ -155,7 +155,7 @@ def search_tree(
             else:
                 shown = nodes[parent].evaluation
                 prompt = improve_prompt(
-                    competition, shown.source or "", shown.output, **limits, failed=step == "debug",  # type: ignore[arg-type]
+                    competition, shown.source or "", cut_middle(shown.output), **limits, failed=step == "debug",  # type: ignore[arg-type]
                     max_tokens=max_prompt_tokens, count_tokens=policy.count_tokens,
                 )  # fmt: skip
             write(policy, log, [sample], [_ask_to_validate(prompt)], max_new_tokens, seed, step, [parent])

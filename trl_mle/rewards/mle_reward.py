@@ -54,6 +54,8 @@ class Evaluation:
             CPU time of the program in seconds: beside Δt it tells work from waiting.
         queue_wait_s (`float` or `None`):
             Seconds that the program waited for a slot.
+        reports (`tuple[tuple[str, str], ...]`):
+            Names and values of the shapes and scores that the instrumenter's prints have reported, in their order.
     """
 
     reward: float | None
@@ -66,6 +68,7 @@ class Evaluation:
     detail: str = ""
     cpu_s: float | None = None
     queue_wait_s: float | None = None
+    reports: tuple[tuple[str, str], ...] = ()
 
     @property
     def valid(self) -> bool:
@@ -256,11 +259,13 @@ class MLEReward:
         """From an execution to a reward: the paper's table."""
         stdout = result.stdout
         milestones: tuple[str, ...] = ()
+        reports: tuple[tuple[str, str], ...] = ()
         if isinstance(program, str):
             source = program
         else:
             source, reached = program.original, program.reached(stdout)
             milestones = tuple(name for name in MILESTONES if name in reached)
+            reports = tuple(program.reports(stdout))
             stdout = stdout.replace(f"{program.nonce} ", "").replace("\r", "")
         score = None
         if result.outcome is Outcome.INFRASTRUCTURE:
@@ -287,6 +292,7 @@ class MLEReward:
             detail=detail,
             cpu_s=result.cpu_s if result.duration_s is not None else None,
             queue_wait_s=result.queue_wait_s,
+            reports=reports,
         )
 
     def _record(self, evaluation: Evaluation, result: ExecutionResult, competition: Competition) -> None:
