@@ -1,14 +1,15 @@
 """
 What each part of the method is worth: the full method, without one part each, and without all, at equal numbers of programs.
 
-    python benchmarks/ablation.py --competitions digits --seeds 0 1 2
+    python benchmarks/ablation.py --competitions diabetes --seeds 0 1 2
 
 For each competition and seed it builds a starter policy that can improve programs, trains it once for each arm with the
 settings of a recipe, and samples programs of all arms, with a sampling seed that training never used. Then it writes
-`results.md` and `results.csv` (mean ± standard error over seeds) and, for each competition, the overlaid report. A stage
-that has come to its end is not run again: after an interruption the same command goes on with the arm that was interrupted.
-On a GPU give a model and a recipe: `--model Qwen/Qwen2.5-3B-Instruct --recipe recipes/qwen2.5-3b-instruct/leaf-classification.yaml
---accelerate_config accelerate_configs/zero3.yaml` (not run yet).
+`results.md` and `results.csv` (mean ± standard error over seeds) and, for each competition, the overlaid report. Options
+that are not listed here are passed to `recipes/train_mle.py`. A stage that has come to its end is not run again: after an
+interruption the same command goes on with the arm that was interrupted. On a GPU give a model and a recipe:
+`--model Qwen/Qwen2.5-3B-Instruct --recipe recipes/qwen2.5-3b-instruct/leaf-classification.yaml --accelerate_config
+accelerate_configs/zero3.yaml` (not run yet).
 """
 
 import argparse
@@ -38,8 +39,14 @@ TRL_MLE = [sys.executable, "-m", "trl_mle.cli"]
 def stages(args: argparse.Namespace, competition: str, seed: int, output: Path) -> dict[str, list[str]]:
     """The commands of one competition and seed, by their names."""
     commands = {}
-    model = args.model
-    if model is None:
+    options = args.training
+    if args.max_steps is not None:
+        options = ["--max_steps", str(args.max_steps), "--save_steps", str(args.max_steps), *options]
+    if args.model is not None:
+        model = args.model
+    elif args.starter is not None:
+        model = args.starter.format(competition=load_competition(competition).slug, seed=seed)
+    else:
         model = str(output / "starter")
         commands["starter"] = [
             sys.executable, "-m", "trl_mle.starter", "--output_dir", model, "--competitions", competition,
@@ -50,9 +57,8 @@ def stages(args: argparse.Namespace, competition: str, seed: int, output: Path) 
             str(Path(sys.executable).with_name("accelerate")), "launch", "--config_file", args.accelerate_config,
             "recipes/train_mle.py", "--config", args.recipe, "--model_name_or_path", model,
             "--output_dir", str(output / folder_of(arm)), "--competitions", competition, "--seed", str(seed),
-            *(["--max_steps", str(args.max_steps), "--save_steps", str(args.max_steps)] if args.max_steps else []),
-            *(["--num_generations", "16"] if args.model is None else []),  # four groups a step, of which half improve
-            *ARMS[arm],
+            *(["--num_generations", "16"] if args.model is None else []),  # groups enough that some improve, some do not
+            *ARMS[arm], *options,
         ]  # fmt: skip
     commands["evaluation"] = [
         *TRL_MLE, "evaluate", "--policies", model, *(str(output / folder_of(arm)) for arm in args.arms),
@@ -78,6 +84,7 @@ def main() -> None:
         help="with the full method alone: before and after RL",
     )
     parser.add_argument("--model", help="the policy to start from; default: a starter for each competition and seed")
+    parser.add_argument("--starter", help="where these starters lie already, by {competition} and {seed}")
     parser.add_argument("--recipe", default="recipes/quickstart.yaml")
     parser.add_argument("--accelerate_config", default="accelerate_configs/cpu.yaml")
     parser.add_argument("--max_steps", type=int, help="training steps; default: the recipe's")
@@ -85,7 +92,7 @@ def main() -> None:
     parser.add_argument("--num_samples", type=int, default=64, help="of each policy at the end")
     parser.add_argument("--timeout_s", type=float, default=5.0, help="of these")
     parser.add_argument("--output", type=Path, default=Path("outputs/benchmark-ablation"))
-    args = parser.parse_args()
+    args, args.training = parser.parse_known_args()
 
     seconds = {}
     runs = [(competition, seed) for competition in args.competitions for seed in args.seeds]

@@ -1,11 +1,12 @@
 """
 The quickstart for several seeds: how much RL improves the starter policy, and what that costs.
 
-    python benchmarks/quickstart.py --seeds 0 1 2
+    python benchmarks/quickstart.py --competitions digits --seeds 0 1 2
 
-For each seed it builds a starter policy, trains it, and samples 128 fresh programs from it before and after (with a
-sampling seed that training never used). The mean scores of valid programs are compared at equal numbers of valid
-programs: the first n of each, n being the smaller count. A seed whose results are there already is not run again.
+For each competition and seed it builds a starter policy, trains it, and samples 128 fresh programs from it before and
+after (with a sampling seed that training never used). The mean scores of valid programs are compared at equal numbers of
+valid programs: the first n of each, n being the smaller count. A seed whose results are there already is not run again.
+Options that are not listed here are passed to `recipes/train_mle.py`. `results.md` has the tables.
 """
 
 import argparse
@@ -15,12 +16,15 @@ import subprocess
 import sys
 import threading
 import time
+from operator import itemgetter
 from pathlib import Path
 from statistics import fmean, stdev
 
 import psutil
 from rich.console import Console
 from rich.table import Table
+
+from trl_mle.competitions import load_competition
 
 
 def run(command: list[str]) -> tuple[float, float]:
@@ -55,10 +59,10 @@ def run(command: list[str]) -> tuple[float, float]:
     return time.monotonic() - started, peak
 
 
-def one_seed(seed: int, competition: str, output: Path, num_samples: int) -> dict:
+def one_seed(seed: int, competition: str, output: Path, num_samples: int, training: list[str]) -> dict:
     """Builds, trains and measures one policy."""
     results = output / "benchmark.json"
-    recipe = Path("recipes/quickstart.yaml").read_text() + str(num_samples)
+    recipe = Path("recipes/quickstart.yaml").read_text() + " ".join([str(num_samples), *training])
     if results.exists() and (found := json.loads(results.read_text()))["recipe"] == recipe:
         return found
     python = sys.executable
@@ -68,7 +72,7 @@ def one_seed(seed: int, competition: str, output: Path, num_samples: int) -> dic
         "train": [
             str(Path(python).with_name("accelerate")), "launch", "--config_file", "accelerate_configs/cpu.yaml",
             "recipes/train_mle.py", "--config", "recipes/quickstart.yaml", "--model_name_or_path", starter,
-            "--output_dir", policy, "--competitions", competition, "--seed", str(seed),
+            "--output_dir", policy, "--competitions", competition, "--seed", str(seed), *training,
         ],
         "evaluate": [
             python, "recipes/evaluate_mle.py", "--policies", starter, policy, "--names", "before", "after",
@@ -77,7 +81,7 @@ def one_seed(seed: int, competition: str, output: Path, num_samples: int) -> dic
         ],
     }  # fmt: skip
     shutil.rmtree(evaluation, ignore_errors=True)  # of other policies
-    measured: dict = {"seed": seed, "recipe": recipe}
+    measured: dict = {"competition": competition, "seed": seed, "recipe": recipe}
     for name, command in stages.items():
         seconds, memory_mb = run(command)
         measured[name] = {"wall_s": seconds, "peak_memory_mb": memory_mb}
@@ -86,7 +90,7 @@ def one_seed(seed: int, competition: str, output: Path, num_samples: int) -> dic
     scores = {}
     for name in ("before", "after"):
         with open(Path(evaluation) / f"{name}.jsonl", encoding="utf-8") as file:
-            rows = [json.loads(line) for line in file]
+            rows = sorted(map(json.loads, file), key=itemgetter("index"))  # they stand as they ended, the fast ones first
         scores[name] = [row["score"]["value"] for row in rows if row["score"] and row["score"]["valid"]]
     count = min(map(len, scores.values()))
     if count == 0:
@@ -104,18 +108,8 @@ def mean_sd(values: list[float], form: str = "{:.3f}") -> str:
     return form.format(fmean(values)) + deviation
 
 
-def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--seeds", type=int, nargs="+", default=[0, 1, 2])
-    parser.add_argument("--competition", default="digits")
-    parser.add_argument("--num_samples", type=int, default=128)
-    parser.add_argument("--output", type=Path, default=Path("outputs/benchmark-quickstart"))
-    args = parser.parse_args()
-    runs = [
-        one_seed(seed, args.competition, args.output / f"{args.competition}-{seed}", args.num_samples)
-        for seed in args.seeds
-    ]
-    table = Table(title=f"{args.competition}: {args.num_samples} sampled programs, {len(runs)} seeds (mean ± sd)")
+def show(competition: str, num_samples: int, runs: list[dict]) -> None:
+    table = Table(title=f"{competition}: {num_samples} sampled programs, {len(runs)} seeds (mean ± sd)")
     for column in ("", "before RL", "after RL"):
         table.add_column(column, justify="right" if column else "left")
     rows = (
@@ -137,7 +131,28 @@ def main() -> None:
         seconds = mean_sd([run_[stage]["wall_s"] for run_ in runs], "{:.0f}")
         memory = max(run_[stage]["peak_memory_mb"] for run_ in runs)
         console.print(f"{stage:<9} {seconds} s, at most {memory:.0f} MB", highlight=False)
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--seeds", type=int, nargs="+", default=[0, 1, 2])
+    parser.add_argument("--competitions", nargs="+", default=["digits"])
+    parser.add_argument("--num_samples", type=int, default=128)
+    parser.add_argument("--output", type=Path, default=Path("outputs/benchmark-quickstart"))
+    args, training = parser.parse_known_args()
+    runs, evaluations = [], []
+    for competition in args.competitions:
+        outputs = [args.output / f"{load_competition(competition).slug}-{seed}" for seed in args.seeds]
+        measured = [
+            one_seed(seed, competition, output, args.num_samples, training)
+            for seed, output in zip(args.seeds, outputs, strict=True)
+        ]
+        show(competition, args.num_samples, measured)
+        runs += measured
+        evaluations += [str(output / "evaluation") for output in outputs]
     (args.output / "results.json").write_text(json.dumps(runs, indent=2) + "\n")
+    compare = [sys.executable, "-m", "trl_mle.cli", "compare", *evaluations]
+    subprocess.run([*compare, "--markdown", str(args.output / "results.md")], check=True)
 
 
 if __name__ == "__main__":

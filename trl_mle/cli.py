@@ -239,7 +239,14 @@ def evaluate(args: argparse.Namespace) -> int:
 
 def compare(args: argparse.Namespace) -> int:
     """Compares systems over the results of several evaluations, beside the paper's figures."""
-    from trl_mle.evaluation.comparison import best_of_k_table, main_table, read_results, to_csv, to_markdown
+    from trl_mle.evaluation.comparison import (
+        best_of_k_table,
+        main_table,
+        program_table,
+        read_results,
+        to_csv,
+        to_markdown,
+    )
 
     rows = read_results([Path(folder) for folder in args.folders])
     for path, text in ((args.markdown, to_markdown(rows)), (args.csv, to_csv(rows))):
@@ -251,6 +258,7 @@ def compare(args: argparse.Namespace) -> int:
     console = Console()
     for title, lines in (
         ("best score, mean ± standard error over runs", main_table(rows, reported=("Qwen2.5-3B RL",))),
+        ("programs, mean ± standard error over runs", [line[:5] for line in program_table(rows)]),
         ("best of k", best_of_k_table(rows)),
     ):
         table = Table(title=title, box=SIMPLE_HEAD, show_edge=False, pad_edge=False)

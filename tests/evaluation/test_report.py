@@ -1,18 +1,21 @@
 import json
 import re
 import shutil
+from collections import defaultdict
+from itertools import islice
 
 import browser
 import numpy as np
 import pytest
 from PIL import Image
+from scripted_policy import fenced
 from training_runs import make_run
 
 from trl_mle import cli
 from trl_mle.competitions import load_competition
+from trl_mle.evaluation.charts import charts
 from trl_mle.evaluation.report import write_report
 from trl_mle.evaluation.training_run import best_so_far, read_run
-from trl_mle.execution import LocalExecutor
 from trl_mle.instrumentation import AstInstrumenter
 from trl_mle.rewards import MLEReward
 
@@ -25,6 +28,14 @@ def run(tmp_path_factory):
 @pytest.fixture(scope="module")
 def page(run, tmp_path_factory):
     return write_report([run], ["digits <&> RL"], tmp_path_factory.mktemp("report"))
+
+
+def chart_names(*folders, names=None):
+    """The pictures that there are of runs, without drawing them into files."""
+    groups = defaultdict(list)
+    for folder, name in zip(folders, names or ["x"] * len(folders), strict=True):
+        groups[name].append(read_run(folder, name))
+    return [chart.name for chart in charts(groups)]
 
 
 def test_a_run_is_read_as_its_executions_were_written(run):
@@ -40,7 +51,7 @@ def test_a_run_is_read_as_its_executions_were_written(run):
     assert list(read.metric("reward")) == list(range(1, 11))
 
 
-def test_a_real_log_is_read(tmp_path):
+def test_a_real_log_is_read(executor, tmp_path):
     """Of programs that run: what the reward writes is what the report reads."""
     wine = load_competition("wine")
     texts = [
@@ -48,17 +59,14 @@ def test_a_real_log_is_read(tmp_path):
         'open("submission.csv", "w").write("id\\n1")',
         "raise ValueError('no')",
     ]
-    with LocalExecutor(max_parallel=1, timeout_s=60, memory_mb=4096) as executor:
-        folders = {"log_dir": tmp_path / "executions", "best_solutions_dir": tmp_path / "best_solutions"}
-        reward = MLEReward([wine], executor, AstInstrumenter(), **folders)
-        reward.evaluate_many([(f"```python\n{text}\n```", wine) for text in texts])
+    folders = {"log_dir": tmp_path / "executions", "best_solutions_dir": tmp_path / "best_solutions"}
+    reward = MLEReward([wine], executor, AstInstrumenter(), **folders)
+    reward.evaluate_many([(fenced(text), wine) for text in texts])
     table = read_run(tmp_path, "x").executions
     assert list(table["valid"]) == list(table["untrained"]) == [True, False, False]
     assert list(table["outcome"]) == ["ok", "ok", "error"]
     assert "lacks the columns" in table["detail"][1]  # why the submission is invalid
     assert "ValueError" in table["detail"][2]
-    text = write_report([tmp_path], ["x"], tmp_path / "report").read_text()
-    assert "no valid submission: the submission lacks the columns" in text
 
 
 def test_best_so_far():
@@ -114,8 +122,7 @@ def test_a_run_that_has_no_checkpoint_yet(tmp_path):
     folder = make_run(tmp_path / "run", steps=2, finished=False)
     log = folder / "executions" / "rank-0.jsonl"
     log.write_text(log.read_text() + '{"time": "2026-01-01T')  # a line is on its way
-    text = write_report([folder], ["x"], tmp_path / "report").read_text()
-    assert re.findall(r'<figure id="([^"]+)"', text) == [
+    assert chart_names(folder) == [
         "reward", "valid_rate", "score_by_programs-wine", "score_by_time-wine", "milestones", "outcomes"
     ]  # fmt: skip
 
@@ -126,8 +133,7 @@ def test_a_run_before_its_first_valid_program(tmp_path):
     row |= {"score": None, "outcome": "error", "milestones": [], "reward": -10.0}
     (folder / "executions" / "rank-0.jsonl").write_text(json.dumps(row) + "\n")
     shutil.rmtree(folder / "best_solutions", ignore_errors=True)
-    text = write_report([folder], ["x"], tmp_path / "report").read_text()
-    assert re.findall(r'<figure id="([^"]+)"', text) == ["reward", "valid_rate", "milestones", "outcomes"]
+    assert chart_names(folder) == ["reward", "valid_rate", "milestones", "outcomes"]
 
 
 def test_only_the_trainers_log(tmp_path):
@@ -135,22 +141,30 @@ def test_only_the_trainers_log(tmp_path):
     folder = make_run(tmp_path / "run", steps=3)
     shutil.rmtree(folder / "executions")
     shutil.rmtree(folder / "best_solutions")
-    text = write_report([folder], ["x"], tmp_path / "report").read_text()
-    assert re.findall(r'<figure id="([^"]+)"', text) == ["reward", "valid_rate", "durations", "prompts"]
+    assert chart_names(folder) == ["reward", "valid_rate", "durations", "prompts"]
 
 
-def test_runs_laid_over_each_other(tmp_path):
-    """Two arms of two seeds, one of them on two competitions of different directions."""
+@pytest.fixture
+def first_chart_only(monkeypatch):
+    """Drawing takes most of a report's time."""
+    monkeypatch.setattr("trl_mle.evaluation.report.charts", lambda groups: islice(charts(groups), 1))
+
+
+def test_runs_laid_over_each_other(tmp_path, first_chart_only):
+    """Two arms, one of two seeds and one on two competitions of different directions."""
     folders = [
         make_run(tmp_path / "a0", seed=0, steps=4),
         make_run(tmp_path / "a1", seed=1, steps=5),
         make_run(tmp_path / "b0", seed=2, steps=4, competitions=("wine", "diabetes"), improve=False),
     ]
-    text = write_report(folders, ["with", "with", "without"], tmp_path / "report").read_text()
+    names = ["with", "with", "without"]
+    both = [f"score_by_{what}-{name}" for name in ("wine", "diabetes") for what in ("programs", "time")]
+    assert chart_names(*folders, names=names) == ["reward", "valid_rate", *both, *CHARTS[4:]]
+    text = write_report(folders, names, tmp_path / "report").read_text()
     assert "band: ± 1 standard deviation" in text
-    assert text.count('<figure id="score_by_') == 4
     assert "with · without" in text
-    assert "score_by_programs-diabetes" in text
+    assert len(re.findall("<h3>without, (?:wine|diabetes): ", text)) == 2  # best programs
+    assert len(re.findall("<h3>(?:with|without)</h3>", text)) == 2  # errors
 
 
 def test_no_run(tmp_path):
@@ -158,6 +172,7 @@ def test_no_run(tmp_path):
         write_report([tmp_path], ["x"], tmp_path / "report")
 
 
+@pytest.mark.slow
 @pytest.mark.skipif(browser.CHROMIUM is None, reason="there is no Chromium: apt-get install chromium")
 @pytest.mark.parametrize("width", [1280, 390])
 def test_in_a_browser(page, tmp_path, width):
@@ -176,6 +191,7 @@ def test_in_a_browser(page, tmp_path, width):
     assert len(np.unique(picture, axis=0)) > 50
 
 
+@pytest.mark.slow
 @pytest.mark.skipif(browser.CHROMIUM is None, reason="there is no Chromium: apt-get install chromium")
 def test_a_browser_that_is_asked_to_fetch_something_tells(tmp_path):
     """Or the test above would prove nothing."""
@@ -184,7 +200,8 @@ def test_a_browser_that_is_asked_to_fetch_something_tells(tmp_path):
     assert found["urls"] == ["http://example.invalid/x.png"]
 
 
-def test_the_command(run, tmp_path, monkeypatch, capsys):
+def test_the_command(tmp_path, monkeypatch, capsys, first_chart_only):
+    run = make_run(tmp_path / "run", steps=1, programs=4, finished=False)
     monkeypatch.setattr("sys.argv", ["trl-mle", "report", str(run), "--report_dir", str(tmp_path / "report")])
     with pytest.raises(SystemExit) as ended:
         cli.main()

@@ -1,4 +1,5 @@
 import json
+from concurrent.futures import Future
 
 import pytest
 from scripted_policy import CountingExecutor, ScriptedPolicy, fenced
@@ -13,7 +14,7 @@ from trl_mle.evaluation import (
     summarize,
 )
 from trl_mle.evaluation.sampling import NoAnswerError
-from trl_mle.execution import LocalExecutor
+from trl_mle.execution import ExecutionResult, Outcome
 from trl_mle.instrumentation import MILESTONES, AstInstrumenter
 from trl_mle.rewards import Evaluation, MLEReward
 
@@ -55,12 +56,6 @@ def test_a_completion_without_a_program_is_not_executed():
 
 
 SETTINGS = {"max_new_tokens": 8, "timeout_s": 60, "memory_mb": 4096, "seed": 100, "batch_size": 4}
-
-
-@pytest.fixture(scope="module")
-def executor():
-    with LocalExecutor(max_parallel=1, timeout_s=60, memory_mb=4096) as executor:
-        yield executor
 
 
 def program(prompt: str, seed: int) -> str:
@@ -109,9 +104,6 @@ def test_what_an_endpoint_has_answered_is_kept(executor, tmp_path):
 
 def test_a_failure_of_ours_is_tried_again_another_time(executor, tmp_path):
     """A killed warm parent is such a failure; here the executor says so of every program."""
-    from concurrent.futures import Future
-
-    from trl_mle.execution import ExecutionResult, Outcome
 
     class Broken:
         def submit(self, program, competition):

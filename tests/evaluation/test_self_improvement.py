@@ -14,7 +14,6 @@ from trl_mle.evaluation import (
     summarize_improvements,
     validation_score,
 )
-from trl_mle.execution import LocalExecutor
 from trl_mle.instrumentation import AstInstrumenter
 from trl_mle.rewards import Evaluation, MLEReward
 
@@ -154,17 +153,16 @@ def deeper_tree(prompt, seed):
 LIMITS = {"max_new_tokens": 256, "max_prompt_tokens": 1024, "timeout_s": 60, "memory_mb": 4096, "seed": 0}
 
 
-def test_each_valid_program_is_improved_once(tmp_path):
+def test_each_valid_program_is_improved_once(executor, tmp_path):
     """Programs that really run: the instrumenter reports what they validate."""
     wine = load_competition("wine")
     forged = PROGRAM.format(depth=1, validate='print("report: accuracy = 1.0")')
     texts = [PROGRAM.format(depth=1, validate=VALIDATE), "raise ValueError", forged]
     policy = ScriptedPolicy(deeper_tree)
     log = EvaluationLog(tmp_path / "x.jsonl", {})
-    with LocalExecutor(max_parallel=2, timeout_s=60, memory_mb=4096) as executor:
-        reward = MLEReward([wine], executor, AstInstrumenter())
-        scratch = reward.evaluate_many([(f"```python\n{text}\n```", wine) for text in texts])
-        improvements = improve_each(policy, wine, reward, log, scratch, **LIMITS)
+    reward = MLEReward([wine], executor, AstInstrumenter())
+    scratch = reward.evaluate_many([(fenced(text), wine) for text in texts])
+    improvements = improve_each(policy, wine, reward, log, scratch, **LIMITS)
     assert policy.seeds == [3, 5]  # after those of the round before
     again = EvaluationLog(tmp_path / "x.jsonl", {})
     assert improve_each(ScriptedPolicy(None), wine, MLEReward([wine], None), again, scratch, **LIMITS) == improvements

@@ -6,7 +6,6 @@ from scripted_policy import CountingExecutor, ScriptedPolicy, fenced
 from trl_mle.competitions import Score, load_competition
 from trl_mle.evaluation import EvaluationLog, search_tree
 from trl_mle.evaluation.tree_search import DEBUG_PROBABILITY, NUM_DRAFTS, Node, next_step
-from trl_mle.execution import LocalExecutor
 from trl_mle.instrumentation import AstInstrumenter
 from trl_mle.rewards import Evaluation, MLEReward
 
@@ -86,20 +85,15 @@ def answer(prompt, seed):
     return fenced("raise ValueError" if seed % 2 else PROGRAM.format(depth=1))
 
 
-def test_a_search_finds_better_programs_and_goes_on_after_an_interruption(tmp_path):
+def test_a_search_finds_better_programs_and_goes_on_after_an_interruption(executor, tmp_path):
     wine = load_competition("wine")
-    with LocalExecutor(max_parallel=1, timeout_s=60, memory_mb=4096) as executor:
 
-        def search(folder, count, policy):
-            reward = MLEReward([wine], counting := CountingExecutor(executor), AstInstrumenter())
-            log = EvaluationLog(tmp_path / folder / "x.jsonl", {})
-            return search_tree(policy, wine, reward, log, count, **LIMITS), counting.sources
+    def search(folder, policy):
+        reward = MLEReward([wine], counting := CountingExecutor(executor), AstInstrumenter())
+        return search_tree(policy, wine, reward, EvaluationLog(folder / "x.jsonl", {}), 8, **LIMITS), counting.sources
 
-        policy = ScriptedPolicy(answer)
-        nodes, _ = search("whole", 8, policy)
-        _, first = search("broken", 6, ScriptedPolicy(answer))
-        resumed, rest = search("broken", 8, ScriptedPolicy(answer))
-
+    policy = ScriptedPolicy(answer)
+    nodes, sources = search(tmp_path / "whole", policy)
     assert [node.step for node in nodes[:NUM_DRAFTS]] == ["draft"] * NUM_DRAFTS
     assert {"improve", "debug"} == {node.step for node in nodes[NUM_DRAFTS:]}
     for i, node in enumerate(nodes):
@@ -108,7 +102,14 @@ def test_a_search_finds_better_programs_and_goes_on_after_an_interruption(tmp_pa
             assert nodes[node.parent].validation_score == max(reported)
     assert all("Hold out a part of the training data" in prompt[0]["content"] for prompt in policy.prompts)
 
-    assert (len(first), len(rest)) == (6, 2)
+    # As if it had been killed while the seventh program ran
+    for name, lines in (("completions/x.jsonl", 1 + 7), ("x.jsonl", 6)):  # the first line has the settings
+        (tmp_path / "broken" / name).parent.mkdir(parents=True, exist_ok=True)
+        whole = (tmp_path / "whole" / name).read_text().splitlines(keepends=True)
+        (tmp_path / "broken" / name).write_text("".join(whole[:lines]))
+    policy = ScriptedPolicy(answer)
+    resumed, rest = search(tmp_path / "broken", policy)
+    assert (len(policy.prompts), rest) == (1, sources[6:])
     assert [(node.step, node.parent, node.evaluation.source) for node in resumed] == [
         (node.step, node.parent, node.evaluation.source) for node in nodes
     ]

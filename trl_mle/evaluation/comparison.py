@@ -36,33 +36,38 @@ REPORTED = {
 @dataclass(frozen=True)
 class Cell:
     """
-    A system at a competition, over runs.
+    A figure of a system at a competition, over runs.
 
     Args:
-        scores (`tuple[float, ...]`):
-            The best score of each run that found a valid program.
+        values (`tuple[float, ...]`):
+            Its value in each run that has one: a run without a valid program has no score.
         num_runs (`int`):
-            Runs, those that found none included.
+            Runs, those without a value included.
     """
 
-    scores: tuple[float, ...]
+    values: tuple[float, ...]
     num_runs: int
+
+    @classmethod
+    def of(cls, runs: Sequence[float | None]) -> "Cell":
+        """The figure of these runs."""
+        return cls(tuple(value for value in runs if value is not None), len(runs))
 
     @property
     def mean(self) -> float | None:
-        """Over the runs that found a valid program."""
-        return fmean(self.scores) if self.scores else None
+        """Over the runs that have a value."""
+        return fmean(self.values) if self.values else None
 
     @property
     def standard_error(self) -> float | None:
         """Of the mean; `None` of fewer than two runs."""
-        return stdev(self.scores) / math.sqrt(len(self.scores)) if len(self.scores) > 1 else None
+        return stdev(self.values) / math.sqrt(len(self.values)) if len(self.values) > 1 else None
 
     def __str__(self) -> str:
         if self.mean is None:
-            return "none valid"
+            return "-"
         error = f" ± {self.standard_error:.3f}" if self.standard_error is not None else ""
-        some = f" ({len(self.scores)} of {self.num_runs} runs)" if len(self.scores) < self.num_runs else ""
+        some = f" ({len(self.values)} of {self.num_runs} runs)" if len(self.values) < self.num_runs else ""
         return f"{self.mean:.3f}{error}{some}"
 
 
@@ -86,14 +91,19 @@ def read_results(folders: Sequence[Path]) -> list[dict[str, Any]]:
     return rows
 
 
+def runs_of(rows: Sequence[Mapping[str, Any]]) -> dict[tuple[str, str], list[Mapping[str, Any]]]:
+    """For each competition and system its runs."""
+    runs: dict[tuple[str, str], list[Mapping[str, Any]]] = {}
+    for row in rows:
+        runs.setdefault((row["competition"], row["policy"]), []).append(row)
+    return runs
+
+
 def cells(rows: Sequence[Mapping[str, Any]]) -> dict[str, dict[str, Cell]]:
     """For each competition and system the best scores of its runs."""
     table: dict[str, dict[str, Cell]] = {}
-    for row in rows:
-        systems = table.setdefault(row["competition"], {})
-        known = systems.get(row["policy"], Cell((), 0))
-        score = row["best_score"]
-        systems[row["policy"]] = Cell(known.scores + (() if score is None else (score,)), known.num_runs + 1)
+    for (competition, system), runs in runs_of(rows).items():
+        table.setdefault(competition, {})[system] = Cell.of([run["best_score"] for run in runs])
     return table
 
 
@@ -184,34 +194,34 @@ def _improvements(
 def best_of_k_table(rows: Sequence[Mapping[str, Any]]) -> list[list[str]]:
     """The best of k programs, with bootstrap intervals; of several runs the first."""
     lines: list[list[str]] = [["competition", "system", "k", "any valid", "best of k", "95% interval"]]
-    seen = set()
-    for row in rows:
-        if (row["competition"], row["policy"]) in seen:
-            continue
-        seen.add((row["competition"], row["policy"]))
-        for point in row["best_of_k"]:
+    for (competition, system), runs in runs_of(rows).items():
+        for point in runs[0]["best_of_k"]:
             interval = "-" if point["low"] is None else f"{point['low']:.3f} to {point['high']:.3f}"
             score = "-" if point["score"] is None else f"{point['score']:.3f}"
-            lines.append(
-                [row["competition"], row["policy"], str(point["k"]), f"{point['valid_rate']:.0%}", score, interval]
-            )
+            lines.append([competition, system, str(point["k"]), f"{point['valid_rate']:.0%}", score, interval])
     return lines
 
 
 def program_table(rows: Sequence[Mapping[str, Any]]) -> list[list[str]]:
-    """What the programs of each system were, for each run."""
-    lines = [["competition", "system", "valid", "valid, never trained a model", "mean", "best", "best by its own validation", "medal"]]  # fmt: skip
-    for row in rows:
+    """What the programs of each system were, mean ± standard error over runs; counts are sums."""
+    lines = [["competition", "system", "valid rate", "mean score", "best score", "best by its own validation", "mean Δt (s)", "valid, never trained a model", "medals"]]  # fmt: skip
+    for (competition, system), runs in runs_of(rows).items():
+
+        def mean(name: str, runs: Sequence[Mapping[str, Any]] = runs) -> str:
+            return str(Cell.of([run[name] for run in runs]))
+
+        validated = [run["by_validation"] for run in runs]
+        medals = [run["medal"] or "none" for run in runs if run["medal_thresholds"]]
         lines.append(
             [
-                row["competition"],
-                row["policy"],
-                f"{row['num_valid']} of {row['num_samples']}",
-                str(row["num_untrained"]),
-                _number(row["mean_score"]),
-                _number(row["best_score"]),
-                f"{_number(row['by_validation']['score'])} ({row['by_validation']['num_reporting']} report one)",
-                (row["medal"] or "none") if row["medal_thresholds"] else "-",
+                competition,
+                system,
+                *map(mean, ("valid_rate", "mean_score", "best_score")),
+                f"{Cell.of([found['score'] for found in validated])} "
+                f"({sum(found['num_reporting'] for found in validated)} report one)",
+                mean("mean_duration_s"),
+                f"{sum(run['num_untrained'] for run in runs)} of {sum(run['num_valid'] for run in runs)}",
+                ", ".join(medals) or "-",
             ]
         )
     return lines
@@ -255,7 +265,8 @@ def to_markdown(rows: Sequence[Mapping[str, Any]], heading: str = "##") -> str:
         "mean over competitions of (score − baseline) / |baseline|, signs flipped where lower is better.\n",
         f"{heading} Programs\n",
         _markdown(program_table(rows)),
-        "A valid submission of a program that was never seen to train a model may game the metric.\n",
+        "Shares and means are mean ± standard error over runs. A valid submission of a program that was never seen to train a "
+        "model may game the metric.\n",
         f"{heading} Best of k\n",
         _markdown(best_of_k_table(rows)),
         "The average over all subsets of k programs that hold a valid one; 95% bootstrap interval, too narrow for k near the "
