@@ -18,7 +18,7 @@ import subprocess
 import sys
 from pathlib import Path
 
-from self_improvement import run_stage
+from quickstart import run_stage
 
 from trl_mle.competitions import load_competition
 
@@ -74,7 +74,7 @@ def folder_of(arm: str) -> str:
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--competitions", nargs="+", default=["digits"])
+    parser.add_argument("--competitions", nargs="+", default=["diabetes"])
     parser.add_argument("--seeds", type=int, nargs="+", default=[0, 1, 2])
     parser.add_argument(
         "--arms",

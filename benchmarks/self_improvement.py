@@ -10,12 +10,11 @@ each valid one, with a sampling seed that training never used. A stage whose res
 
 import argparse
 import json
-import shutil
 import sys
 from pathlib import Path
 from statistics import fmean
 
-from quickstart import mean_sd, run
+from quickstart import mean_sd, run_stage
 from rich.console import Console
 from rich.table import Table
 
@@ -52,17 +51,6 @@ def stages(seed: int, competition: str, num_samples: int, output: Path) -> dict[
         "--improve", "true", "--seed", str(1_000_000 + seed), "--program_timeout_s", "5",
     ]  # fmt: skip
     return commands
-
-
-def run_stage(name: str, command: list[str], output: Path) -> dict[str, float]:
-    """Runs a command, unless that was done before; returns its wall clock and the peak of its memory."""
-    record = output / f"{name}.json"
-    if not record.exists():
-        output.mkdir(parents=True, exist_ok=True)
-        shutil.rmtree(output / name, ignore_errors=True)  # of a run that was interrupted
-        seconds, memory_mb = run(command)
-        record.write_text(json.dumps({"wall_s": seconds, "peak_memory_mb": memory_mb}) + "\n")
-    return json.loads(record.read_text())
 
 
 def training_figures(policy: Path, higher_is_better: bool) -> dict[str, float]:

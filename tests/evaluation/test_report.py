@@ -184,7 +184,7 @@ def test_in_a_browser(page, tmp_path, width):
     for _, natural, shown in found["images"]:
         assert natural > 300
         assert 300 <= shown <= 480
-    assert found["headings"] == ["Runs", "What happened", "Best programs", "Hardest errors"]
+    assert found["headings"] == ["Runs", "What happened", "Best programs", "Hardest errors", "Folders"]
     assert found["requests"] == []
     assert found["urls"] == []
     picture = np.asarray(Image.open(tmp_path / "page.png").convert("RGB")).reshape(-1, 3)

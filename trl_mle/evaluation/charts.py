@@ -9,6 +9,7 @@ import numpy as np
 import pandas as pd
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
+from matplotlib.lines import Line2D
 from matplotlib.ticker import FuncFormatter, MaxNLocator, PercentFormatter
 
 from trl_mle.evaluation.training_run import TrainingRun, best_so_far
@@ -26,7 +27,7 @@ OUTCOMES = {
     "output_limit": "#56B4E9",
     "killed": "#000000",
 }
-BINS = 32  # of a curve over executed programs, at most
+BINS = 20  # of a curve over executed programs, at most
 LEAST_PROGRAMS = 16  # of a point of such a curve, unless there are few
 STYLE: Any = {
     "font.size": 9,
@@ -73,11 +74,8 @@ def charts(groups: Groups) -> Iterator[Chart]:
         groups (`dict[str, list[TrainingRun]]`):
             Runs by their names; those of one name are shown as mean and band.
     """
-    band = (
-        " Line: mean over runs, band: ± 1 standard deviation."
-        if any(len(runs) > 1 for runs in groups.values())
-        else ""
-    )
+    several = any(len(runs) > 1 for runs in groups.values())
+    mean, band = (" Mean over runs.", " Line: mean over runs, band: ± 1 standard deviation.") if several else ("", "")
     for name, title, caption, draw in (
         ("reward", "Reward", "Mean reward of the completions of a step.", _reward),
         ("valid_rate", "Valid submissions", "Share of programs with a valid submission. Dotted: of programs that were never seen to train a model, which may game the metric.", _valid_rate),
@@ -97,22 +95,23 @@ def charts(groups: Groups) -> Iterator[Chart]:
             )
             yield Chart(f"{name}-{slug}", f"{title}: {competition}", text + band, figure)
     for name, title, caption, draw in (
-        ("milestones", "Milestones", "Share of the executed programs that reached each milestone.", _milestones),
-        ("durations", "Δt and the weights it got", "Above: how long programs ran, median and 10th to 90th percentile. Below: the duration weight of their advantages, mean and range.", _durations),
-        ("outcomes", "Outcomes", "How executions ended. Completions without a program are not executed and not shown.", _outcomes),
-        ("prompts", "From scratch or improving", "By kind of prompt; dotted: how often an improved program beat the one it was shown.", _prompts),
-        ("best_of_n", "Evaluation during training", "The best of N fresh programs on fixed prompts.", _evaluations),
+        ("milestones", "Milestones", "Share of the executed programs that reached each milestone." + mean, _milestones),
+        ("durations", "Δt and the weights it got", "Above: how long programs ran, median (solid), 10th and 90th percentile (dotted). Below: the duration weight of their advantages, mean (solid), smallest and largest (dotted)." + mean, _durations),
+        ("outcomes", "Outcomes", "How executions ended. Completions without a program are not executed and not shown." + mean, _outcomes),
+        ("prompts", "From scratch or improving", "Solid: from scratch. Dashed: improving. Dotted: how often an improved program beat the one it was shown." + band, _prompts),
+        ("best_of_n", "Evaluation during training", "The best of N fresh programs on fixed prompts." + band, _evaluations),
     ):  # fmt: skip
         if (figure := draw(groups)) is not None:
-            yield Chart(name, title, caption + band, figure)
+            yield Chart(name, title, caption, figure)
 
 
 def _competitions(groups: Groups) -> dict[str, bool]:
     return {name: higher for runs in groups.values() for run in runs for name, higher in run.directions.items()}
 
 
-def _new(rows: int = 1, height: float = 2.9) -> tuple[Figure, list[Axes]]:
+def _new(groups: Groups, rows: int = 1, height: float = 2.9) -> tuple[Figure, list[Axes]]:
     """Of a width that a phone shows whole, so that its texts stay legible there."""
+    height += 0.2 * ((len(groups) + 1) // 2) if len(groups) > 1 else 0  # of the legend
     figure = Figure(figsize=(4.4, height), layout="constrained")
     axes = figure.subplots(rows, 1, sharex=True, squeeze=False)
     return figure, list(axes[:, 0])
@@ -122,7 +121,7 @@ def _colors(groups: Groups) -> dict[str, str]:
     return {name: COLORS[i % len(COLORS)] for i, name in enumerate(groups)}
 
 
-def _draw(axis: Axes, xs: Sequence[float], curves: Sequence[Sequence[float] | np.ndarray], color: str, label: str | None, **style: Any) -> None:  # fmt: skip
+def _draw(axis: Axes, xs: Sequence[float], curves: Sequence[Sequence[float] | np.ndarray], color: str, label: str | None = None, **style: Any) -> None:  # fmt: skip
     """The mean of curves, which may have gaps, and their band."""
     values = np.asarray(curves, dtype=float)
     known = ~np.isnan(values).all(axis=0)
@@ -166,14 +165,16 @@ def _has_programs(groups: Groups) -> bool:
     return any(not run.programs().empty for runs in groups.values() for run in runs)
 
 
-def _legend(axis: Axes, groups: Groups) -> None:
+def _legend(figure: Figure, groups: Groups) -> None:
+    """The names of the runs, below the picture, where they cover nothing."""
     if len(groups) > 1:
-        axis.legend()
+        handles = [Line2D([], [], color=color, label=name) for name, color in _colors(groups).items()]
+        figure.legend(handles=handles, loc="outside lower center", ncols=2)
 
 
 def _steps(axis: Axes) -> None:
     axis.set_xlabel("training step")
-    axis.xaxis.set_major_locator(MaxNLocator(integer=True))
+    axis.xaxis.set_major_locator(MaxNLocator(integer=True, min_n_ticks=1))
 
 
 def _share(axis: Axes, label: str) -> None:
@@ -193,20 +194,20 @@ def _logged(groups: Groups, key: str) -> bool:
 
 
 def _reward(groups: Groups) -> Figure | None:
-    figure, [axis] = _new()
+    figure, [axis] = _new(groups)
     axis.set_ylabel("reward")
     if _logged(groups, "reward"):
         for name, color in _colors(groups).items():
-            _draw(axis, *_by_step(groups[name], "reward"), color, name)
+            _draw(axis, *_by_step(groups[name], "reward"), color)
         _steps(axis)
     elif _has_programs(groups):  # before the first checkpoint
         width = _width(groups)
         for name, color in _colors(groups).items():
-            _draw(axis, *_by_programs(groups[name], width, lambda table: float(table["reward"].mean())), color, name)
+            _draw(axis, *_by_programs(groups[name], width, lambda table: float(table["reward"].mean())), color)
         axis.set_xlabel("executed programs")
     else:
         return None
-    _legend(axis, groups)
+    _legend(figure, groups)
     return figure
 
 
@@ -214,26 +215,30 @@ def _valid_rate(groups: Groups) -> Figure | None:
     if not _has_programs(groups):
         if not _logged(groups, "mle/valid_rate"):
             return None
-        figure, [axis] = _new()
+        figure, [axis] = _new(groups)
         for name, color in _colors(groups).items():
-            _draw(axis, *_by_step(groups[name], "mle/valid_rate"), color, name)
+            _draw(axis, *_by_step(groups[name], "mle/valid_rate"), color)
         _steps(axis)
     else:
-        figure, [axis] = _new()
+        figure, [axis] = _new(groups)
         width = _width(groups)
         for name, color in _colors(groups).items():
-            _draw(axis, *_by_programs(groups[name], width, lambda table: float(table["valid"].mean())), color, name)
+            _draw(axis, *_by_programs(groups[name], width, lambda table: float(table["valid"].mean())), color)
             untrained = _by_programs(groups[name], width, lambda table: float(table["untrained"].mean()))
-            _draw(axis, *untrained, color, None, linestyle=":")
+            _draw(axis, *untrained, color, linestyle=":")
         axis.set_xlabel("executed programs")
     _share(axis, "share of programs")
-    _legend(axis, groups)
+    _legend(figure, groups)
     return figure
 
 
 def _score(groups: Groups, competition: str, higher_is_better: bool, column: str | None) -> Figure:
-    figure, [axis] = _new()
+    figure, [axis] = _new(groups)
     width = _width(groups, competition)
+    unit, size = "executed programs", 1
+    if column is not None:
+        tables = [run.programs(competition) for runs in groups.values() for run in runs]
+        unit, size = _unit(max((table[column].max() for table in tables if not table.empty), default=0.0))
     everything = []
     for name, color in _colors(groups).items():
         tables = [table for run in groups[name] if not (table := run.programs(competition)).empty]
@@ -248,27 +253,23 @@ def _score(groups: Groups, competition: str, higher_is_better: bool, column: str
             places = np.searchsorted(x, grid, side="right") - 1
             curve = np.where(places >= 0, so_far[places], np.nan)
             best.append(np.where(grid <= end, curve, np.nan))
-        _draw(axis, list(grid), best, color, name)
+        _draw(axis, list(grid / size), best, color)
         if column is None:
             xs, curves = _by_programs(groups[name], width, lambda table: float(table["score"].mean()), competition)
-            _draw(axis, xs, curves, color, None, linestyle="--")
+            _draw(axis, xs, curves, color, linestyle="--")
         else:
             edges = np.linspace(0, max(ends), BINS + 1)
             curves = [
                 [float(table["score"][(table[column] >= low) & (table[column] < high)].mean()) for low, high in pairwise(edges)]
                 for table in tables
             ]  # fmt: skip
-            _draw(axis, list((edges[1:] + edges[:-1]) / 2), curves, color, None, linestyle="--")
+            _draw(axis, list((edges[1:] + edges[:-1]) / 2 / size), curves, color, linestyle="--")
         everything += [value for table in tables for value in table["score"].dropna()]
     if everything and min(everything) > 0 and max(everything) > 10 * min(everything):
         _log_scale(axis)
     axis.set_ylabel("score")
-    axis.set_xlabel("executed programs")
-    if column is not None:
-        unit, size = _unit(axis.get_xlim()[1])
-        axis.set_xlabel(f"wall clock ({unit})")
-        axis.xaxis.set_major_formatter(FuncFormatter(lambda seconds, _: f"{seconds / size:.3g}"))
-    _legend(axis, groups)
+    axis.set_xlabel(unit if column is None else f"wall clock ({unit})")
+    _legend(figure, groups)
     return figure
 
 
@@ -290,7 +291,7 @@ def _milestones(groups: Groups) -> Figure | None:
         return None
     names = [milestone.replace("_", " ") for milestone in MILESTONES]
     if len(groups) == 1:
-        figure, [axis] = _new(height=3.3)
+        figure, [axis] = _new(groups, height=3.3)
         [runs] = groups.values()
         width = _width(groups)
         shades = [f"C{i}" for i in range(len(MILESTONES))]
@@ -300,7 +301,7 @@ def _milestones(groups: Groups) -> Figure | None:
         _share(axis, "share of programs")
         figure.legend(loc="outside lower center", ncols=3)
         return figure
-    figure, [axis] = _new(height=3.3)
+    figure, [axis] = _new(groups, height=3.3)
     height = 0.8 / len(groups)
     for i, (name, color) in enumerate(_colors(groups).items()):
         last = [table[-max(1, len(table) // 4) :] for run in groups[name] if not (table := run.programs()).empty]
@@ -313,32 +314,28 @@ def _milestones(groups: Groups) -> Figure | None:
     axis.set_xlim(0, 1)
     axis.xaxis.set_major_formatter(PercentFormatter(1.0))
     axis.set_xlabel("share of the last quarter of the programs")
-    axis.legend()
+    _legend(figure, groups)
     return figure
 
 
 def _durations(groups: Groups) -> Figure | None:
     if not _logged(groups, "mle/duration_s/p50"):
         return None
-    figure, [above, below] = _new(rows=2, height=4.2)
+    figure, [above, below] = _new(groups, rows=2, height=4.2)
     for name, color in _colors(groups).items():
-        runs = groups[name]
-        steps, medians = _by_step(runs, "mle/duration_s/p50")
-        _draw(above, steps, medians, color, name)
-        for axis, low, high in (
-            (above, "mle/duration_s/p10", "mle/duration_s/p90"),
-            (below, "mle/duration_weight/min", "mle/duration_weight/max"),
+        for axis, key, low, high in (
+            (above, "mle/duration_s/p50", "mle/duration_s/p10", "mle/duration_s/p90"),
+            (below, "mle/duration_weight/mean", "mle/duration_weight/min", "mle/duration_weight/max"),
         ):
-            xs, lows = _by_step(runs, low)
-            _, highs = _by_step(runs, high)
-            axis.fill_between(xs, np.nanmean(lows, axis=0), np.nanmean(highs, axis=0), color=color, alpha=0.12, linewidth=0)  # fmt: skip
-        _draw(below, *_by_step(runs, "mle/duration_weight/mean"), color, None)
+            for style, curve in (("-", key), (":", low), (":", high)):
+                steps, values = _by_step(groups[name], curve)
+                _draw(axis, steps, [np.nanmean(values, axis=0)], color, linestyle=style)
     _log_scale(above)
     above.set_ylabel("Δt (s)")
     below.set_ylabel("weight")
     below.set_ylim(bottom=0)
     _steps(below)
-    _legend(above, groups)
+    _legend(figure, groups)
     return figure
 
 
@@ -350,7 +347,7 @@ def _outcome_shares(table: pd.DataFrame) -> list[float]:
 def _outcomes(groups: Groups) -> Figure | None:
     if not _has_programs(groups):
         return None
-    figure, [axis] = _new(height=3.3)
+    figure, [axis] = _new(groups, height=3.3)
     labels = [name.replace("_", " ") for name in OUTCOMES]
     if len(groups) == 1:
         [runs] = groups.values()
@@ -389,23 +386,21 @@ def _prompts(groups: Groups) -> Figure | None:
     if not _logged(groups, "mle/improve/valid_rate"):
         return None
     with_scores = _logged(groups, "mle/improve/score/mean")
-    figure, axes = _new(rows=2 if with_scores else 1, height=4.2 if with_scores else 2.9)
+    figure, axes = _new(groups, rows=2 if with_scores else 1, height=4.2 if with_scores else 2.9)
     several = len(groups) > 1
     for name, color in _colors(groups).items():
-        prefix = f"{name}: " if several else ""
         for kind, dashes in (("scratch", "-"), ("improve", "--")):
             shade = color if several or kind == "scratch" else COLORS[1]
-            label = f"{prefix}{kind}"
-            _draw(axes[0], *_by_step(groups[name], f"mle/{kind}/valid_rate"), shade, label, linestyle=dashes)
+            _draw(axes[0], *_by_step(groups[name], f"mle/{kind}/valid_rate"), shade, linestyle=dashes)
             if with_scores:
-                _draw(axes[1], *_by_step(groups[name], f"mle/{kind}/score/mean"), shade, None, linestyle=dashes)
+                _draw(axes[1], *_by_step(groups[name], f"mle/{kind}/score/mean"), shade, linestyle=dashes)
         beats = _by_step(groups[name], "mle/improve/beats_parent_rate")
-        _draw(axes[0], *beats, color if several else COLORS[2], f"{prefix}beats its parent", linestyle=":")
+        _draw(axes[0], *beats, color if several else COLORS[2], None, linestyle=":")
     _share(axes[0], "valid share")
     if with_scores:
         axes[1].set_ylabel("mean score of valid")
     _steps(axes[-1])
-    figure.legend(loc="outside lower center", ncols=2 if several else 3)
+    _legend(figure, groups)
     return figure
 
 
@@ -413,13 +408,13 @@ def _evaluations(groups: Groups) -> Figure | None:
     keys = sorted({key for runs in groups.values() for run in runs for entry in run.history for key in entry if key.startswith("mle/eval/") and key.endswith("best_of_n")})  # fmt: skip
     if not keys:
         return None
-    figure, axes = _new(rows=len(keys), height=1.2 + 1.8 * len(keys))
+    figure, axes = _new(groups, rows=len(keys), height=1.2 + 1.8 * len(keys))
     for axis, key in zip(axes, keys, strict=True):
         for name, color in _colors(groups).items():
-            _draw(axis, *_by_step(groups[name], key), color, name)
+            _draw(axis, *_by_step(groups[name], key), color)
         where = key.removeprefix("mle/eval/").removesuffix("best_of_n").strip("/")
         axis.set_ylabel("score")
         axis.set_title(where)
     _steps(axes[-1])
-    _legend(axes[0], groups)
+    _legend(figure, groups)
     return figure

@@ -9,7 +9,9 @@ from collections.abc import Iterator, Sequence
 from datetime import UTC, datetime
 from html import escape
 from itertools import pairwise
+from operator import itemgetter
 from pathlib import Path
+from statistics import fmean, stdev
 from typing import Any
 
 import matplotlib as mpl
@@ -50,6 +52,14 @@ code {{ overflow-wrap: anywhere; }}
 ins {{ background: #d9f2e3; text-decoration: none; }}
 del {{ background: #fadcd3; text-decoration: none; }}
 summary {{ cursor: pointer; }}
+@media (max-width: 600px) {{  /* a phone: a row of a table is a list */
+  thead {{ display: none; }}
+  tr {{ display: block; padding: 6px 0; border-bottom: 1px solid #ddd; }}
+  td, td.number {{ display: flex; gap: 12px; justify-content: space-between; border: 0; padding: 1px 0; text-align: right; overflow-wrap: anywhere; }}
+  td::before {{ content: attr(data-name); color: #444; text-align: left; flex-shrink: 0; max-width: 45%; }}
+  td:first-child {{ display: block; font-weight: 600; text-align: left; }}
+  td:first-child::before {{ content: none; }}
+}}
 </style>
 </head>
 <body>
@@ -92,15 +102,17 @@ def write_report(folders: Sequence[Path], names: Sequence[str], report_dir: Path
         _section("Runs", _table(_summary(groups))),
         _section("What happened", f'<div class="charts">{"".join(shown)}</div>'),
         _section(
-            "Best programs", "".join(part for run in runs for part in _best_programs(run, several=len(runs) > 1))
+            "Best programs",
+            "".join(part for name, of_name in groups.items() for part in _best_programs(name, of_name, len(groups) > 1)),
         ),
         _section("Hardest errors", _errors(groups)),
+        _section("Folders", _table([{"run": name, "folder": folder} for name, folder in zip(names, folders, strict=True)])),
     ]
     path = report_dir / "report.html"
     page = PAGE.format(
         title=escape(f"Training report: {title}"),
-        note=f"Written {datetime.now(UTC):%Y-%m-%d %H:%M} UTC from {escape(', '.join(map(str, folders)))}. Curves over training "
-        "steps end with the last checkpoint, those over executed programs with the last program.",
+        note=f"Written {datetime.now(UTC):%Y-%m-%d %H:%M} UTC. Curves over training steps end with the last checkpoint, those over "
+        "executed programs with the last program.",
         body="".join(body),
     )
     path.write_text(page, encoding="utf-8", errors="backslashreplace")
@@ -129,7 +141,7 @@ def _table(rows: Sequence[dict[str, Any]]) -> str:
     numeric = {name: all(re.match(r"[-+]?[\d.]|-$|$", str(row[name])) for row in rows) for name in rows[0]}
 
     def line(tag: str, cells: dict[str, str]) -> str:
-        return "<tr>" + "".join(f"<{tag}{' class=number' if numeric[name] else ''}>{escape(cell)}</{tag}>" for name, cell in cells.items()) + "</tr>"  # fmt: skip
+        return "<tr>" + "".join(f'<{tag} data-name="{escape(name)}"{" class=number" if numeric[name] else ""}>{escape(cell)}</{tag}>' for name, cell in cells.items()) + "</tr>"  # fmt: skip
 
     head = line("th", {name: name for name in rows[0]})
     body = "".join(line("td", {name: str(cell) for name, cell in row.items()}) for row in rows)
@@ -137,57 +149,70 @@ def _table(rows: Sequence[dict[str, Any]]) -> str:
 
 
 def _summary(groups: Groups) -> list[dict[str, Any]]:
+    """A row for each name; of several runs sums and means."""
     rows = []
     for name, runs in groups.items():
-        for run in runs:
-            programs = run.programs()
-            quarter = max(1, len(programs) // 4)
-            first, last = programs[:quarter], programs[-quarter:]
-            steps = [entry["step"] for entry in run.history]
-            rows.append(
-                {
-                    "run": name if len(runs) == 1 else f"{name} ({run.folder})",
-                    "steps": max(steps, default=0),
-                    "programs": len(programs),
-                    "wall clock": duration(float(programs["seconds"].iloc[-1])) if len(programs) else "-",
-                    "valid, first quarter": _percent(first, "valid"),
-                    "valid, last quarter": _percent(last, "valid"),
-                    "valid, never trained a model": f"{int(programs['untrained'].sum())} of {int(programs['valid'].sum())}"
-                    if len(programs)
-                    else "-",
-                    "mean Δt (s)": f"{programs['duration_s'].mean():.2f}" if len(programs) else "-",
-                    "failures of ours": len(run.executions) - len(programs),
-                    "best score": ", ".join(
-                        f"{best['score']:g} ({best['competition']}, {best['metric'].replace('_', ' ')} "
-                        f"{'↑' if best['higher_is_better'] else '↓'})"
-                        for best in run.best
-                    )
-                    or "-",
-                }
-            )
+        tables = [table for run in runs if not (table := run.programs()).empty]
+        quarters = [max(1, len(table) // 4) for table in tables]
+        pairs = list(zip(tables, quarters, strict=True))
+        rows.append(
+            {
+                "run": name if len(runs) == 1 else f"{name} ({len(runs)} runs)",
+                "steps": _mean([max((entry["step"] for entry in run.history), default=0) for run in runs], "{:.0f}"),
+                "programs": _mean([len(run.programs()) for run in runs], "{:.0f}"),
+                "wall clock": duration(fmean(float(table["seconds"].iloc[-1]) for table in tables)) if tables else "-",
+                "valid, first quarter": _mean([table["valid"][:quarter].mean() for table, quarter in pairs], "{:.0%}"),
+                "valid, last quarter": _mean([table["valid"][-quarter:].mean() for table, quarter in pairs], "{:.0%}"),
+                "valid, never trained a model": f"{sum(int(table['untrained'].sum()) for table in tables)} of "
+                f"{sum(int(table['valid'].sum()) for table in tables)}",
+                "mean Δt (s)": _mean([table["duration_s"].mean() for table in tables], "{:.2f}"),
+                "failures of ours": sum(len(run.executions) - len(run.programs()) for run in runs),
+                "best score": ", ".join(
+                    f"{_mean([best['score'] for best in found], '{:g}' if len(found) == 1 else '{:.4f}')} ({found[0]['competition']}, {_metric(found[0])})"
+                    for found in _by_competition([best for run in runs for best in run.best])
+                )
+                or "-",
+            }
+        )  # fmt: skip
     return rows
 
 
-def _percent(table: pd.DataFrame, column: str) -> str:
-    return f"{table[column].mean():.0%}" if len(table) else "-"
+def _mean(values: Sequence[float], form: str) -> str:
+    """Of several runs with the standard deviation, where they differ."""
+    if not values:
+        return "-"
+    deviation = f" ± {form.format(stdev(values))}" if len(set(values)) > 1 else ""
+    return form.format(fmean(values)) + deviation
 
 
-def _best_programs(run: TrainingRun, several: bool) -> Iterator[str]:
-    """The best solution of each competition, and the programs that it came from."""
-    for best in run.best:
-        arrow = "↑" if best["higher_is_better"] else "↓"
-        title = f"{best['competition']}: {best['metric'].replace('_', ' ')} {best['score']:g} {arrow}"
-        yield f"<h3>{escape(f'{run.name}, {title}' if several else title)}</h3>"
+def _by_competition(best: Sequence[dict[str, Any]]) -> list[list[dict[str, Any]]]:
+    found: dict[str, list[dict[str, Any]]] = defaultdict(list)
+    for one in best:
+        found[one["competition"]].append(one)
+    return list(found.values())
+
+
+def _metric(best: dict[str, Any]) -> str:
+    return f"{best['metric'].replace('_', ' ')} {'↑' if best['higher_is_better'] else '↓'}"
+
+
+def _best_programs(name: str, runs: Sequence[TrainingRun], several: bool) -> Iterator[str]:
+    """The best solution of each competition, of all runs of a name, and the programs that it came from."""
+    for found in _by_competition([best | {"run": run} for run in runs for best in run.best]):
+        best = (max if found[0]["higher_is_better"] else min)(found, key=itemgetter("score"))
+        run = best["run"]
+        title = f"{best['competition']}: {_metric(best)} {best['score']:g}"
+        yield f"<h3>{escape(f'{name}, {title}' if several else title)}</h3>"
         pool = run.solutions.get(best["competition"], [])
-        found = next((entry for entry in pool if entry["source"] == best["source"]), None)
-        line = ancestors(found, pool)[:MOST_GENERATIONS] if found is not None else []
+        entry = next((entry for entry in pool if entry["source"] == best["source"]), None)
+        line = ancestors(entry, pool)[:MOST_GENERATIONS] if entry is not None else []
         if len(line) > 1:
             steps = " ← ".join(f"{entry['score']:g} (step {entry['step']})" for entry in line)
             yield f'<p class="note">It improves a program that the policy had written before: {steps}</p>'
-        elif found is not None and found["parent_id"] is None:
-            yield f'<p class="note">Written from scratch at step {found["step"]}.</p>'
-        elif found is not None:
-            yield f'<p class="note">Written at step {found["step"]}; the program that it improves has left the pool.</p>'
+        elif entry is not None and entry["parent_id"] is None:
+            yield f'<p class="note">Written from scratch at step {entry["step"]}.</p>'
+        elif entry is not None:
+            yield f'<p class="note">Written at step {entry["step"]}; the program that it improves has left the pool.</p>'
         yield f"<details><summary>the program</summary><pre>{escape(best['source'])}</pre></details>"
         for child, parent in pairwise(line):
             yield (
@@ -241,7 +266,7 @@ def _errors(groups: Groups) -> str:
 def _kind(outcome: str, detail: str) -> str:
     """An error without what is particular to one program."""
     text = re.sub(r"0x[0-9a-f]+|[-+]?\d[\d.,]*(e[-+]?\d+)?", "N", re.sub(r"'[^']*'|\"[^\"]*\"", "'…'", detail))
-    text = " ".join(text.split())[:90]
+    text = " ".join(re.sub(r" \(/[^)]*\)?", "", text).split())[:90]  # without paths of modules
     if outcome == "ok":
         return f"no valid submission: {text or 'reason unknown'}"
     return text if outcome == "error" and text else f"{outcome.replace('_', ' ')}: {text}".rstrip(": ")
