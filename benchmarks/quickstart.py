@@ -103,7 +103,9 @@ def one_seed(seed: int, competition: str, output: Path, num_samples: int, traini
     scores = {}
     for name in ("before", "after"):
         with open(Path(evaluation) / f"{name}.jsonl", encoding="utf-8") as file:
-            rows = sorted(map(json.loads, file), key=itemgetter("index"))  # they stand as they ended, the fast ones first
+            rows = sorted(
+                map(json.loads, file), key=itemgetter("index")
+            )  # they stand as they ended, the fast ones first
         scores[name] = [row["score"]["value"] for row in rows if row["score"] and row["score"]["valid"]]
     count = min(map(len, scores.values()))
     if count == 0:

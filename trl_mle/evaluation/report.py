@@ -103,10 +103,14 @@ def write_report(folders: Sequence[Path], names: Sequence[str], report_dir: Path
         _section("What happened", f'<div class="charts">{"".join(shown)}</div>'),
         _section(
             "Best programs",
-            "".join(part for name, of_name in groups.items() for part in _best_programs(name, of_name, len(groups) > 1)),
+            "".join(
+                part for name, of_name in groups.items() for part in _best_programs(name, of_name, len(groups) > 1)
+            ),
         ),
         _section("Hardest errors", _errors(groups)),
-        _section("Folders", _table([{"run": name, "folder": folder} for name, folder in zip(names, folders, strict=True)])),
+        _section(
+            "Folders", _table([{"run": name, "folder": folder} for name, folder in zip(names, folders, strict=True)])
+        ),
     ]
     path = report_dir / "report.html"
     page = PAGE.format(
