@@ -40,6 +40,7 @@ h1 {{ font-size: 1.5rem; line-height: 1.25; overflow-wrap: anywhere; }}
 h2 {{ font-size: 1.2rem; margin-top: 2rem; border-bottom: 1px solid #ddd; }}
 h3 {{ font-size: 1rem; margin: 0 0 .3rem; overflow-wrap: anywhere; }}
 .charts {{ display: grid; grid-template-columns: repeat(auto-fill, minmax(min(100%, 380px), 1fr)); gap: 20px; align-items: start; }}
+section > h3 {{ margin-top: 1rem; }}
 figure {{ margin: 0; border: 1px solid #e4e4e4; border-radius: 6px; padding: 10px; }}
 figure img {{ width: 100%; max-width: 480px; height: auto; display: block; margin: 0 auto; }}
 figcaption, .note {{ font-size: .85rem; color: #444; }}
@@ -53,6 +54,7 @@ ins {{ background: #d9f2e3; text-decoration: none; }}
 del {{ background: #fadcd3; text-decoration: none; }}
 summary {{ cursor: pointer; }}
 @media (max-width: 600px) {{  /* a phone: a row of a table is a list */
+  table {{ width: 100%; }}
   thead {{ display: none; }}
   tr {{ display: block; padding: 6px 0; border-bottom: 1px solid #ddd; }}
   td, td.number {{ display: flex; gap: 12px; justify-content: space-between; border: 0; padding: 1px 0; text-align: right; overflow-wrap: anywhere; }}
