@@ -163,6 +163,7 @@ def test_a_killed_evaluation_goes_on(server, tmp_path, monkeypatch):
         (["--policies", "no/such/model"], "no/such/model"),
         (["--policies", "http://localhost:1/v1"], "the endpoint http://localhost:1/v1 does not answer"),
         (["--mlebench_out", "x"], "MLE-bench cannot grade wine"),
+        (["--threads_per_program", "0"], "--threads_per_program must be at least 1"),
         (["--output_dir", "/proc/out"], "/proc/out"),
         (["--no_such_option", "1"], "no_such_option"),
     ],

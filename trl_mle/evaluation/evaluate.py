@@ -68,7 +68,7 @@ class EvaluationArguments:
             raise ValueError("--policies: name at least one policy")
         if self.names is None:
             self.names = [*self.policies, *(f"{name} (tree)" for name in self.tree_policies)]
-        for name in ("num_samples", "batch_size"):
+        for name in ("num_samples", "batch_size", "threads_per_program"):
             if getattr(self, name) < 1:
                 raise ValueError(f"--{name} must be at least 1, got {getattr(self, name)}")
         count = len(self.policies) + len(self.tree_policies)
