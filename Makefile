@@ -1,7 +1,7 @@
 # make quickstart    train a tiny policy to write Kaggle solutions, on a CPU, without a download
 # make resume        go on with an interrupted quickstart
 # make test          set everything up and run the tests
-# make test-slow     the tests of sharded engines and of killed runs
+# make test-slow     the tests of sharded engines, of killed runs, and of the report in a browser
 # make test-vllm     the tests against a real vLLM server, on a CPU; vLLM gets an environment of its own
 #
 # COMPETITION is digits, breast-cancer, diabetes, wine, or mirror:<id> (see trl-mle competitions).
@@ -27,7 +27,7 @@ TRAIN = $(RUN)/accelerate launch --config_file accelerate_configs/cpu.yaml recip
     --competitions '$(COMPETITION)' --seed $(SEED) --sandbox $(SANDBOX)
 
 EVALUATE = $(RUN)/python recipes/evaluate_mle.py --policies $(OUTPUT)/starter $(OUTPUT)/policy \
-    --names "before RL" "after RL" --competition '$(COMPETITION)' --output_dir $(OUTPUT)/evaluation \
+    --names "before RL" "after RL" --competitions '$(COMPETITION)' --output_dir $(OUTPUT)/evaluation \
     --program_timeout_s 5 --sandbox $(SANDBOX)
 
 APT_INSTALL = [ -z "$$packages" ] && exit 0; \
@@ -35,10 +35,11 @@ APT_INSTALL = [ -z "$$packages" ] && exit 0; \
 	elif sudo -n true 2>/dev/null; then sudo apt-get update -qq && sudo apt-get install -y -qq $$packages; \
 	else echo "missing:$$packages; install with: sudo apt-get install$$packages" >&2; fi
 
-.PHONY: quickstart resume test test-slow test-vllm lint install system compiler clean
+.PHONY: quickstart resume test test-slow test-vllm lint install system compiler browser clean
 .DEFAULT_GOAL := quickstart
 
 quickstart: install
+	rm -rf $(OUTPUT)/evaluation  # of other policies
 	$(RUN)/python -m trl_mle.starter --output_dir $(OUTPUT)/starter --competitions '$(COMPETITION)' --seed $(SEED)
 	$(TRAIN)
 	$(EVALUATE)
@@ -51,7 +52,7 @@ resume: install
 test: compiler install
 	$(BIN)/python -m pytest $(PYTEST_ARGS)
 
-test-slow: compiler install
+test-slow: compiler browser install
 	$(BIN)/python -m pytest -m slow $(PYTEST_ARGS)
 
 test-vllm: install $(VLLM_VENV)/.installed
@@ -94,6 +95,11 @@ compiler:
 	[ -e "$$($(PYTHON) -c 'import sysconfig; print(sysconfig.get_path("include"))')/Python.h" ] \
 	    || packages="$$packages python3-dev"; \
 	$(APT_INSTALL)
+
+# Chromium, which looks at the report; where there is none to be had, these tests are skipped.
+browser:
+	@-for name in chromium chromium-browser google-chrome; do command -v $$name >/dev/null 2>&1 && exit 0; done; \
+	packages=" chromium"; $(APT_INSTALL)
 
 clean:
 	rm -rf $(VENV) $(VLLM_VENV) outputs

@@ -1,25 +1,33 @@
 """
 The quickstart for several seeds: how much RL improves the starter policy, and what that costs.
 
-    python benchmarks/quickstart.py --seeds 0 1 2
+    python benchmarks/quickstart.py --competitions digits --seeds 0 1 2
 
-For each seed it builds a starter policy, trains it, and samples 128 fresh programs from it before and after (with a
-sampling seed that training never used). The mean scores of valid programs are compared at equal numbers of valid
-programs: the first n of each, n being the smaller count. A seed whose results are there already is not run again.
+For each competition and seed it builds a starter policy, trains it, and samples 128 fresh programs from it before and
+after (with a sampling seed that training never used). The mean scores of valid programs are compared at equal numbers of
+valid programs: the first n of each, n being the smaller count. A stage whose results are there already is not run again.
+Options that are not listed here are passed to `recipes/train_mle.py`. `results.md` has the tables.
 """
 
 import argparse
 import json
+import shutil
 import subprocess
 import sys
 import threading
 import time
+from operator import itemgetter
 from pathlib import Path
 from statistics import fmean, stdev
 
 import psutil
 from rich.console import Console
 from rich.table import Table
+
+from trl_mle.competitions import load_competition
+
+
+STAGES = ("starter", "policy", "evaluation")  # and their folders
 
 
 def run(command: list[str]) -> tuple[float, float]:
@@ -54,45 +62,59 @@ def run(command: list[str]) -> tuple[float, float]:
     return time.monotonic() - started, peak
 
 
-def one_seed(seed: int, competition: str, output: Path, num_samples: int) -> dict:
+def run_stage(name: str, command: list[str], output: Path) -> dict[str, float]:
+    """Runs a command, unless that was done before; returns its wall clock and the peak of its memory."""
+    record = output / f"{name}.json"
+    if not record.exists():
+        output.mkdir(parents=True, exist_ok=True)
+        shutil.rmtree(output / name, ignore_errors=True)  # of a run that was interrupted
+        seconds, memory_mb = run(command)
+        record.write_text(json.dumps({"wall_s": seconds, "peak_memory_mb": memory_mb}) + "\n")
+    return json.loads(record.read_text())
+
+
+def one_seed(seed: int, competition: str, output: Path, num_samples: int, training: list[str]) -> dict:
     """Builds, trains and measures one policy."""
-    results = output / "benchmark.json"
-    recipe = Path("recipes/quickstart.yaml").read_text() + str(num_samples)
-    if results.exists() and (found := json.loads(results.read_text()))["recipe"] == recipe:
-        return found
+    settings = output / "settings.txt"
+    wanted = Path("recipes/quickstart.yaml").read_text() + " ".join([str(num_samples), *training])
+    if settings.exists() and settings.read_text() != wanted:
+        shutil.rmtree(output)
+    output.mkdir(parents=True, exist_ok=True)
+    settings.write_text(wanted)
     python = sys.executable
-    starter, policy, evaluation = (str(output / name) for name in ("starter", "policy", "evaluation"))
-    stages = {
+    starter, policy, evaluation = (str(output / name) for name in STAGES)
+    commands = {
         "starter": [python, "-m", "trl_mle.starter", "--output_dir", starter, "--competitions", competition, "--seed", str(seed)],
-        "train": [
+        "policy": [
             str(Path(python).with_name("accelerate")), "launch", "--config_file", "accelerate_configs/cpu.yaml",
             "recipes/train_mle.py", "--config", "recipes/quickstart.yaml", "--model_name_or_path", starter,
-            "--output_dir", policy, "--competitions", competition, "--seed", str(seed),
+            "--output_dir", policy, "--competitions", competition, "--seed", str(seed), *training,
         ],
-        "evaluate": [
+        "evaluation": [
             python, "recipes/evaluate_mle.py", "--policies", starter, policy, "--names", "before", "after",
-            "--competition", competition, "--output_dir", evaluation, "--num_samples", str(num_samples),
+            "--competitions", competition, "--output_dir", evaluation, "--num_samples", str(num_samples),
             "--seed", str(1_000_000 + seed), "--program_timeout_s", "5",
         ],
     }  # fmt: skip
-    measured: dict = {"seed": seed, "recipe": recipe}
-    for name, command in stages.items():
-        seconds, memory_mb = run(command)
-        measured[name] = {"wall_s": seconds, "peak_memory_mb": memory_mb}
-    figures = json.loads((Path(evaluation) / "results.json").read_text())["policies"]
+    measured: dict = {"competition": competition, "seed": seed}
+    measured |= {name: run_stage(name, commands[name], output) for name in STAGES}
+    rows = json.loads((Path(evaluation) / "results.json").read_text())["rows"]
+    figures = {row["policy"]: row for row in rows}
     scores = {}
     for name in ("before", "after"):
         with open(Path(evaluation) / f"{name}.jsonl", encoding="utf-8") as file:
-            rows = [json.loads(line) for line in file]
+            rows = sorted(
+                map(json.loads, file), key=itemgetter("index")
+            )  # they stand as they ended, the fast ones first
         scores[name] = [row["score"]["value"] for row in rows if row["score"] and row["score"]["valid"]]
     count = min(map(len, scores.values()))
     if count == 0:
         sys.exit(
-            f"seed {seed}: no valid program, {', '.join(f'{len(found)} {name} RL' for name, found in scores.items())}"
+            f"{competition}, seed {seed}: no valid program, "
+            f"{', '.join(f'{len(found)} {name} RL' for name, found in scores.items())}"
         )
     for name in ("before", "after"):
         measured[name] = figures[name] | {"mean_score_equal_n": fmean(scores[name][:count]), "equal_n": count}
-    results.write_text(json.dumps(measured, indent=2))
     return measured
 
 
@@ -101,18 +123,8 @@ def mean_sd(values: list[float], form: str = "{:.3f}") -> str:
     return form.format(fmean(values)) + deviation
 
 
-def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--seeds", type=int, nargs="+", default=[0, 1, 2])
-    parser.add_argument("--competition", default="digits")
-    parser.add_argument("--num_samples", type=int, default=128)
-    parser.add_argument("--output", type=Path, default=Path("outputs/benchmark-quickstart"))
-    args = parser.parse_args()
-    runs = [
-        one_seed(seed, args.competition, args.output / f"{args.competition}-{seed}", args.num_samples)
-        for seed in args.seeds
-    ]
-    table = Table(title=f"{args.competition}: {args.num_samples} sampled programs, {len(runs)} seeds (mean ± sd)")
+def show(competition: str, num_samples: int, runs: list[dict]) -> None:
+    table = Table(title=f"{competition}: {num_samples} sampled programs, {len(runs)} seeds (mean ± sd)")
     for column in ("", "before RL", "after RL"):
         table.add_column(column, justify="right" if column else "left")
     rows = (
@@ -130,11 +142,32 @@ def main() -> None:
         )
     console = Console()
     console.print(table)
-    for stage in ("starter", "train", "evaluate"):
+    for stage in STAGES:
         seconds = mean_sd([run_[stage]["wall_s"] for run_ in runs], "{:.0f}")
         memory = max(run_[stage]["peak_memory_mb"] for run_ in runs)
-        console.print(f"{stage:<9} {seconds} s, at most {memory:.0f} MB", highlight=False)
+        console.print(f"{stage:<10} {seconds} s, at most {memory:.0f} MB", highlight=False)
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--seeds", type=int, nargs="+", default=[0, 1, 2])
+    parser.add_argument("--competitions", nargs="+", default=["digits"])
+    parser.add_argument("--num_samples", type=int, default=128)
+    parser.add_argument("--output", type=Path, default=Path("outputs/benchmark-quickstart"))
+    args, training = parser.parse_known_args()
+    runs, evaluations = [], []
+    for competition in args.competitions:
+        outputs = [args.output / f"{load_competition(competition).slug}-{seed}" for seed in args.seeds]
+        measured = [
+            one_seed(seed, competition, output, args.num_samples, training)
+            for seed, output in zip(args.seeds, outputs, strict=True)
+        ]
+        show(competition, args.num_samples, measured)
+        runs += measured
+        evaluations += [str(output / "evaluation") for output in outputs]
     (args.output / "results.json").write_text(json.dumps(runs, indent=2) + "\n")
+    compare = [sys.executable, "-m", "trl_mle.cli", "compare", *evaluations]
+    subprocess.run([*compare, "--markdown", str(args.output / "results.md")], check=True)
 
 
 if __name__ == "__main__":

@@ -10,12 +10,11 @@ each valid one, with a sampling seed that training never used. A stage whose res
 
 import argparse
 import json
-import shutil
 import sys
 from pathlib import Path
 from statistics import fmean
 
-from quickstart import mean_sd, run
+from quickstart import mean_sd, run_stage
 from rich.console import Console
 from rich.table import Table
 
@@ -48,21 +47,10 @@ def stages(seed: int, competition: str, num_samples: int, output: Path) -> dict[
         ]  # fmt: skip
     commands["evaluate"] = [
         python, "recipes/evaluate_mle.py", "--policies", *(str(output / name) for name in POLICIES), "--names", *POLICIES,
-        "--competition", competition, "--output_dir", str(output / "evaluation"), "--num_samples", str(num_samples),
+        "--competitions", competition, "--output_dir", str(output / "evaluation"), "--num_samples", str(num_samples),
         "--improve", "true", "--seed", str(1_000_000 + seed), "--program_timeout_s", "5",
     ]  # fmt: skip
     return commands
-
-
-def run_stage(name: str, command: list[str], output: Path) -> dict[str, float]:
-    """Runs a command, unless that was done before; returns its wall clock and the peak of its memory."""
-    record = output / f"{name}.json"
-    if not record.exists():
-        output.mkdir(parents=True, exist_ok=True)
-        shutil.rmtree(output / name, ignore_errors=True)  # of a run that was interrupted
-        seconds, memory_mb = run(command)
-        record.write_text(json.dumps({"wall_s": seconds, "peak_memory_mb": memory_mb}) + "\n")
-    return json.loads(record.read_text())
 
 
 def training_figures(policy: Path, higher_is_better: bool) -> dict[str, float]:
@@ -90,11 +78,12 @@ def one_seed(seed: int, competition: str, num_samples: int, output: Path) -> dic
     commands = stages(seed, competition, num_samples, output)
     measured = {name: run_stage(name, command, output) for name, command in commands.items()}
     higher_is_better = load_competition(competition).higher_is_better
+    rows = json.loads((output / "evaluation" / "results.json").read_text())["rows"]
     return {
         "seed": seed,
         "stages": measured,
         "training": {arm: training_figures(output / arm, higher_is_better) for arm in ARMS},
-        "evaluation": json.loads((output / "evaluation" / "results.json").read_text()),
+        "evaluation": {row["policy"]: row for row in rows},
     }
 
 
@@ -132,7 +121,7 @@ def main() -> None:
     for name in ("policy", "kept, chosen by", "executed", "valid rate", "mean score", "best score"):
         table.add_column(name, justify="left" if name in ("policy", "kept, chosen by") else "right")
     for name in POLICIES:
-        by_run = [selections(run_["evaluation"]["policies"][name]) for run_ in runs]
+        by_run = [selections(run_["evaluation"][name]) for run_ in runs]
         for selection in by_run[0]:
             found = [run_[selection] for run_ in by_run]
             label = "(not improved)" if selection == "scratch" else selection

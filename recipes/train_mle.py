@@ -58,6 +58,11 @@ class MLEScriptArguments:
         default=False,
         metadata={"help": "With `push_to_hub`: upload best solutions and the record of executions as a dataset."},
     )
+    best_of_n: int = field(
+        default=0,
+        metadata={"help": "Every `best_of_n_steps` steps, sample so many programs per competition and log the best."},
+    )
+    best_of_n_steps: int = field(default=10, metadata={"help": "Steps from one best of N to the next."})
 
     def __post_init__(self) -> None:
         if isinstance(self.competitions, str):  # `competitions: digits` in a YAML
@@ -68,6 +73,9 @@ class MLEScriptArguments:
         for name in ("program_timeout_s", "program_memory_mb", "threads_per_program", "instrumenter_deadline_s"):
             if getattr(self, name) <= 0:
                 raise ValueError(f"{name} must be positive, got {getattr(self, name)}")
+        for name, least in (("best_of_n", 0), ("best_of_n_steps", 1)):
+            if getattr(self, name) < least:
+                raise ValueError(f"{name} must be at least {least}, got {getattr(self, name)}")
         if self.instrumenter not in ("ast", "lm", "none"):
             raise ValueError(f"instrumenter must be 'ast', 'lm' or 'none', got {self.instrumenter!r}")
 
@@ -78,6 +86,7 @@ def main(script_args, training_args, model_args, problems) -> None:
 
     from trl_mle import execution, launching
     from trl_mle.competitions import load_competition
+    from trl_mle.evaluation.best_of_n_callback import BestOfNCallback
     from trl_mle.instrumentation import LmInstrumenter, PolicyBaseModel
     from trl_mle.rewards import MLEReward
     from trl_mle.trainer import MLEGRPOTrainer, MLEProgressCallback
@@ -147,6 +156,9 @@ def main(script_args, training_args, model_args, problems) -> None:
         problems.report(made=[output_dir / "completions", output_dir])
         trainer.remove_callback(PrinterCallback if training_args.disable_tqdm else ProgressCallback)
         trainer.add_callback(MLEProgressCallback())
+        if script_args.best_of_n:
+            fresh = MLEReward(competitions, executor, instrumenter, log_dir=output_dir / "evaluations")
+            trainer.add_callback(BestOfNCallback(trainer, fresh, script_args.best_of_n, script_args.best_of_n_steps))
         trainer.accelerator.print(executor.description)
         trainer.train(resume_from_checkpoint=checkpoint)
     trainer.save_state()  # the log of all metrics, in trainer_state.json

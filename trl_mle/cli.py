@@ -220,6 +220,70 @@ def prompt(args: argparse.Namespace) -> int:
     return 0
 
 
+def evaluate(args: argparse.Namespace) -> int:
+    """Samples programs from policies, executes and grades them, and compares the policies."""
+    from transformers import HfArgumentParser
+
+    from trl_mle.evaluation.evaluate import EvaluationArguments, run
+
+    parser = HfArgumentParser(
+        (EvaluationArguments,),  # type: ignore[arg-type]
+        prog="trl-mle evaluate",
+        usage=argparse.SUPPRESS,
+        description=EvaluationArguments.__doc__,
+    )
+    (arguments,) = parser.parse_args_into_dataclasses(args.options)
+    run(arguments)
+    return 0
+
+
+def compare(args: argparse.Namespace) -> int:
+    """Compares systems over the results of several evaluations, beside the paper's figures."""
+    from trl_mle.evaluation.comparison import (
+        best_of_k_table,
+        main_table,
+        program_table,
+        read_results,
+        to_csv,
+        to_markdown,
+    )
+
+    rows = read_results([Path(folder) for folder in args.folders])
+    for path, text in ((args.markdown, to_markdown(rows)), (args.csv, to_csv(rows))):
+        if path is not None:
+            Path(path).write_text(text, encoding="utf-8")
+    if args.json:
+        _print_json(rows)
+        return 0
+    console = Console()
+    for title, lines in (
+        ("best score, mean ± standard error over runs", main_table(rows, reported=("Qwen2.5-3B RL",))),
+        ("programs, mean ± standard error over runs", [line[:5] for line in program_table(rows)]),
+        ("best of k", best_of_k_table(rows)),
+    ):
+        table = Table(title=title, box=SIMPLE_HEAD, show_edge=False, pad_edge=False)
+        for i, name in enumerate(lines[0]):
+            table.add_column(name, overflow="fold", justify="left" if i < 2 else "right")
+        for line in lines[1:]:
+            table.add_row(*(f"[bold]{cell[2:-2]}" if cell.startswith("**") else cell for cell in line))
+        console.print(table)
+    return 0
+
+
+def report(args: argparse.Namespace) -> int:
+    """Draws what training did, as one HTML file that needs nothing else; works while a run is going on."""
+    from trl_mle.evaluation.report import write_report
+
+    names = args.names or args.folders
+    if len(names) != len(args.folders):
+        raise ValueError(f"--names has {len(names)} names for {len(args.folders)} runs")
+    folder = Path(args.report_dir or Path(args.folders[0]) / "report")
+    path = write_report([Path(name) for name in args.folders], names, folder)
+    print(f"report   {path}")
+    print(f"pictures {folder}/*.png")
+    return 0
+
+
 def _metric(name: str, higher_is_better: bool) -> str:
     return f"{name.replace('_', ' ')} {'↑' if higher_is_better else '↓'}"
 
@@ -260,11 +324,31 @@ def make_parser() -> argparse.ArgumentParser:
     command.add_argument("--sandbox", default="auto", help="auto, bubblewrap, landlock, or none: no isolation (auto)")
     add(prompt, "print the prompt of a competition", "competition", limits=True)
     add(doctor, "how programs are isolated on this machine, and what is missing", data=False)
+    # Its options are the fields of a dataclass, which is not read before they are needed
+    command = commands.add_parser("evaluate", add_help=False, help="sample, execute, grade, and compare policies")
+    command.set_defaults(run=evaluate)
+    command = commands.add_parser("compare", help="tables over several evaluations", description=compare.__doc__)
+    command.set_defaults(run=compare)
+    command.add_argument(
+        "folders", nargs="+", help="what trl-mle evaluate has written; equal names are runs of a system"
+    )
+    command.add_argument("--markdown", help="file for all tables as Markdown")
+    command.add_argument("--csv", help="file for the scores as CSV")
+    command.add_argument("--json", action="store_true", help="print JSON")
+    command = commands.add_parser("report", help="pictures of what training did", description=report.__doc__)
+    command.set_defaults(run=report)
+    command.add_argument("folders", nargs="+", help="output folders of runs")
+    command.add_argument("--names", nargs="+", help="a name for each; equally named runs are shown as mean and band")
+    command.add_argument("--report_dir", help="where to write (report/ in the first folder)")
     return parser
 
 
 def main() -> None:
-    args = make_parser().parse_args()
+    parser = make_parser()
+    args, options = parser.parse_known_args()
+    args.options = options
+    if options and args.run is not evaluate:
+        parser.error(f"unrecognized arguments: {' '.join(options)}")
     from trl_mle.execution import SandboxError
 
     try:
@@ -275,6 +359,8 @@ def main() -> None:
     except (ValueError, OSError, SandboxError) as error:  # a CompetitionError is a ValueError
         print(f"trl-mle: error: {' '.join(str(error).split())}", file=sys.stderr)
         code = 2
+    except KeyboardInterrupt:
+        code = 130
     sys.exit(code)
 
 

@@ -1,21 +1,26 @@
 import json
+from concurrent.futures import Future
 
 import pytest
+from scripted_policy import CountingExecutor, ScriptedPolicy, fenced
 
-from trl_mle.competitions import Score
+from trl_mle.competitions import Score, load_competition
 from trl_mle.evaluation import (
-    Policy,
+    EvaluationLog,
     best_evaluation,
     count_executed,
+    evaluate_policy,
     plot_learning_curves,
-    save_evaluations,
     summarize,
 )
-from trl_mle.rewards import Evaluation
+from trl_mle.evaluation.sampling import NoAnswerError
+from trl_mle.execution import ExecutionResult, Outcome
+from trl_mle.instrumentation import MILESTONES, AstInstrumenter
+from trl_mle.rewards import Evaluation, MLEReward
 
 
-def valid(score: float, duration_s: float = 1.0) -> Evaluation:
-    return Evaluation(score, duration_s, Score(score, True), "ok", source=f"# {score}")
+def valid(score: float, duration_s: float = 1.0, milestones: tuple = MILESTONES) -> Evaluation:
+    return Evaluation(score, duration_s, Score(score, True), "ok", milestones, source=f"# {score}")
 
 
 FAILED = Evaluation(-10.0, 3.0, None, "error")
@@ -24,8 +29,9 @@ OURS = Evaluation(None, None, None, "infrastructure")
 
 
 def test_summary_by_hand():
-    summary = summarize([valid(0.5), valid(0.7, 2.0), FAILED, PROSE, OURS], higher_is_better=True)
+    summary = summarize([valid(0.5), valid(0.7, 2.0, ("imports",)), FAILED, PROSE, OURS], higher_is_better=True)
     assert (summary.num_samples, summary.num_valid) == (4, 2)  # our own failure is not counted
+    assert summary.num_untrained == 1
     assert summary.valid_rate == 0.5
     assert summary.mean_score == pytest.approx(0.6)
     assert summary.best_score == 0.7
@@ -49,30 +55,120 @@ def test_a_completion_without_a_program_is_not_executed():
     assert count_executed([valid(0.5), PROSE, OURS]) == 1
 
 
-def test_a_policy_samples_prompts_of_any_length_side_by_side(tiny_model):
-    """A shorter prompt is padded on the left, which changes nothing: from a peaked distribution the same is sampled."""
-    prompts = [[{"role": "user", "content": text}] for text in ("Write.", "Write a program for the competition. " * 5)]
-    policy = Policy(tiny_model, seed=0)
-    assert policy.count_tokens(prompts[0]) < policy.count_tokens(prompts[1])
-    policy.model.lm_head.weight.data *= 1e4
-    together = policy.sample(prompts, max_new_tokens=8)
-    assert together == [policy.sample([prompt], max_new_tokens=8)[0] for prompt in prompts]
-    assert together == policy.sample(prompts, max_new_tokens=8, batch_size=1)
-    assert policy.sample([], max_new_tokens=8) == []
+SETTINGS = {"max_new_tokens": 8, "timeout_s": 60, "memory_mb": 4096, "seed": 100, "batch_size": 4}
 
 
-def test_a_seed_fixes_the_samples(tiny_model):
-    prompt = [{"role": "user", "content": "Write."}]
-    first, again, other = (Policy(tiny_model, seed).sample([prompt] * 4, max_new_tokens=8) for seed in (0, 0, 1))
-    assert first == again != other
-    assert len(set(first)) > 1
+def program(prompt: str, seed: int) -> str:
+    return fenced(f"print('program', {seed})")
 
 
-def test_evaluations_are_json_lines(tmp_path):
-    save_evaluations([valid(0.5), FAILED], tmp_path / "x.jsonl")
-    rows = [json.loads(line) for line in (tmp_path / "x.jsonl").read_text().splitlines()]
-    assert [row["outcome"] for row in rows] == ["ok", "error"]
-    assert rows[0]["score"] == {"value": 0.5, "valid": True, "error": None}
+def test_an_interrupted_evaluation_goes_on_without_running_a_program_twice(executor, tmp_path):
+    """Ten programs in batches of four; interrupted before the seventh is submitted, as the fifth and sixth may run."""
+    wine = load_competition("wine")
+    path = tmp_path / "x.jsonl"
+    counting = CountingExecutor(executor, limit=6)
+    first = ScriptedPolicy(program)
+    with pytest.raises(KeyboardInterrupt):
+        evaluate_policy(first, wine, MLEReward([wine], counting), EvaluationLog(path, {}), 10, **SETTINGS)
+    assert first.seeds == list(range(100, 108))
+    recorded = path.read_text()
+    done = [json.loads(line)["source"] for line in recorded.splitlines()]
+    assert done == counting.sources[:4]
+
+    again, rest = ScriptedPolicy(program), CountingExecutor(executor)
+    evaluations = evaluate_policy(again, wine, MLEReward([wine], rest), EvaluationLog(path, {}), 10, **SETTINGS)
+    assert again.seeds == [108, 109]  # what was written is not asked for again
+    assert rest.sources == [f"print('program', {seed})" for seed in range(104, 110)]
+    assert [evaluation.source for evaluation in evaluations] == done + rest.sources
+    assert [evaluation.output for evaluation in evaluations] == [f"program {seed}" for seed in range(100, 110)]
+    assert path.read_text().startswith(recorded)
+
+    log = EvaluationLog(path, {})
+    third = evaluate_policy(ScriptedPolicy(program), wine, MLEReward([wine], CountingExecutor(executor, 0)), log, 10, **SETTINGS)  # fmt: skip
+    assert third == evaluations  # all from the files
+    cost = log.cost("wine")
+    assert (cost["num_executed"], cost["completion_tokens"], cost["prompt_tokens"]) == (10, 70, 1000)
+    assert cost["elapsed_s"] >= cost["programs_s"] > 0
+
+
+def test_what_an_endpoint_has_answered_is_kept(executor, tmp_path):
+    wine = load_competition("wine")
+    path = tmp_path / "x.jsonl"
+    half = ScriptedPolicy(lambda prompt, seed: program(prompt, seed) if seed % 2 else None)
+    with pytest.raises(NoAnswerError, match=r"scripted has not answered 2 of 4 prompts: .* goes on from here"):
+        evaluate_policy(half, wine, MLEReward([wine], executor), EvaluationLog(path, {}), 4, **SETTINGS)
+    whole = ScriptedPolicy(program)
+    evaluate_policy(whole, wine, MLEReward([wine], executor), EvaluationLog(path, {}), 4, **SETTINGS)
+    assert whole.seeds == [100, 102]
+
+
+def test_a_failure_of_ours_is_tried_again_another_time(executor, tmp_path):
+    """A killed warm parent is such a failure; here the executor says so of every program."""
+
+    class Broken:
+        def submit(self, program, competition):
+            future = Future()
+            future.set_result(ExecutionResult(Outcome.INFRASTRUCTURE, "the disk is full"))
+            return future
+
+    wine = load_competition("wine")
+    log = EvaluationLog(tmp_path / "x.jsonl", {})
+    evaluations = evaluate_policy(ScriptedPolicy(program), wine, MLEReward([wine], Broken()), log, 2, **SETTINGS)
+    assert [evaluation.reward for evaluation in evaluations] == [None, None]
+    assert not log.path.exists()
+    reward = MLEReward([wine], executor)
+    evaluations = evaluate_policy(ScriptedPolicy(lambda prompt, seed: None), wine, reward, log, 2, **SETTINGS)
+    assert [evaluation.outcome for evaluation in evaluations] == ["ok", "ok"]
+
+
+def test_evaluations_survive_their_file(executor, tmp_path):
+    """Real ones: of a valid submission, an invalid one, an error, and prose."""
+    wine = load_competition("wine")
+    texts = [
+        fenced('import shutil\nshutil.copy("input/sample_submission.csv", "submission.csv")'),
+        fenced('open("submission.csv", "w").write("id\\n1")'),
+        fenced("raise ValueError('\\u2028 \\ud83d')"),
+        "no program",
+    ]
+    log = EvaluationLog(tmp_path / "x.jsonl", {"seed": 1})
+    reward = MLEReward([wine], executor, AstInstrumenter())
+    policy = ScriptedPolicy(lambda prompt, seed: texts[seed - 100])
+    evaluations = evaluate_policy(policy, wine, reward, log, 4, **SETTINGS)
+    assert [evaluation.valid for evaluation in evaluations] == [True, False, False, False]
+    read = EvaluationLog(tmp_path / "x.jsonl", {"seed": 1})
+    assert list(read.evaluations.values()) == [log.evaluations[sample] for sample in read.evaluations]
+    assert sorted(read.evaluations, key=lambda sample: sample.index) == sorted(log.evaluations, key=lambda sample: sample.index)  # fmt: skip
+    assert read.written == log.written
+    assert read.in_order("wine") == log.in_order("wine")
+
+
+def test_a_last_line_that_was_cut_off_is_dropped(tmp_path, executor):
+    wine = load_competition("wine")
+    path = tmp_path / "x.jsonl"
+    reward = MLEReward([wine], executor)
+    evaluate_policy(ScriptedPolicy(program), wine, reward, EvaluationLog(path, {}), 2, **SETTINGS)
+    whole = path.read_bytes()
+    path.write_bytes(whole[:-20])
+    log = EvaluationLog(path, {})
+    assert len(log.evaluations) == 1
+    rest = CountingExecutor(executor)
+    evaluate_policy(ScriptedPolicy(program), wine, MLEReward([wine], rest), log, 2, **SETTINGS)
+    assert len(rest.sources) == 1
+    assert len(EvaluationLog(path, {}).evaluations) == 2
+
+
+def test_other_settings_are_refused(tmp_path):
+    path = tmp_path / "x.jsonl"
+    EvaluationLog(path, {"seed": 1, "policy": "a"})
+    EvaluationLog(path, {"seed": 1, "policy": "a"})
+    with pytest.raises(
+        ValueError, match=r"made with other settings \(policy, seed\): remove .* or take another output_dir"
+    ):
+        EvaluationLog(path, {"seed": 2, "policy": "b"})
+    old = tmp_path / "old.jsonl"
+    old.write_text("{}\n")
+    with pytest.raises(ValueError, match=r"made with other settings \(seed\)"):
+        EvaluationLog(old, {"seed": 1})
 
 
 def test_learning_curves_are_drawn_from_the_trainers_log(tmp_path):

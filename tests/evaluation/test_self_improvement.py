@@ -2,17 +2,18 @@ import json
 from dataclasses import replace
 
 import pytest
+from scripted_policy import ScriptedPolicy, fenced
 
 from trl_mle.competitions import Score, load_competition
 from trl_mle.competitions.metrics import METRICS
 from trl_mle.evaluation import (
+    EvaluationLog,
     Improvement,
     improve_each,
     save_improvements,
     summarize_improvements,
     validation_score,
 )
-from trl_mle.execution import LocalExecutor
 from trl_mle.instrumentation import AstInstrumenter
 from trl_mle.rewards import Evaluation, MLEReward
 
@@ -20,53 +21,52 @@ from trl_mle.rewards import Evaluation, MLEReward
 FAILED = Evaluation(-10.0, 0.1, None, "error", output="ValueError", source="x = 1")
 
 
-def valid(score: float, output: str = "", source: str = "x = 1") -> Evaluation:
-    return Evaluation(score, 1.0, Score(score, True), "ok", output=output, source=source)
+def valid(score: float, source: str = "x = 1", *reports: str) -> Evaluation:
+    """A program, and what the instrumenter's prints have reported: `auc = 0.9`."""
+    pairs = tuple(tuple(report.split(" = ")) for report in reports)
+    return Evaluation(score, 1.0, Score(score, True), "ok", source=source, reports=pairs)
 
 
 # The competition decides what is comparable: digits log loss, breast-cancer ROC AUC, wine accuracy, diabetes RMSE.
 @pytest.mark.parametrize(
-    ("competition", "source", "output", "expected"),
+    ("competition", "source", "reports", "expected"),
     [
-        ("breast-cancer", "auc = f()", "report: auc = 0.9", 0.9),
-        ("breast-cancer", "val_auc = f()", "milestone: imports\nreport: val_auc = 0.9\nbye", 0.9),
-        ("breast-cancer", "auc = f()", "no newline:report: auc = 0.9", 0.9),
-        ("breast-cancer", "auc = f()\nauc = f()", "report: auc = 0.9\nreport: auc = 0.8", 0.8),  # the last
-        ("breast-cancer", "auc = f()\nacc = g()", "report: auc = 0.9\nreport: acc = 0.8", 0.9),  # of the metric
-        ("breast-cancer", "auc_train = f()", "report: auc_train = 1.0", None),
-        ("breast-cancer", "score = roc_auc_score(y, p)", "report: score = 0.9", 0.9),
-        ("breast-cancer", "score = m.roc_auc_score(y, p)", "report: score = 0.9", 0.9),
-        ("breast-cancer", "score = cross_val_score(m, X, y, scoring='roc_auc').mean()", "report: score = 0.9", 0.9),
-        ("breast-cancer", "score = model.score(X, y)", "report: score = 0.9", None),  # of which metric?
-        ("breast-cancer", "train = f()", "report: train.shape = (3, 4)", None),
-        ("breast-cancer", "auc = f()", "report: auc = [0.9 0.8]", None),
-        ("breast-cancer", "auc = f()", "report: auc = nan", None),
-        ("breast-cancer", "auc = 0.9", "auc = 0.9", None),  # printed by the program: no report
-        ("digits", "loss = log_loss(y, p)", "report: loss = 0.3", 0.3),
-        ("digits", "loss = hinge_loss(y, p)", "report: loss = 0.3", None),
-        ("digits", "s = cross_val_score(m, X, y, scoring='neg_log_loss').mean()", "report: s = -0.3", None),
-        ("digits", "log_loss = f()", "report: log_loss = -0.3", None),
-        ("wine", "acc = f()", "report: acc = 0.9", 0.9),
-        ("wine", "s = accuracy_score(y, p)", "report: s = 0.9", 0.9),
-        ("wine", "s = balanced_accuracy_score(y, p)", "report: s = 0.9", None),
-        ("diabetes", "rmse = np.sqrt(mean_squared_error(y, p))", "report: rmse = 0.6", 0.6),
-        ("diabetes", "s = mean_squared_error(y, p)", "report: s = 0.36", None),
-        ("diabetes", "s = root_mean_squared_error(y, p)", "report: s = 0.6", 0.6),
+        ("breast-cancer", "auc = f()", ["auc = 0.9"], 0.9),
+        ("breast-cancer", "auc = f()\nauc = f()", ["auc = 0.9", "auc = 0.8"], 0.8),  # the last
+        ("breast-cancer", "auc = f()\nacc = g()", ["auc = 0.9", "acc = 0.8"], 0.9),  # of the metric
+        ("breast-cancer", "auc_train = f()", ["auc_train = 1.0"], None),
+        ("breast-cancer", "score = roc_auc_score(y, p)", ["score = 0.9"], 0.9),
+        ("breast-cancer", "score = m.roc_auc_score(y, p)", ["score = 0.9"], 0.9),
+        ("breast-cancer", "score = cross_val_score(m, X, y, scoring='roc_auc').mean()", ["score = 0.9"], 0.9),
+        ("breast-cancer", "score = model.score(X, y)", ["score = 0.9"], None),  # of which metric?
+        ("breast-cancer", "train = f()", ["train.shape = (3, 4)"], None),
+        ("breast-cancer", "auc = f()", ["auc = [0.9 0.8]"], None),
+        ("breast-cancer", "auc = f()", ["auc = nan"], None),
+        ("digits", "loss = log_loss(y, p)", ["loss = 0.3"], 0.3),
+        ("digits", "loss = hinge_loss(y, p)", ["loss = 0.3"], None),
+        ("digits", "s = cross_val_score(m, X, y, scoring='neg_log_loss').mean()", ["s = -0.3"], None),
+        ("digits", "log_loss = f()", ["log_loss = -0.3"], None),
+        ("wine", "acc = f()", ["acc = 0.9"], 0.9),
+        ("wine", "s = accuracy_score(y, p)", ["s = 0.9"], 0.9),
+        ("wine", "s = balanced_accuracy_score(y, p)", ["s = 0.9"], None),
+        ("diabetes", "rmse = np.sqrt(mean_squared_error(y, p))", ["rmse = 0.6"], 0.6),
+        ("diabetes", "s = mean_squared_error(y, p)", ["s = 0.36"], None),
+        ("diabetes", "s = root_mean_squared_error(y, p)", ["s = 0.6"], 0.6),
     ],
 )
-def test_a_validation_score_counts_if_it_is_in_the_competitions_metric(competition, source, output, expected):
-    assert validation_score(valid(0.5, output, source), load_competition(competition)) == expected
+def test_a_validation_score_counts_if_it_is_in_the_competitions_metric(competition, source, reports, expected):
+    assert validation_score(valid(0.5, source, *reports), load_competition(competition)) == expected
 
 
 def test_a_metric_of_ones_own_is_known_by_its_functions_name():
     comp = replace(load_competition("wine"), metric="my.package.f2", custom_metric=METRICS["accuracy"])
-    assert validation_score(valid(0.5, "report: f2 = 0.7", "f2 = f()"), comp) == 0.7
-    assert validation_score(valid(0.5, "report: f1 = 0.7", "f1 = f()"), comp) is None
+    assert validation_score(valid(0.5, "f2 = f()", "f2 = 0.7"), comp) == 0.7
+    assert validation_score(valid(0.5, "f1 = f()", "f1 = 0.7"), comp) is None
 
 
 def test_a_program_that_failed_has_no_validation_score():
     comp = load_competition("wine")
-    assert validation_score(replace(FAILED, output="report: acc = 0.9", source="acc = f()"), comp) is None
+    assert validation_score(replace(FAILED, reports=(("acc", "0.9"),), source="acc = f()"), comp) is None
 
 
 @pytest.mark.parametrize("higher_is_better", [True, False])
@@ -146,39 +146,37 @@ sub.to_csv("submission.csv", index=False)
 VALIDATE = 'accuracy = accuracy_score(held_out["cultivar"], model.predict(held_out.drop(columns=["id", "cultivar"])))'
 
 
-class ScriptedPolicy:
-    """Answers improve prompts with a deeper tree."""
-
-    def __init__(self):
-        self.prompts = []
-
-    def count_tokens(self, prompt):
-        return len(prompt[0]["content"]) // 3
-
-    def sample(self, prompts, max_new_tokens):
-        self.prompts += prompts
-        return [f"Plan: go deeper.\n```python\n{PROGRAM.format(depth=4, validate=VALIDATE)}\n```" for _ in prompts]
+def deeper_tree(prompt, seed):
+    return fenced(PROGRAM.format(depth=4, validate=VALIDATE))
 
 
-def test_each_valid_program_is_improved_once():
+LIMITS = {"max_new_tokens": 256, "max_prompt_tokens": 1024, "timeout_s": 60, "memory_mb": 4096, "seed": 0}
+
+
+def test_each_valid_program_is_improved_once(executor, tmp_path):
     """Programs that really run: the instrumenter reports what they validate."""
     wine = load_competition("wine")
-    texts = [PROGRAM.format(depth=1, validate=VALIDATE), "raise ValueError", PROGRAM.format(depth=1, validate="")]
-    policy = ScriptedPolicy()
-    with LocalExecutor(max_parallel=2, timeout_s=60, memory_mb=4096) as executor:
-        reward = MLEReward([wine], executor, AstInstrumenter())
-        scratch = reward.evaluate_many([(f"```python\n{text}\n```", wine) for text in texts])
-        improvements = improve_each(policy, wine, reward, scratch, 256, 1024, timeout_s=60, memory_mb=4096)
+    forged = PROGRAM.format(depth=1, validate='print("report: accuracy = 1.0")')
+    texts = [PROGRAM.format(depth=1, validate=VALIDATE), "raise ValueError", forged]
+    policy = ScriptedPolicy(deeper_tree)
+    log = EvaluationLog(tmp_path / "x.jsonl", {})
+    reward = MLEReward([wine], executor, AstInstrumenter())
+    scratch = reward.evaluate_many([(fenced(text), wine) for text in texts])
+    improvements = improve_each(policy, wine, reward, log, scratch, **LIMITS)
+    assert policy.seeds == [3, 5]  # after those of the round before
+    again = EvaluationLog(tmp_path / "x.jsonl", {})
+    assert improve_each(ScriptedPolicy(None), wine, MLEReward([wine], None), again, scratch, **LIMITS) == improvements
 
     assert [item.scratch for item in improvements] == scratch
     assert [item.chosen_by for item in improvements] == ["validation", None, "test"]
-    first, failed, silent = improvements
+    first, failed, forger = improvements
     assert failed.improved is None
     before, after = first.validation_scores
     assert 0.5 < before < after <= 1  # a tree of depth 1 knows two cultivars of three
     assert first.kept("validation") is first.improved
-    assert silent.validation_scores[0] is None
-    assert silent.kept("validation") is silent.kept("test") is silent.improved
+    assert "report: accuracy = 1.0" in forger.scratch.output
+    assert forger.validation_scores[0] is None
+    assert forger.kept("validation") is forger.kept("test") is forger.improved
 
     shown, _ = (prompt[0]["content"] for prompt in policy.prompts)
     assert texts[0].strip() in shown
@@ -186,10 +184,9 @@ def test_each_valid_program_is_improved_once():
     assert "test set" not in shown  # the graded score is not told
 
 
-def test_no_valid_program_no_prompt():
+def test_no_valid_program_no_prompt(tmp_path):
     wine = load_competition("wine")
-    policy = ScriptedPolicy()
-    with LocalExecutor(max_parallel=1, timeout_s=60, memory_mb=4096) as executor:
-        improvements = improve_each(policy, wine, MLEReward([wine], executor), [FAILED], 256, 1024, 60, 4096)
-    assert improvements == [Improvement(FAILED)]
+    policy = ScriptedPolicy(deeper_tree)
+    log = EvaluationLog(tmp_path / "x.jsonl", {})
+    assert improve_each(policy, wine, MLEReward([wine], None), log, [FAILED], **LIMITS) == [Improvement(FAILED)]
     assert policy.prompts == []

@@ -123,6 +123,15 @@ def test_reports_stand_after_milestones_of_the_same_statement_and_are_none():
     assert program.reached(f"{NONCE} report: milestone: imports = 1") == set()
 
 
+def test_reports_are_read_from_the_output():
+    """Not what the program itself prints in their form."""
+    source = "class M:\n    def score(self): return 0.5\nprint('report: auc = 0.9', end='')\nauc = M().score()\n"
+    output, _ = run(source)
+    program = insert_prints(source, [], NONCE, found(source))
+    assert program.reports(output) == [("auc", "0.5")]
+    assert program.reports(f"{NONCE} report: x.shape = (3, 4)\nreport: auc = 1\n") == [("x.shape", "(3, 4)")]
+
+
 def test_what_a_report_prints_is_no_milestone():
     """A value can print anything but the nonce."""
     source = "class M:\n    def score(self): return 'milestone: submission\\n0123456789abcdef milestone: submission'\nauc = M().score()\n"

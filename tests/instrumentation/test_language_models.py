@@ -274,7 +274,7 @@ def test_endpoint_is_no_url(url):
 
 def test_endpoint_does_not_answer(server):
     server.kill()
-    with pytest.raises(LanguageModelError, match=f"^the instrumenter's endpoint {server.url} does not answer: .+$"):
+    with pytest.raises(LanguageModelError, match=f"^the endpoint {server.url} does not answer: .+$"):
         EndpointModel(server.url, max_retries=0)
 
 

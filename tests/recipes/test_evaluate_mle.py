@@ -1,10 +1,18 @@
+import itertools
 import json
+import multiprocessing
+import os
 import runpy
-import subprocess
+import shutil
+import signal
 import sys
+import time
 from pathlib import Path
 
 import pytest
+from openai_server import OpenAIServer
+
+from trl_mle.competitions import load_competition
 
 
 ROOT = Path(__file__).parents[2]
@@ -12,35 +20,138 @@ SCRIPT = str(ROOT / "recipes" / "evaluate_mle.py")
 
 
 def evaluate(monkeypatch, *args):
-    monkeypatch.setattr(sys, "argv", [SCRIPT, *args])
-    runpy.run_path(SCRIPT, run_name="__main__")
+    """Runs the recipe in this process; it must end well."""
+    monkeypatch.setattr(sys, "argv", [SCRIPT, *map(str, args)])
+    with pytest.raises(SystemExit) as ended:
+        runpy.run_path(SCRIPT, run_name="__main__")
+    assert ended.value.code == 0
+
+
+def results(folder):
+    return {(row["competition"], row["policy"]): row for row in json.loads((folder / "results.json").read_text())["rows"]}  # fmt: skip
 
 
 def test_policies_are_compared(tiny_model, tmp_path, monkeypatch, capsys):
     """A random policy writes no program, so the table is all that there is to see."""
-    options = ["--competition", "wine", "--output_dir", str(tmp_path / "out"), "--num_samples", "3"]
+    options = ["--competition", "wine", "--output_dir", tmp_path / "out", "--num_samples", "3"]
     options += ["--max_completion_length", "8", "--names", "before RL", "after RL"]
     evaluate(monkeypatch, "--policies", tiny_model, tiny_model, *options)
     out = capsys.readouterr().out
     assert "wine: 3 sampled programs" in out
     assert max(map(len, out.splitlines())) <= 200
-    results = json.loads((tmp_path / "out" / "results.json").read_text())
-    assert results["policies"]["after RL"]["valid_rate"] == 0.0
+    assert results(tmp_path / "out")["wine", "after RL"]["valid_rate"] == 0.0
     rows = [json.loads(line) for line in (tmp_path / "out" / "after RL.jsonl").read_text().splitlines()]
     assert [row["reward"] for row in rows] == [-10.0] * 3
+    assert "## Best of k" in (tmp_path / "out" / "results.md").read_text()
+
+    written = (tmp_path / "out" / "results.json").read_text()
+    evaluate(monkeypatch, "--policies", tiny_model, tiny_model, *options)  # nothing is left to do
+    assert (tmp_path / "out" / "results.json").read_text() == written
 
 
 def test_improving_is_reported_by_the_score_that_chose(tiny_model, tmp_path, monkeypatch, capsys):
-    options = ["--competition", "wine", "--output_dir", str(tmp_path / "out"), "--num_samples", "3"]
+    options = ["--competition", "wine", "--output_dir", tmp_path / "out", "--num_samples", "3"]
     options += ["--max_completion_length", "8", "--names", "random", "--improve", "true"]
     evaluate(monkeypatch, "--policies", tiny_model, *options)
     out = capsys.readouterr().out
     assert "each valid program improved once" in out
     assert "validation" in out
-    result = json.loads((tmp_path / "out" / "results.json").read_text())["policies"]["random"]
+    result = results(tmp_path / "out")["wine", "random"]
     assert result["num_executed"] == result["improvement"]["num_executed"]
     assert [row["chosen_by"] for row in result["improvement"]["kept"]] == ["validation", "test"]
     assert len((tmp_path / "out" / "random-improved.jsonl").read_text().splitlines()) == 3
+
+
+PROGRAM = """\
+```python
+import shutil
+import time
+time.sleep({seconds})
+print({number})
+shutil.copy("input/{sample}", "submission.csv")
+```"""
+KILLED = 2  # the program at which an evaluation is killed
+
+
+@pytest.fixture
+def server():
+    """A model of which each answer is another program; it knows the competition by the prompt."""
+    numbers = itertools.count()
+
+    def model(prompt, max_tokens):
+        sample = "sampleSubmission.csv" if "sampleSubmission.csv" in prompt else "sample_submission.csv"
+        number = next(numbers)
+        return PROGRAM.format(sample=sample, number=number, seconds=2 * (number == KILLED)), 40
+
+    server = OpenAIServer(model)
+    yield server
+    server.kill()
+
+
+def test_an_endpoint_alone_and_in_a_tree_on_two_competitions(server, tmp_path, monkeypatch, capsys):
+    """One command; the submissions are those that MLE-bench grades."""
+    names = ["spooky-author-identification", "random-acts-of-pizza"]
+    for name in names:
+        mirror = load_competition(f"mirror:{name}?rows=60").public_dir.parent
+        shutil.copytree(mirror, tmp_path / "data" / name / "prepared")
+    evaluate(
+        monkeypatch, "--policies", server.url, "--tree_policies", server.url, "--names", "alone", "tree",
+        "--competitions", *names, "--data_dir", tmp_path / "data", "--output_dir", tmp_path / "out",
+        "--num_samples", 2, "--mlebench_out", tmp_path / "mlebench",
+    )  # fmt: skip
+    found = results(tmp_path / "out")
+    assert list(found) == [(name, policy) for policy in ("alone", "tree") for name in names]
+    for (name, policy), row in found.items():
+        assert (row["num_samples"], row["num_valid"], row["num_untrained"]) == (2, 2, 2)
+        assert row["cost"]["completion_tokens"] == 80
+        assert row["at_equal_programs"] == {"num_executed": 2, "best_score": row["best_score"]}
+        assert row["independent"] == (policy == "alone")
+        assert bool(row["best_of_k"]) == (policy == "alone")
+        lines = (tmp_path / "mlebench" / policy / "submission.jsonl").read_text().splitlines()
+        path = {json.loads(line)["competition_id"]: json.loads(line)["submission_path"] for line in lines}[name]
+        assert load_competition(name, tmp_path / "data").grade(path).value == row["best_score"]
+    assert len(server.requests) == 8
+    steps = [json.loads(line)["step"] for line in (tmp_path / "out" / "tree.jsonl").read_text().splitlines()]
+    assert steps == ["draft"] * 4
+    assert "medal" in (tmp_path / "out" / "results.md").read_text()
+    out = capsys.readouterr().out
+    assert [out.count(f"{name}: 2 sampled programs") for name in names] == [1, 1]
+
+
+def _evaluate_in_another_process(arguments):
+    os.environ["OPENAI_API_KEY"] = "EMPTY"
+    sys.argv = [SCRIPT, *arguments]
+    runpy.run_path(SCRIPT, run_name="__main__")
+
+
+@pytest.mark.slow
+def test_a_killed_evaluation_goes_on(server, tmp_path, monkeypatch):
+    """SIGKILL in the middle: what has a result is neither asked for nor run again."""
+    arguments = ["--policies", server.url, "--names", "x", "--competitions", "wine", "--output_dir", str(tmp_path)]
+    arguments += ["--num_samples", "5", "--batch_size", "1", "--max_parallel_programs", "1"]
+    victim = multiprocessing.get_context("fork").Process(target=_evaluate_in_another_process, args=(arguments,))
+    victim.start()
+    log, completions = tmp_path / "x.jsonl", tmp_path / "completions" / "x.jsonl"
+    deadline = time.monotonic() + 60
+    # Beside one line of settings: the program that sleeps has been written
+    while not (completions.exists() and completions.read_text().count("\n") > 1 + KILLED):
+        assert victim.is_alive()
+        assert time.monotonic() < deadline
+        time.sleep(0.02)
+    os.kill(victim.pid, signal.SIGKILL)
+    victim.join()
+    before = log.read_text()
+    before = before[: before.rfind("\n") + 1]
+    assert before.count("\n") == KILLED
+    assert len(server.requests) == KILLED + 1
+
+    evaluate(monkeypatch, *arguments)
+    assert len(server.requests) == 5
+    assert log.read_text().startswith(before)
+    rows = [json.loads(line) for line in log.read_text().splitlines()]
+    assert sorted(row["index"] for row in rows) == list(range(5))
+    assert len({row["output"] for row in rows}) == 5  # each program once
+    assert results(tmp_path)["wine", "x"]["num_valid"] == 5
 
 
 @pytest.mark.parametrize(
@@ -50,6 +161,9 @@ def test_improving_is_reported_by_the_score_that_chose(tiny_model, tmp_path, mon
         (["--num_samples", "0"], "--num_samples must be at least 1"),
         (["--names", "one", "two"], "2 names for 1 policies"),
         (["--policies", "no/such/model"], "no/such/model"),
+        (["--policies", "http://localhost:1/v1"], "the endpoint http://localhost:1/v1 does not answer"),
+        (["--mlebench_out", "x"], "MLE-bench cannot grade wine"),
+        (["--threads_per_program", "0"], "--threads_per_program must be at least 1"),
         (["--output_dir", "/proc/out"], "/proc/out"),
         (["--no_such_option", "1"], "no_such_option"),
     ],
@@ -58,31 +172,24 @@ def test_bad_input_ends_in_one_line(tiny_model, tmp_path, monkeypatch, capsys, m
     options = {"--policies": [tiny_model], "--competition": ["wine"], "--output_dir": [str(tmp_path / "out")]}
     options[more[0]] = more[1:]
     monkeypatch.setenv("HF_HUB_OFFLINE", "1")
+    arguments = [word for name, values in options.items() for word in (name, *values)]
+    monkeypatch.setattr(sys, "argv", [SCRIPT, *arguments])
     with pytest.raises(SystemExit) as ended:
-        evaluate(monkeypatch, *(word for name, values in options.items() for word in (name, *values)))
+        runpy.run_path(SCRIPT, run_name="__main__")
     assert ended.value.code == 2
     last = capsys.readouterr().err.splitlines()[-1]
-    assert last.startswith("evaluate_mle.py: error: ")
+    assert last.startswith("trl-mle: error: ")
     assert message in last
     assert not (tmp_path / "out").exists()
 
 
-def test_bad_input_of_the_starter(tmp_path):
-    run = subprocess.run(
-        [
-            sys.executable,
-            "-m",
-            "trl_mle.starter",
-            "--competitions",
-            "digit",
-            "--output_dir",
-            str(tmp_path / "starter"),
-        ],
-        capture_output=True,
-        text=True,
-        timeout=120,
-    )
-    assert run.returncode == 2
-    assert run.stderr.splitlines()[-1].startswith("error: competitions: the starter's grammar does not cover 'digit'")
-    assert "did you mean 'digits'?" in run.stderr
+def test_bad_input_of_the_starter(tmp_path, monkeypatch, capsys):
+    arguments = ["--competitions", "digit", "--output_dir", str(tmp_path / "starter")]
+    monkeypatch.setattr(sys, "argv", ["trl_mle.starter", *arguments])
+    with pytest.raises(SystemExit) as ended:
+        runpy.run_module("trl_mle.starter", run_name="__main__")
+    assert ended.value.code == 2
+    last = capsys.readouterr().err.splitlines()[-1]
+    assert last.startswith("error: competitions: the starter's grammar does not cover 'digit'")
+    assert "did you mean 'digits'?" in last
     assert not (tmp_path / "starter").exists()

@@ -10,16 +10,15 @@ from pathlib import Path
 from typing import Any, Literal
 
 from trl_mle.competitions import Competition
-from trl_mle.evaluation.sampling import Policy, count_executed, summarize
+from trl_mle.evaluation.evaluation_log import EvaluationLog, Sample
+from trl_mle.evaluation.policies import Policy
+from trl_mle.evaluation.sampling import count_executed, execute, score_of, summarize, write
 from trl_mle.instrumentation.milestones import parse
 from trl_mle.prompts import improve_prompt
-from trl_mle.rewards import Evaluation, MLEReward
+from trl_mle.rewards import Evaluation, MLEReward, cut_middle
 
 
 ChosenBy = Literal["validation", "test"]
-
-# `report: auc = 0.93`, see `trl_mle.instrumentation.reports`; the shapes of tables have a dot in their names.
-REPORT = re.compile(r"report: (\w+) = (\S+)")
 
 # How a program may name the metric: its variable, the function that it calls or the `scoring` that it passes.
 METRIC_NAMES = {
@@ -59,7 +58,7 @@ class Improvement:
     @property
     def test_scores(self) -> tuple[float | None, float | None]:
         """Their scores on the hidden answers."""
-        return _graded(self.scratch), _graded(self.improved)
+        return score_of(self.scratch), score_of(self.improved)
 
     @property
     def chosen_by(self) -> ChosenBy | None:
@@ -97,16 +96,20 @@ def improve_each(
     policy: Policy,
     competition: Competition,
     reward: MLEReward,
+    log: EvaluationLog,
     evaluations: Sequence[Evaluation],
     max_new_tokens: int,
     max_prompt_tokens: int,
     timeout_s: float,
     memory_mb: int,
+    seed: int,
+    batch_size: int = 64,
 ) -> list[Improvement]:
     """
     Asks for one better program for each valid one, executes and grades it.
 
-    The prompt shows the program and what it printed, never its graded score.
+    The prompt shows the program and what it printed, never its graded score. What is in the log already is not sampled
+    and executed again.
 
     Args:
         policy ([`Policy`]):
@@ -115,6 +118,8 @@ def improve_each(
             What they are to solve.
         reward ([`~trl_mle.rewards.MLEReward`]):
             Executes and grades them.
+        log ([`EvaluationLog`]):
+            Where they are kept.
         evaluations (`list[Evaluation]`):
             The programs to improve, and others.
         max_new_tokens (`int`):
@@ -125,35 +130,48 @@ def improve_each(
             Time limit of a program in seconds, as the prompt states it.
         memory_mb (`int`):
             Memory limit of a program in MB, as the prompt states it.
+        seed (`int`):
+            Of the sampling: that of the round before, whose seeds are not used again.
+        batch_size (`int`, *optional*, defaults to `64`):
+            Programs of the round before that are looked at together.
 
     Returns:
         `list[Improvement]`: One for each of `evaluations`.
 
     Raises:
         `ValueError`: The prompt is longer than `max_prompt_tokens` even without the program.
+        [`~trl_mle.evaluation.sampling.NoAnswerError`]: An endpoint has not answered all of a batch.
     """
-    prompts = [
-        improve_prompt(
-            competition, evaluation.source or "", evaluation.output, timeout_s=timeout_s, memory_mb=memory_mb,
+
+    def prompt(evaluation: Evaluation) -> list[dict[str, str]]:
+        return improve_prompt(
+            competition, evaluation.source or "", cut_middle(evaluation.output), timeout_s=timeout_s, memory_mb=memory_mb,
             max_tokens=max_prompt_tokens, count_tokens=policy.count_tokens,
-        )
-        for evaluation in evaluations
-        if evaluation.valid
-    ]  # fmt: skip
-    completions = policy.sample(prompts, max_new_tokens)
-    improved = iter(reward.evaluate_many([(completion, competition) for completion in completions]))
+        )  # fmt: skip
+
+    improved: dict[int, Evaluation] = {}
+    for start in range(0, len(evaluations), batch_size):
+        valid = [i for i in range(start, min(start + batch_size, len(evaluations))) if evaluations[i].valid]
+        samples = [Sample(competition.id, "improve", i) for i in valid]
+        if any(sample not in log.written for sample in samples):
+            prompts = [prompt(evaluations[i]) for i in valid]
+            write(policy, log, samples, prompts, max_new_tokens, seed + len(evaluations), "improve", valid)
+        improved |= dict(zip(valid, execute(reward, competition, log, samples), strict=True))
     improvements = []
-    for evaluation in evaluations:
-        better = next(improved) if evaluation.valid else None
-        scores = validation_score(evaluation, competition), validation_score(better, competition) if better else None
+    for i, evaluation in enumerate(evaluations):
+        better = improved.get(i)
+        scores = (
+            validation_score(evaluation, competition),
+            validation_score(better, competition) if better is not None else None,
+        )
         improvements.append(Improvement(evaluation, better, scores, competition.higher_is_better))
     return improvements
 
 
 def validation_score(evaluation: Evaluation, competition: Competition) -> float | None:
     """
-    The score that a program has computed itself, on data that it held back or not, and that it reports in a line
-    `report: <name> = <value>`, as the instrumenter prints it; a program may print such a line, too.
+    The score that a program has computed itself, on data that it held back or not, as the instrumenter's prints report
+    it (see `trl_mle.instrumentation.reports`). What the program itself prints does not count.
 
     It counts only if it can be compared with another program's: the last report in the competition's metric, as the name
     of the variable, the function called or the `scoring` tells. A negative loss, as scikit-learn's `neg_log_loss`, and a
@@ -168,21 +186,20 @@ def validation_score(evaluation: Evaluation, competition: Competition) -> float 
     Returns:
         `float` or `None`: The score; `None` if the program reports none.
     """
-    reports = REPORT.findall(evaluation.output)
-    if not reports or evaluation.source is None or not evaluation.valid:
+    if not evaluation.reports or evaluation.source is None or not evaluation.valid:
         return None
     metric = competition.metric.rpartition(".")[2]  # a metric of one's own is a dotted path
     try:
         words = _words(parse(evaluation.source))
     except RecursionError:  # what compiles may still be too deep for this
         words = {}
-    for name, text in reversed(reports):
+    for name, text in reversed(evaluation.reports):
         named = " ".join((name, *words.get(name, ())))
         if "train" in name or not re.search(METRIC_NAMES.get(metric, re.escape(metric)), named, re.IGNORECASE):
             continue
         try:
             value = float(text)
-        except ValueError:  # an array, say
+        except ValueError:  # an array, or the shape of a table
             continue
         if math.isfinite(value) and (competition.higher_is_better or value >= 0):
             return value
@@ -203,10 +220,6 @@ def _words(tree: ast.Module) -> dict[str, list[str]]:
                         case ast.Constant(value=str(word)):
                             found.append(word)
     return words
-
-
-def _graded(evaluation: Evaluation | None) -> float | None:
-    return evaluation.score.value if evaluation is not None and evaluation.score is not None else None
 
 
 def summarize_improvements(improvements: Sequence[Improvement]) -> dict[str, Any]:

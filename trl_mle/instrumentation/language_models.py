@@ -47,6 +47,8 @@ class EndpointModel:
             answers nothing at all is not asked again for five minutes.
         max_retries (`int`, *optional*, defaults to `2`):
             Further attempts of a request that fails, with growing pauses.
+        temperature (`float`, *optional*, defaults to `0.0`):
+            Of the sampling; 0 is greedy.
 
     Raises:
         [`LanguageModelError`]: The endpoint does not answer, or does not serve the model.
@@ -60,6 +62,7 @@ class EndpointModel:
         max_concurrency: int = 64,
         deadline_s: float = 60.0,
         max_retries: int = 2,
+        temperature: float = 0.0,
     ):
         try:
             import openai
@@ -69,20 +72,19 @@ class EndpointModel:
         self.base_url = base_url
         self.max_concurrency = max_concurrency
         self.deadline_s = deadline_s
+        self.temperature = temperature
         key = api_key or os.environ.get("OPENAI_API_KEY") or "EMPTY"
         self._options: dict[str, Any] = {"base_url": base_url, "api_key": key, "max_retries": max_retries}
         self._asked_again_at = 0.0
         self._constrained = True  # until the endpoint proves to know no schemas
         if not _is_http(base_url):
-            raise LanguageModelError(
-                f"the instrumenter's endpoint {base_url!r} is no URL like http://localhost:8000/v1"
-            )
+            raise LanguageModelError(f"the endpoint {base_url!r} is no URL like http://localhost:8000/v1")
         try:
             with openai.OpenAI(**self._options, timeout=10.0) as client:
                 served = [entry.id for entry in client.models.list()]
         # The latter two where the page of another kind of server comes back
         except (openai.OpenAIError, ValueError, AttributeError) as error:
-            raise LanguageModelError(f"the instrumenter's endpoint {base_url} does not answer: {error}") from error
+            raise LanguageModelError(f"the endpoint {base_url} does not answer: {error}") from error
         if model is None and len(served) != 1:
             raise LanguageModelError(f"{base_url} serves {', '.join(served) or 'nothing'}: name the model to use")
         if model is not None and model not in served:
@@ -90,19 +92,35 @@ class EndpointModel:
         self.model = model or served[0]
         self.identity = f"{self.model} at {base_url}"
 
-    def complete(self, prompts: Sequence[str], max_tokens: int, schema: dict | None = None) -> list[Completion]:
-        """See [`LanguageModel`]."""
+    def complete(
+        self,
+        prompts: Sequence[str],
+        max_tokens: int,
+        schema: dict | None = None,
+        seeds: Sequence[int | None] | None = None,
+    ) -> list[Completion]:
+        """
+        See [`LanguageModel`].
+
+        Args:
+            seeds (`Sequence[int | None]`, *optional*):
+                Of the sampling, one for each prompt; for an endpoint that knows them.
+        """
         if not prompts or time.monotonic() < self._asked_again_at:
             return [Completion(None) for _ in prompts]
+        if seeds is None:
+            seeds = [None] * len(prompts)
         with ThreadPoolExecutor(1) as thread:  # the caller's thread may have an event loop of its own
-            completions, alive = thread.submit(asyncio.run, self._complete(prompts, max_tokens, schema)).result()
+            completions, alive = thread.submit(
+                asyncio.run, self._complete(prompts, max_tokens, schema, seeds)
+            ).result()
         if not alive:
             logger.warning("%s answered nothing; it is asked again in %.0f s", self.identity, PAUSE_S)
             self._asked_again_at = time.monotonic() + PAUSE_S
         return completions
 
     async def _complete(
-        self, prompts: Sequence[str], max_tokens: int, schema: dict | None
+        self, prompts: Sequence[str], max_tokens: int, schema: dict | None, seeds: Sequence[int | None]
     ) -> tuple[list[Completion], bool]:
         """The answers, and whether any request was answered, if only by the refusal of its prompt."""
         import openai
@@ -111,11 +129,12 @@ class EndpointModel:
         places = asyncio.Semaphore(self.max_concurrency)
         async with openai.AsyncOpenAI(**self._options, timeout=self.deadline_s) as client:
 
-            async def ask(prompt: str) -> Completion:
+            async def ask(prompt: str, seed: int | None) -> Completion:
                 nonlocal alive
+                decoding = {} if seed is None else {"seed": seed}
                 async with places:
                     try:
-                        completion = await self._ask(client, prompt, max_tokens, schema)
+                        completion = await self._ask(client, prompt, max_tokens, schema, **decoding)
                     except openai.BadRequestError:  # of this prompt: it is too long, say
                         completion = Completion(None)
                     except (openai.OpenAIError, ValueError):
@@ -123,23 +142,25 @@ class EndpointModel:
                 alive = True
                 return completion
 
-            tasks = [asyncio.create_task(ask(prompt)) for prompt in prompts]
+            tasks = [asyncio.create_task(ask(prompt, seed)) for prompt, seed in zip(prompts, seeds, strict=True)]
             _, late = await asyncio.wait(tasks, timeout=self.deadline_s)
             for task in late:
                 task.cancel()
             await asyncio.gather(*late, return_exceptions=True)
         return [Completion(None) if task in late else task.result() for task in tasks], alive
 
-    async def _ask(self, client: Any, prompt: str, max_tokens: int, schema: dict | None) -> Completion:
+    async def _ask(
+        self, client: Any, prompt: str, max_tokens: int, schema: dict | None, **decoding: Any
+    ) -> Completion:
         import openai
 
         if schema is None or not self._constrained:
-            return await self._chat(client, prompt, max_tokens)
+            return await self._chat(client, prompt, max_tokens, **decoding)
         form = {"type": "json_schema", "json_schema": {"name": "lines", "schema": schema}}
         try:
-            return await self._chat(client, prompt, max_tokens, response_format=form)
+            return await self._chat(client, prompt, max_tokens, response_format=form, **decoding)
         except openai.BadRequestError:  # either the schema is refused or the prompt
-            completion = await self._chat(client, prompt, max_tokens)
+            completion = await self._chat(client, prompt, max_tokens, **decoding)
             self._constrained = False
             return completion
 
@@ -150,12 +171,13 @@ class EndpointModel:
             model=self.model,
             messages=[{"role": "user", "content": prompt}],
             max_tokens=max_tokens,
-            temperature=0.0,
+            temperature=self.temperature,
             **decoding,
         )
         if not isinstance(answer, ChatCompletion) or not answer.choices:  # the page of a proxy, say
             raise ValueError(f"{self.base_url} did not answer with a chat completion")
-        return Completion(answer.choices[0].message.content, answer.usage.completion_tokens if answer.usage else 0)
+        tokens = (answer.usage.completion_tokens, answer.usage.prompt_tokens) if answer.usage else ()
+        return Completion(answer.choices[0].message.content, *tokens)
 
     def check_frozen(self) -> None:
         """Nothing: the weights of a server cannot be seen."""

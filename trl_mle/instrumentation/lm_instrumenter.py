@@ -70,10 +70,13 @@ class Completion:
             `None` if no answer came.
         tokens (`int`, *optional*, defaults to `0`):
             Tokens that it generated.
+        prompt_tokens (`int`, *optional*, defaults to `0`):
+            Tokens that it read, where they are known.
     """
 
     text: str | None
     tokens: int = 0
+    prompt_tokens: int = 0
 
 
 class LanguageModel(Protocol):

@@ -108,6 +108,13 @@ class InstrumentedProgram:
         found = re.findall(rf"{re.escape(self.nonce)} milestone: (\w+)", output)
         return {milestone for milestone in self.milestones if milestone in found}
 
+    def reports(self, output: str) -> list[tuple[str, str]]:
+        """
+        The names and printed values of the reports in the output, in its order. What the program itself prints in their
+        form lacks the nonce, and does not count.
+        """
+        return re.findall(rf"{re.escape(self.nonce)} report: ([\w.]+) = (.*)", output)
+
 
 class Instrumenter(Protocol):
     """A program in, the same program with milestone prints out."""

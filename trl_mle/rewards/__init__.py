@@ -2,7 +2,7 @@
 
 from trl_mle.rewards.best_solutions import BestSolutions
 from trl_mle.rewards.execution_log import ExecutionLog
-from trl_mle.rewards.mle_reward import Evaluation, MLEReward
+from trl_mle.rewards.mle_reward import Evaluation, MLEReward, cut_middle
 
 
-__all__ = ["BestSolutions", "Evaluation", "ExecutionLog", "MLEReward"]
+__all__ = ["BestSolutions", "Evaluation", "ExecutionLog", "MLEReward", "cut_middle"]

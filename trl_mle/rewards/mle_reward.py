@@ -54,6 +54,8 @@ class Evaluation:
             CPU time of the program in seconds: beside Δt it tells work from waiting.
         queue_wait_s (`float` or `None`):
             Seconds that the program waited for a slot.
+        reports (`tuple[tuple[str, str], ...]`):
+            Names and values of the shapes and scores that the instrumenter's prints have reported, in their order.
     """
 
     reward: float | None
@@ -66,6 +68,7 @@ class Evaluation:
     detail: str = ""
     cpu_s: float | None = None
     queue_wait_s: float | None = None
+    reports: tuple[tuple[str, str], ...] = ()
 
     @property
     def valid(self) -> bool:
@@ -207,13 +210,19 @@ class MLEReward:
         """Evaluates one completion."""
         return self.evaluate_many([(completion, competition)])[0]
 
-    def evaluate_many(self, items: Sequence[tuple[str, Competition | str]]) -> list[Evaluation]:
+    def evaluate_many(
+        self,
+        items: Sequence[tuple[str, Competition | str]],
+        on_done: Callable[[int, Evaluation], None] = lambda index, evaluation: None,
+    ) -> list[Evaluation]:
         """
         Evaluates completions, each for its competition; programs run side by side as the executor allows.
 
         Args:
             items (`list[tuple[str, Competition | str]]`):
                 Completion texts and their competitions.
+            on_done (`Callable[[int, Evaluation], None]`, *optional*):
+                Called with the index and the evaluation of each as soon as it is known.
 
         Returns:
             `list[Evaluation]`: In the order of `items`.
@@ -228,7 +237,9 @@ class MLEReward:
         )
         for index, ((_, which), source) in enumerate(zip(items, sources, strict=True)):
             if source is None:
-                evaluations[index] = Evaluation(self.fail_reward, detail="no code in the completion")
+                evaluation = Evaluation(self.fail_reward, detail="no code in the completion")
+                evaluations[index] = evaluation
+                on_done(index, evaluation)
                 continue
             program, competition = next(programs), self._competition(which)
             running[self.executor.submit(program, competition)] = (index, competition, program, False)
@@ -245,6 +256,7 @@ class MLEReward:
                         running[self.executor.submit(program, competition)] = (index, competition, program, True)
                     else:
                         evaluations[index] = evaluation
+                        on_done(index, evaluation)
                 progress.update(evaluations, running)
         return [evaluation for evaluation in evaluations if evaluation is not None]
 
@@ -254,11 +266,13 @@ class MLEReward:
         """From an execution to a reward: the paper's table."""
         stdout = result.stdout
         milestones: tuple[str, ...] = ()
+        reports: tuple[tuple[str, str], ...] = ()
         if isinstance(program, str):
             source = program
         else:
             source, reached = program.original, program.reached(stdout)
             milestones = tuple(name for name in MILESTONES if name in reached)
+            reports = tuple(program.reports(stdout))
             stdout = stdout.replace(f"{program.nonce} ", "").replace("\r", "")
         score = None
         if result.outcome is Outcome.INFRASTRUCTURE:
@@ -285,6 +299,7 @@ class MLEReward:
             detail=detail,
             cpu_s=result.cpu_s if result.duration_s is not None else None,
             queue_wait_s=result.queue_wait_s,
+            reports=reports,
         )
 
     def _record(self, evaluation: Evaluation, result: ExecutionResult, competition: Competition) -> None:
@@ -302,7 +317,7 @@ class MLEReward:
             evaluation.source,
             competition=competition.id,
             outcome=result.outcome,
-            detail=result.detail,
+            detail=evaluation.detail,  # of an invalid submission, what is wrong with it
             duration_s=result.duration_s,
             cpu_s=result.cpu_s,
             max_rss_mb=result.max_rss_mb,

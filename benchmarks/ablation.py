@@ -1,0 +1,121 @@
+"""
+What each part of the method is worth: the full method, without one part each, and without all, at equal numbers of programs.
+
+    python benchmarks/ablation.py --competitions diabetes --seeds 0 1 2
+
+For each competition and seed it builds a starter policy that can improve programs, trains it once for each arm with the
+settings of a recipe, and samples programs of all arms, with a sampling seed that training never used. Then it writes
+`results.md` and `results.csv` (mean ± standard error over seeds) and, for each competition, the overlaid report. Options
+that are not listed here are passed to `recipes/train_mle.py`. A stage that has come to its end is not run again: after an
+interruption the same command goes on with the arm that was interrupted. On a GPU give a model and a recipe:
+`--model Qwen/Qwen2.5-3B-Instruct --recipe recipes/qwen2.5-3b-instruct/leaf-classification.yaml --accelerate_config
+accelerate_configs/zero3.yaml` (not run yet).
+"""
+
+import argparse
+import json
+import subprocess
+import sys
+from pathlib import Path
+
+from quickstart import run_stage
+
+from trl_mle.competitions import load_competition
+
+
+PARTS = {
+    "duration weights": ["--duration_weighting", "none"],
+    "partial credit": ["--milestone_reward", "0"],
+    "improve prompts": ["--improve_probability", "0"],
+}
+ARMS = {
+    "full method": ["--improve_probability", "0.5"],
+    **{f"without {part}": ["--improve_probability", "0.5", *options] for part, options in PARTS.items()},
+    "without all three": [option for options in PARTS.values() for option in options],
+}
+TRL_MLE = [sys.executable, "-m", "trl_mle.cli"]
+
+
+def stages(args: argparse.Namespace, competition: str, seed: int, output: Path) -> dict[str, list[str]]:
+    """The commands of one competition and seed, by their names."""
+    commands = {}
+    options = args.training
+    if args.max_steps is not None:
+        options = ["--max_steps", str(args.max_steps), "--save_steps", str(args.max_steps), *options]
+    if args.model is not None:
+        model = args.model
+    elif args.starter is not None:
+        model = args.starter.format(competition=load_competition(competition).slug, seed=seed)
+    else:
+        model = str(output / "starter")
+        commands["starter"] = [
+            sys.executable, "-m", "trl_mle.starter", "--output_dir", model, "--competitions", competition,
+            "--improve_share", "0.5", "--num_programs", str(args.num_programs), "--seed", str(seed),
+        ]  # fmt: skip
+    for arm in args.arms:
+        commands[folder_of(arm)] = [
+            str(Path(sys.executable).with_name("accelerate")), "launch", "--config_file", args.accelerate_config,
+            "recipes/train_mle.py", "--config", args.recipe, "--model_name_or_path", model,
+            "--output_dir", str(output / folder_of(arm)), "--competitions", competition, "--seed", str(seed),
+            *(["--num_generations", "16"] if args.model is None else []),  # groups enough that some improve, some do not
+            *ARMS[arm], *options,
+        ]  # fmt: skip
+    commands["evaluation"] = [
+        *TRL_MLE, "evaluate", "--policies", model, *(str(output / folder_of(arm)) for arm in args.arms),
+        "--names", "before RL", *args.arms, "--competitions", competition, "--output_dir", str(output / "evaluation"),
+        "--num_samples", str(args.num_samples), "--seed", str(1_000_000 + seed), "--program_timeout_s", str(args.timeout_s),
+    ]  # fmt: skip
+    return commands
+
+
+def folder_of(arm: str) -> str:
+    return arm.replace(" ", "-")
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--competitions", nargs="+", default=["diabetes"])
+    parser.add_argument("--seeds", type=int, nargs="+", default=[0, 1, 2])
+    parser.add_argument(
+        "--arms",
+        nargs="+",
+        default=list(ARMS),
+        choices=list(ARMS),
+        help="with the full method alone: before and after RL",
+    )
+    parser.add_argument("--model", help="the policy to start from; default: a starter for each competition and seed")
+    parser.add_argument("--starter", help="where these starters lie already, by {competition} and {seed}")
+    parser.add_argument("--recipe", default="recipes/quickstart.yaml")
+    parser.add_argument("--accelerate_config", default="accelerate_configs/cpu.yaml")
+    parser.add_argument("--max_steps", type=int, help="training steps; default: the recipe's")
+    parser.add_argument("--num_programs", type=int, default=5760, help="of a starter's corpus")
+    parser.add_argument("--num_samples", type=int, default=64, help="of each policy at the end")
+    parser.add_argument("--timeout_s", type=float, default=5.0, help="of these")
+    parser.add_argument("--output", type=Path, default=Path("outputs/benchmark-ablation"))
+    args, args.training = parser.parse_known_args()
+
+    seconds = {}
+    runs = [(competition, seed) for competition in args.competitions for seed in args.seeds]
+    folders = {run: args.output / f"{load_competition(run[0]).slug}-{run[1]}" for run in runs}
+    for (competition, seed), output in folders.items():
+        for name, command in stages(args, competition, seed, output).items():
+            seconds[f"{output.name}/{name}"] = run_stage(name, command, output)["wall_s"]
+    (args.output / "seconds.json").write_text(json.dumps(seconds, indent=2) + "\n")
+
+    evaluations = [str(folder / "evaluation") for folder in folders.values()]
+    tables = [f"--markdown={args.output / 'results.md'}", f"--csv={args.output / 'results.csv'}"]
+    subprocess.run([*TRL_MLE, "compare", *evaluations, *tables], check=True)
+    for competition in args.competitions:
+        named = [(folders[competition, seed] / folder_of(arm), arm) for arm in args.arms for seed in args.seeds]
+        subprocess.run(
+            [
+                *TRL_MLE, "report", *(str(folder) for folder, _ in named), "--names", *(arm for _, arm in named),
+                "--report_dir", str(args.output / f"report-{load_competition(competition).slug}"),
+            ],
+            check=True,
+        )  # fmt: skip
+    print(f"{sum(seconds.values()) / 60:.0f} minutes in all, see {args.output / 'seconds.json'}")
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,12 @@
+"""What tests of the evaluation share: programs really run, one at a time."""
+
+import pytest
+
+from trl_mle.execution import LocalExecutor
+
+
+@pytest.fixture(scope="package")
+def executor():
+    """It takes longer to start than most of their programs to run."""
+    with LocalExecutor(max_parallel=1, timeout_s=60, memory_mb=4096) as executor:
+        yield executor

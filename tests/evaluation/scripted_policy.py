@@ -1,0 +1,45 @@
+"""A policy that is no model, and an executor that counts."""
+
+from trl_mle.instrumentation import Completion, InstrumentedProgram
+
+
+class ScriptedPolicy:
+    """
+    Answers with what a function makes of the prompt and the seed; notes what it was asked.
+
+    Args:
+        answer (`Callable[[str, int], str | None]`):
+            From a prompt's text and its seed to the completion.
+        identity (`str`, *optional*, defaults to `"scripted"`):
+            What tells it from others.
+    """
+
+    def __init__(self, answer, identity="scripted"):
+        self.answer, self.identity = answer, identity
+        self.prompts, self.seeds = [], []
+
+    def count_tokens(self, prompt):
+        return len(prompt[0]["content"]) // 3
+
+    def sample(self, prompts, max_new_tokens, seeds):
+        self.prompts += prompts
+        self.seeds += seeds
+        texts = [self.answer(prompt[0]["content"], seed) for prompt, seed in zip(prompts, seeds, strict=True)]
+        return [Completion(text, tokens=0 if text is None else 7, prompt_tokens=100) for text in texts]
+
+
+def fenced(program):
+    return f"Plan.\n```python\n{program}\n```"
+
+
+class CountingExecutor:
+    """Passes programs on to an executor, and notes their sources; after `limit` of them it is as if Ctrl-C was pressed."""
+
+    def __init__(self, executor, limit=None):
+        self.executor, self.limit, self.sources = executor, limit, []
+
+    def submit(self, program, competition):
+        if len(self.sources) == self.limit:
+            raise KeyboardInterrupt
+        self.sources.append(program.original if isinstance(program, InstrumentedProgram) else program)
+        return self.executor.submit(program, competition)

@@ -1,0 +1,85 @@
+from itertools import combinations
+from statistics import fmean
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from trl_mle.evaluation import best_of_k
+from trl_mle.evaluation.best_of_k import powers_of_two
+
+
+def exhaustive(scores, k, higher_is_better):
+    """Over all subsets: the share with a valid sample, and the mean of the best in those."""
+    best = []
+    for subset in combinations(scores, k):
+        valid = [score for score in subset if score is not None]
+        best.append((max if higher_is_better else min)(valid) if valid else None)
+    found = [score for score in best if score is not None]
+    return len(found) / len(best), fmean(found) if found else None
+
+
+@given(
+    st.lists(st.none() | st.integers(-20, 20).map(lambda score: score / 10), min_size=1, max_size=7),
+    st.booleans(),
+)
+def test_the_estimator_equals_the_mean_over_all_subsets(scores, higher_is_better):
+    """With ties, with invalid samples, in both directions, for every k."""
+    for point in best_of_k(scores, range(1, len(scores) + 1), higher_is_better):
+        valid_rate, score = exhaustive(scores, point.k, higher_is_better)
+        assert point.valid_rate == pytest.approx(valid_rate)
+        assert point.score == pytest.approx(score)
+
+
+def test_the_ends_of_the_curve():
+    scores = [0.5, None, 0.9, 0.7]
+    first, last = best_of_k(scores, [1, 4], True)
+    assert (first.valid_rate, first.score) == (pytest.approx(0.75), pytest.approx(0.7))  # the mean of the valid ones
+    assert (last.valid_rate, last.score) == (pytest.approx(1.0), pytest.approx(0.9))  # the best
+    assert best_of_k(scores, [4], False)[0].score == pytest.approx(0.5)
+
+
+def test_many_samples_are_no_trouble():
+    scores = list(np.linspace(0, 1, 600))
+    curve = best_of_k(scores, powers_of_two(600), True)
+    assert [point.k for point in curve] == [1, 2, 4, 8, 16, 32, 64, 128, 256, 512, 600]
+    for point in curve:  # of uniform draws without replacement: k (n + 1) / (k + 1), counted from 1
+        assert point.score == pytest.approx((point.k * 601 / (point.k + 1) - 1) / 599)
+
+
+def test_the_interval_holds_the_estimate_and_shrinks_with_samples():
+    rng = np.random.default_rng(0)
+    few, many = ([float(x) for x in rng.normal(size=n)] for n in (20, 320))
+    widths = []
+    for scores in (few, many):
+        [point] = best_of_k(scores, [4], True)
+        assert point.low < point.score < point.high
+        widths.append(point.high - point.low)
+    assert widths[1] < widths[0] / 2  # as 1 / sqrt(n): a quarter
+
+
+def test_the_interval_covers_the_truth_about_as_often_as_it_says():
+    """Of the best of 2 of a uniform variable the mean is 2/3."""
+    rng = np.random.default_rng(1)
+    covered = 0
+    for i in range(100):
+        [point] = best_of_k([float(x) for x in rng.random(40)], [2], True, seed=i)
+        covered += point.low <= 2 / 3 <= point.high
+    assert covered >= 88
+
+
+def test_nothing_valid_nothing_estimated():
+    [point] = best_of_k([None, None], [2], True)
+    assert (point.valid_rate, point.score, point.low, point.high) == (0.0, None, None, None)
+    assert best_of_k([], powers_of_two(0), True) == []
+
+
+def test_a_seed_fixes_the_interval():
+    scores = [0.1, 0.5, None, 0.9, 0.3]
+    assert best_of_k(scores, [2], True, seed=3) == best_of_k(scores, [2], True, seed=3)
+
+
+def test_more_than_there_are():
+    with pytest.raises(ValueError, match="the best of 3 to 3 cannot be told from 2 samples"):
+        best_of_k([0.1, 0.2], [3], True)

@@ -1,0 +1,197 @@
+import csv
+import io
+import json
+from dataclasses import replace
+
+import pytest
+
+from trl_mle import cli
+from trl_mle.competitions import Score, load_competition
+from trl_mle.competitions.catalog import MLEBENCH_COMPETITIONS
+from trl_mle.competitions.metrics import METRICS
+from trl_mle.evaluation import EvaluationLog, Sample
+from trl_mle.evaluation.comparison import (
+    REPORTED,
+    REPORTED_SYSTEMS,
+    average_relative_improvement,
+    best_of_k_table,
+    cells,
+    cost_table,
+    main_table,
+    read_results,
+    reported_scores,
+    to_csv,
+    to_markdown,
+)
+from trl_mle.evaluation.results import add_equal_costs, figures
+from trl_mle.instrumentation import MILESTONES, Completion
+from trl_mle.rewards import Evaluation
+
+
+DIRECTIONS = {name: METRICS[layout.metric].higher_is_better for name, layout in MLEBENCH_COMPETITIONS.items()}
+
+
+def evaluation(score, duration_s=1.0, milestones=MILESTONES, reports=()):
+    found = None if score is None else Score(score, True)
+    return Evaluation(0.0, duration_s, found, "ok", milestones, source="auc = roc_auc_score(y, p)", reports=reports)
+
+
+def make_rows(tmp_path, competition, scores_by_policy):
+    """Results as an evaluation writes them, of programs whose scores are given."""
+    rows, logs = [], []
+    for name, scores in scores_by_policy.items():
+        log = EvaluationLog(tmp_path / f"{len(list(tmp_path.iterdir()))}.jsonl", {"policy": name})
+        evaluations = [score if isinstance(score, Evaluation) else evaluation(score) for score in scores]
+        for i, found in enumerate(evaluations):
+            sample = Sample(competition.id, "scratch", i)
+            log.add_completions([sample], [Completion("text", 10, 100)], log.now(), "scratch", [None])
+            log.add_evaluation(sample, found)
+        rows.append(figures(name, competition, evaluations, log))
+        logs.append(log)
+    add_equal_costs(rows, logs)
+    return json.loads(json.dumps(rows))
+
+
+def competition(name):
+    """One of the paper's, without its data."""
+    return replace(load_competition("breast-cancer"), id=name, metric=MLEBENCH_COMPETITIONS[name].metric)
+
+
+PIZZA, SPOOKY = map(competition, ("random-acts-of-pizza", "spooky-author-identification"))
+
+
+@pytest.fixture
+def rows(tmp_path):
+    """Two systems, two seeds, a competition where higher and one where lower is better."""
+    return [
+        *make_rows(tmp_path, PIZZA, {"large": [0.6, None], "small": [0.5, 0.7]}),
+        *make_rows(tmp_path, PIZZA, {"large": [0.62, 0.1], "small": [0.8, None]}),
+        *make_rows(tmp_path, SPOOKY, {"large": [0.5, 0.6], "small": [0.4, 0.9]}),
+        *make_rows(tmp_path, SPOOKY, {"large": [None, None], "small": [0.3, None]}),
+    ]
+
+
+def test_cells_are_the_best_of_each_run(rows):
+    table = cells(rows)
+    assert table["random-acts-of-pizza"]["large"].values == (0.6, 0.62)
+    assert str(table["random-acts-of-pizza"]["large"]) == "0.610 ± 0.010"
+    assert str(table["random-acts-of-pizza"]["small"]) == "0.750 ± 0.050"
+    assert str(table["spooky-author-identification"]["small"]) == "0.350 ± 0.050"  # lower is better
+    assert str(table["spooky-author-identification"]["large"]) == "0.500 (1 of 2 runs)"
+
+
+def test_the_main_table_marks_the_best_and_shows_the_reported(rows):
+    head, pizza, spooky, gain = main_table(rows)
+    assert head[:4] == ["competition", "metric", "large", "small"]
+    assert head[4] == "Qwen2.5-3B RL (reported)"
+    assert pizza[:4] == ["random-acts-of-pizza", "roc auc ↑", "0.610 ± 0.010", "**0.750 ± 0.050**"]
+    assert pizza[4:] == list(REPORTED["random-acts-of-pizza"])
+    assert spooky[1:4] == ["log loss ↓", "0.500 (1 of 2 runs)", "**0.350 ± 0.050**"]
+    assert gain[1:4] == ["over large", "", f"{((0.75 - 0.61) / 0.61 + (0.5 - 0.35) / 0.5) / 2:+.0%} (of 2)"]
+
+
+def test_a_mirror_is_not_compared_with_the_papers_figures(tmp_path):
+    mirror = load_competition("mirror:random-acts-of-pizza?rows=60")
+    head, line = main_table(make_rows(tmp_path, mirror, {"small": [0.6]}))
+    assert head == ["competition", "metric", "small"]
+    assert line == [mirror.id, "roc auc ↑", "0.600"]
+
+
+def test_average_relative_improvement_by_hand():
+    ours, theirs = {"a": 0.9, "b": 0.2, "c": 1.0, "d": None}, {"a": 0.6, "b": 0.4, "d": 1.0}
+    directions = {"a": True, "b": False, "c": True, "d": True}
+    gain, count = average_relative_improvement(ours, theirs, directions)
+    assert (gain, count) == (pytest.approx((0.3 / 0.6 + 0.2 / 0.4) / 2), 2)
+    assert average_relative_improvement({}, theirs, directions) == (None, 0)
+
+
+def test_the_papers_own_average_with_the_cells_that_are_known():
+    """What the docstring says of it."""
+    small, large = map(reported_scores, ("Qwen2.5-3B RL", "Claude-3.5-Sonnet + AIDE"))
+    gain, count = average_relative_improvement(small, large, DIRECTIONS)
+    assert (round(gain, 3), count) == (0.365, 7)
+
+
+def test_the_papers_table_is_whole():
+    assert list(REPORTED) == list(MLEBENCH_COMPETITIONS)
+    assert {len(row) for row in REPORTED.values()} == {len(REPORTED_SYSTEMS)}
+    assert reported_scores("GPT-4o MLAB")["us-patent-phrase-to-phrase-matching"] is None
+    assert all(score is not None for score in reported_scores("Qwen2.5-3B RL").values())
+
+
+def test_the_figures_of_a_policy(tmp_path):
+    evaluations = [
+        evaluation(0.7, milestones=("imports",)),
+        evaluation(0.8, reports=(("auc", "0.6"),)),
+        evaluation(0.6, reports=(("auc", "0.9"),)),
+        evaluation(None),
+        Evaluation(None, outcome="infrastructure", source="x"),
+    ]
+    [row] = make_rows(tmp_path, load_competition("breast-cancer"), {"x": evaluations})
+    assert (row["num_samples"], row["num_valid"], row["num_untrained"], row["num_failures_of_ours"]) == (4, 3, 1, 1)
+    assert row["best_score"] == 0.8
+    assert row["by_validation"] == {"score": 0.6, "num_reporting": 2}  # it looks at no hidden answer
+    assert [point["k"] for point in row["best_of_k"]] == [1, 2, 4]
+    assert row["medal_thresholds"] is None
+    assert row["cost"]["prompt_tokens"] == 500
+
+
+def test_a_medal_where_the_thresholds_are_known(tmp_path):
+    [row] = make_rows(tmp_path, SPOOKY, {"x": [0.25]})
+    assert row["medal"] == "silver"
+    assert row["medal_thresholds"]["gold"] == 0.16506
+
+
+def test_equal_cost_is_that_of_the_thriftiest(tmp_path):
+    wine = load_competition("wine")
+    short, long = make_rows(tmp_path, wine, {"short": [0.5, 0.6], "long": [0.4, 0.5, 0.7]})
+    assert short["at_equal_programs"] == {"num_executed": 2, "best_score": 0.6}
+    assert long["at_equal_programs"] == {"num_executed": 2, "best_score": 0.5}
+    assert short["at_equal_time"]["elapsed_s"] == long["at_equal_time"]["elapsed_s"]
+
+
+def test_all_tables_as_markdown_and_csv(rows):
+    text = to_markdown(rows, heading="###")
+    for part in (
+        "### Best of 2 programs",
+        "**0.750 ± 0.050**",
+        "never trained a model",
+        "not measured here",
+        "Δt in sum",
+    ):
+        assert part in text
+    widths = {len(line) for line in best_of_k_table(rows)} | {len(line) for line in cost_table(rows)}
+    assert widths == {6, 10}
+    table = list(csv.DictReader(io.StringIO(to_csv(rows))))
+    small = next(row for row in table if row["system"] == "small" and row["competition"] == "random-acts-of-pizza")
+    assert (small["source"], float(small["mean"]), small["runs"]) == ("measured", pytest.approx(0.75), "2")
+    reported = [row for row in table if row["source"] == "reported" and row["competition"] == "random-acts-of-pizza"]
+    assert len(reported) == 7
+    assert (reported[0]["mean"], reported[0]["standard_error"]) == ("0.663", "0.011")
+
+
+def test_results_that_are_not_there_yet(tmp_path):
+    with pytest.raises(OSError, match=r"has no results.json: has trl-mle evaluate come to its end there\?"):
+        read_results([tmp_path])
+
+
+def test_the_command(rows, tmp_path, monkeypatch, capsys):
+    """Two folders, which are two runs; the files beside what is printed."""
+    for i, part in enumerate((rows[:2] + rows[4:6], rows[2:4] + rows[6:])):
+        (tmp_path / f"run{i}").mkdir()
+        (tmp_path / f"run{i}" / "results.json").write_text(json.dumps({"rows": part}))
+    files = ["--markdown", str(tmp_path / "x.md"), "--csv", str(tmp_path / "x.csv")]
+    command = ["trl-mle", "compare", str(tmp_path / "run0"), str(tmp_path / "run1")]
+    monkeypatch.setattr("sys.argv", command + files)
+    with pytest.raises(SystemExit) as ended:
+        cli.main()
+    out = capsys.readouterr().out
+    assert ended.value.code == 0
+    assert max(map(len, out.splitlines())) <= 80
+    assert "0.750" in out
+    assert (tmp_path / "x.csv").read_text() == to_csv(rows)
+    assert "0.750 ± 0.050" in (tmp_path / "x.md").read_text()
+    monkeypatch.setattr("sys.argv", [*command, "--json"])
+    with pytest.raises(SystemExit):
+        cli.main()
+    assert len(json.loads(capsys.readouterr().out)) == 8

@@ -1,0 +1,123 @@
+"""Models of every kind answer alike."""
+
+import json
+import shutil
+from pathlib import Path
+
+import pytest
+from openai_server import OpenAIServer
+from peft import LoraConfig, get_peft_model
+from transformers import AutoModelForCausalLM, AutoTokenizer
+
+from trl_mle.evaluation import EndpointPolicy, TransformersPolicy, load_policy
+from trl_mle.evaluation.policies import check_policy
+
+
+def conversation(text):
+    return [{"role": "user", "content": text}]
+
+
+def texts(completions):
+    return [completion.text for completion in completions]
+
+
+def test_prompts_of_any_length_side_by_side(tiny_model):
+    """A shorter prompt is padded on the left, which changes nothing: from a peaked distribution the same is sampled."""
+    prompts = [conversation("Write."), conversation("Write a program for the competition. " * 5)]
+    policy = TransformersPolicy.from_pretrained(tiny_model)
+    policy.model.lm_head.weight.data *= 1e4
+    together = policy.sample(prompts, 8, [0, 1])
+    assert together == [policy.sample([prompt], 8, [0])[0] for prompt in prompts]
+    for completion, prompt in zip(together, prompts, strict=True):
+        assert completion.prompt_tokens == policy.count_tokens(prompt)
+        assert 0 < completion.tokens <= 8
+    assert policy.sample([], 8, []) == []
+
+
+def test_a_seed_fixes_the_samples(tiny_model):
+    policy = TransformersPolicy.from_pretrained(tiny_model)
+    first, again, other = (policy.sample([conversation("Write.")] * 4, 8, range(s, s + 4)) for s in (0, 0, 9))
+    assert first == again != other
+    assert len(set(texts(first))) > 1
+
+
+@pytest.fixture(scope="module")
+def adapter(tiny_model, tmp_path_factory):
+    """As the trainer saves one; its weights are far from nothing."""
+    folder = tmp_path_factory.mktemp("adapter")
+    config = LoraConfig(target_modules=["q_proj", "v_proj"], init_lora_weights=False, task_type="CAUSAL_LM")
+    get_peft_model(AutoModelForCausalLM.from_pretrained(tiny_model), config).save_pretrained(folder)
+    AutoTokenizer.from_pretrained(tiny_model).save_pretrained(folder)
+    return str(folder)
+
+
+def test_a_lora_adapter_comes_with_its_base_model(tiny_model, adapter, tmp_path):
+    check_policy(adapter)
+    base, adapted = TransformersPolicy.from_pretrained(tiny_model), TransformersPolicy.from_pretrained(adapter)
+    assert base.identity.split()[1] != adapted.identity.split()[1]
+    prompts = [conversation("Write.")] * 4
+    assert base.sample(prompts, 8, range(4)) != adapted.sample(prompts, 8, range(4))
+
+    for name in ("adapter_config.json", "adapter_model.safetensors"):
+        shutil.copy(Path(adapter, name), tmp_path)
+    bare = TransformersPolicy.from_pretrained(str(tmp_path))
+    assert bare.sample(prompts, 8, range(4)) == adapted.sample(prompts, 8, range(4))
+
+
+def test_other_weights_are_another_policy(tiny_model, tmp_path):
+    shutil.copytree(tiny_model, tmp_path / "other")
+    assert TransformersPolicy.from_pretrained(tiny_model).identity == TransformersPolicy.from_pretrained(tiny_model).identity  # fmt: skip
+    model = AutoModelForCausalLM.from_pretrained(tiny_model)
+    model.lm_head.weight.data[0, 0] += 1
+    model.save_pretrained(tmp_path / "other")
+    digests = [TransformersPolicy.from_pretrained(str(path)).identity.split()[1] for path in (tiny_model, tmp_path / "other")]  # fmt: skip
+    assert digests[0] != digests[1]
+
+
+def test_a_model_without_a_chat_template_is_refused(tiny_model, tmp_path):
+    shutil.copytree(tiny_model, tmp_path / "base")
+    (tmp_path / "base" / "chat_template.jinja").unlink(missing_ok=True)
+    config = tmp_path / "base" / "tokenizer_config.json"
+    config.write_text(json.dumps({key: value for key, value in json.loads(config.read_text()).items() if key != "chat_template"}))  # fmt: skip
+    with pytest.raises(ValueError, match="has no chat template, take an instruction-tuned model"):
+        TransformersPolicy.from_pretrained(str(tmp_path / "base"))
+
+
+@pytest.fixture
+def server():
+    server = OpenAIServer(lambda prompt, max_tokens: (f"answer to {prompt}", 5), names=("small", "large"))
+    yield server
+    server.kill()
+
+
+def test_an_endpoint_is_asked_with_seeds_at_temperature_1(server):
+    policy = load_policy(f"{server.url}#large")
+    assert isinstance(policy, EndpointPolicy)
+    assert policy.identity == f"large at {server.url}"
+    completions = policy.sample([conversation(f"{i}") for i in range(3)], 8, [7, 8, 9])
+    assert texts(completions) == ["answer to 0", "answer to 1", "answer to 2"]
+    assert [(completion.tokens, completion.prompt_tokens) for completion in completions] == [(5, 1)] * 3
+    asked = {request["messages"][0]["content"]: request for request in server.requests}
+    assert [asked[f"{i}"]["seed"] for i in range(3)] == [7, 8, 9]
+    for request in server.requests:
+        assert (request["model"], request["temperature"], request["max_tokens"]) == ("large", 1.0, 8)
+
+
+def test_an_endpoint_that_refuses_a_prompt_has_not_answered(server):
+    server.meddle = lambda body: 400 if body["messages"][0]["content"] == "1" else None
+    completions = load_policy(f"{server.url}#small").sample([conversation(f"{i}") for i in range(3)], 8, [0, 1, 2])
+    assert texts(completions) == ["answer to 0", None, "answer to 2"]
+
+
+def test_a_model_that_only_thinks_has_answered(server):
+    server.model = lambda prompt, max_tokens: (None, max_tokens)
+    assert texts(load_policy(f"{server.url}#small").sample([conversation("Hi")], 8, [0])) == [""]
+
+
+@pytest.mark.parametrize(
+    ("suffix", "message"),
+    [("#medium", "does not serve 'medium', but small, large"), ("", "serves small, large: name the model to use")],
+)
+def test_an_endpoint_without_the_model(server, suffix, message):
+    with pytest.raises(ValueError, match=message):
+        check_policy(server.url + suffix)

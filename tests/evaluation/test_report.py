@@ -1,0 +1,222 @@
+import json
+import re
+import shutil
+from collections import defaultdict
+from itertools import islice
+
+import browser
+import numpy as np
+import pytest
+from PIL import Image
+from scripted_policy import fenced
+from training_runs import make_run
+
+from trl_mle import cli
+from trl_mle.competitions import load_competition
+from trl_mle.evaluation.charts import charts
+from trl_mle.evaluation.report import write_report
+from trl_mle.evaluation.training_run import best_so_far, read_run
+from trl_mle.instrumentation import AstInstrumenter
+from trl_mle.rewards import MLEReward
+
+
+@pytest.fixture(scope="module")
+def run(tmp_path_factory):
+    return make_run(tmp_path_factory.mktemp("run"))
+
+
+@pytest.fixture(scope="module")
+def page(run, tmp_path_factory):
+    return write_report([run], ["digits <&> RL"], tmp_path_factory.mktemp("report"))
+
+
+def chart_names(*folders, names=None):
+    """The pictures that there are of runs, without drawing them into files."""
+    groups = defaultdict(list)
+    for folder, name in zip(folders, names or ["x"] * len(folders), strict=True):
+        groups[name].append(read_run(folder, name))
+    return [chart.name for chart in charts(groups)]
+
+
+def test_a_run_is_read_as_its_executions_were_written(run):
+    read = read_run(run, "x")
+    table = read.executions
+    assert len(table) == 160
+    assert table["time"].is_monotonic_increasing
+    assert (table["seconds"].iloc[0], read.directions) == (0.0, {"wine": True})
+    assert (table["valid"] == table["score"].notna()).all()
+    assert (table["untrained"] == (table["valid"] & ~table["model_trained"])).all()
+    assert 0 < table["untrained"].sum() < table["valid"].sum()
+    assert read.best[0]["score"] == table["score"].max()
+    assert list(read.metric("reward")) == list(range(1, 11))
+
+
+def test_a_real_log_is_read(executor, tmp_path):
+    """Of programs that run: what the reward writes is what the report reads."""
+    wine = load_competition("wine")
+    texts = [
+        'import shutil\nshutil.copy("input/sample_submission.csv", "submission.csv")',
+        'open("submission.csv", "w").write("id\\n1")',
+        "raise ValueError('no')",
+    ]
+    folders = {"log_dir": tmp_path / "executions", "best_solutions_dir": tmp_path / "best_solutions"}
+    reward = MLEReward([wine], executor, AstInstrumenter(), **folders)
+    reward.evaluate_many([(fenced(text), wine) for text in texts])
+    table = read_run(tmp_path, "x").executions
+    assert list(table["valid"]) == list(table["untrained"]) == [True, False, False]
+    assert list(table["outcome"]) == ["ok", "ok", "error"]
+    assert "lacks the columns" in table["detail"][1]  # why the submission is invalid
+    assert "ValueError" in table["detail"][2]
+
+
+def test_best_so_far():
+    scores = np.array([np.nan, 0.5, np.nan, 0.3, 0.9])
+    assert best_so_far(scores, True).tolist()[1:] == [0.5, 0.5, 0.5, 0.9]
+    assert best_so_far(scores, False).tolist()[1:] == [0.5, 0.5, 0.3, 0.3]
+    assert np.isnan(best_so_far(scores, True)[0])
+
+
+CHARTS = [
+    "reward", "valid_rate", "score_by_programs-wine", "score_by_time-wine", "milestones", "durations", "outcomes", "prompts",
+    "best_of_n",
+]  # fmt: skip
+
+
+def test_the_page_holds_everything(page):
+    text = page.read_text()
+    assert re.findall(r'<figure id="([^"]+)"', text) == CHARTS
+    for chart in CHARTS:
+        picture = np.asarray(Image.open(page.parent / f"{chart}.png").convert("L"))
+        assert picture.min() < 80 < 250 < picture.max()
+    assert "digits &lt;&amp;&gt; RL" in text
+    for part in (
+        "valid, never trained a model",
+        "FileNotFoundError: [Errno N] No such file or directory: &#x27;…&#x27;",
+    ):
+        assert part in text
+    assert "first half" in text
+
+
+def test_the_page_asks_for_nothing(page):
+    """What a browser could fetch is in the page itself; and it is told to fetch nothing else."""
+    text = page.read_text()
+    assert all(source.startswith("data:image/svg+xml;base64,") for source in re.findall(r'src="([^"]*)"', text))
+    assert not re.search(r"<(script|link|iframe|object|embed)|href=|url\(|@import", text)
+    assert "default-src 'none'" in text
+
+
+def test_the_best_programs_ancestors(run, page):
+    read = read_run(run, "x")
+    [best] = read.best
+    entry = next(entry for entry in read.solutions["wine"] if entry["source"] == best["source"])
+    text = page.read_text()
+    if entry["parent_id"] is None:
+        assert "Written from scratch" in text
+    else:
+        assert "It improves a program that the policy had written before" in text
+        assert "<ins>+model = Forest" in text
+        assert "<del>-model = Forest" in text
+
+
+def test_a_run_that_has_no_checkpoint_yet(tmp_path):
+    folder = make_run(tmp_path / "run", steps=2, finished=False)
+    log = folder / "executions" / "rank-0.jsonl"
+    log.write_text(log.read_text() + '{"time": "2026-01-01T')  # a line is on its way
+    assert chart_names(folder) == [
+        "reward", "valid_rate", "score_by_programs-wine", "score_by_time-wine", "milestones", "outcomes"
+    ]  # fmt: skip
+
+
+def test_a_run_before_its_first_valid_program(tmp_path):
+    folder = make_run(tmp_path / "run", steps=1, programs=1, finished=False)
+    row = json.loads((folder / "executions" / "rank-0.jsonl").read_text())
+    row |= {"score": None, "outcome": "error", "milestones": [], "reward": -10.0}
+    (folder / "executions" / "rank-0.jsonl").write_text(json.dumps(row) + "\n")
+    shutil.rmtree(folder / "best_solutions", ignore_errors=True)
+    assert chart_names(folder) == ["reward", "valid_rate", "milestones", "outcomes"]
+
+
+def test_only_the_trainers_log(tmp_path):
+    """A run without our reward, or of before executions were logged."""
+    folder = make_run(tmp_path / "run", steps=3)
+    shutil.rmtree(folder / "executions")
+    shutil.rmtree(folder / "best_solutions")
+    assert chart_names(folder) == ["reward", "valid_rate", "durations", "prompts"]
+
+
+@pytest.fixture
+def first_chart_only(monkeypatch):
+    """Drawing takes most of a report's time."""
+    monkeypatch.setattr("trl_mle.evaluation.report.charts", lambda groups: islice(charts(groups), 1))
+
+
+def test_runs_laid_over_each_other(tmp_path, first_chart_only):
+    """Two arms, one of two seeds and one on two competitions of different directions."""
+    folders = [
+        make_run(tmp_path / "a0", seed=0, steps=4),
+        make_run(tmp_path / "a1", seed=1, steps=5),
+        make_run(tmp_path / "b0", seed=2, steps=4, competitions=("wine", "diabetes"), improve=False),
+    ]
+    names = ["with", "with", "without"]
+    both = [f"score_by_{what}-{name}" for name in ("wine", "diabetes") for what in ("programs", "time")]
+    assert chart_names(*folders, names=names) == ["reward", "valid_rate", *both, *CHARTS[4:]]
+    text = write_report(folders, names, tmp_path / "report").read_text()
+    assert "band: ± 1 standard deviation" in text
+    assert "with · without" in text
+    assert len(re.findall("<h3>without, (?:wine|diabetes): ", text)) == 2  # best programs
+    assert len(re.findall("<h3>(?:with|without)</h3>", text)) == 2  # errors
+
+
+def test_no_run(tmp_path):
+    with pytest.raises(OSError, match="holds neither executions"):
+        write_report([tmp_path], ["x"], tmp_path / "report")
+
+
+@pytest.mark.slow
+@pytest.mark.skipif(browser.CHROMIUM is None, reason="there is no Chromium: apt-get install chromium")
+@pytest.mark.parametrize("width", [1280, 390])
+def test_in_a_browser(page, tmp_path, width):
+    """On a desk and on a phone: all is drawn, nothing is cut off, nothing is fetched."""
+    found = browser.look_at(page, tmp_path, width, tmp_path / "page.png")
+    assert found["width"] <= width  # no scrolling sideways
+    assert [shown[0].split(":")[0] for shown in found["images"]][:2] == ["Reward", "Valid submissions"]
+    assert len(found["images"]) == len(CHARTS)
+    for _, natural, shown in found["images"]:
+        assert natural > 300
+        assert 300 <= shown <= 480
+    assert found["headings"] == ["Runs", "What happened", "Best programs", "Hardest errors", "Folders"]
+    assert found["requests"] == []
+    assert found["urls"] == []
+    picture = np.asarray(Image.open(tmp_path / "page.png").convert("RGB")).reshape(-1, 3)
+    assert len(np.unique(picture, axis=0)) > 50
+
+
+@pytest.mark.slow
+@pytest.mark.skipif(browser.CHROMIUM is None, reason="there is no Chromium: apt-get install chromium")
+def test_a_browser_that_is_asked_to_fetch_something_tells(tmp_path):
+    """Or the test above would prove nothing."""
+    (tmp_path / "page.html").write_text('<h2>x</h2><img src="http://example.invalid/x.png">')
+    found = browser.look_at(tmp_path / "page.html", tmp_path, 390)
+    assert found["urls"] == ["http://example.invalid/x.png"]
+
+
+def test_the_command(tmp_path, monkeypatch, capsys, first_chart_only):
+    run = make_run(tmp_path / "run", steps=1, programs=4, finished=False)
+    monkeypatch.setattr("sys.argv", ["trl-mle", "report", str(run), "--report_dir", str(tmp_path / "report")])
+    with pytest.raises(SystemExit) as ended:
+        cli.main()
+    assert ended.value.code == 0
+    assert f"report   {tmp_path}/report/report.html" in capsys.readouterr().out
+    assert (tmp_path / "report" / "report.html").is_file()
+    for arguments, message in (
+        ([str(tmp_path / "nowhere")], "holds neither executions"),
+        ([str(run), "--names", "a", "b"], "--names has 2 names for 1 runs"),
+    ):
+        monkeypatch.setattr("sys.argv", ["trl-mle", "report", *arguments])
+        with pytest.raises(SystemExit) as ended:
+            cli.main()
+        err = capsys.readouterr().err
+        assert ended.value.code == 2
+        assert err.startswith("trl-mle: error: ")
+        assert message in err
+        assert err.count("\n") == 1

@@ -1,0 +1,74 @@
+"""Best of N while training goes on, which it must not disturb."""
+
+import pool_runs
+import pytest
+import torch
+from pool_runs import COMPETITIONS, StopAfter, make_trainer
+from replay_executor import ReplayExecutor
+from transformers import TrainerState
+
+from trl_mle.competitions import load_competition
+from trl_mle.evaluation import summarize
+from trl_mle.evaluation.best_of_n_callback import BestOfNCallback
+from trl_mle.evaluation.policies import TransformersPolicy
+from trl_mle.instrumentation import AstInstrumenter, Completion
+from trl_mle.rewards import MLEReward
+
+
+N = 7
+LINES = [f"x{i} = {i}" for i in range(24)]
+
+
+def run(model, folder, every=None, sample=None):
+    trainer = make_trainer(model, folder, max_steps=2)
+    trainer.add_callback(StopAfter(2))
+    if every is not None:
+        reward = MLEReward(COMPETITIONS, ReplayExecutor(), AstInstrumenter(), show_progress=False)
+        trainer.add_callback(BestOfNCallback(trainer, reward, N, every, batch_size=4))
+    trainer.train()
+    return pool_runs.record(trainer), [entry for entry in trainer.state.log_history if "loss" in entry]
+
+
+@pytest.fixture
+def programs(monkeypatch):
+    """The policy's samples are replaced, after it has sampled, by programs that tell their seeds."""
+    real = TransformersPolicy.sample
+
+    def sample(self, prompts, max_new_tokens, seeds):
+        assert len(real(self, prompts, max_new_tokens, seeds)) == len(prompts) <= 4
+        return [Completion(f"```python\n{LINES[seed % len(LINES)]}\n```") for seed in seeds]
+
+    monkeypatch.setattr(TransformersPolicy, "sample", sample)
+
+
+def test_training_goes_on_as_without_it(program_model, tmp_path, programs):
+    with_it, log = run(program_model, tmp_path / "with", every=1)
+    without, plain = run(program_model, tmp_path / "without")
+    assert with_it["turns"] == without["turns"]
+    assert (with_it["pool"], with_it["losses"], with_it["rng"]) == (without["pool"], without["losses"], without["rng"])
+    assert all(torch.equal(weight, without["weights"][name]) for name, weight in with_it["weights"].items())
+    assert not any(name.startswith("mle/eval/") for entry in plain for name in entry)
+
+    reward = MLEReward(COMPETITIONS, ReplayExecutor(), AstInstrumenter(), show_progress=False)
+    for name in COMPETITIONS:
+        seeds = range(1_000_000, 1_000_000 + N)
+        items = [(f"```python\n{LINES[seed % len(LINES)]}\n```", name) for seed in seeds]
+        expected = summarize(reward.evaluate_many(items), load_competition(name).higher_is_better)
+        assert 0 < expected.num_valid < N
+        for entry in log:  # fixed prompts, fixed seeds
+            assert entry[f"mle/eval/{name}/valid_rate"] == pytest.approx(expected.valid_rate)
+            assert entry[f"mle/eval/{name}/best_of_n"] == expected.best_score
+            assert entry[f"mle/eval/{name}/mean_score"] == pytest.approx(expected.mean_score)
+            assert entry[f"mle/eval/{name}/untrained_valid_rate"] == 1.0  # `x1 = 1` trains nothing
+
+
+def test_between_times_nothing_happens():
+    callback = BestOfNCallback(None, None, N, every=2)
+    callback.on_step_end(None, TrainerState(global_step=3), None)
+    with pytest.raises(AttributeError):  # there is no trainer to evaluate
+        callback.on_step_end(None, TrainerState(global_step=4), None)
+
+
+def test_what_makes_no_sense_is_refused():
+    with pytest.raises(ValueError, match="num_samples=0 and every=1 must be at least 1"):
+        BestOfNCallback(None, None, 0, 1)

@@ -1,0 +1,109 @@
+"""What the best of k samples is worth, estimated from n samples of which any k could have been drawn."""
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+
+RESAMPLES = 1000  # of the bootstrap
+CONFIDENCE = 0.95
+
+
+@dataclass(frozen=True)
+class BestOfK:
+    """
+    The best of k sampled programs.
+
+    Args:
+        k (`int`):
+            Number of programs.
+        valid_rate (`float`):
+            Probability that at least one of them is valid.
+        score (`float`, *optional*):
+            Expected score of the best of them, where one is valid; `None` if no sample is.
+        low (`float`, *optional*):
+            Lower end of its bootstrap interval.
+        high (`float`, *optional*):
+            Upper end.
+    """
+
+    k: int
+    valid_rate: float
+    score: float | None
+    low: float | None
+    high: float | None
+
+
+def powers_of_two(n: int) -> list[int]:
+    """1, 2, 4, … and `n` itself."""
+    return sorted({*(2**i for i in range(n.bit_length())), n} - {0})
+
+
+def best_of_k(
+    scores: Sequence[float | None], ks: Sequence[int], higher_is_better: bool, seed: int = 0
+) -> list[BestOfK]:
+    r"""
+    Estimates the expected best of k from n ≥ k samples.
+
+    Rank the samples from the worst to the best, those that are not valid first. Of all subsets of size k, sample j (with j
+    worse ones) is the best in \\( \binom{j}{k-1} \\), so that
+
+    $$
+    \Pr[\text{valid}] = \sum_{j \text{ valid}} w_j, \qquad
+    \mathbb{E}[\text{best} \mid \text{valid}] = \frac{\sum_{j \text{ valid}} w_j s_j}{\sum_{j \text{ valid}} w_j}, \qquad
+    w_j = \binom{j}{k-1} \Big/ \binom{n}{k}.
+    $$
+
+    These are the averages over all subsets, without drawing any. The first is unbiased (it is the pass@k of
+    https://huggingface.co/papers/2107.03374), and so is the second's numerator; where every subset holds a valid sample the
+    denominator is 1 and the second is unbiased, too. The interval is the percentile bootstrap's over the samples. For k near
+    n it is too narrow: no resample has a better program than the best one found.
+
+    Args:
+        scores (`Sequence[float | None]`):
+            The score of each sample, `None` if it is not valid.
+        ks (`Sequence[int]`):
+            Sizes, each between 1 and the number of samples.
+        higher_is_better (`bool`):
+            Whether a larger score is better.
+        seed (`int`, *optional*, defaults to `0`):
+            Of the bootstrap.
+
+    Returns:
+        `list[BestOfK]`: One for each of `ks`.
+    """
+    if not ks:
+        return []
+    n = len(scores)
+    if not all(1 <= k <= n for k in ks):
+        raise ValueError(f"the best of {min(ks)} to {max(ks)} cannot be told from {n} samples")
+    valid_scores = sorted((score for score in scores if score is not None), reverse=not higher_is_better)
+    ranked = np.array([math.nan] * (n - len(valid_scores)) + valid_scores)
+    weights = np.array(
+        [[math.comb(j, k - 1) / math.comb(n, k) for j in range(n)] for k in ks]
+    )  # exact until the division
+    # Ranks sort as their samples do
+    ranks = np.sort(np.random.default_rng(seed).integers(0, n, (RESAMPLES, n)), axis=1)
+    valid_rates, best = _averages(ranked[np.newaxis], weights)
+    _, resampled = _averages(ranked[ranks], weights)
+    found = []
+    for i, k in enumerate(ks):
+        interval: tuple[float | None, float | None] = (None, None)
+        values = resampled[:, i][~np.isnan(resampled[:, i])]
+        if values.size:
+            tail = (1 - CONFIDENCE) / 2
+            low, high = np.quantile(values, (tail, 1 - tail))
+            interval = float(low), float(high)
+        score = None if np.isnan(best[0, i]) else float(best[0, i])
+        found.append(BestOfK(k, float(valid_rates[0, i]), score, *interval))
+    return found
+
+
+def _averages(ranked: np.ndarray, weights: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """For each row of samples and each k: the share of subsets with a valid sample, and the mean of the best in those."""
+    valid = ~np.isnan(ranked)
+    rates = np.minimum(valid @ weights.T, 1.0)
+    sums = np.where(valid, ranked, 0.0) @ weights.T
+    return rates, np.divide(sums, rates, out=np.full_like(sums, math.nan), where=rates > 0)

@@ -1,0 +1,127 @@
+"""Best of N on fixed prompts while training goes on."""
+
+import random
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import torch
+from accelerate.utils import gather_object
+from transformers import TrainerCallback, TrainerControl, TrainerState, TrainingArguments
+from trl.models.utils import unwrap_model_for_generation
+
+from trl_mle.competitions import Competition
+from trl_mle.evaluation.policies import TransformersPolicy
+from trl_mle.evaluation.sampling import summarize
+from trl_mle.prompts import scratch_prompt
+from trl_mle.rewards import Evaluation, MLEReward
+
+
+if TYPE_CHECKING:
+    from trl_mle.trainer import MLEGRPOTrainer
+
+
+class BestOfNCallback(TrainerCallback):
+    """
+    Every so many steps it samples N programs for each of the trainer's competitions from scratch, with the same seeds each
+    time, and logs what they came to: `mle/eval/valid_rate`, `mean_score`, `best_of_n` and `untrained_valid_rate` (valid
+    submissions of programs that were never seen to train a model); with several competitions `mle/eval/<slug>/...`.
+
+    The trainer's own evaluation (`eval_strategy`) averages over batches, which a best of N does not survive. All processes
+    take part. Training goes on as if nothing had happened: the random generators are put back, and the pool of solutions
+    sees nothing.
+
+    Args:
+        trainer ([`~trl_mle.trainer.MLEGRPOTrainer`]):
+            The trainer that the callback is added to.
+        reward ([`~trl_mle.rewards.MLEReward`]):
+            Executes and grades; one of its own, so that its log and best solutions are not mixed with those of training.
+        num_samples (`int`):
+            N, over all processes.
+        every (`int`):
+            Optimizer steps from one evaluation to the next.
+        seed (`int`, *optional*, defaults to `1_000_000`):
+            Of the sampling; far from those of training.
+        batch_size (`int`, *optional*, defaults to `64`):
+            Programs that a process samples side by side.
+
+    Example:
+
+    ```python
+    >>> trainer.add_callback(BestOfNCallback(trainer, MLEReward(["digits"], executor), num_samples=64, every=10))
+    ```
+    """
+
+    def __init__(
+        self,
+        trainer: "MLEGRPOTrainer",
+        reward: MLEReward,
+        num_samples: int,
+        every: int,
+        seed: int = 1_000_000,
+        batch_size: int = 64,
+    ):
+        if num_samples < 1 or every < 1:
+            raise ValueError(f"num_samples={num_samples} and every={every} must be at least 1")
+        self.trainer = trainer
+        self.reward = reward
+        self.num_samples = num_samples
+        self.every = every
+        self.seed = seed
+        self.batch_size = batch_size
+
+    def on_step_end(
+        self, args: TrainingArguments, state: TrainerState, control: TrainerControl, **kwargs: Any
+    ) -> None:
+        if state.global_step % self.every:
+            return
+        competitions = list(self.trainer.competitions.values())
+        for competition, evaluations in zip(competitions, self.evaluate(competitions), strict=True):
+            prefix = f"mle/eval/{competition.slug}" if len(competitions) > 1 else "mle/eval"
+            summary = summarize(evaluations, competition.higher_is_better)
+            metrics = {
+                "valid_rate": summary.valid_rate,
+                "mean_score": summary.mean_score,
+                "best_of_n": summary.best_score,
+                "untrained_valid_rate": summary.num_untrained / summary.num_valid if summary.num_valid else None,
+            }
+            for name, value in metrics.items():
+                if value is not None:  # TRL's next log takes it along
+                    self.trainer._metrics["train"][f"{prefix}/{name}"].append(value)
+
+    def evaluate(self, competitions: Sequence[Competition]) -> list[list[Evaluation]]:
+        """The evaluations of N programs of the present policy for each competition, the same on every process."""
+        trainer = self.trainer
+        rank, processes = trainer.accelerator.process_index, trainer.accelerator.num_processes
+        own = range(rank, self.num_samples, processes)
+        length = trainer.args.max_completion_length
+        assert length is not None, "GRPOConfig has a default"
+        items: list[tuple[str, Competition | str]] = []
+        with (
+            _generators_kept(trainer.accelerator.device),
+            unwrap_model_for_generation(trainer.model_wrapped, trainer.accelerator) as model,
+        ):
+            training = model.training
+            model.eval()
+            policy = TransformersPolicy(model, trainer.processing_class)
+            for competition in competitions:
+                prompt = scratch_prompt(competition, trainer.timeout_s, trainer.memory_mb)
+                for start in range(0, len(own), self.batch_size):
+                    seeds = [self.seed + i for i in own[start : start + self.batch_size]]
+                    completions = policy.sample([prompt] * len(seeds), length, seeds)
+                    items += [(completion.text or "", competition) for completion in completions]
+            model.train(training)
+        evaluations = self.reward.evaluate_many(items)  # its instrumenter may need the weights to itself
+        by_competition = [evaluations[i * len(own) : (i + 1) * len(own)] for i in range(len(competitions))]
+        return [gather_object(part) for part in by_competition]
+
+
+@contextmanager
+def _generators_kept(device: torch.device) -> Iterator[None]:
+    """Leaves all random generators as they were."""
+    python, numpy = random.getstate(), np.random.get_state()
+    with torch.random.fork_rng([device] if device.type == "cuda" else []):
+        yield
+    random.setstate(python)
+    np.random.set_state(numpy)

@@ -1,0 +1,305 @@
+"""Comparison tables as in the paper: competitions in rows, systems in columns."""
+
+import csv
+import io
+import json
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from statistics import fmean, stdev
+from typing import Any
+
+
+# The figures of https://huggingface.co/papers/2509.01684, best of 128, ± standard error, "NaN" and "N/A" as it prints them;
+# "" is not known to us.
+REPORTED_SYSTEMS = (
+    "Qwen2.5-3B RL", "Qwen2.5-3B + AIDE", "Claude-3.5-Sonnet + AIDE", "GPT-4o + AIDE", "GPT-4o + AIDE 100 h",
+    "GPT-4o OpenHands", "GPT-4o MLAB",
+)  # fmt: skip
+REPORTED = {
+    "detecting-insults-in-social-commentary": ("0.895 ± .001", "0.870", "N/A", "NaN", "N/A", "0.867 ± .017", "0.749 ± .039"),
+    "learning-agency-lab-automated-essay-scoring-2": ("0.746 ± .002", "", "", "0.720 ± .031", "", "0.681 ± .010", "0.533 ± .080"),
+    "random-acts-of-pizza": ("0.663 ± .011", "0.589", "0.627", "0.645 ± .009", "0.638", "0.591 ± .048", "0.520 ± .013"),
+    "tweet-sentiment-extraction": ("0.596 ± .002", "0.027", "0.448", "0.294 ± .032", "0.283", "0.415 ± .008", "0.158 ± .057"),
+    "tabular-playground-series-may-2022": ("0.913 ± .000", "0.787", "0.743", "0.884 ± .012", "0.883", "0.882 ± .030", "0.711 ± .050"),
+    "tabular-playground-series-dec-2021": ("0.951 ± .000", "", "", "0.957 ± .002", "", "0.957 ± .000", "0.828 ± .118"),
+    "us-patent-phrase-to-phrase-matching": ("0.527 ± .003", "", "", "0.756 ± .019", "", "0.366 ± .039", "NaN"),
+    "plant-pathology-2020-fgvc7": ("0.970 ± .004", "", "", "0.980 ± .002", "", "0.680 ± .113", "0.735 ± .052"),
+    "leaf-classification": ("0.124 ± .000", "0.884", "0.436", "0.656 ± .070", "0.846", "0.902 ± .018", "4.383 ± 2.270"),
+    "nomad2018-predict-transparent-conductors": ("0.059 ± .000", "0.178", "0.083", "0.144 ± .031", "0.072", "0.183 ± .120", "0.294 ± .126"),
+    "spooky-author-identification": ("0.404 ± .011", "0.596", "0.701", "0.576 ± .071", "0.546", "0.582 ± .020", "0.992 ± .463"),
+    "lmsys-chatbot-arena": ("1.081 ± .002", "11.48", "2.211", "1.323 ± .147", "1.451", "1.131 ± .019", "10.324 ± 4.509"),
+}  # fmt: skip
+
+
+@dataclass(frozen=True)
+class Cell:
+    """
+    A figure of a system at a competition, over runs.
+
+    Args:
+        values (`tuple[float, ...]`):
+            Its value in each run that has one: a run without a valid program has no score.
+        num_runs (`int`):
+            Runs, those without a value included.
+    """
+
+    values: tuple[float, ...]
+    num_runs: int
+
+    @classmethod
+    def of(cls, runs: Sequence[float | None]) -> "Cell":
+        """The figure of these runs."""
+        return cls(tuple(value for value in runs if value is not None), len(runs))
+
+    @property
+    def mean(self) -> float | None:
+        """Over the runs that have a value."""
+        return fmean(self.values) if self.values else None
+
+    @property
+    def standard_error(self) -> float | None:
+        """Of the mean; `None` of fewer than two runs."""
+        return stdev(self.values) / math.sqrt(len(self.values)) if len(self.values) > 1 else None
+
+    def __str__(self) -> str:
+        if self.mean is None:
+            return "-"
+        error = f" ± {self.standard_error:.3f}" if self.standard_error is not None else ""
+        some = f" ({len(self.values)} of {self.num_runs} runs)" if len(self.values) < self.num_runs else ""
+        return f"{self.mean:.3f}{error}{some}"
+
+
+def read_results(folders: Sequence[Path]) -> list[dict[str, Any]]:
+    """
+    The rows of several evaluations. Equally named policies in different folders are runs of one system: other seeds.
+
+    Args:
+        folders (`Sequence[Path]`):
+            What `trl-mle evaluate` has written.
+
+    Raises:
+        `OSError`: One of them has no results yet.
+    """
+    rows = []
+    for folder in folders:
+        path = Path(folder) / "results.json"
+        if not path.is_file():
+            raise FileNotFoundError(f"{folder} has no results.json: has trl-mle evaluate come to its end there?")
+        rows += json.loads(path.read_text(encoding="utf-8"))["rows"]
+    return rows
+
+
+def runs_of(rows: Sequence[Mapping[str, Any]]) -> dict[tuple[str, str], list[Mapping[str, Any]]]:
+    """For each competition and system its runs."""
+    runs: dict[tuple[str, str], list[Mapping[str, Any]]] = {}
+    for row in rows:
+        runs.setdefault((row["competition"], row["policy"]), []).append(row)
+    return runs
+
+
+def cells(rows: Sequence[Mapping[str, Any]]) -> dict[str, dict[str, Cell]]:
+    """For each competition and system the best scores of its runs."""
+    table: dict[str, dict[str, Cell]] = {}
+    for (competition, system), runs in runs_of(rows).items():
+        table.setdefault(competition, {})[system] = Cell.of([run["best_score"] for run in runs])
+    return table
+
+
+def average_relative_improvement(
+    scores: Mapping[str, float | None], baseline: Mapping[str, float | None], higher_is_better: Mapping[str, bool]
+) -> tuple[float | None, int]:
+    """
+    The mean of (score − baseline) / |baseline| over the competitions where both have a score, with the sign flipped where
+    lower is better.
+
+    https://huggingface.co/papers/2509.01684 reports such an average without its formula. With the cells of its table that
+    are known to us this one gives 36.5% over Claude-3.5-Sonnet + AIDE, on 7 of the 12 competitions, where the paper reports
+    22%, on those that it has.
+
+    Returns:
+        `tuple[float | None, int]`: The mean, `None` without a common competition, and the number of competitions.
+    """
+    gains = []
+    for competition, ours in scores.items():
+        theirs = baseline.get(competition)
+        if ours is not None and theirs:  # nothing is relative to 0
+            sign = 1 if higher_is_better[competition] else -1
+            gains.append(sign * (ours - theirs) / abs(theirs))
+    return (fmean(gains) if gains else None), len(gains)
+
+
+def reported_scores(system: str) -> dict[str, float | None]:
+    """The paper's figures of a system, for each competition; `None` where there is none."""
+    column = REPORTED_SYSTEMS.index(system)
+    texts = {competition: row[column].partition(" ")[0] for competition, row in REPORTED.items()}
+    return {competition: None if text in ("", "N/A", "NaN") else float(text) for competition, text in texts.items()}
+
+
+def main_table(rows: Sequence[Mapping[str, Any]], reported: Sequence[str] = REPORTED_SYSTEMS) -> list[list[str]]:
+    """
+    The best score of each system at each competition, mean ± standard error over runs.
+
+    Args:
+        rows (`Sequence[dict]`):
+            What [`read_results`] returns.
+        reported (`Sequence[str]`, *optional*):
+            Systems of the paper whose figures stand beside, where a competition is one of the paper's (a mirror is not).
+
+    Returns:
+        `list[list[str]]`: A header, a row for each competition in which the best of our systems are marked by `**`, and the
+        average improvement over the first system.
+    """
+    table = cells(rows)
+    direction = {row["competition"]: row["higher_is_better"] for row in rows}
+    metric = {row["competition"]: row["metric"] for row in rows}
+    systems = list(dict.fromkeys(row["policy"] for row in rows))
+    shown = list(reported) if any(competition in REPORTED for competition in table) else []
+    lines = [["competition", "metric", *systems, *(f"{system} (reported)" for system in shown)]]
+    for competition, found in table.items():
+        means = [found[system].mean if system in found else None for system in systems]
+        known = [mean for mean in means if mean is not None]
+        best = (max if direction[competition] else min)(known, default=None)
+        line = [competition, f"{metric[competition].replace('_', ' ')} {'↑' if direction[competition] else '↓'}"]
+        for system, mean in zip(systems, means, strict=True):
+            text = str(found[system]) if system in found else ""
+            line.append(f"**{text}**" if mean is not None and mean == best and len(known) > 1 else text)
+        figures = dict(zip(REPORTED_SYSTEMS, REPORTED.get(competition, ("",) * len(REPORTED_SYSTEMS)), strict=True))
+        lines.append(line + [figures[system] for system in shown])
+    if len(systems) + len(shown) > 1:
+        lines.append(_improvements(table, direction, systems, shown))
+    return lines
+
+
+def _improvements(
+    table: Mapping[str, Mapping[str, Cell]],
+    direction: Mapping[str, bool],
+    systems: Sequence[str],
+    shown: Sequence[str],
+) -> list[str]:
+    def means(system: str) -> dict[str, float | None]:
+        return {name: found[system].mean if system in found else None for name, found in table.items()}
+
+    baseline = means(systems[0])
+    line = ["average relative improvement", f"over {systems[0]}", ""]
+    for scores in [*map(means, systems[1:]), *map(reported_scores, shown)]:
+        gain, count = average_relative_improvement(
+            {name: score for name, score in scores.items() if name in direction}, baseline, direction
+        )
+        line.append("" if gain is None else f"{gain:+.0%} (of {count})")
+    return line
+
+
+def best_of_k_table(rows: Sequence[Mapping[str, Any]]) -> list[list[str]]:
+    """The best of k programs, with bootstrap intervals; of several runs the first."""
+    lines: list[list[str]] = [["competition", "system", "k", "any valid", "best of k", "95% interval"]]
+    for (competition, system), runs in runs_of(rows).items():
+        for point in runs[0]["best_of_k"]:
+            interval = "-" if point["low"] is None else f"{point['low']:.3f} to {point['high']:.3f}"
+            score = "-" if point["score"] is None else f"{point['score']:.3f}"
+            lines.append([competition, system, str(point["k"]), f"{point['valid_rate']:.0%}", score, interval])
+    return lines
+
+
+def program_table(rows: Sequence[Mapping[str, Any]]) -> list[list[str]]:
+    """What the programs of each system were, mean ± standard error over runs; counts are sums."""
+    lines = [["competition", "system", "valid rate", "mean score", "best score", "best by its own validation", "mean Δt (s)", "valid, never trained a model", "medals"]]  # fmt: skip
+    for (competition, system), runs in runs_of(rows).items():
+
+        def mean(name: str, runs: Sequence[Mapping[str, Any]] = runs) -> str:
+            return str(Cell.of([run[name] for run in runs]))
+
+        validated = [run["by_validation"] for run in runs]
+        medals = [run["medal"] or "none" for run in runs if run["medal_thresholds"]]
+        lines.append(
+            [
+                competition,
+                system,
+                *map(mean, ("valid_rate", "mean_score", "best_score")),
+                f"{Cell.of([found['score'] for found in validated])} "
+                f"({sum(found['num_reporting'] for found in validated)} report one)",
+                mean("mean_duration_s"),
+                f"{sum(run['num_untrained'] for run in runs)} of {sum(run['num_valid'] for run in runs)}",
+                ", ".join(medals) or "-",
+            ]
+        )
+    return lines
+
+
+def cost_table(rows: Sequence[Mapping[str, Any]]) -> list[list[str]]:
+    """What the programs of each system have cost, and what each had found at equal cost, for each run."""
+    lines = [["competition", "system", "executed", "tokens read", "tokens written", "sampling (s)", "Δt in sum (s)", "wall clock (s)", "best at equal programs", "best at equal wall clock"]]  # fmt: skip
+    for row in rows:
+        cost, programs, seconds = row["cost"], row["at_equal_programs"], row["at_equal_time"]
+        lines.append(
+            [
+                row["competition"],
+                row["policy"],
+                *(f"{cost[name]:,.0f}" for name in ("num_executed", "prompt_tokens", "completion_tokens")),
+                *(f"{cost[name]:.1f}" for name in ("sampling_s", "programs_s", "elapsed_s")),
+                f"{_number(programs['best_score'])} ({programs['num_executed']})",
+                f"{_number(seconds['best_score'])} ({seconds['elapsed_s']:.0f} s)",
+            ]
+        )
+    return lines
+
+
+def to_markdown(rows: Sequence[Mapping[str, Any]], heading: str = "##") -> str:
+    """
+    All tables, for a file or for a section of a model card.
+
+    Args:
+        rows (`Sequence[dict]`):
+            What [`read_results`] returns.
+        heading (`str`, *optional*, defaults to `"##"`):
+            Level of the headings.
+    """
+    samples = sorted({row["num_samples"] for row in rows})
+    numbers = str(samples[0]) if len(samples) == 1 else f"{samples[0]} to {samples[-1]}"
+    parts = [
+        f"{heading} Best of {numbers} programs\n",
+        _markdown(main_table(rows)),
+        "Scores on the hidden answers, of the best program by that score; mean ± standard error over runs. (reported): "
+        "figures of the [paper](https://huggingface.co/papers/2509.01684), best of 128, not measured here. Improvement: the "
+        "mean over competitions of (score − baseline) / |baseline|, signs flipped where lower is better.\n",
+        f"{heading} Programs\n",
+        _markdown(program_table(rows)),
+        "Shares and means are mean ± standard error over runs. A valid submission of a program that was never seen to train a "
+        "model may game the metric.\n",
+        f"{heading} Best of k\n",
+        _markdown(best_of_k_table(rows)),
+        "The average over all subsets of k programs that hold a valid one; 95% bootstrap interval, too narrow for k near the "
+        "number of programs.\n",
+        f"{heading} Cost\n",
+        _markdown(cost_table(rows)),
+        "Equal cost: of the thriftiest system. Sampling and wall clock depend on the machine.\n",
+    ]
+    return "\n".join(parts)
+
+
+def to_csv(rows: Sequence[Mapping[str, Any]]) -> str:
+    """A line for each system and competition, measured here or reported by the paper."""
+    direction = {row["competition"]: row["higher_is_better"] for row in rows}
+    out = io.StringIO()
+    writer = csv.writer(out, lineterminator="\n")
+    writer.writerow(["competition", "higher_is_better", "system", "source", "mean", "standard_error", "runs"])
+    for competition, systems in cells(rows).items():
+        for system, cell in systems.items():
+            writer.writerow([competition, direction[competition], system, "measured", cell.mean, cell.standard_error, cell.num_runs])  # fmt: skip
+        for system, text in zip(REPORTED_SYSTEMS, REPORTED.get(competition, ()), strict=False):
+            mean, _, error = text.partition(" ± ")
+            if mean not in ("", "N/A", "NaN"):
+                writer.writerow([competition, direction[competition], system, "reported", mean, f"0{error}" if error.startswith(".") else error, ""])  # fmt: skip
+    return out.getvalue()
+
+
+def _number(value: float | None) -> str:
+    return "-" if value is None else f"{value:.3f}"
+
+
+def _markdown(lines: Sequence[Sequence[str]]) -> str:
+    """A table whose first line is its header."""
+    head, *body = [[cell.replace("|", "\\|") for cell in line] for line in lines]
+    rule = ["---"] * len(head)
+    return "".join(f"| {' | '.join(line)} |\n" for line in (head, rule, *body))

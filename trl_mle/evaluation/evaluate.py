@@ -1,0 +1,250 @@
+"""`trl-mle evaluate`: policies sampled, their programs executed, graded and compared."""
+
+import json
+import re
+import sys
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from rich.console import Console
+from rich.panel import Panel
+from rich.syntax import Syntax
+from rich.table import Table
+
+from trl_mle.competitions import Competition, load_competition
+from trl_mle.evaluation.comparison import to_markdown
+from trl_mle.evaluation.evaluation_log import EvaluationLog
+from trl_mle.evaluation.learning_curves import plot_learning_curves
+from trl_mle.evaluation.mlebench import check_gradable, write_submissions
+from trl_mle.evaluation.policies import Policy, check_policy, load_policy
+from trl_mle.evaluation.results import add_equal_costs, figures
+from trl_mle.evaluation.sampling import best_evaluation, evaluate_policy
+from trl_mle.evaluation.self_improvement import improve_each, save_improvements, summarize_improvements
+from trl_mle.evaluation.tree_search import search_tree
+from trl_mle.execution import LocalExecutor
+from trl_mle.instrumentation import AstInstrumenter
+from trl_mle.rewards import Evaluation, MLEReward
+
+
+@dataclass
+class EvaluationArguments:
+    """Samples programs from policies, executes and grades them, and compares the policies. A rerun continues."""
+
+    competitions: list[str] = field(metadata={"help": "Ids of the competitions."})
+    output_dir: str = field(metadata={"help": "Folder for the results. What is there already is not done again."})
+    policies: list[str] = field(
+        default_factory=list,
+        metadata={
+            "help": "Policies that sample independent programs: folders or Hub ids of models or LoRA adapters, or URLs of "
+            "OpenAI-compatible endpoints, after which `#` may name the model."
+        },
+    )
+    tree_policies: list[str] = field(
+        default_factory=list,
+        metadata={"help": "Policies that draft, repair and improve programs in a tree, as in AIDE."},
+    )
+    names: list[str] | None = field(default=None, metadata={"help": "A name for each of both, for the tables."})
+    data_dir: str | None = field(default=None, metadata={"help": "Where MLE-bench's prepared competitions lie."})
+    num_samples: int = field(default=32, metadata={"help": "Programs per policy and competition."})
+    seed: int = field(default=1_000_000, metadata={"help": "Seed of the sampling; far from those of training."})
+    batch_size: int = field(default=64, metadata={"help": "Programs sampled side by side."})
+    improve: bool = field(default=False, metadata={"help": "Whether to improve each valid program once, too."})
+    max_prompt_length: int = field(default=1024, metadata={"help": "Length limit of an improve prompt, in tokens."})
+    max_completion_length: int = field(default=256, metadata={"help": "Length limit of a completion, in tokens."})
+    program_timeout_s: float = field(default=60.0, metadata={"help": "Wall-clock limit of a program, in seconds."})
+    program_memory_mb: int = field(default=4096, metadata={"help": "Memory limit of a program, in MB."})
+    max_parallel_programs: int | None = field(
+        default=None, metadata={"help": "Slots; defaults to as many as the cores allow."}
+    )
+    threads_per_program: int = field(default=1, metadata={"help": "Cores of one program."})
+    sandbox: str = field(default="auto", metadata={"help": "`auto`, or `none` to run programs without isolation."})
+    mlebench_out: str | None = field(
+        default=None, metadata={"help": "Folder for the best submissions in the form that `mlebench grade` takes."}
+    )
+
+    def __post_init__(self) -> None:
+        if not self.policies + self.tree_policies:
+            raise ValueError("--policies: name at least one policy")
+        if self.names is None:
+            self.names = [*self.policies, *(f"{name} (tree)" for name in self.tree_policies)]
+        for name in ("num_samples", "batch_size", "threads_per_program"):
+            if getattr(self, name) < 1:
+                raise ValueError(f"--{name} must be at least 1, got {getattr(self, name)}")
+        count = len(self.policies) + len(self.tree_policies)
+        if len(self.names) != count:
+            raise ValueError(f"--names has {len(self.names)} names for {count} policies")
+        if len({file_name(name) for name in self.names}) != count:
+            raise ValueError(f"--names must differ, also as file names: {', '.join(self.names)}")
+
+    def settings(self, policy: Policy, tree: bool) -> dict[str, Any]:
+        """What a policy's programs depend on."""
+        names = ("num_samples", "seed", "batch_size", "max_prompt_length", "max_completion_length", "program_timeout_s", "program_memory_mb", "threads_per_program")  # fmt: skip
+        return {"policy": policy.identity, "tree": tree} | {name: getattr(self, name) for name in names}
+
+
+def file_name(name: str) -> str:
+    """A policy's name as a file name."""
+    return re.sub(r"[/:#?]+", "--", name)
+
+
+def evaluate(
+    args: EvaluationArguments,
+    name: str,
+    policy: Policy,
+    tree: bool,
+    competition: Competition,
+    reward: MLEReward,
+    log: EvaluationLog,
+) -> tuple[dict[str, Any], list[Evaluation]]:
+    """The figures of one policy at one competition, and its programs."""
+    limits: dict[str, Any] = {
+        "max_new_tokens": args.max_completion_length,
+        "timeout_s": args.program_timeout_s,
+        "memory_mb": args.program_memory_mb,
+        "seed": args.seed,
+    }
+    if tree:
+        nodes = search_tree(
+            policy, competition, reward, log, args.num_samples, max_prompt_tokens=args.max_prompt_length, **limits
+        )
+        evaluations = [node.evaluation for node in nodes]
+        return figures(name, competition, evaluations, log, independent=False), evaluations
+    evaluations = evaluate_policy(
+        policy, competition, reward, log, args.num_samples, batch_size=args.batch_size, **limits
+    )
+    if not args.improve:
+        return figures(name, competition, evaluations, log), evaluations
+    improvements = improve_each(
+        policy, competition, reward, log, evaluations, max_prompt_tokens=args.max_prompt_length,
+        batch_size=args.batch_size, **limits,
+    )  # fmt: skip
+    suffix = f"-{competition.slug}" if len(args.competitions) > 1 else ""
+    save_improvements(improvements, log.path.with_name(f"{log.path.stem}-improved{suffix}.jsonl"))
+    row = figures(name, competition, evaluations, log) | {"improvement": summarize_improvements(improvements)}
+    return row, [*evaluations, *(item.improved for item in improvements if item.improved is not None)]
+
+
+def run(args: EvaluationArguments) -> None:
+    """Runs the evaluation that the arguments describe, and prints its tables."""
+    competitions = [load_competition(name, data_dir=args.data_dir) for name in args.competitions]
+    if args.mlebench_out is not None:
+        check_gradable(competitions)
+    for policy_name in args.policies + args.tree_policies:
+        check_policy(policy_name)  # a wrong name ends here, before anything is written
+    output_dir = Path(args.output_dir)
+    executor = LocalExecutor(
+        max_parallel=args.max_parallel_programs,
+        timeout_s=args.program_timeout_s,
+        memory_mb=args.program_memory_mb,
+        threads_per_program=args.threads_per_program,
+        sandbox=args.sandbox,
+    )
+    rows: list[dict[str, Any]] = []
+    logs: list[EvaluationLog] = []
+    programs: dict[str, list[Evaluation]] = {competition.id: [] for competition in competitions}
+    kinds = [False] * len(args.policies) + [True] * len(args.tree_policies)
+    assert args.names is not None, "filled in"
+    with executor:
+        output_dir.mkdir(parents=True, exist_ok=True)
+        for name, policy_name, tree in zip(args.names, args.policies + args.tree_policies, kinds, strict=True):
+            policy = load_policy(policy_name)
+            log = EvaluationLog(output_dir / f"{file_name(name)}.jsonl", args.settings(policy, tree))
+            best_solutions = output_dir / "best_solutions" / file_name(name)
+            reward = MLEReward(competitions, executor, AstInstrumenter(), best_solutions_dir=best_solutions)
+            for competition in competitions:
+                row, evaluations = evaluate(args, name, policy, tree, competition, reward, log)
+                rows.append(row)
+                logs.append(log)
+                programs[competition.id] += evaluations
+            if args.mlebench_out is not None:
+                write_submissions(best_solutions, competitions, Path(args.mlebench_out) / file_name(name))
+    for competition in competitions:
+        of_competition = [i for i, row in enumerate(rows) if row["competition"] == competition.id]
+        add_equal_costs([rows[i] for i in of_competition], [logs[i] for i in of_competition])
+    results = {"seed": args.seed, "num_samples": args.num_samples, "rows": rows}
+    (output_dir / "results.json").write_text(json.dumps(results, indent=2) + "\n", encoding="utf-8")
+    (output_dir / "results.md").write_text(to_markdown(rows), encoding="utf-8")
+    show(args, competitions, rows, programs)
+
+
+def show(
+    args: EvaluationArguments,
+    competitions: list[Competition],
+    rows: list[dict[str, Any]],
+    programs: dict[str, list[Evaluation]],
+) -> None:
+    """Prints the tables, the best program of each competition, and where everything lies."""
+    console = Console()
+    output_dir = Path(args.output_dir)
+    files = [("figures", output_dir / "results.json")]
+    for competition in competitions:
+        found = [row for row in rows if row["competition"] == competition.id]
+        console.print(comparison_table(competition, found))
+        if args.improve and any("improvement" in row for row in found):
+            console.print(improvement_table(competition, [row for row in found if "improvement" in row]))
+        best = best_evaluation(programs[competition.id], competition.higher_is_better)
+        if best is not None and best.source is not None and best.score is not None:
+            suffix = f"-{competition.slug}" if len(competitions) > 1 else ""
+            path = output_dir / f"best_solution{suffix}.py"
+            path.write_text(best.source, encoding="utf-8", errors="backslashreplace")
+            title = f"best program: {competition.metric} {best.score.value:.4f} in {best.duration_s:.2f} s"
+            console.print(Panel(Syntax(best.source.strip(), "python", word_wrap=True), title=title))
+            files.append(("best program", path))
+    assert args.names is not None, "filled in"
+    named = list(zip(args.names, args.policies + args.tree_policies, strict=True))
+    for name, policy in named:
+        trainer_state = Path(policy) / "trainer_state.json"
+        if trainer_state.exists():
+            curves = output_dir / "learning_curves.png"
+            plot_learning_curves(trainer_state, curves, f"{', '.join(args.competitions)}: {name}")
+            files.append(("learning curves", curves))
+    for what, where in [*files, *((f"policy {name}", policy) for name, policy in named)]:
+        console.print(f"{what:<16} {where}", highlight=False, soft_wrap=True)
+    ours = sum(row["num_failures_of_ours"] for row in rows)
+    if ours:
+        print(
+            f"{ours} programs could not be executed, through a failure of our own infrastructure, and are left out: the same "
+            "command tries them again",
+            file=sys.stderr,
+        )
+
+
+def number(value: float | None, digits: int = 3) -> str:
+    return "-" if value is None else f"{value:.{digits}f}"
+
+
+def comparison_table(competition: Competition, rows: list[dict[str, Any]]) -> Table:
+    arrow = "↑" if competition.higher_is_better else "↓"
+    table = Table(title=f"{competition.id}: {rows[0]['num_samples']} sampled programs")
+    for column in ("policy", "valid", f"mean {competition.metric} {arrow}", f"best {arrow}", "mean Δt (s)"):
+        table.add_column(column, justify="left" if column == "policy" else "right")
+    for row in rows:
+        table.add_row(
+            row["policy"], f"{row['valid_rate']:.0%}", number(row["mean_score"]), number(row["best_score"]),
+            number(row["mean_duration_s"], 2),
+        )  # fmt: skip
+    return table
+
+
+def improvement_table(competition: Competition, rows: list[dict[str, Any]]) -> Table:
+    arrow = "↑" if competition.higher_is_better else "↓"
+    table = Table(title=f"{competition.id}: each valid program improved once, the better one kept")
+    columns = ("policy", "kept, chosen by", "choices", "executed", "valid", f"mean {competition.metric} {arrow}", f"best {arrow}")  # fmt: skip
+    for column in columns:
+        table.add_column(column, justify="left" if column in columns[:2] else "right")
+    for result in rows:
+        scratch = result | {"chosen_by": "(not improved)", "num_choices": 0}
+        kept = [row | {"num_executed": result["improvement"]["num_executed"]} for row in result["improvement"]["kept"]]
+        for row in (scratch, *kept):
+            table.add_row(
+                result["policy"] if row is scratch else "", row["chosen_by"], str(row["num_choices"]),
+                str(row["num_executed"]), f"{row['valid_rate']:.0%}", number(row["mean_score"]),
+                number(row["best_score"]),
+            )  # fmt: skip
+        table.add_section()
+    table.caption = (
+        "validation: by the score that both programs report of themselves, by the graded one where they do not; "
+        "test: by the graded score, which looks at the hidden answers"
+    )
+    return table

@@ -1,0 +1,209 @@
+"""What an evaluation has come to so far, in files: an interrupted one goes on from them."""
+
+import json
+import os
+import time
+from collections.abc import Iterable, Sequence
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any
+
+from trl_mle.competitions import Score
+from trl_mle.instrumentation import Completion
+from trl_mle.rewards import Evaluation
+
+
+@dataclass(frozen=True)
+class Sample:
+    """
+    Which completion of a policy.
+
+    Args:
+        competition (`str`):
+            Id of the competition.
+        round (`str`):
+            `"scratch"`, `"improve"` (of the sample from scratch with the same index) or `"tree"` (a step of
+            [`~trl_mle.evaluation.tree_search.search_tree`]).
+        index (`int`):
+            Its number in the round, from 0.
+    """
+
+    competition: str
+    round: str
+    index: int
+
+
+@dataclass(frozen=True)
+class Written:
+    """
+    A completion, and what it took to get it.
+
+    Args:
+        text (`str`):
+            The completion.
+        tokens (`int`):
+            Tokens of it.
+        prompt_tokens (`int`):
+            Tokens of its prompt.
+        started_s (`float`):
+            When its batch was begun, in seconds of [`EvaluationLog.now`].
+        sampling_s (`float`):
+            Its share of the time that its batch took, in seconds.
+        step (`str`):
+            What was asked for: `"scratch"`, `"improve"`, `"draft"` or `"debug"`.
+        parent (`int`, *optional*):
+            Index of the program that was shown.
+    """
+
+    text: str
+    tokens: int
+    prompt_tokens: int
+    started_s: float
+    sampling_s: float
+    step: str
+    parent: int | None = None
+
+
+class EvaluationLog:
+    """
+    The completions of one policy and their evaluations, as JSON lines: completions in `completions/<name>.jsonl`, their
+    evaluations in `<name>.jsonl`, both beside each other and written as soon as they are known. What is there when a log is
+    opened is not asked for and not executed again. A SIGKILL loses the batch of completions that is being sampled and the
+    programs that are running.
+
+    Args:
+        path (`Path`):
+            `<name>.jsonl`.
+        settings (`dict`):
+            All that the completions depend on.
+
+    Raises:
+        `ValueError`: What is there was made with other settings.
+    """
+
+    def __init__(self, path: Path, settings: dict[str, Any]):
+        self.path = path
+        self._completions_path = path.parent / "completions" / path.name
+        self._completions_path.parent.mkdir(parents=True, exist_ok=True)
+        self.written: dict[Sample, Written] = {}
+        self.evaluations: dict[Sample, Evaluation] = {}
+        self.elapsed_s: dict[Sample, float] = {}
+
+        rows = _read(self._completions_path)
+        wanted = json.loads(json.dumps(settings))
+        if rows:
+            found = rows.pop(0)["settings"]
+        elif path.exists():
+            found = {}
+        else:
+            found = wanted
+            _append(self._completions_path, [{"settings": wanted}])
+        if found != wanted:
+            changed = sorted(name for name in {*found, *wanted} if found.get(name) != wanted.get(name))
+            raise ValueError(
+                f"{path} was made with other settings ({', '.join(changed)}): remove {path.parent}, or take another output_dir"
+            )
+        last = 0.0
+        for row in rows:
+            sample, last = _pop_sample(row), max(last, row.pop("elapsed_s"))
+            self.written[sample] = Written(**row)
+        for row in _read(path):
+            sample, elapsed_s = _pop_sample(row), row.pop("elapsed_s")
+            self.elapsed_s[sample], last = elapsed_s, max(last, elapsed_s)
+            self.evaluations[sample] = _evaluation(row)
+        self._started = time.monotonic() - last
+
+    def now(self) -> float:
+        """Seconds that the evaluation has taken; the time between an interruption and its resumption does not count."""
+        return time.monotonic() - self._started
+
+    def add_completions(
+        self,
+        samples: Sequence[Sample],
+        completions: Sequence[Completion],
+        started_s: float,
+        step: str,
+        parents: Sequence[int | None],
+    ) -> None:
+        """Takes a batch of completions that was begun at that time; those without an answer are left out."""
+        ended_s, rows = self.now(), []
+        for sample, completion, parent in zip(samples, completions, parents, strict=True):
+            if completion.text is None:
+                continue
+            self.written[sample] = Written(
+                completion.text,
+                completion.tokens,
+                completion.prompt_tokens,
+                started_s,
+                (ended_s - started_s) / len(samples),
+                step,
+                parent,
+            )
+            rows.append(asdict(sample) | {"elapsed_s": ended_s} | asdict(self.written[sample]))
+        _append(self._completions_path, rows)
+
+    def add_evaluation(self, sample: Sample, evaluation: Evaluation) -> None:
+        """Takes an evaluation, unless it is a failure of our own infrastructure, which is tried again another time."""
+        if evaluation.reward is None:
+            return
+        self.evaluations[sample], self.elapsed_s[sample] = evaluation, self.now()
+        written = asdict(self.written[sample])
+        del written["text"]  # what is not in `source` is a plan
+        row = asdict(sample) | {"elapsed_s": self.elapsed_s[sample]} | written | asdict(evaluation)
+        _append(self.path, [row])
+
+    def in_order(self, competition: str) -> list[tuple[float, Evaluation]]:
+        """
+        The evaluations of a competition in the order in which they were known, and the seconds since its first completion
+        was asked for.
+        """
+        began = min((item.started_s for item in self._of(competition)), default=0.0)
+        found = [
+            (self.elapsed_s[sample] - began, evaluation)
+            for sample, evaluation in self.evaluations.items()
+            if sample.competition == competition
+        ]
+        return sorted(found, key=lambda pair: pair[0])
+
+    def cost(self, competition: str) -> dict[str, float]:
+        """What the programs of a competition have cost: programs executed, tokens, seconds."""
+        written, known = self._of(competition), self.in_order(competition)
+        return {
+            "num_executed": sum(evaluation.source is not None for _, evaluation in known),
+            "prompt_tokens": sum(item.prompt_tokens for item in written),
+            "completion_tokens": sum(item.tokens for item in written),
+            "sampling_s": sum(item.sampling_s for item in written),
+            "programs_s": sum(evaluation.duration_s or 0.0 for _, evaluation in known),
+            "elapsed_s": known[-1][0] if known else 0.0,
+        }
+
+    def _of(self, competition: str) -> list[Written]:
+        return [item for sample, item in self.written.items() if sample.competition == competition]
+
+
+def _pop_sample(row: dict[str, Any]) -> Sample:
+    return Sample(row.pop("competition"), row.pop("round"), row.pop("index"))
+
+
+def _evaluation(row: dict[str, Any]) -> Evaluation:
+    for name in ("tokens", "prompt_tokens", "started_s", "sampling_s", "step", "parent"):  # of the completion
+        del row[name]
+    score = row.pop("score")
+    lists = {"milestones": tuple(row["milestones"]), "reports": tuple(map(tuple, row["reports"]))}
+    return Evaluation(**row | lists | {"score": score and Score(**score)})
+
+
+def _read(path: Path) -> list[dict[str, Any]]:
+    """The rows of a file; a last line that was not written to its end is removed."""
+    if not path.exists():
+        return []
+    content = path.read_bytes()
+    whole = content[: content.rfind(b"\n") + 1]
+    if len(whole) < len(content):
+        os.truncate(path, len(whole))
+    return [json.loads(line) for line in whole.decode("utf-8").splitlines()]
+
+
+def _append(path: Path, rows: Iterable[dict[str, Any]]) -> None:
+    with open(path, "a", encoding="utf-8") as file:
+        file.write("".join(json.dumps(row) + "\n" for row in rows))

@@ -1,0 +1,200 @@
+"""Who writes the programs: a model in this process, or one behind an endpoint."""
+
+import json
+from collections.abc import Sequence
+from typing import Any, Protocol
+
+import torch
+from transformers import AutoConfig, AutoModelForCausalLM, AutoTokenizer, GenerationConfig, set_seed
+from transformers.utils import find_adapter_config_file
+
+from trl_mle.instrumentation import Completion, EndpointModel
+from trl_mle.instrumentation.language_models import weights_digest
+from trl_mle.prompts import estimate_tokens
+
+
+ENDPOINT_DEADLINE_S = 900.0  # for one batch of completions
+
+Prompt = list[dict[str, str]]  # a conversation
+
+
+class Policy(Protocol):
+    """Writes programs at temperature 1 from the whole distribution, as in training."""
+
+    identity: str  # which model it is, weights and all as far as they can be seen
+
+    def count_tokens(self, prompt: Prompt) -> int:
+        """Tokens of a conversation, chat template included; an upper bound where the tokenizer is not known."""
+        ...
+
+    def sample(self, prompts: Sequence[Prompt], max_new_tokens: int, seeds: Sequence[int]) -> list[Completion]:
+        """
+        Samples a completion of each prompt.
+
+        Args:
+            prompts (`list[list[dict[str, str]]]`):
+                Conversations, generated side by side.
+            max_new_tokens (`int`):
+                Length limit of a completion, in tokens.
+            seeds (`Sequence[int]`):
+                One for each prompt; together they fix what is sampled.
+
+        Returns:
+            `list[Completion]`: With the tokens read and generated. The text is `None` if no answer came.
+        """
+        ...
+
+
+def load_policy(name: str) -> Policy:
+    """
+    The policy that a name stands for.
+
+    Args:
+        name (`str`):
+            A folder or Hub id of a model or of a LoRA adapter; or the URL of an OpenAI-compatible endpoint, where
+            `#<model>` may follow: `http://localhost:8000/v1#Qwen/Qwen2.5-72B-Instruct`.
+
+    Raises:
+        `OSError`: There is no such model.
+        [`~trl_mle.instrumentation.LanguageModelError`]: The endpoint does not answer or does not serve the model.
+    """
+    return EndpointPolicy(name) if _is_url(name) else TransformersPolicy.from_pretrained(name)
+
+
+def check_policy(name: str) -> None:
+    """Raises what [`load_policy`] would, without loading weights."""
+    if _is_url(name):
+        EndpointPolicy(name)
+    else:
+        AutoConfig.from_pretrained(_base_model(name) or name)
+
+
+def _is_url(name: str) -> bool:
+    return name.startswith(("http://", "https://"))
+
+
+def _base_model(name: str) -> str | None:
+    """The model that an adapter belongs to; `None` if this is no adapter."""
+    path = find_adapter_config_file(name)
+    if path is None:
+        return None
+    with open(path, encoding="utf-8") as file:
+        return str(json.load(file)["base_model_name_or_path"])
+
+
+class TransformersPolicy:
+    """
+    A model in this process.
+
+    Args:
+        model ([`~transformers.PreTrainedModel`]):
+            The model, on its device.
+        tokenizer ([`~transformers.PreTrainedTokenizerBase`]):
+            Its tokenizer, with a chat template.
+        identity (`str`, *optional*, defaults to `"model"`):
+            What tells it from others.
+    """
+
+    def __init__(self, model: Any, tokenizer: Any, identity: str = "model"):
+        self.model = model
+        self.tokenizer = tokenizer
+        self.identity = identity
+
+    @classmethod
+    def from_pretrained(cls, name: str) -> "TransformersPolicy":
+        """
+        Loads a model, or a LoRA adapter with its base model; to the GPU if there is one.
+
+        Args:
+            name (`str`):
+                Folder or Hub id.
+
+        Raises:
+            `OSError`: There is no such model.
+        """
+        try:
+            tokenizer = AutoTokenizer.from_pretrained(name, padding_side="left")
+        except (OSError, ValueError):  # an adapter may come without
+            if (base := _base_model(name)) is None:
+                raise
+            tokenizer = AutoTokenizer.from_pretrained(base, padding_side="left")
+        if tokenizer.pad_token is None:
+            tokenizer.pad_token = tokenizer.eos_token
+        if tokenizer.chat_template is None:
+            raise ValueError(f"{name} has no chat template, take an instruction-tuned model")
+        model = AutoModelForCausalLM.from_pretrained(name, dtype="auto").eval()
+        digest = weights_digest(model.state_dict())
+        model.to("cuda" if torch.cuda.is_available() else "cpu")
+        return cls(model, tokenizer, f"{name} {digest[:16]}")
+
+    def count_tokens(self, prompt: Prompt) -> int:
+        """See [`Policy`]."""
+        return len(self.tokenizer(self._render(prompt), add_special_tokens=False)["input_ids"])
+
+    @torch.no_grad()
+    def sample(self, prompts: Sequence[Prompt], max_new_tokens: int, seeds: Sequence[int]) -> list[Completion]:
+        """See [`Policy`]."""
+        if not prompts:
+            return []
+        set_seed(seeds[0])
+        pad_token_id = self.tokenizer.pad_token_id
+        generation_config = GenerationConfig(
+            do_sample=True, temperature=1.0, top_p=1.0, top_k=0, max_new_tokens=max_new_tokens,
+            pad_token_id=pad_token_id, bos_token_id=self.tokenizer.bos_token_id,
+            eos_token_id=self.tokenizer.eos_token_id,
+        )  # fmt: skip
+        texts = [self._render(prompt) for prompt in prompts]
+        inputs = self.tokenizer(
+            texts, add_special_tokens=False, padding=True, padding_side="left", return_tensors="pt"
+        ).to(self.model.device)
+        tokens = self.model.generate(
+            input_ids=inputs["input_ids"],
+            attention_mask=inputs["attention_mask"],
+            generation_config=generation_config,
+            synced_gpus=False,  # under ZeRO-3 the weights are whole here: processes need not keep step
+        )
+        answers = tokens[:, inputs["input_ids"].shape[1] :]
+        return [
+            Completion(text, int((answer != pad_token_id).sum()), int(mask.sum()))
+            for text, answer, mask in zip(
+                self.tokenizer.batch_decode(answers, skip_special_tokens=True), answers, inputs["attention_mask"],
+                strict=True,
+            )
+        ]  # fmt: skip
+
+    def _render(self, prompt: Prompt) -> str:
+        return str(self.tokenizer.apply_chat_template(prompt, add_generation_prompt=True, tokenize=False))
+
+
+class EndpointPolicy:
+    """
+    A model behind an OpenAI-compatible endpoint, such as `vllm serve` or a hosted API (key: `$OPENAI_API_KEY`).
+
+    Args:
+        url (`str`):
+            Base URL, after which `#<model>` names the model. Without, the only one that is served is taken.
+
+    Raises:
+        [`~trl_mle.instrumentation.LanguageModelError`]: The endpoint does not answer or does not serve the model.
+    """
+
+    def __init__(self, url: str):
+        base_url, _, model = url.partition("#")
+        self.endpoint = EndpointModel(base_url, model or None, deadline_s=ENDPOINT_DEADLINE_S, temperature=1.0)
+        self.identity = self.endpoint.identity
+
+    def count_tokens(self, prompt: Prompt) -> int:
+        """See [`Policy`]."""
+        return sum(estimate_tokens(message["content"]) for message in prompt)
+
+    def sample(self, prompts: Sequence[Prompt], max_new_tokens: int, seeds: Sequence[int]) -> list[Completion]:
+        """See [`Policy`]. Each prompt is one user message."""
+        texts = [prompt[-1]["content"] for prompt in prompts]
+        completions = self.endpoint.complete(texts, max_new_tokens, seeds=seeds)
+        # A model may spend all its tokens on thoughts that the endpoint keeps to itself: that is an answer
+        return [
+            Completion("", completion.tokens, completion.prompt_tokens)
+            if completion.text is None and completion.tokens
+            else completion
+            for completion in completions
+        ]

@@ -1,0 +1,278 @@
+"""`trl-mle report`: what training did, as one HTML file that needs nothing else."""
+
+import base64
+import difflib
+import io
+import re
+from collections import defaultdict
+from collections.abc import Iterator, Sequence
+from datetime import UTC, datetime
+from html import escape
+from itertools import pairwise
+from operator import itemgetter
+from pathlib import Path
+from statistics import fmean, stdev
+from typing import Any
+
+import matplotlib as mpl
+import pandas as pd
+
+from trl_mle.evaluation.charts import STYLE, Chart, Groups, charts, duration
+from trl_mle.evaluation.training_run import TrainingRun, ancestors, read_run
+
+
+MOST_ERRORS = 12
+MOST_GENERATIONS = 8
+PNG_DPI = 150
+
+PAGE = """\
+<!DOCTYPE html>
+<html lang="en">
+<head>
+<meta charset="utf-8">
+<meta name="viewport" content="width=device-width, initial-scale=1">
+<meta http-equiv="Content-Security-Policy" content="default-src 'none'; img-src data:; style-src 'unsafe-inline'">
+<title>{title}</title>
+<style>
+:root {{ color-scheme: light; }}
+body {{ font: 16px/1.5 system-ui, sans-serif; color: #1a1a1a; background: #fff; max-width: 1240px; margin: 0 auto; padding: 12px 16px; }}
+h1 {{ font-size: 1.5rem; line-height: 1.25; overflow-wrap: anywhere; }}
+h2 {{ font-size: 1.2rem; margin-top: 2rem; border-bottom: 1px solid #ddd; }}
+h3 {{ font-size: 1rem; margin: 0 0 .3rem; overflow-wrap: anywhere; }}
+.charts {{ display: grid; grid-template-columns: repeat(auto-fill, minmax(min(100%, 380px), 1fr)); gap: 20px; align-items: start; }}
+section > h3 {{ margin-top: 1rem; }}
+figure {{ margin: 0; border: 1px solid #e4e4e4; border-radius: 6px; padding: 10px; }}
+figure img {{ width: 100%; max-width: 480px; height: auto; display: block; margin: 0 auto; }}
+figcaption, .note {{ font-size: .85rem; color: #444; }}
+.wide {{ overflow-x: auto; }}
+table {{ border-collapse: collapse; font-size: .9rem; }}
+th, td {{ text-align: left; padding: 3px 10px 3px 0; border-bottom: 1px solid #eee; vertical-align: top; }}
+td.number, th.number {{ text-align: right; font-variant-numeric: tabular-nums; }}
+pre {{ background: #f6f6f6; padding: 8px; overflow-x: auto; font-size: .8rem; line-height: 1.35; }}
+code {{ overflow-wrap: anywhere; }}
+ins {{ background: #d9f2e3; text-decoration: none; }}
+del {{ background: #fadcd3; text-decoration: none; }}
+summary {{ cursor: pointer; }}
+@media (max-width: 600px) {{  /* a phone: a row of a table is a list */
+  table {{ width: 100%; }}
+  thead {{ display: none; }}
+  tr {{ display: block; padding: 6px 0; border-bottom: 1px solid #ddd; }}
+  td, td.number {{ display: flex; gap: 12px; justify-content: space-between; border: 0; padding: 1px 0; text-align: right; overflow-wrap: anywhere; }}
+  td::before {{ content: attr(data-name); color: #444; text-align: left; flex-shrink: 0; max-width: 45%; }}
+  td:first-child {{ display: block; font-weight: 600; text-align: left; }}
+  td:first-child::before {{ content: none; }}
+}}
+</style>
+</head>
+<body>
+<h1>{title}</h1>
+<p class="note">{note}</p>
+{body}
+</body>
+</html>
+"""
+
+
+def write_report(folders: Sequence[Path], names: Sequence[str], report_dir: Path) -> Path:
+    """
+    Writes `report.html` and its pictures as PNG.
+
+    Args:
+        folders (`Sequence[Path]`):
+            Output folders of runs, finished or not.
+        names (`Sequence[str]`):
+            A name for each; runs of one name are shown as mean and band.
+        report_dir (`Path`):
+            Where to write.
+
+    Returns:
+        `Path`: The HTML file. It makes no request of any kind.
+
+    Raises:
+        `OSError`: A folder holds nothing of a run.
+    """
+    runs = [read_run(folder, name) for folder, name in zip(folders, names, strict=True)]
+    groups: dict[str, list[TrainingRun]] = defaultdict(list)
+    for run in runs:
+        groups[run.name].append(run)
+    with mpl.rc_context(STYLE):
+        pictures = list(charts(groups))
+        report_dir.mkdir(parents=True, exist_ok=True)
+        shown = [_figure(chart, report_dir) for chart in pictures]
+    title = " · ".join(groups)
+    body = [
+        _section("Runs", _table(_summary(groups))),
+        _section("What happened", f'<div class="charts">{"".join(shown)}</div>'),
+        _section(
+            "Best programs",
+            "".join(
+                part for name, of_name in groups.items() for part in _best_programs(name, of_name, len(groups) > 1)
+            ),
+        ),
+        _section("Hardest errors", _errors(groups)),
+        _section(
+            "Folders", _table([{"run": name, "folder": folder} for name, folder in zip(names, folders, strict=True)])
+        ),
+    ]
+    path = report_dir / "report.html"
+    page = PAGE.format(
+        title=escape(f"Training report: {title}"),
+        note=f"Written {datetime.now(UTC):%Y-%m-%d %H:%M} UTC. Curves over training steps end with the last checkpoint, those over "
+        "executed programs with the last program.",
+        body="".join(body),
+    )
+    path.write_text(page, encoding="utf-8", errors="backslashreplace")
+    return path
+
+
+def _section(title: str, content: str) -> str:
+    return f"<section><h2>{escape(title)}</h2>{content}</section>\n" if content else ""
+
+
+def _figure(chart: Chart, folder: Path) -> str:
+    chart.figure.savefig(folder / f"{chart.name}.png", dpi=PNG_DPI)
+    svg = io.BytesIO()
+    chart.figure.savefig(svg, format="svg", metadata={"Date": None})
+    # As an image of its own: the ids in one picture do not meet those of another
+    data = base64.b64encode(svg.getvalue()).decode()
+    title, caption = escape(chart.title), escape(chart.caption)
+    image = f'<img alt="{title}" src="data:image/svg+xml;base64,{data}">'
+    return f'<figure id="{escape(chart.name)}"><h3>{title}</h3>{image}<figcaption>{caption}</figcaption></figure>\n'
+
+
+def _table(rows: Sequence[dict[str, Any]]) -> str:
+    """Rows with the same keys; numbers and what looks like them to the right."""
+    if not rows:
+        return ""
+    numeric = {name: all(re.match(r"[-+]?[\d.]|-$|$", str(row[name])) for row in rows) for name in rows[0]}
+
+    def line(tag: str, cells: dict[str, str]) -> str:
+        return "<tr>" + "".join(f'<{tag} data-name="{escape(name)}"{" class=number" if numeric[name] else ""}>{escape(cell)}</{tag}>' for name, cell in cells.items()) + "</tr>"  # fmt: skip
+
+    head = line("th", {name: name for name in rows[0]})
+    body = "".join(line("td", {name: str(cell) for name, cell in row.items()}) for row in rows)
+    return f'<div class="wide"><table><thead>{head}</thead><tbody>{body}</tbody></table></div>'
+
+
+def _summary(groups: Groups) -> list[dict[str, Any]]:
+    """A row for each name; of several runs sums and means."""
+    rows = []
+    for name, runs in groups.items():
+        tables = [table for run in runs if not (table := run.programs()).empty]
+        quarters = [max(1, len(table) // 4) for table in tables]
+        pairs = list(zip(tables, quarters, strict=True))
+        rows.append(
+            {
+                "run": name if len(runs) == 1 else f"{name} ({len(runs)} runs)",
+                "steps": _mean([max((entry["step"] for entry in run.history), default=0) for run in runs], "{:.0f}"),
+                "programs": _mean([len(run.programs()) for run in runs], "{:.0f}"),
+                "wall clock": duration(fmean(float(table["seconds"].iloc[-1]) for table in tables)) if tables else "-",
+                "valid, first quarter": _mean([table["valid"][:quarter].mean() for table, quarter in pairs], "{:.0%}"),
+                "valid, last quarter": _mean([table["valid"][-quarter:].mean() for table, quarter in pairs], "{:.0%}"),
+                "valid, never trained a model": f"{sum(int(table['untrained'].sum()) for table in tables)} of "
+                f"{sum(int(table['valid'].sum()) for table in tables)}",
+                "mean Δt (s)": _mean([table["duration_s"].mean() for table in tables], "{:.2f}"),
+                "failures of ours": sum(len(run.executions) - len(run.programs()) for run in runs),
+                "best score": ", ".join(
+                    f"{_mean([best['score'] for best in found], '{:g}' if len(found) == 1 else '{:.4f}')} ({found[0]['competition']}, {_metric(found[0])})"
+                    for found in _by_competition([best for run in runs for best in run.best])
+                )
+                or "-",
+            }
+        )  # fmt: skip
+    return rows
+
+
+def _mean(values: Sequence[float], form: str) -> str:
+    """Of several runs with the standard deviation, where they differ."""
+    if not values:
+        return "-"
+    deviation = f" ± {form.format(stdev(values))}" if len(set(values)) > 1 else ""
+    return form.format(fmean(values)) + deviation
+
+
+def _by_competition(best: Sequence[dict[str, Any]]) -> list[list[dict[str, Any]]]:
+    found: dict[str, list[dict[str, Any]]] = defaultdict(list)
+    for one in best:
+        found[one["competition"]].append(one)
+    return list(found.values())
+
+
+def _metric(best: dict[str, Any]) -> str:
+    return f"{best['metric'].replace('_', ' ')} {'↑' if best['higher_is_better'] else '↓'}"
+
+
+def _best_programs(name: str, runs: Sequence[TrainingRun], several: bool) -> Iterator[str]:
+    """The best solution of each competition, of all runs of a name, and the programs that it came from."""
+    for found in _by_competition([best | {"run": run} for run in runs for best in run.best]):
+        best = (max if found[0]["higher_is_better"] else min)(found, key=itemgetter("score"))
+        run = best["run"]
+        title = f"{best['competition']}: {_metric(best)} {best['score']:g}"
+        yield f"<h3>{escape(f'{name}, {title}' if several else title)}</h3>"
+        pool = run.solutions.get(best["competition"], [])
+        entry = next((entry for entry in pool if entry["source"] == best["source"]), None)
+        line = ancestors(entry, pool)[:MOST_GENERATIONS] if entry is not None else []
+        if len(line) > 1:
+            steps = " ← ".join(f"{entry['score']:g} (step {entry['step']})" for entry in line)
+            yield f'<p class="note">It improves a program that the policy had written before: {steps}</p>'
+        elif entry is not None and entry["parent_id"] is None:
+            yield f'<p class="note">Written from scratch at step {entry["step"]}.</p>'
+        elif entry is not None:
+            yield f'<p class="note">Written at step {entry["step"]}; the program that it improves has left the pool.</p>'
+        yield f"<details><summary>the program</summary><pre>{escape(best['source'])}</pre></details>"
+        for child, parent in pairwise(line):
+            yield (
+                f"<details><summary>what changed from {parent['score']:g} to {child['score']:g}</summary>"
+                f"<pre>{_difference(parent['source'], child['source'])}</pre></details>"
+            )
+
+
+def _difference(before: str, after: str) -> str:
+    lines = list(difflib.unified_diff(before.splitlines(), after.splitlines(), lineterm="", n=2))[2:]
+    tags = {"+": "ins", "-": "del"}
+    return "\n".join(
+        f"<{tag}>{escape(text)}</{tag}>" if (tag := tags.get(text[:1])) else escape(text) for text in lines
+    )
+
+
+def _errors(groups: Groups) -> str:
+    """The most frequent errors, those that differ only in names and numbers as one."""
+    parts = []
+    for name, runs in groups.items():
+        tables = [table for run in runs if not (table := run.programs()).empty]
+        if not tables:
+            continue
+        halves = pd.concat([table.assign(late=[i >= len(table) / 2 for i in range(len(table))]) for table in tables])
+        failed = halves[~halves["valid"]]
+        if failed.empty:
+            continue
+        kinds = failed.assign(kind=[_kind(*pair) for pair in zip(failed["outcome"], failed["detail"], strict=True)])
+        rows = []
+        late_total, early_total = max(1, int(halves["late"].sum())), max(1, int((~halves["late"]).sum()))
+        for kind, count in kinds["kind"].value_counts()[:MOST_ERRORS].items():
+            of_kind = kinds[kinds["kind"] == kind]
+            late = int(of_kind["late"].sum())
+            rows.append(
+                {
+                    "error": kind,
+                    "programs": count,
+                    "first half": f"{(count - late) / early_total:.1%}",
+                    "second half": f"{late / late_total:.1%}",
+                    "an example": str(of_kind["detail"].iloc[-1])[:160],
+                }
+            )
+        heading = f"<h3>{escape(name)}</h3>" if len(groups) > 1 else ""
+        parts.append(heading + _table(rows))
+    note = (
+        '<p class="note">Of the executed programs without a valid submission; shares are of all executed programs.</p>'
+    )
+    return note + "".join(parts) if parts else ""
+
+
+def _kind(outcome: str, detail: str) -> str:
+    """An error without what is particular to one program."""
+    text = re.sub(r"0x[0-9a-f]+|[-+]?\d[\d.,]*(e[-+]?\d+)?", "N", re.sub(r"'[^']*'|\"[^\"]*\"", "'…'", detail))
+    text = " ".join(re.sub(r" \(/[^)]*\)?", "", text).split())[:90]  # without paths of modules
+    if outcome == "ok":
+        return f"no valid submission: {text or 'reason unknown'}"
+    return text if outcome == "error" and text else f"{outcome.replace('_', ' ')}: {text}".rstrip(": ")
