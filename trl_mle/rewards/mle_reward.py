@@ -220,9 +220,13 @@ class MLEReward:
         """
         pending = self.submit(items)
         with ProgramsProgress(len(items), self.show_progress) as progress:
-            while running := [item.future for item in pending if not item.done()]:
-                progress.update(pending)
-                wait(running, timeout=POLL_S, return_when=FIRST_COMPLETED)
+            while running := [item for item in pending if not item.done()]:
+                valid = sum(item.result().valid for item in pending if item.done())
+                slowest = max(item.running_s() for item in running)
+                progress.update(
+                    len(items) - len(running), f"valid {valid}, slowest running {slowest:.0f} s"
+                )
+                wait([item.future for item in running], timeout=POLL_S, return_when=FIRST_COMPLETED)
         return [item.result() for item in pending]
 
     def submit(self, items: Sequence[tuple[str, Competition | str]]) -> list["PendingEvaluation"]:
@@ -417,8 +421,5 @@ class ProgramsProgress:
     def __exit__(self, *_: object) -> None:
         self.bar.stop()
 
-    def update(self, pending: Sequence[PendingEvaluation]) -> None:
-        done = [item.result() for item in pending if item.done()]
-        slowest = max((item.running_s() for item in pending if not item.done()), default=0.0)
-        note = f"valid {sum(evaluation.valid for evaluation in done)}, slowest running {slowest:.0f} s"
-        self.bar.update(self.task, completed=len(done), note=note)
+    def update(self, completed: int, note: str) -> None:
+        self.bar.update(self.task, completed=completed, note=note)

@@ -103,7 +103,7 @@ class RolloutLedger:
         self.dropped = [0, 0, 0, 0]  # by quartile of Δt
         self.in_flight: dict[int, Rollout] = {}
         self.durations: dict[int, Duration] = {}  # of the rollouts sampled lately
-        self.ended_s = 0.0  # that all programs ran that have ended
+        self._ended_s = 0.0  # that programs ran which have ended
         self._ready: list[int] = []  # units, in the order in which their last member finished
 
     def has_room(self, count: int) -> bool:
@@ -133,7 +133,7 @@ class RolloutLedger:
         else:
             duration = self.durations[rollout_id]
             duration.seconds, duration.ended = evaluation.duration_s, True
-            self.ended_s += evaluation.duration_s
+            self._ended_s += evaluation.duration_s
         unit = rollout_id // self.unit_size
         if all(self.in_flight[member].evaluation is not None for member in self._members(unit)):
             self._ready.append(unit)
@@ -147,6 +147,12 @@ class RolloutLedger:
     def unfinished(self) -> list[Rollout]:
         """Those whose programs have not ended, in the order of sampling."""
         return [rollout for rollout in self.in_flight.values() if rollout.evaluation is None]
+
+    @property
+    def ran_s(self) -> float:
+        """Seconds that programs have run, those that have ended and those that have not."""
+        running = [duration.seconds for duration in self.durations.values() if not duration.ended]
+        return self._ended_s + sum(running)
 
     def take(self, count: int) -> list[Rollout]:
         """
