@@ -19,6 +19,7 @@ import torch
 from replay_executor import ReplayExecutor
 from transformers import TrainerCallback
 
+from trl_mle.execution import LocalExecutor
 from trl_mle.instrumentation import AstInstrumenter
 from trl_mle.rewards import MLEReward
 from trl_mle.trainer import MLEGRPOConfig, MLEGRPOTrainer
@@ -46,6 +47,8 @@ class RecordingTrainer(MLEGRPOTrainer):
                 "kinds": [example["prompt_kind"] for example in inputs],
                 "parents": [example["parent_id"] for example in inputs],
                 "completion_ids": completion_ids_list,
+                "rollouts": [example.get("rollout_id") for example in inputs],
+                "staleness": [example.get("staleness") for example in inputs],
                 # of all processes; None where the failure was ours
                 "rewards": [None if math.isnan(reward) else reward for reward in rewards[:, 0].tolist()],
                 "weights": self._local_weights.tolist(),
@@ -82,8 +85,10 @@ class StopAfter(TrainerCallback):
         control.should_training_stop = state.global_step >= self.steps
 
 
-def make_trainer(model, output_dir, cls=RecordingTrainer, wait_s=0.0, competitions=COMPETITIONS, **config):
-    """A trainer of all processes that there are."""
+def make_trainer(
+    model, output_dir, cls=RecordingTrainer, wait_s=0.0, slots=0, real=False, competitions=COMPETITIONS, **config
+):
+    """A trainer of all processes that there are. What programs come to is replayed, unless they are to be real ones."""
     processes = int(os.environ.get("WORLD_SIZE", "1"))
     defaults = {
         "use_cpu": True,
@@ -106,7 +111,8 @@ def make_trainer(model, output_dir, cls=RecordingTrainer, wait_s=0.0, competitio
         # of all tokens only lines of Python, and the end
         "generation_kwargs": {"suppress_tokens": [i for i in range(vocabulary(model) - LINES) if i != EOS]},
     }
-    reward = MLEReward(competitions, ReplayExecutor(wait_s), AstInstrumenter(), show_progress=False)
+    executor = LocalExecutor(max_parallel=2, timeout_s=20) if real else ReplayExecutor(wait_s, slots)
+    reward = MLEReward(competitions, executor, AstInstrumenter(), show_progress=False)
     args = MLEGRPOConfig(str(output_dir), **(defaults | config))
     return cls(model, reward, args, competitions=competitions)
 
@@ -125,6 +131,12 @@ def record(trainer):
         "weights": {name: p.detach().clone() for name, p in policy.named_parameters()},
         "rng": [torch.get_rng_state().tolist(), random.getstate(), np.random.get_state()[1].tolist()],
         "losses": [entry["loss"] for entry in trainer.state.log_history if "loss" in entry],
+        "ledger": None if trainer.rollouts is None else trainer.rollouts.ledger.state_dict(),
+        "metrics": [
+            {name: value for name, value in entry.items() if name.startswith("mle/async/")}
+            for entry in trainer.state.log_history
+            if "loss" in entry
+        ],
     }
 
 
@@ -133,6 +145,9 @@ def run(model, output_dir, steps, resume_from_checkpoint=None, replay=False, **o
     trainer = make_trainer(model, output_dir, ReplayTrainer if replay else RecordingTrainer, **options)
     trainer.add_callback(StopAfter(steps))
     trainer.train(resume_from_checkpoint=resume_from_checkpoint)
+    [reward] = trainer.reward_funcs
+    if isinstance(reward.executor, LocalExecutor):
+        reward.executor.close()
     return record(trainer)
 
 

@@ -11,7 +11,7 @@ def config(**kwargs):
 @pytest.mark.parametrize(
     ("kwargs", "message"),
     [
-        ({"duration_weighting": "sqrt"}, "duration_weighting must be 'linear' or 'none'"),
+        ({"duration_weighting": "sqrt"}, "duration_weighting must be 'linear', 'inclusion' or 'none'"),
         ({"duration_weight_low": 1.5}, "duration_weight_low must be between 0 and 1"),
         ({"duration_weight_low": float("nan")}, "duration_weight_low must be between 0 and 1"),
         ({"duration_weight_high": 0.5}, "duration_weight_high must be at least 1"),
