@@ -86,7 +86,7 @@ class StopAfter(TrainerCallback):
 
 
 def make_trainer(
-    model, output_dir, cls=RecordingTrainer, wait_s=0.0, slots=0, real=False, competitions=COMPETITIONS, **config
+    model, output_dir, cls=RecordingTrainer, wait_s=0.0, patient=False, real=False, competitions=COMPETITIONS, **config
 ):
     """A trainer of all processes that there are. What programs come to is replayed, unless they are to be real ones."""
     processes = int(os.environ.get("WORLD_SIZE", "1"))
@@ -111,7 +111,7 @@ def make_trainer(
         # of all tokens only lines of Python, and the end
         "generation_kwargs": {"suppress_tokens": [i for i in range(vocabulary(model) - LINES) if i != EOS]},
     }
-    executor = LocalExecutor(max_parallel=2, timeout_s=20) if real else ReplayExecutor(wait_s, slots)
+    executor = LocalExecutor(max_parallel=2, timeout_s=20) if real else ReplayExecutor(wait_s, patient)
     reward = MLEReward(competitions, executor, AstInstrumenter(), show_progress=False)
     args = MLEGRPOConfig(str(output_dir), **(defaults | config))
     return cls(model, reward, args, competitions=competitions)

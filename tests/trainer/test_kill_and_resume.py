@@ -1,5 +1,6 @@
 """A run that was killed goes on from its last checkpoint as if nothing had happened."""
 
+import json
 import random
 import runpy
 import signal
@@ -10,8 +11,13 @@ import pool_runs
 import pytest
 import torch
 
+from trl_mle.trainer.mle_grpo_trainer import ROLLOUTS_FILE
+
 
 STEPS = 6
+LIVES = 5
+BATCH = pool_runs.GROUPS * pool_runs.GROUP_SIZE
+ASYNC = {"async_rollouts": True, "max_in_flight": 2 * BATCH}
 SAVED = {"save_strategy": "steps", "save_steps": 2}
 SCRIPT = Path(__file__).parents[2] / "recipes" / "train_mle.py"
 ZERO_2 = {
@@ -50,21 +56,53 @@ def check(whole, resumed, checkpoint):
     assert len(whole["turns"]) == STEPS
     assert resumed["turns"] == whole["turns"][done:]  # prompts, completions, rewards, weights, advantages
     assert "improve" in {kind for turn in whole["turns"] for kind in turn["kinds"]}
-    for name in ("pool", "generation", "rng"):
+    for name in ("pool", "generation", "rng", "ledger"):
         assert resumed[name] == whole[name]
     assert resumed["losses"] == whole["losses"]
     for name, weights in whole["weights"].items():
         assert torch.equal(resumed["weights"][name], weights)
 
 
-def test_of_one_process(program_model, tmp_path):
-    checkpoint = killed_run(tmp_path, program_model, 1)
-    whole = pool_runs.run(program_model, tmp_path / "whole", STEPS, **SAVED)
-    resumed = pool_runs.run(program_model, tmp_path / "resumed", STEPS, checkpoint, **SAVED)
+@pytest.mark.parametrize("options", [{}, ASYNC], ids=["sync", "async"])
+def test_of_one_process(program_model, tmp_path, options):
+    checkpoint = killed_run(tmp_path, program_model, 1, **options)
+    whole = pool_runs.run(program_model, tmp_path / "whole", STEPS, **SAVED, **options)
+    resumed = pool_runs.run(program_model, tmp_path / "resumed", STEPS, checkpoint, **SAVED, **options)
     check(whole, resumed, checkpoint)
 
 
-@pytest.mark.parametrize("options", [{}, {"deepspeed": ZERO_2}], ids=["ddp", "zero2"])
+def test_no_rollout_is_lost_however_often_a_run_is_killed(program_model, tmp_path):
+    """Each life resumes the one before, with rollouts whose programs had not ended. The trainer counts them at every step."""
+    options = ASYNC | {"model": program_model, "patient": True, "save_strategy": "steps", "save_steps": 1}
+    checkpoint = None
+    for life in range(LIVES):
+        folder = tmp_path / f"life-{life}"
+        folder.mkdir()
+        started = pool_runs.start(folder, {"run": options | {"steps": 1000, "resume_from_checkpoint": checkpoint}}, 1)
+        deadline = time.monotonic() + 100
+        while not list((folder / "run").glob("checkpoint-*/trainer_state.json")):
+            assert started[0].is_alive(), (folder / "run-0.log").read_text()[-3000:]
+            assert time.monotonic() < deadline
+            time.sleep(0.01)
+        time.sleep(random.uniform(0.0, 0.5))
+        started[0].kill()
+        started[0].join()
+        assert started[0].exitcode == -signal.SIGKILL, (folder / "run-0.log").read_text()[-3000:]
+        before, checkpoint = checkpoint, runpy.run_path(str(SCRIPT))["checkpoint_to_resume"]("true", folder / "run")
+        ledger = json.loads(Path(checkpoint, ROLLOUTS_FILE).read_text())["rollouts"]
+        step = int(checkpoint.rpartition("-")[2])
+        assert before is None or step > int(before.rpartition("-")[2])
+        assert (ledger["step"], ledger["trained"]) == (step, step * BATCH)
+        assert ledger["sampled"] == (step + 1) * BATCH == ledger["trained"] + len(ledger["in_flight"])
+        numbers = [rollout["id"] for rollout in ledger["in_flight"]]
+        assert len(set(numbers)) == BATCH
+        for rollout in ledger["in_flight"]:
+            assert len(rollout["completion_ids"]) == len(rollout["policy_logps"]) > 0
+            assert rollout["row"]["prompt"]
+    assert any(rollout["evaluation"] is None for rollout in ledger["in_flight"])
+
+
+@pytest.mark.parametrize("options", [ASYNC, {"deepspeed": ZERO_2}], ids=["ddp-async", "zero2"])
 def test_of_two_processes(program_model, tmp_path, options):
     if options:
         pytest.importorskip("deepspeed")
