@@ -74,7 +74,7 @@ def test_of_one_process(program_model, tmp_path, options):
 def test_no_rollout_is_lost_however_often_a_run_is_killed(program_model, tmp_path):
     """Each life resumes the one before, with rollouts whose programs had not ended. The trainer counts them at every step."""
     options = ASYNC | {"model": program_model, "patient": True, "save_strategy": "steps", "save_steps": 1}
-    checkpoint = None
+    checkpoint, unfinished = None, 0
     for life in range(LIVES):
         folder = tmp_path / f"life-{life}"
         folder.mkdir()
@@ -99,12 +99,13 @@ def test_no_rollout_is_lost_however_often_a_run_is_killed(program_model, tmp_pat
         for rollout in ledger["in_flight"]:
             assert len(rollout["completion_ids"]) == len(rollout["policy_logps"]) > 0
             assert rollout["row"]["prompt"]
-    assert any(rollout["evaluation"] is None for rollout in ledger["in_flight"])
+            unfinished += rollout["evaluation"] is None
+    assert unfinished > 0
 
 
-@pytest.mark.parametrize("options", [ASYNC, {"deepspeed": ZERO_2}], ids=["ddp-async", "zero2"])
+@pytest.mark.parametrize("options", [{}, {"deepspeed": ZERO_2}, ASYNC], ids=["ddp", "zero2", "ddp-async"])
 def test_of_two_processes(program_model, tmp_path, options):
-    if options:
+    if "deepspeed" in options:
         pytest.importorskip("deepspeed")
     checkpoint = killed_run(tmp_path, program_model, 2, **options)
     options = options | SAVED | {"model": program_model, "steps": STEPS}
