@@ -56,13 +56,15 @@ class MLEGRPOTrainer(GRPOTrainer):
     `args.max_turns` each completion then goes on improving its own. Evaluation is from scratch, in one turn.
 
     What differs from [`~trl.GRPOTrainer`] is `_calculate_rewards` and `_generate_and_score_completions`, which call
-    TRL's own, and three additions:
+    TRL's own, and four additions:
 
     - A completion whose `outcome` column says `"infrastructure"` (our failure, not the program's) is left out,
       whatever the reward functions returned for it.
     - The completions table has the columns `duration_weight`, `weighted_advantage`, `prompt_kind` and `parent_id`, and
       `mle/...` metrics summarise what the programs did.
     - Prompts longer than `args.max_prompt_length` are refused.
+    - With `args.async_rollouts` a step trains on the rollouts that finished first, whenever they were sampled (see
+      docs/duration.md).
 
     Example:
 
@@ -309,11 +311,12 @@ class MLEGRPOTrainer(GRPOTrainer):
         self._log_completion_extra("duration_weight", self._local_weights.tolist())
         for name in ("prompt_kind", "parent_id"):
             self._log_completion_extra(name, [row[name] for row in rows[start : start + len(prompts)]])
-        if mode == "train" and self.rollouts is not None:
+        if self.rollouts is not None:
             for name in ("rollout_id", "staleness"):
-                self._log_completion_extra(name, [example[name] for example in inputs])
-            if self.args.async_unit == "rollout":
-                self._advantages = self._advantages_of_rollouts(rewards_per_func, gather_object(_prompt_names(inputs)), weights)
+                self._log_completion_extra(name, [example.get(name) for example in inputs])
+            if mode == "train" and self.args.async_unit == "rollout":
+                names = gather_object(_prompt_names(inputs))
+                self._advantages = self._advantages_of_rollouts(rewards_per_func, names, weights)
         self._log_program_metrics(mode, rows, by_competition)
         self._log_prompt_kinds(mode, rows, beats_parent)
         self._observe(mode, rows, completions)
@@ -416,8 +419,16 @@ class MLEGRPOTrainer(GRPOTrainer):
             [],
         )
 
-    def _get_per_token_logps_and_entropies(self, model: Any, input_ids: torch.Tensor, attention_mask: torch.Tensor, logits_to_keep: int, *args: Any, **kwargs: Any) -> tuple:
-        # TRL asks for the log-probabilities of what it takes for fresh samples: under the policy that did sample them
+    def _get_per_token_logps_and_entropies(
+        self,
+        model: Any,
+        input_ids: torch.Tensor,
+        attention_mask: torch.Tensor,
+        logits_to_keep: int,
+        *args: Any,
+        **kwargs: Any,
+    ) -> tuple:
+        # TRL asks for the log-probabilities of what it takes for fresh samples: they are those of the policy that sampled
         if self._stored_logps is not None and self._trl_asks_for_old_logps:
             return self._pad_stored_logps(logits_to_keep), None, None
         return super()._get_per_token_logps_and_entropies(
