@@ -27,11 +27,13 @@ from rich.table import Table
 from tiny_policy import save_policy
 from transformers import TrainerCallback
 
+from trl_mle.competitions import load_competition
 from trl_mle.execution import LocalExecutor
 from trl_mle.rewards import MLEReward
 from trl_mle.trainer import MLEGRPOConfig, MLEGRPOTrainer
 
 
+GROUP_SIZE = 8
 KINDS = {
     "sleep": {"slots": 32, "batch": 32, "median_s": 0.5, "code": "import time\ntime.sleep({seconds})"},
     "cpu": {
@@ -87,8 +89,9 @@ class Clock(TrainerCallback):
 
 def measure(kind: dict, mode: dict, num_programs: int, folder: Path) -> dict[str, float]:
     """Trains on so many programs."""
-    steps = num_programs // kind["batch"]
+    competition, steps = load_competition("wine"), num_programs // kind["batch"]
     generation = save_policy(folder / "policy", ["```python\npass\n```", "```python\n1\n```"], seed=0)
+    groups = steps * kind["batch"] // GROUP_SIZE
     prompt = [{"role": "user", "content": "Write a program."}]
     options = {name: value for name, value in mode.items() if name != "batches_in_flight"}
     if mode["async_rollouts"]:
@@ -103,7 +106,7 @@ def measure(kind: dict, mode: dict, num_programs: int, folder: Path) -> dict[str
         logging_steps=1,
         max_steps=steps,
         per_device_train_batch_size=kind["batch"],
-        num_generations=8,
+        num_generations=GROUP_SIZE,
         max_completion_length=1,
         improve_probability=0.0,
         generation_kwargs=generation,
@@ -112,12 +115,12 @@ def measure(kind: dict, mode: dict, num_programs: int, folder: Path) -> dict[str
     programs = (kind["code"].format(seconds=seconds) for seconds in durations(kind["median_s"]))
     clock = Clock()
     with LocalExecutor(max_parallel=kind["slots"], timeout_s=3600) as executor:
-        executor.submit("pass", reward_competition()).result()  # its warm parent is up
+        executor.submit("pass", competition).result()  # its warm parent is up
         trainer = MLEGRPOTrainer(
             str(folder / "policy"),
-            GivenPrograms([reward_competition()], executor, programs=programs, show_progress=False),
+            GivenPrograms([competition], executor, programs=programs, show_progress=False),
             args,
-            Dataset.from_dict({"prompt": [prompt] * (steps * kind["batch"] // 8), "competition": ["wine"] * (steps * kind["batch"] // 8)}),
+            Dataset.from_dict({"prompt": [prompt] * groups, "competition": [competition.id] * groups}),
             callbacks=[clock],
         )
         trainer.train()
@@ -129,12 +132,6 @@ def measure(kind: dict, mode: dict, num_programs: int, folder: Path) -> dict[str
         "wait_s": clock.wait_s,
         "idle_s": clock.idle_s,
     }
-
-
-def reward_competition():
-    from trl_mle.competitions import load_competition
-
-    return load_competition("wine")
 
 
 def main() -> None:

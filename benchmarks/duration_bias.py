@@ -17,18 +17,32 @@ import heapq
 import json
 import math
 import random
+import tempfile
 import time
 from pathlib import Path
 from statistics import fmean, stdev, variance
 
+import matplotlib as mpl
 import torch
+from datasets import Dataset
+from quickstart import mean_sd
 from rich.console import Console
 from rich.table import Table
+from tiny_policy import save_policy
+from transformers import TrainerCallback
 
-from trl_mle.rewards import Evaluation
+from trl_mle.competitions import Competition
+from trl_mle.execution import LocalExecutor
+from trl_mle.rewards import Evaluation, MLEReward
+from trl_mle.trainer import MLEGRPOConfig, MLEGRPOTrainer
 from trl_mle.trainer.duration import duration_weights, inclusion_probabilities
 from trl_mle.trainer.rollout_ledger import Rollout, RolloutLedger
 from trl_mle.trainer.running_baseline import RunningBaseline
+
+
+mpl.use("Agg")  # a file is all that is wanted: no display
+
+import matplotlib.pyplot as plt  # noqa: E402
 
 
 BATCH = SLOTS = 16
@@ -213,15 +227,163 @@ def bandit_main(args: argparse.Namespace, console: Console) -> None:
     console.print(f"{time.monotonic() - began:.0f} s", highlight=False)
 
 
+# The controlled competitions: which of 300 rows have label 1. One of ten programs looks closely, for a while.
+PROGRAM = """import time
+time.sleep({seconds})
+with open("submission.csv", "w") as file:
+    file.write("id,label\\n")
+    for i in range(300):
+        file.write(f"{{i}},{{{label}}}\\n")
+# variant {variant}
+"""
+FAST_S, SLOW_S = 0.1, 1.0
+GUESS, KNOWLEDGE = "0", "int(i % 3 == 0)"  # an accuracy of 2/3, and of 1
+PROGRAMS = 10  # the last of them is the slow one
+TRAINING_ARMS = {
+    "synchronous, none": {"duration_weighting": "none"},
+    "synchronous, linear": {"duration_weighting": "linear"},
+    "asynchronous, none": {"duration_weighting": "none", "async_rollouts": True},
+    "asynchronous, linear": {"duration_weighting": "linear", "async_rollouts": True},
+    "asynchronous, inclusion": {"duration_weighting": "inclusion", "async_rollouts": True},
+}
+PROMPT = [{"role": "user", "content": "Write a program."}]
+RESULT_COLUMNS = {"slow": "{:.2f}", "score": "{:.3f}", "gradient_variance": "{:.4f}"}
+GRADIENT_STEPS = 10  # over which the variance of the gradient is taken: the policy has hardly moved
+
+
+def make_competition(folder: Path) -> Competition:
+    """A competition that is solved by knowing which numbers are multiples of three."""
+    for name in ("public", "private"):
+        (folder / name).mkdir(parents=True, exist_ok=True)
+    rows = "".join(f"{i},{int(i % 3 == 0)}\n" for i in range(300))
+    (folder / "private" / "answers.csv").write_text("id,label\n" + rows)
+    (folder / "public" / "sample_submission.csv").write_text("id,label\n" + "".join(f"{i},0\n" for i in range(300)))
+    public = folder / "public"
+    return Competition(
+        "multiples", "accuracy", public, public / "sample_submission.csv", folder / "private" / "answers.csv", ("label",)
+    )
+
+
+def make_programs(slow_is_better: bool) -> list[str]:
+    fast = [PROGRAM.format(seconds=FAST_S, label=GUESS, variant=i) for i in range(PROGRAMS - 1)]
+    slow = PROGRAM.format(seconds=SLOW_S, label=KNOWLEDGE if slow_is_better else GUESS, variant=PROGRAMS - 1)
+    return [f"```python\n{program}```" for program in [*fast, slow]]
+
+
+class Course(TrainerCallback):
+    """Ends a run after its wall clock; notes the probability of the slow program, and how much gradients differ."""
+
+    def __init__(self, budget_s: float):
+        self.budget_s = budget_s
+        self.points: list[tuple[float, float]] = []  # seconds, probability
+        self.total: torch.Tensor | None = None
+        self.squares = 0.0
+        self.count = 0
+
+    def on_train_begin(self, args, state, control, model, processing_class, **kwargs):
+        self.began = time.monotonic()
+        text = processing_class.apply_chat_template(PROMPT, add_generation_prompt=True, tokenize=False)
+        self.prompt = processing_class(text, return_tensors="pt")["input_ids"]
+
+    def on_pre_optimizer_step(self, args, state, control, model, **kwargs):
+        if self.count < GRADIENT_STEPS:
+            gradient = torch.cat([p.grad.flatten() for p in model.parameters()])
+            self.total = gradient.clone() if self.total is None else self.total + gradient
+            self.squares += gradient.square().sum().item()
+            self.count += 1
+
+    def on_step_end(self, args, state, control, model, **kwargs):
+        with torch.no_grad():
+            chosen = model(self.prompt).logits[0, -1, -PROGRAMS:].softmax(-1)
+        self.points.append((time.monotonic() - self.began, chosen[-1].item()))
+        control.should_training_stop = self.points[-1][0] >= self.budget_s
+
+    @property
+    def gradient_variance(self) -> float:
+        """E|g|² - |E g|²."""
+        assert self.total is not None
+        return self.squares / self.count - (self.total / self.count).square().sum().item()
+
+
+def train(arm: dict, slow_is_better: bool, seed: int, budget_s: float, folder: Path) -> dict:
+    """One run."""
+    generation = save_policy(folder / "policy", make_programs(slow_is_better), seed)
+    course, batch = Course(budget_s), 32
+    args = MLEGRPOConfig(
+        str(folder / "run"),
+        use_cpu=True,
+        bf16=False,
+        report_to="none",
+        save_strategy="no",
+        disable_tqdm=True,
+        logging_steps=1,
+        max_steps=100_000,
+        per_device_train_batch_size=batch,
+        num_generations=8,
+        max_completion_length=1,
+        learning_rate=2e-3,
+        lr_scheduler_type="constant",
+        improve_probability=0.0,
+        generation_kwargs=generation,
+        seed=seed,
+        **(arm | ({"max_in_flight": 4 * batch, "async_unit": "rollout"} if arm.get("async_rollouts") else {})),
+    )
+    competition = make_competition(folder / "competition")
+    dataset = Dataset.from_dict({"prompt": [PROMPT] * 4096, "competition": [competition.id] * 4096})
+    with LocalExecutor(max_parallel=batch, timeout_s=60) as executor:
+        executor.submit("pass", competition).result()  # its warm parent is up
+        reward = MLEReward([competition], executor, show_progress=False)
+        MLEGRPOTrainer(str(folder / "policy"), reward, args, dataset, callbacks=[course]).train()
+    slow = course.points[-1][1]
+    score = slow * (1.0 if slow_is_better else 2 / 3) + (1 - slow) * 2 / 3
+    return {"points": course.points, "slow": slow, "score": score, "gradient_variance": course.gradient_variance}
+
+
+def train_main(args: argparse.Namespace, console: Console) -> None:
+    args.output.mkdir(parents=True, exist_ok=True)
+    record = args.output / "train.json"
+    results = json.loads(record.read_text()) if record.exists() else {}
+    for slow_is_better in (True, False):
+        for name, arm in TRAINING_ARMS.items():
+            for seed in args.seeds:
+                key = f"{'slow is better' if slow_is_better else 'all alike'}/{name}/{seed}"
+                if key not in results:
+                    with tempfile.TemporaryDirectory() as folder:
+                        results[key] = train(arm, slow_is_better, seed, args.budget_s, Path(folder))
+                    record.write_text(json.dumps(results) + "\n")
+    figure, axes = plt.subplots(1, 2, figsize=(9, 3.5), sharey=True)
+    for axis, case in zip(axes, ("slow is better", "all alike"), strict=True):
+        table = Table(title=f"{case}: after {args.budget_s:g} s, {len(args.seeds)} seeds (mean ± sd)")
+        for heading in ("training", "steps", "P(slow)", "expected score", "gradient variance"):
+            table.add_column(heading, justify="left" if heading == "training" else "right")
+        for color, name in enumerate(TRAINING_ARMS):
+            runs = [results[f"{case}/{name}/{seed}"] for seed in args.seeds]
+            steps = mean_sd([len(run["points"]) for run in runs], "{:.0f}")
+            table.add_row(
+                name, steps, *(mean_sd([run[key] for run in runs], form) for key, form in RESULT_COLUMNS.items())
+            )
+            for i, run in enumerate(runs):
+                seconds, slow = zip(*run["points"], strict=True)
+                axis.plot(seconds, slow, color=f"C{color}", linewidth=1, label=name if i == 0 else None)
+        axis.set(title=case, xlabel="seconds", ylabel="P(slow program)", ylim=(0, 1))
+        console.print(table)
+    axes[0].legend(fontsize=7)
+    figure.tight_layout()
+    figure.savefig(args.output / "duration_bias.png", dpi=120)
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     commands = parser.add_subparsers(dest="command", required=True)
     bandit = commands.add_parser("bandit")
     bandit.add_argument("--num_seeds", type=int, default=20)
-    for command in (bandit,):
+    training = commands.add_parser("train")
+    training.add_argument("--seeds", type=int, nargs="+", default=[0, 1, 2])
+    training.add_argument("--budget_s", type=float, default=120.0, help="wall clock of a run")
+    for command in (bandit, training):
         command.add_argument("--output", type=Path, default=Path("outputs/benchmark-duration-bias"))
     args = parser.parse_args()
-    bandit_main(args, Console())
+    (bandit_main if args.command == "bandit" else train_main)(args, Console())
 
 
 if __name__ == "__main__":
