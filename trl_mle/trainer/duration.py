@@ -96,7 +96,8 @@ def duration_quartiles(seconds: torch.Tensor, ended: torch.Tensor) -> torch.Tens
     """The three quartiles of the distribution that [`kaplan_meier_masses`] estimates; at least one program has ended."""
     order = torch.argsort(seconds)
     shares = kaplan_meier_masses(seconds, ended)[order].cumsum(0)
-    places = torch.searchsorted(shares, shares[-1] * torch.tensor([0.25, 0.5, 0.75], dtype=shares.dtype))
+    quarters = torch.tensor([0.25, 0.5, 0.75], dtype=shares.dtype) - 1e-9  # sums of masses are not exact
+    places = torch.searchsorted(shares, shares[-1] * quarters)
     return seconds[order][places]
 
 

@@ -482,7 +482,7 @@ class MLEGRPOTrainer(GRPOTrainer):
         for _ in advantages:
             self._logs["advantages"].pop()
         self._logs["advantages"].extend(advantages)
-        self._metrics["train"]["frac_reward_zero_std"].pop()
+        self._metrics["train"].pop("frac_reward_zero_std")
 
     def _choose_prompts(self, inputs: list[dict[str, Any]]) -> list[dict[str, Any]]:
         """
