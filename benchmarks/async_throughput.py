@@ -149,7 +149,9 @@ def main() -> None:
             with tempfile.TemporaryDirectory() as folder:
                 results[name] = measure(KINDS[args.kind], MODES[name], args.programs, Path(folder))
             record.write_text(json.dumps(results, indent=2) + "\n")
-    table = Table(title=f"programs that {'sleep' if args.kind == 'sleep' else 'compute'}, {KINDS[args.kind]['slots']} slots")
+    table = Table(
+        title=f"programs that {'sleep' if args.kind == 'sleep' else 'compute'}, {KINDS[args.kind]['slots']} slots"
+    )
     for heading in ("training", "trained", "s per 1,000", "limit", "× limit"):
         table.add_column(heading, justify="left" if heading == "training" else "right")
     for name, row in results.items():

@@ -42,7 +42,7 @@ from trl_mle.trainer.running_baseline import RunningBaseline
 
 mpl.use("Agg")  # a file is all that is wanted: no display
 
-import matplotlib.pyplot as plt  # noqa: E402
+import matplotlib.pyplot as plt
 
 
 BATCH = SLOTS = 16
@@ -260,7 +260,12 @@ def make_competition(folder: Path) -> Competition:
     (folder / "public" / "sample_submission.csv").write_text("id,label\n" + "".join(f"{i},0\n" for i in range(300)))
     public = folder / "public"
     return Competition(
-        "multiples", "accuracy", public, public / "sample_submission.csv", folder / "private" / "answers.csv", ("label",)
+        "multiples",
+        "accuracy",
+        public,
+        public / "sample_submission.csv",
+        folder / "private" / "answers.csv",
+        ("label",),
     )
 
 

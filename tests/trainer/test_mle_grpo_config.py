@@ -28,7 +28,10 @@ def config(**kwargs):
         ({"async_rollouts": True, "max_in_flight": 12}, "max_in_flight=12 must be a multiple of the 8 rollouts"),
         ({"async_rollouts": True, "max_in_flight": 0}, "max_in_flight=0 must be a multiple"),
         ({"async_rollouts": True, "max_turns": 2}, "leave out async_rollouts"),
-        ({"async_rollouts": True, "async_unit": "rollout", "scale_rewards": "batch"}, "leave scale_rewards at 'group'"),
+        (
+            {"async_rollouts": True, "async_unit": "rollout", "scale_rewards": "batch"},
+            "leave scale_rewards at 'group'",
+        ),
         ({"max_turns": 2, "use_vllm": True, "vllm_mode": "server"}, "use vllm_mode='colocate'"),
     ],
 )

@@ -179,10 +179,7 @@ class MLEReward:
         Returns:
             `list[float | None]`: One reward per completion.
         """
-        if evaluation is None:
-            evaluations = self.evaluate_many(self.items(completions, competition))
-        else:
-            evaluations = evaluation
+        evaluations = self.evaluate_many(self.items(completions, competition)) if evaluation is None else evaluation
         if log_extra is not None:
             log_extra("duration_s", [item.duration_s for item in evaluations])
             log_extra("outcome", [str(item.outcome) for item in evaluations])
@@ -223,9 +220,7 @@ class MLEReward:
             while running := [item for item in pending if not item.done()]:
                 valid = sum(item.result().valid for item in pending if item.done())
                 slowest = max(item.running_s() for item in running)
-                progress.update(
-                    len(items) - len(running), f"valid {valid}, slowest running {slowest:.0f} s"
-                )
+                progress.update(len(items) - len(running), f"valid {valid}, slowest running {slowest:.0f} s")
                 wait([item.future for item in running], timeout=POLL_S, return_when=FIRST_COMPLETED)
         return [item.result() for item in pending]
 

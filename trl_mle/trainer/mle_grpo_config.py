@@ -188,7 +188,9 @@ class MLEGRPOConfig(GRPOConfig):
             raise ValueError(f"max_staleness must be at least 0 or None, got {self.max_staleness}")
         if not self.async_rollouts:
             if self.duration_weighting == "inclusion":
-                raise ValueError("duration_weighting='inclusion' needs async_rollouts: otherwise all rollouts are trained on")
+                raise ValueError(
+                    "duration_weighting='inclusion' needs async_rollouts: otherwise all rollouts are trained on"
+                )
             return
         if self.max_in_flight is None:
             self.max_in_flight = 2 * self.generation_batch_size

@@ -183,14 +183,14 @@ class MLEGRPOTrainer(GRPOTrainer):
     def _make_rollouts(self) -> RolloutsInFlight:
         rewards = [func for func in self.reward_funcs if isinstance(func, MLEReward)]
         if len(rewards) != 1:
-            raise ValueError(f"async_rollouts needs one MLEReward, which executes programs ahead; there are {len(rewards)}")
+            raise ValueError(
+                f"async_rollouts needs one MLEReward, which executes programs ahead; there are {len(rewards)}"
+            )
         if self.tools or self.environment_factories is not None or self.rollout_func is not None:
             raise ValueError("async_rollouts knows no tools, environments or rollout functions: leave them out")
         assert self.args.max_in_flight is not None  # MLEGRPOConfig has filled it in
         unit_size = self.num_generations if self.args.async_unit == "group" else 1
-        return RolloutsInFlight(
-            RolloutLedger(self.args.max_in_flight, unit_size, self.args.max_staleness), rewards[0]
-        )
+        return RolloutsInFlight(RolloutLedger(self.args.max_in_flight, unit_size, self.args.max_staleness), rewards[0])
 
     def _tokenize_prompts(self, prompts: list) -> tuple:
         prompt_ids, images, multimodal_fields = super()._tokenize_prompts(prompts)
@@ -373,7 +373,9 @@ class MLEGRPOTrainer(GRPOTrainer):
 
     def _sample(self, rows: list[dict[str, Any]]) -> list[Rollout]:
         """Completions of the current policy, with what later training steps must know of it."""
-        prompt_ids, completion_ids, _, completions, sampling_logps, *_ = self._generate([row["prompt"] for row in rows])
+        prompt_ids, completion_ids, _, completions, sampling_logps, *_ = self._generate(
+            [row["prompt"] for row in rows]
+        )
         unknown = [None] * len(rows)
         columns = zip(
             rows,
@@ -578,7 +580,9 @@ class MLEGRPOTrainer(GRPOTrainer):
             self.pool.load_state_dict(state["solutions"])
         if checkpoint is not None and (path := Path(checkpoint, ROLLOUTS_FILE)).is_file():
             if self.rollouts is None:
-                raise ValueError(f"{checkpoint} holds rollouts that were not trained on yet: resume with async_rollouts")
+                raise ValueError(
+                    f"{checkpoint} holds rollouts that were not trained on yet: resume with async_rollouts"
+                )
             state = json.loads(path.read_text(encoding="utf-8"))
             self.rollouts.load_state_dict(state["rollouts"])
             self._baseline.load_state_dict(state["baseline"])

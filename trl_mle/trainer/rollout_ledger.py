@@ -308,17 +308,19 @@ class RolloutLedger:
         for member in stale:
             duration = self.durations.get(member)
             # Without a program there is no Δt: it took no time
-            place = 0 if duration is None else int(torch.bucketize(seconds.new_tensor(duration.seconds), duration_quartiles(seconds, ended)))
+            place = (
+                0
+                if duration is None
+                else int(torch.bucketize(seconds.new_tensor(duration.seconds), duration_quartiles(seconds, ended)))
+            )
             self.dropped[place] += 1
             del self.in_flight[member]
         self._ready = fresh
-        logger.warning(
-            "%d rollouts older than max_staleness=%d were dropped; so far, from the fastest to the slowest quarter of "
-            "programs: %s",
-            len(stale),
-            self.max_staleness,
-            self.dropped,
-        )
+        if sum(self.dropped) == len(stale):  # the first
+            logger.warning(
+                "finished rollouts are dropped, as max_staleness=%d asks for; mle/async/dropped counts them by quartile of Δt",
+                self.max_staleness,
+            )
 
 
 def _rollout(entry: dict[str, Any]) -> Rollout:
