@@ -45,9 +45,10 @@ def same(turns):
 def test_with_one_batch_in_flight_it_is_synchronous_training(program_model, tmp_path, options):
     weighting = options.pop("duration_weighting", "linear")
     expected = "none" if weighting == "inclusion" else weighting  # nothing is missing
-    whole = pool_runs.run(program_model, tmp_path / "sync", 4, duration_weighting=expected, **options)
+    steps = 3 * options.get("steps_per_generation", 1)  # three generations
+    whole = pool_runs.run(program_model, tmp_path / "sync", steps, duration_weighting=expected, **options)
     ledger = {"async_rollouts": True, "max_in_flight": BATCH, "duration_weighting": weighting}
-    asynchronous = pool_runs.run(program_model, tmp_path / "async", 4, **(options | ledger))
+    asynchronous = pool_runs.run(program_model, tmp_path / "async", steps, **(options | ledger))
     assert same(asynchronous["turns"]) == same(whole["turns"])
     assert {kind for turn in whole["turns"] for kind in turn["kinds"]} > {"scratch"}
     for name in ("pool", "rng", "losses", "generation"):
@@ -67,7 +68,7 @@ def test_two_processes(program_model, tmp_path, options):
     runs = {
         "sync": options | {"steps": 3},
         "async": options | {"steps": 3, "async_rollouts": True, "max_in_flight": BATCH},
-        "real": options | TWO_BATCHES | {"steps": 4, "real": True, "async_unit": "rollout"},
+        "real": options | TWO_BATCHES | {"steps": 2, "real": True, "async_unit": "rollout"},
     }
     started = pool_runs.start(tmp_path, runs, 2)
     records = {name: pool_runs.finish(started, tmp_path, name) for name in runs}
@@ -77,7 +78,7 @@ def test_two_processes(program_model, tmp_path, options):
             assert (asynchronous["weights"][name] - weights).abs().max() <= 1e-5
     first, second = records["real"]
     assert first["ledger"]["in_flight"] == second["ledger"]["in_flight"]
-    check_rollouts([first, second], 4)
+    check_rollouts([first, second], 2)
     assert all(entry["mle/async/idle_s"] >= 0 for entry in first["metrics"][1:])
     durations = [rollout["evaluation"] for rollout in first["ledger"]["in_flight"] if rollout["evaluation"]]
     assert all(evaluation["duration_s"] is None or evaluation["duration_s"] > 0 for evaluation in durations)
@@ -156,7 +157,7 @@ def completion_logps(policy, batch):
 
 @pytest.fixture(scope="module", params=["group", "rollout"])
 def finishing(request, program_model, tmp_path_factory):
-    """A trainer after twelve steps whose programs take their time."""
+    """A trainer after eight steps whose programs take their time."""
     patch = pytest.MonkeyPatch()
     patch.setattr("trl_mle.trainer.rollouts_in_flight.POLL_S", 0.001)
     trainer = pool_runs.make_trainer(
@@ -169,7 +170,7 @@ def finishing(request, program_model, tmp_path_factory):
         duration_weighting="inclusion",
         log_completions=True,
         num_completions_to_print=0,
-        max_steps=12,
+        max_steps=8,
     )
     sums = []
 
@@ -186,10 +187,10 @@ def finishing(request, program_model, tmp_path_factory):
 
 
 def test_each_step_samples_one_batch_and_trains_on_one(finishing):
-    assert finishing.sums == [((step + 2) * BATCH, step * BATCH, 2 * BATCH) for step in range(1, 13)]
-    assert finishing._generation == 14  # the first step has sampled three
+    assert finishing.sums == [((step + 2) * BATCH, step * BATCH, 2 * BATCH) for step in range(1, 9)]
+    assert finishing._generation == 10  # the first step has sampled three
     trained = [number for turn in finishing.turns for number in turn["rollouts"]]
-    assert sorted(trained + list(finishing.rollouts.ledger.in_flight)) == list(range(14 * BATCH))
+    assert sorted(trained + list(finishing.rollouts.ledger.in_flight)) == list(range(10 * BATCH))
     for turn in finishing.turns:
         assert turn["rollouts"] == sorted(turn["rollouts"])
 
@@ -256,7 +257,7 @@ def test_stale_rollouts_are_dropped_on_request(program_model, tmp_path, caplog, 
         max_in_flight=3 * BATCH,
         async_unit="rollout",
         max_staleness=0,
-        max_steps=5,
+        max_steps=3,
     )
     trainer.train()
     ledger = trainer.rollouts.ledger
@@ -269,8 +270,8 @@ def test_stale_rollouts_are_dropped_on_request(program_model, tmp_path, caplog, 
 
 
 def test_real_programs_of_one_process(program_model, tmp_path):
-    record = pool_runs.run(program_model, tmp_path, 4, real=True, **TWO_BATCHES)
-    check_rollouts([record], 4)
+    record = pool_runs.run(program_model, tmp_path, 2, real=True, **TWO_BATCHES)
+    check_rollouts([record], 2)
     assert record["metrics"][-1]["mle/async/idle_s"] > 0
 
 
