@@ -4,9 +4,9 @@ Does it matter how long programs run, when training is synchronous and when it i
     python benchmarks/duration_bias.py bandit
     python benchmarks/duration_bias.py train --seeds 0 1 2
 
-`bandit` is the exact case ("drops": rollouts that are older than 4 steps): a softmax policy over two actions of known duration and reward, through the trainer's own ledger,
+`bandit` is the exact case: a softmax policy over two actions of known duration and reward, through the trainer's own ledger,
 weights and baseline, in simulated time. 16 slots; a fast action runs for 1 s and earns 0, a slow one for 10 s and earns 1
-(0 in the control); updates on batches of 16; rollouts are trained on one by one.
+(0 in the control); updates on batches of 16; rollouts are trained on one by one. "drops": those older than 4 steps are dropped.
 
 `train` is the real trainer with real programs on a controlled competition in which slower programs score better, and on one in
 which they do not: a tiny policy, for equal wall clock. A run whose results are there already is not run again.
