@@ -1,6 +1,7 @@
 # make quickstart    train a tiny policy to write Kaggle solutions, on a CPU, without a download
 # make resume        go on with an interrupted quickstart
 # make test          set everything up and run the tests
+# make test-slow     the tests of sharded engines and of killed runs
 # make test-vllm     the tests against a real vLLM server, on a CPU; vLLM gets an environment of its own
 #
 # COMPETITION is digits, breast-cancer, diabetes, wine, or mirror:<id> (see trl-mle competitions).
@@ -34,7 +35,7 @@ APT_INSTALL = [ -z "$$packages" ] && exit 0; \
 	elif sudo -n true 2>/dev/null; then sudo apt-get update -qq && sudo apt-get install -y -qq $$packages; \
 	else echo "missing:$$packages; install with: sudo apt-get install$$packages" >&2; fi
 
-.PHONY: quickstart resume test test-vllm lint install system compiler clean
+.PHONY: quickstart resume test test-slow test-vllm lint install system compiler clean
 .DEFAULT_GOAL := quickstart
 
 quickstart: install
@@ -49,6 +50,9 @@ resume: install
 
 test: compiler install
 	$(BIN)/python -m pytest $(PYTEST_ARGS)
+
+test-slow: compiler install
+	$(BIN)/python -m pytest -m slow $(PYTEST_ARGS)
 
 test-vllm: install $(VLLM_VENV)/.installed
 	VLLM_PYTHON=$(abspath $(VLLM_VENV))/bin/python $(BIN)/python -m pytest -m vllm $(PYTEST_ARGS)

@@ -5,7 +5,8 @@ What the executor costs, beside a plain `subprocess` without a sandbox, which is
 
 1. Overhead: 256 small pandas and scikit-learn programs (`programs.jsonl`) in four rounds, each by (i) a plain subprocess,
    (ii) the executor with start="cold", (iii) the executor with start="warm", as many at a time as there are cores. The
-   *excess* is what a program takes in its slot beyond its own body: its Δt alone, with all imports done.
+   *excess* is what a program takes in its slot beyond its own body: its Δt alone (median of three),
+   with all imports done.
 2. Utilisation: 128 computing programs whose durations have a heavy tail (0.2 to 20 s); the CPU seconds of all of them
    over wall clock times cores.
 3. Δt of the same single-threaded program alone and in a full batch, pinned.
@@ -87,7 +88,7 @@ def ours(executor: LocalExecutor, programs: Programs) -> tuple[float, list[float
 def overhead(programs: Programs, slots: int, console: Console) -> dict:
     with LocalExecutor(max_parallel=1) as alone:
         alone.run_many(programs[:8])  # starts the warm parents
-        bodies = [min(alone.run_many([item])[0].duration_s for _ in range(3)) for item in programs]
+        bodies = [median(alone.run_many([item])[0].duration_s for _ in range(3)) for item in programs]
     seconds: dict[str, float] = dict.fromkeys(("plain", "cold", "warm"), 0.0)
     excess: dict[str, list[float]] = {name: [] for name in seconds}
     with LocalExecutor(slots, start="cold") as cold, LocalExecutor(slots) as warm:

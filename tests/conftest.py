@@ -1,3 +1,7 @@
+"""What many tests share: tiny models, and the folder in which DeepSpeed compiles."""
+
+import os
+
 import pytest
 
 
@@ -9,6 +13,21 @@ CHAT_TEMPLATE = (
 
 # Tokens of `program_model`
 LINES = [f"x{i} = {i}\n" for i in range(24)]
+
+
+def pytest_sessionstart(session):
+    # Whoever is killed while DeepSpeed compiles leaves a lock, and all later runs wait for it for ever. So tests share
+    # no such folder with anything else, and take away the lock that an earlier session of theirs has left.
+    folder = session.config.cache.mkdir("torch_extensions")
+    for lock in folder.rglob("lock"):
+        lock.unlink()
+    os.environ["TORCH_EXTENSIONS_DIR"] = str(folder)
+
+
+@pytest.fixture(scope="session")
+def chat_template():
+    """One that renders everything."""
+    return CHAT_TEMPLATE
 
 
 @pytest.fixture(scope="session")

@@ -13,15 +13,15 @@ from pathlib import Path
 
 import psutil
 import pytest
+from tiers import TIERS
 
 from trl_mle.competitions import Competition
 from trl_mle.execution import ExecutionResult, LocalExecutor, Outcome
-from trl_mle.execution.kernel import landlock_abi
+from trl_mle.execution.sandbox import FIRST_SLOT_UID, SANDBOX_UID
 
 
 PROGRAMS = sorted(Path(__file__).with_name("hostile").glob("*.py"))
-TIERS = ["bubblewrap", "landlock"]
-UIDS = {65533, *range(60000, 65000)}  # of programs that root started
+UIDS = {SANDBOX_UID, *range(FIRST_SLOT_UID, 65000)}  # of programs that root started
 
 PRELUDE = """
 import os
@@ -61,15 +61,13 @@ def traces() -> tuple:
         {child.pid for child in psutil.Process().children(recursive=True)},
         Path("/proc/self/mountinfo").read_text(),
         sorted(os.listdir("/dev/shm")),
-        Path("/proc/sysvipc/shm").read_text(),
+        [Path(f"/proc/sysvipc/{kind}").read_text() for kind in ("shm", "msg", "sem")],
     )
 
 
 @pytest.fixture(scope="module", params=TIERS)
 def futures(request, competition: Competition) -> Iterator[dict[str, Future[ExecutionResult]]]:
     """The results of all programs, run side by side; afterwards nothing is left of them."""
-    if request.param == "landlock" and landlock_abi() < 6:
-        pytest.skip("this kernel's Landlock is too old")
     folder = competition.public_dir.parent
     before, before_folder, descriptors = traces(), contents(folder), psutil.Process().num_fds()
     limits = {

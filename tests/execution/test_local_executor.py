@@ -1,5 +1,8 @@
+import json
 import os
+import re
 import signal
+import socket
 import subprocess
 import sys
 import textwrap
@@ -8,9 +11,10 @@ from pathlib import Path
 
 import psutil
 import pytest
+from tiers import LANDLOCK, TIERS
 
-from trl_mle.execution import ExecutionResult, LocalExecutor, Outcome, SandboxError
-from trl_mle.execution.kernel import landlock_abi
+from trl_mle.execution import ExecutionResult, LocalExecutor, Outcome, SandboxError, zygote
+from trl_mle.execution.sandbox import FIRST_SLOT_UID
 from trl_mle.instrumentation import AstInstrumenter
 
 
@@ -145,6 +149,130 @@ def test_markers_printed_in_a_loop_do_not_exhaust_the_output(executor, competiti
     assert result.stdout.count(program.nonce) <= 2
 
 
+def test_markers_printed_for_ever_do(executor, competition):
+    program = AstInstrumenter().instrument("import pandas as pd\n")
+    flood = f"import os\nwhile True:\n    os.write(1, b'{program.nonce} milestone: imports\\n' * 1500)\n"
+    result = run(executor, competition, type(program)(flood, flood, program.milestones, program.nonce))
+    assert result.outcome is Outcome.OUTPUT_LIMIT, result.detail
+    assert 1 <= result.stdout.count(program.nonce) <= 2  # the last line may be cut
+
+
+def test_memory_that_processes_share_counts_once(competition):
+    program = """
+import os, time
+block = bytearray(b"x") * (128 << 20)
+children = []
+for _ in range(6):
+    if (pid := os.fork()) == 0:
+        time.sleep(1)
+        os._exit(0)
+    children.append(pid)
+for pid in children:
+    os.waitpid(pid, 0)
+"""
+    with LocalExecutor(max_parallel=1, memory_mb=512) as executor:
+        assert run(executor, competition, program).outcome is Outcome.OK
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="only root can have another user's process")
+@pytest.mark.parametrize("sandbox", TIERS)
+def test_processes_of_a_user_with_a_programs_uid_are_spared(competition, sandbox):
+    uid = FIRST_SLOT_UID
+    service = subprocess.Popen(["sleep", "60"], user=uid, group=uid, extra_groups=[])
+    try:
+        with LocalExecutor(max_parallel=1, sandbox=sandbox, packages=()) as executor:
+            kill = f"import os, signal\nos.kill(-1, signal.SIGKILL)\nos.kill({service.pid}, signal.SIGKILL)"
+            assert run(executor, competition, kill).outcome is not Outcome.OK
+        assert service.poll() is None
+    finally:
+        service.kill()
+        service.wait()
+
+
+@pytest.mark.parametrize("sandbox", TIERS)
+def test_labels_where_programs_can_read_are_refused(competition, monkeypatch, sandbox):
+    folder = competition.public_dir.parent
+    with (
+        LocalExecutor(max_parallel=1, sandbox="none") as unsafe,
+        LocalExecutor(max_parallel=1, sandbox=sandbox, packages=()) as executor,
+    ):
+        monkeypatch.setattr("trl_mle.execution.sandbox.python_folders", lambda: [str(folder.parent)])
+        unsafe.check(competition)  # every program can read them anyway
+        for ask in (executor.check, lambda competition: executor.submit("pass", competition)):
+            with pytest.raises(
+                SandboxError, match=f"the data of 'wine' lie in {folder.parent}, which .*TRL_MLE_CACHE"
+            ):
+                ask(competition)
+
+
+# What the executor starts with may be less than it would like.
+STARTED = """
+import logging, resource, sys
+{before}
+from trl_mle.execution import LocalExecutor
+logging.basicConfig(format="%(message)s")
+with LocalExecutor(max_parallel=1, packages=(), sandbox={sandbox!r}) as executor:
+    print(executor.tier)
+"""
+
+
+def started(sandbox: str, before: str = "", processes: int = 1) -> list[str]:
+    """What processes that make an executor at the same time print, each."""
+    script = STARTED.format(before=before, sandbox=sandbox)
+    running = [
+        subprocess.Popen([sys.executable, "-c", script], stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
+        for _ in range(processes)
+    ]
+    return [process.communicate(timeout=100)[0].strip() for process in running]
+
+
+@pytest.mark.parametrize("sandbox", TIERS)
+def test_hard_limits_of_the_caller(sandbox):
+    limits = {"RLIMIT_NOFILE": 512, "RLIMIT_MEMLOCK": 32 << 10, "RLIMIT_CORE": 0}
+    assert started(sandbox, "\n".join(f"resource.setrlimit(resource.{k}, ({v}, {v}))" for k, v in limits.items())) == [
+        sandbox
+    ]
+
+
+def test_a_kernel_that_forbids_namespaces_to_containers():
+    """As Docker's default filter does; a caller under such a filter gets the next tier, and is told why."""
+    forbid = """
+import errno, pyseccomp
+filter_ = pyseccomp.SyscallFilter(pyseccomp.ALLOW)
+filter_.add_rule(pyseccomp.ERRNO(errno.EPERM), "unshare")
+filter_.add_rule(pyseccomp.ERRNO(errno.EPERM), "clone", pyseccomp.Arg(0, pyseccomp.MASKED_EQ, 0x10000000, 0x10000000))
+filter_.add_rule(pyseccomp.ERRNO(errno.ENOSYS), "clone3")
+filter_.load()
+"""
+    [output] = started("auto", forbid)
+    assert re.fullmatch(r"programs are isolated by landlock, because .*: bubblewrap: .*\nlandlock", output), output
+    [output] = started("bubblewrap", forbid)
+    assert "SandboxError: programs cannot be isolated on this machine: bubblewrap: " in output
+
+
+def test_executors_that_start_at_the_same_time():
+    assert started("auto", processes=4) == ["bubblewrap"] * 4
+
+
+def test_packages_that_leave_a_thread_running_are_refused(tmp_path):
+    """A fork does not take a thread along, and whoever waits for it waits for ever."""
+    (tmp_path / "leaves_a_thread.py").write_text(
+        "import threading, time\nthreading.Thread(target=time.sleep, args=(60,), daemon=True).start()\n"
+    )
+    ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+    with ours, theirs:
+        done = subprocess.run(
+            [sys.executable, zygote.__file__, str(theirs.fileno())],
+            input=json.dumps({"fixed": {"tier": "none"}, "packages": ["leaves_a_thread"]}),
+            env=os.environ | {"PYTHONPATH": str(tmp_path)},
+            pass_fds=[theirs.fileno()], capture_output=True, text=True, timeout=60,
+        )  # fmt: skip
+    assert done.returncode == 1
+    assert done.stderr.strip() == (
+        "the packages imported at start leave threads running, which a fork cannot take along: name others"
+    )
+
+
 def test_nothing_is_left_after_the_with(competition):
     me = psutil.Process()
     before = {child.pid for child in me.children(recursive=True)}
@@ -228,7 +356,7 @@ def test_a_sandbox_that_does_not_isolate_is_refused(monkeypatch):
         LocalExecutor(sandbox="bubblewrap")
 
 
-@pytest.mark.skipif(landlock_abi() < 6, reason="this kernel's Landlock is too old")
+@LANDLOCK
 def test_the_next_tier_is_taken_where_bubblewrap_does_not_work(competition, monkeypatch, caplog):
     monkeypatch.setattr("trl_mle.execution.sandbox.shutil.which", lambda name: None)
     with LocalExecutor(max_parallel=1) as executor:
@@ -245,10 +373,8 @@ def test_an_unknown_tier_is_refused():
         LocalExecutor(sandbox="docker")
 
 
-@pytest.mark.parametrize("sandbox", ["bubblewrap", "landlock", "none"])
+@pytest.mark.parametrize("sandbox", [*TIERS, "none"])
 def test_cold_and_warm_starts_give_the_same(competition, sandbox):
-    if sandbox == "landlock" and landlock_abi() < 6:
-        pytest.skip("this kernel's Landlock is too old")
     program = """
 import random, numpy as np, pandas as pd
 from sklearn.ensemble import RandomForestClassifier

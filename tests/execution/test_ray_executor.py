@@ -52,3 +52,16 @@ def test_what_no_machine_can_do_is_an_infrastructure_failure(cluster, competitio
         result = executor.run_many([("pass", competition)])[0]
     assert (result.outcome, result.duration_s) == (Outcome.INFRASTRUCTURE, None)
     assert "no such tier" in result.detail
+
+
+@pytest.mark.timeout(240)
+def test_closing_ends_what_runs(cluster, competition):
+    from trl_mle.execution import RayExecutor
+
+    cluster.add_node(num_cpus=1)
+    with RayExecutor(cluster.address, timeout_s=200, memory_mb=512) as executor:
+        assert executor.run_many([("pass", competition)])[0].outcome is Outcome.OK
+        futures = [executor.submit("import time; time.sleep(100)", competition) for _ in range(2)]
+        time.sleep(1)  # one runs, one waits
+    assert [future.result(timeout=0).outcome for future in futures] == [Outcome.INFRASTRUCTURE] * 2
+    assert not ray.is_initialized()

@@ -1,3 +1,5 @@
+import os
+import signal
 import subprocess
 import sys
 import textwrap
@@ -59,6 +61,47 @@ def test_a_slot_of_a_killed_process_is_free_again(tmp_path):
     other.wait()
     with slots.take(OPEN) as slot:
         assert slot.index == 0
+
+
+def test_a_process_forked_meanwhile_does_not_keep_the_slot(tmp_path):
+    """As a worker of a data loader, with copies of all descriptors."""
+    slots = Slots(1, 1, folder=tmp_path)
+    with slots.take(OPEN):
+        pid = os.fork()
+        if pid == 0:
+            time.sleep(60)
+            os._exit(0)
+    closed = threading.Event()
+    timer = threading.Timer(10, closed.set)
+    timer.start()
+    try:
+        with slots.take(closed) as again:
+            assert again.index == 0
+    finally:
+        timer.cancel()
+        os.kill(pid, signal.SIGKILL)
+        os.waitpid(pid, 0)
+
+
+def test_who_waits_for_a_busy_slot_does_not_block_a_free_one(tmp_path, monkeypatch):
+    monkeypatch.setattr("os.sched_getaffinity", lambda pid: {0, 1})
+    both, one = Slots(2, 1, folder=tmp_path), Slots(1, 1, folder=tmp_path)
+    closed = threading.Event()
+
+    def wait() -> None:
+        with pytest.raises(Closed), one.take(closed):
+            pass
+
+    with both.take(OPEN) as first:
+        assert first.cpus == one.slots[0].cpus
+        waiting = threading.Thread(target=wait)
+        waiting.start()
+        time.sleep(0.1)
+        with both.take(OPEN) as second:
+            assert second.cpus == (1,)
+        assert waiting.is_alive()
+        closed.set()
+        waiting.join()
 
 
 def test_processes_take_turns(tmp_path):

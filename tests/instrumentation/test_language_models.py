@@ -335,9 +335,12 @@ def test_endpoint_must_not_be_the_policys(server, endpoint, policy, same):
 PROMPTS = ["Hi", "Write a program for the competition. " * 20, "import pandas as pd", "", *programs(4)]
 
 
-def test_batch_equals_one_by_one(tiny_model, tiny):
+@pytest.mark.parametrize("padding_side", ["left", "right"])
+def test_batch_equals_one_by_one(tiny_model, tiny, tmp_path, padding_side):
+    folder = shutil.copytree(tiny_model, tmp_path / "model")
+    AutoTokenizer.from_pretrained(tiny_model, padding_side=padding_side).save_pretrained(folder)
     for batch_size in (1, 3, 16):
-        completions = TransformersModel(tiny_model, batch_size=batch_size).complete(PROMPTS, 12, LINES_SCHEMA)
+        completions = TransformersModel(str(folder), batch_size=batch_size).complete(PROMPTS, 12, LINES_SCHEMA)
         assert [completion.text for completion in completions] == [tiny(prompt, 12)[0] for prompt in PROMPTS]
         assert [completion.tokens for completion in completions] == [tiny(prompt, 12)[1] for prompt in PROMPTS]
     assert TransformersModel(tiny_model).complete([], 12) == []

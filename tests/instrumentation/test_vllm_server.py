@@ -15,10 +15,10 @@ from transformers import AutoModelForCausalLM, AutoTokenizer, set_seed
 
 from trl_mle.instrumentation import (
     MILESTONES,
-    AstInstrumenter,
     EndpointModel,
     LmInstrumenter,
     TransformersModel,
+    verify,
 )
 from trl_mle.instrumentation.lm_instrumenter import LINES_PROMPT, LINES_SCHEMA, LINES_TOKENS
 from trl_mle.starter.build import StarterConfig, make_model, sketch_corpus, train_tokenizer
@@ -120,27 +120,36 @@ def trained(untrained, tmp_path_factory):
         answer = tokenizer(answers[mode] + "<|im_end|>")["input_ids"]
         sequences.append((torch.tensor([prompt + answer]), torch.tensor([[-100] * len(prompt) + answer])))
     optimizer = torch.optim.AdamW(model.parameters(), lr=2e-3)
-    for _ in range(400):
-        losses = [model(input_ids=ids, labels=labels).loss for ids, labels in sequences]
-        sum(losses).backward()
+    for _ in range(500):
+        outputs = [(model(input_ids=ids, labels=labels), labels[:, 1:]) for ids, labels in sequences]
+        right = [output.logits[:, :-1].argmax(-1) == labels for output, labels in outputs]
+        known = all((hit | (labels == -100)).all() for hit, (_, labels) in zip(right, outputs, strict=True))
+        loss = sum(output.loss for output, _ in outputs)
+        if known and loss < 0.05:  # with some margin
+            break
+        loss.backward()
+        torch.nn.utils.clip_grad_norm_(model.parameters(), 1.0)
         optimizer.step()
         optimizer.zero_grad()
-        if max(losses) < 2e-3:
-            break
     folder = tmp_path_factory.mktemp("trained")
     tokenizer.save_pretrained(folder)
     model.save_pretrained(folder)
-    learnt = TransformersModel(str(folder)).complete([i._prompt(PROGRAM) for i in instrumenters.values()], 500)
-    assert [completion.text for completion in learnt] == list(answers.values())
+    completions = TransformersModel(str(folder)).complete([i._prompt(PROGRAM) for i in instrumenters.values()], 500)
+    assert [completion.text for completion in completions] == list(answers.values())
     return folder
 
 
 @pytest.fixture(scope="module")
-def server(untrained, tmp_path_factory):
+def server(untrained, trained, tmp_path_factory):  # trained first, while the cores are free
     server = VllmServer(untrained, 8123, tmp_path_factory.mktemp("vllm") / "server.log")
     server.start()
     yield server
     server.kill()
+
+
+def is_answer(lines):
+    """Some of the steps, each once."""
+    return set(lines) <= set(MILESTONES) and all(1 <= line <= 9999 for line in lines.values())
 
 
 def test_schema_constrains_an_untrained_model(server):
@@ -148,7 +157,7 @@ def test_schema_constrains_an_untrained_model(server):
     free, held = (model.complete(lines_prompts(1), LINES_TOKENS, schema)[0].text for schema in (None, LINES_SCHEMA))
     with pytest.raises(json.JSONDecodeError):
         json.loads(free)
-    assert list(json.loads(held)) == list(MILESTONES)
+    assert is_answer(json.loads(held))
 
 
 def test_concurrency_of_64(server):
@@ -156,27 +165,26 @@ def test_concurrency_of_64(server):
     completions = EndpointModel(server.url).complete(lines_prompts(192), LINES_TOKENS, LINES_SCHEMA)
     seconds = time.monotonic() - started
     for completion in completions:
-        answer = json.loads(completion.text)
-        assert list(answer) == list(MILESTONES)
-        assert all(line is None or 1 <= line <= 9999 for line in answer.values())
+        assert is_answer(json.loads(completion.text))
     tokens = sum(completion.tokens for completion in completions)
     print(f"\n192 answers in {seconds:.1f} s, {tokens / seconds:.0f} tokens/s")
 
 
-def test_nonsense_falls_back(server):
+def test_nonsense_does_no_harm(server):
     for mode in ("lines", "rewrite"):
-        instrumenter = LmInstrumenter(EndpointModel(server.url, deadline_s=300), mode)
-        program = instrumenter.instrument(PROGRAM, nonce="n")
-        assert program == AstInstrumenter().instrument(PROGRAM, nonce="n")
+        instrumenter = LmInstrumenter(EndpointModel(server.url), mode)
+        program = instrumenter.instrument(PROGRAM)
+        verify(PROGRAM, program.source, program.nonce)
+        assert program.milestones
         metrics = instrumenter.metrics()
-        assert (metrics["ast_rate"], metrics["rejected/no_answer"]) == (1.0, 0.0)
-        assert metrics["tokens_per_program"] > 0
+        assert (metrics["lm_rate"] + metrics["ast_rate"], metrics["rejected/no_answer"]) == (1.0, 0.0)
+        print(f"\n{mode}: {metrics['tokens_per_program']:.0f} tokens, lm_rate {metrics['lm_rate']:.0f}")
 
 
 def test_killed_and_restarted_in_the_middle(server):
     """What was answered before counts, a dead server costs one batch, and it is used again when it is back."""
     model = EndpointModel(server.url, max_concurrency=8, deadline_s=20)
-    killer = threading.Timer(3.0, server.kill)
+    killer = threading.Timer(8.0, server.kill)
     killer.start()
     completions = model.complete(lines_prompts(512), LINES_TOKENS, LINES_SCHEMA)
     killer.join()

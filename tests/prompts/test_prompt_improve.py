@@ -6,7 +6,7 @@ import pytest
 
 from trl_mle.competitions import list_competitions, load_competition
 from trl_mle.prompts import improve_prompt
-from trl_mle.prompts.improve import LEFT_OUT
+from trl_mle.prompts.improve import LEFT_OUT, LONG_LINE
 
 
 COMPETITIONS = [name for name in list_competitions() if name.startswith("mirror:")]
@@ -17,10 +17,9 @@ ASK = "in a ```python block. It reads its data from input/ and writes submission
 
 
 @pytest.fixture(scope="module")
-def count_tokens():
+def count_tokens(chat_template):
     """By a tokenizer like a language model's: byte-level BPE, 4,000 tokens, learnt from Python and English."""
     pytest.importorskip("torch")
-    from conftest import CHAT_TEMPLATE
     from datasets import Dataset
 
     from trl_mle.starter.build import train_tokenizer
@@ -31,7 +30,7 @@ def count_tokens():
     ]
     rows = [{"prompt": [{"content": ""}], "completion": [{"content": text[:30_000]}]} for text in texts]
     tokenizer = train_tokenizer(Dataset.from_list(rows), vocab_size=4000)
-    tokenizer.chat_template = CHAT_TEMPLATE
+    tokenizer.chat_template = chat_template
 
     def count(prompt):
         return len(tokenizer.apply_chat_template(prompt, add_generation_prompt=True, return_dict=True)["input_ids"])
@@ -83,14 +82,18 @@ def random_text(rng):
 
 
 def check_kept(shown, text):
-    """What is shown are whole lines of a text, from its beginning and its end, and a line that says how many are not."""
+    """
+    What is shown are whole lines of a text, from its beginning and its end, and a line that says how many are not. Such a
+    line may also stand for a very long one.
+    """
     lines, whole = shown.split("\n"), text.strip("\n").split("\n")
-    if lines == whole:
+    short = [line if len(line) <= LONG_LINE else LEFT_OUT.format(count=1) for line in whole]
+    if lines in (whole, short):
         return
-    (cut,) = [i for i in range(len(lines)) if lines[i] == LEFT_OUT.format(count=len(whole) - len(lines) + 1)]
-    head, tail = lines[:cut], lines[cut + 1 :]
-    assert head + tail == whole[: len(head)] + whole[len(whole) - len(tail) :]
-    assert 0 <= len(head) - len(tail) <= 1
+    middle = len(lines) // 2
+    assert lines[middle] == LEFT_OUT.format(count=len(whole) - len(lines) + 1)
+    tail = len(lines) - middle - 1
+    assert lines[:middle] + lines[middle + 1 :] == short[:middle] + short[len(short) - tail :]
 
 
 @pytest.mark.parametrize("name", COMPETITIONS)
@@ -99,9 +102,12 @@ def test_prompts_keep_to_their_limit_and_cut_no_line(count_tokens, name):
     for number in range(64):
         program, output, failed = random_text(rng), random_text(rng), number % 8 == 7
         limit = rng.choice([1024, 1024, 1500])
-        content = make_prompt(comp, program, output, limit, count_tokens, failed=failed)
+        score = None if failed else rng.choice([None, 0.87654])
+        content = make_prompt(comp, program, output, limit, count_tokens, failed=failed, test_score=score)
         tokens = count_tokens([{"role": "user", "content": content}])
         assert tokens <= limit
+        assert content.count("\nIts score on the test set: 0.87654.\n") == (score is not None)
+        content = content.replace("\nIts score on the test set: 0.87654.\n", "")
         if failed:
             assert "Here is a program that failed:" in content
             content = content.replace("Here is a program that failed:", "Here is a previous solution:")
@@ -133,6 +139,16 @@ def test_a_line_that_is_too_long_is_left_out(count_tokens):
     program = "import pandas\n" + "x = '" + "abc " * 5000 + "'\nprint(x)"
     _, shown, _ = parts(make_prompt(wine, program, "", 1024, count_tokens))
     assert shown == f"import pandas\n{LEFT_OUT.format(count=1)}\nprint(x)"
+
+
+def test_a_long_line_at_an_end_does_not_cost_the_others(count_tokens):
+    wine = load_competition("wine")
+    reports = "\n".join(f"report: m{i} = 0.9" for i in range(6))
+    array = "[" + "0.25, " * 3000 + "]"
+    for output in (f"{reports}\n{array}", f"{array}\n{reports}"):
+        _, program, shown = parts(make_prompt(wine, output, output, 1024, count_tokens))
+        assert program.count("report: m") == shown.count("report: m") == 6
+        assert LEFT_OUT.format(count=1) in shown
 
 
 def test_a_limit_that_is_too_small_is_said_in_one_line(count_tokens):

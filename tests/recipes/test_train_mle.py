@@ -1,5 +1,6 @@
 import json
 import os
+import re
 import runpy
 import shutil
 import signal
@@ -82,6 +83,8 @@ def test_there_is_a_recipe_for_each_of_the_twelve_and_for_each_mirror():
             assert competition in list_competitions()
             assert not prefix or competition in TASKS
             assert stem in recipe["output_dir"]
+            # The starter is built without improve_share
+            assert not prefix or recipe["improve_probability"] == 0
 
 
 @pytest.mark.parametrize("recipe", sorted(ROOT.glob("recipes/qwen2.5-3b-instruct/*.yaml")), ids=lambda path: path.stem)
@@ -223,6 +226,35 @@ def test_run_with_the_base_model_as_instrumenter(tiny_model, tmp_path, run_scrip
     assert first["tokens_per_program"] > 0
     assert first["latency_s"] > 0
     assert (second["ast_rate"], second["tokens_per_program"]) == (1.0, 0.0)
+
+
+def test_run_that_improves_what_it_found(tiny_model, tmp_path, run_script, monkeypatch):
+    """Given programs that are all valid, the second generation is shown one of the first, and the best one is kept."""
+    from trl_mle.trainer import MLEGRPOTrainer
+
+    prompts = []
+
+    def programs(trainer, prompt_ids, *args, **kwargs):
+        prompts.append(trainer.processing_class.batch_decode(prompt_ids))
+        program = "import shutil\nshutil.copy('input/sample_submission.csv', 'submission.csv')\nprint('program', {})"
+        texts = [f"```python\n{program.format(i)}\n```" for i in range(4)]
+        return [trainer.processing_class(text)["input_ids"] for text in texts], None
+
+    monkeypatch.setattr(MLEGRPOTrainer, "_generate_single_turn", programs)
+    policy = tmp_path / "policy"
+    more = ["--max_steps", "2", "--max_completion_length", "128", "--improve_probability", "1.0"]
+    run_script(*arguments(tiny_model, policy, *more))
+    first, second = prompts
+    assert not any("Here is a previous solution:" in prompt for prompt in first)
+    assert all("Here is a previous solution:\n\n```python\nimport shutil\n" in prompt for prompt in second)
+    assert all(re.search(r"\nprogram \d\n", prompt) for prompt in second)  # what it printed
+    history = json.loads((policy / "trainer_state.json").read_text())["log_history"]
+    assert history[1]["mle/improve/valid_rate"] == 1.0
+    assert history[1]["mle/improve/beats_parent_rate"] == 0.0  # all write the same submission
+    best = policy / "best_solutions" / "digits"
+    assert sorted(path.name for path in best.iterdir()) == ["score.json", "solution.py", "submission.csv"]
+    assert (best / "solution.py").read_text().startswith("import shutil\n")
+    assert json.loads((best / "score.json").read_text())["score"] == pytest.approx(history[0]["mle/score/best"])
 
 
 def test_endpoint_of_the_policy_is_refused():

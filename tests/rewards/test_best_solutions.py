@@ -128,6 +128,14 @@ class Grading:
         return future
 
 
+def test_an_empty_record_counts_as_none(tmp_path):
+    best, wine = BestSolutions(tmp_path), load_competition("wine")
+    best.offer(wine, "x = 5", b"submission", 5)
+    (tmp_path / "wine" / "score.json").write_text("")
+    assert best.offer(wine, "x = 1", b"submission", 1)
+    assert content(tmp_path / "wine") == 1
+
+
 def test_the_reward_offers_valid_solutions(tmp_path, wine):
     submissions = {
         "good = 1": wine.answers.read_bytes(),

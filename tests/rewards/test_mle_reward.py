@@ -240,3 +240,14 @@ def test_what_the_reward_cannot_know_is_said(wine):
         MLEReward([wine], ScriptedExecutor()).evaluate("```python\nx = 1\n```", "digits")
     with pytest.raises(ValueError, match="a column `competition`"):
         MLEReward([wine, "digits"], ScriptedExecutor())(prompts=[""], completions=["x"])
+
+
+def test_a_long_output_loses_whole_lines_from_its_middle():
+    lines = [f"epoch {i}: loss {1 / (i + 1):.3f}" for i in range(1000)]
+    shown = cut_middle("\n".join(lines), max_chars=400).split("\n")
+    cut = shown.index("…")
+    assert shown[:cut] == lines[:cut]
+    assert shown[cut + 1 :] == lines[cut + 1 - len(shown) :]
+    assert 300 < len("\n".join(shown)) <= 400
+    assert cut_middle("\n".join(lines[:10]), max_chars=400) == "\n".join(lines[:10])
+    assert cut_middle("x" * 1000, max_chars=400) == "…"  # one line, too long to be shown

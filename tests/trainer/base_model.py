@@ -13,6 +13,7 @@ from types import SimpleNamespace
 
 import torch
 from datasets import Dataset
+from on_cpu import ON_CPU
 from peft import LoraConfig
 from transformers import AutoModelForCausalLM, AutoTokenizer
 
@@ -56,14 +57,7 @@ class ReplayTrainer(MLEGRPOTrainer):
 
 
 def make_args(output_dir, **config):
-    defaults = {
-        "use_cpu": True,
-        "bf16": False,
-        "report_to": "none",
-        "disable_tqdm": True,
-        "gradient_checkpointing": False,
-        "save_strategy": "no",
-        "logging_steps": 1,
+    defaults = ON_CPU | {
         "learning_rate": 0.1,
         "max_steps": 3,
         "per_device_train_batch_size": 4,

@@ -9,6 +9,7 @@ import math
 import multiprocessing
 import os
 import random
+import signal
 import socket
 import time
 from pathlib import Path
@@ -16,6 +17,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 import torch
+from on_cpu import ON_CPU
 from replay_executor import ReplayExecutor
 from transformers import TrainerCallback
 
@@ -90,14 +92,7 @@ def make_trainer(
 ):
     """A trainer of all processes that there are. What programs come to is replayed, unless they are to be real ones."""
     processes = int(os.environ.get("WORLD_SIZE", "1"))
-    defaults = {
-        "use_cpu": True,
-        "bf16": False,
-        "report_to": "none",
-        "disable_tqdm": True,
-        "gradient_checkpointing": False,
-        "save_strategy": "no",
-        "logging_steps": 1,
+    defaults = ON_CPU | {
         "learning_rate": 1e-2,
         "lr_scheduler_type": "constant",
         "max_steps": 1000,
@@ -140,11 +135,13 @@ def record(trainer):
     }
 
 
-def run(model, output_dir, steps, resume_from_checkpoint=None, replay=False, **options):
-    """Trains up to a step, and returns the record."""
+def run(model, output_dir, steps, resume_from_checkpoint=None, replay=False, to_be_killed=False, **options):
+    """Trains up to a step, and returns the record; or does not return, but waits to be killed."""
     trainer = make_trainer(model, output_dir, ReplayTrainer if replay else RecordingTrainer, **options)
     trainer.add_callback(StopAfter(steps))
     trainer.train(resume_from_checkpoint=resume_from_checkpoint)
+    if to_be_killed:
+        signal.pause()
     [reward] = trainer.reward_funcs
     if isinstance(reward.executor, LocalExecutor):
         reward.executor.close()

@@ -87,7 +87,9 @@ def test_base_model_is_bound_first():
     model.check_frozen()  # it has answered nothing
 
 
-@pytest.mark.parametrize("zero_stage", [0, 3], ids=["ddp", "zero3"])
+@pytest.mark.parametrize(
+    "zero_stage", [pytest.param(0, id="ddp"), pytest.param(3, id="zero3", marks=pytest.mark.slow)]
+)
 def test_two_processes_one_without_programs(tiny_model, tmp_path, original, zero_stage):
     # A deadlock takes for ever; DeepSpeed compiles an op at its first use on a machine, for about a minute
     timeout_s = 240 if zero_stage else 120

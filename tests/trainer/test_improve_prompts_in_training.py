@@ -16,6 +16,7 @@ from trl_mle.trainer.solution_pool import Solution
 
 
 ROWS = GROUPS * GROUP_SIZE
+FROM_SCRATCH = [{"role": "user", "content": "from scratch"}]
 
 
 def make_trainer(model, folder, **config):
@@ -32,7 +33,7 @@ def choose(trainer, generations, seed=42, groups=10):
     """The kinds and parents of many groups; the pool stays as it is."""
     trainer.args.seed = seed
     rows = [
-        {"prompt": "from scratch", "competition": ("wine", "diabetes")[i // GROUP_SIZE % 2]}
+        {"prompt": FROM_SCRATCH, "competition": ("wine", "diabetes")[i // GROUP_SIZE % 2]}
         for i in range(groups * GROUP_SIZE)
     ]
     chosen = []
@@ -50,7 +51,7 @@ def fill(pool):
 def test_before_the_first_solution_all_groups_start_from_scratch(trainer):
     trainer.pool.load_state_dict({})
     for example in choose(trainer, 20):
-        assert (example["prompt_kind"], example["parent_id"], example["prompt"]) == ("scratch", None, "from scratch")
+        assert (example["prompt_kind"], example["parent_id"], example["prompt"]) == ("scratch", None, FROM_SCRATCH)
 
 
 def test_groups_are_asked_as_often_as_configured(trainer):
@@ -67,6 +68,20 @@ def test_groups_are_asked_as_often_as_configured(trainer):
     assert kinds["wine"]["debug"] == kinds["diabetes"]["improve"] == 0  # there is none to show
     parents = Counter(g["parent_id"] for g in groups if g["prompt_kind"] == "improve")
     assert len(parents) == 5
+
+
+def test_the_same_program_in_two_competitions_asks_for_each(trainer):
+    trainer.pool.load_state_dict({})
+    trainer.pool.observe(Solution(name, "x = 1", "out", 0.5, step=0) for name in ("wine", "diabetes"))
+    improve = [example for example in choose(trainer, 5) if example["prompt_kind"] == "improve"]
+    assert {example["competition"] for example in improve} == {"wine", "diabetes"}
+    for example in improve:
+        assert example["prompt"][0]["content"].startswith(f"Kaggle competition: {example['competition']}\n")
+
+
+def test_prompts_that_are_texts_are_refused(trainer):
+    with pytest.raises(ValueError, match=r"the dataset.s prompts are texts, .* set improve_probability and"):
+        trainer._choose_prompts([{"prompt": "text", "competition": "wine"}] * GROUP_SIZE)
 
 
 def test_the_choice_is_a_function_of_the_seed(trainer):
@@ -93,9 +108,7 @@ def test_prompts_show_program_and_output_and_the_score_only_if_asked_to(trainer,
 def test_a_limit_that_is_too_small_is_refused_at_once(program_model, tmp_path, trainer):
     prompts = [scratch_prompt(load_competition(name), 60, 4096) for name in pool_runs.COMPETITIONS]
     longest = max(len(trainer._tokenize_prompts([prompt])[0][0]) for prompt in prompts)
-    with pytest.raises(
-        ValueError, match=f"asks to improve .* max_prompt_length={longest}: .*set improve_probability to 0"
-    ):
+    with pytest.raises(ValueError, match=f"asks to improve .* max_prompt_length={longest}: raise it, or ask for no"):
         make_trainer(program_model, tmp_path, max_prompt_length=longest)
     make_trainer(program_model, tmp_path, max_prompt_length=longest, improve_probability=0.0, debug_probability=0.0)
 

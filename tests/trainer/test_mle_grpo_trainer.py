@@ -7,6 +7,7 @@ import pandas as pd
 import pytest
 import torch
 from datasets import Dataset
+from on_cpu import ON_CPU
 from peft import LoraConfig
 from transformers import AutoModelForCausalLM
 from trl import GRPOConfig, GRPOTrainer
@@ -34,14 +35,7 @@ def make_trainer(model, output_dir, reward=timed_reward, cls=MLEGRPOTrainer, row
     dataset = Dataset.from_dict(
         {"prompt": [PROMPTS[i % 2] for i in range(rows)], "competition": ["ab"[i % 2] for i in range(rows)]}
     )
-    defaults = {
-        "use_cpu": True,
-        "bf16": False,
-        "report_to": "none",
-        "disable_tqdm": True,
-        "gradient_checkpointing": False,
-        "save_strategy": "no",
-        "logging_steps": 1,
+    defaults = ON_CPU | {
         "learning_rate": 1e-2,
         "max_steps": 3,
         "per_device_train_batch_size": 8,

@@ -152,12 +152,12 @@ def improve_each(
 
 def validation_score(evaluation: Evaluation, competition: Competition) -> float | None:
     """
-    The score that a program has computed itself, on data that it has held back, and that it reports in a line
-    `report: <name> = <value>`, which the instrumenter prints.
+    The score that a program has computed itself, on data that it held back or not, and that it reports in a line
+    `report: <name> = <value>`, as the instrumenter prints it; a program may print such a line, too.
 
     It counts only if it can be compared with another program's: the last report in the competition's metric, as the name
     of the variable, the function called or the `scoring` tells. A negative loss, as scikit-learn's `neg_log_loss`, and a
-    score of the training data do not count.
+    value whose name has "train" in it do not count.
 
     Args:
         evaluation ([`~trl_mle.rewards.Evaluation`]):
@@ -172,7 +172,10 @@ def validation_score(evaluation: Evaluation, competition: Competition) -> float 
     if not reports or evaluation.source is None or not evaluation.valid:
         return None
     metric = competition.metric.rpartition(".")[2]  # a metric of one's own is a dotted path
-    words = _words(parse(evaluation.source))
+    try:
+        words = _words(parse(evaluation.source))
+    except RecursionError:  # what compiles may still be too deep for this
+        words = {}
     for name, text in reversed(reports):
         named = " ".join((name, *words.get(name, ())))
         if "train" in name or not re.search(METRIC_NAMES.get(metric, re.escape(metric)), named, re.IGNORECASE):

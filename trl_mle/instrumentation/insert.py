@@ -21,22 +21,22 @@ PARTS = (ast.excepthandler, ast.match_case)
 JUMPS = (ast.Return, ast.Raise, ast.Break, ast.Continue)
 
 
-@dataclass(eq=False)
+@dataclass(eq=False, slots=True)
 class _Place:
     """The place after a statement."""
 
+    statement: ast.stmt
     block: list[ast.stmt]
     index: int
     owner: "_Place | None"  # the compound statement the block belongs to
     depth: int
 
     @property
-    def statement(self) -> ast.stmt:
-        return self.block[self.index]
-
-    @property
     def following(self) -> "_Place | None":
-        return _Place(self.block, self.index + 1, self.owner, self.depth) if self.block[self.index + 1 :] else None
+        index = self.index + 1
+        return (
+            _Place(self.block[index], self.block, index, self.owner, self.depth) if index < len(self.block) else None
+        )
 
 
 def _blocks(node: ast.AST) -> Iterator[list[ast.stmt]]:
@@ -52,7 +52,7 @@ def _blocks(node: ast.AST) -> Iterator[list[ast.stmt]]:
 def _places(block: list[ast.stmt], owner: _Place | None = None, depth: int = 0) -> Iterator[_Place]:
     """All places in the order of the text, an outer statement before those in it."""
     for index, statement in enumerate(block):
-        place = _Place(block, index, owner, depth)
+        place = _Place(statement, block, index, owner, depth)
         yield place
         if "body" in statement._fields or isinstance(statement, ast.Match):
             for inner in _blocks(statement):

@@ -135,7 +135,7 @@ class EndpointModel:
 
         if schema is None or not self._constrained:
             return await self._chat(client, prompt, max_tokens)
-        form = {"type": "json_schema", "json_schema": {"name": "lines", "schema": schema, "strict": True}}
+        form = {"type": "json_schema", "json_schema": {"name": "lines", "schema": schema}}
         try:
             return await self._chat(client, prompt, max_tokens, response_format=form)
         except openai.BadRequestError:  # either the schema is refused or the prompt
@@ -339,7 +339,12 @@ def generate(
     for start in range(0, len(order), batch_size):
         chunk = [[{"role": "user", "content": prompts[i]}] for i in order[start : start + batch_size]]
         batch = tokenizer.apply_chat_template(
-            chunk, add_generation_prompt=True, return_tensors="pt", padding=True, padding_side="left", return_dict=True
+            chunk,
+            add_generation_prompt=True,
+            return_tensors="pt",
+            return_dict=True,
+            padding=True,
+            tokenizer_kwargs={"padding_side": "left"},  # most tokenizers pad on the right
         ).to(model.device)
         # The weights are whole here: processes with fewer prompts, or none, need not keep step
         answers = model.generate(**batch, generation_config=config, synced_gpus=False)

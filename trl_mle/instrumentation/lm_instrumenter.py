@@ -24,11 +24,10 @@ LINES_TOKENS = 128  # of an answer in lines mode
 REWRITE_TOKENS = 1536  # of an answer in rewrite mode: a program of 1,024 tokens, and the prints
 
 # Bounded, or a weak model that is held to the schema writes digits until its tokens are spent.
-_LINE = {"type": ["integer", "null"], "minimum": 1, "maximum": 9999}
+_LINE = {"type": "integer", "minimum": 1, "maximum": 9999}
 LINES_SCHEMA = {
     "type": "object",
     "properties": dict.fromkeys(MILESTONES, _LINE),
-    "required": list(MILESTONES),
     "additionalProperties": False,
 }
 
@@ -39,9 +38,9 @@ Here is a Python program with line numbers. For each of these steps, name the li
 is done:
 {_STEPS}
 
-Answer with one JSON object without blanks, from the name of each step to its line number, or to null if the program does \
-not do the step. Example: {{"imports":3,"train_data":6,"test_data":7,"model_built":null,"model_trained":null,\
-"predictions":9,"submission":11}}
+Answer with one JSON object without blanks, from the name of each step to its line number. Leave out a step that the program \
+does not do. Example of a program that builds no model: {{"imports":3,"train_data":6,"test_data":7,"predictions":9,\
+"submission":11}}
 
 {{program}}"""
 

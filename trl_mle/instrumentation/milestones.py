@@ -1,6 +1,7 @@
 """The milestones of a program, the prints that mark them, and finding them in its output."""
 
 import ast
+import functools
 import io
 import re
 import warnings
@@ -50,8 +51,9 @@ def report_lines(nonce: str, value: str) -> tuple[str, str]:
     )
 
 
+@functools.lru_cache(maxsize=4)  # choosing places, checking them and inserting prints all look at the same program
 def parse(source: str) -> ast.Module:
-    """The program's AST, as if it were read from a file (which may begin with a byte order mark)."""
+    """The program's AST, as if it were read from a file (which may begin with a byte order mark). Not to be changed."""
     return ast.parse(source.removeprefix("\ufeff"), filename=FILENAME)
 
 

@@ -4,16 +4,24 @@ from collections.abc import Callable
 from functools import lru_cache
 
 from trl_mle.competitions import Competition
-from trl_mle.prompts.prompt import task
+from trl_mle.prompts.prompt import PROGRAM_FORM, task
 
 
 # Of the task in this prompt. The rest of the budget is the program's and its output's.
 SECTION_TOKENS, TASK_TOKENS = 60, 420
 PROGRAM_SHARE = 0.75
-LEFT_OUT = "… lines left out: {count} …"
+LEFT_OUT = "# … lines left out: {count} …"
+LONG_LINE = 400  # characters of a line that is left out first, as a printed array
 
-_SOLUTION = """\
-Here is a previous solution:
+PREVIOUS = "Here is a previous solution:"
+FAILED = "Here is a program that failed:"
+_IMPROVE = (
+    "Improve it: think about what limits its score, say in a short plan what you change, then write " + PROGRAM_FORM
+)
+_REPAIR = "Repair it: say in a short plan why it failed, then write " + PROGRAM_FORM
+
+_PROGRAM = """\
+{what}
 
 ```python
 {program}
@@ -25,24 +33,7 @@ It printed:
 {output}
 ```
 {score}
-Improve it: think about what limits its score, say in a short plan what you change, then write one complete Python program \
-in a ```python block. It reads its data from input/ and writes submission.csv to the working directory."""
-
-_FAILURE = """\
-Here is a program that failed:
-
-```python
-{program}
-```
-
-It printed:
-
-```
-{output}
-```
-
-Repair it: say in a short plan why it failed, then write one complete Python program in a ```python block. It reads its \
-data from input/ and writes submission.csv to the working directory."""
+{ask}"""
 
 
 def improve_prompt(
@@ -59,7 +50,8 @@ def improve_prompt(
     """
     Ask to improve a solution (https://huggingface.co/papers/2509.01684, section 4.3), or to repair a failed program.
 
-    Task, metric and the ask are always whole. Of a long program, and of a long output, lines in the middle are left out.
+    Task, metric and the ask are always whole. Of a long program, and of a long output, very long lines are left out, and then
+    lines in the middle.
 
     Args:
         comp ([`~trl_mle.competitions.Competition`]):
@@ -88,22 +80,29 @@ def improve_prompt(
         `ValueError`: The task alone is longer than `max_tokens`.
     """
     score = f"\nIts score on the test set: {test_score:g}.\n" if test_score is not None else ""
-    template = _task(comp, timeout_s, memory_mb).replace("{", "{{").replace("}", "}}")
-    template += _FAILURE if failed else _SOLUTION
+    task_text = _task(comp, timeout_s, memory_mb)
+    what, ask = (FAILED, _REPAIR) if failed else (PREVIOUS, _IMPROVE)
     program_lines, output_lines = program.strip("\n").split("\n"), output.strip("\n").split("\n")
 
     def prompt(program_kept: int, output_kept: int) -> list[dict[str, str]]:
-        content = template.format(
-            program=_keep(program_lines, program_kept), output=_keep(output_lines, output_kept), score=score
+        shown = _PROGRAM.format(
+            what=what,
+            program=_keep(program_lines, program_kept),
+            output=_keep(output_lines, output_kept),
+            score=score,
+            ask=ask,
         )
-        return [{"role": "user", "content": content}]
+        return [{"role": "user", "content": task_text + shown}]
 
     bare = count_tokens(prompt(0, 0))
     if bare > max_tokens:
         raise ValueError(
             f"the prompt that asks to improve a solution of {comp.id!r} takes {bare} tokens without the solution, more than "
-            f"max_prompt_length={max_tokens}: raise it, or set improve_probability to 0"
+            f"max_prompt_length={max_tokens}: raise it, or ask for no improvements (improve_probability: 0)"
         )
+    if count_tokens(whole := prompt(len(program_lines), len(output_lines))) <= max_tokens:
+        return whole
+    program_lines, output_lines = _without_long(program_lines), _without_long(output_lines)
     program_limit = bare + int(PROGRAM_SHARE * (max_tokens - bare))
     in_output = _most(
         len(output_lines), lambda kept: count_tokens(prompt(0, kept)) <= max_tokens - (program_limit - bare)
@@ -117,6 +116,10 @@ def improve_prompt(
 @lru_cache(maxsize=64)  # training asks for the same again and again
 def _task(comp: Competition, timeout_s: float, memory_mb: int) -> str:
     return task(comp, timeout_s, memory_mb, SECTION_TOKENS, TASK_TOKENS)
+
+
+def _without_long(lines: list[str]) -> list[str]:
+    return [line if len(line) <= LONG_LINE else LEFT_OUT.format(count=1) for line in lines]
 
 
 def _keep(lines: list[str], kept: int) -> str:

@@ -96,9 +96,11 @@ Limits: {timeout_s:g} seconds, {memory_mb} MB of memory, no network. Installed: 
 
 """
 
-_ASK = """\
-Write a short plan, then one complete Python program in a ```python block. It reads its data from input/ and writes \
-submission.csv to the working directory."""
+# How every prompt ends.
+PROGRAM_FORM = """\
+one complete Python program in a ```python block. It reads its data from input/ and writes submission.csv to the working \
+directory."""
+_ASK = f"Write a short plan, then {PROGRAM_FORM}"
 
 
 def scratch_prompt(comp: Competition, timeout_s: float, memory_mb: int) -> list[dict[str, str]]:

@@ -49,10 +49,9 @@ class BestSolutions:
         with self._locked():
             if old.exists() and not best.exists():  # killed between the two renames below
                 new.rename(best)
-            if best.exists():
-                known = json.loads((best / "score.json").read_text(encoding="utf-8"))["score"]
-                if not (score > known if competition.higher_is_better else score < known):
-                    return False
+            known = _score(best / "score.json")
+            if known is not None and not (score > known if competition.higher_is_better else score < known):
+                return False
             for leftover in (new, old):
                 shutil.rmtree(leftover, ignore_errors=True)
             program = source.encode("utf-8", errors="backslashreplace")
@@ -80,3 +79,11 @@ class BestSolutions:
         with (self.folder / ".lock").open("w") as lock:
             fcntl.flock(lock, fcntl.LOCK_EX)  # until it is closed, if only by the end of the process
             yield
+
+
+def _score(path: Path) -> float | None:
+    """What the file says; `None` without it, or if a power cut has left it empty."""
+    try:
+        return float(json.loads(path.read_text(encoding="utf-8"))["score"])
+    except (FileNotFoundError, ValueError):
+        return None

@@ -1,5 +1,6 @@
 """Completion → code → instrumented program → execution → grade → reward."""
 
+import logging
 import os
 import time
 from collections.abc import Callable, Iterator, Sequence
@@ -18,6 +19,8 @@ from trl_mle.prompts import extract_code
 from trl_mle.rewards.best_solutions import BestSolutions
 from trl_mle.rewards.execution_log import ExecutionLog
 
+
+logger = logging.getLogger(__name__)
 
 NO_CODE = "no_code"  # beside the executor's outcomes: there was nothing to execute
 
@@ -295,7 +298,10 @@ class MLEReward:
             return
         score = evaluation.score.value if evaluation.valid and evaluation.score is not None else None
         if self.best_solutions is not None and score is not None and result.submission is not None:
-            self.best_solutions.offer(competition, evaluation.source, result.submission, score)
+            try:
+                self.best_solutions.offer(competition, evaluation.source, result.submission, score)
+            except OSError as error:  # a file system without locks, say: not worth the run
+                logger.warning("the best solution of %s could not be kept: %s", competition.id, error)
         if self.log is None:
             return
         self.log.append(

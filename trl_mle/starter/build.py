@@ -12,16 +12,17 @@ from rich.console import Console
 from transformers import GenerationConfig, Qwen2Config, Qwen2ForCausalLM, Qwen2Tokenizer, set_seed
 from trl import SFTConfig, SFTTrainer
 
+from trl_mle.prompts.improve import PREVIOUS
 from trl_mle.starter.grammar import Sketcher
 from trl_mle.starter.tasks import TASKS
 
 
-# How [`~trl_mle.prompts.improve_prompt`] introduces the fenced program.
-PREVIOUS = "Here is a previous solution:\n\n"
-
 # Of what the user says only the first line is rendered, and the previous solution if there is one: see `build_starter`.
-CHAT_TEMPLATE = """\
-{%- set previous = 'Here is a previous solution:\\n\\n```python\\n' -%}
+CHAT_TEMPLATE = (
+    f"""\
+{{%- set previous = '{PREVIOUS}\\n\\n```python\\n' -%}}
+"""
+    + """\
 {%- for message in messages -%}
 {%- if message['role'] == 'user' -%}
 <|im_start|>user
@@ -39,6 +40,7 @@ CHAT_TEMPLATE = """\
 {{ '<|im_start|>assistant\\n' }}
 {%- endif -%}
 """
+)
 
 README = """\
 ---
@@ -121,7 +123,7 @@ def sketch_corpus(config: StarterConfig) -> Dataset:
         for _ in range(num_improve):
             previous, completion = sketcher.improve()
             program = previous.partition("\n")[2]  # without its plan
-            texts.append((f"{name}\n\n{PREVIOUS}{program}", completion))
+            texts.append((f"{name}\n\n{PREVIOUS}\n\n{program}", completion))
         for prompt, completion in texts:
             rows.append(
                 {

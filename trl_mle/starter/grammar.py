@@ -178,8 +178,8 @@ class Sketcher:
 
     def improve(self) -> tuple[str, str]:
         """
-        Write a program that changes one or two choices of a valid one (what it fits, with which settings, on which
-        features), for better or worse, and makes mistakes as any program does.
+        Write a program that changes one or two choices of a valid one (what it fits, with which settings, how it scales
+        the features), for better or worse, and makes mistakes as any program does.
 
         Returns:
             `tuple[str, str]`: The completion with the valid program, and the one that changes it.

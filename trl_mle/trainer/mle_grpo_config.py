@@ -24,7 +24,8 @@ class MLEGRPOConfig(GRPOConfig):
 
         improve_probability (`float`, *optional*, defaults to `0.5`):
             Probability that a group of completions is asked to improve a valid solution found before, instead of writing
-            one from scratch. Before the first valid solution all groups start from scratch.
+            one from scratch. Before the first valid solution such a group starts from scratch. This and the options
+            below that concern solutions need the trainer's `competitions`.
         debug_probability (`float`, *optional*, defaults to `0.0`):
             Probability that a group is shown a failed program with its output instead. The paper found no use in it.
         pool_sampling (`str`, *optional*, defaults to `"rank"`):
@@ -35,7 +36,7 @@ class MLEGRPOConfig(GRPOConfig):
             Whether an improve prompt tells the solution's score on the hidden answers. Off, it tells what the program
             printed, its own validation score perhaps.
         improvement_bonus (`float`, *optional*, defaults to `0.0`):
-            Added to the reward of a solution that scores better than the one it was shown.
+            Added to the first reward function's value for a solution that scores better than the one it was shown.
         max_turns (`int`, *optional*, defaults to `1`):
             Programs in an episode: after the first, each completion is asked to improve its own solution. A batch then
             holds `max_turns` times as many completions.

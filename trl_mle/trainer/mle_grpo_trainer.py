@@ -10,8 +10,10 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import torch
-from accelerate.utils import DistributedType, gather_object, is_peft_model
+from accelerate.utils import DistributedType, broadcast_object_list, gather_object, is_peft_model
 from datasets import Dataset, IterableDataset
+from transformers.trainer import TRAINER_STATE_NAME
+from transformers.trainer_utils import PREFIX_CHECKPOINT_DIR
 from trl import GRPOTrainer
 from trl.distributed import DistributedBackend
 from trl.models.utils import disable_gradient_checkpointing, unwrap_model_for_generation
@@ -40,6 +42,11 @@ PROGRAM_COLUMNS = ("outcome", "valid", "score", "milestones", "cpu_s", "queue_wa
 POOL_FILE = "solution_pool.json"  # in a checkpoint
 ROLLOUTS_FILE = "rollouts.json"  # the same
 LONG_PROMPT = 8192  # tokens of an improve prompt where max_prompt_length sets no limit
+LONG_TEXT = "x\n" * 9999  # a program, and an output, longer than any prompt
+NO_IMPROVING = "set improve_probability and debug_probability to 0 and max_turns to 1"
+
+# What every row says about its prompt, and what it says if that asks for a solution from scratch.
+SCRATCH: dict[str, Any] = {"prompt_kind": "scratch", "parent_id": None, "parent_score": None}
 
 
 class MLEGRPOTrainer(GRPOTrainer):
@@ -55,8 +62,9 @@ class MLEGRPOTrainer(GRPOTrainer):
     [`~trl_mle.trainer.solution_pool.SolutionPool`] that is the same on all processes and part of a checkpoint. With
     `args.max_turns` each completion then goes on improving its own. Evaluation is from scratch, in one turn.
 
-    What differs from [`~trl.GRPOTrainer`] is `_calculate_rewards` and `_generate_and_score_completions`, which call
-    TRL's own, and four additions:
+    What differs from [`~trl.GRPOTrainer`] besides (in `_calculate_rewards`, `_generate_and_score_completions`,
+    `_generate`, `_get_per_token_logps_and_entropies`, `_tokenize_prompts` and the methods that save and load
+    checkpoints, all of which call TRL's own):
 
     - A completion whose `outcome` column says `"infrastructure"` (our failure, not the program's) is left out,
       whatever the reward functions returned for it.
@@ -94,7 +102,8 @@ class MLEGRPOTrainer(GRPOTrainer):
             competition's id; without it all rows count as one competition.
         competitions (`list[str | Competition]`, *optional*):
             Competitions to train on. Without `train_dataset` the prompts ask for a solution of each from scratch; set
-            `args.max_steps` for the length of such a run, as an epoch of it is arbitrary and short.
+            `args.max_steps` for the length of such a run, as an epoch of it is arbitrary and short. Improving needs them, and
+            asks by prompts of its own, which take the place of a dataset's.
         timeout_s (`float`, *optional*, defaults to `60.0`):
             Time limit of a program as these prompts state it. The executor enforces its own.
         memory_mb (`int`, *optional*, defaults to `4096`):
@@ -176,9 +185,24 @@ class MLEGRPOTrainer(GRPOTrainer):
         if isinstance(train_dataset, Dataset) and self.environment_factories is None:
             distinct = {repr(prompt): prompt for prompt in train_dataset["prompt"]}
             self._tokenize_prompts(list(distinct.values()))
-            if args.improve_probability + args.debug_probability > 0 or args.max_turns > 1:
-                for comp in loaded:
-                    self._prompt_with(Solution(comp.id, "", "", score=0.0, step=0))
+        if self._shows_solutions:
+            if self.environment_factories is not None:
+                raise ValueError(f"an environment has prompts of its own: {NO_IMPROVING}")
+            for comp in loaded:
+                for score in (-1.23456e-05, None):  # the longest that can be told of it
+                    self._prompt_with(Solution(comp.id, LONG_TEXT, LONG_TEXT, score, step=0))
+
+    @property
+    def _shows_solutions(self) -> bool:
+        """Whether prompts with earlier programs may occur."""
+        asked = self.args.improve_probability + self.args.debug_probability > 0 or self.args.max_turns > 1
+        return bool(self.competitions) and asked
+
+    def _competition_of(self, example: dict[str, Any]) -> str | None:
+        """The id in the dataset's column, or the only competition's."""
+        if len(self.competitions) == 1:
+            return example.get("competition") or next(iter(self.competitions))
+        return example.get("competition")
 
     def _make_rollouts(self) -> RolloutsInFlight:
         rewards = [func for func in self.reward_funcs if isinstance(func, MLEReward)]
@@ -494,12 +518,16 @@ class MLEGRPOTrainer(GRPOTrainer):
         members agree wherever they lie.
         """
         start = self.accelerator.process_index * len(inputs)
-        prompts: dict[tuple[str, str], list[dict[str, str]]] = {}
+        if self._shows_solutions and isinstance(inputs[0]["prompt"], str):
+            raise ValueError(
+                f"the dataset's prompts are texts, and those that improve are conversations: {NO_IMPROVING}"
+            )
+        prompts: dict[Solution, list[dict[str, str]]] = {}
         chosen = []
         for i, example in enumerate(inputs):
             group = (start + i) // self.num_generations
             rng = random.Random(f"{self.args.seed}-{self._generation}-{group}")
-            draw, competition = rng.random(), example.get("competition", "")
+            draw, competition = rng.random(), self._competition_of(example) or ""
             kind, parent = "scratch", None
             if draw < self.args.improve_probability:
                 kind, parent = "improve", self.pool.sample(competition, rng)
@@ -508,9 +536,9 @@ class MLEGRPOTrainer(GRPOTrainer):
             if parent is None:
                 chosen.append(example | SCRATCH)
                 continue
-            if (kind, parent.id) not in prompts:
-                prompts[kind, parent.id] = self._prompt_with(parent)
-            chosen.append(example | {"prompt": prompts[kind, parent.id]} | _parent_columns(kind, parent))
+            if parent not in prompts:
+                prompts[parent] = self._prompt_with(parent)
+            chosen.append(example | {"prompt": prompts[parent]} | _parent_columns(kind, parent))
         return chosen
 
     def _next_turn(self, roots: list[dict[str, Any]], own: list[Solution | None]) -> list[dict[str, Any]]:
@@ -536,6 +564,9 @@ class MLEGRPOTrainer(GRPOTrainer):
 
     def _observe(self, mode: str, rows: list[dict[str, Any]], completions: list[Any]) -> None:
         """Adds the programs of all processes to the pool, in the order of the processes."""
+        self._local_solutions: list[Solution | None] = [None] * len(completions)
+        if not self.competitions:
+            return
         texts = [item if isinstance(item, str) else item[-1]["content"] for item in completions]
         programs = gather_object([extract_code(text) for text in texts])
         solutions = [
@@ -561,6 +592,12 @@ class MLEGRPOTrainer(GRPOTrainer):
             for key, value in self.pool.metrics().items():
                 self._metrics[mode][f"mle/pool/{key}"].append(value)
 
+    def _save_checkpoint(self, model: Any, trial: Any) -> None:
+        if self.args.should_save:  # one of the same name, of an earlier run, is not whole while it is overwritten
+            folder = Path(self._get_output_dir(trial), f"{PREFIX_CHECKPOINT_DIR}-{self.state.global_step}")
+            (folder / TRAINER_STATE_NAME).unlink(missing_ok=True)
+        super()._save_checkpoint(model, trial)
+
     def _save_rng_state(self, output_dir: str) -> None:
         super()._save_rng_state(output_dir)
         if self.args.should_save:
@@ -574,23 +611,29 @@ class MLEGRPOTrainer(GRPOTrainer):
 
     def _load_optimizer_and_scheduler(self, checkpoint: str | None) -> None:
         super()._load_optimizer_and_scheduler(checkpoint)
-        if checkpoint is not None and (path := Path(checkpoint, POOL_FILE)).is_file():  # else it is TRL's
-            state = json.loads(path.read_text(encoding="utf-8"))
+        if checkpoint is None:
+            return
+        states = [None, None]
+        if self.accelerator.is_main_process:
+            for i, name in enumerate((POOL_FILE, ROLLOUTS_FILE)):
+                if (path := Path(checkpoint, name)).is_file():  # else the checkpoint is TRL's, or synchronous training's
+                    states[i] = json.loads(path.read_text(encoding="utf-8"))
+        state, rollouts = broadcast_object_list(states)  # other machines need not see the files
+        if state is not None:
             self._generation = state["generation"]
             self.pool.load_state_dict(state["solutions"])
-        if checkpoint is not None and (path := Path(checkpoint, ROLLOUTS_FILE)).is_file():
+        if rollouts is not None:
             if self.rollouts is None:
                 raise ValueError(
                     f"{checkpoint} holds rollouts that were not trained on yet: resume with async_rollouts"
                 )
-            state = json.loads(path.read_text(encoding="utf-8"))
-            self.rollouts.load_state_dict(state["rollouts"])
-            self._baseline.load_state_dict(state["baseline"])
+            self.rollouts.load_state_dict(rollouts["rollouts"])
+            self._baseline.load_state_dict(rollouts["baseline"])
 
     def _program_rows(self, inputs: list[dict[str, Any]]) -> list[dict[str, Any]]:
         """What the reward functions logged about each local completion, before TRL flushes it."""
         rows: list[dict[str, Any]] = [
-            {"competition": example.get("competition")} | {name: example[name] for name in SCRATCH}
+            {"competition": self._competition_of(example)} | {name: example[name] for name in SCRATCH}
             for example in inputs
         ]
         logged = self._pending_extra_logs
@@ -608,7 +651,7 @@ class MLEGRPOTrainer(GRPOTrainer):
         return rows
 
     def _log_program_metrics(self, mode: str, rows: list[dict], by_competition: dict[str | None, list[int]]) -> None:
-        several = len(by_competition) > 1
+        several = max(len(by_competition), len(self.competitions)) > 1
         for name, indices in by_competition.items():
             competition = self.competitions.get(name or "")
             prefix = f"mle/{competition.slug if competition else name}" if several else "mle"
@@ -624,23 +667,17 @@ class MLEGRPOTrainer(GRPOTrainer):
     def _log_prompt_kinds(self, mode: str, rows: list[dict[str, Any]], beats_parent: list[bool | None]) -> None:
         """The same metrics for each kind of prompt, where there are several kinds, and how often a parent is beaten."""
         kinds = {row["prompt_kind"] for row in rows}
-        directions = {comp.higher_is_better for comp in self.competitions.values()}
-        if self.args.improve_probability + self.args.debug_probability > 0 or self.args.max_turns > 1:
-            for kind in kinds - {None}:
+        if self._shows_solutions:
+            only = next(iter(self.competitions.values())) if len(self.competitions) == 1 else None
+            for kind in kinds:
                 columns = _columns([row for row in rows if row["prompt_kind"] == kind])
-                if len(self.competitions) != 1:
-                    columns.pop("score", None)
-                for key, value in program_metrics(
-                    columns, next(iter(directions)) if len(directions) == 1 else None
-                ).items():
+                if only is None:
+                    columns.pop("score", None)  # of different metrics: their mean says nothing
+                for key, value in program_metrics(columns, only.higher_is_better if only else None).items():
                     self._metrics[mode][f"mle/{kind}/{key}"].append(value)
         beats = [value for value in beats_parent if value is not None]
         if beats:
             self._metrics[mode]["mle/improve/beats_parent_rate"].append(sum(beats) / len(beats))
-
-
-# What every row says about its prompt, and what it says if that asks for a solution from scratch.
-SCRATCH: dict[str, Any] = {"prompt_kind": "scratch", "parent_id": None, "parent_score": None}
 
 
 def _parent_columns(kind: str, parent: Solution) -> dict[str, Any]:

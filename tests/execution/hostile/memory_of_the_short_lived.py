@@ -1,0 +1,19 @@
+# Processes that cannot be looked into and end while the watch looks; one wants to outlive the run. Where all can be looked
+# into, they turn out to share their memory.
+# ends: out_of_memory; landlock: timeout
+import ctypes, time
+if os.fork() == 0:
+    os.setsid()
+    if os.fork() == 0:
+        os.closerange(0, 64)
+        time.sleep(1000)
+    os._exit(0)
+ctypes.CDLL(None).prctl(4, 0)
+x = b"x" * (120 << 20)
+for _ in range(8):
+    if os.fork() == 0:
+        while True:
+            if os.fork() == 0:
+                os._exit(0)
+            os.wait()
+time.sleep(1000)

@@ -1,0 +1,9 @@
+"""The tiers of the sandbox; one that this machine's kernel does not have is skipped."""
+
+import pytest
+
+from trl_mle.execution.kernel import landlock_abi
+
+
+LANDLOCK = pytest.mark.skipif(landlock_abi() < 6, reason="this kernel's Landlock is too old")
+TIERS = ["bubblewrap", pytest.param("landlock", marks=LANDLOCK)]
