@@ -35,7 +35,7 @@ from trl_mle.trainer import MLEGRPOConfig, MLEGRPOTrainer
 
 GROUP_SIZE = 8
 KINDS = {
-    "sleep": {"slots": 32, "batch": 32, "median_s": 0.5, "code": "import time\ntime.sleep({seconds})"},
+    "sleep": {"slots": 32, "batch": 32, "median_s": 1.0, "code": "import time\ntime.sleep({seconds})"},
     "cpu": {
         "slots": len(os.sched_getaffinity(0)),
         "batch": 16,

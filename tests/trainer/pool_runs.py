@@ -31,6 +31,12 @@ COMPETITIONS = ["wine", "diabetes"]  # of one the accuracy counts, of the other 
 GROUPS, GROUP_SIZE = 3, 4  # with two processes the second group lies in both
 LINES = 24  # the last tokens of `program_model`
 EOS = 2
+ZERO_2 = {
+    "zero_optimization": {"stage": 2},
+    "train_micro_batch_size_per_gpu": "auto",
+    "gradient_accumulation_steps": "auto",
+    "gradient_clipping": "auto",
+}
 
 
 class RecordingTrainer(MLEGRPOTrainer):
@@ -123,7 +129,10 @@ def record(trainer):
         "turns": trainer.turns,
         "pool": trainer.pool.state_dict(),
         "generation": trainer._generation,
-        "weights": {name: p.detach().clone() for name, p in policy.named_parameters()},
+        # under ZeRO-3 this process's part of each
+        "weights": {
+            n: (p.ds_tensor if trainer.is_zero3 else p).detach().clone() for n, p in policy.named_parameters()
+        },
         "rng": [torch.get_rng_state().tolist(), random.getstate(), np.random.get_state()[1].tolist()],
         "losses": [entry["loss"] for entry in trainer.state.log_history if "loss" in entry],
         "ledger": None if trainer.rollouts is None else trainer.rollouts.ledger.state_dict(),

@@ -8,20 +8,23 @@ import pandas as pd
 import pool_runs
 import pytest
 import torch
-from pool_runs import GROUP_SIZE, GROUPS, ReplayTrainer
+from on_cpu import ON_CPU
+from pool_runs import GROUP_SIZE, GROUPS, ZERO_2, ReplayTrainer
 from transformers import AutoModelForCausalLM
 
-from trl_mle.trainer import MLEGRPOTrainer
+from trl_mle.trainer import MLEGRPOConfig, MLEGRPOTrainer
 from trl_mle.trainer.running_baseline import RunningBaseline
 
 
 BATCH = GROUPS * GROUP_SIZE
 TWO_BATCHES = {"async_rollouts": True, "max_in_flight": 2 * BATCH}
-ZERO_2 = {
-    "zero_optimization": {"stage": 2},
-    "train_micro_batch_size_per_gpu": "auto",
-    "gradient_accumulation_steps": "auto",
-    "gradient_clipping": "auto",
+HALF = {"per_device_train_batch_size": BATCH // 2}
+FROM_SCRATCH = {"improve_probability": 0.0, "debug_probability": 0.0}
+# AdamW divides by tiny second moments: under ZeRO-3 with it, sums in another order show
+ZERO_3 = {
+    "deepspeed": ZERO_2 | {"zero_optimization": {"stage": 3, "stage3_gather_16bit_weights_on_model_save": True}},
+    "optim": "sgd",
+    "learning_rate": 0.1,
 }
 
 
@@ -36,11 +39,12 @@ def same(turns):
 @pytest.mark.parametrize(
     "options",
     [
-        {},  # TRL takes completions for fresh
-        {"per_device_train_batch_size": BATCH // 2, "steps_per_generation": 2},  # it keeps their log-probabilities
-        {"beta": 0.1, "duration_weighting": "inclusion"},
+        pytest.param({}, id="fresh"),  # TRL takes completions for it
+        pytest.param(  # it keeps their log-probabilities
+            {"steps_per_generation": 2} | HALF, id="kept", marks=pytest.mark.slow
+        ),
+        pytest.param({"beta": 0.1, "duration_weighting": "inclusion"}, id="beta", marks=pytest.mark.slow),
     ],
-    ids=["fresh", "kept", "beta"],
 )
 def test_with_one_batch_in_flight_it_is_synchronous_training(program_model, tmp_path, options):
     weighting = options.pop("duration_weighting", "linear")
@@ -59,7 +63,8 @@ def test_with_one_batch_in_flight_it_is_synchronous_training(program_model, tmp_
     assert asynchronous["ledger"]["in_flight"] == []
 
 
-@pytest.mark.parametrize("options", [{}, {"deepspeed": ZERO_2}], ids=["ddp", "zero2"])
+@pytest.mark.slow
+@pytest.mark.parametrize("options", [{}, {"deepspeed": ZERO_2}, ZERO_3], ids=["ddp", "zero2", "zero3"])
 def test_two_processes(program_model, tmp_path, options):
     """In one launch: the same equality, and rollouts of real programs that finish when they do."""
     if options:
@@ -110,16 +115,20 @@ class SnapshotTrainer(ReplayTrainer):
 @pytest.mark.parametrize(
     "options",
     [
-        {},
-        {"per_device_train_batch_size": BATCH // 2, "steps_per_generation": 2, "beta": 0.1},
-        {"per_device_train_batch_size": BATCH // 2, "gradient_accumulation_steps": 2, "beta": 0.1},
+        pytest.param({}, id="fresh"),
+        pytest.param({"steps_per_generation": 2, "beta": 0.1} | HALF, id="asked", marks=pytest.mark.slow),
+        pytest.param({"gradient_accumulation_steps": 2, "beta": 0.1} | HALF, id="accumulated", marks=pytest.mark.slow),
     ],
-    ids=["fresh", "asked", "accumulated"],
 )
 def test_ratios_are_against_the_policy_that_sampled(program_model, tmp_path, options):
     """All programs end at once: from the second step on, each batch was sampled one step before."""
     trainer = pool_runs.make_trainer(
-        program_model, tmp_path, SnapshotTrainer, max_steps=3, learning_rate=0.02, **(TWO_BATCHES | options)
+        program_model,
+        tmp_path,
+        SnapshotTrainer,
+        max_steps=3,
+        learning_rate=0.02,
+        **(TWO_BATCHES | FROM_SCRATCH | options),
     )
     trainer.train()
     steps = trainer.args.max_steps // trainer.args.optimizer_steps_per_generation
@@ -155,9 +164,9 @@ def completion_logps(policy, batch):
     return logps
 
 
-@pytest.fixture(scope="module", params=["group", "rollout"])
+@pytest.fixture(scope="module", params=[pytest.param("group", marks=pytest.mark.slow), "rollout"])
 def finishing(request, program_model, tmp_path_factory):
-    """A trainer after eight steps whose programs take their time."""
+    """A trainer after six steps whose programs take their time."""
     patch = pytest.MonkeyPatch()
     patch.setattr("trl_mle.trainer.rollouts_in_flight.POLL_S", 0.001)
     trainer = pool_runs.make_trainer(
@@ -170,7 +179,7 @@ def finishing(request, program_model, tmp_path_factory):
         duration_weighting="inclusion",
         log_completions=True,
         num_completions_to_print=0,
-        max_steps=8,
+        max_steps=6,
     )
     sums = []
 
@@ -187,10 +196,10 @@ def finishing(request, program_model, tmp_path_factory):
 
 
 def test_each_step_samples_one_batch_and_trains_on_one(finishing):
-    assert finishing.sums == [((step + 2) * BATCH, step * BATCH, 2 * BATCH) for step in range(1, 9)]
-    assert finishing._generation == 10  # the first step has sampled three
+    assert finishing.sums == [((step + 2) * BATCH, step * BATCH, 2 * BATCH) for step in range(1, 7)]
+    assert finishing._generation == 8  # the first step has sampled three
     trained = [number for turn in finishing.turns for number in turn["rollouts"]]
-    assert sorted(trained + list(finishing.rollouts.ledger.in_flight)) == list(range(10 * BATCH))
+    assert sorted(trained + list(finishing.rollouts.ledger.in_flight)) == list(range(8 * BATCH))
     for turn in finishing.turns:
         assert turn["rollouts"] == sorted(turn["rollouts"])
 
@@ -246,6 +255,7 @@ def test_the_table_and_the_metrics_tell_of_it(finishing):
         assert not any("dropped" in name for name in entry)
 
 
+@pytest.mark.slow
 def test_stale_rollouts_are_dropped_on_request(program_model, tmp_path, caplog, monkeypatch):
     monkeypatch.setattr("trl_mle.trainer.rollouts_in_flight.POLL_S", 0.001)
     caplog.set_level(logging.WARNING)
@@ -258,6 +268,7 @@ def test_stale_rollouts_are_dropped_on_request(program_model, tmp_path, caplog, 
         async_unit="rollout",
         max_staleness=0,
         max_steps=3,
+        **FROM_SCRATCH,
     )
     trainer.train()
     ledger = trainer.rollouts.ledger
@@ -269,6 +280,7 @@ def test_stale_rollouts_are_dropped_on_request(program_model, tmp_path, caplog, 
     assert sum(history[-1][f"mle/async/dropped/q{i}"] for i in range(1, 5)) == sum(ledger.dropped)
 
 
+@pytest.mark.slow
 def test_real_programs_of_one_process(program_model, tmp_path):
     record = pool_runs.run(program_model, tmp_path, 2, real=True, **TWO_BATCHES)
     check_rollouts([record], 2)
@@ -279,13 +291,14 @@ def test_what_it_cannot_do_is_refused(program_model, tmp_path):
     def reward(completions, **kwargs):
         return [0.0] * len(completions)
 
-    args = pool_runs.make_trainer(program_model, tmp_path, **TWO_BATCHES).args
+    args = MLEGRPOConfig(str(tmp_path), **ON_CPU, **FROM_SCRATCH, async_rollouts=True)
     with pytest.raises(ValueError, match="needs one MLEReward, which executes programs ahead; there are 0"):
         MLEGRPOTrainer(program_model, reward, args, competitions=["wine"])
 
 
+@pytest.mark.slow
 def test_rollouts_of_a_checkpoint_are_not_lost_silently(program_model, tmp_path):
     saved = {"save_strategy": "steps", "save_steps": 2}
-    pool_runs.run(program_model, tmp_path, 2, **TWO_BATCHES, **saved)
+    pool_runs.run(program_model, tmp_path, 2, **TWO_BATCHES, **FROM_SCRATCH, **saved)
     with pytest.raises(ValueError, match="holds rollouts that were not trained on yet: resume with async_rollouts"):
-        pool_runs.run(program_model, tmp_path / "resumed", 3, str(tmp_path / "checkpoint-2"))
+        pool_runs.run(program_model, tmp_path / "resumed", 3, str(tmp_path / "checkpoint-2"), **FROM_SCRATCH)

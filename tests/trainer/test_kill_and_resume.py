@@ -1,6 +1,7 @@
 """A run that was killed goes on from its last checkpoint as if nothing had happened."""
 
 import json
+import os
 import random
 import runpy
 import signal
@@ -10,22 +11,17 @@ from pathlib import Path
 import pool_runs
 import pytest
 import torch
+from pool_runs import ZERO_2
 
 from trl_mle.trainer.mle_grpo_trainer import ROLLOUTS_FILE
 
 
 STEPS = 6
-LIVES = 5
+LIVES = int(os.environ.get("LIVES", "3"))  # of the run that is killed again and again
 BATCH = pool_runs.GROUPS * pool_runs.GROUP_SIZE
 ASYNC = {"async_rollouts": True, "max_in_flight": 2 * BATCH}
 SAVED = {"save_strategy": "steps", "save_steps": 2}
 SCRIPT = Path(__file__).parents[2] / "recipes" / "train_mle.py"
-ZERO_2 = {
-    "zero_optimization": {"stage": 2},
-    "train_micro_batch_size_per_gpu": "auto",
-    "gradient_accumulation_steps": "auto",
-    "gradient_clipping": "auto",
-}
 
 
 def killed_run(folder, model, processes, **options):
@@ -64,7 +60,9 @@ def check(whole, resumed, checkpoint):
         assert torch.equal(resumed["weights"][name], weights)
 
 
-@pytest.mark.parametrize("options", [{}, ASYNC], ids=["sync", "async"])
+@pytest.mark.parametrize(
+    "options", [pytest.param({}, id="sync"), pytest.param(ASYNC, id="async", marks=pytest.mark.slow)]
+)
 def test_of_one_process(program_model, tmp_path, options):
     checkpoint = killed_run(tmp_path, program_model, 1, **options)
     whole = pool_runs.run(program_model, tmp_path / "whole", STEPS, **SAVED, **options)
@@ -72,10 +70,11 @@ def test_of_one_process(program_model, tmp_path, options):
     check(whole, resumed, checkpoint)
 
 
+@pytest.mark.slow
 def test_no_rollout_is_lost_however_often_a_run_is_killed(program_model, tmp_path):
     """Each life resumes the one before, with rollouts whose programs had not ended. The trainer counts them at every step."""
     options = ASYNC | {"model": program_model, "patient": True, "save_strategy": "steps", "save_steps": 1}
-    checkpoint, unfinished = None, 0
+    checkpoint, unfinished, known = None, 0, {}
     for life in range(LIVES):
         folder = tmp_path / f"life-{life}"
         folder.mkdir()
@@ -101,6 +100,8 @@ def test_no_rollout_is_lost_however_often_a_run_is_killed(program_model, tmp_pat
             assert len(rollout["completion_ids"]) == len(rollout["policy_logps"]) > 0
             assert rollout["row"]["prompt"]
             unfinished += rollout["evaluation"] is None
+            tokens = rollout["completion_ids"], rollout["policy_logps"], rollout["step"]
+            assert known.setdefault(rollout["id"], tokens) == tokens
     assert unfinished > 0
 
 

@@ -213,7 +213,8 @@ class MLEGRPOTrainer(GRPOTrainer):
         if self.tools or self.environment_factories is not None or self.rollout_func is not None:
             raise ValueError("async_rollouts knows no tools, environments or rollout functions: leave them out")
         assert self.args.max_in_flight is not None  # MLEGRPOConfig has filled it in
-        unit_size = self.num_generations if self.args.async_unit == "group" else 1
+        assert self.args.num_generations is not None
+        unit_size = self.args.num_generations if self.args.async_unit == "group" else 1
         return RolloutsInFlight(RolloutLedger(self.args.max_in_flight, unit_size, self.args.max_staleness), rewards[0])
 
     def _tokenize_prompts(self, prompts: list) -> tuple:
@@ -419,7 +420,8 @@ class MLEGRPOTrainer(GRPOTrainer):
             tensors = [torch.tensor(sequence) for sequence in sequences]
             ids.append(pad(tensors, self._tokenizer.pad_token_id, side))
             masks.append(pad([torch.ones_like(tensor) for tensor in tensors], 0, side))
-        with torch.no_grad(), disable_gradient_checkpointing(self.model, self.args.gradient_checkpointing_kwargs):
+        checkpointing: Any = self.args.gradient_checkpointing_kwargs  # a dictionary, once it was parsed
+        with torch.no_grad(), disable_gradient_checkpointing(self.model, checkpointing):
             logps, _, _ = self._get_per_token_logps_and_entropies(
                 self.model,
                 torch.cat(ids, dim=1).to(self.accelerator.device),
@@ -505,9 +507,10 @@ class MLEGRPOTrainer(GRPOTrainer):
 
     def _replace_logged_advantages(self, advantages: list[float]) -> None:
         """Takes back what TRL has logged of the batch as if it were made of groups."""
+        logged: Any = self._logs["advantages"]
         for _ in advantages:
-            self._logs["advantages"].pop()
-        self._logs["advantages"].extend(advantages)
+            logged.pop()
+        logged.extend(advantages)
         self._metrics["train"].pop("frac_reward_zero_std")
 
     def _choose_prompts(self, inputs: list[dict[str, Any]]) -> list[dict[str, Any]]:
@@ -616,7 +619,7 @@ class MLEGRPOTrainer(GRPOTrainer):
         states = [None, None]
         if self.accelerator.is_main_process:
             for i, name in enumerate((POOL_FILE, ROLLOUTS_FILE)):
-                if (path := Path(checkpoint, name)).is_file():  # else the checkpoint is TRL's, or synchronous training's
+                if (path := Path(checkpoint, name)).is_file():  # else the checkpoint is TRL's, or not asynchronous
                     states[i] = json.loads(path.read_text(encoding="utf-8"))
         state, rollouts = broadcast_object_list(states)  # other machines need not see the files
         if state is not None:
