@@ -9,7 +9,8 @@ weights and baseline, in simulated time. 16 slots; a fast action runs for 1 s an
 (0 in the control); updates on batches of 16; rollouts are trained on one by one. "drops": those older than 4 steps are dropped.
 
 `train` is the real trainer with real programs on a controlled competition in which slower programs score better, and on one in
-which they do not: a tiny policy, for equal wall clock. A run whose results are there already is not run again.
+which they do not: a tiny policy over ten programs, one of them slow, for equal wall clock. A run whose results are there
+already is not run again.
 """
 
 import argparse
@@ -229,28 +230,31 @@ def bandit_main(args: argparse.Namespace, console: Console) -> None:
     console.print(f"{time.monotonic() - began:.0f} s", highlight=False)
 
 
-# The controlled competitions: which of 300 rows have label 1. One of ten programs looks closely, for a while.
-PROGRAM = """import time
+# The controlled competitions: which of 300 rows have label 1? One of ten programs takes its time.
+PROGRAM = """import random
+import time
 time.sleep({seconds})
+knowledge = random.gauss({knowledge}, 0.1)
 with open("submission.csv", "w") as file:
     file.write("id,label\\n")
     for i in range(300):
-        file.write(f"{{i}},{{{label}}}\\n")
+        file.write(f"{{i}},{{int(i % 3 == 0 and random.random() < knowledge)}}\\n")
 # variant {variant}
 """
-FAST_S, SLOW_S = 0.1, 1.0
-GUESS, KNOWLEDGE = "0", "int(i % 3 == 0)"  # an accuracy of 2/3, and of 1
+FAST_S, SLOW_S = 0.4, 4.0
+LITTLE, MUCH = 0.3, 0.7  # of the rows with label 1 it knows so many, so that its accuracy is 2/3 + knowledge / 3
 PROGRAMS = 10  # the last of them is the slow one
+TRAINING_BATCH, TRAINING_SLOTS, GROUP_SIZE = 16, 8, 8
+ASYNCHRONOUS = {"async_rollouts": True, "async_unit": "rollout", "max_in_flight": 4 * TRAINING_BATCH}
 TRAINING_ARMS = {
-    "synchronous, none": {"duration_weighting": "none"},
-    "synchronous, linear": {"duration_weighting": "linear"},
-    "asynchronous, none": {"duration_weighting": "none", "async_rollouts": True},
-    "asynchronous, linear": {"duration_weighting": "linear", "async_rollouts": True},
-    "asynchronous, inclusion": {"duration_weighting": "inclusion", "async_rollouts": True},
+    f"{kind}, {weighting}": {"duration_weighting": weighting} | (ASYNCHRONOUS if kind == "async" else {})
+    for kind in ("sync", "async")
+    for weighting in ("none", "linear", "inclusion")
+    if kind == "async" or weighting != "inclusion"
 }
 PROMPT = [{"role": "user", "content": "Write a program."}]
 RESULT_COLUMNS = {"slow": "{:.2f}", "score": "{:.3f}", "gradient_variance": "{:.4f}"}
-GRADIENT_STEPS = 10  # over which the variance of the gradient is taken: the policy has hardly moved
+GRADIENT_STEPS = 8  # over which the variance of the gradient is taken: the policy has hardly moved
 
 
 def make_competition(folder: Path) -> Competition:
@@ -272,8 +276,9 @@ def make_competition(folder: Path) -> Competition:
 
 
 def make_programs(slow_is_better: bool) -> list[str]:
-    fast = [PROGRAM.format(seconds=FAST_S, label=GUESS, variant=i) for i in range(PROGRAMS - 1)]
-    slow = PROGRAM.format(seconds=SLOW_S, label=KNOWLEDGE if slow_is_better else GUESS, variant=PROGRAMS - 1)
+    fast = [PROGRAM.format(seconds=FAST_S, knowledge=LITTLE, variant=i) for i in range(PROGRAMS - 1)]
+    knowledge = MUCH if slow_is_better else LITTLE
+    slow = PROGRAM.format(seconds=SLOW_S, knowledge=knowledge, variant=PROGRAMS - 1)
     return [f"```python\n{program}```" for program in [*fast, slow]]
 
 
@@ -315,7 +320,7 @@ class Course(TrainerCallback):
 def train(arm: dict, slow_is_better: bool, seed: int, budget_s: float, folder: Path) -> dict:
     """One run."""
     generation = save_policy(folder / "policy", make_programs(slow_is_better), seed)
-    course, batch = Course(budget_s), 32
+    course = Course(budget_s)
     args = MLEGRPOConfig(
         str(folder / "run"),
         use_cpu=True,
@@ -325,24 +330,26 @@ def train(arm: dict, slow_is_better: bool, seed: int, budget_s: float, folder: P
         disable_tqdm=True,
         logging_steps=1,
         max_steps=100_000,
-        per_device_train_batch_size=batch,
-        num_generations=8,
+        per_device_train_batch_size=TRAINING_BATCH,
+        num_generations=GROUP_SIZE,
         max_completion_length=1,
-        learning_rate=2e-3,
+        learning_rate=3e-3,
+        max_grad_norm=0.0,  # the variance of the gradient is that of the estimate
         lr_scheduler_type="constant",
         improve_probability=0.0,
         generation_kwargs=generation,
         seed=seed,
-        **(arm | ({"max_in_flight": 4 * batch, "async_unit": "rollout"} if arm.get("async_rollouts") else {})),
+        **arm,
     )
     competition = make_competition(folder / "competition")
     dataset = Dataset.from_dict({"prompt": [PROMPT] * 4096, "competition": [competition.id] * 4096})
-    with LocalExecutor(max_parallel=batch, timeout_s=60) as executor:
+    with LocalExecutor(max_parallel=TRAINING_SLOTS, timeout_s=60) as executor:
         executor.submit("pass", competition).result()  # its warm parent is up
         reward = MLEReward([competition], executor, show_progress=False)
         MLEGRPOTrainer(str(folder / "policy"), reward, args, dataset, callbacks=[course]).train()
     slow = course.points[-1][1]
-    score = slow * (1.0 if slow_is_better else 2 / 3) + (1 - slow) * 2 / 3
+    knowledge = LITTLE + slow * (MUCH - LITTLE if slow_is_better else 0)
+    score = (2 + knowledge) / 3
     return {"points": course.points, "slow": slow, "score": score, "gradient_variance": course.gradient_variance}
 
 
@@ -350,9 +357,9 @@ def train_main(args: argparse.Namespace, console: Console) -> None:
     args.output.mkdir(parents=True, exist_ok=True)
     record = args.output / "train.json"
     results = json.loads(record.read_text()) if record.exists() else {}
-    for slow_is_better in (True, False):
-        for name, arm in TRAINING_ARMS.items():
-            for seed in args.seeds:
+    for seed in args.seeds:
+        for slow_is_better in (True, False):
+            for name, arm in TRAINING_ARMS.items():
                 key = f"{'slow is better' if slow_is_better else 'all alike'}/{name}/{seed}"
                 if key not in results:
                     with tempfile.TemporaryDirectory() as folder:
@@ -386,7 +393,7 @@ def main() -> None:
     bandit.add_argument("--num_seeds", type=int, default=20)
     training = commands.add_parser("train")
     training.add_argument("--seeds", type=int, nargs="+", default=[0, 1, 2])
-    training.add_argument("--budget_s", type=float, default=120.0, help="wall clock of a run")
+    training.add_argument("--budget_s", type=float, default=50.0, help="wall clock of a run")
     for command in (bandit, training):
         command.add_argument("--output", type=Path, default=Path("outputs/benchmark-duration-bias"))
     args = parser.parse_args()

@@ -166,7 +166,7 @@ def completion_logps(policy, batch):
 
 @pytest.fixture(scope="module", params=[pytest.param("group", marks=pytest.mark.slow), "rollout"])
 def finishing(request, program_model, tmp_path_factory):
-    """A trainer after six steps whose programs take their time."""
+    """A trainer after four steps whose programs take their time."""
     patch = pytest.MonkeyPatch()
     patch.setattr("trl_mle.trainer.rollouts_in_flight.POLL_S", 0.001)
     trainer = pool_runs.make_trainer(
@@ -179,7 +179,7 @@ def finishing(request, program_model, tmp_path_factory):
         duration_weighting="inclusion",
         log_completions=True,
         num_completions_to_print=0,
-        max_steps=6,
+        max_steps=4,
     )
     sums = []
 
@@ -196,10 +196,10 @@ def finishing(request, program_model, tmp_path_factory):
 
 
 def test_each_step_samples_one_batch_and_trains_on_one(finishing):
-    assert finishing.sums == [((step + 2) * BATCH, step * BATCH, 2 * BATCH) for step in range(1, 7)]
-    assert finishing._generation == 8  # the first step has sampled three
+    assert finishing.sums == [((step + 2) * BATCH, step * BATCH, 2 * BATCH) for step in range(1, 5)]
+    assert finishing._generation == 6  # the first step has sampled three
     trained = [number for turn in finishing.turns for number in turn["rollouts"]]
-    assert sorted(trained + list(finishing.rollouts.ledger.in_flight)) == list(range(8 * BATCH))
+    assert sorted(trained + list(finishing.rollouts.ledger.in_flight)) == list(range(6 * BATCH))
     for turn in finishing.turns:
         assert turn["rollouts"] == sorted(turn["rollouts"])
 
