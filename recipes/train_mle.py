@@ -141,7 +141,8 @@ def main(script_args, training_args, model_args, problems) -> None:
                 log_dir=output_dir / "executions",
                 best_solutions_dir=output_dir / "best_solutions",
             )
-            launching.extend_ddp_timeout(training_args, reward.longest_s(training_args.completions_per_process))
+            most = max(training_args.completions_per_process, script_args.best_of_n * len(competitions))
+            launching.extend_ddp_timeout(training_args, reward.longest_s(most))
             trainer = MLEGRPOTrainer(
                 model=model_args.model_name_or_path,
                 reward_funcs=reward,

@@ -182,6 +182,52 @@ def test_our_own_failure_is_retried_once_and_never_a_reward(wine, results, expec
     assert executor.submitted == 2
 
 
+def test_submitted_programs_are_judged_when_they_have_ended(wine):
+    class LateExecutor(ScriptedExecutor):
+        """Its futures are settled by the test."""
+
+        def submit(self, program, competition):
+            self.submitted += 1
+            self.future = Future()
+            return self.future
+
+    executor = LateExecutor()
+    reward = MLEReward([wine], executor)
+    none, pending = reward.submit([("prose", "wine"), ("```python\nx = 1\n```", "wine")])
+    assert none.done()
+    assert (none.result().outcome, executor.submitted) == ("no_code", 1)
+    assert not pending.done()
+    assert pending.running_s() == 0
+    executor.future.set_running_or_notify_cancel()
+    assert pending.running_s() <= pending.running_s() < 60
+    executor.future.set_result(BROKEN)
+    assert not pending.done()
+    assert (executor.submitted, pending.running_s()) == (2, 0)
+    executor.future.set_result(FINE)
+    assert pending.done()
+    assert pending.result().duration_s == 1.0
+    assert pending.done()
+    assert executor.submitted == 2
+
+
+def test_evaluations_from_before_are_taken_as_they_are(wine):
+    columns = {}
+    evaluations = [Evaluation(0.5, 2.0, Score(0.5, True), "ok"), Evaluation(-10.0)]
+    rewards = MLEReward([wine], ScriptedExecutor())(
+        prompts=["", ""], completions=["a", "b"], evaluation=evaluations, log_extra=columns.__setitem__
+    )
+    assert rewards == [0.5, -10.0]
+    assert columns["duration_s"] == [2.0, None]
+    assert columns["outcome"] == ["ok", "no_code"]
+
+
+def test_an_output_that_was_cut_is_not_cut_again():
+    for width in (1, 7, 60):
+        once = cut_middle("\n".join("x" * width for _ in range(5000)))
+        assert len(once) <= 4000
+        assert cut_middle(once) == once
+
+
 def test_an_invalid_submission_says_why(wine):
     executor = ScriptedExecutor(ExecutionResult(Outcome.OK, duration_s=1.0, submission=b"a,b\n1,2\n"))
     evaluation = MLEReward([wine], executor).evaluate("```python\nx = 1\n```", "wine")

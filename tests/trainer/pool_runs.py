@@ -20,6 +20,7 @@ from replay_executor import ReplayExecutor
 from transformers import TrainerCallback
 from trl.models.utils import unwrap_model_for_generation
 
+from trl_mle.execution import LocalExecutor
 from trl_mle.instrumentation import AstInstrumenter
 from trl_mle.instrumentation.language_models import generate
 from trl_mle.rewards import MLEReward
@@ -31,6 +32,12 @@ GROUPS, GROUP_SIZE = 3, 4  # with two processes the second group lies in both
 LINES = 24  # the last tokens of `program_model`
 QUESTIONS = ["Write a program.", "import pandas as pd"]  # to a trained policy
 EOS = 2
+ZERO_2 = {
+    "zero_optimization": {"stage": 2},
+    "train_micro_batch_size_per_gpu": "auto",
+    "gradient_accumulation_steps": "auto",
+    "gradient_clipping": "auto",
+}
 
 
 class RecordingTrainer(MLEGRPOTrainer):
@@ -49,6 +56,8 @@ class RecordingTrainer(MLEGRPOTrainer):
                 "kinds": [example["prompt_kind"] for example in inputs],
                 "parents": [example["parent_id"] for example in inputs],
                 "completion_ids": completion_ids_list,
+                "rollouts": [example.get("rollout_id") for example in inputs],
+                "staleness": [example.get("staleness") for example in inputs],
                 # of all processes; None where the failure was ours
                 "rewards": [None if math.isnan(reward) else reward for reward in rewards[:, 0].tolist()],
                 "weights": self._local_weights.tolist(),
@@ -86,9 +95,17 @@ class StopAfter(TrainerCallback):
 
 
 def make_trainer(
-    model, output_dir, cls=RecordingTrainer, wait_s=0.0, competitions=COMPETITIONS, peft_config=None, **config
+    model,
+    output_dir,
+    cls=RecordingTrainer,
+    wait_s=0.0,
+    patient=False,
+    real=False,
+    competitions=COMPETITIONS,
+    peft_config=None,
+    **config,
 ):
-    """A trainer of all processes that there are."""
+    """A trainer of all processes that there are. What programs come to is replayed, unless they are to be real ones."""
     processes = int(os.environ.get("WORLD_SIZE", "1"))
     defaults = ON_CPU | {
         "learning_rate": 1e-2,
@@ -104,7 +121,8 @@ def make_trainer(
         # of all tokens only lines of Python, and the end
         "generation_kwargs": {"suppress_tokens": [i for i in range(vocabulary(model) - LINES) if i != EOS]},
     }
-    reward = MLEReward(competitions, ReplayExecutor(wait_s), AstInstrumenter(), show_progress=False)
+    executor = LocalExecutor(max_parallel=2, timeout_s=20) if real else ReplayExecutor(wait_s, patient)
+    reward = MLEReward(competitions, executor, AstInstrumenter(), show_progress=False)
     args = MLEGRPOConfig(str(output_dir), **(defaults | config))
     return cls(model, reward, args, competitions=competitions, peft_config=peft_config)
 
@@ -133,6 +151,12 @@ def record(trainer):
         "weights": weights,
         "rng": [torch.get_rng_state().tolist(), random.getstate(), np.random.get_state()[1].tolist()],
         "losses": [entry["loss"] for entry in trainer.state.log_history if "loss" in entry],
+        "ledger": None if trainer.rollouts is None else trainer.rollouts.ledger.state_dict(),
+        "metrics": [
+            {name: value for name, value in entry.items() if name.startswith("mle/async/")}
+            for entry in trainer.state.log_history
+            if "loss" in entry
+        ],
     }
 
 
@@ -145,6 +169,9 @@ def run(
     trainer.train(resume_from_checkpoint=resume_from_checkpoint)
     if to_be_killed:
         signal.pause()
+    [reward] = trainer.reward_funcs
+    if isinstance(reward.executor, LocalExecutor):
+        reward.executor.close()
     known = record(trainer)
     if save:
         trainer.save_model()

@@ -5,7 +5,12 @@ import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
-from trl_mle.trainer import duration_weights
+from trl_mle.trainer.duration import (
+    duration_quartiles,
+    duration_weights,
+    inclusion_probabilities,
+    kaplan_meier_masses,
+)
 
 
 seconds = st.floats(min_value=2.0**-10, max_value=2.0**17, width=32)
@@ -48,5 +53,84 @@ def test_none_weighs_one_and_other_methods_are_refused():
     durations = torch.tensor([1.0, 3.0])
     assert duration_weights(durations, "none", low=0.5).tolist() == [1, 1]
     assert duration_weights(durations).tolist() == [0.5, 1.5]
-    with pytest.raises(ValueError, match="choose 'linear' or 'none'"):
+    with pytest.raises(ValueError, match="choose 'linear', 'inclusion' or 'none'"):
         duration_weights(durations, "sqrt")
+
+
+def times(*seconds):
+    return torch.tensor(seconds, dtype=torch.float64)
+
+
+def flags(*values):
+    return torch.tensor(values, dtype=torch.bool)
+
+
+@given(st.lists(st.tuples(seconds, st.booleans()), min_size=1, max_size=32))
+def test_masses_of_programs_are_those_of_redistribution_to_the_right(programs):
+    """Efron's form of the estimator: the mass of one that still runs is shared by all that are longer."""
+    order = sorted(range(len(programs)), key=lambda i: (programs[i][0], not programs[i][1]))
+    expected = [1.0] * len(programs)
+    for place, i in enumerate(order):
+        if not programs[i][1]:
+            for j in order[place + 1 :]:
+                expected[j] += expected[i] / (len(order) - place - 1)
+            expected[i] = 0.0
+    masses = kaplan_meier_masses(times(*[s for s, _ in programs]), flags(*[ended for _, ended in programs]))
+    assert masses.tolist() == pytest.approx(expected)
+
+
+def test_quartiles_of_programs_that_have_not_all_ended():
+    assert duration_quartiles(times(4, 1, 3, 2), flags(1, 1, 1, 1)).tolist() == [1, 2, 3]
+    # two that run for more than 3 s will take 8
+    assert duration_quartiles(times(1, 3.5, 3.5, 8), flags(1, 0, 0, 1)).tolist() == [1, 8, 8]
+
+
+@given(durations.filter(lambda tensor: not tensor.isnan().all()))
+def test_inclusion_weighs_all_alike_when_nothing_is_missing(durations):
+    known = durations[~durations.isnan()].double()
+    everything = torch.ones_like(known, dtype=torch.bool)
+    probabilities = inclusion_probabilities(durations, known, everything, everything)
+    assert torch.equal(probabilities.isnan(), durations.isnan())
+    torch.testing.assert_close(
+        duration_weights(durations, "inclusion", probabilities=probabilities), torch.ones_like(durations)
+    )
+
+
+def test_inclusion_makes_up_for_those_that_still_run():
+    """Of ten slow programs two have been trained on, and eight run."""
+    seconds = times(*[1.0 + i / 100 for i in range(20)], 9.0, 9.5, *[5.0] * 8)
+    ended = flags(*[1] * 22, *[0] * 8)
+    trained = flags(*[1] * 22, *[0] * 8)
+    batch = torch.tensor([1.0, 1.18, 9.0, 9.5, math.nan])
+    probabilities = inclusion_probabilities(batch, seconds, ended, trained)
+    assert probabilities[:4].tolist() == pytest.approx([1, 1, 0.2, 0.2], abs=1e-4)
+    weights = duration_weights(batch, "inclusion", probabilities=probabilities)
+    assert weights[2] == pytest.approx(5 * weights[0])
+    assert weights[4] == 1
+    assert weights.mean() == pytest.approx(1)
+
+
+def test_inclusion_makes_up_for_those_that_were_dropped():
+    seconds = times(*[1.0] * 10, *[9.0] * 10)
+    trained = flags(*[1] * 10, *[1, 0] * 5)
+    probabilities = inclusion_probabilities(torch.tensor([1.0, 9.0]), seconds, torch.ones_like(trained), trained)
+    assert probabilities.tolist() == pytest.approx([1, 0.5])
+
+
+def test_inclusion_restores_the_mean_over_the_policy():
+    """Programs are sampled at random moments before now, and trained on as they end: the slow ones are missing."""
+    generator = torch.Generator().manual_seed(0)
+    durations = torch.randn(4000, generator=generator, dtype=torch.float64).exp()
+    age = 4 * torch.rand(4000, generator=generator, dtype=torch.float64)
+    ended = durations <= age
+    seconds = torch.minimum(durations, age)
+    weights = duration_weights(
+        seconds[ended], "inclusion", probabilities=inclusion_probabilities(seconds[ended], seconds, ended, ended)
+    )
+    possible = durations < 3.8  # longer ones have hardly had the time
+    truth = durations[possible].mean().item()
+    naive = durations[possible & ended].mean().item()
+    kept = possible[ended]
+    corrected = ((weights * seconds[ended])[kept].sum() / weights[kept].sum()).item()
+    assert naive < 0.8 * truth
+    assert corrected == pytest.approx(truth, rel=0.05)

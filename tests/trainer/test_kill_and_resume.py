@@ -1,24 +1,26 @@
 """A run that was killed goes on from its last checkpoint as if nothing had happened."""
 
+import json
+import os
 import random
 import signal
 import time
+from pathlib import Path
 
 import pool_runs
 import pytest
 import torch
+from pool_runs import ZERO_2
 
 from trl_mle.launching import checkpoint_to_resume
+from trl_mle.trainer.mle_grpo_trainer import ROLLOUTS_FILE
 
 
 STEPS = 6
+LIVES = int(os.environ.get("LIVES", "3"))  # of the run that is killed again and again
+BATCH = pool_runs.GROUPS * pool_runs.GROUP_SIZE
+ASYNC = {"async_rollouts": True, "max_in_flight": 2 * BATCH}
 SAVED = {"save_strategy": "steps", "save_steps": 2}
-ZERO_2 = {
-    "zero_optimization": {"stage": 2},
-    "train_micro_batch_size_per_gpu": "auto",
-    "gradient_accumulation_steps": "auto",
-    "gradient_clipping": "auto",
-}
 
 
 def killed_run(folder, model, processes, **options):
@@ -50,25 +52,68 @@ def check(whole, resumed, checkpoint):
     assert len(whole["turns"]) == STEPS
     assert resumed["turns"] == whole["turns"][done:]  # prompts, completions, rewards, weights, advantages
     assert "improve" in {kind for turn in whole["turns"] for kind in turn["kinds"]}
-    for name in ("pool", "generation", "rng"):
+    for name in ("pool", "generation", "rng", "ledger"):
         assert resumed[name] == whole[name]
     assert resumed["losses"] == whole["losses"]
     for name, weights in whole["weights"].items():
         assert torch.equal(resumed["weights"][name], weights)
 
 
-def test_of_one_process(program_model, tmp_path):
-    checkpoint = killed_run(tmp_path, program_model, 1)
-    whole = pool_runs.run(program_model, tmp_path / "whole", STEPS, **SAVED)
-    resumed = pool_runs.run(program_model, tmp_path / "resumed", STEPS, checkpoint, **SAVED)
+@pytest.mark.parametrize(
+    "options", [pytest.param({}, id="sync"), pytest.param(ASYNC, id="async", marks=pytest.mark.slow)]
+)
+def test_of_one_process(program_model, tmp_path, options):
+    checkpoint = killed_run(tmp_path, program_model, 1, **options)
+    whole = pool_runs.run(program_model, tmp_path / "whole", STEPS, **SAVED, **options)
+    resumed = pool_runs.run(program_model, tmp_path / "resumed", STEPS, checkpoint, **SAVED, **options)
     check(whole, resumed, checkpoint)
 
 
+@pytest.mark.slow
+def test_no_rollout_is_lost_however_often_a_run_is_killed(program_model, tmp_path):
+    """Each life resumes the one before, with rollouts whose programs had not ended. The trainer counts them at every step."""
+    options = ASYNC | {"model": program_model, "patient": True, "save_strategy": "steps", "save_steps": 1}
+    checkpoint, unfinished, known = None, 0, {}
+    for life in range(LIVES):
+        folder = tmp_path / f"life-{life}"
+        folder.mkdir()
+        started = pool_runs.start(folder, {"run": options | {"steps": 1000, "resume_from_checkpoint": checkpoint}}, 1)
+        deadline = time.monotonic() + 100
+        while not list((folder / "run").glob("checkpoint-*/trainer_state.json")):
+            assert started[0].is_alive(), (folder / "run-0.log").read_text()[-3000:]
+            assert time.monotonic() < deadline
+            time.sleep(0.01)
+        time.sleep(random.uniform(0.0, 0.5))
+        started[0].kill()
+        started[0].join()
+        assert started[0].exitcode == -signal.SIGKILL, (folder / "run-0.log").read_text()[-3000:]
+        before, checkpoint = checkpoint, checkpoint_to_resume("true", folder / "run")
+        ledger = json.loads(Path(checkpoint, ROLLOUTS_FILE).read_text())["rollouts"]
+        step = int(checkpoint.rpartition("-")[2])
+        assert before is None or step > int(before.rpartition("-")[2])
+        assert (ledger["step"], ledger["trained"]) == (step, step * BATCH)
+        assert ledger["sampled"] == (step + 1) * BATCH == ledger["trained"] + len(ledger["in_flight"])
+        numbers = [rollout["id"] for rollout in ledger["in_flight"]]
+        assert len(set(numbers)) == BATCH
+        for rollout in ledger["in_flight"]:
+            assert len(rollout["completion_ids"]) == len(rollout["policy_logps"]) > 0
+            assert rollout["row"]["prompt"]
+            unfinished += rollout["evaluation"] is None
+            tokens = rollout["completion_ids"], rollout["policy_logps"], rollout["step"]
+            assert known.setdefault(rollout["id"], tokens) == tokens
+    assert unfinished > 0
+
+
 @pytest.mark.parametrize(
-    "options", [pytest.param({}, id="ddp"), pytest.param({"deepspeed": ZERO_2}, id="zero2", marks=pytest.mark.slow)]
+    "options",
+    [
+        pytest.param({}, id="ddp"),
+        pytest.param({"deepspeed": ZERO_2}, id="zero2", marks=pytest.mark.slow),
+        pytest.param(ASYNC, id="ddp-async", marks=pytest.mark.slow),
+    ],
 )
 def test_of_two_processes(program_model, tmp_path, options):
-    if options:
+    if "deepspeed" in options:
         pytest.importorskip("deepspeed")
     checkpoint = killed_run(tmp_path, program_model, 2, **options)
     options = options | SAVED | {"model": program_model, "steps": STEPS}

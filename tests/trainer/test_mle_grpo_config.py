@@ -11,7 +11,7 @@ def config(**kwargs):
 @pytest.mark.parametrize(
     ("kwargs", "message"),
     [
-        ({"duration_weighting": "sqrt"}, "duration_weighting must be 'linear' or 'none'"),
+        ({"duration_weighting": "sqrt"}, "duration_weighting must be 'linear', 'inclusion' or 'none'"),
         ({"duration_weight_low": 1.5}, "duration_weight_low must be between 0 and 1"),
         ({"duration_weight_low": float("nan")}, "duration_weight_low must be between 0 and 1"),
         ({"duration_weight_high": 0.5}, "duration_weight_high must be at least 1"),
@@ -22,6 +22,16 @@ def config(**kwargs):
         ({"pool_sampling": "worst"}, "pool_sampling must be 'rank', 'best' or 'latest'"),
         ({"pool_size": 0}, "pool_size=0 and max_turns=1 must be at least 1"),
         ({"max_turns": 0}, "pool_size=64 and max_turns=0 must be at least 1"),
+        ({"duration_weighting": "inclusion"}, "needs async_rollouts"),
+        ({"async_unit": "token"}, "async_unit must be 'group' or 'rollout'"),
+        ({"max_staleness": -1}, "max_staleness must be at least 0 or None"),
+        ({"async_rollouts": True, "max_in_flight": 12}, "max_in_flight=12 must be a multiple of the 8 rollouts"),
+        ({"async_rollouts": True, "max_in_flight": 0}, "max_in_flight=0 must be a multiple"),
+        ({"async_rollouts": True, "max_turns": 2}, "leave out async_rollouts"),
+        (
+            {"async_rollouts": True, "async_unit": "rollout", "scale_rewards": "batch"},
+            "leave scale_rewards at 'group'",
+        ),
         ({"max_turns": 2, "use_vllm": True, "vllm_mode": "server"}, "use vllm_mode='colocate'"),
     ],
 )
@@ -34,6 +44,12 @@ def test_bad_values_are_refused(kwargs, message):
 def test_turns_with_vllm_in_the_same_process():
     assert config(max_turns=2, use_vllm=True, vllm_mode="colocate").max_turns == 2
     assert config(use_vllm=True, vllm_mode="server").max_turns == 1
+
+
+def test_two_batches_are_in_flight_unless_told_otherwise():
+    assert config(async_rollouts=True, gradient_accumulation_steps=2).max_in_flight == 2 * 16
+    assert config(async_rollouts=True, max_in_flight=8, duration_weighting="inclusion").max_in_flight == 8
+    assert config(max_in_flight=5).max_in_flight == 5  # not looked at
 
 
 @pytest.mark.parametrize(

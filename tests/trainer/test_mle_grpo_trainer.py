@@ -274,6 +274,7 @@ def test_plain_grpo_config_is_refused(tiny_model, tmp_path):
         ("_calculate_rewards", ["self", "inputs", "prompts", "completions", "completion_ids_list"]),
         ("_generate_and_score_completions", ["self", "inputs"]),
         ("_tokenize_prompts", ["self", "prompts"]),
+        ("_generate", ["self", "prompts"]),
         ("_log_completion_extra", ["self", "column", "values"]),
         ("_save_rng_state", ["self", "output_dir"]),
         ("_load_optimizer_and_scheduler", ["self", "checkpoint"]),
@@ -292,6 +293,13 @@ def test_trl_hooks_have_not_moved(name, parameters):
     assert hook is not None, f"TRL has no GRPOTrainer.{name} any more. {WHAT_TO_DO}"
     now = list(inspect.signature(hook).parameters)
     assert now == parameters, f"TRL's GRPOTrainer.{name} now takes {now}. {WHAT_TO_DO}"
+
+
+def test_trl_computes_log_probabilities_as_before():
+    """The first parameters, which are given by place."""
+    parameters = list(inspect.signature(GRPOTrainer._get_per_token_logps_and_entropies).parameters)
+    first = ["self", "model", "input_ids", "attention_mask", "logits_to_keep", "batch_size"]
+    assert parameters[: len(first)] == first, WHAT_TO_DO
 
 
 def test_trl_attributes_have_not_moved(tiny_model, tmp_path):

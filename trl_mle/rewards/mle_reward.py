@@ -13,7 +13,7 @@ from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
 
 from trl_mle.competitions import Competition, Score, load_competition
-from trl_mle.execution import ExecutionResult, Executor, Outcome
+from trl_mle.execution import ExecutionResult, Executor, LocalExecutor, Outcome
 from trl_mle.instrumentation import MILESTONES, InstrumentedProgram, Instrumenter
 from trl_mle.prompts import extract_code
 from trl_mle.rewards.best_solutions import BestSolutions
@@ -158,6 +158,7 @@ class MLEReward:
         prompts: list[Any],
         completions: list[Any],
         competition: list[str] | None = None,
+        evaluation: list[Evaluation] | None = None,
         log_extra: Callable[[str, list], None] | None = None,
         log_metric: Callable[[str, float], None] | None = None,
         **kwargs: Any,
@@ -172,6 +173,8 @@ class MLEReward:
                 Texts, or conversations whose last message is the completion.
             competition (`list[str]`, *optional*):
                 The dataset's column of competition ids; may be left out if the reward knows one competition only.
+            evaluation (`list[Evaluation]`, *optional*):
+                What the completions came to, where they were evaluated before (see [`submit`]).
             log_extra (`Callable`, *optional*):
                 TRL's hook for columns of the completions table. Given, the columns `duration_s` (seconds), `outcome`,
                 `valid`, `score`, `milestones`, `cpu_s` and `queue_wait_s` (seconds) and `output` (its beginning and end)
@@ -182,22 +185,26 @@ class MLEReward:
         Returns:
             `list[float | None]`: One reward per completion.
         """
-        ids = competition if competition is not None else [self._only_competition()] * len(completions)
-        texts = [item if isinstance(item, str) else item[-1]["content"] for item in completions]
-        evaluations = self.evaluate_many(list(zip(texts, ids, strict=True)))
+        evaluations = self.evaluate_many(self.items(completions, competition)) if evaluation is None else evaluation
         if log_extra is not None:
-            log_extra("duration_s", [evaluation.duration_s for evaluation in evaluations])
-            log_extra("outcome", [str(evaluation.outcome) for evaluation in evaluations])
-            log_extra("valid", [evaluation.valid for evaluation in evaluations])
-            log_extra("score", [evaluation.score.value if evaluation.score else None for evaluation in evaluations])
-            log_extra("milestones", [",".join(evaluation.milestones) for evaluation in evaluations])
-            log_extra("cpu_s", [evaluation.cpu_s for evaluation in evaluations])
-            log_extra("queue_wait_s", [evaluation.queue_wait_s for evaluation in evaluations])
-            log_extra("output", [cut_middle(evaluation.output) for evaluation in evaluations])
+            log_extra("duration_s", [item.duration_s for item in evaluations])
+            log_extra("outcome", [str(item.outcome) for item in evaluations])
+            log_extra("valid", [item.valid for item in evaluations])
+            log_extra("score", [item.score.value if item.score else None for item in evaluations])
+            log_extra("milestones", [",".join(item.milestones) for item in evaluations])
+            log_extra("cpu_s", [item.cpu_s for item in evaluations])
+            log_extra("queue_wait_s", [item.queue_wait_s for item in evaluations])
+            log_extra("output", [cut_middle(item.output) for item in evaluations])
         if log_metric is not None and self.instrumenter is not None:
             for name, value in self.instrumenter.metrics().items():
                 log_metric(f"mle/instrumenter/{name}", value)
-        return [evaluation.reward for evaluation in evaluations]
+        return [item.reward for item in evaluations]
+
+    def items(self, completions: Sequence[Any], competition: Sequence[str] | None) -> list[tuple[str, str]]:
+        """The texts of completions as TRL gives them, each with the id of its competition."""
+        ids = competition if competition is not None else [self._only_competition()] * len(completions)
+        texts = [item if isinstance(item, str) else item[-1]["content"] for item in completions]
+        return list(zip(texts, ids, strict=True))
 
     def longest_s(self, completions: int) -> float:
         """
@@ -227,38 +234,47 @@ class MLEReward:
         Returns:
             `list[Evaluation]`: In the order of `items`.
         """
-        evaluations: list[Evaluation | None] = [None] * len(items)
-        running: dict[Future[ExecutionResult], tuple[int, Competition, InstrumentedProgram | str, bool]] = {}
+        pending = self.submit(items)
+        running = dict(enumerate(pending))
+        valid = 0
+        with ProgramsProgress(len(items), self.show_progress) as progress:
+            while True:
+                for index in [index for index, item in running.items() if item.done()]:
+                    evaluation = running.pop(index).result()
+                    valid += evaluation.valid
+                    on_done(index, evaluation)
+                if not running:
+                    return [item.result() for item in pending]
+                slowest = max(item.running_s() for item in running.values())
+                progress.update(len(items) - len(running), f"valid {valid}, slowest running {slowest:.0f} s")
+                wait([item.future for item in running.values()], timeout=POLL_S, return_when=FIRST_COMPLETED)
+
+    def submit(self, items: Sequence[tuple[str, Competition | str]]) -> list["PendingEvaluation"]:
+        """
+        Queues the programs of completions without waiting for them.
+
+        Args:
+            items (`list[tuple[str, Competition | str]]`):
+                Completion texts and their competitions.
+
+        Returns:
+            `list[PendingEvaluation]`: In the order of `items`.
+        """
         sources = [extract_code(text) for text, _ in items]
         found = [source for source in sources if source is not None]
         # Even for none: an instrumenting model may need all processes at once.
         programs: Iterator[InstrumentedProgram | str] = iter(
             self.instrumenter.instrument_many(found) if self.instrumenter is not None else found
         )
-        for index, ((_, which), source) in enumerate(zip(items, sources, strict=True)):
-            if source is None:
-                evaluation = Evaluation(self.fail_reward, detail="no code in the completion")
-                evaluations[index] = evaluation
-                on_done(index, evaluation)
-                continue
-            program, competition = next(programs), self._competition(which)
-            running[self.executor.submit(program, competition)] = (index, competition, program, False)
-        with _Progress(len(items), self.show_progress) as progress:
-            progress.update(evaluations, running)
-            while running:
-                done, _ = wait(running, timeout=POLL_S, return_when=FIRST_COMPLETED)
-                for future in done:
-                    index, competition, program, retried = running.pop(future)
-                    result = future.result()
-                    evaluation = self._evaluate(program, result, competition)
-                    self._record(evaluation, result, competition)
-                    if result.outcome is Outcome.INFRASTRUCTURE and not retried:
-                        running[self.executor.submit(program, competition)] = (index, competition, program, True)
-                    else:
-                        evaluations[index] = evaluation
-                        on_done(index, evaluation)
-                progress.update(evaluations, running)
-        return [evaluation for evaluation in evaluations if evaluation is not None]
+        return [
+            PendingEvaluation(self, self._competition(which), None if source is None else next(programs))
+            for (_, which), source in zip(items, sources, strict=True)
+        ]
+
+    @property
+    def slots(self) -> int | None:
+        """How many programs run at a time on this machine; `None` where the executor does not know."""
+        return self.executor.max_parallel if isinstance(self.executor, LocalExecutor) else None
 
     def _evaluate(
         self, program: InstrumentedProgram | str, result: ExecutionResult, competition: Competition
@@ -344,15 +360,69 @@ class MLEReward:
         return next(iter(self.competitions))
 
 
+class PendingEvaluation:
+    """
+    A completion whose program may still be running, see [`MLEReward.submit`].
+
+    A program that our own infrastructure has failed is executed once more when [`done`] sees it.
+
+    Args:
+        reward (`MLEReward`):
+            Executes and judges it.
+        competition ([`~trl_mle.competitions.Competition`]):
+            What it is to solve.
+        program (`InstrumentedProgram | str`, *optional*):
+            The program; `None` for a completion without one.
+    """
+
+    def __init__(self, reward: MLEReward, competition: Competition, program: InstrumentedProgram | str | None):
+        self._reward = reward
+        self._competition = competition
+        self._program = program
+        self._evaluation: Evaluation | None = None
+        self._retried = False
+        self._started: float | None = None
+        self.future: Future[ExecutionResult] = Future()
+        if program is None:
+            self._evaluation = Evaluation(reward.fail_reward, detail="no code in the completion")
+        else:
+            self.future = reward.executor.submit(program, competition)
+
+    def done(self) -> bool:
+        """Whether the evaluation is there; judges the program if it has just ended."""
+        if self._evaluation is None and self._program is not None and self.future.done():
+            result = self.future.result()
+            evaluation = self._reward._evaluate(self._program, result, self._competition)
+            self._reward._record(evaluation, result, self._competition)
+            if result.outcome is Outcome.INFRASTRUCTURE and not self._retried:
+                self._retried, self._started = True, None
+                self.future = self._reward.executor.submit(self._program, self._competition)
+                return self.done()
+            self._evaluation = evaluation
+        return self._evaluation is not None
+
+    def result(self) -> Evaluation:
+        """The evaluation of a completion that is [`done`]."""
+        assert self._evaluation is not None
+        return self._evaluation
+
+    def running_s(self) -> float:
+        """Seconds since the program was first seen to run; 0 while it is queued, and where the executor does not tell."""
+        if self._started is None and self.future.running():
+            self._started = time.monotonic()
+        return 0.0 if self._started is None else time.monotonic() - self._started
+
+
 def cut_middle(text: str, max_chars: int = OUTPUT_CHARS) -> str:
     """The text, without whole lines from its middle if it is longer than this."""
     if len(text) <= max_chars:
         return text
-    head, tail = text[: max_chars // 2].rpartition("\n")[0], text[-max_chars // 2 :].partition("\n")[2]
+    half = max_chars // 2 - 1  # room for what joins them
+    head, tail = text[:half].rpartition("\n")[0], text[-half:].partition("\n")[2]
     return "\n".join(part for part in (head, "…", tail) if part)
 
 
-class _Progress:
+class ProgramsProgress:
     """The progress line of a batch of programs: how many are done, valid so far, and how long the slowest has run."""
 
     def __init__(self, total: int, show: bool):
@@ -369,19 +439,13 @@ class _Progress:
             disable=not show or not console.is_terminal,
         )
         self.task = self.bar.add_task("programs", total=total, note="")
-        self.started: dict[Future, float] = {}
 
-    def __enter__(self) -> "_Progress":
+    def __enter__(self) -> "ProgramsProgress":
         self.bar.start()
         return self
 
     def __exit__(self, *_: object) -> None:
         self.bar.stop()
 
-    def update(self, evaluations: list[Evaluation | None], running: dict[Future, Any]) -> None:
-        now = time.monotonic()
-        self.started = {future: self.started.get(future, now) for future in running if future.running()}
-        done = [evaluation for evaluation in evaluations if evaluation is not None]
-        slowest = max((now - start for start in self.started.values()), default=0.0)
-        note = f"valid {sum(evaluation.valid for evaluation in done)}, slowest running {slowest:.0f} s"
-        self.bar.update(self.task, completed=len(done), note=note)
+    def update(self, completed: int, note: str) -> None:
+        self.bar.update(self.task, completed=completed, note=note)

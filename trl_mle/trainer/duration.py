@@ -1,10 +1,15 @@
-"""Duration-aware gradient updates, section 4.1 of https://huggingface.co/papers/2509.01684."""
+"""Duration-aware gradient updates, section 4.1 of https://huggingface.co/papers/2509.01684. Derivations: docs/duration.md."""
 
 import torch
+from sklearn.isotonic import IsotonicRegression
 
 
 def duration_weights(
-    durations: torch.Tensor, method: str = "linear", low: float | None = None, high: float | None = None
+    durations: torch.Tensor,
+    method: str = "linear",
+    low: float | None = None,
+    high: float | None = None,
+    probabilities: torch.Tensor | None = None,
 ) -> torch.Tensor:
     r"""
     Weight of each action's policy-gradient term by the time Δt that the action ran.
@@ -20,25 +25,116 @@ def duration_weights(
 
     divided by the batch's mean, so that the step size does not depend on the unit or on how slow the batch was.
 
+    `"inclusion"` puts 1 / P(already trained | Δt) in the place of Δt, which corrects the bias that there is (Horvitz and
+    Thompson, 1952): all weights are equal where nothing is missing.
+
     Args:
         durations (`torch.Tensor` of shape `(B,)`):
             Δt of each action; NaN where it is unknown.
         method (`str`, *optional*, defaults to `"linear"`):
-            `"linear"` weights by Δt / mean Δt, `"none"` by 1.
+            `"linear"` weights by Δt / mean Δt, `"inclusion"` by 1/p / mean 1/p, `"none"` by 1.
         low (`float`, *optional*):
             Smallest weight. A program that dies at once has Δt ≈ 0, and without a bound almost no penalty.
         high (`float`, *optional*):
             Largest weight.
+        probabilities (`torch.Tensor` of shape `(B,)`, *optional*):
+            p of [`inclusion_probabilities`], for `"inclusion"`.
 
     Returns:
         `torch.Tensor` of shape `(B,)`:
             The weights; their mean is 1 unless a bound clips. An unknown duration weighs 1, and so does every action
             when all durations are zero.
     """
-    if method not in ("linear", "none"):
-        raise ValueError(f"unknown duration weighting {method!r}: choose 'linear' or 'none'")
+    if method not in ("linear", "inclusion", "none"):
+        raise ValueError(f"unknown duration weighting {method!r}: choose 'linear', 'inclusion' or 'none'")
+    if method == "none":
+        return torch.ones_like(durations)
+    if method == "inclusion":
+        assert probabilities is not None
+        durations = torch.where(durations.isnan(), durations, 1 / probabilities.to(durations))
     mean = durations.nanmean()  # NaN when no duration is known
-    if method == "none" or not mean > 0:
+    if not mean > 0:
         return torch.ones_like(durations)
     weights = (durations / mean).nan_to_num(nan=1.0)
     return weights if low is None and high is None else weights.clamp(low, high)
+
+
+def kaplan_meier_masses(seconds: torch.Tensor, ended: torch.Tensor) -> torch.Tensor:
+    r"""
+    For how many sampled programs each one stands that has ended.
+
+    Every program begins with a mass of 1. One that still runs will turn out longer than now, like the longer ones that have
+    ended: from the shortest to the longest, its mass is shared among all that are longer. That is the estimator of Kaplan
+    and Meier (1958) for the distribution of Δt: with $n_i$ programs known to run at least as long as program $i$,
+
+    $$
+    m_i = \frac{N}{n_i} \prod_{j < i,\ j \text{ ended}} \Big(1 - \frac{1}{n_j}\Big).
+    $$
+
+    Args:
+        seconds (`torch.Tensor` of shape `(N,)`):
+            Δt of a program that has ended, else how long it has run so far.
+        ended (`torch.Tensor` of shape `(N,)`):
+            Whether it has ended.
+
+    Returns:
+        `torch.Tensor` of shape `(N,)`:
+            The masses: 1 each if all have ended; 0 of those that still run. They sum to N, less what is left to programs
+            that run for longer than any that has ended.
+    """
+    order = torch.argsort((~ended).int(), stable=True)  # of equal times the ended one comes first
+    order = order[torch.argsort(seconds[order], stable=True)]
+    at_risk = torch.arange(len(order), 0, -1, dtype=torch.float64)
+    outlived = torch.where(ended[order], 1 - 1 / at_risk, torch.ones_like(at_risk)).cumprod(0).roll(1)
+    outlived[:1] = 1
+    masses = torch.zeros_like(at_risk)
+    masses[order] = len(order) * outlived / at_risk * ended[order]
+    return masses
+
+
+def duration_quartiles(seconds: torch.Tensor, ended: torch.Tensor) -> torch.Tensor:
+    """The three quartiles of the distribution that [`kaplan_meier_masses`] estimates; at least one program has ended."""
+    order = torch.argsort(seconds)
+    shares = kaplan_meier_masses(seconds, ended)[order].cumsum(0)
+    quarters = torch.tensor([0.25, 0.5, 0.75], dtype=shares.dtype) - 1e-9  # sums of masses are not exact
+    places = torch.searchsorted(shares, shares[-1] * quarters)
+    return seconds[order][places]
+
+
+def inclusion_probabilities(
+    durations: torch.Tensor, seconds: torch.Tensor, ended: torch.Tensor, trained: torch.Tensor
+) -> torch.Tensor:
+    r"""
+    P(already trained | Δt), estimated from what was sampled lately.
+
+    The probability is the number trained on over the number sampled, by duration. The sampled ones are counted by their
+    [`kaplan_meier_masses`], as those that still run have no Δt yet. A longer program is never more likely to have been
+    trained on than a shorter one, so that the estimate is the isotonic regression: the falling function $p$ with the least
+
+    $$
+    \sum_{i \text{ ended}} m_i \Big(\frac{\text{trained}_i}{m_i} - p(\Delta t_i)\Big)^2,
+    $$
+
+    which is constant over ranges of Δt, and there equal to trained / sampled.
+
+    Args:
+        durations (`torch.Tensor` of shape `(B,)`):
+            Δt of programs that were trained on; NaN where it is unknown.
+        seconds (`torch.Tensor` of shape `(N,)`):
+            Of all sampled programs, those among them: Δt if it has ended, else how long it has run so far.
+        ended (`torch.Tensor` of shape `(N,)`):
+            Whether it has ended.
+        trained (`torch.Tensor` of shape `(N,)`):
+            Whether it has been trained on.
+
+    Returns:
+        `torch.Tensor` of shape `(B,)`: The probabilities; NaN where Δt is unknown.
+    """
+    probabilities = torch.full_like(durations, torch.nan)
+    known = ~durations.isnan()
+    if known.any():
+        masses = kaplan_meier_masses(seconds, ended)[ended]
+        falling = IsotonicRegression(increasing=False, out_of_bounds="clip")
+        falling.fit(seconds[ended].numpy(), (trained[ended] / masses).numpy(), sample_weight=masses.numpy())
+        probabilities[known] = torch.from_numpy(falling.predict(durations[known].double().numpy())).to(durations)
+    return probabilities

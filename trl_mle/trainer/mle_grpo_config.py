@@ -47,11 +47,30 @@ class MLEGRPOConfig(GRPOConfig):
             How the advantage of a completion is weighted by the duration Δt of its program. Supported values are:
 
             - `"linear"`: Δt / mean Δt, the mean taken per competition over the generation batch of all processes.
+            - `"inclusion"`: 1 / P(already trained | Δt), with `async_rollouts`. All weights are equal where nothing is missing.
             - `"none"`: no weighting, the gradients of [`~trl.GRPOTrainer`].
         duration_weight_low (`float`, *optional*):
-            Smallest weight of `"linear"`, at most 1. Without it a program that dies at once (Δt ≈ 0) has almost no penalty.
+            Smallest weight, at most 1. Without it a program that dies at once (Δt ≈ 0) has almost no penalty.
         duration_weight_high (`float`, *optional*):
-            Largest weight of `"linear"`, at least 1.
+            Largest weight, at least 1.
+
+        > Parameters that control asynchronous training
+
+        async_rollouts (`bool`, *optional*, defaults to `False`):
+            Whether to train on the rollouts that finished first, whenever they were sampled, while slower programs go on
+            running. Needs an [`~trl_mle.rewards.MLEReward`].
+        max_in_flight (`int`, *optional*):
+            Most rollouts of all processes that are sampled and not yet trained on, a multiple of `generation_batch_size`;
+            with one batch training is synchronous. Defaults to two.
+        async_unit (`str`, *optional*, defaults to `"group"`):
+            What is trained on together. Supported values are:
+
+            - `"group"`: a group is ready when its last member is. Advantages are GRPO's.
+            - `"rollout"`: each rollout by itself, as in the paper. Its reward is compared with a running mean of its
+              prompt's, see [`~trl_mle.trainer.running_baseline.RunningBaseline`].
+        max_staleness (`int`, *optional*):
+            Drop a finished rollout if more generation steps than this were trained on since it was sampled. That starves
+            slow programs; `None` drops nothing.
 
         > Parameters that control pushes to the Hub
 
@@ -96,8 +115,8 @@ class MLEGRPOConfig(GRPOConfig):
         metadata={
             "help": "How the advantage of a completion is weighted by the duration Δt of its program. Supported "
             "values are `linear` (Δt / mean Δt, the mean taken per competition over the generation batch of all "
-            "processes) and `none`.",
-            "choices": ["linear", "none"],
+            "processes), `inclusion` (1 / P(already trained | Δt), with `async_rollouts`) and `none`.",
+            "choices": ["linear", "inclusion", "none"],
         },
     )
     duration_weight_low: float | None = field(
@@ -107,6 +126,31 @@ class MLEGRPOConfig(GRPOConfig):
     duration_weight_high: float | None = field(
         default=None,
         metadata={"help": "Largest duration weight, at least 1. `None` (default) for no bound."},
+    )
+    async_rollouts: bool = field(
+        default=False,
+        metadata={"help": "Whether to train on the rollouts that finished first while slower programs go on running."},
+    )
+    max_in_flight: int | None = field(
+        default=None,
+        metadata={
+            "help": "Most rollouts of all processes that are sampled and not yet trained on, a multiple of "
+            "`generation_batch_size`. `None` (default) for two of those."
+        },
+    )
+    async_unit: str = field(
+        default="group",
+        metadata={
+            "help": "What is trained on together: a `group`, or each `rollout` by itself.",
+            "choices": ["group", "rollout"],
+        },
+    )
+    max_staleness: int | None = field(
+        default=None,
+        metadata={
+            "help": "Drop a finished rollout if more generation steps than this were trained on since it was sampled. "
+            "`None` (default) drops nothing."
+        },
     )
     push_checkpoint_revisions: bool = field(
         default=False,
@@ -134,16 +178,48 @@ class MLEGRPOConfig(GRPOConfig):
                 "max_turns > 1 shows each completion of a group another program, but a vLLM server gets one prompt for a "
                 "group: use vllm_mode='colocate'"
             )
-        if self.duration_weighting not in ("linear", "none"):
-            raise ValueError(f"duration_weighting must be 'linear' or 'none', got {self.duration_weighting!r}")
+        if self.duration_weighting not in ("linear", "inclusion", "none"):
+            raise ValueError(
+                f"duration_weighting must be 'linear', 'inclusion' or 'none', got {self.duration_weighting!r}"
+            )
         low, high = self.duration_weight_low, self.duration_weight_high
         if low is not None and not 0 <= low <= 1:
             raise ValueError(f"duration_weight_low must be between 0 and 1, got {low}")
         if high is not None and not high >= 1:
             raise ValueError(f"duration_weight_high must be at least 1, got {high}")
+        self._check_async_rollouts()
         if self.push_checkpoint_revisions and not self.push_to_hub:
             raise ValueError("push_checkpoint_revisions needs push_to_hub")
         self._refuse_checkpoints_between_generations()
+
+    def _check_async_rollouts(self) -> None:
+        assert self.generation_batch_size is not None  # GRPOConfig has filled it in
+        if self.async_unit not in ("group", "rollout"):
+            raise ValueError(f"async_unit must be 'group' or 'rollout', got {self.async_unit!r}")
+        if self.max_staleness is not None and self.max_staleness < 0:
+            raise ValueError(f"max_staleness must be at least 0 or None, got {self.max_staleness}")
+        if not self.async_rollouts:
+            if self.duration_weighting == "inclusion":
+                raise ValueError(
+                    "duration_weighting='inclusion' needs async_rollouts: otherwise all rollouts are trained on"
+                )
+            return
+        if self.max_in_flight is None:
+            self.max_in_flight = 2 * self.generation_batch_size
+        if self.max_in_flight < 1 or self.max_in_flight % self.generation_batch_size:
+            raise ValueError(
+                f"max_in_flight={self.max_in_flight} must be a multiple of the {self.generation_batch_size} rollouts of a "
+                "generation batch"
+            )
+        if self.max_turns > 1:
+            raise ValueError("max_turns > 1 waits for a program before the next turn: leave out async_rollouts")
+        if self.async_unit == "rollout" and (
+            self.scale_rewards == "batch" or self.multi_objective_aggregation != "sum_then_normalize"
+        ):
+            raise ValueError(
+                "async_unit='rollout' scales each reward by its prompt's: leave scale_rewards at 'group' or set it to "
+                "'none', and multi_objective_aggregation to 'sum_then_normalize'"
+            )
 
     @property
     def micro_steps_per_generation(self) -> int:
@@ -163,6 +239,9 @@ class MLEGRPOConfig(GRPOConfig):
         """Most completions whose rewards a process has to compute at once."""
         assert self.steps_per_generation is not None  # GRPOConfig has filled it in
         training = self.per_device_train_batch_size * self.steps_per_generation
+        if self.async_rollouts:
+            assert self.max_in_flight is not None  # filled in above
+            training = self.max_in_flight  # the slow ones may all be of one process
         return training if self.eval_strategy == "no" else max(training, self.per_device_eval_batch_size)
 
     def _refuse_checkpoints_between_generations(self) -> None:

@@ -1,3 +1,4 @@
+import hashlib
 import json
 import math
 import random
@@ -15,17 +16,21 @@ from datasets import Dataset, IterableDataset
 from transformers.trainer import TRAINER_STATE_NAME
 from transformers.trainer_utils import PREFIX_CHECKPOINT_DIR
 from trl.distributed import DistributedBackend
-from trl.models.utils import unwrap_model_for_generation
-from trl.trainer.utils import get_config_model_id, use_adapter
+from trl.models.utils import disable_gradient_checkpointing, unwrap_model_for_generation
+from trl.trainer.utils import get_config_model_id, pad, use_adapter
 
 from trl_mle.competitions import Competition, load_competition
 from trl_mle.instrumentation.language_models import LanguageModelError, generate
 from trl_mle.instrumentation.lm_instrumenter import Completion
 from trl_mle.prompts import extract_code, improve_prompt, scratch_prompt
-from trl_mle.trainer.duration import duration_weights
+from trl_mle.rewards import MLEReward
+from trl_mle.trainer.duration import duration_weights, inclusion_probabilities
 from trl_mle.trainer.hub import HubTrainer
 from trl_mle.trainer.mle_grpo_config import MLEGRPOConfig
 from trl_mle.trainer.program_metrics import program_metrics
+from trl_mle.trainer.rollout_ledger import Rollout, RolloutLedger
+from trl_mle.trainer.rollouts_in_flight import RolloutsInFlight
+from trl_mle.trainer.running_baseline import RunningBaseline
 from trl_mle.trainer.solution_pool import Solution, SolutionPool
 
 
@@ -36,6 +41,7 @@ if TYPE_CHECKING:
 PROGRAM_COLUMNS = ("outcome", "valid", "score", "milestones", "cpu_s", "queue_wait_s", "output")
 
 POOL_FILE = "solution_pool.json"  # in a checkpoint
+ROLLOUTS_FILE = "rollouts.json"  # the same
 LONG_PROMPT = 8192  # tokens of an improve prompt where max_prompt_length sets no limit
 LONG_TEXT = "x\n" * 9999  # a program, and an output, longer than any prompt
 NO_IMPROVING = "set improve_probability and debug_probability to 0 and max_turns to 1"
@@ -58,14 +64,16 @@ class MLEGRPOTrainer(HubTrainer):
     `args.max_turns` each completion then goes on improving its own. Evaluation is from scratch, in one turn.
 
     What differs from [`~trl.GRPOTrainer`] besides (in `_calculate_rewards`, `_generate_and_score_completions`,
-    `_tokenize_prompts`, the methods that save and load checkpoints, and those of [`~trl_mle.trainer.hub.HubTrainer`]
-    that push and write the model card, all of which call TRL's own):
+    `_generate`, `_get_per_token_logps_and_entropies`, `_tokenize_prompts`, the methods that save and load checkpoints, and
+    those of [`~trl_mle.trainer.hub.HubTrainer`] that push and write the model card, all of which call TRL's own):
 
     - A completion whose `outcome` column says `"infrastructure"` (our failure, not the program's) is left out,
       whatever the reward functions returned for it.
     - The completions table has the columns `duration_weight`, `weighted_advantage`, `prompt_kind` and `parent_id`, and
       `mle/...` metrics summarise what the programs did.
     - Prompts longer than `args.max_prompt_length` are refused.
+    - With `args.async_rollouts` a step trains on the rollouts that finished first, whenever they were sampled (see
+      docs/duration.md).
 
     Example:
 
@@ -152,6 +160,11 @@ class MLEGRPOTrainer(HubTrainer):
             args.pool_sampling,  # type: ignore[arg-type]
         )
         self._generation = 0  # batches generated so far, those before a resume included
+        self.rollouts: RolloutsInFlight | None = None  # of asynchronous training
+        self._replayed: list[Rollout] | None = None  # what `_generate` returns instead of sampling
+        self._advantages: torch.Tensor | None = None  # of the batch of all processes, where they are not TRL's
+        self._stored_logps: list[Rollout] | None = None  # whose log-probabilities take the place of TRL's
+        self._baseline = RunningBaseline()
         if train_dataset is None and loaded:
             rows = [{"prompt": scratch_prompt(comp, timeout_s, memory_mb), "competition": comp.id} for comp in loaded]
             train_dataset = _repeat_rows(rows, args)
@@ -165,6 +178,9 @@ class MLEGRPOTrainer(HubTrainer):
                 name: deque(maxlen=size) if isinstance(rows, deque) else defaultdict(lambda: deque(maxlen=size))
                 for name, rows in self._logs.items()
             }
+
+        if args.async_rollouts:
+            self.rollouts = self._make_rollouts()
 
         # Refuse long prompts now, not hours later; those of an environment or a stream are seen when they come
         if isinstance(train_dataset, Dataset) and self.environment_factories is None:
@@ -188,6 +204,19 @@ class MLEGRPOTrainer(HubTrainer):
         if len(self.competitions) == 1:
             return example.get("competition") or next(iter(self.competitions))
         return example.get("competition")
+
+    def _make_rollouts(self) -> RolloutsInFlight:
+        rewards = [func for func in self.reward_funcs if isinstance(func, MLEReward)]
+        if len(rewards) != 1:
+            raise ValueError(
+                f"async_rollouts needs one MLEReward, which executes programs ahead; there are {len(rewards)}"
+            )
+        if self.tools or self.environment_factories is not None or self.rollout_func is not None:
+            raise ValueError("async_rollouts knows no tools, environments or rollout functions: leave them out")
+        assert self.args.max_in_flight is not None  # MLEGRPOConfig has filled it in
+        assert self.args.num_generations is not None
+        unit_size = self.args.num_generations if self.args.async_unit == "group" else 1
+        return RolloutsInFlight(RolloutLedger(self.args.max_in_flight, unit_size, self.args.max_staleness), rewards[0])
 
     def _tokenize_prompts(self, prompts: list) -> tuple:
         prompt_ids, images, multimodal_fields = super()._tokenize_prompts(prompts)
@@ -293,11 +322,16 @@ class MLEGRPOTrainer(HubTrainer):
             durations[ours] = torch.nan
             # The mean is taken per competition, or the slow competition would own the gradient
             for indices in by_competition.values():
+                probabilities = None
+                if self.rollouts is not None and self.args.duration_weighting == "inclusion":
+                    sampled = self.rollouts.ledger.known_durations(rows[indices[0]]["competition"])
+                    probabilities = inclusion_probabilities(durations[indices], *sampled)
                 weights[indices] = duration_weights(
                     durations[indices],
                     self.args.duration_weighting,
                     self.args.duration_weight_low,
                     self.args.duration_weight_high,
+                    probabilities,
                 )
         for row, weight in zip(rows, weights.tolist(), strict=True):
             row["duration_weight"] = weight
@@ -307,6 +341,12 @@ class MLEGRPOTrainer(HubTrainer):
         self._log_completion_extra("duration_weight", self._local_weights.tolist())
         for name in ("prompt_kind", "parent_id"):
             self._log_completion_extra(name, [row[name] for row in rows[start : start + len(prompts)]])
+        if self.rollouts is not None:
+            for name in ("rollout_id", "staleness"):
+                self._log_completion_extra(name, [example.get(name) for example in inputs])
+            if mode == "train" and self.args.async_unit == "rollout":
+                names = gather_object(_prompt_names(inputs))
+                self._advantages = self._advantages_of_rollouts(rewards_per_func, names, weights)
         self._log_program_metrics(mode, rows, by_competition)
         self._log_prompt_kinds(mode, rows, beats_parent)
         self._observe(mode, rows, completions)
@@ -335,6 +375,8 @@ class MLEGRPOTrainer(HubTrainer):
     def _generate_and_score_completions(self, inputs: list[dict[str, Any]]) -> dict[str, Any]:
         if not self.model.training:  # evaluation is from scratch, and one turn
             return self._one_turn([example | SCRATCH for example in inputs])
+        if self.rollouts is not None:
+            return self._train_on_finished_rollouts(inputs)
         roots = self._choose_prompts(inputs)
         outputs = [self._one_turn(roots)]
         own = self._local_solutions
@@ -344,14 +386,148 @@ class MLEGRPOTrainer(HubTrainer):
         self._generation += 1
         return join_outputs(outputs, self._tokenizer.pad_token_id)
 
+    def _train_on_finished_rollouts(self, inputs: list[dict[str, Any]]) -> dict[str, Any]:
+        """A step of asynchronous training: samples as many rollouts as may be in flight, trains on those that finished first."""
+        assert self.rollouts is not None
+        assert self.args.generation_batch_size is not None  # GRPOConfig has filled it in
+        count = self.args.generation_batch_size
+        while self.rollouts.ledger.has_room(count):  # once, unless there are none yet, or some were dropped
+            self.rollouts.add(self._sample(self._choose_prompts(inputs)))
+            self._generation += 1
+        taken = self.rollouts.take(count)
+        for key, value in self.rollouts.metrics(taken).items():
+            self._metrics["train"][f"mle/async/{key}"].append(value)
+        start = self.accelerator.process_index * len(inputs)
+        local = taken[start : start + len(inputs)]
+        staleness = [self.rollouts.ledger.step - 1 - rollout.step for rollout in local]
+        self._replayed = local
+        self._stored_logps = None if local[0].policy_logps is None else local
+        output = self._one_turn(
+            [
+                rollout.row | {"evaluation": rollout.evaluation, "rollout_id": rollout.id, "staleness": age}
+                for rollout, age in zip(local, staleness, strict=True)
+            ]
+        )
+        if self._stored_logps is not None:  # TRL did not ask for them, because it takes what it is given for fresh
+            output["old_per_token_logps"] = self._pad_stored_logps(output["completion_ids"].shape[1])
+        return output
+
+    def _sample(self, rows: list[dict[str, Any]]) -> list[Rollout]:
+        """Completions of the current policy, with what later training steps must know of it."""
+        prompt_ids, completion_ids, _, completions, sampling_logps, *_ = self._generate(
+            [row["prompt"] for row in rows]
+        )
+        unknown = [None] * len(rows)
+        columns = zip(
+            rows,
+            prompt_ids,
+            completion_ids,
+            completions,
+            sampling_logps or unknown,
+            self._policy_logps(prompt_ids, completion_ids) if self._keeps_logps else unknown,
+            strict=True,
+        )
+        return [Rollout(*column) for column in columns]
+
+    def _policy_logps(self, prompt_ids: list[list[int]], completion_ids: list[list[int]]) -> list[list[float]]:
+        """Log-probability of each token of completions under the current policy, as TRL computes it."""
+        ids, masks = [], []
+        for sequences, side in ((prompt_ids, "left"), (completion_ids, "right")):
+            tensors = [torch.tensor(sequence) for sequence in sequences]
+            ids.append(pad(tensors, self._tokenizer.pad_token_id, side))
+            masks.append(pad([torch.ones_like(tensor) for tensor in tensors], 0, side))
+        checkpointing: Any = self.args.gradient_checkpointing_kwargs  # a dictionary, once it was parsed
+        with torch.no_grad(), disable_gradient_checkpointing(self.model, checkpointing):
+            logps, _, _ = self._get_per_token_logps_and_entropies(
+                self.model,
+                torch.cat(ids, dim=1).to(self.accelerator.device),
+                torch.cat(masks, dim=1).to(self.accelerator.device),
+                ids[1].shape[1],
+                batch_size=self.args.per_device_train_batch_size,
+            )
+        return [row[: len(completion)] for row, completion in zip(logps.tolist(), completion_ids, strict=True)]
+
+    def _generate(self, prompts: list) -> tuple:
+        if self._replayed is None:
+            return super()._generate(prompts)
+        rollouts, self._replayed = self._replayed, None
+        logps = [rollout.sampling_logps for rollout in rollouts]
+        return (
+            [rollout.prompt_ids for rollout in rollouts],
+            [rollout.completion_ids for rollout in rollouts],
+            None,
+            [rollout.completion for rollout in rollouts],
+            None if None in logps else logps,
+            {},
+            None,
+            [],
+        )
+
+    def _get_per_token_logps_and_entropies(
+        self,
+        model: Any,
+        input_ids: torch.Tensor,
+        attention_mask: torch.Tensor,
+        logits_to_keep: int,
+        *args: Any,
+        **kwargs: Any,
+    ) -> tuple:
+        # TRL asks for the log-probabilities of what it takes for fresh samples: they are those of the policy that sampled
+        if self._stored_logps is not None and self._trl_asks_for_old_logps:
+            return self._pad_stored_logps(logits_to_keep), None, None
+        return super()._get_per_token_logps_and_entropies(
+            model, input_ids, attention_mask, logits_to_keep, *args, **kwargs
+        )
+
+    def _pad_stored_logps(self, width: int) -> torch.Tensor:
+        assert self._stored_logps is not None
+        rollouts, self._stored_logps = self._stored_logps, None
+        rows = [torch.tensor(rollout.policy_logps) for rollout in rollouts]
+        padded = torch.stack([torch.nn.functional.pad(row, (0, width - len(row))) for row in rows])
+        return padded.to(self.accelerator.device)
+
+    @property
+    def _keeps_logps(self) -> bool:
+        """Whether rollouts may be trained on after the step in which they were sampled."""
+        assert self.args.max_in_flight is not None
+        assert self.args.generation_batch_size is not None
+        return self.args.max_in_flight > self.args.generation_batch_size
+
+    @property
+    def _trl_asks_for_old_logps(self) -> bool:
+        """Whether TRL computes the log-probabilities of completions before the first update on them."""
+        aligned = self.args.gradient_accumulation_steps % self.args.micro_steps_per_generation == 0
+        return not aligned or (self.use_vllm and self.vllm_importance_sampling_correction)
+
     def _one_turn(self, inputs: list[dict[str, Any]]) -> dict[str, Any]:
         output = super()._generate_and_score_completions(inputs)
+        if self._advantages is not None:
+            advantages, self._advantages = self._advantages, None
+            start = self.accelerator.process_index * len(inputs)
+            output["advantages"] = advantages[start : start + len(inputs)].to(output["advantages"])
+            self._replace_logged_advantages(advantages.tolist())
         # Here, because `_prepare_inputs` shuffles and splits what this method returns
         output["advantages"] = output["advantages"] * self._local_weights.to(output["advantages"])
         # TRL has flushed its extra columns by now; this one goes where it put those, once for every batch
         extra_columns: Any = self._logs["extra"]
         extra_columns["weighted_advantage"].extend(gather_object(output["advantages"].tolist()))
         return output
+
+    def _advantages_of_rollouts(
+        self, rewards_per_func: torch.Tensor, prompts: list[str], weights: torch.Tensor
+    ) -> torch.Tensor:
+        """Advantages of the batch of all processes if each rollout is trained on by itself, without its group."""
+        rewards = (rewards_per_func * self.reward_weights.to(rewards_per_func)).nansum(dim=1)
+        rewards[rewards_per_func.isnan().all(dim=1)] = torch.nan
+        return self._baseline.advantages(prompts, rewards.cpu(), weights, self.scale_rewards != "none")
+
+    def _replace_logged_advantages(self, advantages: list[float]) -> None:
+        """Takes back what TRL has logged of the batch as if it were made of groups."""
+        logged: Any = self._logs["advantages"]
+        for _ in advantages:
+            logged.pop()
+        logged.extend(advantages)
+        self._metrics["train"].pop("frac_reward_zero_std")
 
     def _choose_prompts(self, inputs: list[dict[str, Any]]) -> list[dict[str, Any]]:
         """
@@ -446,6 +622,9 @@ class MLEGRPOTrainer(HubTrainer):
         if self.args.should_save:
             state = {"generation": self._generation, "solutions": self.pool.state_dict()}
             Path(output_dir, POOL_FILE).write_text(json.dumps(state), encoding="utf-8")
+            if self.rollouts is not None:
+                rollouts = {"rollouts": self.rollouts.state_dict(), "baseline": self._baseline.state_dict()}
+                Path(output_dir, ROLLOUTS_FILE).write_text(json.dumps(rollouts), encoding="utf-8")
         # The Trainer writes trainer_state.json next, and last: a checkpoint that has it has the files of all processes
         self.accelerator.wait_for_everyone()
 
@@ -453,14 +632,22 @@ class MLEGRPOTrainer(HubTrainer):
         super()._load_optimizer_and_scheduler(checkpoint)
         if checkpoint is None:
             return
-        path = Path(checkpoint, POOL_FILE)
-        states = [None]
-        if self.accelerator.is_main_process and path.is_file():  # else the checkpoint is TRL's
-            states = [json.loads(path.read_text(encoding="utf-8"))]
-        (state,) = broadcast_object_list(states)  # other machines need not see the file
+        states = [None, None]
+        if self.accelerator.is_main_process:
+            for i, name in enumerate((POOL_FILE, ROLLOUTS_FILE)):
+                if (path := Path(checkpoint, name)).is_file():  # else the checkpoint is TRL's, or not asynchronous
+                    states[i] = json.loads(path.read_text(encoding="utf-8"))
+        state, rollouts = broadcast_object_list(states)  # other machines need not see the files
         if state is not None:
             self._generation = state["generation"]
             self.pool.load_state_dict(state["solutions"])
+        if rollouts is not None:
+            if self.rollouts is None:
+                raise ValueError(
+                    f"{checkpoint} holds rollouts that were not trained on yet: resume with async_rollouts"
+                )
+            self.rollouts.load_state_dict(rollouts["rollouts"])
+            self._baseline.load_state_dict(rollouts["baseline"])
 
     def _program_rows(self, inputs: list[dict[str, Any]]) -> list[dict[str, Any]]:
         """What the reward functions logged about each local completion, before TRL flushes it."""
@@ -552,6 +739,16 @@ def join_outputs(outputs: list[dict[str, Any]], pad_token_id: int) -> dict[str, 
                 ]
             )
     return joined
+
+
+def _prompt_names(inputs: list[dict[str, Any]]) -> list[str]:
+    """What tells prompts apart whose rewards have a mean of their own. Few rollouts share a prompt to improve a solution."""
+    return [
+        hashlib.sha256(json.dumps(row["prompt"]).encode()).hexdigest()[:16]
+        if row["prompt_kind"] == "scratch"
+        else f"{row['prompt_kind']} {row.get('competition')}"
+        for row in inputs
+    ]
 
 
 def _columns(rows: list[dict[str, Any]]) -> dict[str, list[Any]]:

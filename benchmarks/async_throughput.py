@@ -1,0 +1,170 @@
+"""
+What asynchronous training saves: wall clock per 1,000 trained programs, against the time that the slots need at least.
+
+    python benchmarks/async_throughput.py sleep
+    python benchmarks/async_throughput.py cpu
+
+`sleep`: programs that sleep, for log-normal times (σ = 1.5), and one in 32 for thirty times the median; as many slots as programs in
+a batch (32). `cpu`: programs that compute, on the machine's own cores. The policy's programs are replaced by these; the
+trainer, the executor and its sandbox are the real ones. All modes of training get the same times, in the same order. A mode whose
+result is there already is not run again.
+"""
+
+import argparse
+import json
+import math
+import os
+import random
+import tempfile
+import time
+from collections.abc import Iterator
+from itertools import islice
+from pathlib import Path
+
+from datasets import Dataset
+from rich.console import Console
+from rich.table import Table
+from tiny_policy import save_policy
+from transformers import TrainerCallback
+
+from trl_mle.competitions import load_competition
+from trl_mle.execution import LocalExecutor
+from trl_mle.rewards import MLEReward
+from trl_mle.trainer import MLEGRPOConfig, MLEGRPOTrainer
+
+
+GROUP_SIZE = 8
+KINDS = {
+    "sleep": {"slots": 32, "batch": 32, "median_s": 1.0, "code": "import time\ntime.sleep({seconds})"},
+    "cpu": {
+        "slots": len(os.sched_getaffinity(0)),
+        "batch": 16,
+        "median_s": 0.1,
+        "code": "import time\nwhile time.process_time() < {seconds}:\n    pass",
+    },
+}
+MODES = {
+    "synchronous": {"async_rollouts": False},
+    "asynchronous, groups": {"async_rollouts": True, "async_unit": "group", "batches_in_flight": 8},
+    "asynchronous, rollouts": {"async_rollouts": True, "async_unit": "rollout", "batches_in_flight": 4},
+}
+
+
+def durations(median_s: float) -> Iterator[float]:
+    """Seconds of one program after the other."""
+    rng = random.Random(0)
+    while True:
+        block = [rng.lognormvariate(math.log(median_s), 1.5) for _ in range(31)] + [30 * median_s]
+        rng.shuffle(block)
+        yield from block
+
+
+class GivenPrograms(MLEReward):
+    """Executes other programs than the policy has written."""
+
+    def __init__(self, *args, programs: Iterator[str], **kwargs):
+        super().__init__(*args, **kwargs)
+        self.programs = programs
+
+    def submit(self, items):
+        return super().submit([(f"```python\n{next(self.programs)}\n```", competition) for _, competition in items])
+
+
+class Clock(TrainerCallback):
+    """Wall clock of the run, and the seconds for which the programs ran that were trained on."""
+
+    def __init__(self):
+        self.wait_s = self.idle_s = 0.0
+
+    def on_train_begin(self, *args, **kwargs):
+        self.began = time.monotonic()
+
+    def on_step_end(self, *args, **kwargs):
+        self.wall_s = time.monotonic() - self.began
+
+    def on_log(self, args, state, control, logs, **kwargs):
+        self.wait_s += logs.get("mle/async/wait_s", 0.0)
+        self.idle_s += logs.get("mle/async/idle_s", 0.0)
+
+
+def measure(kind: dict, mode: dict, num_programs: int, folder: Path) -> dict[str, float]:
+    """Trains on so many programs."""
+    competition, steps = load_competition("wine"), num_programs // kind["batch"]
+    generation = save_policy(folder / "policy", ["```python\npass\n```", "```python\n1\n```"], seed=0)
+    groups = steps * kind["batch"] // GROUP_SIZE
+    prompt = [{"role": "user", "content": "Write a program."}]
+    options = {name: value for name, value in mode.items() if name != "batches_in_flight"}
+    if mode["async_rollouts"]:
+        options["max_in_flight"] = mode["batches_in_flight"] * kind["batch"]
+    args = MLEGRPOConfig(
+        str(folder / "run"),
+        use_cpu=True,
+        bf16=False,
+        report_to="none",
+        save_strategy="no",
+        disable_tqdm=True,
+        logging_steps=1,
+        max_steps=steps,
+        per_device_train_batch_size=kind["batch"],
+        num_generations=GROUP_SIZE,
+        max_completion_length=1,
+        improve_probability=0.0,
+        generation_kwargs=generation,
+        **options,
+    )
+    programs = (kind["code"].format(seconds=seconds) for seconds in durations(kind["median_s"]))
+    clock = Clock()
+    with LocalExecutor(max_parallel=kind["slots"], timeout_s=3600) as executor:
+        executor.submit("pass", competition).result()  # its warm parent is up
+        trainer = MLEGRPOTrainer(
+            str(folder / "policy"),
+            GivenPrograms([competition], executor, programs=programs, show_progress=False),
+            args,
+            Dataset.from_dict({"prompt": [prompt] * groups, "competition": [competition.id] * groups}),
+            callbacks=[clock],
+        )
+        trainer.train()
+    trained = steps * kind["batch"]
+    return {
+        "trained": trained,
+        "wall_s": clock.wall_s,
+        "limit_s": sum(islice(durations(kind["median_s"]), trained)) / kind["slots"],
+        "wait_s": clock.wait_s,
+        "idle_s": clock.idle_s,
+    }
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("kind", choices=list(KINDS))
+    parser.add_argument("--modes", nargs="+", choices=list(MODES), default=list(MODES))
+    parser.add_argument("--programs", type=int, default=1024, help="trained on, for each mode")
+    parser.add_argument("--output", type=Path, default=Path("outputs/benchmark-async-throughput"))
+    args = parser.parse_args()
+    args.output.mkdir(parents=True, exist_ok=True)
+    record = args.output / f"{args.kind}.json"
+    results = json.loads(record.read_text()) if record.exists() else {}
+    for name in args.modes:
+        if name not in results:
+            with tempfile.TemporaryDirectory() as folder:
+                results[name] = measure(KINDS[args.kind], MODES[name], args.programs, Path(folder))
+            record.write_text(json.dumps(results, indent=2) + "\n")
+    table = Table(
+        title=f"programs that {'sleep' if args.kind == 'sleep' else 'compute'}, {KINDS[args.kind]['slots']} slots"
+    )
+    for heading in ("training", "trained", "s per 1,000", "limit", "× limit"):
+        table.add_column(heading, justify="left" if heading == "training" else "right")
+    for name, row in results.items():
+        scale = 1000 / row["trained"]
+        table.add_row(
+            name,
+            str(row["trained"]),
+            f"{row['wall_s'] * scale:.0f}",
+            f"{row['limit_s'] * scale:.0f}",
+            f"{row['wall_s'] / row['limit_s']:.2f}",
+        )
+    Console().print(table)
+
+
+if __name__ == "__main__":
+    main()

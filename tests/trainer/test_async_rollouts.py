@@ -1,0 +1,304 @@
+"""Training on the rollouts that finished first."""
+
+import logging
+import math
+from pathlib import Path
+
+import pandas as pd
+import pool_runs
+import pytest
+import torch
+from on_cpu import ON_CPU
+from pool_runs import GROUP_SIZE, GROUPS, ZERO_2, ReplayTrainer
+from transformers import AutoModelForCausalLM
+
+from trl_mle.trainer import MLEGRPOConfig, MLEGRPOTrainer
+from trl_mle.trainer.running_baseline import RunningBaseline
+
+
+BATCH = GROUPS * GROUP_SIZE
+TWO_BATCHES = {"async_rollouts": True, "max_in_flight": 2 * BATCH}
+HALF = {"per_device_train_batch_size": BATCH // 2}
+FROM_SCRATCH = {"improve_probability": 0.0, "debug_probability": 0.0}
+# AdamW divides by tiny second moments: under ZeRO-3 with it, sums in another order show
+ZERO_3 = {
+    "deepspeed": ZERO_2 | {"zero_optimization": {"stage": 3, "stage3_gather_16bit_weights_on_model_save": True}},
+    "optim": "sgd",
+    "learning_rate": 0.1,
+}
+
+
+def same(turns):
+    """Without what only asynchronous training knows."""
+    return [
+        {name: value for name, value in turn.items() if name not in ("generation", "rollouts", "staleness")}
+        for turn in turns
+    ]
+
+
+@pytest.mark.parametrize(
+    "options",
+    [
+        pytest.param({}, id="fresh"),  # TRL takes completions for it
+        pytest.param(  # it keeps their log-probabilities
+            {"steps_per_generation": 2} | HALF, id="kept", marks=pytest.mark.slow
+        ),
+        pytest.param({"beta": 0.1, "duration_weighting": "inclusion"}, id="beta", marks=pytest.mark.slow),
+    ],
+)
+def test_with_one_batch_in_flight_it_is_synchronous_training(program_model, tmp_path, options):
+    weighting = options.pop("duration_weighting", "linear")
+    expected = "none" if weighting == "inclusion" else weighting  # nothing is missing
+    steps = 3 * options.get("steps_per_generation", 1)  # three generations
+    whole = pool_runs.run(program_model, tmp_path / "sync", steps, duration_weighting=expected, **options)
+    ledger = {"async_rollouts": True, "max_in_flight": BATCH, "duration_weighting": weighting}
+    asynchronous = pool_runs.run(program_model, tmp_path / "async", steps, **(options | ledger))
+    assert same(asynchronous["turns"]) == same(whole["turns"])
+    assert {kind for turn in whole["turns"] for kind in turn["kinds"]} > {"scratch"}
+    for name in ("pool", "rng", "losses", "generation"):
+        assert asynchronous[name] == whole[name]
+    for name, weights in whole["weights"].items():
+        assert torch.equal(asynchronous["weights"][name], weights)
+    assert {age for turn in asynchronous["turns"] for age in turn["staleness"]} == {0}
+    assert asynchronous["ledger"]["in_flight"] == []
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("options", [{}, {"deepspeed": ZERO_2}, ZERO_3], ids=["ddp", "zero2", "zero3"])
+def test_two_processes(program_model, tmp_path, options):
+    """In one launch: the same equality, and rollouts of real programs that finish when they do."""
+    if options:
+        pytest.importorskip("deepspeed")
+    options = options | {"model": program_model}
+    runs = {
+        "sync": options | {"steps": 3},
+        "async": options | {"steps": 3, "async_rollouts": True, "max_in_flight": BATCH},
+        "real": options | TWO_BATCHES | {"steps": 2, "real": True, "async_unit": "rollout"},
+    }
+    started = pool_runs.start(tmp_path, runs, 2)
+    records = {name: pool_runs.finish(started, tmp_path, name) for name in runs}
+    for whole, asynchronous in zip(records["sync"], records["async"], strict=True):
+        assert same(asynchronous["turns"]) == same(whole["turns"])
+        for name, weights in whole["weights"].items():
+            assert (asynchronous["weights"][name] - weights).abs().max() <= 1e-5
+    first, second = records["real"]
+    assert first["ledger"]["in_flight"] == second["ledger"]["in_flight"]
+    check_rollouts([first, second], 2)
+    assert all(entry["mle/async/idle_s"] >= 0 for entry in first["metrics"][1:])
+    durations = [rollout["evaluation"] for rollout in first["ledger"]["in_flight"] if rollout["evaluation"]]
+    assert all(evaluation["duration_s"] is None or evaluation["duration_s"] > 0 for evaluation in durations)
+    assert torch.equal(*(record["weights"]["model.norm.weight"] for record in records["real"]))
+
+
+def check_rollouts(records, steps):
+    """What was trained on and what is in flight is what was sampled, each rollout once."""
+    trained = [number for record in records for turn in record["turns"] for number in turn["rollouts"]]
+    ledger = records[0]["ledger"]
+    assert len(trained) == ledger["trained"] == steps * BATCH
+    assert ledger["sampled"] == (steps + 1) * BATCH
+    assert sorted(trained + [rollout["id"] for rollout in ledger["in_flight"]]) == list(range(ledger["sampled"]))
+
+
+class SnapshotTrainer(ReplayTrainer):
+    """Keeps the policy of each generation step, and the batches."""
+
+    def __init__(self, *args, **kwargs):
+        super().__init__(*args, **kwargs)
+        self.policies, self.batches = [], []
+
+    def _train_on_finished_rollouts(self, inputs):
+        self.policies.append({name: p.detach().clone() for name, p in self.model.named_parameters()})
+        self.batches.append(super()._train_on_finished_rollouts(inputs))
+        return self.batches[-1]
+
+
+@pytest.mark.parametrize(
+    "options",
+    [
+        pytest.param({}, id="fresh"),
+        pytest.param({"steps_per_generation": 2, "beta": 0.1} | HALF, id="asked", marks=pytest.mark.slow),
+        pytest.param({"gradient_accumulation_steps": 2, "beta": 0.1} | HALF, id="accumulated", marks=pytest.mark.slow),
+    ],
+)
+def test_ratios_are_against_the_policy_that_sampled(program_model, tmp_path, options):
+    """All programs end at once: from the second step on, each batch was sampled one step before."""
+    trainer = pool_runs.make_trainer(
+        program_model,
+        tmp_path,
+        SnapshotTrainer,
+        max_steps=3,
+        learning_rate=0.02,
+        **(TWO_BATCHES | FROM_SCRATCH | options),
+    )
+    trainer.train()
+    steps = trainer.args.max_steps // trainer.args.optimizer_steps_per_generation
+    ages = [set(turn["staleness"]) for turn in trainer.turns]
+    assert ages == [{0}, {1}, {1}][: len(ages)]
+    assert len(ages) >= steps
+    policy = AutoModelForCausalLM.from_pretrained(program_model, dtype=torch.float32)
+    moved = 0.0
+    for step, batch in enumerate(trainer.batches):
+        logps = []
+        for sampled_by in (max(0, step - 1), step):
+            policy.load_state_dict(trainer.policies[sampled_by], strict=False)
+            logps.append(completion_logps(policy, batch))
+        mask = batch["completion_mask"].bool()
+        assert (batch["old_per_token_logps"] - logps[0])[mask].abs().max() < 1e-4
+        moved = max(moved, (logps[1] - logps[0])[mask].abs().max())
+        if trainer.args.beta:
+            policy.load_state_dict(AutoModelForCausalLM.from_pretrained(program_model).state_dict())
+            assert (batch["ref_per_token_logps"] - completion_logps(policy, batch))[mask].abs().max() < 1e-4
+    assert moved > 0.01
+
+
+def completion_logps(policy, batch):
+    """Row by row, without padding."""
+    logps = torch.zeros(batch["completion_ids"].shape)
+    for i in range(len(logps)):
+        prompt = batch["prompt_ids"][i][batch["prompt_mask"][i].bool()]
+        completion = batch["completion_ids"][i][batch["completion_mask"][i].bool()]
+        with torch.no_grad():
+            rows = policy(torch.cat([prompt, completion])[None]).logits[0].log_softmax(-1)
+        for k, token in enumerate(completion):
+            logps[i, k] = rows[len(prompt) + k - 1, token]
+    return logps
+
+
+@pytest.fixture(scope="module", params=[pytest.param("group", marks=pytest.mark.slow), "rollout"])
+def finishing(request, program_model, tmp_path_factory):
+    """A trainer after four steps whose programs take their time."""
+    patch = pytest.MonkeyPatch()
+    patch.setattr("trl_mle.trainer.rollouts_in_flight.POLL_S", 0.001)
+    trainer = pool_runs.make_trainer(
+        program_model,
+        tmp_path_factory.mktemp(request.param),
+        patient=True,
+        async_rollouts=True,
+        max_in_flight=3 * BATCH,
+        async_unit=request.param,
+        duration_weighting="inclusion",
+        log_completions=True,
+        num_completions_to_print=0,
+        max_steps=4,
+    )
+    sums = []
+
+    class Checking(pool_runs.TrainerCallback):
+        def on_step_end(self, args, state, control, **kwargs):
+            ledger = trainer.rollouts.ledger
+            sums.append((ledger.sampled, ledger.trained, len(ledger.in_flight)))
+
+    trainer.add_callback(Checking())
+    trainer.train()
+    patch.undo()
+    trainer.sums = sums
+    return trainer
+
+
+def test_each_step_samples_one_batch_and_trains_on_one(finishing):
+    assert finishing.sums == [((step + 2) * BATCH, step * BATCH, 2 * BATCH) for step in range(1, 5)]
+    assert finishing._generation == 6  # the first step has sampled three
+    trained = [number for turn in finishing.turns for number in turn["rollouts"]]
+    assert sorted(trained + list(finishing.rollouts.ledger.in_flight)) == list(range(6 * BATCH))
+    for turn in finishing.turns:
+        assert turn["rollouts"] == sorted(turn["rollouts"])
+
+
+def test_slow_rollouts_are_overtaken_and_trained_on_later(finishing):
+    firsts = [turn["rollouts"][0] for turn in finishing.turns]
+    lasts = [turn["rollouts"][-1] for turn in finishing.turns]
+    assert any(last > first for last, first in zip(lasts, firsts[1:], strict=False))
+    assert max(age for turn in finishing.turns for age in turn["staleness"]) > 1
+    if finishing.args.async_unit == "group":
+        for turn in finishing.turns:
+            for first in range(0, BATCH, GROUP_SIZE):
+                members = turn["rollouts"][first : first + GROUP_SIZE]
+                assert members == list(range(members[0], members[0] + GROUP_SIZE))
+                assert members[0] % GROUP_SIZE == 0
+
+
+def test_advantages_are_those_of_the_unit(finishing):
+    baseline, prompts = RunningBaseline(), {}
+    for turn in finishing.turns:
+        rewards = torch.tensor([math.nan if reward is None else reward for reward in turn["rewards"]])
+        weights = torch.tensor(turn["weights"])
+        if finishing.args.async_unit == "rollout":
+            names = [
+                prompts.setdefault(prompt, prompt) if kind == "scratch" else f"{kind} {prompt.split(chr(10))[0]}"
+                for prompt, kind in zip(turn["prompts"], turn["kinds"], strict=True)
+            ]
+            advantages = baseline.advantages(names, rewards, weights)
+        else:
+            groups = rewards.view(-1, GROUP_SIZE)
+            deviation = torch.stack([group[~group.isnan()].std() for group in groups])
+            centred = groups - groups.nanmean(dim=1, keepdim=True)
+            advantages = (centred / (deviation[:, None] + 1e-4)).flatten().nan_to_num(nan=0.0)
+        assert turn["advantages"] == pytest.approx((weights * advantages).tolist(), abs=1e-4)
+
+
+def test_the_table_and_the_metrics_tell_of_it(finishing):
+    for turn, path in zip(
+        finishing.turns, sorted(Path(finishing.args.output_dir).glob("completions/*.parquet")), strict=True
+    ):
+        table = pd.read_parquet(path)
+        assert list(table["rollout_id"]) == turn["rollouts"]
+        assert list(table["staleness"]) == turn["staleness"]
+        assert (table["duration_weight"] * table["advantage"]).tolist() == pytest.approx(turn["advantages"], abs=1e-5)
+    history = [entry for entry in finishing.state.log_history if "loss" in entry]
+    for entry, turn in zip(history, finishing.turns, strict=True):
+        assert entry["mle/async/in_flight"] == 2 * BATCH
+        assert entry["mle/async/staleness/max"] == max(turn["staleness"])
+        assert entry["mle/async/wait_s"] >= 0
+        for name in ("sampled_share", "trained_share"):
+            assert sum(entry[f"mle/async/{name}/q{i}"] for i in range(1, 5)) == pytest.approx(1)
+        assert ("frac_reward_zero_std" in entry) == (finishing.args.async_unit == "group")
+        assert not any("dropped" in name for name in entry)
+
+
+@pytest.mark.slow
+def test_stale_rollouts_are_dropped_on_request(program_model, tmp_path, caplog, monkeypatch):
+    monkeypatch.setattr("trl_mle.trainer.rollouts_in_flight.POLL_S", 0.001)
+    caplog.set_level(logging.WARNING)
+    trainer = pool_runs.make_trainer(
+        program_model,
+        tmp_path,
+        patient=True,
+        async_rollouts=True,
+        max_in_flight=3 * BATCH,
+        async_unit="rollout",
+        max_staleness=0,
+        max_steps=3,
+        **FROM_SCRATCH,
+    )
+    trainer.train()
+    ledger = trainer.rollouts.ledger
+    assert {age for turn in trainer.turns for age in turn["staleness"]} == {0}
+    assert sum(ledger.dropped) > 0
+    assert ledger.sampled == ledger.trained + len(ledger.in_flight) + sum(ledger.dropped)
+    assert caplog.text.count("are dropped, as max_staleness=0 asks for") == 1
+    history = [entry for entry in trainer.state.log_history if "loss" in entry]
+    assert sum(history[-1][f"mle/async/dropped/q{i}"] for i in range(1, 5)) == sum(ledger.dropped)
+
+
+@pytest.mark.slow
+def test_real_programs_of_one_process(program_model, tmp_path):
+    record = pool_runs.run(program_model, tmp_path, 2, real=True, **TWO_BATCHES)
+    check_rollouts([record], 2)
+    assert record["metrics"][-1]["mle/async/idle_s"] > 0
+
+
+def test_what_it_cannot_do_is_refused(program_model, tmp_path):
+    def reward(completions, **kwargs):
+        return [0.0] * len(completions)
+
+    args = MLEGRPOConfig(str(tmp_path), **ON_CPU, **FROM_SCRATCH, async_rollouts=True)
+    with pytest.raises(ValueError, match="needs one MLEReward, which executes programs ahead; there are 0"):
+        MLEGRPOTrainer(program_model, reward, args, competitions=["wine"])
+
+
+@pytest.mark.slow
+def test_rollouts_of_a_checkpoint_are_not_lost_silently(program_model, tmp_path):
+    saved = {"save_strategy": "steps", "save_steps": 2}
+    pool_runs.run(program_model, tmp_path, 2, **TWO_BATCHES, **FROM_SCRATCH, **saved)
+    with pytest.raises(ValueError, match="holds rollouts that were not trained on yet: resume with async_rollouts"):
+        pool_runs.run(program_model, tmp_path / "resumed", 3, str(tmp_path / "checkpoint-2"), **FROM_SCRATCH)

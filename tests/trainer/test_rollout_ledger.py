@@ -1,0 +1,143 @@
+import json
+import logging
+import random
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from trl_mle.competitions import Score
+from trl_mle.rewards import Evaluation
+from trl_mle.trainer.rollout_ledger import HISTORY, Rollout, RolloutLedger
+
+
+def rollouts(count):
+    return [
+        Rollout({"competition": "wine", "prompt": f"{i}"}, [1, 2], [3], "text", [-0.5], [-0.25]) for i in range(count)
+    ]
+
+
+def evaluation(seconds):
+    return Evaluation(
+        0.5, seconds, Score(0.5, True), "ok", ("imports",), "printed", "x = 1", cpu_s=0.1, queue_wait_s=0.0
+    )
+
+
+def everything(ledger):
+    return ledger.state_dict(), [rollout.id for rollout in ledger.unfinished], ledger.ready
+
+
+@settings(deadline=None, max_examples=40)  # no timed tests
+@given(st.integers(0, 2**32), st.sampled_from([1, 2, 4]), st.integers(1, 4), st.sampled_from([None, 0, 1, 3]))
+def test_every_rollout_is_trained_in_flight_or_dropped_on_request(seed, unit_size, batches, max_staleness):
+    """Whatever finishes when, and with a resume at any time; of what is ready, the units that finished first are taken."""
+    rng, count = random.Random(seed), 8
+    ledger = RolloutLedger(batches * count, unit_size, max_staleness)
+    finished, trained, dropped = [], [], set()  # units in the order of finishing; rollouts
+    for _ in range(30):
+        if ledger.has_room(count):
+            before = ledger.sampled
+            added = ledger.add(rollouts(count))
+            assert [rollout.id for rollout in added] == list(range(before, before + count))
+        running = [rollout.id for rollout in ledger.unfinished]
+        for number in rng.sample(running, rng.randrange(len(running) + 1)):
+            ledger.observe(number, 0.5)
+            ledger.finish(number, evaluation(rng.choice([None, 0.1, 1.0, 5.0])))
+            unit = range(number // unit_size * unit_size, (number // unit_size + 1) * unit_size)
+            if not set(unit) & {rollout.id for rollout in ledger.unfinished}:
+                finished.append(unit)
+        in_flight, step = dict(ledger.in_flight), ledger.step
+        taken = ledger.take(count)
+        gone = in_flight.keys() - ledger.in_flight.keys() - {rollout.id for rollout in taken}
+        dropped |= gone
+        assert all(step - in_flight[number].step > max_staleness for number in gone)
+        assert max_staleness is not None or not gone
+        finished = [unit for unit in finished if not set(unit) & gone]
+        if taken:
+            assert ledger.step == step + 1
+            first, finished = finished[: count // unit_size], finished[count // unit_size :]
+            assert [rollout.id for rollout in taken] == sorted(number for unit in first for number in unit)
+            trained += [rollout.id for rollout in taken]
+        else:
+            assert len(finished) * unit_size < count
+        assert len(ledger.in_flight) <= ledger.max_in_flight
+        assert sum(ledger.dropped) == len(dropped)
+        assert len(set(trained)) == len(trained) == ledger.trained
+        assert sorted([*trained, *ledger.in_flight, *dropped]) == list(range(ledger.sampled))
+        ledger.check([rollout.id for rollout in ledger.unfinished])
+        if rng.random() < 0.2:
+            restored = RolloutLedger(ledger.max_in_flight, unit_size, max_staleness)
+            restored.load_state_dict(json.loads(json.dumps(ledger.state_dict())))
+            assert everything(restored) == everything(ledger)
+            assert restored.in_flight == ledger.in_flight
+            ledger = restored
+
+
+def test_a_lost_rollout_is_noticed():
+    ledger = RolloutLedger(8)
+    ledger.add(rollouts(8))
+    ledger.finish(3, evaluation(1.0))
+    ledger.check([7, 6, 5, 4, 2, 1, 0])
+    with pytest.raises(
+        RuntimeError, match=r"programs of the rollouts \[0, 1, .* should run, those of \[4, 5, 6, 7\] do"
+    ):
+        ledger.check([4, 5, 6, 7])
+    del ledger.in_flight[0]
+    with pytest.raises(RuntimeError, match="8 sampled, 0 trained, 7 in flight, 0 dropped"):
+        ledger.check(range(1, 8))
+
+
+@pytest.mark.parametrize("max_staleness", [None, 2])
+def test_slow_rollouts_are_dropped_on_request_only_and_counted(caplog, max_staleness):
+    caplog.set_level(logging.WARNING)
+    ledger = RolloutLedger(16, max_staleness=max_staleness)
+    ledger.add(rollouts(16))
+    for number in range(12):
+        ledger.finish(number, evaluation(1.0 + number / 100))
+    for _ in range(3):
+        assert len(ledger.take(4)) == 4
+    for number in range(12, 16):
+        ledger.finish(number, evaluation(9.0))
+    slow = [rollout.id for rollout in ledger.take(4)]
+    if max_staleness is None:
+        assert (slow, ledger.dropped) == ([12, 13, 14, 15], [0, 0, 0, 0])
+        assert not caplog.records
+    else:
+        assert (slow, ledger.dropped) == ([], [0, 0, 0, 4])
+        assert "finished rollouts are dropped, as max_staleness=2 asks for" in caplog.text
+    ledger.check([])
+
+
+def test_of_another_unit_is_refused():
+    ledger = RolloutLedger(8, unit_size=4)
+    with pytest.raises(ValueError, match="trained on 4 at a time, not 1"):
+        RolloutLedger(8).load_state_dict(ledger.state_dict())
+
+
+def test_metrics_show_what_is_missing():
+    """Of sixteen programs sampled the slow half still runs, seen for long enough."""
+    ledger = RolloutLedger(24)
+    ledger.add(rollouts(16))
+    for number in range(16):
+        if number % 2:
+            ledger.finish(number, evaluation(1.0 + number / 100))
+        else:
+            ledger.observe(number, 30.0)
+    ledger.finish(14, evaluation(60.0))
+    metrics = ledger.metrics(ledger.take(8))
+    assert metrics["in_flight"] == 8
+    assert metrics["staleness/mean"] == metrics["staleness/max"] == metrics["staleness/q1/p50"] == 0
+    assert metrics["sampled_share/q1"] == pytest.approx(0.25)
+    assert sum(metrics[f"sampled_share/q{i}"] for i in range(1, 5)) == pytest.approx(1)
+    assert metrics["trained_share/q1"] == metrics["trained_share/q2"] == 0.5
+    assert metrics["trained_share/q4"] == 0
+    assert ledger.ran_s == pytest.approx(sum(1.0 + i / 100 for i in range(1, 16, 2)) + 60 + 7 * 30)
+
+
+def test_it_forgets_old_durations():
+    ledger = RolloutLedger(8)
+    for _ in range(4 * HISTORY):
+        for rollout in ledger.add(rollouts(8)):
+            ledger.finish(rollout.id, evaluation(1.0))
+        ledger.take(8)
+    assert len(ledger.durations) == 8 * HISTORY

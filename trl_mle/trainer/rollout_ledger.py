@@ -1,0 +1,332 @@
+"""What was sampled, and has not been trained on yet: generation and updates go on while slow programs still run."""
+
+import logging
+from collections.abc import Iterable
+from dataclasses import asdict, dataclass
+from typing import Any
+
+import torch
+
+from trl_mle.competitions import Score
+from trl_mle.rewards import Evaluation
+from trl_mle.trainer.duration import duration_quartiles, kaplan_meier_masses
+
+
+logger = logging.getLogger(__name__)
+
+# The durations of so many times `max_in_flight` rollouts are remembered: what is in flight is a small part of them.
+HISTORY = 16
+
+
+@dataclass
+class Rollout:
+    """
+    A completion that was sampled, and what its program came to.
+
+    Args:
+        row (`dict`):
+            Its prompt and the other columns of its row.
+        prompt_ids (`list[int]`), completion_ids (`list[int]`):
+            Its tokens.
+        completion (`str | list[dict]`):
+            Its text, or its messages.
+        sampling_logps (`list[float | None]`, *optional*):
+            Log-probability of each token as the generation engine told it; `None` if it tells none.
+        policy_logps (`list[float]`, *optional*):
+            The same as the trained model computed it when it sampled; `None` if it will be trained on before the next
+            update.
+        id (`int`, *optional*):
+            Its place in the order of sampling over all processes. The ledger gives it, and `step`.
+        step (`int`, *optional*):
+            Generation steps that had been trained on when it was sampled.
+        evaluation ([`~trl_mle.rewards.Evaluation`], *optional*):
+            What its program came to; `None` while that is not known.
+    """
+
+    row: dict[str, Any]
+    prompt_ids: list[int]
+    completion_ids: list[int]
+    completion: Any
+    sampling_logps: list[float | None] | None = None
+    policy_logps: list[float] | None = None
+    id: int = -1
+    step: int = -1
+    evaluation: Evaluation | None = None
+
+
+@dataclass
+class Duration:
+    """
+    What is known of the Δt of a rollout sampled lately.
+
+    Args:
+        competition (`str`, *optional*):
+            Id of its competition.
+        seconds (`float`, *optional*, defaults to `0.0`):
+            Δt; of a program that has not ended, how long it has been seen to run: its Δt is more (it is *censored*).
+        ended (`bool`, *optional*, defaults to `False`):
+            Whether the program has ended.
+        trained (`bool`, *optional*, defaults to `False`):
+            Whether the rollout has been trained on.
+    """
+
+    competition: str | None
+    seconds: float = 0.0
+    ended: bool = False
+    trained: bool = False
+
+
+class RolloutLedger:
+    """
+    The rollouts in flight (sampled, neither trained on nor dropped), which are handed out for training in the order in
+    which they finished, whenever they were sampled. Nothing is dropped unless `max_staleness` is set.
+
+    It is a function of what it was told, in order: processes that tell theirs the same have the same ledger. At any time
+
+        sampled = trained + in flight + dropped.
+
+    Args:
+        max_in_flight (`int`):
+            Most rollouts in flight.
+        unit_size (`int`, *optional*, defaults to `1`):
+            Rollouts that are trained on together, consecutive in the order of sampling: a group, or one.
+        max_staleness (`int`, *optional*):
+            A finished unit is dropped if more generation steps than this were trained on since it was sampled.
+    """
+
+    def __init__(self, max_in_flight: int, unit_size: int = 1, max_staleness: int | None = None):
+        self.max_in_flight = max_in_flight
+        self.unit_size = unit_size
+        self.max_staleness = max_staleness
+        self.step = 0  # generation steps trained on so far
+        self.sampled = self.trained = 0
+        self.dropped = [0, 0, 0, 0]  # by quartile of Δt
+        self.in_flight: dict[int, Rollout] = {}
+        self.durations: dict[int, Duration] = {}  # of the rollouts sampled lately
+        self._ended_s = 0.0  # that programs ran which have ended
+        self._ready: list[int] = []  # units, in the order in which their last member finished
+
+    def has_room(self, count: int) -> bool:
+        """Whether so many more rollouts may be sampled now."""
+        return len(self.in_flight) + count <= self.max_in_flight
+
+    def add(self, rollouts: Iterable[Rollout]) -> list[Rollout]:
+        """Takes rollouts that were sampled now, whole units in their order; returns them with `id` and `step`."""
+        added = list(rollouts)
+        for rollout in added:
+            rollout.id, rollout.step = self.sampled, self.step
+            self.sampled += 1
+            self.in_flight[rollout.id] = rollout
+            self.durations[rollout.id] = Duration(rollout.row.get("competition"))
+        return added
+
+    def observe(self, rollout_id: int, running_s: float) -> None:
+        """Notes for how many seconds a program has run."""
+        duration = self.durations[rollout_id]
+        duration.seconds = max(duration.seconds, running_s)
+
+    def finish(self, rollout_id: int, evaluation: Evaluation) -> None:
+        """Notes what a rollout's program came to."""
+        self.in_flight[rollout_id].evaluation = evaluation
+        if evaluation.duration_s is None:  # no program, or a failure of ours
+            del self.durations[rollout_id]
+        else:
+            duration = self.durations[rollout_id]
+            duration.seconds, duration.ended = evaluation.duration_s, True
+            self._ended_s += evaluation.duration_s
+        unit = rollout_id // self.unit_size
+        if all(self.in_flight[member].evaluation is not None for member in self._members(unit)):
+            self._ready.append(unit)
+
+    @property
+    def ready(self) -> int:
+        """How many rollouts could be trained on."""
+        return len(self._ready) * self.unit_size
+
+    @property
+    def unfinished(self) -> list[Rollout]:
+        """Those whose programs have not ended, in the order of sampling."""
+        return [rollout for rollout in self.in_flight.values() if rollout.evaluation is None]
+
+    @property
+    def ran_s(self) -> float:
+        """Seconds that programs have run, those that have ended and those that have not."""
+        running = [duration.seconds for duration in self.durations.values() if not duration.ended]
+        return self._ended_s + sum(running)
+
+    def take(self, count: int) -> list[Rollout]:
+        """
+        Hands out the rollouts of one generation step.
+
+        Args:
+            count (`int`):
+                How many, a multiple of `unit_size`.
+
+        Returns:
+            `list[Rollout]`:
+                Those that finished first, in the order of sampling; none if fewer have finished.
+        """
+        self._drop_stale()
+        if self.ready < count:
+            return []
+        units, self._ready = self._ready[: count // self.unit_size], self._ready[count // self.unit_size :]
+        taken = [self.in_flight.pop(member) for unit in sorted(units) for member in self._members(unit)]
+        for rollout in taken:
+            if rollout.id in self.durations:
+                self.durations[rollout.id].trained = True
+        self.trained += len(taken)
+        self.step += 1
+        oldest = self.sampled - HISTORY * self.max_in_flight
+        self.durations = {
+            number: duration
+            for number, duration in self.durations.items()
+            if number >= oldest or number in self.in_flight
+        }
+        return taken
+
+    def check(self, executing: Iterable[int]) -> None:
+        """
+        Raises `RuntimeError` if a rollout was lost.
+
+        Args:
+            executing (`Iterable[int]`):
+                Ids of the rollouts whose programs are queued or run, of all processes.
+        """
+        counts = f"{self.sampled} sampled, {self.trained} trained, {len(self.in_flight)} in flight, {sum(self.dropped)} dropped"
+        if self.sampled != self.trained + len(self.in_flight) + sum(self.dropped):
+            raise RuntimeError(f"the ledger of rollouts does not add up: {counts}")
+        unfinished = [rollout.id for rollout in self.unfinished]
+        if sorted(executing) != unfinished:
+            raise RuntimeError(f"programs of the rollouts {unfinished} should run, those of {sorted(executing)} do")
+
+    def metrics(self, taken: list[Rollout]) -> dict[str, float]:
+        """
+        Figures of a generation step, by quartile (q1 are the fastest) of the Δt of what was sampled lately.
+
+        Args:
+            taken (`list[Rollout]`):
+                What [`take`] handed out.
+
+        Returns:
+            `dict[str, float]`:
+                `in_flight`; `staleness/mean` and `staleness/max` in generation steps; `staleness/q<i>/p50` and `…/p90`;
+                `sampled_share/q<i>` and `trained_share/q<i>`, which differ where slow programs are missing from what was
+                trained on; and `dropped/q<i>`, their number so far, with `max_staleness`.
+        """
+        staleness = torch.tensor([float(self.step - 1 - rollout.step) for rollout in taken])
+        metrics = {
+            "in_flight": float(len(self.in_flight)),
+            "staleness/mean": staleness.mean().item(),
+            "staleness/max": staleness.max().item(),
+        }
+        if self.max_staleness is not None:
+            metrics |= {f"dropped/q{i}": float(count) for i, count in enumerate(self.dropped, 1)}
+        seconds, ended, trained = self.known_durations()
+        if not ended.any():
+            return metrics
+        edges = duration_quartiles(seconds, ended)
+        quartile = torch.bucketize(seconds, edges)
+        masses = kaplan_meier_masses(seconds, ended)
+        taken_s = [rollout.evaluation.duration_s if rollout.evaluation else None for rollout in taken]
+        taken_quartile = [
+            None if s is None else int(torch.bucketize(torch.tensor(s, dtype=edges.dtype), edges)) for s in taken_s
+        ]
+        for i in range(4):
+            metrics[f"sampled_share/q{i + 1}"] = (masses[quartile == i].sum() / masses.sum()).item()
+            if trained.any():
+                metrics[f"trained_share/q{i + 1}"] = (quartile[trained] == i).double().mean().item()
+            of_quartile = staleness[[q == i for q in taken_quartile]]
+            if len(of_quartile):
+                metrics[f"staleness/q{i + 1}/p50"] = of_quartile.quantile(0.5).item()
+                metrics[f"staleness/q{i + 1}/p90"] = of_quartile.quantile(0.9).item()
+        return metrics
+
+    def known_durations(self, competition: str | None = None) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor]:
+        """
+        What is known of the durations of the rollouts sampled lately.
+
+        Args:
+            competition (`str`, *optional*):
+                Of this competition only.
+
+        Returns:
+            `tuple[torch.Tensor, torch.Tensor, torch.Tensor]`:
+                Of shape `(N,)` each: seconds, whether the program has ended, whether the rollout was trained on.
+        """
+        known = [
+            duration
+            for duration in self.durations.values()
+            if competition is None or duration.competition == competition
+        ]
+        return (
+            torch.tensor([duration.seconds for duration in known], dtype=torch.float64),
+            torch.tensor([duration.ended for duration in known], dtype=torch.bool),
+            torch.tensor([duration.trained for duration in known], dtype=torch.bool),
+        )
+
+    def state_dict(self) -> dict[str, Any]:
+        """What a checkpoint keeps; JSON can hold it."""
+        return {
+            "unit_size": self.unit_size,
+            "step": self.step,
+            "sampled": self.sampled,
+            "trained": self.trained,
+            "dropped": self.dropped,
+            "in_flight": [asdict(rollout) for rollout in self.in_flight.values()],
+            "ready": self._ready,
+            "durations": [[number, asdict(duration)] for number, duration in self.durations.items()],
+        }
+
+    def load_state_dict(self, state: dict[str, Any]) -> None:
+        """Takes what [`state_dict`] gave. The programs of its unfinished rollouts have to be executed again."""
+        if state["unit_size"] != self.unit_size:
+            raise ValueError(
+                f"the checkpoint's rollouts are trained on {state['unit_size']} at a time, not {self.unit_size}: resume "
+                "with the async_unit and num_generations that it was made with"
+            )
+        self.step, self.sampled, self.trained = state["step"], state["sampled"], state["trained"]
+        self.dropped, self._ready = list(state["dropped"]), list(state["ready"])
+        self.in_flight = {entry["id"]: _rollout(entry) for entry in state["in_flight"]}
+        self.durations = {number: Duration(**entry) for number, entry in state["durations"]}
+        self.check(rollout.id for rollout in self.unfinished)
+
+    def _members(self, unit: int) -> range:
+        return range(unit * self.unit_size, (unit + 1) * self.unit_size)
+
+    def _drop_stale(self) -> None:
+        if self.max_staleness is None:
+            return
+        fresh = [
+            unit
+            for unit in self._ready
+            if self.step - self.in_flight[unit * self.unit_size].step <= self.max_staleness
+        ]
+        stale = [member for unit in self._ready if unit not in fresh for member in self._members(unit)]
+        if not stale:
+            return
+        seconds, ended, _ = self.known_durations()
+        for member in stale:
+            duration = self.durations.get(member)
+            # Without a program there is no Δt: it took no time
+            place = (
+                0
+                if duration is None
+                else int(torch.bucketize(seconds.new_tensor(duration.seconds), duration_quartiles(seconds, ended)))
+            )
+            self.dropped[place] += 1
+            del self.in_flight[member]
+        self._ready = fresh
+        if sum(self.dropped) == len(stale):  # the first
+            logger.warning(
+                "finished rollouts are dropped, as max_staleness=%d asks for; mle/async/dropped counts them by quartile of Δt",
+                self.max_staleness,
+            )
+
+
+def _rollout(entry: dict[str, Any]) -> Rollout:
+    if entry["evaluation"] is not None:
+        score = entry["evaluation"]["score"]
+        milestones = tuple(entry["evaluation"]["milestones"])
+        known = {"score": None if score is None else Score(**score), "milestones": milestones}
+        entry = entry | {"evaluation": Evaluation(**(entry["evaluation"] | known))}
+    return Rollout(**entry)
