@@ -15,6 +15,7 @@ from pathlib import Path
 from statistics import fmean
 
 from quickstart import mean_sd, run_stage
+from rich.box import SIMPLE_HEAD
 from rich.console import Console
 from rich.table import Table
 
@@ -23,7 +24,7 @@ from trl_mle.competitions import load_competition
 
 ARMS = {"scratch": 0.0, "improve": 0.5}  # improve_probability
 POLICIES = ("starter", *ARMS)
-LABELS = {"starter": "before RL", "scratch": "RL, improve_probability=0", "improve": "RL, improve_probability=0.5"}
+LABELS = {"starter": "before RL", "scratch": "RL", "improve": "RL, improving"}
 EVALUATION_COLUMNS = ("num_executed", "valid_rate", "mean_score", "best_score")
 TRAINING_COLUMNS = (*EVALUATION_COLUMNS, "beats_parent_rate")
 
@@ -109,22 +110,23 @@ def main() -> None:
 
     console = Console()
     seeds = f"{len(runs)} seeds (mean ± sd)"
-    table = Table(title=f"{args.competition}: all programs executed in training, {seeds}")
-    for name in ("improve_probability", "executed", "valid rate", "mean score", "best score", "beats its parent"):
-        table.add_column(name, justify="right")
-    for arm, probability in ARMS.items():
+    layout = {"box": SIMPLE_HEAD, "padding": (0, 1, 0, 0), "title_justify": "left"}
+    table = Table(title=f"{args.competition}: all programs executed in training, {seeds}", **layout)
+    for name in ("policy", "executed", "valid rate", "mean score", "best score", "beats parent"):
+        table.add_column(name, justify="left" if name == "policy" else "right", no_wrap=True)
+    for arm in ARMS:
         found = [run_["training"][arm] for run_ in runs]
-        table.add_row(str(probability), *(column(found, key) for key in TRAINING_COLUMNS))
+        table.add_row(LABELS[arm], *(column(found, key) for key in TRAINING_COLUMNS))
     console.print(table)
 
-    table = Table(title=f"{args.competition}: {args.num_samples} samples of each policy, {seeds}")
-    for name in ("policy", "kept, chosen by", "executed", "valid rate", "mean score", "best score"):
-        table.add_column(name, justify="left" if name in ("policy", "kept, chosen by") else "right")
+    table = Table(title=f"{args.competition}: {args.num_samples} samples of each policy, {seeds}", **layout)
+    for name in ("policy", "kept by", "executed", "valid rate", "mean score", "best score"):
+        table.add_column(name, justify="left" if name in ("policy", "kept by") else "right", no_wrap=True)
     for name in POLICIES:
         by_run = [selections(run_["evaluation"][name]) for run_ in runs]
         for selection in by_run[0]:
             found = [run_[selection] for run_ in by_run]
-            label = "(not improved)" if selection == "scratch" else selection
+            label = "as written" if selection == "scratch" else selection
             table.add_row(LABELS[name], label, *(column(found, key) for key in EVALUATION_COLUMNS))
         table.add_section()
     console.print(table)
@@ -135,8 +137,8 @@ def main() -> None:
 def column(rows: list[dict], key: str) -> str:
     """The mean and deviation of a figure; of those that have it."""
     values = [row[key] for row in rows if row.get(key) is not None]
-    whole = key in ("num_executed", "wall_s")
-    return mean_sd(values, "{:.0f}" if whole else "{:.3f}") if values else "-"
+    digits = {"num_executed": 0, "wall_s": 0, "valid_rate": 2, "beats_parent_rate": 2}.get(key, 3)
+    return mean_sd(values, f"{{:.{digits}f}}") if values else "-"
 
 
 if __name__ == "__main__":

@@ -118,7 +118,8 @@ def _results(
         return "No step has been logged yet."
     several = len(competitions) > 1
     programs = (args.generation_batch_size or 0) // len(competitions)
-    rows = [f"| competition | | programs | valid | mean score | best of {programs} |", "|---|---|---|---|---|---|"]
+    heads = ["competition", "", "programs", "valid", "valid without training", "mean score", f"best of {programs}"]
+    rows = [f"| {' | '.join(heads)} |", "|---" * len(heads) + "|"]
     for competition in competitions:
         arrow = "↑" if competition.higher_is_better else "↓"
         name = f"`{competition.id}` ({competition.metric.replace('_', ' ')} {arrow})"
@@ -126,9 +127,10 @@ def _results(
             prefix = f"mle/{competition.slug}" if several else "mle"
             if not several and "mle/scratch/valid_rate" in entry:  # those that were shown a solution have it easier
                 prefix = "mle/scratch"
-            valid, mean, best = (entry.get(f"{prefix}/{key}") for key in ("valid_rate", "score/mean", "score/best"))
-            figures = ["–" if valid is None else f"{valid:.0%}"]
-            figures += ["–" if value is None else f"{value:.4f}" for value in (mean, best)]
+            rates = [entry.get(f"{prefix}/{key}") for key in ("valid_rate", "untrained_valid_rate")]
+            scores = [entry.get(f"{prefix}/score/{key}") for key in ("mean", "best")]
+            figures = ["–" if value is None else f"{value:.0%}" for value in rates]
+            figures += ["–" if value is None else f"{value:.4f}" for value in scores]
             rows.append(f"| {name} | {label}, step {entry['step']} | {programs} | {' | '.join(figures)} |")
     found = [
         f"The best program of the whole run scores **{record['score']:.4f}** in `{record['competition']}`."
@@ -139,22 +141,30 @@ def _results(
         "Programs sampled in training with temperature "
         f"{args.temperature:g}: those logged first are the policy's before training, and those logged last its last "
         f"(means over {args.logging_steps:g} step{'' if args.logging_steps == 1 else 's'}). One run, seed {args.seed}. "
-        "Scores are those of valid submissions on the hidden answers."
+        "Scores are those of valid submissions on the hidden answers. Valid without training is the share of them whose "
+        "program was not seen to train a model: it may have found a weakness of the metric."
     )
     return "\n".join([*rows, "", notes, *found])
 
 
 def _settings(args: MLEGRPOConfig, engine: str, lora: bool, rewards: Sequence[MLEReward]) -> list[str]:
     low, high = args.duration_weight_low, args.duration_weight_high
-    bounds = f", bounded to [{0 if low is None else low:g}, {'∞' if high is None else format(high, 'g')}]"
+    bounds = ""
+    if (low, high) != (None, None):
+        bounds = f", bounded to [{0 if low is None else low:g}, {'∞' if high is None else format(high, 'g')}]"
     weighting = {
-        "linear": f"`linear`: each advantage is multiplied by Δt / mean Δt{bounds if (low, high) != (None, None) else ''}",
+        "linear": f"`linear`: each advantage is multiplied by Δt / mean Δt{bounds}",
+        "inclusion": f"`inclusion`: each advantage is divided by P(already trained | Δt){bounds}",
         "none": "`none`",
     }
+    rollouts = "synchronous"
+    if args.async_rollouts:
+        rollouts = f"asynchronous, trained by `{args.async_unit}`, at most {args.max_in_flight} in flight"
     lines = [
         f"{args.max_steps} steps of {args.generation_batch_size} programs in groups of {args.num_generations}, "
         f"learning rate {args.learning_rate:g}, KL coefficient {args.beta:g}, loss `{args.loss_type}`, seed {args.seed}",
         f"{'LoRA' if lora else 'all weights'}, {engine}",
+        f"rollouts: {rollouts}",
         f"duration weighting: {weighting[args.duration_weighting]}",
         f"improve prompts: a share of {args.improve_probability:g} of the groups; turns in an episode: {args.max_turns}",
     ]
