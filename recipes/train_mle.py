@@ -68,14 +68,16 @@ class MLEScriptArguments:
         if isinstance(self.competitions, str):  # `competitions: digits` in a YAML
             self.competitions = [self.competitions]
         self.gpu_slots = [str(gpu) for gpu in self.gpu_slots]  # `[0, 1]` in a YAML
+
+    def check(self) -> None:
+        """Raises `ValueError` if they ask for what there is not."""
         if not self.competitions:
             raise ValueError("competitions: name at least one")
-        for name in ("program_timeout_s", "program_memory_mb", "threads_per_program", "instrumenter_deadline_s"):
-            if getattr(self, name) <= 0:
-                raise ValueError(f"{name} must be positive, got {getattr(self, name)}")
         for name, least in (("best_of_n", 0), ("best_of_n_steps", 1)):
             if getattr(self, name) < least:
                 raise ValueError(f"{name} must be at least {least}, got {getattr(self, name)}")
+        if self.instrumenter_deadline_s <= 0:
+            raise ValueError(f"instrumenter_deadline_s must be positive, got {self.instrumenter_deadline_s}")
         if self.instrumenter not in ("ast", "lm", "none"):
             raise ValueError(f"instrumenter must be 'ast', 'lm' or 'none', got {self.instrumenter!r}")
 
@@ -95,6 +97,8 @@ def main(script_args, training_args, model_args, problems) -> None:
     output_dir = Path(training_args.output_dir or "trainer_output")
     competitions, checkpoint, endpoint = [], None, None
     limits = {"timeout_s": script_args.program_timeout_s, "memory_mb": script_args.program_memory_mb}
+    with problems.noted():
+        script_args.check()
     for name in script_args.competitions:
         with problems.noted():
             competitions.append(load_competition(name, script_args.data_dir))
@@ -179,7 +183,10 @@ def main(script_args, training_args, model_args, problems) -> None:
 
 
 def make_executor(execution, script_args, limits):
-    """What runs the programs. Raises `SandboxError` if they cannot be isolated."""
+    """What runs the programs. Raises `ValueError` if no program could, `SandboxError` if they cannot be isolated."""
+    for name in ("program_timeout_s", "program_memory_mb", "threads_per_program"):
+        if getattr(script_args, name) <= 0:
+            raise ValueError(f"{name} must be positive, got {getattr(script_args, name)}")
     options = limits | {
         "max_parallel": script_args.max_parallel_programs,
         "threads_per_program": script_args.threads_per_program,
@@ -257,11 +264,8 @@ def parse():
         return *parser.parse_args_and_config(), problems
     if parser.asked is None:  # the YAML could not be read
         problems.report()
-    script_args = asked = parser.asked
-    with problems.noted():
-        script_args = MLEScriptArguments(
-            **{item.name: getattr(asked, item.name) for item in fields(MLEScriptArguments)}
-        )
+    asked = parser.asked
+    script_args = MLEScriptArguments(**{item.name: getattr(asked, item.name) for item in fields(MLEScriptArguments)})
     return script_args, asked, asked, problems
 
 

@@ -177,7 +177,7 @@ def test_all_problems_are_reported_at_once(tiny_model, tmp_path, run_script, mon
     assert ended.value.code == 2
     first, *problems = [line for line in capsys.readouterr().err.splitlines() if line]
     expected = [  # in the order of the checks
-        "must be divisible by the number of generations",
+        "generation_batch_size (4) must be divisible by num_generations (3)",
         "unknown competition 'no-such-one'",
         "'leaf-classification' is not prepared in",
         "output_dir /proc/policy cannot be written",

@@ -239,9 +239,6 @@ class MLEGRPOConfig(GRPOConfig):
         """Most completions whose rewards a process has to compute at once."""
         assert self.steps_per_generation is not None  # GRPOConfig has filled it in
         training = self.per_device_train_batch_size * self.steps_per_generation
-        if self.async_rollouts:
-            assert self.max_in_flight is not None  # filled in above
-            training = self.max_in_flight  # the slow ones may all be of one process
         return training if self.eval_strategy == "no" else max(training, self.per_device_eval_batch_size)
 
     def _refuse_checkpoints_between_generations(self) -> None:

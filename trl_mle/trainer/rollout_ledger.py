@@ -325,8 +325,11 @@ class RolloutLedger:
 
 def _rollout(entry: dict[str, Any]) -> Rollout:
     if entry["evaluation"] is not None:
-        score = entry["evaluation"]["score"]
-        milestones = tuple(entry["evaluation"]["milestones"])
-        known = {"score": None if score is None else Score(**score), "milestones": milestones}
-        entry = entry | {"evaluation": Evaluation(**(entry["evaluation"] | known))}
+        told = entry["evaluation"]
+        known = {
+            "score": None if told["score"] is None else Score(**told["score"]),
+            "milestones": tuple(told["milestones"]),
+            "reports": tuple(tuple(report) for report in told["reports"]),
+        }
+        entry = entry | {"evaluation": Evaluation(**(told | known))}
     return Rollout(**entry)
