@@ -1,4 +1,4 @@
-"""
+r"""
 What each part of the method is worth: the full method, without one part each, and without all, at equal numbers of programs.
 
     python benchmarks/ablation.py --competitions diabetes --seeds 0 1 2
@@ -10,6 +10,11 @@ that are not listed here are passed to `recipes/train_mle.py`. A stage that has 
 interruption the same command goes on with the arm that was interrupted. On a GPU give a model and a recipe:
 `--model Qwen/Qwen2.5-3B-Instruct --recipe recipes/qwen2.5-3b-instruct/leaf-classification.yaml --accelerate_config
 accelerate_configs/zero3.yaml` (not run yet).
+
+A small one, of 192 programs an arm, from the starters of `benchmarks/self_improvement.py --competition diabetes`:
+
+    python benchmarks/ablation.py --competitions diabetes --seeds 0 1 2 --max_steps 6 --per_device_train_batch_size 32 \
+        --num_samples 32 --starter 'outputs/benchmark-self-improvement/{competition}-{seed}/starter'
 """
 
 import argparse

@@ -108,13 +108,9 @@ def one_seed(seed: int, competition: str, output: Path, num_samples: int, traini
             )  # they stand as they ended, the fast ones first
         scores[name] = [row["score"]["value"] for row in rows if row["score"] and row["score"]["valid"]]
     count = min(map(len, scores.values()))
-    if count == 0:
-        sys.exit(
-            f"{competition}, seed {seed}: no valid program, "
-            f"{', '.join(f'{len(found)} {name} RL' for name, found in scores.items())}"
-        )
     for name in ("before", "after"):
-        measured[name] = figures[name] | {"mean_score_equal_n": fmean(scores[name][:count]), "equal_n": count}
+        mean = fmean(scores[name][:count]) if count else None
+        measured[name] = figures[name] | {"mean_score_equal_n": mean, "equal_n": count}
     return measured
 
 
@@ -135,7 +131,8 @@ def show(competition: str, num_samples: int, runs: list[dict]) -> None:
         ("mean Δt (s)", "mean_duration_s"),
     )
     for label, key in rows:
-        table.add_row(label, *(mean_sd([run[name][key] for run in runs]) for name in ("before", "after")))
+        found = {name: [run[name][key] for run in runs if run[name][key] is not None] for name in ("before", "after")}
+        table.add_row(label, *(mean_sd(values) if values else "-" for values in found.values()))
     for run_ in runs:
         table.add_row(
             f"valid rate, seed {run_['seed']}", *(f"{run_[name]['valid_rate']:.3f}" for name in ("before", "after"))

@@ -17,6 +17,9 @@ if TYPE_CHECKING:
     from trl_mle.competitions import Competition
 
 
+MOST_COLUMNS = 6  # of a table on a terminal of 80 characters
+
+
 # The commands import what they need: `trl-mle --help` should not wait for pandas.
 def doctor(args: argparse.Namespace) -> int:
     """Tells how programs are isolated on this machine, by trying; exit code 1 if they cannot be."""
@@ -256,11 +259,15 @@ def compare(args: argparse.Namespace) -> int:
         _print_json(rows)
         return 0
     console = Console()
-    for title, lines in (
+    tables = [
         ("best score, mean ± standard error over runs", main_table(rows, reported=("Qwen2.5-3B RL",))),
         ("programs, mean ± standard error over runs", [line[:5] for line in program_table(rows)]),
         ("best of k", best_of_k_table(rows)),
-    ):
+    ]
+    for title, lines in tables:
+        if len(lines[0]) > MOST_COLUMNS:  # the next table has the same scores
+            console.print("--markdown FILE writes a table with a column for each system", style="dim")
+            continue
         table = Table(title=title, box=SIMPLE_HEAD, show_edge=False, pad_edge=False)
         for i, name in enumerate(lines[0]):
             table.add_column(name, overflow="fold", justify="left" if i < 2 else "right")
