@@ -8,13 +8,22 @@ STEPS = 3
 OPTIONS = {"steps": STEPS, "replay": True, "optim": "sgd", "learning_rate": 0.1}
 
 
+TURNS = [1, 2]  # max_turns
+
+
 @pytest.fixture(scope="module")
-def runs(program_model, tmp_path_factory):
-    """The record of one process, and those of two."""
+def all_runs(program_model, tmp_path_factory):
+    """By the number of turns: the record of one process, and those of two."""
     folder = tmp_path_factory.mktemp("runs")
-    both = pool_runs.start(folder, {"two": OPTIONS | {"model": program_model}}, processes=2)
-    alone = pool_runs.run(program_model, folder / "one", **OPTIONS)
-    return alone, pool_runs.finish(both, folder, "two")
+    options = {f"two-{turns}": OPTIONS | {"model": program_model, "max_turns": turns} for turns in TURNS}
+    both = pool_runs.start(folder, options, processes=2)
+    alone = {t: pool_runs.run(program_model, folder / f"one-{t}", max_turns=t, **OPTIONS) for t in TURNS}
+    return {turns: (alone[turns], pool_runs.finish(both, folder, f"two-{turns}")) for turns in TURNS}
+
+
+@pytest.fixture(params=TURNS, ids=["one-turn", "two-turns"])
+def runs(request, all_runs):
+    return all_runs[request.param]
 
 
 def joined(records, turn, name):
@@ -24,7 +33,9 @@ def joined(records, turn, name):
 def test_members_of_a_group_share_one_prompt_wherever_they_lie(runs):
     _, two = runs
     kinds = set()
-    for turn in range(STEPS):
+    num_turns = len(two[0]["turns"])
+    first_turns = range(0, num_turns, num_turns // STEPS)  # in later ones each has a solution of its own
+    for turn in first_turns:
         prompts = joined(two, turn, "prompts")
         assert len(prompts) == GROUPS * GROUP_SIZE
         for group in range(GROUPS):
@@ -32,7 +43,7 @@ def test_members_of_a_group_share_one_prompt_wherever_they_lie(runs):
         kinds |= set(joined(two, turn, "kinds"))
     assert kinds >= {"scratch", "improve"}
     # also in the group that lies in both processes
-    assert "improve" in {two[0]["turns"][turn]["kinds"][-1] for turn in range(STEPS)}
+    assert "improve" in {two[0]["turns"][turn]["kinds"][-1] for turn in first_turns}
 
 
 def test_pools_are_identical_on_all_processes(runs):
@@ -44,14 +55,15 @@ def test_pools_are_identical_on_all_processes(runs):
 
 def test_two_processes_train_like_one(runs):
     alone, two = runs
-    for turn in range(STEPS):
+    for turn, expected in enumerate(alone["turns"]):
         for name in ("prompts", "kinds", "parents", "completion_ids"):
-            assert joined(two, turn, name) == alone["turns"][turn][name]
+            assert joined(two, turn, name) == expected[name]
         for name in ("weights", "advantages"):
-            assert joined(two, turn, name) == pytest.approx(alone["turns"][turn][name], abs=1e-5)
+            assert joined(two, turn, name) == pytest.approx(expected[name], abs=1e-5)
         for record in two:
-            assert record["turns"][turn]["rewards"] == pytest.approx(alone["turns"][turn]["rewards"])
+            assert record["turns"][turn]["rewards"] == pytest.approx(expected["rewards"])
     for record in two:
+        assert len(record["turns"]) == len(alone["turns"])
         assert record["generation"] == alone["generation"] == STEPS
         for name, weights in alone["weights"].items():
             assert (record["weights"][name] - weights).abs().max() <= 1e-5
