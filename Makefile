@@ -53,7 +53,7 @@ test: compiler install
 	$(BIN)/python -m pytest $(PYTEST_ARGS)
 
 test-slow: compiler browser install
-	$(BIN)/python -m pytest -m slow $(PYTEST_ARGS)
+	$(BIN)/python -m pytest -m slow --timeout=900 $(PYTEST_ARGS)
 
 test-vllm: install $(VLLM_VENV)/.installed
 	VLLM_PYTHON=$(abspath $(VLLM_VENV))/bin/python $(BIN)/python -m pytest -m vllm $(PYTEST_ARGS)

@@ -23,7 +23,7 @@ import subprocess
 import sys
 from pathlib import Path
 
-from quickstart import run_stage
+from quickstart import run_stages
 
 from trl_mle.competitions import load_competition
 
@@ -103,8 +103,8 @@ def main() -> None:
     runs = [(competition, seed) for competition in args.competitions for seed in args.seeds]
     folders = {run: args.output / f"{load_competition(run[0]).slug}-{run[1]}" for run in runs}
     for (competition, seed), output in folders.items():
-        for name, command in stages(args, competition, seed, output).items():
-            seconds[f"{output.name}/{name}"] = run_stage(name, command, output)["wall_s"]
+        measured = run_stages(stages(args, competition, seed, output), output)
+        seconds |= {f"{output.name}/{name}": figures["wall_s"] for name, figures in measured.items()}
     (args.output / "seconds.json").write_text(json.dumps(seconds, indent=2) + "\n")
 
     evaluations = [str(folder / "evaluation") for folder in folders.values()]

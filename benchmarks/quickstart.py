@@ -62,15 +62,25 @@ def run(command: list[str]) -> tuple[float, float]:
     return time.monotonic() - started, peak
 
 
-def run_stage(name: str, command: list[str], output: Path) -> dict[str, float]:
-    """Runs a command, unless that was done before; returns its wall clock and the peak of its memory."""
-    record = output / f"{name}.json"
-    if not record.exists():
-        output.mkdir(parents=True, exist_ok=True)
-        shutil.rmtree(output / name, ignore_errors=True)  # of a run that was interrupted
-        seconds, memory_mb = run(command)
-        record.write_text(json.dumps({"wall_s": seconds, "peak_memory_mb": memory_mb}) + "\n")
-    return json.loads(record.read_text())
+def run_stages(commands: dict[str, list[str]], output: Path) -> dict[str, dict[str, float]]:
+    """
+    Runs commands that build on one another, but for those at the beginning that were run before with the same arguments;
+    returns the wall clock of each in seconds, and the peak of its memory in MB.
+    """
+    output.mkdir(parents=True, exist_ok=True)
+    measured = {}
+    anew = False
+    for name, command in commands.items():
+        record = output / f"{name}.json"
+        anew = anew or not record.exists() or json.loads(record.read_text()).get("command", command) != command
+        if anew:
+            record.unlink(missing_ok=True)
+            shutil.rmtree(output / name, ignore_errors=True)  # of a run that was interrupted
+            seconds, memory_mb = run(command)
+            figures = {"command": command, "wall_s": seconds, "peak_memory_mb": memory_mb}
+            record.write_text(json.dumps(figures) + "\n")
+        measured[name] = json.loads(record.read_text())
+    return measured
 
 
 def one_seed(seed: int, competition: str, output: Path, num_samples: int, training: list[str]) -> dict:
@@ -97,7 +107,7 @@ def one_seed(seed: int, competition: str, output: Path, num_samples: int, traini
         ],
     }  # fmt: skip
     measured: dict = {"competition": competition, "seed": seed}
-    measured |= {name: run_stage(name, commands[name], output) for name in STAGES}
+    measured |= run_stages(commands, output)
     rows = json.loads((Path(evaluation) / "results.json").read_text())["rows"]
     figures = {row["policy"]: row for row in rows}
     scores = {}

@@ -14,7 +14,7 @@ import sys
 from pathlib import Path
 from statistics import fmean
 
-from quickstart import mean_sd, run_stage
+from quickstart import mean_sd, run_stages
 from rich.box import SIMPLE_HEAD
 from rich.console import Console
 from rich.table import Table
@@ -76,8 +76,7 @@ def training_figures(policy: Path, higher_is_better: bool) -> dict[str, float]:
 
 def one_seed(seed: int, competition: str, num_samples: int, output: Path) -> dict:
     """Builds, trains and measures the policies of one seed."""
-    commands = stages(seed, competition, num_samples, output)
-    measured = {name: run_stage(name, command, output) for name, command in commands.items()}
+    measured = run_stages(stages(seed, competition, num_samples, output), output)
     higher_is_better = load_competition(competition).higher_is_better
     rows = json.loads((output / "evaluation" / "results.json").read_text())["rows"]
     return {

@@ -107,7 +107,7 @@ def main(script_args, training_args, model_args, problems) -> None:
     with problems.noted():
         checkpoint = launching.checkpoint_to_resume(training_args.resume_from_checkpoint, output_dir)
     with problems.noted():
-        launching.check_engine(training_args.use_cpu)
+        launching.check_engine(training_args.use_cpu, script_args.best_of_n)
     with problems.noted():
         launching.check_vllm(training_args, script_args.gpu_slots)
     with problems.noted():
@@ -116,6 +116,11 @@ def main(script_args, training_args, model_args, problems) -> None:
         launching.check_prompts(tokenizer, competitions, training_args.max_prompt_length, **limits)
     with problems.noted():
         endpoint = make_endpoint(script_args, training_args)
+        if asks_base_model(script_args) and not model_args.use_peft and training_args.beta == 0:
+            raise ValueError(
+                "instrumenter: `lm` without instrumenter_url or instrumenter_model asks the model that training starts from, "
+                "and nothing keeps that: name one, or set use_peft or beta"
+            )
     with problems.noted():
         if training_args.push_to_hub:
             launching.check_hub(training_args)
@@ -126,6 +131,7 @@ def main(script_args, training_args, model_args, problems) -> None:
             executor = stack.enter_context(make_executor(execution, script_args, limits))
             for competition in competitions:
                 executor.check(competition)
+        problems.gather()
         problems.report()  # and ends here if there are any
 
         training_args.model_init_kwargs = {
@@ -146,6 +152,8 @@ def main(script_args, training_args, model_args, problems) -> None:
                 best_solutions_dir=output_dir / "best_solutions",
             )
             most = max(training_args.completions_per_process, script_args.best_of_n * len(competitions))
+            if training_args.async_rollouts:  # evaluations queue behind what is in flight
+                most += training_args.max_in_flight
             launching.extend_ddp_timeout(training_args, reward.longest_s(most))
             trainer = MLEGRPOTrainer(
                 model=model_args.model_name_or_path,
@@ -212,6 +220,12 @@ def make_endpoint(script_args, training_args):
         address = f"{training_args.vllm_server_host}:{training_args.vllm_server_port}"
         model.check_is_not(training_args.vllm_server_base_url or address)
     return model
+
+
+def asks_base_model(script_args):
+    """Whether the policy's own base model is to mark the milestones."""
+    named = script_args.instrumenter_url or script_args.instrumenter_model
+    return script_args.instrumenter == "lm" and not named
 
 
 def make_instrumenter(script_args, training_args, endpoint=None):

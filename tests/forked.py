@@ -94,7 +94,7 @@ def _work(target, args, log, rank, processes, port, variables):
     target(*args)
 
 
-def finish(started, folder, timeout_s=200):
+def finish(started, folder, timeout_s=600):
     """Waits for processes, and fails with their logs if one of them has failed."""
     deadline = time.monotonic() + timeout_s
     try:

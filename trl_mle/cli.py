@@ -113,6 +113,8 @@ def _size(competition: "Competition") -> dict[str, Any]:
 
 def grade(args: argparse.Namespace) -> int:
     """Scores a submission; exit code 1 if it is invalid."""
+    from rich.text import Text
+
     from trl_mle.competitions import load_competition
     from trl_mle.competitions.medals import medal, medal_thresholds
 
@@ -144,7 +146,7 @@ def grade(args: argparse.Namespace) -> int:
             figures = ", ".join(f"{name} {value:.5f}" for name, value in thresholds._asdict().items())
             table.add_row("medal", f"{won or 'none'} ({figures})")
     else:
-        table.add_row("invalid", score.error)
+        table.add_row("invalid", Text(score.error or ""))
     Console().print(table)
     return 0 if score.valid else 1
 

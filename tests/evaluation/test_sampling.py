@@ -43,6 +43,10 @@ def test_summary_without_any_valid_program():
     assert (summary.valid_rate, summary.mean_score, summary.best_score) == (0.0, None, None)
 
 
+def test_without_milestones_nobody_knows_who_trained_a_model():
+    assert summarize([valid(0.5, 1.0, ()), FAILED], higher_is_better=True).num_untrained is None
+
+
 def test_best_follows_the_direction():
     evaluations = [FAILED, valid(0.5), valid(0.7), PROSE]
     assert best_evaluation(evaluations, higher_is_better=True) == valid(0.7)

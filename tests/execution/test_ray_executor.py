@@ -4,7 +4,7 @@ import time
 
 import pytest
 
-from trl_mle.execution import Outcome
+from trl_mle.execution import Outcome, SandboxError
 from trl_mle.execution.executor import GRACE_S, START_TIMEOUT_S
 
 
@@ -53,8 +53,14 @@ def test_what_no_machine_can_do_is_an_infrastructure_failure(cluster, competitio
     cluster.add_node(num_cpus=1)
     with RayExecutor(cluster.address, timeout_s=30, memory_mb=512, sandbox="no such tier") as executor:
         result = executor.run_many([("pass", competition)])[0]
+        with pytest.raises(SandboxError, match=r"programs cannot be run on the Ray cluster: .*no such tier"):
+            executor.check(competition)
     assert (result.outcome, result.duration_s) == (Outcome.INFRASTRUCTURE, None)
     assert "no such tier" in result.detail
+    with pytest.raises(
+        ValueError, match="no machine of the Ray cluster has the 1 CPU, 1 GPU and 512 MB that a program"
+    ):
+        RayExecutor(cluster.address, num_gpus=1, memory_mb=512)
 
 
 @pytest.mark.timeout(240)

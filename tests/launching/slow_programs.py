@@ -10,6 +10,7 @@ from datetime import timedelta
 from pathlib import Path
 
 import torch
+from torch.distributed import distributed_c10d
 
 
 SCRIPT = str(Path(__file__).parents[2] / "recipes" / "train_mle.py")
@@ -28,7 +29,9 @@ def train(seconds, timeout_s, extended, arguments):
         arguments (`list[str]`):
             Of the script.
     """
-    torch.distributed.init_process_group("gloo", timeout=timedelta(seconds=timeout_s))
+    torch.distributed.init_process_group("gloo", timeout=timedelta(seconds=300))  # to meet
+    torch.distributed.barrier()
+    distributed_c10d._set_pg_timeout(timedelta(seconds=timeout_s))
     from trl_mle import launching
     from trl_mle.trainer import MLEGRPOTrainer
 

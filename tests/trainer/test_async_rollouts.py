@@ -302,3 +302,17 @@ def test_rollouts_of_a_checkpoint_are_not_lost_silently(program_model, tmp_path)
     pool_runs.run(program_model, tmp_path, 2, **TWO_BATCHES, **FROM_SCRATCH, **saved)
     with pytest.raises(ValueError, match="holds rollouts that were not trained on yet: resume with async_rollouts"):
         pool_runs.run(program_model, tmp_path / "resumed", 3, str(tmp_path / "checkpoint-2"), **FROM_SCRATCH)
+    one = TWO_BATCHES | {"max_in_flight": TWO_BATCHES["max_in_flight"] // 2}
+    with pytest.raises(ValueError, match="resume with max_in_flight of more than one batch"):
+        pool_runs.run(program_model, tmp_path / "resumed", 3, str(tmp_path / "checkpoint-2"), **one, **FROM_SCRATCH)
+
+
+@pytest.mark.slow
+def test_fewer_may_be_in_flight_after_a_resume(program_model, tmp_path):
+    saved = {"save_strategy": "steps", "save_steps": 2}
+    four = TWO_BATCHES | {"max_in_flight": 2 * TWO_BATCHES["max_in_flight"]}
+    pool_runs.run(program_model, tmp_path, 2, **four, **FROM_SCRATCH, **saved)
+    checkpoint = str(tmp_path / "checkpoint-2")
+    record = pool_runs.run(program_model, tmp_path / "resumed", 6, checkpoint, **TWO_BATCHES, **FROM_SCRATCH)
+    assert len(record["turns"]) == 4
+    assert (record["ledger"]["step"], len(record["ledger"]["in_flight"])) == (6, TWO_BATCHES["max_in_flight"] // 2)

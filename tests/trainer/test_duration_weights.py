@@ -49,6 +49,12 @@ def test_nothing_to_go_by_weighs_one(durations):
     assert (duration_weights(torch.tensor(durations)) == 1).all()
 
 
+def test_what_was_surely_not_trained_on_does_not_weigh_everything():
+    durations = torch.tensor([1.0, 2.0, math.nan])
+    probabilities = torch.tensor([0.0, 0.5, 1.0])
+    assert duration_weights(durations, "inclusion", probabilities=probabilities).tolist() == [1, 1, 1]
+
+
 def test_none_weighs_one_and_other_methods_are_refused():
     durations = torch.tensor([1.0, 3.0])
     assert duration_weights(durations, "none", low=0.5).tolist() == [1, 1]

@@ -139,5 +139,13 @@ def test_it_forgets_old_durations():
     for _ in range(4 * HISTORY):
         for rollout in ledger.add(rollouts(8)):
             ledger.finish(rollout.id, evaluation(1.0))
-        ledger.take(8)
+        assert all(rollout.id in ledger.durations for rollout in ledger.take(8))
     assert len(ledger.durations) == 8 * HISTORY
+
+
+def test_without_competitions_all_durations_are_of_the_only_one():
+    ledger, unnamed = RolloutLedger(8), rollouts(8)
+    for rollout in unnamed:
+        del rollout.row["competition"]
+    ledger.add(unnamed)
+    assert len(ledger.known_durations("wine")[0]) == 8

@@ -84,7 +84,9 @@ class BestOfNCallback(TrainerCallback):
                 "valid_rate": summary.valid_rate,
                 "mean_score": summary.mean_score,
                 "best_of_n": summary.best_score,
-                "untrained_valid_rate": summary.num_untrained / summary.num_valid if summary.num_valid else None,
+                "untrained_valid_rate": summary.num_untrained / summary.num_valid
+                if summary.num_valid and summary.num_untrained is not None
+                else None,
             }
             for name, value in metrics.items():
                 if value is not None:  # TRL's next log takes it along
@@ -104,7 +106,11 @@ class BestOfNCallback(TrainerCallback):
         ):
             training = model.training
             model.eval()
-            policy = TransformersPolicy(model, trainer.processing_class)
+            policy = TransformersPolicy(
+                model,
+                trainer.processing_class,
+                chat_template_kwargs=trainer.args.chat_template_kwargs,  # type: ignore[arg-type]  # parsed by now
+            )
             for competition in competitions:
                 prompt = scratch_prompt(competition, trainer.timeout_s, trainer.memory_mb)
                 for start in range(0, len(own), self.batch_size):

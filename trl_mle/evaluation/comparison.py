@@ -211,6 +211,7 @@ def program_table(rows: Sequence[Mapping[str, Any]]) -> list[list[str]]:
             return str(Cell.of([run[name] for run in runs]))
 
         validated = [run["by_validation"] for run in runs]
+        untrained = [run["num_untrained"] for run in runs if run["num_untrained"] is not None]
         medals = [run["medal"] or "none" for run in runs if run["medal_thresholds"]]
         lines.append(
             [
@@ -220,7 +221,7 @@ def program_table(rows: Sequence[Mapping[str, Any]]) -> list[list[str]]:
                 f"{Cell.of([found['score'] for found in validated])} "
                 f"({sum(found['num_reporting'] for found in validated)} report one)",
                 mean("mean_duration_s"),
-                f"{sum(run['num_untrained'] for run in runs)} of {sum(run['num_valid'] for run in runs)}",
+                f"{sum(untrained)} of {sum(run['num_valid'] for run in runs)}" if len(untrained) == len(runs) else "-",
                 ", ".join(medals) or "-",
             ]
         )

@@ -1,7 +1,7 @@
 """Who writes the programs: a model in this process, or one behind an endpoint."""
 
 import json
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any, Protocol
 
 import torch
@@ -93,9 +93,18 @@ class TransformersPolicy:
             Its tokenizer, with a chat template.
         identity (`str`, *optional*, defaults to `"model"`):
             What tells it from others.
+        chat_template_kwargs (`dict`, *optional*):
+            For the chat template.
     """
 
-    def __init__(self, model: Any, tokenizer: Any, identity: str = "model"):
+    def __init__(
+        self,
+        model: Any,
+        tokenizer: Any,
+        identity: str = "model",
+        chat_template_kwargs: Mapping[str, Any] | None = None,
+    ):
+        self.chat_template_kwargs = dict(chat_template_kwargs or {})
         self.model = model
         self.tokenizer = tokenizer
         self.identity = identity
@@ -140,6 +149,7 @@ class TransformersPolicy:
         pad_token_id = self.tokenizer.pad_token_id
         generation_config = GenerationConfig(
             do_sample=True, temperature=1.0, top_p=1.0, top_k=0, max_new_tokens=max_new_tokens,
+            repetition_penalty=1.0, no_repeat_ngram_size=0, typical_p=1.0,  # what is left out is the model's own
             pad_token_id=pad_token_id, bos_token_id=self.tokenizer.bos_token_id,
             eos_token_id=self.tokenizer.eos_token_id,
         )  # fmt: skip
@@ -163,7 +173,11 @@ class TransformersPolicy:
         ]  # fmt: skip
 
     def _render(self, prompt: Prompt) -> str:
-        return str(self.tokenizer.apply_chat_template(prompt, add_generation_prompt=True, tokenize=False))
+        return str(
+            self.tokenizer.apply_chat_template(
+                prompt, add_generation_prompt=True, tokenize=False, **self.chat_template_kwargs
+            )
+        )
 
 
 class EndpointPolicy:

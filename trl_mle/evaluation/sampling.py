@@ -27,8 +27,9 @@ class Summary:
             Programs sampled.
         num_valid (`int`):
             Those with a valid submission.
-        num_untrained (`int`):
-            Those valid ones that were never seen to train a model: they may have gamed the metric.
+        num_untrained (`int`, *optional*):
+            Those valid ones that were never seen to train a model: they may have gamed the metric. `None` if the programs
+            were not instrumented.
         mean_score (`float`, *optional*):
             Mean over the valid ones; `None` without any.
         best_score (`float`, *optional*):
@@ -39,7 +40,7 @@ class Summary:
 
     num_samples: int
     num_valid: int
-    num_untrained: int
+    num_untrained: int | None
     mean_score: float | None
     best_score: float | None
     mean_duration_s: float | None
@@ -200,7 +201,9 @@ def summarize(evaluations: Sequence[Evaluation], higher_is_better: bool) -> Summ
         num_valid=len(scores),
         num_untrained=sum(
             evaluation.valid and "model_trained" not in evaluation.milestones for evaluation in evaluations
-        ),
+        )
+        if any(evaluation.milestones for evaluation in evaluations)
+        else None,
         mean_score=fmean(scores) if scores else None,
         best_score=(max if higher_is_better else min)(scores) if scores else None,
         mean_duration_s=fmean(durations) if durations else None,

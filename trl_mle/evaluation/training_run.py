@@ -87,7 +87,11 @@ def read_run(folder: Path, name: str) -> TrainingRun:
         history,
         executions,
         _solutions(json.loads(pool.read_text(encoding="utf-8"))["solutions"]) if pool is not None else {},
-        [_best(path.parent) for path in sorted((folder / "best_solutions").glob("*/score.json"))],
+        [
+            _best(path.parent)
+            for path in sorted((folder / "best_solutions").glob("*/score.json"))
+            if path.parent.suffix not in (".new", ".old")
+        ],
     )
 
 
@@ -114,7 +118,8 @@ def _executions(folder: Path) -> pd.DataFrame:
     reached = [set(names) for names in table["milestones"]]
     for milestone in MILESTONES:
         table[milestone] = [milestone in names for names in reached]
-    table["untrained"] = table["valid"] & ~table["model_trained"]
+    # If no program has reached a milestone, they were not instrumented
+    table["untrained"] = table["valid"] & ~table["model_trained"] & any(reached)
     return table
 
 

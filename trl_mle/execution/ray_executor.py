@@ -16,6 +16,7 @@ import ray
 
 from trl_mle.competitions import Competition
 from trl_mle.execution.executor import GRACE_S, START_TIMEOUT_S, ExecutionResult, LocalExecutor, Outcome, Program
+from trl_mle.execution.sandbox import SandboxError
 
 
 @functools.cache
@@ -98,6 +99,12 @@ class RayExecutor:
             memory=memory_mb << 20,
             max_retries=max_retries,
         )
+        needed = {name: amount for name, amount in self._resources.items() if amount}
+        machines = [node["Resources"] for node in ray.nodes() if node["Alive"]]
+        if not any(all(has.get(name, 0) >= amount for name, amount in needed.items()) for has in machines):
+            self.close()  # Ray would wait for such a machine for ever
+            each = f"{threads_per_program} CPU, {num_gpus} GPU and {memory_mb} MB"
+            raise ValueError(f"no machine of the Ray cluster has the {each} that a program needs: ask for less")
 
     @property
     def description(self) -> str:
@@ -121,7 +128,17 @@ class RayExecutor:
             ray.shutdown()
 
     def check(self, competition: Competition) -> None:
-        """Nothing: each machine looks at its own folders, when it gets a program."""
+        """
+        Runs a program that does nothing, on some machine: each looks at its own sandbox and folders when it gets a program.
+
+        Raises:
+            [`SandboxError`]: It could not be run.
+        """
+        if os.environ.get("RANK", "0") != "0":
+            return
+        result = self.submit("pass", competition).result()
+        if result.outcome is Outcome.INFRASTRUCTURE:
+            raise SandboxError(f"programs cannot be run on the Ray cluster: {result.detail}")
 
     def submit(self, program: Program, competition: Competition) -> "Future[ExecutionResult]":
         """

@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any
 
 import torch
+from accelerate.utils import gather_object
 from huggingface_hub.errors import HTTPError
 from transformers import AutoTokenizer, TrainerState
 from yaml import YAMLError
@@ -52,6 +53,11 @@ class Problems:
             message = in_one_line(error)
             if message not in self.messages:
                 self.messages.append(message)
+
+    def gather(self) -> None:
+        """Tells all processes of a run what each of them has found. All call it, or none."""
+        if torch.distributed.is_initialized():
+            self.messages = list(dict.fromkeys(gather_object(self.messages)))
 
     def report(self, headline: str = "", made: Sequence[Path] = ()) -> None:
         """
@@ -171,10 +177,16 @@ def check_prompts(
             )
 
 
-def check_engine(use_cpu: bool) -> None:
-    """Raises `ValueError` if the launcher was asked for FSDP and accelerate would silently train by DDP instead."""
-    without_gpu = use_cpu or not torch.accelerator.is_available()
-    if os.environ.get("ACCELERATE_USE_FSDP", "false").lower() == "true" and without_gpu:
+def check_engine(use_cpu: bool, best_of_n: int = 0) -> None:
+    """
+    Raises `ValueError` if the launcher was asked for FSDP and accelerate would silently train by DDP instead, or if programs
+    are to be sampled for `best_of_n`: under FSDP each forward pass needs all processes, and they write unequally much.
+    """
+    if os.environ.get("ACCELERATE_USE_FSDP", "false").lower() != "true":
+        return
+    if best_of_n:
+        raise ValueError("best_of_n cannot sample under FSDP: leave it out, and use trl-mle evaluate on checkpoints")
+    if use_cpu or not torch.accelerator.is_available():
         raise ValueError(
             "FSDP needs GPUs, and on a CPU accelerate would train by DDP without a word: take accelerate_configs/ddp.yaml "
             "or zero3.yaml"
@@ -199,4 +211,8 @@ def check_vllm(args: Any, gpu_slots: Sequence[str]) -> None:
     if gpu_slots and not args.vllm_enable_sleep_mode:
         raise ValueError(
             "gpu_slots: a colocated vLLM keeps its GPU memory while programs run: set vllm_enable_sleep_mode"
+        )
+    if gpu_slots and args.async_rollouts:
+        raise ValueError(
+            "gpu_slots: with async_rollouts programs run while a colocated vLLM generates: set vllm_mode to server"
         )

@@ -9,7 +9,7 @@ from huggingface_hub.errors import HfHubHTTPError, HTTPError, LocalTokenNotFound
 
 
 # In the output folder, see [`~trl_mle.rewards.MLEReward`]
-BEST_SOLUTIONS, EXECUTIONS = "best_solutions", "executions"
+BEST_SOLUTIONS, EXECUTIONS, EVALUATIONS = "best_solutions", "executions", "evaluations"
 
 CARD = """\
 ---
@@ -24,6 +24,7 @@ What [{model}](https://huggingface.co/{model}) wrote for Kaggle competitions whi
   answers (`score.json`).
 - `executions/rank-<rank>.jsonl`: a line for every execution: the time, the SHA-256 of the program, how it ended, Δt and CPU
   time in seconds, peak memory in MB, the milestones that it reached, score and reward.
+- `evaluations/rank-<rank>.jsonl`: the same of programs that were not trained on (`best_of_n`).
 
 **The programs were written by a language model. Run them in a sandbox only.**
 """
@@ -92,7 +93,7 @@ def push_rollouts(output_dir: Path, repo_id: str, private: bool | None = None) -
         repo_id=dataset_id,
         repo_type="dataset",
         folder_path=output_dir,
-        allow_patterns=[f"{BEST_SOLUTIONS}/*", f"{EXECUTIONS}/*"],
+        allow_patterns=[f"{folder}/*" for folder in (BEST_SOLUTIONS, EXECUTIONS, EVALUATIONS)],
         ignore_patterns=["*/.lock", "*.new/*", "*.old/*"],
         commit_message="Programs of the run",
     )

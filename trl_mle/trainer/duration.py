@@ -53,7 +53,7 @@ def duration_weights(
         assert probabilities is not None
         durations = torch.where(durations.isnan(), durations, 1 / probabilities.to(durations))
     mean = durations.nanmean()  # NaN when no duration is known
-    if not mean > 0:
+    if not (mean > 0 and mean.isfinite()):
         return torch.ones_like(durations)
     weights = (durations / mean).nan_to_num(nan=1.0)
     return weights if low is None and high is None else weights.clamp(low, high)

@@ -1,12 +1,12 @@
 """What is pushed to the Hub, on top of what TRL pushes."""
 
 import logging
+import traceback
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from accelerate.utils import DistributedType, is_peft_model
 from huggingface_hub import HfApi, ModelCard
-from huggingface_hub.errors import HTTPError
 from transformers.utils import PushInProgress
 from trl import GRPOTrainer
 from trl.trainer.utils import get_config_model_id
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 logger = logging.getLogger(__name__)
 
 # Of the output folder; the record of the programs goes into a repository of its own, if anywhere
-GITIGNORE = "best_solutions/\ncompletions/\nexecutions/\n"
+NOT_PUSHED = ["best_solutions/", "completions/", "evaluations/", "executions/"]
 # Of a checkpoint, what only resuming needs
 STATE_FILES = [
     "global_step*",
@@ -64,7 +64,9 @@ class HubTrainer(GRPOTrainer):
             return
         output_dir = self._output_dir
         output_dir.mkdir(parents=True, exist_ok=True)
-        (output_dir / ".gitignore").write_text(GITIGNORE)
+        path = output_dir / ".gitignore"
+        known = path.read_text().splitlines() if path.is_file() else []
+        path.write_text("\n".join([*known, *(name for name in NOT_PUSHED if name not in known)]) + "\n")
         if self.args.hub_revision is not None:  # pushes go there, and do not make it
             HfApi().create_branch(self.hub_model_id, branch=self.args.hub_revision, token=token, exist_ok=True)
 
@@ -142,11 +144,14 @@ class HubTrainer(GRPOTrainer):
 
 
 def is_failed_upload(error: BaseException) -> bool:
-    """Whether this is the `RuntimeError` that huggingface_hub makes of whatever stops the upload of a large file."""
-    return isinstance(error, RuntimeError) and isinstance(error.__cause__, (HTTPError, OSError))
+    """Whether this is a `RuntimeError` of huggingface_hub, which makes one of whatever stops the upload of a large file."""
+    frames = traceback.walk_tb(error.__traceback__)
+    return isinstance(error, RuntimeError) and any(
+        frame.f_globals.get("__name__", "").partition(".")[0] == "huggingface_hub" for frame, _ in frames
+    )
 
 
 def in_one_line(error: BaseException) -> str:
     """What an exception says, without line breaks; of a failed upload also why."""
-    why = f" {error.__cause__}" if is_failed_upload(error) else ""
+    why = f" {error.__cause__}" if is_failed_upload(error) and error.__cause__ is not None else ""
     return " ".join(f"{error}{why}".split())

@@ -647,6 +647,10 @@ class MLEGRPOTrainer(HubTrainer):
                     f"{checkpoint} holds rollouts that were not trained on yet: resume with async_rollouts"
                 )
             self.rollouts.load_state_dict(rollouts["rollouts"])
+            if self.rollouts.ledger.in_flight and not self._keeps_logps:
+                raise ValueError(
+                    f"{checkpoint} holds rollouts of earlier steps: resume with max_in_flight of more than one batch"
+                )
             self._baseline.load_state_dict(rollouts["baseline"])
 
     def _program_rows(self, inputs: list[dict[str, Any]]) -> list[dict[str, Any]]:

@@ -2,6 +2,7 @@
 
 import json
 from collections.abc import Sequence
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -117,8 +118,7 @@ def _results(
     if not batches or not competitions:
         return "No step has been logged yet."
     several = len(competitions) > 1
-    programs = (args.generation_batch_size or 0) // len(competitions)
-    heads = ["competition", "", "programs", "valid", "valid without training", "mean score", f"best of {programs}"]
+    heads = ["competition", "", "programs", "valid", "valid without training", "mean score", "best score"]
     rows = [f"| {' | '.join(heads)} |", "|---" * len(heads) + "|"]
     for competition in competitions:
         arrow = "↑" if competition.higher_is_better else "↓"
@@ -127,16 +127,18 @@ def _results(
             prefix = f"mle/{competition.slug}" if several else "mle"
             if not several and "mle/scratch/valid_rate" in entry:  # those that were shown a solution have it easier
                 prefix = "mle/scratch"
+            programs = entry.get(f"{prefix}/programs")
             rates = [entry.get(f"{prefix}/{key}") for key in ("valid_rate", "untrained_valid_rate")]
             scores = [entry.get(f"{prefix}/score/{key}") for key in ("mean", "best")]
             figures = ["–" if value is None else f"{value:.0%}" for value in rates]
             figures += ["–" if value is None else f"{value:.4f}" for value in scores]
-            rows.append(f"| {name} | {label}, step {entry['step']} | {programs} | {' | '.join(figures)} |")
-    found = [
-        f"The best program of the whole run scores **{record['score']:.4f}** in `{record['competition']}`."
-        for path in sorted(output_dir.glob("best_solutions/*/score.json"))
-        for record in [json.loads(path.read_text(encoding="utf-8"))]
-    ]
+            rows.append(f"| {name} | {label}, step {entry['step']} | {programs or 0:.0f} | {' | '.join(figures)} |")
+    found = []
+    for competition in competitions:
+        path = output_dir / "best_solutions" / competition.slug / "score.json"
+        with suppress(OSError, ValueError):  # none yet, or one that a kill has cut off
+            record = json.loads(path.read_text(encoding="utf-8"))
+            found.append(f"The best program of the whole run scores **{record['score']:.4f}** in `{competition.id}`.")
     notes = (
         "Programs sampled in training with temperature "
         f"{args.temperature:g}: those logged first are the policy's before training, and those logged last its last "
@@ -144,6 +146,8 @@ def _results(
         "Scores are those of valid submissions on the hidden answers. Valid without training is the share of them whose "
         "program was not seen to train a model: it may have found a weakness of the metric."
     )
+    if several and args.improve_probability > 0:
+        notes += " After some steps a part of the programs improves earlier ones, which is easier."
     return "\n".join([*rows, "", notes, *found])
 
 

@@ -55,6 +55,7 @@ def program_metrics(columns: dict[str, list[Any]], higher_is_better: bool | None
     if not judged or "valid" not in columns:
         return metrics
 
+    metrics["programs"] = len(judged)
     valid = [i for i in judged if columns["valid"][i]]
     metrics["valid_rate"] = len(valid) / len(judged)
     scores = _numbers([columns["score"][i] for i in valid] if "score" in columns else [])

@@ -118,6 +118,12 @@ class RolloutLedger:
             self.sampled += 1
             self.in_flight[rollout.id] = rollout
             self.durations[rollout.id] = Duration(rollout.row.get("competition"))
+        oldest = self.sampled - HISTORY * self.max_in_flight  # here, because those just taken are asked about
+        self.durations = {
+            number: duration
+            for number, duration in self.durations.items()
+            if number >= oldest or number in self.in_flight
+        }
         return added
 
     def observe(self, rollout_id: int, running_s: float) -> None:
@@ -176,12 +182,6 @@ class RolloutLedger:
                 self.durations[rollout.id].trained = True
         self.trained += len(taken)
         self.step += 1
-        oldest = self.sampled - HISTORY * self.max_in_flight
-        self.durations = {
-            number: duration
-            for number, duration in self.durations.items()
-            if number >= oldest or number in self.in_flight
-        }
         return taken
 
     def check(self, executing: Iterable[int]) -> None:
@@ -256,7 +256,7 @@ class RolloutLedger:
         known = [
             duration
             for duration in self.durations.values()
-            if competition is None or duration.competition == competition
+            if competition is None or duration.competition in (None, competition)
         ]
         return (
             torch.tensor([duration.seconds for duration in known], dtype=torch.float64),

@@ -39,15 +39,14 @@ class RolloutsInFlight:
 
     def add(self, rollouts: list[Rollout]) -> None:
         """Takes what each process has sampled, equally many, and executes their programs there."""
-        if self._restored:
-            self._restored = False
-            self._execute(self.ledger.unfinished[PartialState().process_index :: PartialState().num_processes])
+        self._restart()
         added = self.ledger.add(gather_object(rollouts))
         start = PartialState().process_index * len(rollouts)
         self._execute(added[start : start + len(rollouts)])
 
     def take(self, count: int) -> list[Rollout]:
         """Waits until so many rollouts can be trained on; returns those of all processes, in the order of sampling."""
+        self._restart()  # with fewer in flight than before none may have been added
         began = time.monotonic()
         with ProgramsProgress(count, self._reward.show_progress) as progress:
             while True:
@@ -88,6 +87,12 @@ class RolloutsInFlight:
         """Takes what [`state_dict`] gave. Programs that had not ended are executed again before others are."""
         self.ledger.load_state_dict(state)
         self._pending, self._last, self._restored = {}, None, True
+
+    def _restart(self) -> None:
+        """After a resume, executes again what had not ended."""
+        if self._restored:
+            self._restored = False
+            self._execute(self.ledger.unfinished[PartialState().process_index :: PartialState().num_processes])
 
     def _execute(self, rollouts: list[Rollout]) -> None:
         known = all("competition" in rollout.row for rollout in rollouts)
