@@ -145,11 +145,14 @@ def _by_step(runs: Sequence[TrainingRun], key: str) -> tuple[list[int], list[lis
 def _by_programs(
     runs: Sequence[TrainingRun], width: int, value: Callable[[pd.DataFrame], float], competition: str | None = None
 ) -> tuple[list[float], list[list[float]]]:
-    """A value of each so many programs in turn, at their middle."""
+    """A value of each so many programs in turn, at their middle; the last ones join those before if they are few."""
     curves = []
     for run in runs:
         table = run.programs(competition)
-        curves.append([value(table[start : start + width]) for start in range(0, len(table), width)])
+        starts = list(range(0, len(table), width))
+        if len(starts) > 1 and len(table) - starts[-1] < width / 2:
+            starts.pop()
+        curves.append([value(table[start:end]) for start, end in zip(starts, [*starts[1:], len(table)], strict=True)])
     longest = max(map(len, curves))
     xs = [(i + 0.5) * width for i in range(longest)]
     return xs, [curve + [np.nan] * (longest - len(curve)) for curve in curves]
