@@ -118,8 +118,8 @@ def main(script_args, training_args, model_args, problems) -> None:
         endpoint = make_endpoint(script_args, training_args)
         if asks_base_model(script_args) and not model_args.use_peft and training_args.beta == 0:
             raise ValueError(
-                "instrumenter: `lm` without instrumenter_url or instrumenter_model asks the model that training starts from, "
-                "and nothing keeps that: name one, or set use_peft or beta"
+                "there is no base model to instrument with: train with LoRA (use_peft) or beta > 0, or give "
+                "instrumenter_url or instrumenter_model"
             )
     with problems.noted():
         if training_args.push_to_hub:

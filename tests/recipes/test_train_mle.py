@@ -135,7 +135,10 @@ def test_accelerate_config_loads(config):
         (["--sandbox", "perhaps"], "sandbox='perhaps'"),
         (["--program_timeout_s", "0"], "program_timeout_s must be positive, got 0"),
         (["--instrumenter", "perhaps"], "instrumenter must be 'ast', 'lm' or 'none'"),
-        (["--instrumenter", "lm", "--instrumenter_mode", "words"], "mode must be 'lines' or 'rewrite', got 'words'"),
+        (
+            ["--instrumenter", "lm", "--use_peft", "true", "--instrumenter_mode", "words"],
+            "mode must be 'lines' or 'rewrite', got 'words'",
+        ),
         (["--instrumenter", "lm"], "there is no base model to instrument with: train with LoRA"),
         (["--instrumenter", "lm", "--instrumenter_model", "outputs/no/model"], "outputs/no/model"),
         (["--instrumenter", "lm", "--instrumenter_url", "localhost:8000"], "'localhost:8000' is no URL like http://"),
