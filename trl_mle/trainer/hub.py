@@ -57,8 +57,8 @@ class HubTrainer(GRPOTrainer):
         assert self.args.output_dir is not None  # TrainingArguments has filled it in
         return Path(self.args.output_dir)
 
-    def init_hf_repo(self, token: str | None = None, private: bool | None = None) -> None:
-        super().init_hf_repo(token, private)
+    def init_hf_repo(self, token: str | None = None, *args: Any, **kwargs: Any) -> None:
+        super().init_hf_repo(token, *args, **kwargs)  # newer versions of transformers pass more
         token = token if token is not None else self.args.hub_token
         if not self.is_world_process_zero():
             return
