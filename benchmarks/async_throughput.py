@@ -24,7 +24,7 @@ from pathlib import Path
 from datasets import Dataset
 from rich.console import Console
 from rich.table import Table
-from tiny_policy import save_policy
+from tiny_policy import TRAINING, save_policy
 from transformers import TrainerCallback
 
 from trl_mle.competitions import load_competition
@@ -98,18 +98,11 @@ def measure(kind: dict, mode: dict, num_programs: int, folder: Path) -> dict[str
         options["max_in_flight"] = mode["batches_in_flight"] * kind["batch"]
     args = MLEGRPOConfig(
         str(folder / "run"),
-        use_cpu=True,
-        bf16=False,
-        report_to="none",
-        save_strategy="no",
-        disable_tqdm=True,
-        logging_steps=1,
         max_steps=steps,
         per_device_train_batch_size=kind["batch"],
         num_generations=GROUP_SIZE,
-        max_completion_length=1,
-        improve_probability=0.0,
         generation_kwargs=generation,
+        **TRAINING,
         **options,
     )
     programs = (kind["code"].format(seconds=seconds) for seconds in durations(kind["median_s"]))

@@ -30,7 +30,7 @@ from datasets import Dataset
 from quickstart import mean_sd
 from rich.console import Console
 from rich.table import Table
-from tiny_policy import save_policy
+from tiny_policy import TRAINING, save_policy
 from transformers import TrainerCallback
 
 from trl_mle.competitions import Competition
@@ -323,21 +323,14 @@ def train(arm: dict, slow_is_better: bool, seed: int, budget_s: float, folder: P
     course = Course(budget_s)
     args = MLEGRPOConfig(
         str(folder / "run"),
-        use_cpu=True,
-        bf16=False,
-        report_to="none",
-        save_strategy="no",
-        disable_tqdm=True,
-        logging_steps=1,
         max_steps=100_000,
         per_device_train_batch_size=TRAINING_BATCH,
         num_generations=GROUP_SIZE,
-        max_completion_length=1,
         learning_rate=3e-3,
         max_grad_norm=0.0,  # the variance of the gradient is that of the estimate
         lr_scheduler_type="constant",
-        improve_probability=0.0,
         generation_kwargs=generation,
+        **TRAINING,
         seed=seed,
         **arm,
     )

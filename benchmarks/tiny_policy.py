@@ -12,6 +12,18 @@ TEMPLATE = (
     "{% if add_generation_prompt %}<|im_start|>assistant\n{% endif %}"
 )
 
+# What all trainings of such a policy have in common: it answers with one token, and nothing but the log is kept
+TRAINING = {
+    "use_cpu": True,
+    "bf16": False,
+    "report_to": "none",
+    "save_strategy": "no",
+    "disable_tqdm": True,
+    "logging_steps": 1,
+    "max_completion_length": 1,
+    "improve_probability": 0.0,
+}
+
 
 def save_policy(folder: Path, programs: list[str], seed: int) -> dict:
     """

@@ -8,7 +8,6 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
-from trl_mle.competitions import Score
 from trl_mle.instrumentation import Completion
 from trl_mle.rewards import Evaluation
 
@@ -188,9 +187,7 @@ def _pop_sample(row: dict[str, Any]) -> Sample:
 def _evaluation(row: dict[str, Any]) -> Evaluation:
     for name in ("tokens", "prompt_tokens", "started_s", "sampling_s", "step", "parent"):  # of the completion
         del row[name]
-    score = row.pop("score")
-    lists = {"milestones": tuple(row["milestones"]), "reports": tuple(map(tuple, row["reports"]))}
-    return Evaluation(**row | lists | {"score": score and Score(**score)})
+    return Evaluation.from_dict(row)
 
 
 def _read(path: Path) -> list[dict[str, Any]]:

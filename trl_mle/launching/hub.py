@@ -7,9 +7,8 @@ from typing import Any
 from huggingface_hub import HfApi
 from huggingface_hub.errors import HfHubHTTPError, HTTPError, LocalTokenNotFoundError, OfflineModeIsEnabled
 
+from trl_mle.trainer.hub import ROLLOUT_FOLDERS
 
-# In the output folder, see [`~trl_mle.rewards.MLEReward`]
-BEST_SOLUTIONS, EXECUTIONS, EVALUATIONS = "best_solutions", "executions", "evaluations"
 
 CARD = """\
 ---
@@ -93,7 +92,7 @@ def push_rollouts(output_dir: Path, repo_id: str, private: bool | None = None) -
         repo_id=dataset_id,
         repo_type="dataset",
         folder_path=output_dir,
-        allow_patterns=[f"{folder}/*" for folder in (BEST_SOLUTIONS, EXECUTIONS, EVALUATIONS)],
+        allow_patterns=[f"{folder}/*" for folder in ROLLOUT_FOLDERS],
         ignore_patterns=["*/.lock", "*.new/*", "*.old/*"],
         commit_message="Programs of the run",
     )

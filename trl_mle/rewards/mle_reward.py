@@ -75,6 +75,16 @@ class Evaluation:
         """Whether there is a valid submission."""
         return self.score is not None and self.score.valid
 
+    @classmethod
+    def from_dict(cls, fields: dict[str, Any]) -> "Evaluation":
+        """Makes an evaluation of what `dataclasses.asdict` and JSON have left of it."""
+        known = {
+            "score": None if fields["score"] is None else Score(**fields["score"]),
+            "milestones": tuple(fields["milestones"]),
+            "reports": tuple(tuple(report) for report in fields["reports"]),
+        }
+        return cls(**(fields | known))
+
 
 class MLEReward:
     """

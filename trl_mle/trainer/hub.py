@@ -24,8 +24,9 @@ if TYPE_CHECKING:
 
 logger = logging.getLogger(__name__)
 
-# Of the output folder; the record of the programs goes into a repository of its own, if anywhere
-NOT_PUSHED = ["best_solutions/", "completions/", "evaluations/", "executions/"]
+# Of the output folder, the record of the programs: it goes into a repository of its own, if anywhere
+ROLLOUT_FOLDERS = ("best_solutions", "evaluations", "executions")
+NOT_PUSHED = [f"{folder}/" for folder in (*ROLLOUT_FOLDERS, "completions")]
 # Of a checkpoint, what only resuming needs
 STATE_FILES = [
     "global_step*",

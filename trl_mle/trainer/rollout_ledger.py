@@ -7,7 +7,6 @@ from typing import Any
 
 import torch
 
-from trl_mle.competitions import Score
 from trl_mle.rewards import Evaluation
 from trl_mle.trainer.duration import duration_quartiles, kaplan_meier_masses
 
@@ -325,11 +324,5 @@ class RolloutLedger:
 
 def _rollout(entry: dict[str, Any]) -> Rollout:
     if entry["evaluation"] is not None:
-        told = entry["evaluation"]
-        known = {
-            "score": None if told["score"] is None else Score(**told["score"]),
-            "milestones": tuple(told["milestones"]),
-            "reports": tuple(tuple(report) for report in told["reports"]),
-        }
-        entry = entry | {"evaluation": Evaluation(**(told | known))}
+        entry = entry | {"evaluation": Evaluation.from_dict(entry["evaluation"])}
     return Rollout(**entry)
