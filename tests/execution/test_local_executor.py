@@ -284,10 +284,29 @@ def test_nothing_is_left_after_the_with(competition):
         time.sleep(0.5)
         started = time.monotonic()
     assert time.monotonic() - started < 5
-    assert all(future.cancelled() or future.result().outcome is Outcome.INFRASTRUCTURE for future in futures)
+    assert all(future.result().outcome is Outcome.INFRASTRUCTURE for future in futures)
     assert {child.pid for child in me.children(recursive=True)} <= before
     assert me.num_fds() <= descriptors
     assert not run_dir.exists()
+
+
+def test_a_program_runs_from_when_it_has_its_slot(competition):
+    with (
+        LocalExecutor(max_parallel=1, timeout_s=30) as executor,
+        LocalExecutor(max_parallel=1, timeout_s=30) as another,  # as of another training process: the slot is the same
+    ):
+        first = executor.submit("import time; time.sleep(2)", competition)
+        while not first.running():
+            time.sleep(0.01)
+        second, third = another.submit("print('second')", competition), another.submit("print('third')", competition)
+        time.sleep(0.2)
+        assert not first.done()
+        assert not second.running()
+        assert third.cancel()
+        assert second.result(timeout=20).stdout == "second\n"
+        assert second.result().queue_wait_s > 1
+        assert first.done()
+        assert another.run_many([("print('fourth')", competition)])[0].stdout == "fourth\n"
 
 
 def test_killing_the_caller_ends_its_programs(competition, tmp_path):

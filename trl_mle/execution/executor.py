@@ -365,7 +365,7 @@ class LocalExecutor:
         for job_socket in tuple(self._job_sockets):  # without a pid namespace, a program's init ends on this
             with contextlib.suppress(OSError):
                 job_socket.shutdown(socket.SHUT_RDWR)
-        self._threads.shutdown(wait=True, cancel_futures=True)
+        self._threads.shutdown(wait=True)  # what is queued finds it closed
         for group in self._groups:
             group.remove()
         shutil.rmtree(self._run_dir, ignore_errors=True)
@@ -389,13 +389,26 @@ class LocalExecutor:
                 Its public folder is what the program finds as `input/`.
 
         Returns:
-            `Future[ExecutionResult]`: It never raises for what the program does.
+            `Future[ExecutionResult]`:
+                It never raises for what the program does, and says `running()` from when the program has its slot.
 
         Raises:
             `SandboxError`: The competition's labels lie where programs can read.
         """
         self.check(competition)
-        return self._threads.submit(self._execute, program, competition.public_dir, time.monotonic())
+        future: Future[ExecutionResult] = Future()  # a thread's own would say that a program runs which waits for a slot
+
+        def settle(inner: "Future[ExecutionResult]") -> None:
+            if future.cancelled():
+                return
+            if (error := inner.exception()) is not None:
+                future.set_exception(error)
+            else:
+                future.set_result(inner.result())
+
+        inner = self._threads.submit(self._execute, program, competition.public_dir, time.monotonic(), future)
+        inner.add_done_callback(settle)
+        return future
 
     def run_many(self, programs: Iterable[tuple[Program, Competition]]) -> list[ExecutionResult]:
         """Runs programs, each with its competition; returns their results in the same order."""
@@ -424,10 +437,14 @@ class LocalExecutor:
                 self._zygotes[public_dir] = zygote
             return zygote
 
-    def _execute(self, program: Program, public_dir: Path, submitted: float) -> ExecutionResult:
+    def _execute(
+        self, program: Program, public_dir: Path, submitted: float, future: "Future[ExecutionResult]"
+    ) -> ExecutionResult:
         index = -1
         try:
             with self._slots.take(self._closed) as slot:
+                if not future.set_running_or_notify_cancel():
+                    raise Closed
                 index, queue_wait_s = slot.index, time.monotonic() - submitted
                 return self._run(program, self._zygote(public_dir.absolute()), slot, queue_wait_s)
         except (OSError, SandboxError, Closed) as error:

@@ -15,7 +15,7 @@ POLL_S = 0.001
 
 
 class Closed(Exception):
-    """The executor was closed while a program waited for its slot."""
+    """The executor was closed, or the program cancelled, while it waited for its slot."""
 
 
 @dataclass(frozen=True)
@@ -124,6 +124,8 @@ class Slots:
             `Closed`: `closed` was set before a slot was free.
         """
         with self._turn:  # one thread of a process at a time
+            if closed.is_set():
+                raise Closed
             time.sleep(max(0.0, self._passed_at + 2 * POLL_S - time.monotonic()))
             while (got := self._any()) is None:
                 if closed.wait(POLL_S):

@@ -66,7 +66,8 @@ class RolloutsInFlight:
         Those of [`RolloutLedger.metrics`], and of the time since the step before:
 
         - `wait_s`: seconds that training waited for programs.
-        - `idle_s`: seconds that slots were idle, summed over the slots of all machines, where the executor knows them.
+        - `idle_s`: seconds that slots ran no program of these rollouts (but none, or an evaluation's), summed over the slots
+          of all machines, where the executor knows them.
         """
         if self._slots is None:
             hosts = dict(gather_object([(socket.gethostname(), self._reward.slots or 0)]))
