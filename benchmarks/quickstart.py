@@ -64,20 +64,24 @@ def run(command: list[str]) -> tuple[float, float]:
 
 def run_stages(commands: dict[str, list[str]], output: Path) -> dict[str, dict[str, float]]:
     """
-    Runs commands that build on one another, but for those at the beginning that were run before with the same arguments;
-    returns the wall clock of each in seconds, and the peak of its memory in MB.
+    Runs commands that build on one another, but for those at the beginning that were run before with the same arguments
+    and the same YAML files; returns the wall clock of each in seconds, and the peak of its memory in MB.
     """
     output.mkdir(parents=True, exist_ok=True)
     measured = {}
     anew = False
     for name, command in commands.items():
         record = output / f"{name}.json"
-        anew = anew or not record.exists() or json.loads(record.read_text()).get("command", command) != command
+        settings = {
+            "command": command,
+            "files": {word: Path(word).read_text() for word in command if word.endswith(".yaml")},
+        }
+        anew = anew or not record.exists() or not settings.items() <= json.loads(record.read_text()).items()
         if anew:
             record.unlink(missing_ok=True)
             shutil.rmtree(output / name, ignore_errors=True)  # of a run that was interrupted
             seconds, memory_mb = run(command)
-            figures = {"command": command, "wall_s": seconds, "peak_memory_mb": memory_mb}
+            figures = settings | {"wall_s": seconds, "peak_memory_mb": memory_mb}
             record.write_text(json.dumps(figures) + "\n")
         measured[name] = json.loads(record.read_text())
     return measured
@@ -85,12 +89,6 @@ def run_stages(commands: dict[str, list[str]], output: Path) -> dict[str, dict[s
 
 def one_seed(seed: int, competition: str, output: Path, num_samples: int, training: list[str]) -> dict:
     """Builds, trains and measures one policy."""
-    settings = output / "settings.txt"
-    wanted = Path("recipes/quickstart.yaml").read_text() + " ".join([str(num_samples), *training])
-    if settings.exists() and settings.read_text() != wanted:
-        shutil.rmtree(output)
-    output.mkdir(parents=True, exist_ok=True)
-    settings.write_text(wanted)
     python = sys.executable
     starter, policy, evaluation = (str(output / name) for name in STAGES)
     commands = {

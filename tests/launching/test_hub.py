@@ -153,7 +153,7 @@ def test_broken_upload_loses_nothing(runs, hub, folder):
     code, errors = runs["broken"]
     assert code == 2
     lines = [line for line in errors.splitlines() if "error" in line or "failed" in line]
-    assert [line for line in lines if line.startswith("a push to the Hub failed, and training goes on")]
+    assert [line for line in lines if line.startswith("a push to the Hub failed; nothing is lost")]
     last = f"train_mle.py: error: the push to the Hub failed, and nothing is lost in {folder / 'broken'}: "
     assert lines[-1].startswith(last)
     assert "413" in lines[-1]

@@ -10,6 +10,7 @@ import numpy as np
 import pandas as pd
 
 from trl_mle.instrumentation import MILESTONES
+from trl_mle.rewards.best_solutions import UNFINISHED
 
 
 @dataclass
@@ -90,7 +91,7 @@ def read_run(folder: Path, name: str) -> TrainingRun:
         [
             _best(path.parent)
             for path in sorted((folder / "best_solutions").glob("*/score.json"))
-            if path.parent.suffix not in (".new", ".old")
+            if path.parent.suffix not in UNFINISHED
         ],
     )
 

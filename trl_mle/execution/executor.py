@@ -396,7 +396,9 @@ class LocalExecutor:
             `SandboxError`: The competition's labels lie where programs can read.
         """
         self.check(competition)
-        future: Future[ExecutionResult] = Future()  # a thread's own would say that a program runs which waits for a slot
+        future: Future[ExecutionResult] = (
+            Future()
+        )  # a thread's own would say that a program runs which waits for a slot
 
         def settle(inner: "Future[ExecutionResult]") -> None:
             if future.cancelled():

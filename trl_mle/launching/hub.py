@@ -7,6 +7,7 @@ from typing import Any
 from huggingface_hub import HfApi
 from huggingface_hub.errors import HfHubHTTPError, HTTPError, LocalTokenNotFoundError, OfflineModeIsEnabled
 
+from trl_mle.rewards.best_solutions import UNFINISHED
 from trl_mle.trainer.hub import ROLLOUT_FOLDERS
 
 
@@ -93,7 +94,7 @@ def push_rollouts(output_dir: Path, repo_id: str, private: bool | None = None) -
         repo_type="dataset",
         folder_path=output_dir,
         allow_patterns=[f"{folder}/*" for folder in ROLLOUT_FOLDERS],
-        ignore_patterns=["*/.lock", "*.new/*", "*.old/*"],
+        ignore_patterns=["*/.lock", *(f"*{suffix}/*" for suffix in UNFINISHED)],
         commit_message="Programs of the run",
     )
     return dataset_id

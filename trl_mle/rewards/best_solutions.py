@@ -11,6 +11,10 @@ from pathlib import Path
 from trl_mle.competitions import Competition
 
 
+# Beside the folder of a competition, those of a solution that is being written and of the one that it replaces
+UNFINISHED = (".new", ".old")
+
+
 class BestSolutions:
     """
     Keeps the best solution of each competition in `<folder>/<slug>/`: `solution.py`, its `submission.csv`, and `score.json`
@@ -45,7 +49,7 @@ class BestSolutions:
         Returns:
             `bool`: Whether it is kept.
         """
-        best, old, new = (self.folder / f"{competition.slug}{suffix}" for suffix in ("", ".old", ".new"))
+        best, new, old = (self.folder / f"{competition.slug}{suffix}" for suffix in ("", *UNFINISHED))
         with self._locked():
             if old.exists() and not best.exists():  # killed between the two renames below
                 new.rename(best)
