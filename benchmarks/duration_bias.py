@@ -37,7 +37,7 @@ from trl_mle.competitions import Competition
 from trl_mle.execution import LocalExecutor
 from trl_mle.rewards import Evaluation, MLEReward
 from trl_mle.trainer import MLEGRPOConfig, MLEGRPOTrainer
-from trl_mle.trainer.duration import duration_weights, inclusion_probabilities
+from trl_mle.trainer.duration import duration_weights
 from trl_mle.trainer.rollout_ledger import Rollout, RolloutLedger
 from trl_mle.trainer.running_baseline import RunningBaseline
 
@@ -148,10 +148,7 @@ class Bandit:
         evaluations = [rollout.evaluation for rollout in taken if rollout.evaluation is not None]
         durations = torch.tensor([evaluation.duration_s for evaluation in evaluations], dtype=torch.float64)
         rewards = torch.tensor([evaluation.reward for evaluation in evaluations], dtype=torch.float64)
-        probabilities = None
-        if self.weighting == "inclusion":
-            probabilities = inclusion_probabilities(durations, *self.ledger.known_durations())
-        weights = duration_weights(durations, self.weighting, probabilities=probabilities)
+        weights = duration_weights(durations, self.weighting, sampled=self.ledger.known_durations())
         advantages = weights * self.baseline.advantages(["bandit"] * BATCH, rewards, weights, scale=False)
         gradient = 0.0
         for rollout, advantage in zip(taken, advantages.tolist(), strict=True):
@@ -346,6 +343,10 @@ def train(arm: dict, slow_is_better: bool, seed: int, budget_s: float, folder: P
     return {"points": course.points, "slow": slow, "score": score, "gradient_variance": course.gradient_variance}
 
 
+def run_key(case: str, arm: str, seed: int, budget_s: float) -> str:
+    return f"{case}/{arm}/{seed}/{budget_s:g} s"
+
+
 def train_main(args: argparse.Namespace, console: Console) -> None:
     args.output.mkdir(parents=True, exist_ok=True)
     record = args.output / "train.json"
@@ -353,7 +354,7 @@ def train_main(args: argparse.Namespace, console: Console) -> None:
     for seed in args.seeds:
         for slow_is_better in (True, False):
             for name, arm in TRAINING_ARMS.items():
-                key = f"{'slow is better' if slow_is_better else 'all alike'}/{name}/{seed}"
+                key = run_key("slow is better" if slow_is_better else "all alike", name, seed, args.budget_s)
                 if key not in results:
                     with tempfile.TemporaryDirectory() as folder:
                         results[key] = train(arm, slow_is_better, seed, args.budget_s, Path(folder))
@@ -364,7 +365,7 @@ def train_main(args: argparse.Namespace, console: Console) -> None:
         for heading in ("training", "steps", "P(slow)", "expected score", "gradient variance"):
             table.add_column(heading, justify="left" if heading == "training" else "right")
         for color, name in enumerate(TRAINING_ARMS):
-            runs = [results[f"{case}/{name}/{seed}"] for seed in args.seeds]
+            runs = [results[run_key(case, name, seed, args.budget_s)] for seed in args.seeds]
             steps = mean_sd([len(run["points"]) for run in runs], "{:.0f}")
             table.add_row(
                 name, steps, *(mean_sd([run[key] for run in runs], form) for key, form in RESULT_COLUMNS.items())

@@ -126,6 +126,12 @@ def main(script_args, training_args, model_args, problems) -> None:
             launching.check_hub(training_args)
         elif script_args.push_rollouts_to_hub:
             raise ValueError("push_rollouts_to_hub needs push_to_hub")
+    with problems.noted():
+        if script_args.ray_address and training_args.duration_weighting == "inclusion":
+            raise ValueError(
+                "duration_weighting: inclusion needs to know since when programs run, which a Ray cluster does not tell: run "
+                "them on this machine (without ray_address), or take linear or none"
+            )
     with ExitStack() as stack:
         with problems.noted():
             executor = stack.enter_context(make_executor(execution, script_args, limits))

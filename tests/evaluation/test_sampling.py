@@ -1,5 +1,4 @@
 import json
-from concurrent.futures import Future
 
 import pytest
 from scripted_policy import CountingExecutor, ScriptedPolicy, fenced
@@ -14,7 +13,7 @@ from trl_mle.evaluation import (
     summarize,
 )
 from trl_mle.evaluation.sampling import NoAnswerError
-from trl_mle.execution import ExecutionResult, Outcome
+from trl_mle.execution import ExecutionResult, Outcome, ProgramFuture
 from trl_mle.instrumentation import MILESTONES, AstInstrumenter
 from trl_mle.rewards import Evaluation, MLEReward
 
@@ -111,7 +110,7 @@ def test_a_failure_of_ours_is_tried_again_another_time(executor, tmp_path):
 
     class Broken:
         def submit(self, program, competition):
-            future = Future()
+            future = ProgramFuture()
             future.set_result(ExecutionResult(Outcome.INFRASTRUCTURE, "the disk is full"))
             return future
 

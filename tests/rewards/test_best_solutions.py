@@ -4,12 +4,11 @@ import multiprocessing
 import os
 import random
 import time
-from concurrent.futures import Future
 
 import pytest
 
 from trl_mle.competitions import load_competition
-from trl_mle.execution import ExecutionResult, Outcome
+from trl_mle.execution import ExecutionResult, Outcome, ProgramFuture
 from trl_mle.rewards import BestSolutions, MLEReward
 
 
@@ -122,7 +121,7 @@ class Grading:
         self.submissions = submissions
 
     def submit(self, program, competition):
-        future = Future()
+        future = ProgramFuture()
         submission = self.submissions[program.splitlines()[0]]
         future.set_result(ExecutionResult(Outcome.OK, duration_s=1.0, exit_code=0, submission=submission))
         return future

@@ -1,9 +1,7 @@
-from concurrent.futures import Future
-
 import pytest
 
 from trl_mle.competitions import Score
-from trl_mle.execution import ExecutionResult, LocalExecutor, Outcome
+from trl_mle.execution import ExecutionResult, LocalExecutor, Outcome, ProgramFuture
 from trl_mle.instrumentation import MILESTONES, AstInstrumenter
 from trl_mle.rewards import Evaluation, MLEReward
 from trl_mle.rewards.mle_reward import cut_middle
@@ -31,8 +29,8 @@ class ScriptedExecutor:
         self.results = list(results)
         self.submitted = 0
 
-    def submit(self, program, competition) -> Future:
-        future: Future = Future()
+    def submit(self, program, competition) -> ProgramFuture:
+        future = ProgramFuture()
         future.set_result(self.results[self.submitted])
         self.submitted += 1
         return future
@@ -188,7 +186,7 @@ def test_submitted_programs_are_judged_when_they_have_ended(wine):
 
         def submit(self, program, competition):
             self.submitted += 1
-            self.future = Future()
+            self.future = ProgramFuture()
             return self.future
 
     executor = LateExecutor()

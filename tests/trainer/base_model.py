@@ -7,7 +7,6 @@ Run as a script by two processes: only the first has programs, the second must w
 import json
 import runpy
 import sys
-from concurrent.futures import Future
 from pathlib import Path
 from types import SimpleNamespace
 
@@ -18,8 +17,7 @@ from peft import LoraConfig
 from transformers import AutoModelForCausalLM, AutoTokenizer
 
 from trl_mle.competitions import load_competition
-from trl_mle.execution import Outcome
-from trl_mle.execution.executor import ExecutionResult
+from trl_mle.execution import ExecutionResult, Outcome, ProgramFuture
 from trl_mle.instrumentation import LanguageModelError, LmInstrumenter, PolicyBaseModel
 from trl_mle.rewards import MLEReward
 from trl_mle.trainer import MLEGRPOConfig, MLEGRPOTrainer
@@ -35,7 +33,7 @@ class FakeExecutor:
     """Every program fails after as many seconds as its text is long."""
 
     def submit(self, program, competition):
-        future = Future()
+        future = ProgramFuture()
         source = program if isinstance(program, str) else program.original
         future.set_result(ExecutionResult(Outcome.ERROR, duration_s=float(len(source)), exit_code=1))
         return future

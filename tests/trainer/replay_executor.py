@@ -3,12 +3,11 @@
 import hashlib
 import random
 import time
-from concurrent.futures import Future
 from functools import lru_cache
 
 import pandas as pd
 
-from trl_mle.execution import ExecutionResult, Outcome
+from trl_mle.execution import ExecutionResult, Outcome, ProgramFuture
 from trl_mle.instrumentation import InstrumentedProgram
 
 
@@ -33,22 +32,23 @@ class ReplayExecutor:
         self.wait_s = wait_s
         self.patient = patient
 
-    def submit(self, program, competition) -> "Future[ExecutionResult]":
+    def submit(self, program, competition) -> ProgramFuture:
         time.sleep(self.wait_s)
         result = replay(program, competition)
         if self.patient:
             return AskedFuture(result, asked=int((result.duration_s or 0.0) / 2.5))
-        future: Future = Future()
+        future = ProgramFuture()
         future.set_result(result)
         return future
 
 
-class AskedFuture(Future):
+class AskedFuture(ProgramFuture):
     """Is done when it was asked so many times in vain."""
 
     def __init__(self, value, asked: int):
         super().__init__()
         self.value, self.asked = value, asked
+        self.set_running_or_notify_cancel()
 
     def done(self) -> bool:
         if not super().done():
@@ -56,9 +56,6 @@ class AskedFuture(Future):
                 self.set_result(self.value)
             self.asked -= 1
         return super().done()
-
-    def running(self) -> bool:
-        return not super().done()
 
 
 def replay(program, competition) -> ExecutionResult:

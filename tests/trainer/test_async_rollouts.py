@@ -2,17 +2,22 @@
 
 import logging
 import math
+from datetime import datetime
 from pathlib import Path
 
 import pandas as pd
 import pool_runs
 import pytest
 import torch
+from datasets import Dataset
 from on_cpu import ON_CPU
-from pool_runs import GROUP_SIZE, GROUPS, ZERO_2, ReplayTrainer
+from pool_runs import COMPETITIONS, GROUP_SIZE, GROUPS, ZERO_2, RecordingTrainer, ReplayTrainer
+from replay_executor import ReplayExecutor
 from transformers import AutoModelForCausalLM
 
+from trl_mle.rewards import MLEReward
 from trl_mle.trainer import MLEGRPOConfig, MLEGRPOTrainer
+from trl_mle.trainer.duration import inclusion_probabilities
 from trl_mle.trainer.running_baseline import RunningBaseline
 
 
@@ -84,9 +89,6 @@ def test_two_processes(program_model, tmp_path, options):
     first, second = records["real"]
     assert first["ledger"]["in_flight"] == second["ledger"]["in_flight"]
     check_rollouts([first, second], 2)
-    assert all(entry["mle/async/idle_s"] >= 0 for entry in first["metrics"][1:])
-    durations = [rollout["evaluation"] for rollout in first["ledger"]["in_flight"] if rollout["evaluation"]]
-    assert all(evaluation["duration_s"] is None or evaluation["duration_s"] > 0 for evaluation in durations)
     assert torch.equal(*(record["weights"]["model.norm.weight"] for record in records["real"]))
 
 
@@ -164,6 +166,16 @@ def completion_logps(policy, batch):
     return logps
 
 
+class LedgerTrainer(RecordingTrainer):
+    """Notes what the ledger knew of durations when the weights were made."""
+
+    def _calculate_rewards(self, inputs, *args):
+        rewards = super()._calculate_rewards(inputs, *args)
+        self.turns[-1]["known"] = {name: self.rollouts.ledger.known_durations(name) for name in COMPETITIONS}
+        self.turns[-1]["evaluations"] = [(example["competition"], example["evaluation"]) for example in inputs]
+        return rewards
+
+
 @pytest.fixture(scope="module", params=[pytest.param("group", marks=pytest.mark.slow), "rollout"])
 def finishing(request, program_model, tmp_path_factory):
     """A trainer after four steps whose programs take their time."""
@@ -172,6 +184,7 @@ def finishing(request, program_model, tmp_path_factory):
     trainer = pool_runs.make_trainer(
         program_model,
         tmp_path_factory.mktemp(request.param),
+        LedgerTrainer,
         patient=True,
         async_rollouts=True,
         max_in_flight=3 * BATCH,
@@ -236,6 +249,22 @@ def test_advantages_are_those_of_the_unit(finishing):
         assert turn["advantages"] == pytest.approx((weights * advantages).tolist(), abs=1e-4)
 
 
+def test_weights_make_up_for_what_is_missing_of_a_competition(finishing):
+    different = False
+    for turn in finishing.turns:
+        for weight, (competition, evaluation) in zip(turn["weights"], turn["evaluations"], strict=True):
+            if evaluation.outcome == "infrastructure":
+                assert weight == 1
+                continue
+            seconds, ended, trained = turn["known"][competition]
+            assert 0 < trained.sum() <= ended.sum()
+            among_all = 1 / inclusion_probabilities(seconds[trained], seconds, ended, trained)
+            known = seconds[trained].tolist().index(evaluation.duration_s or 0.0)
+            assert weight == pytest.approx((among_all[known] / among_all.mean()).item(), rel=1e-4)
+            different = different or abs(weight - 1) > 0.1
+    assert different
+
+
 def test_the_table_and_the_metrics_tell_of_it(finishing):
     for turn, path in zip(
         finishing.turns, sorted(Path(finishing.args.output_dir).glob("completions/*.parquet")), strict=True
@@ -248,7 +277,6 @@ def test_the_table_and_the_metrics_tell_of_it(finishing):
     for entry, turn in zip(history, finishing.turns, strict=True):
         assert entry["mle/async/in_flight"] == 2 * BATCH
         assert entry["mle/async/staleness/max"] == max(turn["staleness"])
-        assert entry["mle/async/wait_s"] >= 0
         for name in ("sampled_share", "trained_share"):
             assert sum(entry[f"mle/async/{name}/q{i}"] for i in range(1, 5)) == pytest.approx(1)
         assert ("frac_reward_zero_std" in entry) == (finishing.args.async_unit == "group")
@@ -294,6 +322,9 @@ def test_what_it_cannot_do_is_refused(program_model, tmp_path):
     args = MLEGRPOConfig(str(tmp_path), **ON_CPU, **FROM_SCRATCH, async_rollouts=True)
     with pytest.raises(ValueError, match="needs one MLEReward, which executes programs ahead; there are 0"):
         MLEGRPOTrainer(program_model, reward, args, competitions=["wine"])
+    rows = Dataset.from_dict({"prompt": [[{"role": "user", "content": "x"}]], "made": [datetime(2026, 1, 1)]})
+    with pytest.raises(ValueError, match="as JSON, which cannot hold its column 'made': remove it"):
+        MLEGRPOTrainer(program_model, MLEReward(["wine"], ReplayExecutor()), args, rows)
 
 
 @pytest.mark.slow

@@ -49,10 +49,11 @@ def test_nothing_to_go_by_weighs_one(durations):
     assert (duration_weights(torch.tensor(durations)) == 1).all()
 
 
-def test_what_was_surely_not_trained_on_does_not_weigh_everything():
-    durations = torch.tensor([1.0, 2.0, math.nan])
-    probabilities = torch.tensor([0.0, 0.5, 1.0])
-    assert duration_weights(durations, "inclusion", probabilities=probabilities).tolist() == [1, 1, 1]
+@given(durations.filter(lambda tensor: not tensor.isnan().all()))
+def test_before_anything_was_trained_on_all_weigh_the_same(durations):
+    known = durations[~durations.isnan()].double()
+    nothing = torch.zeros_like(known, dtype=torch.bool)
+    assert (duration_weights(durations, "inclusion", sampled=(known, ~nothing, nothing)) == 1).all()
 
 
 def test_none_weighs_one_and_other_methods_are_refused():
@@ -97,9 +98,8 @@ def test_inclusion_weighs_all_alike_when_nothing_is_missing(durations):
     everything = torch.ones_like(known, dtype=torch.bool)
     probabilities = inclusion_probabilities(durations, known, everything, everything)
     assert torch.equal(probabilities.isnan(), durations.isnan())
-    torch.testing.assert_close(
-        duration_weights(durations, "inclusion", probabilities=probabilities), torch.ones_like(durations)
-    )
+    sampled = (known, everything, everything)
+    torch.testing.assert_close(duration_weights(durations, "inclusion", sampled=sampled), torch.ones_like(durations))
 
 
 def test_inclusion_makes_up_for_those_that_still_run():
@@ -110,10 +110,12 @@ def test_inclusion_makes_up_for_those_that_still_run():
     batch = torch.tensor([1.0, 1.18, 9.0, 9.5, math.nan])
     probabilities = inclusion_probabilities(batch, seconds, ended, trained)
     assert probabilities[:4].tolist() == pytest.approx([1, 1, 0.2, 0.2], abs=1e-4)
-    weights = duration_weights(batch, "inclusion", probabilities=probabilities)
+    weights = duration_weights(batch, "inclusion", sampled=(seconds, ended, trained))
     assert weights[2] == pytest.approx(5 * weights[0])
     assert weights[4] == 1
-    assert weights.mean() == pytest.approx(1)
+    assert duration_weights(batch[2:3], "inclusion", sampled=(seconds, ended, trained)) == weights[2]  # also alone
+    trained_on = duration_weights(seconds[trained], "inclusion", sampled=(seconds, ended, trained))
+    assert trained_on.mean() == pytest.approx(1)
 
 
 def test_inclusion_makes_up_for_those_that_were_dropped():
@@ -130,9 +132,7 @@ def test_inclusion_restores_the_mean_over_the_policy():
     age = 4 * torch.rand(4000, generator=generator, dtype=torch.float64)
     ended = durations <= age
     seconds = torch.minimum(durations, age)
-    weights = duration_weights(
-        seconds[ended], "inclusion", probabilities=inclusion_probabilities(seconds[ended], seconds, ended, ended)
-    )
+    weights = duration_weights(seconds[ended], "inclusion", sampled=(seconds, ended, ended))
     possible = durations < 3.8  # longer ones have hardly had the time
     truth = durations[possible].mean().item()
     naive = durations[possible & ended].mean().item()

@@ -1,13 +1,16 @@
+import heapq
 import json
 import logging
 import random
 
 import pytest
+import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from trl_mle.competitions import Score
 from trl_mle.rewards import Evaluation
+from trl_mle.trainer.duration import duration_weights
 from trl_mle.trainer.rollout_ledger import HISTORY, Rollout, RolloutLedger
 
 
@@ -68,6 +71,8 @@ def test_every_rollout_is_trained_in_flight_or_dropped_on_request(seed, unit_siz
         if rng.random() < 0.2:
             restored = RolloutLedger(ledger.max_in_flight, unit_size, max_staleness)
             restored.load_state_dict(json.loads(json.dumps(ledger.state_dict())))
+            for rollout in ledger.unfinished:
+                ledger.durations[rollout.id].seconds = 0.0  # it starts again
             assert everything(restored) == everything(ledger)
             assert restored.in_flight == ledger.in_flight
             ledger = restored
@@ -131,16 +136,83 @@ def test_metrics_show_what_is_missing():
     assert sum(metrics[f"sampled_share/q{i}"] for i in range(1, 5)) == pytest.approx(1)
     assert metrics["trained_share/q1"] == metrics["trained_share/q2"] == 0.5
     assert metrics["trained_share/q4"] == 0
+    ledger.check([rollout.id for rollout in ledger.unfinished])
     assert ledger.ran_s == pytest.approx(sum(1.0 + i / 100 for i in range(1, 16, 2)) + 60 + 7 * 30)
 
 
-def test_it_forgets_old_durations():
-    ledger = RolloutLedger(8)
-    for _ in range(4 * HISTORY):
+def test_what_has_never_ended_is_missing_from_the_slowest_quartile():
+    ledger = RolloutLedger(64)
+    ledger.add(rollouts(64))
+    for number in range(64):
+        if number % 2:
+            ledger.finish(number, evaluation(1.0 + number / 100))
+        else:
+            ledger.observe(number, 5.0)
+    metrics = ledger.metrics(ledger.take(32))
+    assert metrics["sampled_share/q4"] == 0.5
+    assert metrics["trained_share/q4"] == 0
+    for name in ("sampled_share", "trained_share"):
+        assert sum(metrics[f"{name}/q{i}"] for i in range(1, 5)) == pytest.approx(1)
+
+
+def test_it_forgets_old_durations_but_of_what_is_in_flight(monkeypatch):
+    monkeypatch.setattr("trl_mle.trainer.rollout_ledger.HISTORY", 64)
+    ledger = RolloutLedger(16)
+    for step in range(20):
         for rollout in ledger.add(rollouts(8)):
-            ledger.finish(rollout.id, evaluation(1.0))
-        assert all(rollout.id in ledger.durations for rollout in ledger.take(8))
-    assert len(ledger.durations) == 8 * HISTORY
+            if rollout.id not in range(3):
+                ledger.finish(rollout.id, evaluation(1.0))
+        assert all(rollout.id in ledger.durations for rollout in ledger.take(8 if step else 5))
+    assert list(ledger.durations) == [0, 1, 2, *range(96, 160)]
+    assert HISTORY > 10_000
+
+
+def test_a_completion_without_a_program_has_ended_at_once_and_a_failure_of_ours_tells_nothing():
+    ledger = RolloutLedger(8)
+    ledger.add(rollouts(3))
+    ledger.observe(1, 2.0)
+    ledger.finish(0, Evaluation(-10.0, outcome="no_code"))
+    ledger.finish(1, Evaluation(None, outcome="infrastructure"))
+    seconds, ended, _ = ledger.known_durations()
+    assert (seconds.tolist(), ended.tolist()) == ([0, 0], [True, False])
+    assert ledger.ran_s == 2.0  # it has kept a slot busy
+
+
+def test_slow_programs_are_not_preferred_for_ever():
+    """Nothing is dropped, so that in the long run all weigh the same, however few programs are in flight."""
+    rng, ledger, slots, now = random.Random(0), RolloutLedger(8), 4, 0.0
+    queue, running = [], []  # ids; end, start, id
+    while ledger.sampled < 6000:
+        while ledger.has_room(4):
+            queue += [rollout.id for rollout in ledger.add(rollouts(4))]
+        while not ledger.take(4):
+            while queue and len(running) < slots:
+                heapq.heappush(running, (now + (300.0 if rng.random() < 0.02 else 1.0), now, queue.pop(0)))
+            now, began, number = heapq.heappop(running)
+            ledger.finish(number, evaluation(now - began))
+    for _, began, number in running:
+        ledger.observe(number, now - began)
+    weights = duration_weights(torch.tensor([1.0, 300.0]), "inclusion", sampled=ledger.known_durations())
+    assert now > 10 * 300
+    assert 1 <= weights[1] / weights[0] < 1.1
+
+
+def test_with_fewer_in_flight_than_before_there_is_always_something_to_train_on():
+    """After a resume all that is in flight may be too old."""
+    before = RolloutLedger(24, max_staleness=0)
+    before.add(rollouts(24))
+    for number in range(8):
+        before.finish(number, evaluation(1.0))
+    assert len(before.take(8)) == 8
+    ledger = RolloutLedger(16, max_staleness=0)
+    ledger.load_state_dict(before.state_dict())
+    for number in range(8, 24):
+        ledger.finish(number, evaluation(1.0))
+    assert ledger.has_room(8)
+    for rollout in ledger.add(rollouts(8)):
+        ledger.finish(rollout.id, evaluation(1.0))
+    assert not ledger.has_room(8) or len(ledger.in_flight) + 8 <= 16
+    assert [rollout.id for rollout in ledger.take(8)] == list(range(24, 32))
 
 
 def test_without_competitions_all_durations_are_of_the_only_one():

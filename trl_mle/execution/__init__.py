@@ -2,7 +2,7 @@
 
 from typing import TYPE_CHECKING, Any
 
-from trl_mle.execution.executor import ExecutionResult, Executor, LocalExecutor, Outcome
+from trl_mle.execution.executor import ExecutionResult, Executor, LocalExecutor, Outcome, ProgramFuture
 from trl_mle.execution.sandbox import SandboxError
 
 
@@ -10,7 +10,7 @@ if TYPE_CHECKING:
     from trl_mle.execution.ray_executor import RayExecutor
 
 
-__all__ = ["ExecutionResult", "Executor", "LocalExecutor", "Outcome", "RayExecutor", "SandboxError"]
+__all__ = ["ExecutionResult", "Executor", "LocalExecutor", "Outcome", "ProgramFuture", "RayExecutor", "SandboxError"]
 
 
 def __getattr__(name: str) -> Any:

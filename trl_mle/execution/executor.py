@@ -99,13 +99,29 @@ class ExecutionResult:
     slot: int = 0
 
 
+class ProgramFuture(Future[ExecutionResult]):
+    """
+    The result of a program that is queued, runs, or has ended.
+
+    Attributes:
+        started (`float` or `None`):
+            When it got its slot, by `time.monotonic()`; `None` while it is queued, and where the executor does not tell.
+    """
+
+    started: float | None = None
+
+    def set_running_or_notify_cancel(self) -> bool:
+        self.started = time.monotonic()
+        return super().set_running_or_notify_cancel()
+
+
 Program = str | InstrumentedProgram
 
 
 class Executor(Protocol):
     """An untrusted program in, an [`ExecutionResult`] out."""
 
-    def submit(self, program: Program, competition: Competition) -> "Future[ExecutionResult]":
+    def submit(self, program: Program, competition: Competition) -> ProgramFuture:
         """Queues a program; the future never raises for what the program does."""
         ...
 
@@ -377,7 +393,7 @@ class LocalExecutor:
             _sandbox.check_labels_hidden(competition.id, competition.public_dir)
             self._checked.add(competition.public_dir)
 
-    def submit(self, program: Program, competition: Competition) -> "Future[ExecutionResult]":
+    def submit(self, program: Program, competition: Competition) -> ProgramFuture:
         """
         Queues a program.
 
@@ -389,16 +405,13 @@ class LocalExecutor:
                 Its public folder is what the program finds as `input/`.
 
         Returns:
-            `Future[ExecutionResult]`:
-                It never raises for what the program does, and says `running()` from when the program has its slot.
+            [`ProgramFuture`]: It never raises for what the program does.
 
         Raises:
             `SandboxError`: The competition's labels lie where programs can read.
         """
         self.check(competition)
-        future: Future[ExecutionResult] = (
-            Future()
-        )  # a thread's own would say that a program runs which waits for a slot
+        future = ProgramFuture()  # a thread's own would say that a program runs which waits for a slot
 
         def settle(inner: "Future[ExecutionResult]") -> None:
             if future.cancelled():
@@ -439,9 +452,7 @@ class LocalExecutor:
                 self._zygotes[public_dir] = zygote
             return zygote
 
-    def _execute(
-        self, program: Program, public_dir: Path, submitted: float, future: "Future[ExecutionResult]"
-    ) -> ExecutionResult:
+    def _execute(self, program: Program, public_dir: Path, submitted: float, future: ProgramFuture) -> ExecutionResult:
         index = -1
         try:
             with self._slots.take(self._closed) as slot:

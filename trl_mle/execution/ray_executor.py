@@ -15,7 +15,15 @@ from typing import Any, Self
 import ray
 
 from trl_mle.competitions import Competition
-from trl_mle.execution.executor import GRACE_S, START_TIMEOUT_S, ExecutionResult, LocalExecutor, Outcome, Program
+from trl_mle.execution.executor import (
+    GRACE_S,
+    START_TIMEOUT_S,
+    ExecutionResult,
+    LocalExecutor,
+    Outcome,
+    Program,
+    ProgramFuture,
+)
 from trl_mle.execution.sandbox import SandboxError
 
 
@@ -38,7 +46,7 @@ class RayExecutor:
 
     Each program runs in the sandbox of a [`LocalExecutor`] on its machine. All machines must have `trl_mle` and what the
     programs import, and find the competitions' files under the same paths. A program whose machine is lost is run again
-    on another one; after `max_retries` times its outcome is `Outcome.INFRASTRUCTURE`.
+    on another one; after `max_retries` times its outcome is `Outcome.INFRASTRUCTURE`. Since when a program runs is not told.
 
     Args:
         address (`str`, *optional*, defaults to `"auto"`):
@@ -80,7 +88,7 @@ class RayExecutor:
         memory_mb: int = 4096,
         **options: Any,
     ):
-        self._running: dict[Future[ExecutionResult], Any] = {}
+        self._running: dict[ProgramFuture, Any] = {}
         self._lock = threading.Lock()
         self._connected = not ray.is_initialized()
         if self._connected:
@@ -140,13 +148,13 @@ class RayExecutor:
         if result.outcome is Outcome.INFRASTRUCTURE:
             raise SandboxError(f"programs cannot be run on the Ray cluster: {result.detail}")
 
-    def submit(self, program: Program, competition: Competition) -> "Future[ExecutionResult]":
+    def submit(self, program: Program, competition: Competition) -> ProgramFuture:
         """
         Queues a program; see [`LocalExecutor.submit`]. The result's `queue_wait_s` is all that passed outside Δt, and its
         `slot` is that of its machine.
         """
         submitted = time.monotonic()
-        outer: Future[ExecutionResult] = Future()
+        outer = ProgramFuture()
 
         def settle(inner: "Future[ExecutionResult]") -> None:
             passed = time.monotonic() - submitted
@@ -164,7 +172,7 @@ class RayExecutor:
         reference.future().add_done_callback(settle)
         return outer
 
-    def _settle(self, outer: "Future[ExecutionResult]", result: ExecutionResult) -> None:
+    def _settle(self, outer: ProgramFuture, result: ExecutionResult) -> None:
         with self._lock:  # a program may end while the executor is closed
             if self._running.pop(outer, None) is not None:
                 outer.set_result(result)

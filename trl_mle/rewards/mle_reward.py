@@ -4,7 +4,7 @@ import logging
 import os
 import time
 from collections.abc import Callable, Iterator, Sequence
-from concurrent.futures import FIRST_COMPLETED, Future, wait
+from concurrent.futures import FIRST_COMPLETED, wait
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -13,7 +13,7 @@ from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
 
 from trl_mle.competitions import Competition, Score, load_competition
-from trl_mle.execution import ExecutionResult, Executor, LocalExecutor, Outcome
+from trl_mle.execution import ExecutionResult, Executor, LocalExecutor, Outcome, ProgramFuture
 from trl_mle.instrumentation import MILESTONES, InstrumentedProgram, Instrumenter
 from trl_mle.prompts import extract_code
 from trl_mle.rewards.best_solutions import BestSolutions
@@ -391,8 +391,7 @@ class PendingEvaluation:
         self._program = program
         self._evaluation: Evaluation | None = None
         self._retried = False
-        self._started: float | None = None
-        self.future: Future[ExecutionResult] = Future()
+        self.future = ProgramFuture()
         if program is None:
             self._evaluation = Evaluation(reward.fail_reward, detail="no code in the completion")
         else:
@@ -405,7 +404,7 @@ class PendingEvaluation:
             evaluation = self._reward._evaluate(self._program, result, self._competition)
             self._reward._record(evaluation, result, self._competition)
             if result.outcome is Outcome.INFRASTRUCTURE and not self._retried:
-                self._retried, self._started = True, None
+                self._retried = True
                 self.future = self._reward.executor.submit(self._program, self._competition)
                 return self.done()
             self._evaluation = evaluation
@@ -417,10 +416,8 @@ class PendingEvaluation:
         return self._evaluation
 
     def running_s(self) -> float:
-        """Seconds since the program was first seen to run; 0 while it is queued, and where the executor does not tell."""
-        if self._started is None and self.future.running():
-            self._started = time.monotonic()
-        return 0.0 if self._started is None else time.monotonic() - self._started
+        """Seconds since the program has its slot; 0 while it is queued, and where the executor does not tell."""
+        return 0.0 if self.future.started is None else time.monotonic() - self.future.started
 
 
 def cut_middle(text: str, max_chars: int = OUTPUT_CHARS) -> str:

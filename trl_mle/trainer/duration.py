@@ -9,7 +9,7 @@ def duration_weights(
     method: str = "linear",
     low: float | None = None,
     high: float | None = None,
-    probabilities: torch.Tensor | None = None,
+    sampled: tuple[torch.Tensor, torch.Tensor, torch.Tensor] | None = None,
 ) -> torch.Tensor:
     r"""
     Weight of each action's policy-gradient term by the time Δt that the action ran.
@@ -26,33 +26,38 @@ def duration_weights(
     divided by the batch's mean, so that the step size does not depend on the unit or on how slow the batch was.
 
     `"inclusion"` puts 1 / P(already trained | Δt) in the place of Δt, which corrects the bias that there is (Horvitz and
-    Thompson, 1952): all weights are equal where nothing is missing.
+    Thompson, 1952): all weights are 1 where nothing is missing. It is divided by the mean of all that were trained on so far,
+    because a batch may hold a single rollout of a competition.
 
     Args:
         durations (`torch.Tensor` of shape `(B,)`):
             Δt of each action; NaN where it is unknown.
         method (`str`, *optional*, defaults to `"linear"`):
-            `"linear"` weights by Δt / mean Δt, `"inclusion"` by 1/p / mean 1/p, `"none"` by 1.
+            `"linear"` weights by Δt / mean Δt, `"inclusion"` by 1/p / mean 1/p (p: [`inclusion_probabilities`]), `"none"`
+            by 1.
         low (`float`, *optional*):
             Smallest weight. A program that dies at once has Δt ≈ 0, and without a bound almost no penalty.
         high (`float`, *optional*):
             Largest weight.
-        probabilities (`torch.Tensor` of shape `(B,)`, *optional*):
-            p of [`inclusion_probabilities`], for `"inclusion"`.
+        sampled (`tuple[torch.Tensor, torch.Tensor, torch.Tensor]`, *optional*):
+            For `"inclusion"`, what is known of all that were sampled, these actions among them: `seconds`, `ended` and
+            `trained` of [`inclusion_probabilities`].
 
     Returns:
         `torch.Tensor` of shape `(B,)`:
-            The weights; their mean is 1 unless a bound clips. An unknown duration weighs 1, and so does every action
-            when all durations are zero.
+            The weights; unless a bound clips, their mean is 1, with `"inclusion"` over all that were trained on. An unknown
+            duration weighs 1, and so does every action when all durations are zero.
     """
     if method not in ("linear", "inclusion", "none"):
         raise ValueError(f"unknown duration weighting {method!r}: choose 'linear', 'inclusion' or 'none'")
     if method == "none":
         return torch.ones_like(durations)
-    if method == "inclusion":
-        assert probabilities is not None
-        durations = torch.where(durations.isnan(), durations, 1 / probabilities.to(durations))
     mean = durations.nanmean()  # NaN when no duration is known
+    if method == "inclusion":
+        assert sampled is not None
+        seconds, ended, trained = sampled
+        durations = 1 / inclusion_probabilities(durations, *sampled)
+        mean = (1 / inclusion_probabilities(seconds[trained & ended], *sampled)).mean()
     if not (mean > 0 and mean.isfinite()):
         return torch.ones_like(durations)
     weights = (durations / mean).nan_to_num(nan=1.0)
@@ -93,11 +98,14 @@ def kaplan_meier_masses(seconds: torch.Tensor, ended: torch.Tensor) -> torch.Ten
 
 
 def duration_quartiles(seconds: torch.Tensor, ended: torch.Tensor) -> torch.Tensor:
-    """The three quartiles of the distribution that [`kaplan_meier_masses`] estimates; at least one program has ended."""
+    """
+    The three quartiles of the distribution that [`kaplan_meier_masses`] estimates; one that lies beyond all that have ended
+    is the longest time of all.
+    """
     order = torch.argsort(seconds)
     shares = kaplan_meier_masses(seconds, ended)[order].cumsum(0)
     quarters = torch.tensor([0.25, 0.5, 0.75], dtype=shares.dtype) - 1e-9  # sums of masses are not exact
-    places = torch.searchsorted(shares, shares[-1] * quarters)
+    places = torch.searchsorted(shares, len(order) * quarters).clamp(max=len(order) - 1)
     return seconds[order][places]
 
 

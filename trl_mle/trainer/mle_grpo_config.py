@@ -47,7 +47,7 @@ class MLEGRPOConfig(GRPOConfig):
             How the advantage of a completion is weighted by the duration Δt of its program. Supported values are:
 
             - `"linear"`: Δt / mean Δt, the mean taken per competition over the generation batch of all processes.
-            - `"inclusion"`: 1 / P(already trained | Δt), with `async_rollouts`. All weights are equal where nothing is missing.
+            - `"inclusion"`: 1 / P(already trained | Δt), with `async_rollouts`. All weights are 1 where nothing is missing.
             - `"none"`: no weighting, the gradients of [`~trl.GRPOTrainer`].
         duration_weight_low (`float`, *optional*):
             Smallest weight, at most 1. Without it a program that dies at once (Δt ≈ 0) has almost no penalty.

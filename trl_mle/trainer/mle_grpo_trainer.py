@@ -24,7 +24,7 @@ from trl_mle.instrumentation.language_models import LanguageModelError, generate
 from trl_mle.instrumentation.lm_instrumenter import Completion
 from trl_mle.prompts import extract_code, improve_prompt, scratch_prompt
 from trl_mle.rewards import MLEReward
-from trl_mle.trainer.duration import duration_weights, inclusion_probabilities
+from trl_mle.trainer.duration import duration_weights
 from trl_mle.trainer.hub import HubTrainer
 from trl_mle.trainer.mle_grpo_config import MLEGRPOConfig
 from trl_mle.trainer.program_metrics import program_metrics
@@ -213,6 +213,15 @@ class MLEGRPOTrainer(HubTrainer):
             )
         if self.tools or self.environment_factories is not None or self.rollout_func is not None:
             raise ValueError("async_rollouts knows no tools, environments or rollout functions: leave them out")
+        assert self.train_dataset is not None
+        for name, value in next(iter(self.train_dataset)).items():
+            try:
+                json.dumps(value)
+            except TypeError as error:
+                raise ValueError(
+                    f"checkpoints of async_rollouts hold rows of the dataset as JSON, which cannot hold its column {name!r}: "
+                    "remove it, or make text of it"
+                ) from error
         assert self.args.max_in_flight is not None  # MLEGRPOConfig has filled it in
         assert self.args.num_generations is not None
         unit_size = self.args.num_generations if self.args.async_unit == "group" else 1
@@ -318,20 +327,21 @@ class MLEGRPOTrainer(HubTrainer):
         weights = torch.ones(len(rows))
         if mode == "train":
             known = [row.get("duration_s") for row in rows]
-            durations = torch.tensor([math.nan if seconds is None else float(seconds) for seconds in known])
+            # A completion without a program could be trained on at once
+            unknown = 0.0 if self.args.duration_weighting == "inclusion" else math.nan
+            durations = torch.tensor([unknown if seconds is None else float(seconds) for seconds in known])
             durations[ours] = torch.nan
             # The mean is taken per competition, or the slow competition would own the gradient
             for indices in by_competition.values():
-                probabilities = None
+                sampled = None
                 if self.rollouts is not None and self.args.duration_weighting == "inclusion":
                     sampled = self.rollouts.ledger.known_durations(rows[indices[0]]["competition"])
-                    probabilities = inclusion_probabilities(durations[indices], *sampled)
                 weights[indices] = duration_weights(
                     durations[indices],
                     self.args.duration_weighting,
                     self.args.duration_weight_low,
                     self.args.duration_weight_high,
-                    probabilities,
+                    sampled,
                 )
         for row, weight in zip(rows, weights.tolist(), strict=True):
             row["duration_weight"] = weight

@@ -2,19 +2,22 @@
 
 import logging
 from collections.abc import Iterable
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, astuple, dataclass
+from itertools import takewhile
 from typing import Any
 
 import torch
 
+from trl_mle.execution import Outcome
 from trl_mle.rewards import Evaluation
 from trl_mle.trainer.duration import duration_quartiles, kaplan_meier_masses
 
 
 logger = logging.getLogger(__name__)
 
-# The durations of so many times `max_in_flight` rollouts are remembered: what is in flight is a small part of them.
-HISTORY = 16
+# The durations of so many rollouts are remembered. Of programs that run for L, those of the last L are missing among what was
+# trained on, for ever: a window that takes W to fill knows a share of 1 - L / W of them. So it is long.
+HISTORY = 1 << 16
 
 
 @dataclass
@@ -62,7 +65,8 @@ class Duration:
         competition (`str`, *optional*):
             Id of its competition.
         seconds (`float`, *optional*, defaults to `0.0`):
-            Δt; of a program that has not ended, how long it has been seen to run: its Δt is more (it is *censored*).
+            Δt, 0 of a completion without a program; of a program that has not ended, how long it has been seen to run: its
+            Δt is more (it is *censored*).
         ended (`bool`, *optional*, defaults to `False`):
             Whether the program has ended.
         trained (`bool`, *optional*, defaults to `False`):
@@ -106,8 +110,9 @@ class RolloutLedger:
         self._ready: list[int] = []  # units, in the order in which their last member finished
 
     def has_room(self, count: int) -> bool:
-        """Whether so many more rollouts may be sampled now."""
-        return len(self.in_flight) + count <= self.max_in_flight
+        """Whether so many more rollouts are to be sampled now: they may be, or too few are in flight that can be trained on."""
+        fresh = sum(not self._is_stale(rollout) for rollout in self.in_flight.values())
+        return len(self.in_flight) + count <= self.max_in_flight or fresh < count
 
     def add(self, rollouts: Iterable[Rollout]) -> list[Rollout]:
         """Takes rollouts that were sampled now, whole units in their order; returns them with `id` and `step`."""
@@ -117,12 +122,10 @@ class RolloutLedger:
             self.sampled += 1
             self.in_flight[rollout.id] = rollout
             self.durations[rollout.id] = Duration(rollout.row.get("competition"))
-        oldest = self.sampled - HISTORY * self.max_in_flight  # here, because those just taken are asked about
-        self.durations = {
-            number: duration
-            for number, duration in self.durations.items()
-            if number >= oldest or number in self.in_flight
-        }
+        # Here, because those just taken are asked about
+        for number in list(takewhile(lambda number: number < self.sampled - HISTORY, self.durations)):
+            if number not in self.in_flight:
+                del self.durations[number]
         return added
 
     def observe(self, rollout_id: int, running_s: float) -> None:
@@ -133,12 +136,13 @@ class RolloutLedger:
     def finish(self, rollout_id: int, evaluation: Evaluation) -> None:
         """Notes what a rollout's program came to."""
         self.in_flight[rollout_id].evaluation = evaluation
-        if evaluation.duration_s is None:  # no program, or a failure of ours
+        duration = self.durations[rollout_id]
+        if evaluation.outcome == Outcome.INFRASTRUCTURE:  # nobody knows how long it would have run
+            self._ended_s += duration.seconds
             del self.durations[rollout_id]
         else:
-            duration = self.durations[rollout_id]
-            duration.seconds, duration.ended = evaluation.duration_s, True
-            self._ended_s += evaluation.duration_s
+            duration.seconds, duration.ended = evaluation.duration_s or 0.0, True
+            self._ended_s += duration.seconds
         unit = rollout_id // self.unit_size
         if all(self.in_flight[member].evaluation is not None for member in self._members(unit)):
             self._ready.append(unit)
@@ -210,7 +214,8 @@ class RolloutLedger:
             `dict[str, float]`:
                 `in_flight`; `staleness/mean` and `staleness/max` in generation steps; `staleness/q<i>/p50` and `…/p90`;
                 `sampled_share/q<i>` and `trained_share/q<i>`, which differ where slow programs are missing from what was
-                trained on; and `dropped/q<i>`, their number so far, with `max_staleness`.
+                trained on (what runs for longer than any that has ended is in q4); and `dropped/q<i>`, their number so far,
+                with `max_staleness`.
         """
         staleness = torch.tensor([float(self.step - 1 - rollout.step) for rollout in taken])
         metrics = {
@@ -226,15 +231,15 @@ class RolloutLedger:
         edges = duration_quartiles(seconds, ended)
         quartile = torch.bucketize(seconds, edges)
         masses = kaplan_meier_masses(seconds, ended)
-        taken_s = [rollout.evaluation.duration_s if rollout.evaluation else None for rollout in taken]
-        taken_quartile = [
-            None if s is None else int(torch.bucketize(torch.tensor(s, dtype=edges.dtype), edges)) for s in taken_s
-        ]
+        taken_s = [(rollout.evaluation.duration_s if rollout.evaluation else None) or 0.0 for rollout in taken]
+        taken_quartile = torch.bucketize(seconds.new_tensor(taken_s), edges)
+        shares = [(masses[quartile == i].sum() / len(masses)).item() for i in range(4)]
+        shares[3] = 1 - sum(shares[:3])
         for i in range(4):
-            metrics[f"sampled_share/q{i + 1}"] = (masses[quartile == i].sum() / masses.sum()).item()
+            metrics[f"sampled_share/q{i + 1}"] = shares[i]
             if trained.any():
                 metrics[f"trained_share/q{i + 1}"] = (quartile[trained] == i).double().mean().item()
-            of_quartile = staleness[[q == i for q in taken_quartile]]
+            of_quartile = staleness[taken_quartile == i]
             if len(of_quartile):
                 metrics[f"staleness/q{i + 1}/p50"] = of_quartile.quantile(0.5).item()
                 metrics[f"staleness/q{i + 1}/p90"] = of_quartile.quantile(0.9).item()
@@ -273,11 +278,11 @@ class RolloutLedger:
             "dropped": self.dropped,
             "in_flight": [asdict(rollout) for rollout in self.in_flight.values()],
             "ready": self._ready,
-            "durations": [[number, asdict(duration)] for number, duration in self.durations.items()],
+            "durations": [[number, *astuple(duration)] for number, duration in self.durations.items()],
         }
 
     def load_state_dict(self, state: dict[str, Any]) -> None:
-        """Takes what [`state_dict`] gave. The programs of its unfinished rollouts have to be executed again."""
+        """Takes what [`state_dict`] gave. The programs of its unfinished rollouts have to be executed again, from 0 s on."""
         if state["unit_size"] != self.unit_size:
             raise ValueError(
                 f"the checkpoint's rollouts are trained on {state['unit_size']} at a time, not {self.unit_size}: resume "
@@ -286,27 +291,27 @@ class RolloutLedger:
         self.step, self.sampled, self.trained = state["step"], state["sampled"], state["trained"]
         self.dropped, self._ready = list(state["dropped"]), list(state["ready"])
         self.in_flight = {entry["id"]: _rollout(entry) for entry in state["in_flight"]}
-        self.durations = {number: Duration(**entry) for number, entry in state["durations"]}
+        self.durations = {number: Duration(*values) for number, *values in state["durations"]}
+        for rollout in self.unfinished:
+            self.durations[rollout.id].seconds = 0.0
         self.check(rollout.id for rollout in self.unfinished)
 
     def _members(self, unit: int) -> range:
         return range(unit * self.unit_size, (unit + 1) * self.unit_size)
 
+    def _is_stale(self, rollout: Rollout) -> bool:
+        return self.max_staleness is not None and self.step - rollout.step > self.max_staleness
+
     def _drop_stale(self) -> None:
         if self.max_staleness is None:
             return
-        fresh = [
-            unit
-            for unit in self._ready
-            if self.step - self.in_flight[unit * self.unit_size].step <= self.max_staleness
-        ]
+        fresh = [unit for unit in self._ready if not self._is_stale(self.in_flight[unit * self.unit_size])]
         stale = [member for unit in self._ready if unit not in fresh for member in self._members(unit)]
         if not stale:
             return
         seconds, ended, _ = self.known_durations()
         for member in stale:
-            duration = self.durations.get(member)
-            # Without a program there is no Δt: it took no time
+            duration = self.durations.get(member)  # of a failure of ours there is none
             place = (
                 0
                 if duration is None
