@@ -7,7 +7,7 @@ For each competition and seed it builds a starter policy that can improve progra
 settings of a recipe, and samples programs of all arms, with a sampling seed that training never used. Then it writes
 `results.md` and `results.csv` (mean ± standard error over seeds) and, for each competition, the overlaid report. Options
 that are not listed here are passed to `recipes/train_mle.py`. A stage that has come to its end is not run again: after an
-interruption the same command goes on with the arm that was interrupted. On a GPU give a model and a recipe:
+interruption the same command starts with the arm that was interrupted. On a GPU give a model and a recipe:
 `--model Qwen/Qwen2.5-3B-Instruct --recipe recipes/qwen2.5-3b-instruct/leaf-classification.yaml --accelerate_config
 accelerate_configs/zero3.yaml` (not run yet).
 
@@ -25,7 +25,7 @@ from pathlib import Path
 
 from quickstart import run_stages
 
-from trl_mle.competitions import load_competition
+from trl_mle.competitions import CompetitionError, load_competition
 
 
 PARTS = {
@@ -98,10 +98,16 @@ def main() -> None:
     parser.add_argument("--timeout_s", type=float, default=5.0, help="of these")
     parser.add_argument("--output", type=Path, default=Path("outputs/benchmark-ablation"))
     args, args.training = parser.parse_known_args()
+    for path in (args.recipe, args.accelerate_config):
+        if not Path(path).is_file():
+            parser.error(f"there is no file {path}")
 
     seconds = {}
     runs = [(competition, seed) for competition in args.competitions for seed in args.seeds]
-    folders = {run: args.output / f"{load_competition(run[0]).slug}-{run[1]}" for run in runs}
+    try:
+        folders = {run: args.output / f"{load_competition(run[0]).slug}-{run[1]}" for run in runs}
+    except CompetitionError as error:
+        parser.error(str(error))
     for (competition, seed), output in folders.items():
         measured = run_stages(stages(args, competition, seed, output), output)
         seconds |= {f"{output.name}/{name}": figures["wall_s"] for name, figures in measured.items()}

@@ -5,7 +5,8 @@ The quickstart for several seeds: how much RL improves the starter policy, and w
 
 For each competition and seed it builds a starter policy, trains it, and samples 128 fresh programs from it before and
 after (with a sampling seed that training never used). The mean scores of valid programs are compared at equal numbers of
-valid programs: the first n of each, n being the smaller count. A stage whose results are there already is not run again.
+valid programs: the first n of each, n being the smaller count. A stage whose results are there already is not run again;
+one that was interrupted starts again.
 Options that are not listed here are passed to `recipes/train_mle.py`. `results.md` has the tables.
 """
 
@@ -21,6 +22,7 @@ from pathlib import Path
 from statistics import fmean, stdev
 
 import psutil
+import yaml
 from rich.console import Console
 from rich.table import Table
 
@@ -36,7 +38,7 @@ def run(command: list[str]) -> tuple[float, float]:
     peak = 0.0
     done = threading.Event()
     started = time.monotonic()
-    process = subprocess.Popen(command)
+    process = subprocess.Popen(["setpriv", "--pdeathsig", "KILL", *command])  # it must not outlive this one
 
     def watch() -> None:
         nonlocal peak
@@ -52,11 +54,11 @@ def run(command: list[str]) -> tuple[float, float]:
                 continue
             peak = max(peak, total / 2**20)
 
-    watcher = threading.Thread(target=watch)
-    watcher.start()
-    code = process.wait()
-    done.set()
-    watcher.join()
+    threading.Thread(target=watch, daemon=True).start()
+    try:
+        code = process.wait()
+    finally:
+        done.set()
     if code != 0:
         sys.exit(f"{' '.join(command)} ended with exit code {code}")
     return time.monotonic() - started, peak
@@ -64,22 +66,27 @@ def run(command: list[str]) -> tuple[float, float]:
 
 def run_stages(commands: dict[str, list[str]], output: Path) -> dict[str, dict[str, float]]:
     """
-    Runs commands that build on one another, but for those at the beginning that were run before with the same arguments
-    and the same YAML files; returns the wall clock of each in seconds, and the peak of its memory in MB.
+    Runs commands, each of which makes the folder of its name, but for those that were run before with the same arguments and
+    the same YAML files, from folders that have not changed since; returns the wall clock of each in seconds, and the peak of
+    its memory in MB. A folder that was made otherwise is kept as `<name>.old`.
     """
     output.mkdir(parents=True, exist_ok=True)
-    measured = {}
-    anew = False
+    measured: dict[str, dict[str, float]] = {}
+    renewed: set[str] = set()
     for name, command in commands.items():
-        record = output / f"{name}.json"
-        settings = {
-            "command": command,
-            "files": {word: Path(word).read_text() for word in command if word.endswith(".yaml")},
-        }
-        anew = anew or not record.exists() or not settings.items() <= json.loads(record.read_text()).items()
-        if anew:
-            record.unlink(missing_ok=True)
-            shutil.rmtree(output / name, ignore_errors=True)  # of a run that was interrupted
+        folder, record = output / name, output / f"{name}.json"
+        files = {word: yaml.safe_load(Path(word).read_text()) for word in command if word.endswith(".yaml")}
+        settings = {"command": command, "files": files}
+        known = json.loads(record.read_text()) if record.exists() else {}
+        if renewed & set(command) or not settings.items() <= known.items():
+            renewed.add(str(folder))
+            if record.exists():
+                old = folder.with_name(f"{name}.old")
+                shutil.rmtree(old, ignore_errors=True)
+                folder.rename(old)
+                record.unlink()
+                print(f"{folder} was made with other settings: it is kept as {old.name}", flush=True)
+            shutil.rmtree(folder, ignore_errors=True)  # of a run that was interrupted
             seconds, memory_mb = run(command)
             figures = settings | {"wall_s": seconds, "peak_memory_mb": memory_mb}
             record.write_text(json.dumps(figures) + "\n")

@@ -46,7 +46,7 @@ def stages(seed: int, competition: str, num_samples: int, output: Path) -> dict[
             "--output_dir", str(output / arm), "--competitions", competition, "--seed", str(seed),
             "--improve_probability", str(probability), "--num_generations", "16",  # four groups a step
         ]  # fmt: skip
-    commands["evaluate"] = [
+    commands["evaluation"] = [
         python, "recipes/evaluate_mle.py", "--policies", *(str(output / name) for name in POLICIES), "--names", *POLICIES,
         "--competitions", competition, "--output_dir", str(output / "evaluation"), "--num_samples", str(num_samples),
         "--improve", "true", "--seed", str(1_000_000 + seed), "--program_timeout_s", "5",
