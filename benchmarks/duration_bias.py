@@ -228,8 +228,10 @@ def bandit_main(args: argparse.Namespace, console: Console) -> None:
 
 
 # The controlled competitions: which of 300 rows have label 1? One of ten programs takes its time.
-PROGRAM = """import random
+# (The executor seeds `random` with the source: of such a program each run would score the same, and some would be better.)
+PROGRAM = """from random import SystemRandom
 import time
+random = SystemRandom()
 time.sleep({seconds})
 knowledge = random.gauss({knowledge}, 0.1)
 with open("submission.csv", "w") as file:
