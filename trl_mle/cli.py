@@ -251,9 +251,12 @@ def compare(args: argparse.Namespace) -> int:
         read_results,
         to_csv,
         to_markdown,
+        write_card_section,
     )
 
     rows = read_results([Path(folder) for folder in args.folders])
+    if args.card is not None:
+        write_card_section(Path(args.card), rows)
     for path, text in ((args.markdown, to_markdown(rows)), (args.csv, to_csv(rows))):
         if path is not None:
             Path(path).write_text(text, encoding="utf-8")
@@ -343,6 +346,11 @@ def make_parser() -> argparse.ArgumentParser:
     )
     command.add_argument("--markdown", help="file for all tables as Markdown")
     command.add_argument("--csv", help="file for the scores as CSV")
+    command.add_argument(
+        "--card",
+        help="README.md of a model: all tables as its section Evaluation, in the place of an earlier one; training that goes "
+        "on writes the card anew, without it",
+    )
     command.add_argument("--json", action="store_true", help="print JSON")
     command = commands.add_parser("report", help="pictures of what training did", description=report.__doc__)
     command.set_defaults(run=report)

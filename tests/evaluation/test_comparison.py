@@ -11,6 +11,7 @@ from trl_mle.competitions.catalog import MLEBENCH_COMPETITIONS
 from trl_mle.competitions.metrics import METRICS
 from trl_mle.evaluation import EvaluationLog, Sample
 from trl_mle.evaluation.comparison import (
+    CARD_BEGIN,
     REPORTED,
     REPORTED_SYSTEMS,
     average_relative_improvement,
@@ -22,6 +23,7 @@ from trl_mle.evaluation.comparison import (
     reported_scores,
     to_csv,
     to_markdown,
+    write_card_section,
 )
 from trl_mle.evaluation.results import add_equal_costs, figures
 from trl_mle.instrumentation import MILESTONES, Completion
@@ -50,6 +52,12 @@ def make_rows(tmp_path, competition, scores_by_policy):
         logs.append(log)
     add_equal_costs(rows, logs)
     return json.loads(json.dumps(rows))
+
+
+def write_results(folder, rows):
+    folder.mkdir()
+    (folder / "results.json").write_text(json.dumps({"rows": rows}))
+    return folder
 
 
 def competition(name):
@@ -178,8 +186,7 @@ def test_results_that_are_not_there_yet(tmp_path):
 def test_the_command(rows, tmp_path, monkeypatch, capsys):
     """Two folders, which are two runs; the files beside what is printed."""
     for i, part in enumerate((rows[:2] + rows[4:6], rows[2:4] + rows[6:])):
-        (tmp_path / f"run{i}").mkdir()
-        (tmp_path / f"run{i}" / "results.json").write_text(json.dumps({"rows": part}))
+        write_results(tmp_path / f"run{i}", part)
     files = ["--markdown", str(tmp_path / "x.md"), "--csv", str(tmp_path / "x.csv")]
     command = ["trl-mle", "compare", str(tmp_path / "run0"), str(tmp_path / "run1")]
     monkeypatch.setattr("sys.argv", command + files)
@@ -195,3 +202,53 @@ def test_the_command(rows, tmp_path, monkeypatch, capsys):
     with pytest.raises(SystemExit):
         cli.main()
     assert len(json.loads(capsys.readouterr().out)) == 8
+
+
+def compare(capsys, monkeypatch, *options):
+    """Exit code, output and error of the command."""
+    monkeypatch.setattr("sys.argv", ["trl-mle", "compare", *map(str, options)])
+    with pytest.raises(SystemExit) as ended:
+        cli.main()
+    return ended.value.code, *capsys.readouterr()
+
+
+def test_the_command_and_a_card(rows, tmp_path, monkeypatch, capsys):
+    folder, card = write_results(tmp_path / "run", rows[:2]), tmp_path / "policy" / "README.md"
+    code, _, error = compare(capsys, monkeypatch, folder, "--card", card)
+    assert (code, error.count("\n")) == (2, 1)
+    assert f"{card} is no model card: name the README.md of a model's folder" in error
+    card.parent.mkdir()
+    card.write_text(CARD)
+    assert compare(capsys, monkeypatch, folder, "--card", card)[0] == 0
+    assert "### Best of 2 programs" in card.read_text()
+
+
+CARD = "---\n# chosen by hand\nlicense: mit\ntags: [b, a, b]\nbase_model:\n---\r\n# A policy\n\nWords.\n"
+
+
+def test_the_section_of_a_model_card(rows, tmp_path):
+    """Written twice it is the same; what is around it stays, byte for byte."""
+    path = tmp_path / "README.md"
+    path.write_bytes(CARD.encode())
+    write_card_section(path, rows)
+    once = path.read_bytes().decode()
+    assert once.startswith(CARD)
+    assert "\n## Evaluation\n\n### Best of 2 programs\n" in once
+    write_card_section(path, rows)
+    assert path.read_bytes().decode() == once
+    path.write_bytes((once + "\n## By hand\n").encode())
+    write_card_section(path, rows[:4])  # fewer competitions
+    again = path.read_bytes().decode()
+    assert again.startswith(CARD)
+    assert again.endswith("\n## By hand\n")
+    assert again.count("## Evaluation") == 1
+    assert "spooky" not in again
+    assert list(tmp_path.glob("README*")) == [path]
+
+
+def test_a_section_whose_end_is_gone_is_not_guessed(rows, tmp_path):
+    path = tmp_path / "README.md"
+    path.write_text(f"{CARD_BEGIN}\n## Evaluation\n\n## By hand\n")
+    with pytest.raises(ValueError, match=r"README.md has <!-- trl-mle evaluation --> without"):
+        write_card_section(path, rows)
+    assert "By hand" in path.read_text()

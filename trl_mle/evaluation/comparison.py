@@ -32,6 +32,9 @@ REPORTED = {
     "lmsys-chatbot-arena": ("1.081 ± .002", "11.48", "2.211", "1.323 ± .147", "1.451", "1.131 ± .019", "10.324 ± 4.509"),
 }  # fmt: skip
 
+# Between them stands the section of a model card: what is around is its owner's
+CARD_BEGIN, CARD_END = "<!-- trl-mle evaluation -->", "<!-- end of trl-mle evaluation -->"
+
 
 @dataclass(frozen=True)
 class Cell:
@@ -277,6 +280,36 @@ def to_markdown(rows: Sequence[Mapping[str, Any]], heading: str = "##") -> str:
         "Equal cost: of the thriftiest system. Sampling and wall clock depend on the machine.\n",
     ]
     return "\n".join(parts)
+
+
+def write_card_section(path: Path, rows: Sequence[Mapping[str, Any]]) -> None:
+    """
+    Writes all tables into a model card, as its section "Evaluation": in the place of an earlier one, or at the end. Metadata
+    and the rest stay byte for byte, which [`~huggingface_hub.ModelCard`] does not promise: it writes the metadata anew.
+
+    Args:
+        path (`Path`):
+            The card, which exists.
+        rows (`Sequence[dict]`):
+            What [`read_results`] returns.
+
+    Raises:
+        `OSError`: There is no card.
+        `ValueError`: The end of an earlier section is not marked.
+    """
+    if not path.is_file():
+        raise FileNotFoundError(f"{path} is no model card: name the README.md of a model's folder")
+    card = path.read_bytes().decode(errors="surrogateescape")
+    section = f"{CARD_BEGIN}\n## Evaluation\n\n{to_markdown(rows, heading='###')}\n{CARD_END}"
+    before, begin, rest = card.partition(CARD_BEGIN)
+    _, end, after = rest.partition(CARD_END)
+    if begin and not end:
+        raise ValueError(f"{path} has {CARD_BEGIN} without {CARD_END}: remove it, or mark where the section ends")
+    if not begin:
+        before, after = card.rstrip("\r\n") + "\n\n", "\n"
+    new = path.with_name(f"{path.name}.new")
+    new.write_bytes(f"{before}{section}{after}".encode(errors="surrogateescape"))
+    new.replace(path)  # an interruption leaves the old one whole
 
 
 def to_csv(rows: Sequence[Mapping[str, Any]]) -> str:
