@@ -251,10 +251,13 @@ def compare(args: argparse.Namespace) -> int:
         read_results,
         to_csv,
         to_markdown,
+        uneven_runs,
         write_card_section,
     )
 
     rows = read_results([Path(folder) for folder in args.folders])
+    for line in uneven_runs(rows):
+        print(f"trl-mle: warning: {line}", file=sys.stderr)
     if args.card is not None:
         write_card_section(Path(args.card), rows)
     for path, text in ((args.markdown, to_markdown(rows)), (args.csv, to_csv(rows))):

@@ -2,6 +2,7 @@ import csv
 import io
 import json
 from dataclasses import replace
+from pathlib import Path
 
 import pytest
 
@@ -181,6 +182,45 @@ def test_all_tables_as_markdown_and_csv(rows):
 def test_results_that_are_not_there_yet(tmp_path):
     with pytest.raises(OSError, match=r"has no results.json: has trl-mle evaluate come to its end there\?"):
         read_results([tmp_path])
+
+
+@pytest.mark.parametrize(
+    ("text", "problem"),
+    [
+        ('{"rows": [{"pol', "is cut off, or no JSON"),
+        ('{"rows": []}', "has no rows"),
+        ("[]", "has no rows"),
+        ('{"a": 1}', "has no rows"),
+        ('{"rows": [1]}', "has a row without at_equal_programs,"),
+    ],
+)
+def test_results_that_are_not_whole(text, problem, tmp_path):
+    (tmp_path / "results.json").write_text(text)
+    with pytest.raises(ValueError, match=rf"results.json {problem}.*: evaluate it again with the same command"):
+        read_results([tmp_path])
+
+
+def test_results_of_an_earlier_version(rows, tmp_path):
+    del rows[0]["num_samples"]
+    with pytest.raises(ValueError, match=r"run/results.json has a row without num_samples: evaluate it again"):
+        read_results([write_results(tmp_path / "run", rows)])
+
+
+def test_a_run_counts_once(rows, tmp_path, monkeypatch):
+    write_results(tmp_path / "run", rows[:2])
+    monkeypatch.chdir(tmp_path)
+    with pytest.raises(ValueError, match="run is named twice"):
+        read_results([tmp_path / "run", Path("run")])
+
+
+def test_runs_of_different_size_are_told(tmp_path, monkeypatch, capsys):
+    for i, scores in enumerate(([0.6], [0.6, 0.7])):
+        write_results(tmp_path / f"run{i}", make_rows(tmp_path, PIZZA, {"small": scores}))
+    code, _, error = compare(capsys, monkeypatch, tmp_path / "run0", tmp_path / "run1")
+    assert code == 0
+    assert error == (
+        "trl-mle: warning: the runs of small in random-acts-of-pizza have 1 to 2 programs: the best of more is better\n"
+    )
 
 
 def test_the_command(rows, tmp_path, monkeypatch, capsys):

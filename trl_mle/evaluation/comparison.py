@@ -32,6 +32,13 @@ REPORTED = {
     "lmsys-chatbot-arena": ("1.081 ± .002", "11.48", "2.211", "1.323 ± .147", "1.451", "1.131 ± .019", "10.324 ± 4.509"),
 }  # fmt: skip
 
+# What the tables read of a row
+ROW_KEYS = {
+    "policy", "competition", "metric", "higher_is_better", "num_samples", "num_valid", "num_untrained", "valid_rate",
+    "mean_score", "best_score", "mean_duration_s", "by_validation", "best_of_k", "medal", "medal_thresholds", "cost",
+    "at_equal_programs", "at_equal_time",
+}  # fmt: skip
+
 # Between them stands the section of a model card: what is around is its owner's
 CARD_BEGIN, CARD_END = "<!-- trl-mle evaluation -->", "<!-- end of trl-mle evaluation -->"
 
@@ -84,13 +91,34 @@ def read_results(folders: Sequence[Path]) -> list[dict[str, Any]]:
 
     Raises:
         `OSError`: One of them has no results yet.
+        `ValueError`: One of them is named twice, which would be two runs without a difference, or its results are not whole.
     """
     rows = []
+    known: set[Path] = set()
     for folder in folders:
         path = Path(folder) / "results.json"
         if not path.is_file():
             raise FileNotFoundError(f"{folder} has no results.json: has trl-mle evaluate come to its end there?")
-        rows += json.loads(path.read_text(encoding="utf-8"))["rows"]
+        if path.resolve() in known:
+            raise ValueError(f"{folder} is named twice: name each run once")
+        known.add(path.resolve())
+        rows += _read_rows(path)
+    return rows
+
+
+def _read_rows(path: Path) -> list[dict[str, Any]]:
+    remedy = "evaluate it again with the same command"
+    try:
+        results = json.loads(path.read_text(encoding="utf-8"))
+    except ValueError as error:
+        raise ValueError(f"{path} is cut off, or no JSON: {remedy} ({error})") from error
+    rows = results.get("rows") if isinstance(results, dict) else None
+    if not isinstance(rows, list) or not rows:
+        raise ValueError(f"{path} has no rows: {remedy}")
+    for row in rows:
+        missing = ROW_KEYS.difference(row if isinstance(row, dict) else ())
+        if missing:
+            raise ValueError(f"{path} has a row without {', '.join(sorted(missing))}: {remedy}")
     return rows
 
 
@@ -100,6 +128,18 @@ def runs_of(rows: Sequence[Mapping[str, Any]]) -> dict[tuple[str, str], list[Map
     for row in rows:
         runs.setdefault((row["competition"], row["policy"]), []).append(row)
     return runs
+
+
+def uneven_runs(rows: Sequence[Mapping[str, Any]]) -> list[str]:
+    """A line for each system whose runs have different numbers of programs, of which a mean tells little."""
+    lines = []
+    for (competition, system), runs in runs_of(rows).items():
+        counts = sorted({run["num_samples"] for run in runs})
+        if len(counts) > 1:
+            lines.append(
+                f"the runs of {system} in {competition} have {counts[0]} to {counts[-1]} programs: the best of more is better"
+            )
+    return lines
 
 
 def cells(rows: Sequence[Mapping[str, Any]]) -> dict[str, dict[str, Cell]]:
