@@ -179,6 +179,16 @@ def test_all_tables_as_markdown_and_csv(rows):
     assert (reported[0]["mean"], reported[0]["standard_error"]) == ("0.663", "0.011")
 
 
+def test_the_best_of_k_over_runs(rows, tmp_path):
+    """Of several the mean and its error, of one its interval; a run of fewer programs knows no larger k."""
+    pizza = [line[2:] for line in best_of_k_table(rows) if line[:2] == ["random-acts-of-pizza", "small"]]
+    assert pizza == [["1", "75%", "0.700 ± 0.100", "-"], ["2", "100%", "0.750 ± 0.050", "-"]]
+    _, one, _ = best_of_k_table(rows[1:2])
+    assert one[2:] == ["1", "100%", "0.600", "0.500 to 0.700"]
+    *_, two = best_of_k_table([rows[1], *make_rows(tmp_path, PIZZA, {"small": [None]})])
+    assert two[2:] == ["2", "100%", "0.700 (1 of 2 runs)", "-"]
+
+
 def test_results_that_are_not_there_yet(tmp_path):
     with pytest.raises(OSError, match=r"has no results.json: has trl-mle evaluate come to its end there\?"):
         read_results([tmp_path])

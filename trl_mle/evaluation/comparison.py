@@ -235,13 +235,17 @@ def _improvements(
 
 
 def best_of_k_table(rows: Sequence[Mapping[str, Any]]) -> list[list[str]]:
-    """The best of k programs, with bootstrap intervals; of several runs the first."""
+    """The best of k programs: of one run with its bootstrap interval, of several the mean ± standard error over them."""
     lines: list[list[str]] = [["competition", "system", "k", "any valid", "best of k", "95% interval"]]
     for (competition, system), runs in runs_of(rows).items():
-        for point in runs[0]["best_of_k"]:
-            interval = "-" if point["low"] is None else f"{point['low']:.3f} to {point['high']:.3f}"
-            score = "-" if point["score"] is None else f"{point['score']:.3f}"
-            lines.append([competition, system, str(point["k"]), f"{point['valid_rate']:.0%}", score, interval])
+        points = [{point["k"]: point for point in run["best_of_k"]} for run in runs]
+        for k in sorted(set().union(*points)):
+            found = [of_run[k] for of_run in points if k in of_run]
+            score = Cell.of([of_run[k]["score"] if k in of_run else None for of_run in points])
+            low, high = found[0]["low"], found[0]["high"]
+            interval = "-" if len(runs) > 1 or low is None else f"{low:.3f} to {high:.3f}"
+            valid_rate = fmean(point["valid_rate"] for point in found)
+            lines.append([competition, system, str(k), f"{valid_rate:.0%}", str(score), interval])
     return lines
 
 
@@ -313,8 +317,8 @@ def to_markdown(rows: Sequence[Mapping[str, Any]], heading: str = "##") -> str:
         "model may game the metric.\n",
         f"{heading} Best of k\n",
         _markdown(best_of_k_table(rows)),
-        "The average over all subsets of k programs that hold a valid one; 95% bootstrap interval, too narrow for k near the "
-        "number of programs.\n",
+        "The average over all subsets of k programs that hold a valid one. Of several runs the mean ± standard error over runs; "
+        "of one its 95% bootstrap interval, too narrow for k near the number of programs.\n",
         f"{heading} Cost\n",
         _markdown(cost_table(rows)),
         "Equal cost: of the thriftiest system. Sampling and wall clock depend on the machine.\n",
