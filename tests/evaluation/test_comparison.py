@@ -1,6 +1,7 @@
 import csv
 import io
 import json
+import re
 from dataclasses import replace
 from pathlib import Path
 
@@ -256,6 +257,7 @@ def test_the_command(rows, tmp_path, monkeypatch, capsys):
 
 def compare(capsys, monkeypatch, *options):
     """Exit code, output and error of the command."""
+    monkeypatch.setenv("COLUMNS", "80")
     monkeypatch.setattr("sys.argv", ["trl-mle", "compare", *map(str, options)])
     with pytest.raises(SystemExit) as ended:
         cli.main()
@@ -302,3 +304,28 @@ def test_a_section_whose_end_is_gone_is_not_guessed(rows, tmp_path):
     with pytest.raises(ValueError, match=r"README.md has <!-- trl-mle evaluation --> without"):
         write_card_section(path, rows)
     assert "By hand" in path.read_text()
+
+
+def test_many_systems_on_a_narrow_terminal(tmp_path, monkeypatch, capsys):
+    """More than there is room for in columns stand in rows, and long names are told apart."""
+    names = [f"/work/outputs/benchmark-ablation/policy [{i}]" for i in range(6)]
+    mirrors = [replace(PIZZA, id=f"mirror{i}") for i in range(5)]
+    scores = {name: [0.5 + i / 100] for i, name in enumerate(names)}
+    rows = [row for mirror in mirrors for row in make_rows(tmp_path, mirror, scores)]
+    folder = write_results(tmp_path / "run", rows)
+    code, out, _ = compare(capsys, monkeypatch, folder, "--markdown", tmp_path / "x.md")
+    assert code == 0
+    assert max(map(len, out.splitlines())) <= 80
+    assert "--markdown" not in out
+    table, rest = out.split("programs, mean")
+    assert table.count("best score, mean") == 2  # six columns of figures are more than fit
+    assert all(table.count(f"mirror{i}") == 1 for i in range(5))
+    assert all(table.count(f"0.5{i}0") == 5 for i in range(6))
+    assert all(f"[{i}]" in text for i in range(6) for text in (table, rest))
+
+
+def test_a_block_names_competition_and_system_once(rows, tmp_path, monkeypatch, capsys):
+    _, out, _ = compare(capsys, monkeypatch, write_results(tmp_path / "run", rows[:2]))
+    _, programs, best_of_k = re.split("programs, mean|best of k *\n", out)
+    for table in (programs, best_of_k):
+        assert [table.count(name) for name in ("random-acts-of-pizza", "large", "small")] == [1, 1, 1]
