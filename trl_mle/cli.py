@@ -4,13 +4,14 @@ import argparse
 import json
 import os
 import sys
-from itertools import groupby
+from itertools import groupby, pairwise
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from rich.box import SIMPLE_HEAD
 from rich.console import Console
 from rich.table import Table
+from rich.text import Text
 
 
 if TYPE_CHECKING:
@@ -113,8 +114,6 @@ def _size(competition: "Competition") -> dict[str, Any]:
 
 def grade(args: argparse.Namespace) -> int:
     """Scores a submission; exit code 1 if it is invalid."""
-    from rich.text import Text
-
     from trl_mle.competitions import load_competition
     from trl_mle.competitions.medals import medal, medal_thresholds
 
@@ -153,8 +152,6 @@ def grade(args: argparse.Namespace) -> int:
 
 def run(args: argparse.Namespace) -> int:
     """Runs one program as training would; exit code 1 without a valid submission."""
-    from rich.text import Text
-
     from trl_mle.competitions import load_competition
     from trl_mle.execution import LocalExecutor
     from trl_mle.instrumentation import MILESTONES, AstInstrumenter
@@ -251,32 +248,58 @@ def compare(args: argparse.Namespace) -> int:
         read_results,
         to_csv,
         to_markdown,
+        uneven_runs,
+        write_card_section,
     )
 
     rows = read_results([Path(folder) for folder in args.folders])
+    for line in uneven_runs(rows):
+        print(f"trl-mle: warning: {line}", file=sys.stderr)
+    if args.card is not None:
+        write_card_section(Path(args.card), rows)
     for path, text in ((args.markdown, to_markdown(rows)), (args.csv, to_csv(rows))):
         if path is not None:
             Path(path).write_text(text, encoding="utf-8")
     if args.json:
         _print_json(rows)
         return 0
+    scores = main_table(rows, reported=("Qwen2.5-3B RL",))
+    programs = [line[:5] for line in program_table(rows)]
     console = Console()
-    tables = [
-        ("best score, mean ± standard error over runs", main_table(rows, reported=("Qwen2.5-3B RL",))),
-        ("programs, mean ± standard error over runs", [line[:5] for line in program_table(rows)]),
-        ("best of k", best_of_k_table(rows)),
-    ]
-    for title, lines in tables:
-        if len(lines[0]) > MOST_COLUMNS:  # the next table has the same scores
-            console.print("--markdown FILE writes a table with a column for each system", style="dim")
-            continue
-        table = Table(title=title, box=SIMPLE_HEAD, show_edge=False, pad_edge=False)
-        for i, name in enumerate(lines[0]):
-            table.add_column(name, overflow="fold", justify="left" if i < 2 else "right")
-        for line in lines[1:]:
-            table.add_row(*(f"[bold]{cell[2:-2]}" if cell.startswith("**") else cell for cell in line))
-        console.print(table)
+    for part in _parts(scores):
+        console.print(_table("best score, mean ± standard error over runs", part))
+    console.print(_table("programs, mean ± standard error over runs", programs))
+    console.print(_table("best of k", best_of_k_table(rows)))
     return 0
+
+
+def _parts(lines: list[list[str]]) -> list[list[list[str]]]:
+    """A table in parts that fit a terminal: if it has too many columns for one, with the systems as rows."""
+    if len(lines[0]) > MOST_COLUMNS:
+        lines = [list(column) for column in zip(*lines, strict=True)]
+    step = MOST_COLUMNS - 1
+    return [[[line[0], *line[i : i + step]] for line in lines] for i in range(1, len(lines[0]), step)]
+
+
+def _table(title: str, lines: list[list[str]]) -> Table:
+    """The first line is the header; competition and system stand once, not in each line that has them."""
+    table = Table(title=title, box=SIMPLE_HEAD, show_edge=False, pad_edge=False)
+    for name in lines[0]:
+        table.add_column(
+            Text(name),
+            overflow="fold",
+            justify="left" if name in ("competition", "metric", "system") else "right",
+        )
+    for above, line in pairwise(lines):
+        first = "" if line[0] == above[0] else line[0]
+        second = "" if line[:2] == above[:2] else line[1]
+        table.add_row(*map(_cell, (first, second, *line[2:])))
+    return table
+
+
+def _cell(text: str) -> Text:
+    """What is marked as the best by `**`, bold."""
+    return Text(text[2:-2], style="bold") if text.startswith("**") else Text(text)
 
 
 def report(args: argparse.Namespace) -> int:
@@ -343,6 +366,11 @@ def make_parser() -> argparse.ArgumentParser:
     )
     command.add_argument("--markdown", help="file for all tables as Markdown")
     command.add_argument("--csv", help="file for the scores as CSV")
+    command.add_argument(
+        "--card",
+        help="README.md of a model: all tables as its section Evaluation, in the place of an earlier one; training that goes "
+        "on writes the card anew, without it",
+    )
     command.add_argument("--json", action="store_true", help="print JSON")
     command = commands.add_parser("report", help="pictures of what training did", description=report.__doc__)
     command.set_defaults(run=report)

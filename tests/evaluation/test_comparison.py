@@ -1,7 +1,9 @@
 import csv
 import io
 import json
+import re
 from dataclasses import replace
+from pathlib import Path
 
 import pytest
 
@@ -11,6 +13,7 @@ from trl_mle.competitions.catalog import MLEBENCH_COMPETITIONS
 from trl_mle.competitions.metrics import METRICS
 from trl_mle.evaluation import EvaluationLog, Sample
 from trl_mle.evaluation.comparison import (
+    CARD_BEGIN,
     REPORTED,
     REPORTED_SYSTEMS,
     average_relative_improvement,
@@ -22,6 +25,7 @@ from trl_mle.evaluation.comparison import (
     reported_scores,
     to_csv,
     to_markdown,
+    write_card_section,
 )
 from trl_mle.evaluation.results import add_equal_costs, figures
 from trl_mle.instrumentation import MILESTONES, Completion
@@ -50,6 +54,12 @@ def make_rows(tmp_path, competition, scores_by_policy):
         logs.append(log)
     add_equal_costs(rows, logs)
     return json.loads(json.dumps(rows))
+
+
+def write_results(folder, rows):
+    folder.mkdir()
+    (folder / "results.json").write_text(json.dumps({"rows": rows}))
+    return folder
 
 
 def competition(name):
@@ -170,16 +180,64 @@ def test_all_tables_as_markdown_and_csv(rows):
     assert (reported[0]["mean"], reported[0]["standard_error"]) == ("0.663", "0.011")
 
 
+def test_the_best_of_k_over_runs(rows, tmp_path):
+    """Of several the mean and its error, of one its interval; a run of fewer programs knows no larger k."""
+    pizza = [line[2:] for line in best_of_k_table(rows) if line[:2] == ["random-acts-of-pizza", "small"]]
+    assert pizza == [["1", "75%", "0.700 ± 0.100", "-"], ["2", "100%", "0.750 ± 0.050", "-"]]
+    _, one, _ = best_of_k_table(rows[1:2])
+    assert one[2:] == ["1", "100%", "0.600", "0.500 to 0.700"]
+    *_, two = best_of_k_table([rows[1], *make_rows(tmp_path, PIZZA, {"small": [None]})])
+    assert two[2:] == ["2", "100%", "0.700 (1 of 2 runs)", "-"]
+
+
 def test_results_that_are_not_there_yet(tmp_path):
     with pytest.raises(OSError, match=r"has no results.json: has trl-mle evaluate come to its end there\?"):
         read_results([tmp_path])
 
 
+@pytest.mark.parametrize(
+    ("text", "problem"),
+    [
+        ('{"rows": [{"pol', "is cut off, or no JSON"),
+        ('{"rows": []}', "has no rows"),
+        ("[]", "has no rows"),
+        ('{"a": 1}', "has no rows"),
+        ('{"rows": [1]}', "has a row without at_equal_programs,"),
+    ],
+)
+def test_results_that_are_not_whole(text, problem, tmp_path):
+    (tmp_path / "results.json").write_text(text)
+    with pytest.raises(ValueError, match=rf"results.json {problem}.*: evaluate it again with the same command"):
+        read_results([tmp_path])
+
+
+def test_results_of_an_earlier_version(rows, tmp_path):
+    del rows[0]["num_samples"]
+    with pytest.raises(ValueError, match=r"run/results.json has a row without num_samples: evaluate it again"):
+        read_results([write_results(tmp_path / "run", rows)])
+
+
+def test_a_run_counts_once(rows, tmp_path, monkeypatch):
+    write_results(tmp_path / "run", rows[:2])
+    monkeypatch.chdir(tmp_path)
+    with pytest.raises(ValueError, match="run is named twice"):
+        read_results([tmp_path / "run", Path("run")])
+
+
+def test_runs_of_different_size_are_told(tmp_path, monkeypatch, capsys):
+    for i, scores in enumerate(([0.6], [0.6, 0.7])):
+        write_results(tmp_path / f"run{i}", make_rows(tmp_path, PIZZA, {"small": scores}))
+    code, _, error = compare(capsys, monkeypatch, tmp_path / "run0", tmp_path / "run1")
+    assert code == 0
+    assert error == (
+        "trl-mle: warning: the runs of small in random-acts-of-pizza have 1 to 2 programs: the best of more is better\n"
+    )
+
+
 def test_the_command(rows, tmp_path, monkeypatch, capsys):
     """Two folders, which are two runs; the files beside what is printed."""
     for i, part in enumerate((rows[:2] + rows[4:6], rows[2:4] + rows[6:])):
-        (tmp_path / f"run{i}").mkdir()
-        (tmp_path / f"run{i}" / "results.json").write_text(json.dumps({"rows": part}))
+        write_results(tmp_path / f"run{i}", part)
     files = ["--markdown", str(tmp_path / "x.md"), "--csv", str(tmp_path / "x.csv")]
     command = ["trl-mle", "compare", str(tmp_path / "run0"), str(tmp_path / "run1")]
     monkeypatch.setattr("sys.argv", command + files)
@@ -195,3 +253,79 @@ def test_the_command(rows, tmp_path, monkeypatch, capsys):
     with pytest.raises(SystemExit):
         cli.main()
     assert len(json.loads(capsys.readouterr().out)) == 8
+
+
+def compare(capsys, monkeypatch, *options):
+    """Exit code, output and error of the command."""
+    monkeypatch.setenv("COLUMNS", "80")
+    monkeypatch.setattr("sys.argv", ["trl-mle", "compare", *map(str, options)])
+    with pytest.raises(SystemExit) as ended:
+        cli.main()
+    return ended.value.code, *capsys.readouterr()
+
+
+def test_the_command_and_a_card(rows, tmp_path, monkeypatch, capsys):
+    folder, card = write_results(tmp_path / "run", rows[:2]), tmp_path / "policy" / "README.md"
+    code, _, error = compare(capsys, monkeypatch, folder, "--card", card)
+    assert (code, error.count("\n")) == (2, 1)
+    assert f"{card} is no model card: name the README.md of a model's folder" in error
+    card.parent.mkdir()
+    card.write_text(CARD)
+    assert compare(capsys, monkeypatch, folder, "--card", card)[0] == 0
+    assert "### Best of 2 programs" in card.read_text()
+
+
+CARD = "---\n# chosen by hand\nlicense: mit\ntags: [b, a, b]\nbase_model:\n---\r\n# A policy\n\nWords.\n"
+
+
+def test_the_section_of_a_model_card(rows, tmp_path):
+    """Written twice it is the same; what is around it stays, byte for byte."""
+    path = tmp_path / "README.md"
+    path.write_bytes(CARD.encode())
+    write_card_section(path, rows)
+    once = path.read_bytes().decode()
+    assert once.startswith(CARD)
+    assert "\n## Evaluation\n\n### Best of 2 programs\n" in once
+    write_card_section(path, rows)
+    assert path.read_bytes().decode() == once
+    path.write_bytes((once + "\n## By hand\n").encode())
+    write_card_section(path, rows[:4])  # fewer competitions
+    again = path.read_bytes().decode()
+    assert again.startswith(CARD)
+    assert again.endswith("\n## By hand\n")
+    assert again.count("## Evaluation") == 1
+    assert "spooky" not in again
+    assert list(tmp_path.glob("README*")) == [path]
+
+
+def test_a_section_whose_end_is_gone_is_not_guessed(rows, tmp_path):
+    path = tmp_path / "README.md"
+    path.write_text(f"{CARD_BEGIN}\n## Evaluation\n\n## By hand\n")
+    with pytest.raises(ValueError, match=r"README.md has <!-- trl-mle evaluation --> without"):
+        write_card_section(path, rows)
+    assert "By hand" in path.read_text()
+
+
+def test_many_systems_on_a_narrow_terminal(tmp_path, monkeypatch, capsys):
+    """More than there is room for in columns stand in rows, and long names are told apart."""
+    names = [f"/work/outputs/benchmark-ablation/policy [{i}]" for i in range(6)]
+    mirrors = [replace(PIZZA, id=f"mirror{i}") for i in range(5)]
+    scores = {name: [0.5 + i / 100] for i, name in enumerate(names)}
+    rows = [row for mirror in mirrors for row in make_rows(tmp_path, mirror, scores)]
+    folder = write_results(tmp_path / "run", rows)
+    code, out, _ = compare(capsys, monkeypatch, folder, "--markdown", tmp_path / "x.md")
+    assert code == 0
+    assert max(map(len, out.splitlines())) <= 80
+    assert "--markdown" not in out
+    table, rest = out.split("programs, mean")
+    assert table.count("best score, mean") == 2  # six columns of figures are more than fit
+    assert all(table.count(f"mirror{i}") == 1 for i in range(5))
+    assert all(table.count(f"0.5{i}0") == 5 for i in range(6))
+    assert all(f"[{i}]" in text for i in range(6) for text in (table, rest))
+
+
+def test_a_block_names_competition_and_system_once(rows, tmp_path, monkeypatch, capsys):
+    _, out, _ = compare(capsys, monkeypatch, write_results(tmp_path / "run", rows[:2]))
+    _, programs, best_of_k = re.split("programs, mean|best of k *\n", out)
+    for table in (programs, best_of_k):
+        assert [table.count(name) for name in ("random-acts-of-pizza", "large", "small")] == [1, 1, 1]

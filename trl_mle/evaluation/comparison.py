@@ -32,6 +32,16 @@ REPORTED = {
     "lmsys-chatbot-arena": ("1.081 ± .002", "11.48", "2.211", "1.323 ± .147", "1.451", "1.131 ± .019", "10.324 ± 4.509"),
 }  # fmt: skip
 
+# What the tables read of a row
+ROW_KEYS = {
+    "policy", "competition", "metric", "higher_is_better", "num_samples", "num_valid", "num_untrained", "valid_rate",
+    "mean_score", "best_score", "mean_duration_s", "by_validation", "best_of_k", "medal", "medal_thresholds", "cost",
+    "at_equal_programs", "at_equal_time",
+}  # fmt: skip
+
+# Between them stands the section of a model card: what is around is its owner's
+CARD_BEGIN, CARD_END = "<!-- trl-mle evaluation -->", "<!-- end of trl-mle evaluation -->"
+
 
 @dataclass(frozen=True)
 class Cell:
@@ -81,13 +91,34 @@ def read_results(folders: Sequence[Path]) -> list[dict[str, Any]]:
 
     Raises:
         `OSError`: One of them has no results yet.
+        `ValueError`: One of them is named twice, which would be two runs without a difference, or its results are not whole.
     """
     rows = []
+    known: set[Path] = set()
     for folder in folders:
         path = Path(folder) / "results.json"
         if not path.is_file():
             raise FileNotFoundError(f"{folder} has no results.json: has trl-mle evaluate come to its end there?")
-        rows += json.loads(path.read_text(encoding="utf-8"))["rows"]
+        if path.resolve() in known:
+            raise ValueError(f"{folder} is named twice: name each run once")
+        known.add(path.resolve())
+        rows += _read_rows(path)
+    return rows
+
+
+def _read_rows(path: Path) -> list[dict[str, Any]]:
+    remedy = "evaluate it again with the same command"
+    try:
+        results = json.loads(path.read_text(encoding="utf-8"))
+    except ValueError as error:
+        raise ValueError(f"{path} is cut off, or no JSON: {remedy} ({error})") from error
+    rows = results.get("rows") if isinstance(results, dict) else None
+    if not isinstance(rows, list) or not rows:
+        raise ValueError(f"{path} has no rows: {remedy}")
+    for row in rows:
+        missing = ROW_KEYS.difference(row if isinstance(row, dict) else ())
+        if missing:
+            raise ValueError(f"{path} has a row without {', '.join(sorted(missing))}: {remedy}")
     return rows
 
 
@@ -97,6 +128,18 @@ def runs_of(rows: Sequence[Mapping[str, Any]]) -> dict[tuple[str, str], list[Map
     for row in rows:
         runs.setdefault((row["competition"], row["policy"]), []).append(row)
     return runs
+
+
+def uneven_runs(rows: Sequence[Mapping[str, Any]]) -> list[str]:
+    """A line for each system whose runs have different numbers of programs, of which a mean tells little."""
+    lines = []
+    for (competition, system), runs in runs_of(rows).items():
+        counts = sorted({run["num_samples"] for run in runs})
+        if len(counts) > 1:
+            lines.append(
+                f"the runs of {system} in {competition} have {counts[0]} to {counts[-1]} programs: the best of more is better"
+            )
+    return lines
 
 
 def cells(rows: Sequence[Mapping[str, Any]]) -> dict[str, dict[str, Cell]]:
@@ -192,13 +235,17 @@ def _improvements(
 
 
 def best_of_k_table(rows: Sequence[Mapping[str, Any]]) -> list[list[str]]:
-    """The best of k programs, with bootstrap intervals; of several runs the first."""
+    """The best of k programs: of one run with its bootstrap interval, of several the mean ± standard error over them."""
     lines: list[list[str]] = [["competition", "system", "k", "any valid", "best of k", "95% interval"]]
     for (competition, system), runs in runs_of(rows).items():
-        for point in runs[0]["best_of_k"]:
-            interval = "-" if point["low"] is None else f"{point['low']:.3f} to {point['high']:.3f}"
-            score = "-" if point["score"] is None else f"{point['score']:.3f}"
-            lines.append([competition, system, str(point["k"]), f"{point['valid_rate']:.0%}", score, interval])
+        points = [{point["k"]: point for point in run["best_of_k"]} for run in runs]
+        for k in sorted(set().union(*points)):
+            found = [of_run[k] for of_run in points if k in of_run]
+            score = Cell.of([of_run[k]["score"] if k in of_run else None for of_run in points])
+            low, high = found[0]["low"], found[0]["high"]
+            interval = "-" if len(runs) > 1 or low is None else f"{low:.3f} to {high:.3f}"
+            valid_rate = fmean(point["valid_rate"] for point in found)
+            lines.append([competition, system, str(k), f"{valid_rate:.0%}", str(score), interval])
     return lines
 
 
@@ -270,13 +317,43 @@ def to_markdown(rows: Sequence[Mapping[str, Any]], heading: str = "##") -> str:
         "model may game the metric.\n",
         f"{heading} Best of k\n",
         _markdown(best_of_k_table(rows)),
-        "The average over all subsets of k programs that hold a valid one; 95% bootstrap interval, too narrow for k near the "
-        "number of programs.\n",
+        "The average over all subsets of k programs that hold a valid one. Of several runs the mean ± standard error over runs; "
+        "of one its 95% bootstrap interval, too narrow for k near the number of programs.\n",
         f"{heading} Cost\n",
         _markdown(cost_table(rows)),
         "Equal cost: of the thriftiest system. Sampling and wall clock depend on the machine.\n",
     ]
     return "\n".join(parts)
+
+
+def write_card_section(path: Path, rows: Sequence[Mapping[str, Any]]) -> None:
+    """
+    Writes all tables into a model card, as its section "Evaluation": in the place of an earlier one, or at the end. Metadata
+    and the rest stay byte for byte, which [`~huggingface_hub.ModelCard`] does not promise: it writes the metadata anew.
+
+    Args:
+        path (`Path`):
+            The card, which exists.
+        rows (`Sequence[dict]`):
+            What [`read_results`] returns.
+
+    Raises:
+        `OSError`: There is no card.
+        `ValueError`: The end of an earlier section is not marked.
+    """
+    if not path.is_file():
+        raise FileNotFoundError(f"{path} is no model card: name the README.md of a model's folder")
+    card = path.read_bytes().decode(errors="surrogateescape")
+    section = f"{CARD_BEGIN}\n## Evaluation\n\n{to_markdown(rows, heading='###')}\n{CARD_END}"
+    before, begin, rest = card.partition(CARD_BEGIN)
+    _, end, after = rest.partition(CARD_END)
+    if begin and not end:
+        raise ValueError(f"{path} has {CARD_BEGIN} without {CARD_END}: remove it, or mark where the section ends")
+    if not begin:
+        before, after = card.rstrip("\r\n") + "\n\n", "\n"
+    new = path.with_name(f"{path.name}.new")
+    new.write_bytes(f"{before}{section}{after}".encode(errors="surrogateescape"))
+    new.replace(path)  # an interruption leaves the old one whole
 
 
 def to_csv(rows: Sequence[Mapping[str, Any]]) -> str:
