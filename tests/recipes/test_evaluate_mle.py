@@ -160,7 +160,7 @@ def test_a_killed_evaluation_goes_on(server, tmp_path, monkeypatch):
         (["--competition", "wime"], "did you mean 'wine'?"),
         (["--num_samples", "0"], "--num_samples must be at least 1"),
         (["--names", "one", "two"], "2 names for 1 policies"),
-        (["--policies", "no/such/model"], "no/such/model"),
+        (["--policies", "no/such/model"], "there is no folder no/such/model"),
         (["--policies", "http://localhost:1/v1"], "the endpoint http://localhost:1/v1 does not answer"),
         (["--mlebench_out", "x"], "MLE-bench cannot grade wine"),
         (["--threads_per_program", "0"], "--threads_per_program must be at least 1"),

@@ -2,10 +2,13 @@
 
 import json
 from collections.abc import Mapping, Sequence
+from pathlib import Path
 from typing import Any, Protocol
 
 import torch
+from huggingface_hub.errors import HTTPError, StrictDataclassError
 from transformers import AutoConfig, AutoModelForCausalLM, AutoTokenizer, GenerationConfig, set_seed
+from transformers.trainer_utils import get_last_checkpoint
 from transformers.utils import find_adapter_config_file
 
 from trl_mle.instrumentation import Completion, EndpointModel
@@ -62,11 +65,42 @@ def load_policy(name: str) -> Policy:
 
 
 def check_policy(name: str) -> None:
-    """Raises what [`load_policy`] would, without loading weights."""
+    """
+    Looks for what [`load_policy`] would stumble over, without loading weights.
+
+    Args:
+        name (`str`):
+            See [`load_policy`].
+
+    Raises:
+        `OSError`: There is no such model.
+        [`~trl_mle.instrumentation.LanguageModelError`]: The endpoint does not answer or does not serve the model.
+    """
     if _is_url(name):
         EndpointPolicy(name)
-    else:
-        AutoConfig.from_pretrained(_base_model(name) or name)
+        return
+    _check_folder(name)
+    try:
+        base = _base_model(name)
+        if base is not None:
+            _check_folder(base)
+        AutoConfig.from_pretrained(base or name)
+    except (OSError, ValueError, HTTPError, StrictDataclassError) as error:
+        where = "" if Path(name).is_dir() else ", which is no folder here"
+        raise OSError(f"cannot load the policy {name}{where}: {' '.join(str(error).split())}") from error
+
+
+def _check_folder(name: str) -> None:
+    """Raises `OSError` if a name can only be that of a folder that is not there, or if it is one without a model."""
+    folder = Path(name)
+    if folder.is_dir():
+        if not any((folder / file).is_file() for file in ("config.json", "adapter_config.json")):
+            checkpoint = get_last_checkpoint(name)
+            raise FileNotFoundError(f"{folder} holds no model{f': take {checkpoint}' if checkpoint else ''}")
+    elif (
+        name.startswith(("/", ".", "~")) or name.count("/") > 1 or ("/" in name and Path(name.split("/")[0]).is_dir())
+    ):
+        raise FileNotFoundError(f"there is no folder {name}")
 
 
 def _is_url(name: str) -> bool:
