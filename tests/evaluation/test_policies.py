@@ -147,9 +147,11 @@ def test_a_folder_without_a_model_names_its_newest_checkpoint(tmp_path):
         ("config.json", '{"model_type": "qwen2", "hidden_size": "x"}', "'hidden_size' expected int"),
         ("config.json", '{"model_type": "no-such-model"}', "no-such-model"),
         ("adapter_config.json", '{"base_model_name_or_path": "/no/such"}', "there is no folder /no/such"),
+        ("tokenizer.json", "{", "Expecting property name"),
     ],
 )
-def test_a_model_that_cannot_be_loaded_is_told_in_one_line(tmp_path, file, text, message):
+def test_a_model_that_cannot_be_loaded_is_told_in_one_line(tiny_model, tmp_path, file, text, message):
+    shutil.copytree(tiny_model, tmp_path, dirs_exist_ok=True)
     (tmp_path / file).write_text(text)
     with pytest.raises(OSError, match=f"^cannot load the policy {tmp_path}: .*{message}.*$"):
         check_policy(str(tmp_path))
@@ -164,3 +166,27 @@ def test_what_the_hub_says_is_told_in_one_line(monkeypatch, error):
     said = " ".join(str(error).split())
     with pytest.raises(OSError, match=f"^cannot load the policy no-such-model, which is no folder here: {said}$"):
         check_policy("no-such-model")
+
+
+@pytest.mark.parametrize(
+    ("removed", "message"),
+    [
+        (["model.safetensors"], "holds no weights: none of model.safetensors, "),
+        (["tokenizer.json", "tokenizer_config.json", "chat_template.jinja"], "has no tokenizer: put the files"),
+        (["tokenizer.json"], "has no tokenizer: put the files"),  # what is left renders prompts without words
+        (["chat_template.jinja"], "has no chat template, take an instruction-tuned model"),
+    ],
+)
+def test_what_a_folder_lacks_is_noticed_before_it_is_loaded(tiny_model, tmp_path, removed, message):
+    shutil.copytree(tiny_model, tmp_path, dirs_exist_ok=True)
+    for name in removed:
+        (tmp_path / name).unlink()
+    with pytest.raises((OSError, ValueError), match=f"^{tmp_path} {message}"):
+        check_policy(str(tmp_path))
+
+
+def test_a_broken_chat_template_is_noticed_before_its_model_is_loaded(tiny_model, tmp_path):
+    shutil.copytree(tiny_model, tmp_path, dirs_exist_ok=True)
+    (tmp_path / "chat_template.jinja").write_text("{% for")
+    with pytest.raises(ValueError, match=f"^{tmp_path} has a chat template that renders no prompt: "):
+        check_policy(str(tmp_path))
