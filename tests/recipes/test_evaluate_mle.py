@@ -13,6 +13,7 @@ import pytest
 from openai_server import OpenAIServer
 
 from trl_mle.competitions import load_competition
+from trl_mle.evaluation.evaluate import EvaluationArguments
 
 
 ROOT = Path(__file__).parents[2]
@@ -160,6 +161,8 @@ def test_a_killed_evaluation_goes_on(server, tmp_path, monkeypatch):
         (["--competition", "wime"], "did you mean 'wine'?"),
         (["--num_samples", "0"], "--num_samples must be at least 1"),
         (["--names", "one", "two"], "2 names for 1 policies"),
+        (["--names", "."], "--names: '.' is no name for a file"),
+        (["--names", ""], "--names: '' is no name for a file"),
         (["--policies", "no/such/model"], "there is no folder no/such/model"),
         (["--policies", "http://localhost:1/v1"], "the endpoint http://localhost:1/v1 does not answer"),
         (["--mlebench_out", "x"], "MLE-bench cannot grade wine"),
@@ -181,6 +184,13 @@ def test_bad_input_ends_in_one_line(tiny_model, tmp_path, monkeypatch, capsys, m
     assert last.startswith("trl-mle: error: ")
     assert message in last
     assert not (tmp_path / "out").exists()
+
+
+def test_names_under_which_improved_programs_would_be_overwritten_are_refused():
+    options = {"competitions": ["wine"], "output_dir": "out", "policies": ["a", "b"], "names": ["x", "x-improved"]}
+    EvaluationArguments(**options)
+    with pytest.raises(ValueError, match=r"^--names: x-improved\.jsonl would hold the improved programs of x: "):
+        EvaluationArguments(**options, improve=True)
 
 
 def test_bad_input_of_the_starter(tmp_path, monkeypatch, capsys):

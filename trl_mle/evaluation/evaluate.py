@@ -76,6 +76,14 @@ class EvaluationArguments:
             raise ValueError(f"--names has {len(self.names)} names for {count} policies")
         if len({file_name(name) for name in self.names}) != count:
             raise ValueError(f"--names must differ, also as file names: {', '.join(self.names)}")
+        files = [file_name(name) for name in self.names]
+        if unfit := {"", ".", ".."} & set(files):
+            raise ValueError(f"--names: {min(unfit)!r} is no name for a file")
+        for file in files[: len(self.policies)] if self.improve else []:
+            if taken := [other for other in files if other.startswith(f"{file}-improved")]:
+                raise ValueError(
+                    f"--names: {taken[0]}.jsonl would hold the improved programs of {file}: take another name"
+                )
 
     def settings(self, policy: Policy, tree: bool) -> dict[str, Any]:
         """What a policy's programs depend on."""
