@@ -166,7 +166,6 @@ def test_a_killed_evaluation_goes_on(server, tmp_path, monkeypatch):
         (["--policies", "no/such/model"], "there is no folder no/such/model"),
         (["--policies", "http://localhost:1/v1"], "the endpoint http://localhost:1/v1 does not answer"),
         (["--mlebench_out", "x"], "MLE-bench cannot grade wine"),
-        (["--threads_per_program", "0"], "--threads_per_program must be at least 1"),
         (["--output_dir", "/proc/out"], "/proc/out"),
         (["--no_such_option", "1"], "no_such_option"),
     ],
@@ -184,6 +183,29 @@ def test_bad_input_ends_in_one_line(tiny_model, tmp_path, monkeypatch, capsys, m
     assert last.startswith("trl-mle: error: ")
     assert message in last
     assert not (tmp_path / "out").exists()
+
+
+@pytest.mark.parametrize(
+    ("name", "value", "message"),
+    [
+        ("num_samples", 0, "at least 1, got 0"),
+        ("batch_size", 0, "at least 1, got 0"),
+        ("max_prompt_length", 0, "at least 1, got 0"),
+        ("max_completion_length", 0, "at least 1, got 0"),
+        ("program_memory_mb", -1, "at least 1, got -1"),
+        ("max_parallel_programs", 0, "at least 1, got 0"),
+        ("threads_per_program", 0, "at least 1, got 0"),
+        ("program_timeout_s", -1.0, "above 0, and finite, got -1.0"),
+        ("program_timeout_s", float("nan"), "above 0, and finite, got nan"),
+        ("program_timeout_s", float("inf"), "above 0, and finite, got inf"),
+        ("seed", -1, "from 0 to 4294967294, got -1"),
+        ("seed", 2**32, "from 0 to 4294967294, got 4294967296"),
+    ],
+)
+def test_a_number_out_of_its_range_is_refused(name, value, message):
+    options = {"competitions": ["wine"], "output_dir": "out", "policies": ["a"], "num_samples": 1, name: value}
+    with pytest.raises(ValueError, match=f"^--{name} must be {message}$"):
+        EvaluationArguments(**options)
 
 
 def test_names_under_which_improved_programs_would_be_overwritten_are_refused():

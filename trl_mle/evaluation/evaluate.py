@@ -1,6 +1,7 @@
 """`trl-mle evaluate`: policies sampled, their programs executed, graded and compared."""
 
 import json
+import math
 import re
 import sys
 from dataclasses import dataclass, field
@@ -25,6 +26,11 @@ from trl_mle.evaluation.tree_search import search_tree
 from trl_mle.execution import LocalExecutor
 from trl_mle.instrumentation import AstInstrumenter
 from trl_mle.rewards import Evaluation, MLEReward
+
+
+# Options that count something
+COUNTS = ("num_samples", "batch_size", "max_prompt_length", "max_completion_length", "program_memory_mb", "max_parallel_programs", "threads_per_program")  # fmt: skip
+SEEDS = 2**32  # that NumPy knows
 
 
 @dataclass
@@ -68,9 +74,15 @@ class EvaluationArguments:
             raise ValueError("--policies: name at least one policy")
         if self.names is None:
             self.names = [*self.policies, *(f"{name} (tree)" for name in self.tree_policies)]
-        for name in ("num_samples", "batch_size", "threads_per_program"):
-            if getattr(self, name) < 1:
-                raise ValueError(f"--{name} must be at least 1, got {getattr(self, name)}")
+        for name in COUNTS:
+            value = getattr(self, name)
+            if value is not None and value < 1:
+                raise ValueError(f"--{name} must be at least 1, got {value}")
+        if not 0 < self.program_timeout_s < math.inf:
+            raise ValueError(f"--program_timeout_s must be above 0, and finite, got {self.program_timeout_s}")
+        most = SEEDS - 2 * self.num_samples  # each program has a seed of its own, and each improvement
+        if not 0 <= self.seed <= most:
+            raise ValueError(f"--seed must be from 0 to {most}, got {self.seed}")
         count = len(self.policies) + len(self.tree_policies)
         if len(self.names) != count:
             raise ValueError(f"--names has {len(self.names)} names for {count} policies")
