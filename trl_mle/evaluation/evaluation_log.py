@@ -90,17 +90,18 @@ class EvaluationLog:
 
         rows = _read(self._completions_path)
         wanted = json.loads(json.dumps(settings))
+        # They are written with the first completions: a call that fails before is in nobody's way
+        self._heading = [] if rows else [{"settings": wanted}]
+        found = {}
         if rows:
             found = rows.pop(0)["settings"]
-        elif path.exists():
-            found = {}
-        else:
+        elif not path.exists():
             found = wanted
-            _append(self._completions_path, [{"settings": wanted}])
         if found != wanted:
             changed = sorted(name for name in {*found, *wanted} if found.get(name) != wanted.get(name))
             raise ValueError(
-                f"{path} was made with other settings ({', '.join(changed)}): remove {path.parent}, or take another output_dir"
+                f"{path} was made with other settings ({', '.join(changed)}): remove it and {self._completions_path}, or take "
+                "another output_dir"
             )
         last = 0.0
         for row in rows:
@@ -139,7 +140,9 @@ class EvaluationLog:
                 parent,
             )
             rows.append(asdict(sample) | {"elapsed_s": ended_s} | asdict(self.written[sample]))
-        _append(self._completions_path, rows)
+        if rows:
+            _append(self._completions_path, self._heading + rows)
+            self._heading = []
 
     def add_evaluation(self, sample: Sample, evaluation: Evaluation) -> None:
         """Takes an evaluation, unless it is a failure of our own infrastructure, which is tried again another time."""
