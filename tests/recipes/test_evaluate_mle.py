@@ -13,7 +13,7 @@ import pytest
 from openai_server import OpenAIServer
 
 from trl_mle.competitions import load_competition
-from trl_mle.evaluation.evaluate import EvaluationArguments
+from trl_mle.evaluation.evaluate import EvaluationArguments, alone_in, run
 
 
 ROOT = Path(__file__).parents[2]
@@ -167,6 +167,7 @@ def test_a_killed_evaluation_goes_on(server, tmp_path, monkeypatch):
         (["--policies", "http://localhost:1/v1"], "the endpoint http://localhost:1/v1 does not answer"),
         (["--mlebench_out", "x"], "MLE-bench cannot grade wine"),
         (["--output_dir", "/proc/out"], "/proc/out"),
+        (["--output_dir", SCRIPT], f"--output_dir {SCRIPT} is a file: name a folder"),
         (["--no_such_option", "1"], "no_such_option"),
     ],
 )
@@ -206,6 +207,13 @@ def test_a_number_out_of_its_range_is_refused(name, value, message):
     options = {"competitions": ["wine"], "output_dir": "out", "policies": ["a"], "num_samples": 1, name: value}
     with pytest.raises(ValueError, match=f"^--{name} must be {message}$"):
         EvaluationArguments(**options)
+
+
+def test_two_evaluations_do_not_write_to_one_folder(tiny_model, tmp_path):
+    args = EvaluationArguments(competitions=["wine"], output_dir=str(tmp_path), policies=[tiny_model], names=["x"])
+    with alone_in(tmp_path), pytest.raises(BlockingIOError, match=f"^another evaluation writes to {tmp_path}$"):
+        run(args)
+    assert [path.name for path in tmp_path.iterdir()] == [".lock"]
 
 
 def test_names_under_which_improved_programs_would_be_overwritten_are_refused():

@@ -1,9 +1,12 @@
 """`trl-mle evaluate`: policies sampled, their programs executed, graded and compared."""
 
+import fcntl
 import json
 import math
 import re
 import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -145,14 +148,28 @@ def evaluate(
     return row, [*evaluations, *(item.improved for item in improvements if item.improved is not None)]
 
 
+@contextmanager
+def alone_in(folder: Path) -> Iterator[None]:
+    """Makes a folder, and keeps other evaluations out of it, which would run the same programs."""
+    folder.mkdir(parents=True, exist_ok=True)
+    with (folder / ".lock").open("w") as lock:
+        try:
+            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            raise BlockingIOError(f"another evaluation writes to {folder}") from None
+        yield
+
+
 def run(args: EvaluationArguments) -> None:
     """Runs the evaluation that the arguments describe, and prints its tables."""
     competitions = [load_competition(name, data_dir=args.data_dir) for name in args.competitions]
     if args.mlebench_out is not None:
         check_gradable(competitions)
+    output_dir = Path(args.output_dir)
+    if output_dir.exists() and not output_dir.is_dir():
+        raise NotADirectoryError(f"--output_dir {output_dir} is a file: name a folder")
     for policy_name in args.policies + args.tree_policies:
         check_policy(policy_name)  # a wrong name ends here, before anything is written
-    output_dir = Path(args.output_dir)
     executor = LocalExecutor(
         max_parallel=args.max_parallel_programs,
         timeout_s=args.program_timeout_s,
@@ -165,8 +182,7 @@ def run(args: EvaluationArguments) -> None:
     programs: dict[str, list[Evaluation]] = {competition.id: [] for competition in competitions}
     kinds = [False] * len(args.policies) + [True] * len(args.tree_policies)
     assert args.names is not None, "filled in"
-    with executor:
-        output_dir.mkdir(parents=True, exist_ok=True)
+    with executor, alone_in(output_dir):
         for name, policy_name, tree in zip(args.names, args.policies + args.tree_policies, kinds, strict=True):
             policy = load_policy(policy_name)
             log = EvaluationLog(output_dir / f"{file_name(name)}.jsonl", args.settings(policy, tree))
@@ -179,13 +195,13 @@ def run(args: EvaluationArguments) -> None:
                 programs[competition.id] += evaluations
             if args.mlebench_out is not None:
                 write_submissions(best_solutions, competitions, Path(args.mlebench_out) / file_name(name))
-    for competition in competitions:
-        of_competition = [i for i, row in enumerate(rows) if row["competition"] == competition.id]
-        add_equal_costs([rows[i] for i in of_competition], [logs[i] for i in of_competition])
-    results = {"seed": args.seed, "num_samples": args.num_samples, "rows": rows}
-    (output_dir / "results.json").write_text(json.dumps(results, indent=2) + "\n", encoding="utf-8")
-    (output_dir / "results.md").write_text(to_markdown(rows), encoding="utf-8")
-    show(args, competitions, rows, programs)
+        for competition in competitions:
+            of_competition = [i for i, row in enumerate(rows) if row["competition"] == competition.id]
+            add_equal_costs([rows[i] for i in of_competition], [logs[i] for i in of_competition])
+        results = {"seed": args.seed, "num_samples": args.num_samples, "rows": rows}
+        (output_dir / "results.json").write_text(json.dumps(results, indent=2) + "\n", encoding="utf-8")
+        (output_dir / "results.md").write_text(to_markdown(rows), encoding="utf-8")
+        show(args, competitions, rows, programs)
 
 
 def show(
