@@ -13,7 +13,7 @@ import pytest
 from openai_server import OpenAIServer
 
 from trl_mle.competitions import load_competition
-from trl_mle.evaluation.evaluate import EvaluationArguments, alone_in, run
+from trl_mle.evaluation.evaluate import EvaluationArguments, alone_in, check_results, run
 
 
 ROOT = Path(__file__).parents[2]
@@ -214,6 +214,17 @@ def test_two_evaluations_do_not_write_to_one_folder(tiny_model, tmp_path):
     with alone_in(tmp_path), pytest.raises(BlockingIOError, match=f"^another evaluation writes to {tmp_path}$"):
         run(args)
     assert [path.name for path in tmp_path.iterdir()] == [".lock"]
+
+
+def test_results_of_other_policies_are_not_dropped(tiny_model, tmp_path):
+    results = tmp_path / "results.json"
+    results.write_text(json.dumps({"rows": [{"policy": name} for name in ("x", "y", "x")]}))
+    options = {"competitions": ["wine"], "output_dir": str(tmp_path), "policies": [tiny_model]}
+    with pytest.raises(ValueError, match=f"^{results} holds x: name it too, or take another output_dir$"):
+        run(EvaluationArguments(**options, names=["y"]))
+    with pytest.raises(ValueError, match=f"^{results} holds x, y: name them too, or take another output_dir$"):
+        run(EvaluationArguments(**options, names=["z"]))
+    check_results(results, ["z", "y", "x"])
 
 
 def test_names_under_which_improved_programs_would_be_overwritten_are_refused():

@@ -5,7 +5,7 @@ import json
 import math
 import re
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -160,6 +160,16 @@ def alone_in(folder: Path) -> Iterator[None]:
         yield
 
 
+def check_results(path: Path, names: Sequence[str]) -> None:
+    """Raises `ValueError` if there are results of policies that are not among the names: they would be dropped."""
+    if not path.exists():
+        return
+    held = dict.fromkeys(row["policy"] for row in json.loads(path.read_text(encoding="utf-8"))["rows"])
+    if missing := [name for name in held if name not in names]:
+        them = "it" if len(missing) == 1 else "them"
+        raise ValueError(f"{path} holds {', '.join(missing)}: name {them} too, or take another output_dir")
+
+
 def run(args: EvaluationArguments) -> None:
     """Runs the evaluation that the arguments describe, and prints its tables."""
     competitions = [load_competition(name, data_dir=args.data_dir) for name in args.competitions]
@@ -183,6 +193,7 @@ def run(args: EvaluationArguments) -> None:
     kinds = [False] * len(args.policies) + [True] * len(args.tree_policies)
     assert args.names is not None, "filled in"
     with executor, alone_in(output_dir):
+        check_results(output_dir / "results.json", args.names)
         for name, policy_name, tree in zip(args.names, args.policies + args.tree_policies, kinds, strict=True):
             policy = load_policy(policy_name)
             log = EvaluationLog(output_dir / f"{file_name(name)}.jsonl", args.settings(policy, tree))
