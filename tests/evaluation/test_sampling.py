@@ -189,6 +189,23 @@ def test_settings_with_which_nothing_was_sampled_are_not_kept(tmp_path):
     assert len(EvaluationLog(path, {"seed": 2}).written) == 2
 
 
+def test_a_line_that_cannot_be_read_is_named(tmp_path):
+    path, completions = tmp_path / "x.jsonl", tmp_path / "completions" / "x.jsonl"
+    complete(EvaluationLog(path, {"seed": 1}), "no program", "no program")
+    whole = completions.read_text()
+    path.write_text("\n")
+    with pytest.raises(ValueError, match=f"^{path}, line 1, is no JSON: mend or remove it"):
+        EvaluationLog(path, {"seed": 1})
+    completions.write_bytes(whole.encode() + b"\x00\xff\n")
+    with pytest.raises(ValueError, match=f"^{completions}, line 4, is no JSON: mend or remove it"):
+        EvaluationLog(path, {"seed": 1})
+    completions.write_text(whole.partition("\n")[2])
+    with pytest.raises(
+        ValueError, match=f"^{completions}, line 1, does not hold the settings: remove the file and {path}"
+    ):
+        EvaluationLog(path, {"seed": 1})
+
+
 def test_learning_curves_are_drawn_from_the_trainers_log(tmp_path):
     history = [
         {"step": step, "reward": -9.0 + step, "mle/valid_rate": step / 10, "mle/duration_s/p50": 0.1}

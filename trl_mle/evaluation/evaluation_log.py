@@ -77,7 +77,7 @@ class EvaluationLog:
             All that the completions depend on.
 
     Raises:
-        `ValueError`: What is there was made with other settings.
+        `ValueError`: What is there was made with other settings, or cannot be read.
     """
 
     def __init__(self, path: Path, settings: dict[str, Any]):
@@ -92,7 +92,12 @@ class EvaluationLog:
         wanted = json.loads(json.dumps(settings))
         # They are written with the first completions: a call that fails before is in nobody's way
         self._heading = [] if rows else [{"settings": wanted}]
-        found = {}
+        found: dict[str, Any] = {}
+        if rows and "settings" not in rows[0]:
+            raise ValueError(
+                f"{self._completions_path}, line 1, does not hold the settings: remove the file and {path}, or take another "
+                "output_dir"
+            )
         if rows:
             found = rows.pop(0)["settings"]
         elif not path.exists():
@@ -201,7 +206,13 @@ def _read(path: Path) -> list[dict[str, Any]]:
     whole = content[: content.rfind(b"\n") + 1]
     if len(whole) < len(content):
         os.truncate(path, len(whole))
-    return [json.loads(line) for line in whole.decode("utf-8").splitlines()]
+    rows = []
+    for number, line in enumerate(whole.splitlines(), 1):
+        try:
+            rows.append(json.loads(line))
+        except ValueError as error:
+            raise ValueError(f"{path}, line {number}, is no JSON: mend or remove it ({error})") from error
+    return rows
 
 
 def _append(path: Path, rows: Iterable[dict[str, Any]]) -> None:
