@@ -33,10 +33,14 @@ def results(folder):
 
 
 def test_policies_are_compared(tiny_model, tmp_path, monkeypatch, capsys):
-    """A random policy writes no program, so the table is all that there is to see."""
+    """A random policy writes no program, so the table is all that there is to see, and what training did."""
+    policies = [tmp_path / "starter", tmp_path / "policy"]
+    for policy in policies:
+        shutil.copytree(tiny_model, policy)
+        (policy / "trainer_state.json").write_text('{"log_history": []}')
     options = ["--competition", "wine", "--output_dir", tmp_path / "out", "--num_samples", "3"]
     options += ["--max_completion_length", "8", "--names", "before RL", "after RL"]
-    evaluate(monkeypatch, "--policies", tiny_model, tiny_model, *options)
+    evaluate(monkeypatch, "--policies", *policies, *options)
     out = capsys.readouterr().out
     assert "wine: 3 sampled programs" in out
     assert max(map(len, out.splitlines())) <= 200
@@ -44,9 +48,11 @@ def test_policies_are_compared(tiny_model, tmp_path, monkeypatch, capsys):
     rows = [json.loads(line) for line in (tmp_path / "out" / "after RL.jsonl").read_text().splitlines()]
     assert [row["reward"] for row in rows] == [-10.0] * 3
     assert "## Best of k" in (tmp_path / "out" / "results.md").read_text()
+    curves = sorted(path.name for path in (tmp_path / "out").glob("*.png"))
+    assert curves == ["learning_curves-after RL.png", "learning_curves-before RL.png"]
 
     written = (tmp_path / "out" / "results.json").read_text()
-    evaluate(monkeypatch, "--policies", tiny_model, tiny_model, *options)  # nothing is left to do
+    evaluate(monkeypatch, "--policies", *policies, *options)  # nothing is left to do
     assert (tmp_path / "out" / "results.json").read_text() == written
 
 

@@ -243,7 +243,7 @@ def show(
     for name, policy in named:
         trainer_state = Path(policy) / "trainer_state.json"
         if trainer_state.exists():
-            curves = output_dir / "learning_curves.png"
+            curves = output_dir / f"learning_curves-{file_name(name)}.png"
             plot_learning_curves(trainer_state, curves, f"{', '.join(args.competitions)}: {name}")
             files.append(("learning curves", curves))
     for what, where in [*files, *((f"policy {name}", policy) for name, policy in named)]:
