@@ -167,6 +167,9 @@ def test_a_killed_evaluation_goes_on(server, tmp_path, monkeypatch):
         (["--competition", "wime"], "did you mean 'wine'?"),
         (["--num_samples", "0"], "--num_samples must be at least 1"),
         (["--names", "one", "two"], "2 names for 1 policies"),
+        (["--competition", "wine", "wine"], "--competitions has wine twice: name it once"),
+        (["--policies", "x", "y", "x"], "--policies has x twice: name it once"),
+        (["--tree_policies", "x", "x"], "--tree_policies has x twice: name it once"),
         (["--names", "."], "--names: '.' is no name for a file"),
         (["--names", ""], "--names: '' is no name for a file"),
         (["--policies", "no/such/model"], "there is no folder no/such/model"),
@@ -231,6 +234,10 @@ def test_results_of_other_policies_are_not_dropped(tiny_model, tmp_path):
     with pytest.raises(ValueError, match=f"^{results} holds x, y: name them too, or take another output_dir$"):
         run(EvaluationArguments(**options, names=["z"]))
     check_results(results, ["z", "y", "x"])
+
+
+def test_128_programs_are_sampled_unless_told_otherwise():
+    assert EvaluationArguments(competitions=["wine"], output_dir="out", policies=["a"]).num_samples == 128
 
 
 def test_names_under_which_improved_programs_would_be_overwritten_are_refused():

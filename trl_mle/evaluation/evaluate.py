@@ -55,7 +55,7 @@ class EvaluationArguments:
     )
     names: list[str] | None = field(default=None, metadata={"help": "A name for each of both, for the tables."})
     data_dir: str | None = field(default=None, metadata={"help": "Where MLE-bench's prepared competitions lie."})
-    num_samples: int = field(default=32, metadata={"help": "Programs per policy and competition."})
+    num_samples: int = field(default=128, metadata={"help": "Programs per policy and competition."})
     seed: int = field(default=1_000_000, metadata={"help": "Seed of the sampling; far from those of training."})
     batch_size: int = field(default=64, metadata={"help": "Programs sampled side by side."})
     improve: bool = field(default=False, metadata={"help": "Whether to improve each valid program once, too."})
@@ -75,6 +75,10 @@ class EvaluationArguments:
     def __post_init__(self) -> None:
         if not self.policies + self.tree_policies:
             raise ValueError("--policies: name at least one policy")
+        for name in ("competitions", "policies", "tree_policies"):
+            values = getattr(self, name)
+            if twice := [value for i, value in enumerate(values) if value in values[:i]]:
+                raise ValueError(f"--{name} has {twice[0]} twice: name it once")
         if self.names is None:
             self.names = [*self.policies, *(f"{name} (tree)" for name in self.tree_policies)]
         for name in COUNTS:
