@@ -236,6 +236,14 @@ def test_results_of_other_policies_are_not_dropped(tiny_model, tmp_path):
     check_results(results, ["z", "y", "x"])
 
 
+def test_the_best_of_programs_whose_log_was_removed_is_not_taken(tiny_model, tmp_path):
+    best = tmp_path / "best_solutions" / "x"
+    best.mkdir(parents=True)
+    options = {"competitions": ["wine"], "output_dir": str(tmp_path), "policies": [tiny_model], "names": ["x"]}
+    with pytest.raises(ValueError, match=f"^{best} is of programs that are not in {tmp_path}/x.jsonl: remove it"):
+        run(EvaluationArguments(**options, num_samples=1, max_completion_length=1))
+
+
 def test_128_programs_are_sampled_unless_told_otherwise():
     assert EvaluationArguments(competitions=["wine"], output_dir="out", policies=["a"]).num_samples == 128
 

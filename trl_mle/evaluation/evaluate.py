@@ -202,6 +202,10 @@ def run(args: EvaluationArguments) -> None:
             policy = load_policy(policy_name)
             log = EvaluationLog(output_dir / f"{file_name(name)}.jsonl", args.settings(policy, tree))
             best_solutions = output_dir / "best_solutions" / file_name(name)
+            if best_solutions.exists() and not log.written:  # its log was removed
+                raise ValueError(
+                    f"{best_solutions} is of programs that are not in {log.path}: remove it, or take another output_dir"
+                )
             reward = MLEReward(competitions, executor, AstInstrumenter(), best_solutions_dir=best_solutions)
             for competition in competitions:
                 row, evaluations = evaluate(args, name, policy, tree, competition, reward, log)
