@@ -5,6 +5,7 @@ import shutil
 from pathlib import Path
 
 import pytest
+from huggingface_hub.errors import HFValidationError, HTTPError
 from openai_server import OpenAIServer
 from peft import LoraConfig, get_peft_model
 from transformers import AutoModelForCausalLM, AutoTokenizer
@@ -121,3 +122,71 @@ def test_a_model_that_only_thinks_has_answered(server):
 def test_an_endpoint_without_the_model(server, suffix, message):
     with pytest.raises(ValueError, match=message):
         check_policy(server.url + suffix)
+
+
+@pytest.mark.parametrize("name", ["/no/such", "./no", "~/no", "no/such/model", "here/model"])
+def test_a_folder_that_is_not_there_is_not_looked_for_on_the_hub(tmp_path, monkeypatch, name):
+    (tmp_path / "here").mkdir()
+    monkeypatch.chdir(tmp_path)
+    with pytest.raises(FileNotFoundError, match=f"^there is no folder {name}$"):
+        check_policy(name)
+
+
+def test_a_folder_without_a_model_names_its_newest_checkpoint(tmp_path):
+    with pytest.raises(FileNotFoundError, match=f"^{tmp_path} holds no model$"):
+        check_policy(str(tmp_path))
+    for step in (9, 10):
+        (tmp_path / f"checkpoint-{step}").mkdir()
+    with pytest.raises(FileNotFoundError, match=f"^{tmp_path} holds no model: take {tmp_path}/checkpoint-10$"):
+        check_policy(str(tmp_path))
+
+
+@pytest.mark.parametrize(
+    ("file", "text", "message"),
+    [
+        ("config.json", '{"model_type": "qwen2", "hidden_size": "x"}', "'hidden_size' expected int"),
+        ("config.json", '{"model_type": "no-such-model"}', "no-such-model"),
+        ("adapter_config.json", '{"base_model_name_or_path": "/no/such"}', "there is no folder /no/such"),
+        ("tokenizer.json", "{", "Expecting property name"),
+    ],
+)
+def test_a_model_that_cannot_be_loaded_is_told_in_one_line(tiny_model, tmp_path, file, text, message):
+    shutil.copytree(tiny_model, tmp_path, dirs_exist_ok=True)
+    (tmp_path / file).write_text(text)
+    with pytest.raises(OSError, match=f"^cannot load the policy {tmp_path}: .*{message}.*$"):
+        check_policy(str(tmp_path))
+
+
+@pytest.mark.parametrize("error", [OSError("We couldn't connect\nto it"), HTTPError("no\nroute"), HFValidationError("not\nso")])  # fmt: skip
+def test_what_the_hub_says_is_told_in_one_line(monkeypatch, error):
+    def fail(name):
+        raise error
+
+    monkeypatch.setattr("trl_mle.evaluation.policies.find_adapter_config_file", fail)
+    said = " ".join(str(error).split())
+    with pytest.raises(OSError, match=f"^cannot load the policy no-such-model, which is no folder here: {said}$"):
+        check_policy("no-such-model")
+
+
+@pytest.mark.parametrize(
+    ("removed", "message"),
+    [
+        (["model.safetensors"], "holds no weights: none of model.safetensors, "),
+        (["tokenizer.json", "tokenizer_config.json", "chat_template.jinja"], "has no tokenizer: put the files"),
+        (["tokenizer.json"], "has no tokenizer: put the files"),  # what is left renders prompts without words
+        (["chat_template.jinja"], "has no chat template, take an instruction-tuned model"),
+    ],
+)
+def test_what_a_folder_lacks_is_noticed_before_it_is_loaded(tiny_model, tmp_path, removed, message):
+    shutil.copytree(tiny_model, tmp_path, dirs_exist_ok=True)
+    for name in removed:
+        (tmp_path / name).unlink()
+    with pytest.raises((OSError, ValueError), match=f"^{tmp_path} {message}"):
+        check_policy(str(tmp_path))
+
+
+def test_a_broken_chat_template_is_noticed_before_its_model_is_loaded(tiny_model, tmp_path):
+    shutil.copytree(tiny_model, tmp_path, dirs_exist_ok=True)
+    (tmp_path / "chat_template.jinja").write_text("{% for")
+    with pytest.raises(ValueError, match=f"^{tmp_path} has a chat template that renders no prompt: "):
+        check_policy(str(tmp_path))

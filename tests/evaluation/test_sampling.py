@@ -6,6 +6,7 @@ from scripted_policy import CountingExecutor, ScriptedPolicy, fenced
 from trl_mle.competitions import Score, load_competition
 from trl_mle.evaluation import (
     EvaluationLog,
+    Sample,
     best_evaluation,
     count_executed,
     evaluate_policy,
@@ -14,7 +15,7 @@ from trl_mle.evaluation import (
 )
 from trl_mle.evaluation.sampling import NoAnswerError
 from trl_mle.execution import ExecutionResult, Outcome, ProgramFuture
-from trl_mle.instrumentation import MILESTONES, AstInstrumenter
+from trl_mle.instrumentation import MILESTONES, AstInstrumenter, Completion
 from trl_mle.rewards import Evaluation, MLEReward
 
 
@@ -160,18 +161,49 @@ def test_a_last_line_that_was_cut_off_is_dropped(tmp_path, executor):
     assert len(EvaluationLog(path, {}).evaluations) == 2
 
 
+def complete(log: EvaluationLog, *texts: str | None) -> None:
+    samples = [Sample("wine", "scratch", i) for i in range(len(texts))]
+    log.add_completions(samples, [Completion(text) for text in texts], 0.0, "scratch", [None] * len(texts))
+
+
 def test_other_settings_are_refused(tmp_path):
     path = tmp_path / "x.jsonl"
+    complete(EvaluationLog(path, {"seed": 1, "policy": "a"}), "no program")
     EvaluationLog(path, {"seed": 1, "policy": "a"})
-    EvaluationLog(path, {"seed": 1, "policy": "a"})
-    with pytest.raises(
-        ValueError, match=r"made with other settings \(policy, seed\): remove .* or take another output_dir"
-    ):
+    files = f"{path} was made .*: remove it and {tmp_path}/completions/x.jsonl, or take another output_dir"
+    with pytest.raises(ValueError, match=files) as error:
         EvaluationLog(path, {"seed": 2, "policy": "b"})
+    assert "with other settings (policy, seed): " in str(error.value)
     old = tmp_path / "old.jsonl"
     old.write_text("{}\n")
     with pytest.raises(ValueError, match=r"made with other settings \(seed\)"):
         EvaluationLog(old, {"seed": 1})
+
+
+def test_settings_with_which_nothing_was_sampled_are_not_kept(tmp_path):
+    path = tmp_path / "x.jsonl"
+    complete(EvaluationLog(path, {"seed": 1}), None)
+    log = EvaluationLog(path, {"seed": 2})
+    complete(log, "no program", None)
+    complete(log, "no program", "no program")
+    assert len(EvaluationLog(path, {"seed": 2}).written) == 2
+
+
+def test_a_line_that_cannot_be_read_is_named(tmp_path):
+    path, completions = tmp_path / "x.jsonl", tmp_path / "completions" / "x.jsonl"
+    complete(EvaluationLog(path, {"seed": 1}), "no program", "no program")
+    whole = completions.read_text()
+    path.write_text("\n")
+    with pytest.raises(ValueError, match=f"^{path}, line 1, is no JSON: mend or remove it"):
+        EvaluationLog(path, {"seed": 1})
+    completions.write_bytes(whole.encode() + b"\x00\xff\n")
+    with pytest.raises(ValueError, match=f"^{completions}, line 4, is no JSON: mend or remove it"):
+        EvaluationLog(path, {"seed": 1})
+    completions.write_text(whole.partition("\n")[2])
+    with pytest.raises(
+        ValueError, match=f"^{completions}, line 1, does not hold the settings: remove the file and {path}"
+    ):
+        EvaluationLog(path, {"seed": 1})
 
 
 def test_learning_curves_are_drawn_from_the_trainers_log(tmp_path):

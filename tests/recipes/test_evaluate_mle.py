@@ -13,6 +13,7 @@ import pytest
 from openai_server import OpenAIServer
 
 from trl_mle.competitions import load_competition
+from trl_mle.evaluation.evaluate import EvaluationArguments, alone_in, check_results, run
 
 
 ROOT = Path(__file__).parents[2]
@@ -32,10 +33,14 @@ def results(folder):
 
 
 def test_policies_are_compared(tiny_model, tmp_path, monkeypatch, capsys):
-    """A random policy writes no program, so the table is all that there is to see."""
+    """A random policy writes no program, so the table is all that there is to see, and what training did."""
+    policies = [tmp_path / "starter", tmp_path / "policy"]
+    for policy in policies:
+        shutil.copytree(tiny_model, policy)
+        (policy / "trainer_state.json").write_text('{"log_history": []}')
     options = ["--competition", "wine", "--output_dir", tmp_path / "out", "--num_samples", "3"]
     options += ["--max_completion_length", "8", "--names", "before RL", "after RL"]
-    evaluate(monkeypatch, "--policies", tiny_model, tiny_model, *options)
+    evaluate(monkeypatch, "--policies", *policies, *options)
     out = capsys.readouterr().out
     assert "wine: 3 sampled programs" in out
     assert max(map(len, out.splitlines())) <= 200
@@ -43,9 +48,11 @@ def test_policies_are_compared(tiny_model, tmp_path, monkeypatch, capsys):
     rows = [json.loads(line) for line in (tmp_path / "out" / "after RL.jsonl").read_text().splitlines()]
     assert [row["reward"] for row in rows] == [-10.0] * 3
     assert "## Best of k" in (tmp_path / "out" / "results.md").read_text()
+    curves = sorted(path.name for path in (tmp_path / "out").glob("*.png"))
+    assert curves == ["learning_curves-after RL.png", "learning_curves-before RL.png"]
 
     written = (tmp_path / "out" / "results.json").read_text()
-    evaluate(monkeypatch, "--policies", tiny_model, tiny_model, *options)  # nothing is left to do
+    evaluate(monkeypatch, "--policies", *policies, *options)  # nothing is left to do
     assert (tmp_path / "out" / "results.json").read_text() == written
 
 
@@ -160,11 +167,16 @@ def test_a_killed_evaluation_goes_on(server, tmp_path, monkeypatch):
         (["--competition", "wime"], "did you mean 'wine'?"),
         (["--num_samples", "0"], "--num_samples must be at least 1"),
         (["--names", "one", "two"], "2 names for 1 policies"),
-        (["--policies", "no/such/model"], "no/such/model"),
+        (["--competition", "wine", "wine"], "--competitions has wine twice: name it once"),
+        (["--policies", "x", "y", "x"], "--policies has x twice: name it once"),
+        (["--tree_policies", "x", "x"], "--tree_policies has x twice: name it once"),
+        (["--names", "."], "--names: '.' is no name for a file"),
+        (["--names", ""], "--names: '' is no name for a file"),
+        (["--policies", "no/such/model"], "there is no folder no/such/model"),
         (["--policies", "http://localhost:1/v1"], "the endpoint http://localhost:1/v1 does not answer"),
         (["--mlebench_out", "x"], "MLE-bench cannot grade wine"),
-        (["--threads_per_program", "0"], "--threads_per_program must be at least 1"),
         (["--output_dir", "/proc/out"], "/proc/out"),
+        (["--output_dir", SCRIPT], f"--output_dir {SCRIPT} is a file: name a folder"),
         (["--no_such_option", "1"], "no_such_option"),
     ],
 )
@@ -181,6 +193,66 @@ def test_bad_input_ends_in_one_line(tiny_model, tmp_path, monkeypatch, capsys, m
     assert last.startswith("trl-mle: error: ")
     assert message in last
     assert not (tmp_path / "out").exists()
+
+
+@pytest.mark.parametrize(
+    ("name", "value", "message"),
+    [
+        ("num_samples", 0, "at least 1, got 0"),
+        ("batch_size", 0, "at least 1, got 0"),
+        ("max_prompt_length", 0, "at least 1, got 0"),
+        ("max_completion_length", 0, "at least 1, got 0"),
+        ("program_memory_mb", -1, "at least 1, got -1"),
+        ("max_parallel_programs", 0, "at least 1, got 0"),
+        ("threads_per_program", 0, "at least 1, got 0"),
+        ("program_timeout_s", -1.0, "above 0, and finite, got -1.0"),
+        ("program_timeout_s", float("nan"), "above 0, and finite, got nan"),
+        ("program_timeout_s", float("inf"), "above 0, and finite, got inf"),
+        ("seed", -1, "from 0 to 4294967294, got -1"),
+        ("seed", 2**32, "from 0 to 4294967294, got 4294967296"),
+    ],
+)
+def test_a_number_out_of_its_range_is_refused(name, value, message):
+    options = {"competitions": ["wine"], "output_dir": "out", "policies": ["a"], "num_samples": 1, name: value}
+    with pytest.raises(ValueError, match=f"^--{name} must be {message}$"):
+        EvaluationArguments(**options)
+
+
+def test_two_evaluations_do_not_write_to_one_folder(tiny_model, tmp_path):
+    args = EvaluationArguments(competitions=["wine"], output_dir=str(tmp_path), policies=[tiny_model], names=["x"])
+    with alone_in(tmp_path), pytest.raises(BlockingIOError, match=f"^another evaluation writes to {tmp_path}$"):
+        run(args)
+    assert [path.name for path in tmp_path.iterdir()] == [".lock"]
+
+
+def test_results_of_other_policies_are_not_dropped(tiny_model, tmp_path):
+    results = tmp_path / "results.json"
+    results.write_text(json.dumps({"rows": [{"policy": name} for name in ("x", "y", "x")]}))
+    options = {"competitions": ["wine"], "output_dir": str(tmp_path), "policies": [tiny_model]}
+    with pytest.raises(ValueError, match=f"^{results} holds x: name it too, or take another output_dir$"):
+        run(EvaluationArguments(**options, names=["y"]))
+    with pytest.raises(ValueError, match=f"^{results} holds x, y: name them too, or take another output_dir$"):
+        run(EvaluationArguments(**options, names=["z"]))
+    check_results(results, ["z", "y", "x"])
+
+
+def test_the_best_of_programs_whose_log_was_removed_is_not_taken(tiny_model, tmp_path):
+    best = tmp_path / "best_solutions" / "x"
+    best.mkdir(parents=True)
+    options = {"competitions": ["wine"], "output_dir": str(tmp_path), "policies": [tiny_model], "names": ["x"]}
+    with pytest.raises(ValueError, match=f"^{best} is of programs that are not in {tmp_path}/x.jsonl: remove it"):
+        run(EvaluationArguments(**options, num_samples=1, max_completion_length=1))
+
+
+def test_128_programs_are_sampled_unless_told_otherwise():
+    assert EvaluationArguments(competitions=["wine"], output_dir="out", policies=["a"]).num_samples == 128
+
+
+def test_names_under_which_improved_programs_would_be_overwritten_are_refused():
+    options = {"competitions": ["wine"], "output_dir": "out", "policies": ["a", "b"], "names": ["x", "x-improved"]}
+    EvaluationArguments(**options)
+    with pytest.raises(ValueError, match=r"^--names: x-improved\.jsonl would hold the improved programs of x: "):
+        EvaluationArguments(**options, improve=True)
 
 
 def test_bad_input_of_the_starter(tmp_path, monkeypatch, capsys):

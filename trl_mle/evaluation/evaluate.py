@@ -1,8 +1,12 @@
 """`trl-mle evaluate`: policies sampled, their programs executed, graded and compared."""
 
+import fcntl
 import json
+import math
 import re
 import sys
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -27,6 +31,11 @@ from trl_mle.instrumentation import AstInstrumenter
 from trl_mle.rewards import Evaluation, MLEReward
 
 
+# Options that count something
+COUNTS = ("num_samples", "batch_size", "max_prompt_length", "max_completion_length", "program_memory_mb", "max_parallel_programs", "threads_per_program")  # fmt: skip
+SEEDS = 2**32  # that NumPy knows
+
+
 @dataclass
 class EvaluationArguments:
     """Samples programs from policies, executes and grades them, and compares the policies. A rerun continues."""
@@ -46,7 +55,7 @@ class EvaluationArguments:
     )
     names: list[str] | None = field(default=None, metadata={"help": "A name for each of both, for the tables."})
     data_dir: str | None = field(default=None, metadata={"help": "Where MLE-bench's prepared competitions lie."})
-    num_samples: int = field(default=32, metadata={"help": "Programs per policy and competition."})
+    num_samples: int = field(default=128, metadata={"help": "Programs per policy and competition."})
     seed: int = field(default=1_000_000, metadata={"help": "Seed of the sampling; far from those of training."})
     batch_size: int = field(default=64, metadata={"help": "Programs sampled side by side."})
     improve: bool = field(default=False, metadata={"help": "Whether to improve each valid program once, too."})
@@ -66,16 +75,34 @@ class EvaluationArguments:
     def __post_init__(self) -> None:
         if not self.policies + self.tree_policies:
             raise ValueError("--policies: name at least one policy")
+        for name in ("competitions", "policies", "tree_policies"):
+            values = getattr(self, name)
+            if twice := [value for i, value in enumerate(values) if value in values[:i]]:
+                raise ValueError(f"--{name} has {twice[0]} twice: name it once")
         if self.names is None:
             self.names = [*self.policies, *(f"{name} (tree)" for name in self.tree_policies)]
-        for name in ("num_samples", "batch_size", "threads_per_program"):
-            if getattr(self, name) < 1:
-                raise ValueError(f"--{name} must be at least 1, got {getattr(self, name)}")
+        for name in COUNTS:
+            value = getattr(self, name)
+            if value is not None and value < 1:
+                raise ValueError(f"--{name} must be at least 1, got {value}")
+        if not 0 < self.program_timeout_s < math.inf:
+            raise ValueError(f"--program_timeout_s must be above 0, and finite, got {self.program_timeout_s}")
+        most = SEEDS - 2 * self.num_samples  # each program has a seed of its own, and each improvement
+        if not 0 <= self.seed <= most:
+            raise ValueError(f"--seed must be from 0 to {most}, got {self.seed}")
         count = len(self.policies) + len(self.tree_policies)
         if len(self.names) != count:
             raise ValueError(f"--names has {len(self.names)} names for {count} policies")
         if len({file_name(name) for name in self.names}) != count:
             raise ValueError(f"--names must differ, also as file names: {', '.join(self.names)}")
+        files = [file_name(name) for name in self.names]
+        if unfit := {"", ".", ".."} & set(files):
+            raise ValueError(f"--names: {min(unfit)!r} is no name for a file")
+        for file in files[: len(self.policies)] if self.improve else []:
+            if taken := [other for other in files if other.startswith(f"{file}-improved")]:
+                raise ValueError(
+                    f"--names: {taken[0]}.jsonl would hold the improved programs of {file}: take another name"
+                )
 
     def settings(self, policy: Policy, tree: bool) -> dict[str, Any]:
         """What a policy's programs depend on."""
@@ -125,14 +152,38 @@ def evaluate(
     return row, [*evaluations, *(item.improved for item in improvements if item.improved is not None)]
 
 
+@contextmanager
+def alone_in(folder: Path) -> Iterator[None]:
+    """Makes a folder, and keeps other evaluations out of it, which would run the same programs."""
+    folder.mkdir(parents=True, exist_ok=True)
+    with (folder / ".lock").open("w") as lock:
+        try:
+            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            raise BlockingIOError(f"another evaluation writes to {folder}") from None
+        yield
+
+
+def check_results(path: Path, names: Sequence[str]) -> None:
+    """Raises `ValueError` if there are results of policies that are not among the names: they would be dropped."""
+    if not path.exists():
+        return
+    held = dict.fromkeys(row["policy"] for row in json.loads(path.read_text(encoding="utf-8"))["rows"])
+    if missing := [name for name in held if name not in names]:
+        them = "it" if len(missing) == 1 else "them"
+        raise ValueError(f"{path} holds {', '.join(missing)}: name {them} too, or take another output_dir")
+
+
 def run(args: EvaluationArguments) -> None:
     """Runs the evaluation that the arguments describe, and prints its tables."""
     competitions = [load_competition(name, data_dir=args.data_dir) for name in args.competitions]
     if args.mlebench_out is not None:
         check_gradable(competitions)
+    output_dir = Path(args.output_dir)
+    if output_dir.exists() and not output_dir.is_dir():
+        raise NotADirectoryError(f"--output_dir {output_dir} is a file: name a folder")
     for policy_name in args.policies + args.tree_policies:
         check_policy(policy_name)  # a wrong name ends here, before anything is written
-    output_dir = Path(args.output_dir)
     executor = LocalExecutor(
         max_parallel=args.max_parallel_programs,
         timeout_s=args.program_timeout_s,
@@ -145,12 +196,16 @@ def run(args: EvaluationArguments) -> None:
     programs: dict[str, list[Evaluation]] = {competition.id: [] for competition in competitions}
     kinds = [False] * len(args.policies) + [True] * len(args.tree_policies)
     assert args.names is not None, "filled in"
-    with executor:
-        output_dir.mkdir(parents=True, exist_ok=True)
+    with executor, alone_in(output_dir):
+        check_results(output_dir / "results.json", args.names)
         for name, policy_name, tree in zip(args.names, args.policies + args.tree_policies, kinds, strict=True):
             policy = load_policy(policy_name)
             log = EvaluationLog(output_dir / f"{file_name(name)}.jsonl", args.settings(policy, tree))
             best_solutions = output_dir / "best_solutions" / file_name(name)
+            if best_solutions.exists() and not log.written:  # its log was removed
+                raise ValueError(
+                    f"{best_solutions} is of programs that are not in {log.path}: remove it, or take another output_dir"
+                )
             reward = MLEReward(competitions, executor, AstInstrumenter(), best_solutions_dir=best_solutions)
             for competition in competitions:
                 row, evaluations = evaluate(args, name, policy, tree, competition, reward, log)
@@ -159,13 +214,13 @@ def run(args: EvaluationArguments) -> None:
                 programs[competition.id] += evaluations
             if args.mlebench_out is not None:
                 write_submissions(best_solutions, competitions, Path(args.mlebench_out) / file_name(name))
-    for competition in competitions:
-        of_competition = [i for i, row in enumerate(rows) if row["competition"] == competition.id]
-        add_equal_costs([rows[i] for i in of_competition], [logs[i] for i in of_competition])
-    results = {"seed": args.seed, "num_samples": args.num_samples, "rows": rows}
-    (output_dir / "results.json").write_text(json.dumps(results, indent=2) + "\n", encoding="utf-8")
-    (output_dir / "results.md").write_text(to_markdown(rows), encoding="utf-8")
-    show(args, competitions, rows, programs)
+        for competition in competitions:
+            of_competition = [i for i, row in enumerate(rows) if row["competition"] == competition.id]
+            add_equal_costs([rows[i] for i in of_competition], [logs[i] for i in of_competition])
+        results = {"seed": args.seed, "num_samples": args.num_samples, "rows": rows}
+        (output_dir / "results.json").write_text(json.dumps(results, indent=2) + "\n", encoding="utf-8")
+        (output_dir / "results.md").write_text(to_markdown(rows), encoding="utf-8")
+        show(args, competitions, rows, programs)
 
 
 def show(
@@ -196,7 +251,7 @@ def show(
     for name, policy in named:
         trainer_state = Path(policy) / "trainer_state.json"
         if trainer_state.exists():
-            curves = output_dir / "learning_curves.png"
+            curves = output_dir / f"learning_curves-{file_name(name)}.png"
             plot_learning_curves(trainer_state, curves, f"{', '.join(args.competitions)}: {name}")
             files.append(("learning curves", curves))
     for what, where in [*files, *((f"policy {name}", policy) for name, policy in named)]:

@@ -77,7 +77,7 @@ class EvaluationLog:
             All that the completions depend on.
 
     Raises:
-        `ValueError`: What is there was made with other settings.
+        `ValueError`: What is there was made with other settings, or cannot be read.
     """
 
     def __init__(self, path: Path, settings: dict[str, Any]):
@@ -90,17 +90,23 @@ class EvaluationLog:
 
         rows = _read(self._completions_path)
         wanted = json.loads(json.dumps(settings))
+        # They are written with the first completions: a call that fails before is in nobody's way
+        self._heading = [] if rows else [{"settings": wanted}]
+        found: dict[str, Any] = {}
+        if rows and "settings" not in rows[0]:
+            raise ValueError(
+                f"{self._completions_path}, line 1, does not hold the settings: remove the file and {path}, or take another "
+                "output_dir"
+            )
         if rows:
             found = rows.pop(0)["settings"]
-        elif path.exists():
-            found = {}
-        else:
+        elif not path.exists():
             found = wanted
-            _append(self._completions_path, [{"settings": wanted}])
         if found != wanted:
             changed = sorted(name for name in {*found, *wanted} if found.get(name) != wanted.get(name))
             raise ValueError(
-                f"{path} was made with other settings ({', '.join(changed)}): remove {path.parent}, or take another output_dir"
+                f"{path} was made with other settings ({', '.join(changed)}): remove it and {self._completions_path}, or take "
+                "another output_dir"
             )
         last = 0.0
         for row in rows:
@@ -139,7 +145,9 @@ class EvaluationLog:
                 parent,
             )
             rows.append(asdict(sample) | {"elapsed_s": ended_s} | asdict(self.written[sample]))
-        _append(self._completions_path, rows)
+        if rows:
+            _append(self._completions_path, self._heading + rows)
+            self._heading = []
 
     def add_evaluation(self, sample: Sample, evaluation: Evaluation) -> None:
         """Takes an evaluation, unless it is a failure of our own infrastructure, which is tried again another time."""
@@ -198,7 +206,13 @@ def _read(path: Path) -> list[dict[str, Any]]:
     whole = content[: content.rfind(b"\n") + 1]
     if len(whole) < len(content):
         os.truncate(path, len(whole))
-    return [json.loads(line) for line in whole.decode("utf-8").splitlines()]
+    rows = []
+    for number, line in enumerate(whole.splitlines(), 1):
+        try:
+            rows.append(json.loads(line))
+        except ValueError as error:
+            raise ValueError(f"{path}, line {number}, is no JSON: mend or remove it ({error})") from error
+    return rows
 
 
 def _append(path: Path, rows: Iterable[dict[str, Any]]) -> None:

@@ -2,17 +2,34 @@
 
 import json
 from collections.abc import Mapping, Sequence
+from pathlib import Path
 from typing import Any, Protocol
 
 import torch
+from huggingface_hub.errors import HTTPError, StrictDataclassError
+from jinja2 import TemplateError
 from transformers import AutoConfig, AutoModelForCausalLM, AutoTokenizer, GenerationConfig, set_seed
-from transformers.utils import find_adapter_config_file
+from transformers.trainer_utils import get_last_checkpoint
+from transformers.utils import (
+    ADAPTER_SAFE_WEIGHTS_NAME,
+    ADAPTER_WEIGHTS_NAME,
+    SAFE_WEIGHTS_INDEX_NAME,
+    SAFE_WEIGHTS_NAME,
+    WEIGHTS_INDEX_NAME,
+    WEIGHTS_NAME,
+    find_adapter_config_file,
+)
 
 from trl_mle.instrumentation import Completion, EndpointModel
 from trl_mle.instrumentation.language_models import weights_digest
 from trl_mle.prompts import estimate_tokens
 
 
+# Files of which a model or an adapter has one
+WEIGHTS = (
+    SAFE_WEIGHTS_NAME, SAFE_WEIGHTS_INDEX_NAME, WEIGHTS_NAME, WEIGHTS_INDEX_NAME, ADAPTER_SAFE_WEIGHTS_NAME,
+    ADAPTER_WEIGHTS_NAME,
+)  # fmt: skip
 ENDPOINT_DEADLINE_S = 900.0  # for one batch of completions
 
 Prompt = list[dict[str, str]]  # a conversation
@@ -62,11 +79,47 @@ def load_policy(name: str) -> Policy:
 
 
 def check_policy(name: str) -> None:
-    """Raises what [`load_policy`] would, without loading weights."""
+    """
+    Looks for what [`load_policy`] would stumble over, without loading weights.
+
+    Args:
+        name (`str`):
+            See [`load_policy`].
+
+    Raises:
+        `OSError`: There is no such model.
+        `ValueError`: Its tokenizer renders no prompt.
+        [`~trl_mle.instrumentation.LanguageModelError`]: The endpoint does not answer or does not serve the model.
+    """
     if _is_url(name):
         EndpointPolicy(name)
-    else:
-        AutoConfig.from_pretrained(_base_model(name) or name)
+        return
+    _check_folder(name)
+    try:
+        base = _base_model(name)
+        if base is not None:
+            _check_folder(base)
+        AutoConfig.from_pretrained(base or name)
+        tokenizer = _load_tokenizer(name)
+    except (OSError, ValueError, HTTPError, StrictDataclassError) as error:
+        where = "" if Path(name).is_dir() else ", which is no folder here"
+        raise OSError(f"cannot load the policy {name}{where}: {' '.join(str(error).split())}") from error
+    _check_tokenizer(name, tokenizer)
+
+
+def _check_folder(name: str) -> None:
+    """Raises `OSError` if a name can only be that of a folder that is not there, or if it is one without a model."""
+    folder = Path(name)
+    if folder.is_dir():
+        if not any((folder / file).is_file() for file in ("config.json", "adapter_config.json")):
+            checkpoint = get_last_checkpoint(name)
+            raise FileNotFoundError(f"{folder} holds no model{f': take {checkpoint}' if checkpoint else ''}")
+        if not any((folder / file).is_file() for file in WEIGHTS):
+            raise FileNotFoundError(f"{folder} holds no weights: none of {', '.join(WEIGHTS)}")
+    elif (
+        name.startswith(("/", ".", "~")) or name.count("/") > 1 or ("/" in name and Path(name.split("/")[0]).is_dir())
+    ):
+        raise FileNotFoundError(f"there is no folder {name}")
 
 
 def _is_url(name: str) -> bool:
@@ -80,6 +133,27 @@ def _base_model(name: str) -> str | None:
         return None
     with open(path, encoding="utf-8") as file:
         return str(json.load(file)["base_model_name_or_path"])
+
+
+def _load_tokenizer(name: str) -> Any:
+    try:
+        return AutoTokenizer.from_pretrained(name, padding_side="left")
+    except (OSError, ValueError):  # an adapter may come without
+        if (base := _base_model(name)) is None:
+            raise
+        return AutoTokenizer.from_pretrained(base, padding_side="left")
+
+
+def _check_tokenizer(name: str, tokenizer: Any) -> None:
+    """Raises `ValueError` if a tokenizer knows no words, which without its files it does not, or renders no prompt."""
+    if not tokenizer("Write a program.", add_special_tokens=False)["input_ids"]:
+        raise ValueError(f"{name} has no tokenizer: put the files of the model there that it was trained from")
+    if not tokenizer.chat_template:
+        raise ValueError(f"{name} has no chat template, take an instruction-tuned model")
+    try:
+        tokenizer.apply_chat_template([{"role": "user", "content": "Write a program."}], add_generation_prompt=True)
+    except TemplateError as error:
+        raise ValueError(f"{name} has a chat template that renders no prompt: {error}") from error
 
 
 class TransformersPolicy:
@@ -120,17 +194,12 @@ class TransformersPolicy:
 
         Raises:
             `OSError`: There is no such model.
+            `ValueError`: Its tokenizer renders no prompt.
         """
-        try:
-            tokenizer = AutoTokenizer.from_pretrained(name, padding_side="left")
-        except (OSError, ValueError):  # an adapter may come without
-            if (base := _base_model(name)) is None:
-                raise
-            tokenizer = AutoTokenizer.from_pretrained(base, padding_side="left")
+        tokenizer = _load_tokenizer(name)
+        _check_tokenizer(name, tokenizer)
         if tokenizer.pad_token is None:
             tokenizer.pad_token = tokenizer.eos_token
-        if tokenizer.chat_template is None:
-            raise ValueError(f"{name} has no chat template, take an instruction-tuned model")
         model = AutoModelForCausalLM.from_pretrained(name, dtype="auto").eval()
         digest = weights_digest(model.state_dict())
         model.to("cuda" if torch.cuda.is_available() else "cpu")
