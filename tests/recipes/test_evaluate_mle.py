@@ -13,6 +13,7 @@ import pytest
 from openai_server import OpenAIServer
 
 from trl_mle.competitions import load_competition
+from trl_mle.evaluation.comparison import ROW_KEYS
 from trl_mle.evaluation.evaluate import EvaluationArguments, alone_in, check_results, run
 
 
@@ -225,15 +226,20 @@ def test_two_evaluations_do_not_write_to_one_folder(tiny_model, tmp_path):
     assert [path.name for path in tmp_path.iterdir()] == [".lock"]
 
 
-def test_results_of_other_policies_are_not_dropped(tiny_model, tmp_path):
+def test_results_of_others_are_not_dropped(tiny_model, tmp_path):
     results = tmp_path / "results.json"
-    results.write_text(json.dumps({"rows": [{"policy": name} for name in ("x", "y", "x")]}))
+    wine = dict.fromkeys(ROW_KEYS) | {"competition": "wine"}
+    results.write_text(json.dumps({"rows": [wine | {"policy": name} for name in ("x", "y", "x")]}))
     options = {"competitions": ["wine"], "output_dir": str(tmp_path), "policies": [tiny_model]}
     with pytest.raises(ValueError, match=f"^{results} holds x: name it too, or take another output_dir$"):
         run(EvaluationArguments(**options, names=["y"]))
     with pytest.raises(ValueError, match=f"^{results} holds x, y: name them too, or take another output_dir$"):
         run(EvaluationArguments(**options, names=["z"]))
-    check_results(results, ["z", "y", "x"])
+    check_results(results, ["z", "y", "x"], ["digits", "wine"])
+    with pytest.raises(ValueError, match=f"^{results} holds wine: name it too, or take another output_dir$"):
+        check_results(results, ["x", "y"], ["digits"])
+    results.write_text(results.read_text()[:40])
+    check_results(results, [], [])  # cut off: it is written anew
 
 
 def test_the_best_of_programs_whose_log_was_removed_is_not_taken(tiny_model, tmp_path):

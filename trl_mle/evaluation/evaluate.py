@@ -17,7 +17,7 @@ from rich.syntax import Syntax
 from rich.table import Table
 
 from trl_mle.competitions import Competition, load_competition
-from trl_mle.evaluation.comparison import to_markdown
+from trl_mle.evaluation.comparison import read_results, to_markdown
 from trl_mle.evaluation.evaluation_log import EvaluationLog
 from trl_mle.evaluation.learning_curves import plot_learning_curves
 from trl_mle.evaluation.mlebench import check_gradable, write_submissions
@@ -164,14 +164,18 @@ def alone_in(folder: Path) -> Iterator[None]:
         yield
 
 
-def check_results(path: Path, names: Sequence[str]) -> None:
-    """Raises `ValueError` if there are results of policies that are not among the names: they would be dropped."""
+def check_results(path: Path, names: Sequence[str], competitions: Sequence[str]) -> None:
+    """Raises `ValueError` if there are results of other policies or competitions than these: they would be dropped."""
     if not path.exists():
         return
-    held = dict.fromkeys(row["policy"] for row in json.loads(path.read_text(encoding="utf-8"))["rows"])
-    if missing := [name for name in held if name not in names]:
-        them = "it" if len(missing) == 1 else "them"
-        raise ValueError(f"{path} holds {', '.join(missing)}: name {them} too, or take another output_dir")
+    try:
+        rows = read_results([path.parent])
+    except ValueError:
+        return  # it is not whole, and written anew from the logs
+    for key, known in (("policy", names), ("competition", competitions)):
+        if missing := [name for name in dict.fromkeys(row[key] for row in rows) if name not in known]:
+            them = "it" if len(missing) == 1 else "them"
+            raise ValueError(f"{path} holds {', '.join(missing)}: name {them} too, or take another output_dir")
 
 
 def run(args: EvaluationArguments) -> None:
@@ -197,7 +201,7 @@ def run(args: EvaluationArguments) -> None:
     kinds = [False] * len(args.policies) + [True] * len(args.tree_policies)
     assert args.names is not None, "filled in"
     with executor, alone_in(output_dir):
-        check_results(output_dir / "results.json", args.names)
+        check_results(output_dir / "results.json", args.names, [competition.id for competition in competitions])
         for name, policy_name, tree in zip(args.names, args.policies + args.tree_policies, kinds, strict=True):
             policy = load_policy(policy_name)
             log = EvaluationLog(output_dir / f"{file_name(name)}.jsonl", args.settings(policy, tree))
@@ -218,7 +222,9 @@ def run(args: EvaluationArguments) -> None:
             of_competition = [i for i, row in enumerate(rows) if row["competition"] == competition.id]
             add_equal_costs([rows[i] for i in of_competition], [logs[i] for i in of_competition])
         results = {"seed": args.seed, "num_samples": args.num_samples, "rows": rows}
-        (output_dir / "results.json").write_text(json.dumps(results, indent=2) + "\n", encoding="utf-8")
+        new = output_dir / "results.json.new"
+        new.write_text(json.dumps(results, indent=2) + "\n", encoding="utf-8")
+        new.replace(output_dir / "results.json")  # an interruption leaves the old one whole
         (output_dir / "results.md").write_text(to_markdown(rows), encoding="utf-8")
         show(args, competitions, rows, programs)
 
@@ -273,7 +279,7 @@ def comparison_table(competition: Competition, rows: list[dict[str, Any]]) -> Ta
     arrow = "↑" if competition.higher_is_better else "↓"
     table = Table(title=f"{competition.id}: {rows[0]['num_samples']} sampled programs")
     for column in ("policy", "valid", f"mean {competition.metric} {arrow}", f"best {arrow}", "mean Δt (s)"):
-        table.add_column(column, justify="left" if column == "policy" else "right")
+        table.add_column(column, overflow="fold", justify="left" if column == "policy" else "right")
     for row in rows:
         table.add_row(
             row["policy"], f"{row['valid_rate']:.0%}", number(row["mean_score"]), number(row["best_score"]),
@@ -287,7 +293,7 @@ def improvement_table(competition: Competition, rows: list[dict[str, Any]]) -> T
     table = Table(title=f"{competition.id}: each valid program improved once, the better one kept")
     columns = ("policy", "kept, chosen by", "choices", "executed", "valid", f"mean {competition.metric} {arrow}", f"best {arrow}")  # fmt: skip
     for column in columns:
-        table.add_column(column, justify="left" if column in columns[:2] else "right")
+        table.add_column(column, overflow="fold", justify="left" if column in columns[:2] else "right")
     for result in rows:
         scratch = result | {"chosen_by": "(not improved)", "num_choices": 0}
         kept = [row | {"num_executed": result["improvement"]["num_executed"]} for row in result["improvement"]["kept"]]
