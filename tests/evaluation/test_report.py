@@ -1,7 +1,9 @@
 import json
+import os
 import re
 import shutil
 from collections import defaultdict
+from html import escape
 from itertools import islice
 
 import browser
@@ -165,6 +167,55 @@ def test_runs_laid_over_each_other(tmp_path, first_chart_only):
     assert "with · without" in text
     assert len(re.findall("<h3>without, (?:wine|diabetes): ", text)) == 2  # best programs
     assert len(re.findall("<h3>(?:with|without)</h3>", text)) == 2  # errors
+
+
+def cut_off(path):
+    path.write_text(path.read_text()[: path.stat().st_size // 2])
+
+
+@pytest.mark.parametrize("name", ["trainer_state.json", "solution_pool.json"])
+@pytest.mark.parametrize("spoil", [cut_off, lambda path: path.write_text("")], ids=["cut off", "empty"])
+def test_a_checkpoint_that_was_not_saved_to_the_end(tmp_path, name, spoil):
+    """The one before counts, and the note names the file."""
+    folder = make_run(tmp_path / "run", steps=4)
+    before = read_run(folder, "x")
+    assert before.skipped == []
+    shutil.copytree(folder / "checkpoint-4", folder / "checkpoint-5")
+    spoilt = folder / "checkpoint-5" / name
+    spoil(spoilt)
+    os.utime(folder / "checkpoint-4" / name, (1, 1))  # older, whatever the clock's resolution
+    read = read_run(folder, "x")
+    assert (read.history, read.solutions) == (before.history, before.solutions)
+    [note] = read.skipped
+    assert note.startswith(f"{spoilt} is skipped: ")
+
+
+@pytest.mark.parametrize(
+    ("name", "spoil"),
+    [
+        ("best_solutions/wine/score.json", cut_off),
+        ("best_solutions/wine/solution.py", lambda path: path.unlink()),
+        ("executions/rank-0.jsonl", lambda path: path.write_text('{"time": "20\n\0\0{\n' + path.read_text())),
+    ],
+)
+def test_a_file_that_cannot_be_read_is_skipped(tmp_path, capsys, first_chart_only, name, spoil):
+    folder = make_run(tmp_path / "run", steps=1, programs=4)
+    spoil(folder / name)
+    page = write_report([folder], ["x"], tmp_path / "report").read_text()
+    read = read_run(folder, "x")
+    assert len(read.executions) == 4
+    assert len(read.best) == (0 if name.startswith("best") else 1)
+    assert len(read.skipped) == (1 if name.startswith("best") else 2)
+    assert capsys.readouterr().err == "".join(f"trl-mle: {note}\n" for note in read.skipped)
+    for note in read.skipped:
+        assert note.startswith(str(folder / name))
+        assert escape(note) in page
+
+
+def test_nothing_that_can_be_read(tmp_path):
+    (tmp_path / "trainer_state.json").write_text("{")
+    with pytest.raises(OSError, match=r"trainer_state\.json is skipped: Expecting"):
+        read_run(tmp_path, "x")
 
 
 def test_no_run(tmp_path):
