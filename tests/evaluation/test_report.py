@@ -18,7 +18,7 @@ from trl_mle.competitions import load_competition
 from trl_mle.evaluation.charts import charts
 from trl_mle.evaluation.report import write_report
 from trl_mle.evaluation.training_run import best_so_far, read_run
-from trl_mle.instrumentation import AstInstrumenter
+from trl_mle.instrumentation import MILESTONES, AstInstrumenter
 from trl_mle.rewards import MLEReward
 
 
@@ -32,12 +32,16 @@ def page(run, tmp_path_factory):
     return write_report([run], ["digits <&> RL"], tmp_path_factory.mktemp("report"))
 
 
-def chart_names(*folders, names=None):
-    """The pictures that there are of runs, without drawing them into files."""
+def charts_of(*folders, names=None):
+    """The pictures that there are of runs by their names, without drawing them into files."""
     groups = defaultdict(list)
     for folder, name in zip(folders, names or ["x"] * len(folders), strict=True):
         groups[name].append(read_run(folder, name))
-    return [chart.name for chart in charts(groups)]
+    return {chart.name: chart for chart in charts(groups)}
+
+
+def chart_names(*folders, names=None):
+    return list(charts_of(*folders, names=names))
 
 
 def test_a_run_is_read_as_its_executions_were_written(run):
@@ -167,6 +171,30 @@ def test_runs_laid_over_each_other(tmp_path, first_chart_only):
     assert "with · without" in text
     assert len(re.findall("<h3>without, (?:wine|diabetes): ", text)) == 2  # best programs
     assert len(re.findall("<h3>(?:with|without)</h3>", text)) == 2  # errors
+
+
+@pytest.fixture(scope="module")
+def two_arms(tmp_path_factory):
+    """The pictures of two runs with improve prompts and one without."""
+    folder = tmp_path_factory.mktemp("arms")
+    folders = [make_run(folder / f"{seed}", seed=seed, steps=4, improve=seed < 2) for seed in range(3)]
+    return charts_of(*folders, names=["with", "with", "without"])
+
+
+@pytest.mark.parametrize(
+    ("name", "panels"),
+    [
+        ("milestones", [milestone.replace("_", " ") for milestone in MILESTONES]),
+        ("outcomes", ["valid", "no valid submission", "error", "timeout", "out of memory"]),
+    ],
+)
+def test_shares_of_several_runs_over_time(two_arms, name, panels):
+    """A panel for each, a line for each name and a band for that of two runs."""
+    chart = two_arms[name]
+    assert [axis.get_title() for axis in chart.figure.axes] == panels
+    for axis in chart.figure.axes:
+        assert [(len(axis.lines), len(axis.collections)), len(axis.lines[0].get_xdata())] == [(2, 1), 4]
+    assert "band: ± 1 standard deviation" in chart.caption
 
 
 def cut_off(path):

@@ -94,10 +94,11 @@ def charts(groups: Groups) -> Iterator[Chart]:
                 f"Score on the hidden answers ({arrow}). Solid: best so far, dashed: mean of the valid ones.{caption}"
             )
             yield Chart(f"{name}-{slug}", f"{title}: {competition}", text + band, figure)
+    over_time, panels = (band, " Each panel has a scale of its own.") if len(groups) > 1 else (mean, "")
     for name, title, caption, draw in (
-        ("milestones", "Milestones", "Share of the executed programs that reached each milestone." + mean, _milestones),
+        ("milestones", "Milestones", "Share of the executed programs that reached each milestone." + band, _milestones),
         ("durations", "Δt and the weights it got", "Above: how long programs ran, median (solid), 10th and 90th percentile (dotted). Below: the duration weight of their advantages, mean (solid), smallest and largest (dotted)." + mean, _durations),
-        ("outcomes", "Outcomes", "How executions ended. Completions without a program are not executed and not shown." + mean, _outcomes),
+        ("outcomes", "Outcomes", "How executions ended. Completions without a program are not executed and not shown." + panels + over_time, _outcomes),
         ("prompts", "From scratch or improving", "Solid: from scratch. Dashed: improving. Dotted: how often an improved program beat the one it was shown." + band, _prompts),
         ("best_of_n", "Evaluation during training", "The best of N fresh programs on fixed prompts." + band, _evaluations),
     ):  # fmt: skip
@@ -109,12 +110,12 @@ def _competitions(groups: Groups) -> dict[str, bool]:
     return {name: higher for runs in groups.values() for run in runs for name, higher in run.directions.items()}
 
 
-def _new(groups: Groups, rows: int = 1, height: float = 2.9) -> tuple[Figure, list[Axes]]:
+def _new(groups: Groups, rows: int = 1, height: float = 2.9, columns: int = 1) -> tuple[Figure, list[Axes]]:
     """Of a width that a phone shows whole, so that its texts stay legible there."""
     height += 0.2 * ((len(groups) + 1) // 2) if len(groups) > 1 else 0  # of the legend
     figure = Figure(figsize=(4.4, height), layout="constrained")
-    axes = figure.subplots(rows, 1, sharex=True, squeeze=False)
-    return figure, list(axes[:, 0])
+    axes = figure.subplots(rows, columns, sharex=True, squeeze=False)
+    return figure, list(axes.flat)
 
 
 def _colors(groups: Groups) -> dict[str, str]:
@@ -162,6 +163,26 @@ def _width(groups: Groups, competition: str | None = None) -> int:
     """Programs of one point of a curve."""
     longest = max(len(run.programs(competition)) for runs in groups.values() for run in runs)
     return max(-(-longest // BINS), min(LEAST_PROGRAMS, longest // 4), 1)
+
+
+def _panels(groups: Groups, shares: Mapping[str, Callable[[pd.DataFrame], float]]) -> tuple[Figure, list[Axes]]:
+    """Shares of the programs over executed programs, each in a panel, with a curve for each name."""
+    rows = -(-len(shares) // 2)
+    figure, axes = _new(groups, rows, height=0.4 + 1.15 * rows, columns=2)
+    for unused in axes[len(shares) :]:
+        unused.remove()
+    axes, width = axes[: len(shares)], _width(groups)
+    for axis, (title, share) in zip(axes, shares.items(), strict=True):
+        for name, color in _colors(groups).items():
+            _draw(axis, *_by_programs(groups[name], width, share), color, linewidth=1.1)
+        axis.set_title(title)
+        axis.set_ylim(bottom=0)
+        axis.yaxis.set_major_formatter(PercentFormatter(1.0))
+    for axis in axes[-2:]:  # the lowest of each column
+        axis.tick_params(labelbottom=True)
+        axis.set_xlabel("executed programs")
+    _legend(figure, groups)
+    return figure, axes
 
 
 def _has_programs(groups: Groups) -> bool:
@@ -292,32 +313,23 @@ def duration(seconds: float) -> str:
 def _milestones(groups: Groups) -> Figure | None:
     if not _has_programs(groups):
         return None
-    names = [milestone.replace("_", " ") for milestone in MILESTONES]
-    if len(groups) == 1:
-        figure, [axis] = _new(groups, height=3.3)
-        [runs] = groups.values()
-        width = _width(groups)
-        shades = [f"C{i}" for i in range(len(MILESTONES))]
-        for milestone, name, color in zip(MILESTONES, names, shades, strict=True):
-            _draw(axis, *_by_programs(runs, width, lambda table, key=milestone: float(table[key].mean())), color, name)  # type: ignore[misc]
-        axis.set_xlabel("executed programs")
-        _share(axis, "share of programs")
-        figure.legend(loc="outside lower center", ncols=3)
+    shares: dict[str, Callable[[pd.DataFrame], float]] = {
+        milestone.replace("_", " "): lambda table, key=milestone: float(table[key].mean())  # type: ignore[misc]
+        for milestone in MILESTONES
+    }
+    if len(groups) > 1:
+        figure, axes = _panels(groups, shares)
+        for axis in axes:
+            axis.set_ylim(0, 1)
         return figure
     figure, [axis] = _new(groups, height=3.3)
-    height = 0.8 / len(groups)
-    for i, (name, color) in enumerate(_colors(groups).items()):
-        last = [table[-max(1, len(table) // 4) :] for run in groups[name] if not (table := run.programs()).empty]
-        means = [
-            float(np.mean([part[milestone].mean() for part in last])) if last else 0.0 for milestone in MILESTONES
-        ]
-        axis.barh(np.arange(len(MILESTONES)) + i * height, means, height, color=color, label=name)
-    axis.set_yticks(np.arange(len(MILESTONES)) + 0.4 - height / 2, names)
-    axis.invert_yaxis()
-    axis.set_xlim(0, 1)
-    axis.xaxis.set_major_formatter(PercentFormatter(1.0))
-    axis.set_xlabel("share of the last quarter of the programs")
-    _legend(figure, groups)
+    [runs] = groups.values()
+    width = _width(groups)
+    for i, (name, share) in enumerate(shares.items()):
+        _draw(axis, *_by_programs(runs, width, share), f"C{i}", name)
+    axis.set_xlabel("executed programs")
+    _share(axis, "share of programs")
+    figure.legend(loc="outside lower center", ncols=3)
     return figure
 
 
@@ -342,45 +354,30 @@ def _durations(groups: Groups) -> Figure | None:
     return figure
 
 
-def _outcome_shares(table: pd.DataFrame) -> list[float]:
+def _outcome_share(table: pd.DataFrame, outcome: str) -> float:
     kinds = table["outcome"].where(table["outcome"] != "ok", np.where(table["valid"], "valid", "no valid submission"))
-    return [float((kinds == name).mean()) for name in OUTCOMES]
+    return float((kinds == outcome).mean())
 
 
 def _outcomes(groups: Groups) -> Figure | None:
     if not _has_programs(groups):
         return None
+    shares: dict[str, Callable[[pd.DataFrame], float]] = {
+        name.replace("_", " "): lambda table, outcome=name: _outcome_share(table, outcome)  # type: ignore[misc]
+        for name in OUTCOMES
+    }
+    if len(groups) > 1:
+        tables = [table for runs in groups.values() for run in runs if not (table := run.programs()).empty]
+        return _panels(groups, {name: share for name, share in shares.items() if any(map(share, tables))})[0]
     figure, [axis] = _new(groups, height=3.3)
-    labels = [name.replace("_", " ") for name in OUTCOMES]
-    if len(groups) == 1:
-        [runs] = groups.values()
-        width = _width(groups)
-        xs, _ = _by_programs(runs, width, lambda table: 0.0)
-        layers = [
-            np.nanmean(_by_programs(runs, width, lambda table, i=i: _outcome_shares(table)[i])[1], axis=0)  # type: ignore[misc]
-            for i in range(len(OUTCOMES))
-        ]
-        axis.stackplot(xs, layers, colors=list(OUTCOMES.values()), labels=labels)
-        axis.set_xlabel("executed programs")
-        _share(axis, "share of programs")
-        axis.set_xlim(xs[0], xs[-1] if len(xs) > 1 else xs[0] + 1)
-    else:
-        shares = np.array(
-            [
-                np.mean([_outcome_shares(table) for run in runs if not (table := run.programs()).empty], axis=0)
-                for runs in groups.values()
-                if any(not run.programs().empty for run in runs)
-            ]
-        )
-        names = [name for name, runs in groups.items() if any(not run.programs().empty for run in runs)]
-        left = np.zeros(len(shares))
-        for i, (color, label) in enumerate(zip(OUTCOMES.values(), labels, strict=True)):
-            axis.barh(names, shares[:, i], left=left, color=color, label=label)
-            left += shares[:, i]
-        axis.invert_yaxis()
-        axis.set_xlim(0, 1)
-        axis.xaxis.set_major_formatter(PercentFormatter(1.0))
-        axis.set_xlabel("share of all programs")
+    [runs] = groups.values()
+    curves = {name: _by_programs(runs, _width(groups), share) for name, share in shares.items()}
+    xs = curves["valid"][0]
+    layers = [np.nanmean(values, axis=0) for _, values in curves.values()]
+    axis.stackplot(xs, layers, colors=list(OUTCOMES.values()), labels=list(curves))
+    axis.set_xlabel("executed programs")
+    _share(axis, "share of programs")
+    axis.set_xlim(xs[0], xs[-1] if len(xs) > 1 else xs[0] + 1)
     figure.legend(loc="outside lower center", ncols=3)
     return figure
 
