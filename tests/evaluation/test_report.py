@@ -197,6 +197,18 @@ def test_shares_of_several_runs_over_time(two_arms, name, panels):
     assert "band: ± 1 standard deviation" in chart.caption
 
 
+def test_prompt_kinds_are_drawn_on_the_scale_of_the_scores(two_arms, tmp_path):
+    figure = two_arms["prompts"].figure
+    assert [axis.get_ylabel() for axis in figure.axes] == ["valid share", "accuracy\nhigher is better"]
+    assert [text.get_text() for text in figure.legends[0].get_texts()] == ["with"]  # the other has no such curve
+    folder = make_run(tmp_path / "run", steps=4)
+    log = folder / "executions" / "rank-0.jsonl"
+    log.write_text(re.sub('"score": 0', '"score": 90', log.read_text(), count=1))  # an outlier
+    drawn = charts_of(folder)
+    scores = [axis for name in ("score_by_programs-wine", "prompts") for axis in drawn[name].figure.axes[-1:]]
+    assert {(axis.get_yscale(), axis.get_ylabel()) for axis in scores} == {("log", "accuracy\nhigher is better")}
+
+
 def cut_off(path):
     path.write_text(path.read_text()[: path.stat().st_size // 2])
 

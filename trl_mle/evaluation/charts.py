@@ -94,12 +94,13 @@ def charts(groups: Groups) -> Iterator[Chart]:
                 f"Score on the hidden answers ({arrow}). Solid: best so far, dashed: mean of the valid ones.{caption}"
             )
             yield Chart(f"{name}-{slug}", f"{title}: {competition}", text + band, figure)
+    below = " Below: mean score of the valid ones." if _logged(groups, "mle/improve/score/mean") else ""
     over_time, panels = (band, " Each panel has a scale of its own.") if len(groups) > 1 else (mean, "")
     for name, title, caption, draw in (
         ("milestones", "Milestones", "Share of the executed programs that reached each milestone." + band, _milestones),
         ("durations", "Δt and the weights it got", "Above: how long programs ran, median (solid), 10th and 90th percentile (dotted). Below: the duration weight of their advantages, mean (solid), smallest and largest (dotted)." + mean, _durations),
         ("outcomes", "Outcomes", "How executions ended. Completions without a program are not executed and not shown." + panels + over_time, _outcomes),
-        ("prompts", "From scratch or improving", "Solid: from scratch. Dashed: improving. Dotted: how often an improved program beat the one it was shown." + band, _prompts),
+        ("prompts", "From scratch or improving", "Solid: from scratch. Dashed: improving. Dotted: how often an improved program beat the one it was shown." + below + band, _prompts),
         ("best_of_n", "Evaluation during training", "The best of N fresh programs on fixed prompts." + band, _evaluations),
     ):  # fmt: skip
         if (figure := draw(groups)) is not None:
@@ -190,9 +191,11 @@ def _has_programs(groups: Groups) -> bool:
 
 
 def _legend(figure: Figure, groups: Groups) -> None:
-    """The names of the runs, below the picture, where they cover nothing."""
+    """The names of the runs that have a curve, below the picture, where they cover nothing."""
     if len(groups) > 1:
-        handles = [Line2D([], [], color=color, label=name) for name, color in _colors(groups).items()]
+        drawn = {line.get_color() for axis in figure.axes for line in axis.lines}
+        colors = _colors(groups).items()
+        handles = [Line2D([], [], color=color, label=name) for name, color in colors if color in drawn]
         figure.legend(handles=handles, loc="outside lower center", ncols=2)
 
 
@@ -205,6 +208,21 @@ def _share(axis: Axes, label: str) -> None:
     axis.set_ylabel(label)
     axis.set_ylim(0, 1)
     axis.yaxis.set_major_formatter(PercentFormatter(1.0))
+
+
+def _score_scale(axis: Axes, groups: Groups, competition: str | None = None) -> None:
+    """Logarithmic where programs' scores are far apart, or outliers would flatten the rest; named by their one metric."""
+    tables = [table for runs in groups.values() for run in runs if not (table := run.programs(competition)).empty]
+    scores = [score for table in tables for score in table["score"].dropna()]
+    if scores and min(scores) > 0 and max(scores) > 10 * min(scores):
+        _log_scale(axis)
+    found = [best for runs in groups.values() for run in runs for best in run.best]
+    labels = {
+        f"{best['metric'].replace('_', ' ')}\n{'higher' if best['higher_is_better'] else 'lower'} is better"
+        for best in found
+        if competition in (None, best["competition"])
+    }
+    axis.set_ylabel(labels.pop() if len(labels) == 1 else "score")
 
 
 def _log_scale(axis: Axes) -> None:
@@ -263,7 +281,6 @@ def _score(groups: Groups, competition: str, higher_is_better: bool, column: str
     if column is not None:
         tables = [run.programs(competition) for runs in groups.values() for run in runs]
         unit, size = _unit(max((table[column].max() for table in tables if not table.empty), default=0.0))
-    everything = []
     for name, color in _colors(groups).items():
         tables = [table for run in groups[name] if not (table := run.programs(competition)).empty]
         if not tables:
@@ -288,10 +305,7 @@ def _score(groups: Groups, competition: str, higher_is_better: bool, column: str
                 for table in tables
             ]  # fmt: skip
             _draw(axis, list((edges[1:] + edges[:-1]) / 2 / size), curves, color, linestyle="--")
-        everything += [value for table in tables for value in table["score"].dropna()]
-    if everything and min(everything) > 0 and max(everything) > 10 * min(everything):
-        _log_scale(axis)
-    axis.set_ylabel("score")
+    _score_scale(axis, groups, competition)
     axis.set_xlabel(unit if column is None else f"wall clock ({unit})")
     _legend(figure, groups)
     return figure
@@ -398,7 +412,7 @@ def _prompts(groups: Groups) -> Figure | None:
         _draw(axes[0], *beats, color if several else COLORS[2], None, linestyle=":")
     _share(axes[0], "valid share")
     if with_scores:
-        axes[1].set_ylabel("mean score of valid")
+        _score_scale(axes[1], groups)
     _steps(axes[-1])
     _legend(figure, groups)
     return figure
