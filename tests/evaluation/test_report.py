@@ -209,6 +209,22 @@ def test_prompt_kinds_are_drawn_on_the_scale_of_the_scores(two_arms, tmp_path):
     assert {(axis.get_yscale(), axis.get_ylabel()) for axis in scores} == {("log", "accuracy\nhigher is better")}
 
 
+@pytest.mark.parametrize("name", ["score_by_programs-wine", "score_by_time-wine"])
+def test_the_mean_of_the_best_never_gets_worse(tmp_path, name):
+    """Though one run finds its first valid program later, and a worse one, and another ends earlier, with the best."""
+    row = {"competition": "wine", "outcome": "ok", "detail": "", "duration_s": 1.0, "reward": 0.0, "milestones": []}
+    folders = []
+    for i, scores in enumerate([[0.9, None], [None, 0.2, 0.5, None], [None]]):
+        folder = make_run(tmp_path / f"{i}", steps=1, programs=4)
+        times = [f"2026-01-01T00:00:{second:02}+00:00" for second in range(len(scores))]
+        rows = [row | {"time": time, "score": score} for time, score in zip(times, scores, strict=True)]
+        (folder / "executions" / "rank-0.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
+        folders.append(folder)
+    curve = charts_of(*folders)[name].figure.axes[0].lines[0].get_ydata()
+    assert (curve[0], curve[-1]) == (pytest.approx(0.55), pytest.approx(0.7))
+    assert (np.diff(curve) >= 0).all()
+
+
 def cut_off(path):
     path.write_text(path.read_text()[: path.stat().st_size // 2])
 

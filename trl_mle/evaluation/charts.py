@@ -82,6 +82,7 @@ def charts(groups: Groups) -> Iterator[Chart]:
     ):  # fmt: skip
         if (figure := draw(groups)) is not None:
             yield Chart(name, title, caption + band, figure)
+    joined = " The best so far starts when each run with a valid program has one." if several else ""
     for competition, higher_is_better in _competitions(groups).items():
         slug = "".join(letter if letter.isalnum() else "-" for letter in competition)
         arrow = "higher is better" if higher_is_better else "lower is better"
@@ -93,7 +94,7 @@ def charts(groups: Groups) -> Iterator[Chart]:
             text = (
                 f"Score on the hidden answers ({arrow}). Solid: best so far, dashed: mean of the valid ones.{caption}"
             )
-            yield Chart(f"{name}-{slug}", f"{title}: {competition}", text + band, figure)
+            yield Chart(f"{name}-{slug}", f"{title}: {competition}", text + band + joined, figure)
     below = " Below: mean score of the valid ones." if _logged(groups, "mle/improve/score/mean") else ""
     over_time, panels = (band, " Each panel has a scale of its own.") if len(groups) > 1 else (mean, "")
     for name, title, caption, draw in (
@@ -288,13 +289,16 @@ def _score(groups: Groups, competition: str, higher_is_better: bool, column: str
         ends = [float(table[column].iloc[-1]) if column else float(len(table)) for table in tables]
         grid = np.linspace(0, max(ends), 200)
         best = []
-        for table, end in zip(tables, ends, strict=True):
+        for table in tables:
             x = table[column].to_numpy() if column else np.arange(1, len(table) + 1)
             so_far = best_so_far(table["score"].to_numpy(), higher_is_better)
             places = np.searchsorted(x, grid, side="right") - 1
-            curve = np.where(places >= 0, so_far[places], np.nan)
-            best.append(np.where(grid <= end, curve, np.nan))
-        _draw(axis, list(grid / size), best, color)
+            best.append(np.where(places >= 0, so_far[places], np.nan))
+        found = np.array([curve for curve in best if not np.isnan(curve[-1])])
+        if len(found):
+            # A mean that runs join or leave on the way could get worse: it starts when all have one, and an ended one keeps its
+            found[:, np.isnan(found).any(axis=0)] = np.nan
+            _draw(axis, list(grid / size), list(found), color)
         if column is None:
             xs, curves = _by_programs(groups[name], width, lambda table: float(table["score"].mean()), competition)
             _draw(axis, xs, curves, color, linestyle="--")
