@@ -318,6 +318,7 @@ def test_the_command(tmp_path, monkeypatch, capsys, first_chart_only):
     for arguments, message in (
         ([str(tmp_path / "nowhere")], "holds neither executions"),
         ([str(run), "--names", "a", "b"], "--names has 2 names for 1 runs"),
+        ([str(run), f"{run}/../run"], "/../run is given twice"),
     ):
         monkeypatch.setattr("sys.argv", ["trl-mle", "report", *arguments])
         with pytest.raises(SystemExit) as ended:

@@ -91,7 +91,11 @@ def write_report(folders: Sequence[Path], names: Sequence[str], report_dir: Path
 
     Raises:
         `OSError`: A folder holds nothing of a run.
+        `ValueError`: A folder is given twice.
     """
+    for i, folder in enumerate(folders):
+        if folder.resolve() in [other.resolve() for other in folders[:i]]:
+            raise ValueError(f"{folder} is given twice: name every run once")
     runs = [read_run(folder, name) for folder, name in zip(folders, names, strict=True)]
     skipped = [note for run in runs for note in run.skipped]
     for note in skipped:
