@@ -1,7 +1,9 @@
 import json
+import os
 import re
 import shutil
 from collections import defaultdict
+from html import escape
 from itertools import islice
 
 import browser
@@ -16,7 +18,7 @@ from trl_mle.competitions import load_competition
 from trl_mle.evaluation.charts import charts
 from trl_mle.evaluation.report import write_report
 from trl_mle.evaluation.training_run import best_so_far, read_run
-from trl_mle.instrumentation import AstInstrumenter
+from trl_mle.instrumentation import MILESTONES, AstInstrumenter
 from trl_mle.rewards import MLEReward
 
 
@@ -30,12 +32,16 @@ def page(run, tmp_path_factory):
     return write_report([run], ["digits <&> RL"], tmp_path_factory.mktemp("report"))
 
 
-def chart_names(*folders, names=None):
-    """The pictures that there are of runs, without drawing them into files."""
+def charts_of(*folders, names=None):
+    """The pictures that there are of runs by their names, without drawing them into files."""
     groups = defaultdict(list)
     for folder, name in zip(folders, names or ["x"] * len(folders), strict=True):
         groups[name].append(read_run(folder, name))
-    return [chart.name for chart in charts(groups)]
+    return {chart.name: chart for chart in charts(groups)}
+
+
+def chart_names(*folders, names=None):
+    return list(charts_of(*folders, names=names))
 
 
 def test_a_run_is_read_as_its_executions_were_written(run):
@@ -167,6 +173,107 @@ def test_runs_laid_over_each_other(tmp_path, first_chart_only):
     assert len(re.findall("<h3>(?:with|without)</h3>", text)) == 2  # errors
 
 
+@pytest.fixture(scope="module")
+def two_arms(tmp_path_factory):
+    """The pictures of two runs with improve prompts and one without."""
+    folder = tmp_path_factory.mktemp("arms")
+    folders = [make_run(folder / f"{seed}", seed=seed, steps=4, improve=seed < 2) for seed in range(3)]
+    return charts_of(*folders, names=["with", "with", "without"])
+
+
+@pytest.mark.parametrize(
+    ("name", "panels"),
+    [
+        ("milestones", [milestone.replace("_", " ") for milestone in MILESTONES]),
+        ("outcomes", ["valid", "no valid submission", "error", "timeout", "out of memory"]),
+    ],
+)
+def test_shares_of_several_runs_over_time(two_arms, name, panels):
+    """A panel for each, a line for each name and a band for that of two runs."""
+    chart = two_arms[name]
+    assert [axis.get_title() for axis in chart.figure.axes] == panels
+    for axis in chart.figure.axes:
+        assert [(len(axis.lines), len(axis.collections)), len(axis.lines[0].get_xdata())] == [(2, 1), 4]
+    assert "band: ± 1 standard deviation" in chart.caption
+
+
+def test_prompt_kinds_are_drawn_on_the_scale_of_the_scores(two_arms, tmp_path):
+    figure = two_arms["prompts"].figure
+    assert [axis.get_ylabel() for axis in figure.axes] == ["valid share", "accuracy\nhigher is better"]
+    assert [text.get_text() for text in figure.legends[0].get_texts()] == ["with"]  # the other has no such curve
+    folder = make_run(tmp_path / "run", steps=4)
+    log = folder / "executions" / "rank-0.jsonl"
+    log.write_text(re.sub('"score": 0', '"score": 90', log.read_text(), count=1))  # an outlier
+    drawn = charts_of(folder)
+    scores = [axis for name in ("score_by_programs-wine", "prompts") for axis in drawn[name].figure.axes[-1:]]
+    assert {(axis.get_yscale(), axis.get_ylabel()) for axis in scores} == {("log", "accuracy\nhigher is better")}
+
+
+@pytest.mark.parametrize("name", ["score_by_programs-wine", "score_by_time-wine"])
+def test_the_mean_of_the_best_never_gets_worse(tmp_path, name):
+    """Though one run finds its first valid program later, and a worse one, and another ends earlier, with the best."""
+    row = {"competition": "wine", "outcome": "ok", "detail": "", "duration_s": 1.0, "reward": 0.0, "milestones": []}
+    folders = []
+    for i, scores in enumerate([[0.9, None], [None, 0.2, 0.5, None], [None]]):
+        folder = make_run(tmp_path / f"{i}", steps=1, programs=4)
+        times = [f"2026-01-01T00:00:{second:02}+00:00" for second in range(len(scores))]
+        rows = [row | {"time": time, "score": score} for time, score in zip(times, scores, strict=True)]
+        (folder / "executions" / "rank-0.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
+        folders.append(folder)
+    curve = charts_of(*folders)[name].figure.axes[0].lines[0].get_ydata()
+    assert (curve[0], curve[-1]) == (pytest.approx(0.55), pytest.approx(0.7))
+    assert (np.diff(curve) >= 0).all()
+
+
+def cut_off(path):
+    path.write_text(path.read_text()[: path.stat().st_size // 2])
+
+
+@pytest.mark.parametrize("name", ["trainer_state.json", "solution_pool.json"])
+@pytest.mark.parametrize("spoil", [cut_off, lambda path: path.write_text("")], ids=["cut off", "empty"])
+def test_a_checkpoint_that_was_not_saved_to_the_end(tmp_path, name, spoil):
+    """The one before counts, and the note names the file."""
+    folder = make_run(tmp_path / "run", steps=4)
+    before = read_run(folder, "x")
+    assert before.skipped == []
+    shutil.copytree(folder / "checkpoint-4", folder / "checkpoint-5")
+    spoilt = folder / "checkpoint-5" / name
+    spoil(spoilt)
+    os.utime(folder / "checkpoint-4" / name, (1, 1))  # older, whatever the clock's resolution
+    read = read_run(folder, "x")
+    assert (read.history, read.solutions) == (before.history, before.solutions)
+    [note] = read.skipped
+    assert note.startswith(f"{spoilt} is skipped: ")
+
+
+@pytest.mark.parametrize(
+    ("name", "spoil"),
+    [
+        ("best_solutions/wine/score.json", cut_off),
+        ("best_solutions/wine/solution.py", lambda path: path.unlink()),
+        ("executions/rank-0.jsonl", lambda path: path.write_text('{"time": "20\n\0\0{\n' + path.read_text())),
+    ],
+)
+def test_a_file_that_cannot_be_read_is_skipped(tmp_path, capsys, first_chart_only, name, spoil):
+    folder = make_run(tmp_path / "run", steps=1, programs=4)
+    spoil(folder / name)
+    page = write_report([folder], ["x"], tmp_path / "report").read_text()
+    read = read_run(folder, "x")
+    assert len(read.executions) == 4
+    assert len(read.best) == (0 if name.startswith("best") else 1)
+    assert len(read.skipped) == (1 if name.startswith("best") else 2)
+    assert capsys.readouterr().err == "".join(f"trl-mle: {note}\n" for note in read.skipped)
+    for note in read.skipped:
+        assert note.startswith(str(folder / name))
+        assert escape(note) in page
+
+
+def test_nothing_that_can_be_read(tmp_path):
+    (tmp_path / "trainer_state.json").write_text("{")
+    with pytest.raises(OSError, match=r"trainer_state\.json is skipped: Expecting"):
+        read_run(tmp_path, "x")
+
+
 def test_no_run(tmp_path):
     with pytest.raises(OSError, match="holds neither executions"):
         write_report([tmp_path], ["x"], tmp_path / "report")
@@ -211,6 +318,7 @@ def test_the_command(tmp_path, monkeypatch, capsys, first_chart_only):
     for arguments, message in (
         ([str(tmp_path / "nowhere")], "holds neither executions"),
         ([str(run), "--names", "a", "b"], "--names has 2 names for 1 runs"),
+        ([str(run), f"{run}/../run"], "/../run is given twice"),
     ):
         monkeypatch.setattr("sys.argv", ["trl-mle", "report", *arguments])
         with pytest.raises(SystemExit) as ended:

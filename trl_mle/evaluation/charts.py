@@ -82,6 +82,7 @@ def charts(groups: Groups) -> Iterator[Chart]:
     ):  # fmt: skip
         if (figure := draw(groups)) is not None:
             yield Chart(name, title, caption + band, figure)
+    joined = " The best so far starts when each run with a valid program has one." if several else ""
     for competition, higher_is_better in _competitions(groups).items():
         slug = "".join(letter if letter.isalnum() else "-" for letter in competition)
         arrow = "higher is better" if higher_is_better else "lower is better"
@@ -93,12 +94,14 @@ def charts(groups: Groups) -> Iterator[Chart]:
             text = (
                 f"Score on the hidden answers ({arrow}). Solid: best so far, dashed: mean of the valid ones.{caption}"
             )
-            yield Chart(f"{name}-{slug}", f"{title}: {competition}", text + band, figure)
+            yield Chart(f"{name}-{slug}", f"{title}: {competition}", text + band + joined, figure)
+    below = " Below: mean score of the valid ones." if _logged(groups, "mle/improve/score/mean") else ""
+    over_time, panels = (band, " Each panel has a scale of its own.") if len(groups) > 1 else (mean, "")
     for name, title, caption, draw in (
-        ("milestones", "Milestones", "Share of the executed programs that reached each milestone." + mean, _milestones),
+        ("milestones", "Milestones", "Share of the executed programs that reached each milestone." + band, _milestones),
         ("durations", "Δt and the weights it got", "Above: how long programs ran, median (solid), 10th and 90th percentile (dotted). Below: the duration weight of their advantages, mean (solid), smallest and largest (dotted)." + mean, _durations),
-        ("outcomes", "Outcomes", "How executions ended. Completions without a program are not executed and not shown." + mean, _outcomes),
-        ("prompts", "From scratch or improving", "Solid: from scratch. Dashed: improving. Dotted: how often an improved program beat the one it was shown." + band, _prompts),
+        ("outcomes", "Outcomes", "How executions ended. Completions without a program are not executed and not shown." + panels + over_time, _outcomes),
+        ("prompts", "From scratch or improving", "Solid: from scratch. Dashed: improving. Dotted: how often an improved program beat the one it was shown." + below + band, _prompts),
         ("best_of_n", "Evaluation during training", "The best of N fresh programs on fixed prompts." + band, _evaluations),
     ):  # fmt: skip
         if (figure := draw(groups)) is not None:
@@ -109,12 +112,12 @@ def _competitions(groups: Groups) -> dict[str, bool]:
     return {name: higher for runs in groups.values() for run in runs for name, higher in run.directions.items()}
 
 
-def _new(groups: Groups, rows: int = 1, height: float = 2.9) -> tuple[Figure, list[Axes]]:
+def _new(groups: Groups, rows: int = 1, height: float = 2.9, columns: int = 1) -> tuple[Figure, list[Axes]]:
     """Of a width that a phone shows whole, so that its texts stay legible there."""
     height += 0.2 * ((len(groups) + 1) // 2) if len(groups) > 1 else 0  # of the legend
     figure = Figure(figsize=(4.4, height), layout="constrained")
-    axes = figure.subplots(rows, 1, sharex=True, squeeze=False)
-    return figure, list(axes[:, 0])
+    axes = figure.subplots(rows, columns, sharex=True, squeeze=False)
+    return figure, list(axes.flat)
 
 
 def _colors(groups: Groups) -> dict[str, str]:
@@ -164,14 +167,36 @@ def _width(groups: Groups, competition: str | None = None) -> int:
     return max(-(-longest // BINS), min(LEAST_PROGRAMS, longest // 4), 1)
 
 
+def _panels(groups: Groups, shares: Mapping[str, Callable[[pd.DataFrame], float]]) -> tuple[Figure, list[Axes]]:
+    """Shares of the programs over executed programs, each in a panel, with a curve for each name."""
+    rows = -(-len(shares) // 2)
+    figure, axes = _new(groups, rows, height=0.4 + 1.15 * rows, columns=2)
+    for unused in axes[len(shares) :]:
+        unused.remove()
+    axes, width = axes[: len(shares)], _width(groups)
+    for axis, (title, share) in zip(axes, shares.items(), strict=True):
+        for name, color in _colors(groups).items():
+            _draw(axis, *_by_programs(groups[name], width, share), color, linewidth=1.1)
+        axis.set_title(title)
+        axis.set_ylim(bottom=0)
+        axis.yaxis.set_major_formatter(PercentFormatter(1.0))
+    for axis in axes[-2:]:  # the lowest of each column
+        axis.tick_params(labelbottom=True)
+        axis.set_xlabel("executed programs")
+    _legend(figure, groups)
+    return figure, axes
+
+
 def _has_programs(groups: Groups) -> bool:
     return any(not run.programs().empty for runs in groups.values() for run in runs)
 
 
 def _legend(figure: Figure, groups: Groups) -> None:
-    """The names of the runs, below the picture, where they cover nothing."""
+    """The names of the runs that have a curve, below the picture, where they cover nothing."""
     if len(groups) > 1:
-        handles = [Line2D([], [], color=color, label=name) for name, color in _colors(groups).items()]
+        drawn = {line.get_color() for axis in figure.axes for line in axis.lines}
+        colors = _colors(groups).items()
+        handles = [Line2D([], [], color=color, label=name) for name, color in colors if color in drawn]
         figure.legend(handles=handles, loc="outside lower center", ncols=2)
 
 
@@ -184,6 +209,21 @@ def _share(axis: Axes, label: str) -> None:
     axis.set_ylabel(label)
     axis.set_ylim(0, 1)
     axis.yaxis.set_major_formatter(PercentFormatter(1.0))
+
+
+def _score_scale(axis: Axes, groups: Groups, competition: str | None = None) -> None:
+    """Logarithmic where programs' scores are far apart, or outliers would flatten the rest; named by their one metric."""
+    tables = [table for runs in groups.values() for run in runs if not (table := run.programs(competition)).empty]
+    scores = [score for table in tables for score in table["score"].dropna()]
+    if scores and min(scores) > 0 and max(scores) > 10 * min(scores):
+        _log_scale(axis)
+    found = [best for runs in groups.values() for run in runs for best in run.best]
+    labels = {
+        f"{best['metric'].replace('_', ' ')}\n{'higher' if best['higher_is_better'] else 'lower'} is better"
+        for best in found
+        if competition in (None, best["competition"])
+    }
+    axis.set_ylabel(labels.pop() if len(labels) == 1 else "score")
 
 
 def _log_scale(axis: Axes) -> None:
@@ -242,7 +282,6 @@ def _score(groups: Groups, competition: str, higher_is_better: bool, column: str
     if column is not None:
         tables = [run.programs(competition) for runs in groups.values() for run in runs]
         unit, size = _unit(max((table[column].max() for table in tables if not table.empty), default=0.0))
-    everything = []
     for name, color in _colors(groups).items():
         tables = [table for run in groups[name] if not (table := run.programs(competition)).empty]
         if not tables:
@@ -250,13 +289,16 @@ def _score(groups: Groups, competition: str, higher_is_better: bool, column: str
         ends = [float(table[column].iloc[-1]) if column else float(len(table)) for table in tables]
         grid = np.linspace(0, max(ends), 200)
         best = []
-        for table, end in zip(tables, ends, strict=True):
+        for table in tables:
             x = table[column].to_numpy() if column else np.arange(1, len(table) + 1)
             so_far = best_so_far(table["score"].to_numpy(), higher_is_better)
             places = np.searchsorted(x, grid, side="right") - 1
-            curve = np.where(places >= 0, so_far[places], np.nan)
-            best.append(np.where(grid <= end, curve, np.nan))
-        _draw(axis, list(grid / size), best, color)
+            best.append(np.where(places >= 0, so_far[places], np.nan))
+        found = np.array([curve for curve in best if not np.isnan(curve[-1])])
+        if len(found):
+            # A mean that runs join or leave on the way could get worse: it starts when all have one, and an ended one keeps its
+            found[:, np.isnan(found).any(axis=0)] = np.nan
+            _draw(axis, list(grid / size), list(found), color)
         if column is None:
             xs, curves = _by_programs(groups[name], width, lambda table: float(table["score"].mean()), competition)
             _draw(axis, xs, curves, color, linestyle="--")
@@ -267,10 +309,7 @@ def _score(groups: Groups, competition: str, higher_is_better: bool, column: str
                 for table in tables
             ]  # fmt: skip
             _draw(axis, list((edges[1:] + edges[:-1]) / 2 / size), curves, color, linestyle="--")
-        everything += [value for table in tables for value in table["score"].dropna()]
-    if everything and min(everything) > 0 and max(everything) > 10 * min(everything):
-        _log_scale(axis)
-    axis.set_ylabel("score")
+    _score_scale(axis, groups, competition)
     axis.set_xlabel(unit if column is None else f"wall clock ({unit})")
     _legend(figure, groups)
     return figure
@@ -292,32 +331,23 @@ def duration(seconds: float) -> str:
 def _milestones(groups: Groups) -> Figure | None:
     if not _has_programs(groups):
         return None
-    names = [milestone.replace("_", " ") for milestone in MILESTONES]
-    if len(groups) == 1:
-        figure, [axis] = _new(groups, height=3.3)
-        [runs] = groups.values()
-        width = _width(groups)
-        shades = [f"C{i}" for i in range(len(MILESTONES))]
-        for milestone, name, color in zip(MILESTONES, names, shades, strict=True):
-            _draw(axis, *_by_programs(runs, width, lambda table, key=milestone: float(table[key].mean())), color, name)  # type: ignore[misc]
-        axis.set_xlabel("executed programs")
-        _share(axis, "share of programs")
-        figure.legend(loc="outside lower center", ncols=3)
+    shares: dict[str, Callable[[pd.DataFrame], float]] = {
+        milestone.replace("_", " "): lambda table, key=milestone: float(table[key].mean())  # type: ignore[misc]
+        for milestone in MILESTONES
+    }
+    if len(groups) > 1:
+        figure, axes = _panels(groups, shares)
+        for axis in axes:
+            axis.set_ylim(0, 1)
         return figure
     figure, [axis] = _new(groups, height=3.3)
-    height = 0.8 / len(groups)
-    for i, (name, color) in enumerate(_colors(groups).items()):
-        last = [table[-max(1, len(table) // 4) :] for run in groups[name] if not (table := run.programs()).empty]
-        means = [
-            float(np.mean([part[milestone].mean() for part in last])) if last else 0.0 for milestone in MILESTONES
-        ]
-        axis.barh(np.arange(len(MILESTONES)) + i * height, means, height, color=color, label=name)
-    axis.set_yticks(np.arange(len(MILESTONES)) + 0.4 - height / 2, names)
-    axis.invert_yaxis()
-    axis.set_xlim(0, 1)
-    axis.xaxis.set_major_formatter(PercentFormatter(1.0))
-    axis.set_xlabel("share of the last quarter of the programs")
-    _legend(figure, groups)
+    [runs] = groups.values()
+    width = _width(groups)
+    for i, (name, share) in enumerate(shares.items()):
+        _draw(axis, *_by_programs(runs, width, share), f"C{i}", name)
+    axis.set_xlabel("executed programs")
+    _share(axis, "share of programs")
+    figure.legend(loc="outside lower center", ncols=3)
     return figure
 
 
@@ -342,45 +372,30 @@ def _durations(groups: Groups) -> Figure | None:
     return figure
 
 
-def _outcome_shares(table: pd.DataFrame) -> list[float]:
+def _outcome_share(table: pd.DataFrame, outcome: str) -> float:
     kinds = table["outcome"].where(table["outcome"] != "ok", np.where(table["valid"], "valid", "no valid submission"))
-    return [float((kinds == name).mean()) for name in OUTCOMES]
+    return float((kinds == outcome).mean())
 
 
 def _outcomes(groups: Groups) -> Figure | None:
     if not _has_programs(groups):
         return None
+    shares: dict[str, Callable[[pd.DataFrame], float]] = {
+        name.replace("_", " "): lambda table, outcome=name: _outcome_share(table, outcome)  # type: ignore[misc]
+        for name in OUTCOMES
+    }
+    if len(groups) > 1:
+        tables = [table for runs in groups.values() for run in runs if not (table := run.programs()).empty]
+        return _panels(groups, {name: share for name, share in shares.items() if any(map(share, tables))})[0]
     figure, [axis] = _new(groups, height=3.3)
-    labels = [name.replace("_", " ") for name in OUTCOMES]
-    if len(groups) == 1:
-        [runs] = groups.values()
-        width = _width(groups)
-        xs, _ = _by_programs(runs, width, lambda table: 0.0)
-        layers = [
-            np.nanmean(_by_programs(runs, width, lambda table, i=i: _outcome_shares(table)[i])[1], axis=0)  # type: ignore[misc]
-            for i in range(len(OUTCOMES))
-        ]
-        axis.stackplot(xs, layers, colors=list(OUTCOMES.values()), labels=labels)
-        axis.set_xlabel("executed programs")
-        _share(axis, "share of programs")
-        axis.set_xlim(xs[0], xs[-1] if len(xs) > 1 else xs[0] + 1)
-    else:
-        shares = np.array(
-            [
-                np.mean([_outcome_shares(table) for run in runs if not (table := run.programs()).empty], axis=0)
-                for runs in groups.values()
-                if any(not run.programs().empty for run in runs)
-            ]
-        )
-        names = [name for name, runs in groups.items() if any(not run.programs().empty for run in runs)]
-        left = np.zeros(len(shares))
-        for i, (color, label) in enumerate(zip(OUTCOMES.values(), labels, strict=True)):
-            axis.barh(names, shares[:, i], left=left, color=color, label=label)
-            left += shares[:, i]
-        axis.invert_yaxis()
-        axis.set_xlim(0, 1)
-        axis.xaxis.set_major_formatter(PercentFormatter(1.0))
-        axis.set_xlabel("share of all programs")
+    [runs] = groups.values()
+    curves = {name: _by_programs(runs, _width(groups), share) for name, share in shares.items()}
+    xs = curves["valid"][0]
+    layers = [np.nanmean(values, axis=0) for _, values in curves.values()]
+    axis.stackplot(xs, layers, colors=list(OUTCOMES.values()), labels=list(curves))
+    axis.set_xlabel("executed programs")
+    _share(axis, "share of programs")
+    axis.set_xlim(xs[0], xs[-1] if len(xs) > 1 else xs[0] + 1)
     figure.legend(loc="outside lower center", ncols=3)
     return figure
 
@@ -401,7 +416,7 @@ def _prompts(groups: Groups) -> Figure | None:
         _draw(axes[0], *beats, color if several else COLORS[2], None, linestyle=":")
     _share(axes[0], "valid share")
     if with_scores:
-        axes[1].set_ylabel("mean score of valid")
+        _score_scale(axes[1], groups)
     _steps(axes[-1])
     _legend(figure, groups)
     return figure

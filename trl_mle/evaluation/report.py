@@ -4,6 +4,7 @@ import base64
 import difflib
 import io
 import re
+import sys
 from collections import defaultdict
 from collections.abc import Iterator, Sequence
 from datetime import UTC, datetime
@@ -90,8 +91,15 @@ def write_report(folders: Sequence[Path], names: Sequence[str], report_dir: Path
 
     Raises:
         `OSError`: A folder holds nothing of a run.
+        `ValueError`: A folder is given twice.
     """
+    for i, folder in enumerate(folders):
+        if folder.resolve() in [other.resolve() for other in folders[:i]]:
+            raise ValueError(f"{folder} is given twice: name every run once")
     runs = [read_run(folder, name) for folder, name in zip(folders, names, strict=True)]
+    skipped = [note for run in runs for note in run.skipped]
+    for note in skipped:
+        print(f"trl-mle: {note}", file=sys.stderr)
     groups: dict[str, list[TrainingRun]] = defaultdict(list)
     for run in runs:
         groups[run.name].append(run)
@@ -101,6 +109,7 @@ def write_report(folders: Sequence[Path], names: Sequence[str], report_dir: Path
         shown = [_figure(chart, report_dir) for chart in pictures]
     title = " · ".join(groups)
     body = [
+        "".join(f'<p class="note">{escape(note)}</p>' for note in skipped),
         _section("Runs", _table(_summary(groups))),
         _section("What happened", f'<div class="charts">{"".join(shown)}</div>'),
         _section(

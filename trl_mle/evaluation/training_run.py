@@ -34,6 +34,8 @@ class TrainingRun:
             `score` and `step`.
         best (`list[dict]`):
             For each competition the best solution so far: `competition`, `metric`, `higher_is_better`, `score`, `source`.
+        skipped (`list[str]`):
+            What could not be read: each names its file and says why.
     """
 
     folder: Path
@@ -42,6 +44,7 @@ class TrainingRun:
     executions: pd.DataFrame = field(default_factory=pd.DataFrame)
     solutions: dict[str, list[dict[str, Any]]] = field(default_factory=dict)
     best: list[dict[str, Any]] = field(default_factory=list)
+    skipped: list[str] = field(default_factory=list)
 
     @cached_property
     def directions(self) -> dict[str, bool]:
@@ -63,7 +66,8 @@ class TrainingRun:
 
 def read_run(folder: Path, name: str) -> TrainingRun:
     """
-    Reads the output folder of a run.
+    Reads the output folder of a run. Of one that is running, or was killed while it saved, a file may be cut off: it is
+    skipped, for the next older one if there is one.
 
     Args:
         folder (`Path`):
@@ -74,39 +78,46 @@ def read_run(folder: Path, name: str) -> TrainingRun:
     Raises:
         `OSError`: There is nothing of a run.
     """
-    state = _newest(folder, "trainer_state.json")
-    history = json.loads(state.read_text(encoding="utf-8"))["log_history"] if state is not None else []
-    executions = _executions(folder / "executions")
+    skipped: list[str] = []
+    history = _newest(folder, "trainer_state.json", "log_history", skipped) or []
+    executions = _executions(folder / "executions", skipped)
     if not history and executions.empty:
         raise FileNotFoundError(
-            f"{folder} holds neither executions/*.jsonl nor trainer_state.json: is it a run's output?"
+            f"{folder} holds neither executions/*.jsonl nor trainer_state.json that can be read: "
+            + ("; ".join(skipped) or "is it a run's output?")
         )
-    pool = _newest(folder, "solution_pool.json")
+    solutions = _solutions(_newest(folder, "solution_pool.json", "solutions", skipped) or {})
     return TrainingRun(
-        folder,
-        name,
-        history,
-        executions,
-        _solutions(json.loads(pool.read_text(encoding="utf-8"))["solutions"]) if pool is not None else {},
-        [
-            _best(path.parent)
-            for path in sorted((folder / "best_solutions").glob("*/score.json"))
-            if path.parent.suffix not in UNFINISHED
-        ],
+        folder, name, history, executions, solutions, _best(folder / "best_solutions", skipped), skipped
     )
 
 
-def _newest(folder: Path, name: str) -> Path | None:
-    """The file of the last checkpoint, or of the end."""
+def _newest(folder: Path, name: str, key: str, skipped: list[str]) -> Any:
+    """What the file of the last checkpoint, or of the end, has under a key: the newest one that can be read."""
     found = [path for path in (folder / name, *folder.glob(f"checkpoint-*/{name}")) if path.is_file()]
-    return max(found, key=lambda path: path.stat().st_mtime, default=None)
+    for path in sorted(found, key=lambda path: path.stat().st_mtime, reverse=True):
+        try:
+            return json.loads(path.read_text(encoding="utf-8"))[key]
+        except (OSError, ValueError) as error:  # gone meanwhile, or cut off
+            skipped.append(_note(path, error))
+    return None
 
 
-def _executions(folder: Path) -> pd.DataFrame:
+def _note(path: Path, error: Exception) -> str:
+    why = "it is empty" if path.is_file() and not path.stat().st_size else error
+    return f"{path} is skipped: {why}"
+
+
+def _executions(folder: Path, skipped: list[str]) -> pd.DataFrame:
     rows: list[dict[str, Any]] = []
-    for path in folder.glob("rank-*.jsonl*"):
-        whole, _, _ = path.read_text(encoding="utf-8").rpartition("\n")  # the last line may be on its way
-        rows += [json.loads(line) for line in whole.splitlines()]
+    for path in sorted(folder.glob("rank-*.jsonl*")):
+        text = path.read_text(encoding="utf-8", errors="replace")
+        whole, _, _ = text.rpartition("\n")  # the last line may be on its way
+        for i, line in enumerate(whole.split("\n"), 1):
+            try:
+                rows += [json.loads(line)] if line else []
+            except ValueError as error:  # where a run was killed and resumed, for example
+                skipped.append(f"{path}, line {i} is skipped: {error}")
     if not rows:
         return pd.DataFrame()
     table = pd.DataFrame(rows)
@@ -133,9 +144,20 @@ def _solutions(state: dict[str, list[dict[str, Any]]]) -> dict[str, list[dict[st
     }
 
 
-def _best(folder: Path) -> dict[str, Any]:
-    record = json.loads((folder / "score.json").read_text(encoding="utf-8"))
-    return record | {"source": (folder / "solution.py").read_text(encoding="utf-8", errors="replace")}
+def _best(folder: Path, skipped: list[str]) -> list[dict[str, Any]]:
+    best = []
+    for path in sorted(folder.glob("*/score.json")):
+        if path.parent.suffix in UNFINISHED:
+            continue
+        program = path.with_name("solution.py")
+        try:
+            source = program.read_text(encoding="utf-8", errors="replace")
+            best.append(json.loads(path.read_text(encoding="utf-8")) | {"source": source})
+        except OSError as error:
+            skipped.append(_note(program, error))
+        except ValueError as error:
+            skipped.append(_note(path, error))
+    return best
 
 
 def ancestors(solution: dict[str, Any], solutions: list[dict[str, Any]]) -> list[dict[str, Any]]:
