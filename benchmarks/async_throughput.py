@@ -150,8 +150,8 @@ def main() -> None:
     args.output.mkdir(parents=True, exist_ok=True)
     record = args.output / f"{args.kind}.json"
     results = json.loads(record.read_text()) if record.exists() else {}
+    batch = KINDS[args.kind]["batch"]
     for name in args.modes:
-        batch = KINDS[args.kind]["batch"]
         if name not in results or results[name]["trained"] // batch != args.programs // batch:
             with tempfile.TemporaryDirectory() as folder:
                 results[name] = measure(KINDS[args.kind], MODES[name], args.programs, Path(folder))

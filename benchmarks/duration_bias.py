@@ -148,7 +148,8 @@ class Bandit:
         evaluations = [rollout.evaluation for rollout in taken if rollout.evaluation is not None]
         durations = torch.tensor([evaluation.duration_s for evaluation in evaluations], dtype=torch.float64)
         rewards = torch.tensor([evaluation.reward for evaluation in evaluations], dtype=torch.float64)
-        weights = duration_weights(durations, self.weighting, sampled=self.ledger.known_durations())
+        sampled = self.ledger.known_durations() if self.weighting == "inclusion" else None
+        weights = duration_weights(durations, self.weighting, sampled=sampled)
         advantages = weights * self.baseline.advantages(["bandit"] * BATCH, rewards, weights, scale=False)
         gradient = 0.0
         for rollout, advantage in zip(taken, advantages.tolist(), strict=True):

@@ -308,7 +308,7 @@ def test_a_section_whose_end_is_gone_is_not_guessed(rows, tmp_path):
 
 def test_many_systems_on_a_narrow_terminal(tmp_path, monkeypatch, capsys):
     """More than there is room for in columns stand in rows, and long names are told apart."""
-    names = [f"/work/outputs/benchmark-ablation/policy [{i}]" for i in range(6)]
+    names = [f"/data/outputs/benchmark-ablation/policy [{i}]" for i in range(6)]
     mirrors = [replace(PIZZA, id=f"mirror{i}") for i in range(5)]
     scores = {name: [0.5 + i / 100] for i, name in enumerate(names)}
     rows = [row for mirror in mirrors for row in make_rows(tmp_path, mirror, scores)]

@@ -351,9 +351,14 @@ def write_card_section(path: Path, rows: Sequence[Mapping[str, Any]]) -> None:
         raise ValueError(f"{path} has {CARD_BEGIN} without {CARD_END}: remove it, or mark where the section ends")
     if not begin:
         before, after = card.rstrip("\r\n") + "\n\n", "\n"
+    write_whole(path, f"{before}{section}{after}".encode(errors="surrogateescape"))
+
+
+def write_whole(path: Path, content: bytes) -> None:
+    """Writes a file; an interruption leaves the old one whole."""
     new = path.with_name(f"{path.name}.new")
-    new.write_bytes(f"{before}{section}{after}".encode(errors="surrogateescape"))
-    new.replace(path)  # an interruption leaves the old one whole
+    new.write_bytes(content)
+    new.replace(path)
 
 
 def to_csv(rows: Sequence[Mapping[str, Any]]) -> str:

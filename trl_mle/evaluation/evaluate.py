@@ -17,7 +17,7 @@ from rich.syntax import Syntax
 from rich.table import Table
 
 from trl_mle.competitions import Competition, load_competition
-from trl_mle.evaluation.comparison import read_results, to_markdown
+from trl_mle.evaluation.comparison import read_results, to_markdown, write_whole
 from trl_mle.evaluation.evaluation_log import EvaluationLog
 from trl_mle.evaluation.learning_curves import plot_learning_curves
 from trl_mle.evaluation.mlebench import check_gradable, write_submissions
@@ -222,9 +222,7 @@ def run(args: EvaluationArguments) -> None:
             of_competition = [i for i, row in enumerate(rows) if row["competition"] == competition.id]
             add_equal_costs([rows[i] for i in of_competition], [logs[i] for i in of_competition])
         results = {"seed": args.seed, "num_samples": args.num_samples, "rows": rows}
-        new = output_dir / "results.json.new"
-        new.write_text(json.dumps(results, indent=2) + "\n", encoding="utf-8")
-        new.replace(output_dir / "results.json")  # an interruption leaves the old one whole
+        write_whole(output_dir / "results.json", (json.dumps(results, indent=2) + "\n").encode())
         (output_dir / "results.md").write_text(to_markdown(rows), encoding="utf-8")
         show(args, competitions, rows, programs)
 

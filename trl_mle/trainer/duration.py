@@ -56,8 +56,9 @@ def duration_weights(
     if method == "inclusion":
         assert sampled is not None
         seconds, ended, trained = sampled
-        durations = 1 / inclusion_probabilities(durations, *sampled)
-        mean = (1 / inclusion_probabilities(seconds[trained & ended], *sampled)).mean()
+        both = torch.cat([durations.to(seconds), seconds[trained & ended]])  # fitted once
+        inverse = 1 / inclusion_probabilities(both, *sampled)
+        durations, mean = inverse[: len(durations)].to(durations), inverse[len(durations) :].mean()
     if not (mean > 0 and mean.isfinite()):
         return torch.ones_like(durations)
     weights = (durations / mean).nan_to_num(nan=1.0)
