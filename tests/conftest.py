@@ -32,6 +32,14 @@ def pytest_sessionstart(session):
     os.environ["TORCH_EXTENSIONS_DIR"] = str(folder)
 
 
+def pytest_collection_modifyitems(items):
+    # The tests of a file share what is dear: with `-n 2 --dist loadgroup` they stay in one process. So do those that look at
+    # the whole machine, and those that are seen there.
+    for item in items:
+        alone = item.get_closest_marker("machine") is not None
+        item.add_marker(pytest.mark.xdist_group("machine" if alone else item.path.stem))
+
+
 @pytest.fixture(scope="session")
 def chat_template():
     """One that renders everything."""

@@ -83,6 +83,7 @@ def _work(target, args, log, rank, processes, port, variables):
     with open(log, "w") as file:
         os.dup2(file.fileno(), 1)
         os.dup2(file.fileno(), 2)
+    sys.stdout.reconfigure(line_buffering=True)  # others read it while it is written
     os.environ |= variables
     if processes > 1:
         os.environ |= {"RANK": str(rank), "LOCAL_RANK": str(rank)}

@@ -317,7 +317,7 @@ def test_killing_the_caller_ends_its_programs(competition, tmp_path):
         from trl_mle.competitions import load_competition
         from trl_mle.execution import LocalExecutor
         os.environ["TRL_MLE_CACHE"] = {os.environ["TRL_MLE_CACHE"]!r}
-        executor = LocalExecutor(max_parallel=2, timeout_s=300)
+        executor = LocalExecutor(max_parallel=2, timeout_s=300, packages=())
         competition = load_competition("wine")
         executor.run_many([("pass", competition)])
         for _ in range(2):
@@ -328,14 +328,18 @@ def test_killing_the_caller_ends_its_programs(competition, tmp_path):
         """)
     )
     caller = subprocess.Popen([sys.executable, str(script)], stdout=subprocess.PIPE)
-    assert caller.stdout is not None
-    assert caller.stdout.readline() == b"running\n"
-    run_dir = caller.stdout.readline()
-    time.sleep(0.5)
-    family = psutil.Process(caller.pid).children(recursive=True)
-    assert len(family) >= 5  # the zygote, and a keeper, an init and a program for each
-    caller.send_signal(signal.SIGKILL)
-    caller.wait()
+    try:
+        assert caller.stdout is not None
+        assert caller.stdout.readline() == b"running\n"
+        run_dir = caller.stdout.readline()
+        deadline = time.monotonic() + 20
+        # the zygote, and a keeper, an init and a program for each
+        while len(family := psutil.Process(caller.pid).children(recursive=True)) < 5:
+            assert time.monotonic() < deadline
+            time.sleep(0.1)
+    finally:
+        caller.send_signal(signal.SIGKILL)
+        caller.wait()
     _, alive = psutil.wait_procs(family, timeout=5)
     assert alive == []
     left = Path(run_dir.decode().strip())

@@ -5,9 +5,7 @@ Completions are replayed because sampling differs with the number of processes (
 differ in every run: only equal inputs can give equal gradients.
 """
 
-import json
 import math
-import sys
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -148,8 +146,8 @@ def gradients_by_hand(model: str, batch: Batch, loss_type: str, weighted: bool =
     return {name: p.grad for name, p in policy.named_parameters()}
 
 
-if __name__ == "__main__":  # a worker of the two-process test
-    model, output_dir, cases = sys.argv[1], Path(sys.argv[2]), json.loads(sys.argv[3])
+def work(model: str, output_dir: Path, cases: list[tuple[str, int, dict]]) -> None:
+    """One of two processes that train together; its gradients will be in `gradients-<rank>.pt`."""
     results = {}
     for name, per_device_batch, config in cases:
         key = (name, per_device_batch, config["loss_type"])

@@ -1,9 +1,7 @@
-import json
-
+import forked
 import pytest
 import replay
 import torch
-from launch import launch
 from replay import BATCHES, gradients_by_hand, trainer_gradients
 
 
@@ -42,8 +40,7 @@ def test_gradient_of_two_processes_is_the_one_by_hand(tiny_model, tmp_path):
         for name, per_device_batch, accumulation in CASES
         for loss_type in LOSS_TYPES
     ]
-    status, output = launch(replay.__file__, [tiny_model, str(tmp_path), json.dumps(cases)], tmp_path)
-    assert status == 0, output[-3000:]
+    forked.finish(forked.start(replay.work, (tiny_model, tmp_path, cases), tmp_path / "run"), tmp_path)
     for rank in range(2):
         results = torch.load(tmp_path / f"gradients-{rank}.pt")
         assert len(results) == len(cases)
