@@ -1,3 +1,4 @@
+import csv
 import io
 import math
 import random
@@ -144,7 +145,7 @@ def _malformed(name: str) -> dict[str, tuple[bytes, str]]:
             "id unknown": (_csv(_set(good, layout.id_column, 77)), "1 of 12 ids are not in the test set: "),
         }
     if layout.metric == "word_level_jaccard":
-        return cases | {"numbers": (_csv(good.assign(**{target: range(ROWS)})), "must hold texts, but holds 0, 1, 2")}
+        return cases
     cases |= {
         "text": (_csv(_set(good, target, "high")), f"column '{target}' must hold numbers, but holds 'high'"),
         "empty cell": (_csv(_set(good, target, None)), f"empty, NaN or infinite values: '{target}'"),
@@ -157,8 +158,9 @@ def _malformed(name: str) -> dict[str, tuple[bytes, str]]:
     if layout.metric in ("quadratic_weighted_kappa", "accuracy"):
         cases["fraction"] = (
             _csv(_set(good, target, 2.5)),
-            f"column '{target}' must hold whole numbers, but holds 2.5",
+            f"column '{target}' must hold whole numbers of at most 64 bits, but holds 2.5",
         )
+        cases["beyond 64 bits"] = (_csv(_set(good, target, 1e20)), "of at most 64 bits, but holds 1e+20")
     if layout.metric == "pearson_correlation":
         cases["constant"] = (_csv(good.assign(score=0.3)), "the score is nan")
     if layout.metric == "mean_columnwise_rmsle":
@@ -310,6 +312,41 @@ def test_numbers_are_read_as_numbers_however_they_are_written(name, comps):
     answers.to_csv(text, index=False, float_format="%.3e", quoting=1)
     assert comps[name].grade(text.getvalue().encode()).value == 1
     assert comps[name].grade(_csv(answers.assign(**{answers.columns[1]: answers.iloc[:, 1] * 1.0}))).value == 1
+
+
+@pytest.mark.parametrize("name", FACTS)
+def test_however_the_file_is_written(name, comps):
+    """What pandas reads alike is scored alike, an index written too where other columns are allowed."""
+    answers = right_answers(name)
+    good = _csv(answers)
+    forms = {
+        "byte order mark": b"\xef\xbb\xbf" + good,
+        "CRLF": answers.to_csv(index=False, lineterminator="\r\n").encode(),
+        "no line end": good.rstrip(b"\n"),
+        "empty lines": good + b"\n\n",
+        "all quoted": answers.to_csv(index=False, quoting=csv.QUOTE_ALL).encode(),
+        "blanks": answers.to_csv(index=False).replace(",1", ", 1").replace("1\n", "1 \n").encode(),
+        "negative zero": _csv(answers.astype(object).replace({0: "-0.0"})),
+    }
+    if answers.iloc[:, 1:].isin([0, 1]).all(axis=None):
+        forms["truth values"] = _csv(answers.iloc[:, :1].join(answers.iloc[:, 1:] == 1))
+    for form, content in forms.items():
+        assert comps[name].grade(content) == comps[name].grade(good), form
+    assert comps[name].grade(answers.to_csv().encode()).valid == (name not in (PLANTS, LEAVES, SPOOKY))
+
+
+@pytest.mark.parametrize(
+    ("values", "score"),
+    [
+        ([*range(ROWS)], 1 / 3),  # of "so happy 0" the text "0" is a third
+        ([None, *range(1, ROWS)], 0),  # an empty one makes floats of them, and of 1 the text "1.0"
+        ([True, *[None] * (ROWS - 1)], 0),
+        ([10**30, *[None] * (ROWS - 1)], 0),  # more than 64 bits
+    ],
+)
+def test_numbers_for_texts_are_texts(values, score, comps):
+    submission = _csv(right_answers(TWEETS).assign(selected_text=pd.Series(values, dtype=object)))
+    assert comps[TWEETS].grade(submission) == Score(round(score, 5), valid=True)
 
 
 def test_ids_are_compared_as_numbers_where_they_are_numbers(comps):

@@ -106,7 +106,7 @@ MALFORMED = {
     ),
     "negative probability": ("digits", lambda t: _set("digit_1", 2)(_set("digit_0", -1)(t)), "must lie in [0, 1]"),
     "rows do not sum to 1": ("digits", lambda t: t.assign(**dict.fromkeys(t.columns[1:], 0.5)), "must sum to 1"),
-    "fractional label": ("wine", _set("cultivar", 0.5), "must hold whole numbers, but holds 0.5"),
+    "fractional label": ("wine", _set("cultivar", 0.5), "must hold whole numbers of at most 64 bits, but holds 0.5"),
 }
 
 

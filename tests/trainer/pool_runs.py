@@ -152,6 +152,7 @@ def record(trainer):
         "rng": [torch.get_rng_state().tolist(), random.getstate(), np.random.get_state()[1].tolist()],
         "losses": [entry["loss"] for entry in trainer.state.log_history if "loss" in entry],
         "ledger": None if trainer.rollouts is None else trainer.rollouts.ledger.state_dict(),
+        "mean_duration": trainer._mean_duration.state_dict(),
         "metrics": [
             {name: value for name, value in entry.items() if name.startswith("mle/async/")}
             for entry in trainer.state.log_history

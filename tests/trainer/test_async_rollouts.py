@@ -1,5 +1,6 @@
 """Training on the rollouts that finished first."""
 
+import json
 import logging
 import math
 from datetime import datetime
@@ -18,6 +19,7 @@ from transformers import AutoModelForCausalLM
 from trl_mle.rewards import MLEReward
 from trl_mle.trainer import MLEGRPOConfig, MLEGRPOTrainer
 from trl_mle.trainer.duration import inclusion_probabilities
+from trl_mle.trainer.mle_grpo_trainer import ROLLOUTS_FILE
 from trl_mle.trainer.running_baseline import RunningBaseline
 
 
@@ -88,6 +90,8 @@ def test_two_processes(program_model, tmp_path, options):
             assert (asynchronous["weights"][name] - weights).abs().max() <= 1e-5
     first, second = records["real"]
     assert first["ledger"]["in_flight"] == second["ledger"]["in_flight"]
+    assert first["mean_duration"] == second["mean_duration"]
+    assert first["mean_duration"]
     check_rollouts([first, second], 2)
     assert torch.equal(*(record["weights"]["model.norm.weight"] for record in records["real"]))
 
@@ -102,40 +106,49 @@ def check_rollouts(records, steps):
 
 
 class SnapshotTrainer(ReplayTrainer):
-    """Keeps the policy of each generation step, and the batches."""
+    """Keeps the policy of each generation step, the batches, and what their programs came to."""
 
     def __init__(self, *args, **kwargs):
         super().__init__(*args, **kwargs)
-        self.policies, self.batches = [], []
+        self.policies, self.batches, self.evaluations = [], [], []
 
     def _train_on_finished_rollouts(self, inputs):
         self.policies.append({name: p.detach().clone() for name, p in self.model.named_parameters()})
         self.batches.append(super()._train_on_finished_rollouts(inputs))
         return self.batches[-1]
 
+    def _calculate_rewards(self, inputs, *args):
+        self.evaluations.append([(example["competition"], example["evaluation"]) for example in inputs])
+        return super()._calculate_rewards(inputs, *args)
 
-@pytest.mark.parametrize(
-    "options",
-    [
+
+@pytest.fixture(
+    scope="module",
+    params=[
         pytest.param({}, id="fresh"),
         pytest.param({"steps_per_generation": 2, "beta": 0.1} | HALF, id="asked", marks=pytest.mark.slow),
         pytest.param({"gradient_accumulation_steps": 2, "beta": 0.1} | HALF, id="accumulated", marks=pytest.mark.slow),
     ],
 )
-def test_ratios_are_against_the_policy_that_sampled(program_model, tmp_path, options):
-    """All programs end at once: from the second step on, each batch was sampled one step before."""
+def snapshots(request, program_model, tmp_path_factory):
+    """A trainer after four steps. All programs end at once: from the second step on, each batch was sampled one step before."""
     trainer = pool_runs.make_trainer(
         program_model,
-        tmp_path,
+        tmp_path_factory.mktemp("snapshots"),
         SnapshotTrainer,
-        max_steps=3,
+        max_steps=4,
         learning_rate=0.02,
-        **(TWO_BATCHES | FROM_SCRATCH | options),
+        **(TWO_BATCHES | FROM_SCRATCH | request.param),
     )
     trainer.train()
+    return trainer
+
+
+def test_ratios_are_against_the_policy_that_sampled(snapshots, program_model):
+    trainer = snapshots
     steps = trainer.args.max_steps // trainer.args.optimizer_steps_per_generation
     ages = [set(turn["staleness"]) for turn in trainer.turns]
-    assert ages == [{0}, {1}, {1}][: len(ages)]
+    assert ages == [{0}, {1}, {1}, {1}][: len(ages)]
     assert len(ages) >= steps
     policy = AutoModelForCausalLM.from_pretrained(program_model, dtype=torch.float32)
     moved = 0.0
@@ -151,6 +164,21 @@ def test_ratios_are_against_the_policy_that_sampled(program_model, tmp_path, opt
             policy.load_state_dict(AutoModelForCausalLM.from_pretrained(program_model).state_dict())
             assert (batch["ref_per_token_logps"] - completion_logps(policy, batch))[mask].abs().max() < 1e-4
     assert moved > 0.01
+
+
+def test_linear_weights_are_against_the_mean_of_the_batches_before(snapshots):
+    sums = dict.fromkeys(COMPETITIONS, (0.0, 0))  # seconds, rollouts
+    different = False
+    for turn, evaluations in zip(snapshots.turns, snapshots.evaluations, strict=True):
+        for name, (seconds, count) in list(sums.items()):
+            known = [item.duration_s for comp, item in evaluations if comp == name and item.duration_s is not None]
+            decay = 0.9 ** (len(known) / BATCH)
+            sums[name] = decay * seconds + sum(known), decay * count + len(known)
+        for weight, (name, evaluation) in zip(turn["weights"], evaluations, strict=True):
+            mean = sums[name][0] / sums[name][1]
+            assert weight == pytest.approx(1 if evaluation.duration_s is None else evaluation.duration_s / mean)
+        different = different or abs(sum(turn["weights"]) / BATCH - 1) > 0.02  # the batch's own mean would be 1
+    assert different or len(snapshots.turns) == 2  # these are of the same completions
 
 
 def completion_logps(policy, batch):
@@ -171,7 +199,7 @@ class LedgerTrainer(RecordingTrainer):
 
     def _calculate_rewards(self, inputs, *args):
         rewards = super()._calculate_rewards(inputs, *args)
-        self.turns[-1]["known"] = {name: self.rollouts.ledger.known_durations(name) for name in COMPETITIONS}
+        self.turns[-1]["known"] = {name: self.rollouts.ledger.known_units(name) for name in COMPETITIONS}
         self.turns[-1]["evaluations"] = [(example["competition"], example["evaluation"]) for example in inputs]
         return rewards
 
@@ -252,14 +280,19 @@ def test_advantages_are_those_of_the_unit(finishing):
 def test_weights_make_up_for_what_is_missing_of_a_competition(finishing):
     different = False
     for turn in finishing.turns:
-        for weight, (competition, evaluation) in zip(turn["weights"], turn["evaluations"], strict=True):
+        unit = GROUP_SIZE if finishing.args.async_unit == "group" else 1
+        for i, (weight, (competition, evaluation)) in enumerate(
+            zip(turn["weights"], turn["evaluations"], strict=True)
+        ):
+            members = turn["evaluations"][i // unit * unit : (i // unit + 1) * unit]
+            longest = max(member.duration_s or 0.0 for _, member in members)
             if evaluation.outcome == "infrastructure":
                 assert weight == 1
                 continue
             seconds, ended, trained = turn["known"][competition]
             assert 0 < trained.sum() <= ended.sum()
             among_all = 1 / inclusion_probabilities(seconds[trained], seconds, ended, trained)
-            known = seconds[trained].tolist().index(evaluation.duration_s or 0.0)
+            known = seconds[trained].tolist().index(longest)
             assert weight == pytest.approx((among_all[known] / among_all.mean()).item(), rel=1e-4)
             different = different or abs(weight - 1) > 0.1
     assert different
@@ -344,6 +377,10 @@ def test_fewer_may_be_in_flight_after_a_resume(program_model, tmp_path):
     four = TWO_BATCHES | {"max_in_flight": 2 * TWO_BATCHES["max_in_flight"]}
     pool_runs.run(program_model, tmp_path, 2, **four, **FROM_SCRATCH, **saved)
     checkpoint = str(tmp_path / "checkpoint-2")
+    path = Path(checkpoint, ROLLOUTS_FILE)
+    known = json.loads(path.read_text())
+    del known["mean_duration"]  # a checkpoint from before there was one
+    path.write_text(json.dumps(known))
     record = pool_runs.run(program_model, tmp_path / "resumed", 6, checkpoint, **TWO_BATCHES, **FROM_SCRATCH)
     assert len(record["turns"]) == 4
     assert (record["ledger"]["step"], len(record["ledger"]["in_flight"])) == (6, TWO_BATCHES["max_in_flight"] // 2)

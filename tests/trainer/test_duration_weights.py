@@ -1,3 +1,4 @@
+import json
 import math
 
 import pytest
@@ -6,6 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from trl_mle.trainer.duration import (
+    MeanDuration,
     duration_quartiles,
     duration_weights,
     inclusion_probabilities,
@@ -62,6 +64,33 @@ def test_none_weighs_one_and_other_methods_are_refused():
     assert duration_weights(durations).tolist() == [0.5, 1.5]
     with pytest.raises(ValueError, match="choose 'linear', 'inclusion' or 'none'"):
         duration_weights(durations, "sqrt")
+
+
+def test_a_lone_rollout_weighs_what_it_ran_against_those_before():
+    running = MeanDuration(batch_size=8)
+    for _ in range(30):
+        assert running.update("wine", torch.tensor([0.5, 1.5] * 4)) == pytest.approx(1)
+    running.update("iris", torch.tensor([100.0]))
+    alone = torch.tensor([10.0])
+    restored = MeanDuration(batch_size=8)
+    restored.load_state_dict(json.loads(json.dumps(running.state_dict())))
+    mean = running.update("wine", alone)
+    assert restored.update("wine", alone) == mean
+    assert duration_weights(alone, mean=mean).item() == pytest.approx(10, rel=0.12)
+    assert duration_weights(alone).item() == 1
+
+
+def test_the_running_mean_fades_by_rollouts_however_they_are_spread():
+    """A batch of eight has eight times the share of a batch of one, and pushes those before it back as eight of them do."""
+    together, spread, nothing = MeanDuration(8), MeanDuration(8), torch.tensor([math.nan])
+    assert math.isnan(together.update(None, nothing))
+    together.update(None, torch.full((8,), 3.0))
+    for _ in range(8):
+        spread.update(None, torch.tensor([3.0]))
+        spread.update(None, nothing)
+    faded = [running.update(None, torch.full((8,), 1.0)) for running in (together, spread)]
+    assert faded[0] == pytest.approx((0.9 * 3 + 1) / 1.9)
+    assert faded[1] == pytest.approx(faded[0], rel=0.02)
 
 
 def times(*seconds):

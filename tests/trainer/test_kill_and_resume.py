@@ -54,7 +54,7 @@ def check(whole, resumed, checkpoint):
     assert len(whole["turns"]) == STEPS
     assert resumed["turns"] == whole["turns"][done:]  # prompts, completions, rewards, weights, advantages
     assert "improve" in {kind for turn in whole["turns"] for kind in turn["kinds"]}
-    for name in ("pool", "generation", "rng", "ledger"):
+    for name in ("pool", "generation", "rng", "ledger", "mean_duration"):
         assert resumed[name] == whole[name]
     assert resumed["losses"] == whole["losses"]
     for name, weights in whole["weights"].items():

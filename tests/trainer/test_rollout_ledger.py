@@ -2,6 +2,7 @@ import heapq
 import json
 import logging
 import random
+from itertools import product
 
 import pytest
 import torch
@@ -178,6 +179,63 @@ def test_a_completion_without_a_program_has_ended_at_once_and_a_failure_of_ours_
     assert ledger.ran_s == 2.0  # it has kept a slot busy
 
 
+def test_a_unit_has_the_duration_of_its_longest_member():
+    ledger = RolloutLedger(12, unit_size=3)
+    ledger.add(rollouts(12))
+    for number, seconds in enumerate([1.0, 9.0, None, 2.0, 1.0]):  # of the second unit one still runs
+        ledger.finish(number, evaluation(seconds))
+    ledger.observe(5, 4.0)
+    ledger.finish(6, evaluation(1.0))  # of the third one is a failure of ours
+    ledger.observe(7, 30.0)
+    ledger.finish(7, Evaluation(None, outcome="infrastructure"))
+    ledger.finish(8, evaluation(3.0))
+    for number in range(9, 12):  # and of the fourth all
+        ledger.finish(number, Evaluation(None, outcome="infrastructure"))
+    assert [rollout.id for rollout in ledger.take(3)] == [0, 1, 2]
+    seconds, ended, trained = ledger.known_units("wine")
+    assert (seconds.tolist(), ended.tolist(), trained.tolist()) == (
+        [9, 4, 3],
+        [True, False, True],
+        [True, False, False],
+    )
+    assert [len(column) for column in ledger.known_units("iris")] == [0, 0, 0]
+    nan = torch.nan
+    durations = torch.tensor([1.0, 9.0, 0.0, 1.0, nan, 3.0, nan, nan, nan])
+    torch.testing.assert_close(
+        ledger.longest_of_unit(durations), torch.tensor([9.0] * 3 + [3, nan, 3] + [nan] * 3), equal_nan=True
+    )
+
+
+def test_inclusion_does_not_favour_the_groups_of_fast_programs():
+    """
+    Exact, by enumeration: of three actions one fails at once (0.6), one is fast (0.2) and one slow (0.2), with equal scores.
+    Groups of four with a slow member are trained on half of the time. The policy is not to be pushed from slow to fast.
+    """
+    seconds, scores, actions = [0.1, 2.0, 30.0], [-10.0, 0.8, 0.8], [0, 0, 0, 1, 2]
+    groups = list(product(actions, repeat=4))
+    trained = groups + [group for group in groups if 2 not in group]
+    ledger = RolloutLedger(8 * len(groups), unit_size=4)
+    ledger.add(rollouts(8 * len(groups)))
+    missing = [group for group in groups if 2 in group]
+    for number, action in enumerate(action for group in trained + missing for action in group):
+        ledger.finish(number, evaluation(seconds[action]))
+    ledger.take(4 * len(trained))
+
+    taken = torch.tensor(trained)
+    rewards, durations = torch.tensor(scores)[taken], torch.tensor(seconds)[taken].flatten()
+    advantages = (rewards - rewards.mean(1, keepdim=True)) / (rewards.std(1, keepdim=True) + 1e-4)
+    direction = ((taken == 2).int() - (taken == 1).int()) / 0.2
+
+    def push(weights):
+        return (weights.view_as(advantages) * advantages * direction).sum().item()
+
+    units = duration_weights(ledger.longest_of_unit(durations), "inclusion", sampled=ledger.known_units("wine"))
+    members = duration_weights(durations, "inclusion", sampled=ledger.known_durations())
+    assert push(torch.ones_like(durations)) / (2 * len(groups)) == pytest.approx(-1.09, abs=0.005)
+    assert push(members) / len(trained) == pytest.approx(-0.31, abs=0.005)  # of the sampled ones: weights have mean 1
+    assert push(units) / len(trained) == pytest.approx(0, abs=1e-5)
+
+
 def test_slow_programs_are_not_preferred_for_ever():
     """Nothing is dropped, so that in the long run all weigh the same, however few programs are in flight."""
     rng, ledger, slots, now = random.Random(0), RolloutLedger(8), 4, 0.0
@@ -192,7 +250,7 @@ def test_slow_programs_are_not_preferred_for_ever():
             ledger.finish(number, evaluation(now - began))
     for _, began, number in running:
         ledger.observe(number, now - began)
-    weights = duration_weights(torch.tensor([1.0, 300.0]), "inclusion", sampled=ledger.known_durations())
+    weights = duration_weights(torch.tensor([1.0, 300.0]), "inclusion", sampled=ledger.known_units("wine"))
     assert now > 10 * 300
     assert 1 <= weights[1] / weights[0] < 1.1
 
@@ -220,4 +278,4 @@ def test_without_competitions_all_durations_are_of_the_only_one():
     for rollout in unnamed:
         del rollout.row["competition"]
     ledger.add(unnamed)
-    assert len(ledger.known_durations("wine")[0]) == 8
+    assert len(ledger.known_units("wine")[0]) == 8

@@ -224,16 +224,13 @@ def _text_columns(table: pd.DataFrame) -> list[str]:
 
 
 def _predictions(table: pd.DataFrame, texts: list[str]) -> pd.DataFrame:
-    """The columns as texts, which may be empty, or as finite floats."""
+    """The columns as texts, which may be empty, or as finite floats. Where texts are due, a number or a truth value is one."""
     columns, not_finite = {}, []
     for name in table.columns:
         column = table[name]
-        numeric = pd.api.types.is_numeric_dtype(column)
         if name in texts:
-            if numeric and column.notna().any():
-                raise ValueError(f"column {name!r} must hold texts, but holds {_some(column[column.notna()])}")
-            columns[name] = column.astype(object).where(column.notna(), "")
-        elif numeric:
+            columns[name] = column.astype(object).map(str).where(column.notna(), "")
+        elif pd.api.types.is_numeric_dtype(column):
             columns[name] = column.astype(float)
             if not np.isfinite(columns[name].to_numpy()).all():
                 not_finite.append(name)

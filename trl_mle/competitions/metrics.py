@@ -147,10 +147,11 @@ def _check_unit_interval(y_pred: pd.DataFrame) -> None:
 
 def _check_whole_numbers(y_pred: pd.DataFrame) -> None:
     numbers = y_pred.select_dtypes("number")
-    fractional = (numbers % 1 != 0).to_numpy()
-    if fractional.any():
-        name, value = _first(numbers, fractional)
-        raise ValueError(f"column {name!r} must hold whole numbers, but holds {value}")
+    # scikit-learn takes floats beyond 64 bits for no labels
+    wrong = ((numbers % 1 != 0) | (numbers.abs() > 2**63)).to_numpy()
+    if wrong.any():
+        name, value = _first(numbers, wrong)
+        raise ValueError(f"column {name!r} must hold whole numbers of at most 64 bits, but holds {value}")
 
 
 def _first(y_pred: pd.DataFrame, wrong: np.ndarray) -> tuple[str, str]:

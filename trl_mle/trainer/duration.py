@@ -1,7 +1,13 @@
 """Duration-aware gradient updates, section 4.1 of https://huggingface.co/papers/2509.01684. Derivations: docs/duration.md."""
 
+import math
+from typing import Any
+
 import torch
 from sklearn.isotonic import IsotonicRegression
+
+
+DECAY = 0.9  # a rollout's share in the running mean falls by this with every later batch's worth of them
 
 
 def duration_weights(
@@ -10,6 +16,7 @@ def duration_weights(
     low: float | None = None,
     high: float | None = None,
     sampled: tuple[torch.Tensor, torch.Tensor, torch.Tensor] | None = None,
+    mean: float | None = None,
 ) -> torch.Tensor:
     r"""
     Weight of each action's policy-gradient term by the time Δt that the action ran.
@@ -23,15 +30,15 @@ def duration_weights(
     \hat{A}(s_k, a_k)\Big]
     $$
 
-    divided by the batch's mean, so that the step size does not depend on the unit or on how slow the batch was.
+    divided by the batch's mean, so that the step size does not depend on the unit or on how slow the batch was. (Asynchronous
+    training gives a `mean` of many batches, because one may hold a single rollout of a competition.)
 
     `"inclusion"` puts 1 / P(already trained | Δt) in the place of Δt, which corrects the bias that there is (Horvitz and
-    Thompson, 1952): all weights are 1 where nothing is missing. It is divided by the mean of all that were trained on so far,
-    because a batch may hold a single rollout of a competition.
+    Thompson, 1952): all weights are 1 where nothing is missing. It is divided by the mean of all that were trained on so far.
 
     Args:
         durations (`torch.Tensor` of shape `(B,)`):
-            Δt of each action; NaN where it is unknown.
+            Δt of each action; NaN where it is unknown. For `"inclusion"`, of the unit that it is trained on with.
         method (`str`, *optional*, defaults to `"linear"`):
             `"linear"` weights by Δt / mean Δt, `"inclusion"` by 1/p / mean 1/p (p: [`inclusion_probabilities`]), `"none"`
             by 1.
@@ -40,29 +47,85 @@ def duration_weights(
         high (`float`, *optional*):
             Largest weight.
         sampled (`tuple[torch.Tensor, torch.Tensor, torch.Tensor]`, *optional*):
-            For `"inclusion"`, what is known of all that were sampled, these actions among them: `seconds`, `ended` and
+            For `"inclusion"`, what is known of all units that were sampled, theirs among them: `seconds`, `ended` and
             `trained` of [`inclusion_probabilities`].
+        mean (`float`, *optional*):
+            For `"linear"`, the mean Δt in seconds; that of `durations` by default.
 
     Returns:
         `torch.Tensor` of shape `(B,)`:
-            The weights; unless a bound clips, their mean is 1, with `"inclusion"` over all that were trained on. An unknown
-            duration weighs 1, and so does every action when all durations are zero.
+            The weights; unless a bound clips, their mean is 1, with `"inclusion"` over all that were trained on, and with a
+            `mean` over those that it is the mean of. An unknown duration weighs 1, and so does every action when all
+            durations are zero.
     """
     if method not in ("linear", "inclusion", "none"):
         raise ValueError(f"unknown duration weighting {method!r}: choose 'linear', 'inclusion' or 'none'")
     if method == "none":
         return torch.ones_like(durations)
-    mean = durations.nanmean()  # NaN when no duration is known
+    divisor = durations.nanmean() if mean is None else durations.new_tensor(mean)  # NaN when no duration is known
     if method == "inclusion":
         assert sampled is not None
         seconds, ended, trained = sampled
         both = torch.cat([durations.to(seconds), seconds[trained & ended]])  # fitted once
         inverse = 1 / inclusion_probabilities(both, *sampled)
-        durations, mean = inverse[: len(durations)].to(durations), inverse[len(durations) :].mean()
-    if not (mean > 0 and mean.isfinite()):
+        durations, divisor = inverse[: len(durations)].to(durations), inverse[len(durations) :].mean()
+    if not (divisor > 0 and divisor.isfinite()):
         return torch.ones_like(durations)
-    weights = (durations / mean).nan_to_num(nan=1.0)
+    weights = (durations / divisor).nan_to_num(nan=1.0)
     return weights if low is None and high is None else weights.clamp(low, high)
+
+
+class MeanDuration:
+    r"""
+    Running mean of the Δt of what asynchronous training has trained on, for each competition.
+
+    A batch may hold a single rollout of a competition, whose Δt is its own mean. So the mean is one over the batches
+    $t = 1, 2, …$ that have the competition. They fade by the number $n_t$ of its rollouts in them, however these are spread:
+    by $\gamma = 0.9$ with every $B$ later ones, the rollouts of a whole batch,
+
+    $$
+    \overline{\Delta t}_T = rac{\sum_{t \le T} \gamma^{(N_T - N_t) / B} \sum_{i \in t} \Delta t_i}
+    {\sum_{t \le T} \gamma^{(N_T - N_t) / B} \, n_t}, \qquad N_t = n_1 + … + n_t.
+    $$
+
+    The batch itself is part of it, as it is of its own mean: a weight is at most the sum in the denominator, about $10 B$.
+
+    Args:
+        batch_size (`int`):
+            $B$, the rollouts of a batch over all processes.
+    """
+
+    def __init__(self, batch_size: int):
+        self.batch_size = batch_size
+        self._sums: dict[str, list[float]] = {}  # of Δt and of 1 for each competition
+
+    def update(self, competition: str | None, durations: torch.Tensor) -> float:
+        """
+        Takes what a batch holds of a competition.
+
+        Args:
+            competition (`str`, *optional*):
+                Id of the competition; `None` where all count as one.
+            durations (`torch.Tensor` of shape `(B,)`):
+                Δt of its rollouts; NaN where it is unknown.
+
+        Returns:
+            `float`: The mean, these included; NaN while no Δt is known.
+        """
+        known = durations[~durations.isnan()].double()
+        seconds, count = self._sums.get(competition or "", (0.0, 0.0))
+        decay = DECAY ** (len(known) / self.batch_size)
+        sums = [decay * seconds + known.sum().item(), decay * count + len(known)]
+        self._sums[competition or ""] = sums
+        return sums[0] / sums[1] if sums[1] else math.nan
+
+    def state_dict(self) -> dict[str, Any]:
+        """What a checkpoint keeps; JSON can hold it."""
+        return dict(self._sums)
+
+    def load_state_dict(self, state: dict[str, Any]) -> None:
+        """Takes what [`state_dict`] gave."""
+        self._sums = {competition: list(sums) for competition, sums in state.items()}
 
 
 def kaplan_meier_masses(seconds: torch.Tensor, ended: torch.Tensor) -> torch.Tensor:
@@ -128,9 +191,9 @@ def inclusion_probabilities(
 
     Args:
         durations (`torch.Tensor` of shape `(B,)`):
-            Δt of programs that were trained on; NaN where it is unknown.
+            Δt of units (rollouts, or groups of them) that were trained on; NaN where it is unknown.
         seconds (`torch.Tensor` of shape `(N,)`):
-            Of all sampled programs, those among them: Δt if it has ended, else how long it has run so far.
+            Of all sampled units, those among them: Δt if it has ended, else how long it has run so far.
         ended (`torch.Tensor` of shape `(N,)`):
             Whether it has ended.
         trained (`torch.Tensor` of shape `(N,)`):

@@ -46,8 +46,10 @@ class MLEGRPOConfig(GRPOConfig):
         duration_weighting (`str`, *optional*, defaults to `"linear"`):
             How the advantage of a completion is weighted by the duration Δt of its program. Supported values are:
 
-            - `"linear"`: Δt / mean Δt, the mean taken per competition over the generation batch of all processes.
-            - `"inclusion"`: 1 / P(already trained | Δt), with `async_rollouts`. All weights are 1 where nothing is missing.
+            - `"linear"`: Δt / mean Δt, the mean taken per competition over the generation batch of all processes; with
+              `async_rollouts` a running mean, see [`~trl_mle.trainer.duration.MeanDuration`].
+            - `"inclusion"`: 1 / P(already trained | Δt), with `async_rollouts`; Δt of a group is that of its longest
+              program. All weights are 1 where nothing is missing.
             - `"none"`: no weighting, the gradients of [`~trl.GRPOTrainer`].
         duration_weight_low (`float`, *optional*):
             Smallest weight, at most 1. Without it a program that dies at once (Δt ≈ 0) has almost no penalty.
@@ -115,7 +117,8 @@ class MLEGRPOConfig(GRPOConfig):
         metadata={
             "help": "How the advantage of a completion is weighted by the duration Δt of its program. Supported "
             "values are `linear` (Δt / mean Δt, the mean taken per competition over the generation batch of all "
-            "processes), `inclusion` (1 / P(already trained | Δt), with `async_rollouts`) and `none`.",
+            "processes, and with `async_rollouts` over earlier ones, too), `inclusion` (1 / P(already trained | Δt), with "
+            "`async_rollouts`) and `none`.",
             "choices": ["linear", "inclusion", "none"],
         },
     )

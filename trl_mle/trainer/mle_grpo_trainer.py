@@ -24,7 +24,7 @@ from trl_mle.instrumentation.language_models import LanguageModelError, generate
 from trl_mle.instrumentation.lm_instrumenter import Completion
 from trl_mle.prompts import extract_code, improve_prompt, scratch_prompt
 from trl_mle.rewards import MLEReward
-from trl_mle.trainer.duration import duration_weights
+from trl_mle.trainer.duration import MeanDuration, duration_weights
 from trl_mle.trainer.hub import HubTrainer
 from trl_mle.trainer.mle_grpo_config import MLEGRPOConfig
 from trl_mle.trainer.program_metrics import program_metrics
@@ -165,6 +165,8 @@ class MLEGRPOTrainer(HubTrainer):
         self._advantages: torch.Tensor | None = None  # of the batch of all processes, where they are not TRL's
         self._stored_logps: list[Rollout] | None = None  # whose log-probabilities take the place of TRL's
         self._baseline = RunningBaseline()
+        assert args.generation_batch_size is not None  # GRPOConfig has filled it in
+        self._mean_duration = MeanDuration(args.generation_batch_size)
         if train_dataset is None and loaded:
             rows = [{"prompt": scratch_prompt(comp, timeout_s, memory_mb), "competition": comp.id} for comp in loaded]
             train_dataset = _repeat_rows(rows, args)
@@ -332,17 +334,8 @@ class MLEGRPOTrainer(HubTrainer):
             durations = torch.tensor([unknown if seconds is None else float(seconds) for seconds in known])
             durations[ours] = torch.nan
             # The mean is taken per competition, or the slow competition would own the gradient
-            for indices in by_competition.values():
-                sampled = None
-                if self.rollouts is not None and self.args.duration_weighting == "inclusion":
-                    sampled = self.rollouts.ledger.known_durations(rows[indices[0]]["competition"])
-                weights[indices] = duration_weights(
-                    durations[indices],
-                    self.args.duration_weighting,
-                    self.args.duration_weight_low,
-                    self.args.duration_weight_high,
-                    sampled,
-                )
+            for competition, indices in by_competition.items():
+                weights[indices] = self._duration_weights(competition, durations[indices])
         for row, weight in zip(rows, weights.tolist(), strict=True):
             row["duration_weight"] = weight
 
@@ -361,6 +354,23 @@ class MLEGRPOTrainer(HubTrainer):
         self._log_prompt_kinds(mode, rows, beats_parent)
         self._observe(mode, rows, completions)
         return rewards_per_func
+
+    def _duration_weights(self, competition: str | None, durations: torch.Tensor) -> torch.Tensor:
+        """Weights of what the batch of all processes holds of a competition."""
+        sampled = mean = None
+        if self.rollouts is not None and self.args.duration_weighting == "inclusion":
+            durations = self.rollouts.ledger.longest_of_unit(durations)
+            sampled = self.rollouts.ledger.known_units(competition)
+        elif self.rollouts is not None and self._keeps_logps:  # with one batch in flight training is synchronous
+            mean = self._mean_duration.update(competition, durations)
+        return duration_weights(
+            durations,
+            self.args.duration_weighting,
+            self.args.duration_weight_low,
+            self.args.duration_weight_high,
+            sampled,
+            mean,
+        )
 
     def _log_completion_extra(self, column: str, values: list) -> None:
         super()._log_completion_extra(column, values)
@@ -633,7 +643,11 @@ class MLEGRPOTrainer(HubTrainer):
             state = {"generation": self._generation, "solutions": self.pool.state_dict()}
             Path(output_dir, POOL_FILE).write_text(json.dumps(state), encoding="utf-8")
             if self.rollouts is not None:
-                rollouts = {"rollouts": self.rollouts.state_dict(), "baseline": self._baseline.state_dict()}
+                rollouts = {
+                    "rollouts": self.rollouts.state_dict(),
+                    "baseline": self._baseline.state_dict(),
+                    "mean_duration": self._mean_duration.state_dict(),
+                }
                 Path(output_dir, ROLLOUTS_FILE).write_text(json.dumps(rollouts), encoding="utf-8")
         # The Trainer writes trainer_state.json next, and last: a checkpoint that has it has the files of all processes
         self.accelerator.wait_for_everyone()
@@ -662,6 +676,7 @@ class MLEGRPOTrainer(HubTrainer):
                     f"{checkpoint} holds rollouts of earlier steps: resume with max_in_flight of more than one batch"
                 )
             self._baseline.load_state_dict(rollouts["baseline"])
+            self._mean_duration.load_state_dict(rollouts.get("mean_duration", {}))  # older checkpoints have none
 
     def _program_rows(self, inputs: list[dict[str, Any]]) -> list[dict[str, Any]]:
         """What the reward functions logged about each local completion, before TRL flushes it."""

@@ -3,7 +3,7 @@
 import logging
 from collections.abc import Iterable
 from dataclasses import asdict, astuple, dataclass
-from itertools import takewhile
+from itertools import groupby, takewhile
 from typing import Any
 
 import torch
@@ -122,8 +122,9 @@ class RolloutLedger:
             self.sampled += 1
             self.in_flight[rollout.id] = rollout
             self.durations[rollout.id] = Duration(rollout.row.get("competition"))
-        # Here, because those just taken are asked about
-        for number in list(takewhile(lambda number: number < self.sampled - HISTORY, self.durations)):
+        # Here, because those just taken are asked about. Whole units, lest one lose the member that took longest
+        oldest = (self.sampled - HISTORY) // self.unit_size * self.unit_size
+        for number in list(takewhile(lambda number: number < oldest, self.durations)):
             if number not in self.in_flight:
                 del self.durations[number]
         return added
@@ -245,9 +246,20 @@ class RolloutLedger:
                 metrics[f"staleness/q{i + 1}/p90"] = of_quartile.quantile(0.9).item()
         return metrics
 
-    def known_durations(self, competition: str | None = None) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor]:
+    def known_durations(self) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor]:
         """
         What is known of the durations of the rollouts sampled lately.
+
+        Returns:
+            `tuple[torch.Tensor, torch.Tensor, torch.Tensor]`:
+                Of shape `(N,)` each: seconds, whether the program has ended, whether the rollout was trained on.
+        """
+        return _columns(self.durations.values())
+
+    def known_units(self, competition: str | None) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor]:
+        """
+        The same of whole units: a unit is trained on when its longest program has ended, so that this is its Δt. Members that
+        our failures have hit do not count.
 
         Args:
             competition (`str`, *optional*):
@@ -255,18 +267,31 @@ class RolloutLedger:
 
         Returns:
             `tuple[torch.Tensor, torch.Tensor, torch.Tensor]`:
-                Of shape `(N,)` each: seconds, whether the program has ended, whether the rollout was trained on.
+                Of shape `(units,)` each: seconds of the longest member so far, whether all have ended, whether they were
+                trained on.
         """
-        known = [
-            duration
-            for duration in self.durations.values()
-            if competition is None or duration.competition in (None, competition)
-        ]
-        return (
-            torch.tensor([duration.seconds for duration in known], dtype=torch.float64),
-            torch.tensor([duration.ended for duration in known], dtype=torch.bool),
-            torch.tensor([duration.trained for duration in known], dtype=torch.bool),
-        )
+        units = []
+        for _, entries in groupby(self.durations.items(), key=lambda entry: entry[0] // self.unit_size):
+            members = [duration for _, duration in entries if duration.competition in (None, competition)]
+            if members:
+                longest = max(duration.seconds for duration in members)
+                ended = all(duration.ended for duration in members)
+                units.append(Duration(competition, longest, ended, members[0].trained))
+        return _columns(units)
+
+    def longest_of_unit(self, durations: torch.Tensor) -> torch.Tensor:
+        """
+        The Δt of the unit of each rollout that was handed out.
+
+        Args:
+            durations (`torch.Tensor` of shape `(B,)`):
+                Δt of rollouts in the order of sampling, whole units; NaN where it is unknown.
+
+        Returns:
+            `torch.Tensor` of shape `(B,)`: The longest known Δt of the rollout's unit; NaN where its own is unknown.
+        """
+        longest = durations.nan_to_num(nan=0.0).view(-1, self.unit_size).amax(dim=1)
+        return longest.repeat_interleave(self.unit_size).masked_fill(durations.isnan(), torch.nan)
 
     def state_dict(self) -> dict[str, Any]:
         """What a checkpoint keeps; JSON can hold it."""
@@ -325,6 +350,16 @@ class RolloutLedger:
                 "finished rollouts are dropped, as max_staleness=%d asks for; mle/async/dropped counts them by quartile of Δt",
                 self.max_staleness,
             )
+
+
+def _columns(known: Iterable[Duration]) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor]:
+    rows = [(duration.seconds, duration.ended, duration.trained) for duration in known]
+    seconds, ended, trained = zip(*rows, strict=True) if rows else ((), (), ())
+    return (
+        torch.tensor(seconds, dtype=torch.float64),
+        torch.tensor(ended, dtype=torch.bool),
+        torch.tensor(trained, dtype=torch.bool),
+    )
 
 
 def _rollout(entry: dict[str, Any]) -> Rollout:
