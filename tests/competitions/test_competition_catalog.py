@@ -214,7 +214,7 @@ def test_damaged_submissions_never_raise(name, comps):
         b"_",
     ]
     valid = 0
-    for _ in range(300):
+    for _ in range(100):
         content = bytearray(good)
         for _ in range(rng.randint(1, 4)):
             at = rng.randint(0, len(content))
@@ -223,7 +223,7 @@ def test_damaged_submissions_never_raise(name, comps):
         assert score.valid == (score.value is not None) == (score.error is None)
         assert score.value is None or math.isfinite(score.value)
         valid += score.valid
-    assert 0 < valid < 300
+    assert 0 < valid < 100
 
 
 @pytest.mark.parametrize("name", FACTS)
@@ -239,7 +239,7 @@ def test_random_tables_never_raise(name, comps):
         lambda n: np.full(n, np.nan),
         lambda n: rng.choice([2**63 - 1, -(2**63)], n),
     ]
-    for _ in range(100):
+    for _ in range(40):
         table = good.sample(frac=rng.choice([0.5, 1, 1, 1, 2]), replace=True, random_state=rng)
         for column in table.columns[rng.rand(table.shape[1]) < 0.5]:
             table[column] = kinds[rng.randint(len(kinds))](len(table))

@@ -172,9 +172,6 @@ def execute(source, data, folder):
     ("name", "reached"),
     [
         ("main_guard", None),
-        ("cross_validation", None),
-        ("csv_module_majority", None),
-        ("own_model_numpy", None),
         ("fails_before_training", {"imports", "train_data", "test_data", "model_built"}),
         ("fails_on_second_file", {"imports", "train_data"}),
     ],

@@ -249,6 +249,7 @@ def test_model_without_chat_template_is_refused(tiny_model, tmp_path, run_script
     assert not (tmp_path / "policy").exists()
 
 
+@pytest.mark.slow
 def test_bad_input_of_a_real_process(tiny_model, tmp_path):
     """Nothing that is imported adds a line of its own."""
     run = subprocess.run(
