@@ -225,7 +225,8 @@ def _text_columns(table: pd.DataFrame) -> list[str]:
 
 def _predictions(table: pd.DataFrame, texts: list[str]) -> pd.DataFrame:
     """The columns as texts, which may be empty, or as finite floats. Where texts are due, a number or a truth value is one."""
-    columns, not_finite = {}, []
+    columns: dict[str, pd.Series] = {}
+    not_finite = []
     for name in table.columns:
         column = table[name]
         if name in texts:

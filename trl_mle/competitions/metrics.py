@@ -147,7 +147,7 @@ def _check_unit_interval(y_pred: pd.DataFrame) -> None:
 
 def _check_whole_numbers(y_pred: pd.DataFrame) -> None:
     numbers = y_pred.select_dtypes("number")
-    # scikit-learn takes floats beyond 64 bits for no labels
+    # Beyond them scikit-learn takes floats for measurements, not for labels
     wrong = ((numbers % 1 != 0) | (numbers.abs() > 2**63)).to_numpy()
     if wrong.any():
         name, value = _first(numbers, wrong)

@@ -97,7 +97,7 @@ class MeanDuration:
 
     def __init__(self, batch_size: int):
         self.batch_size = batch_size
-        self._sums: dict[str, list[float]] = {}  # of Δt and of 1 for each competition
+        self._sums: dict[str, list[float]] = {}  # of Δt, and how many, for each competition
 
     def update(self, competition: str | None, durations: torch.Tensor) -> float:
         """

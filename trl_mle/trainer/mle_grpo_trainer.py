@@ -174,7 +174,6 @@ class MLEGRPOTrainer(HubTrainer):
         super().__init__(model, reward_funcs, args, train_dataset, eval_dataset, **kwargs)
 
         if args.max_turns > 1:  # the completions table has the rows of all turns
-            assert args.generation_batch_size is not None  # GRPOConfig has filled it in
             size = args.generation_batch_size * args.max_turns
             self._logs = {
                 name: deque(maxlen=size) if isinstance(rows, deque) else defaultdict(lambda: deque(maxlen=size))
