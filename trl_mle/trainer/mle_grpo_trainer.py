@@ -5,8 +5,8 @@ import random
 import textwrap
 import time
 from collections import defaultdict, deque
-from collections.abc import Sequence
-from contextlib import nullcontext
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager, nullcontext
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -261,14 +261,22 @@ class MLEGRPOTrainer(HubTrainer):
         devices = [self.accelerator.device] if self.accelerator.device.type == "cuda" else []
         with (
             torch.random.fork_rng(devices),
-            unwrap_model_for_generation(model, self.accelerator) as unwrapped,
+            self.model_for_generation(model) as unwrapped,
             use_adapter(unwrapped, None) if is_peft_model(unwrapped) else nullcontext(),
         ):
+            return generate(unwrapped, self.processing_class, prompts, max_tokens)
+
+    @contextmanager
+    def model_for_generation(self, model: Any) -> Iterator[Any]:
+        """The policy or its reference model, whole and in evaluation mode; afterwards it is as it was."""
+        checkpointing: Any = self.args.gradient_checkpointing_kwargs  # a dictionary, once it was parsed
+        with unwrap_model_for_generation(
+            model, self.accelerator, gradient_checkpointing_kwargs=checkpointing
+        ) as unwrapped:
             training = unwrapped.training
             unwrapped.eval()
-            completions = generate(unwrapped, self.processing_class, prompts, max_tokens)
+            yield unwrapped
             unwrapped.train(training)
-        return completions
 
     def base_weights(self) -> dict[str, torch.Tensor]:
         """The weights of that model in this process, by name; under ZeRO-3 this process's part of each."""
