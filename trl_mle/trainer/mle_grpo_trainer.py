@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import torch
-from accelerate.utils import DistributedType, broadcast_object_list, gather_object, is_peft_model
+from accelerate.utils import DistributedType, broadcast_object_list, gather_object, is_peft_model, set_seed
 from datasets import Dataset, IterableDataset
 from peft import LoraConfig
 from transformers.trainer import TRAINER_STATE_NAME
@@ -180,6 +180,10 @@ class MLEGRPOTrainer(HubTrainer):
 
         dropouts = [module.p for module in self.model.modules() if isinstance(module, torch.nn.Dropout)]
         args.check_model(dropout=max(dropouts, default=0.0), quantized=False)
+        if self.use_vllm and self.vllm_mode == "colocate":
+            # Its start has seeded all generators by the process's number, after TRL had by `seed`, and it samples from them
+            processes, tensor_parallel_size = self.accelerator.num_processes, args.vllm_tensor_parallel_size
+            set_seed(sampling_seed(args.seed, self.accelerator.process_index, processes, tensor_parallel_size))
         if args.max_turns > 1:  # the completions table has the rows of all turns
             assert args.generation_batch_size is not None  # GRPOConfig has filled it in
             size = args.generation_batch_size * args.max_turns
@@ -715,6 +719,27 @@ class MLEGRPOTrainer(HubTrainer):
         beats = [value for value in beats_parent if value is not None]
         if beats:
             self._metrics[mode]["mle/improve/beats_parent_rate"].append(sum(beats) / len(beats))
+
+
+def sampling_seed(seed: int, process: int, processes: int, tensor_parallel_size: int) -> int:
+    """
+    What a process seeds its generators with to sample with a vLLM of its own.
+
+    Args:
+        seed (`int`):
+            The run's.
+        process (`int`):
+            Number of the process.
+        processes (`int`):
+            How many there are.
+        tensor_parallel_size (`int`):
+            How many of them share a vLLM: these must sample the same.
+
+    Returns:
+        `int`: Another one for every seed and every vLLM.
+    """
+    engines = processes // tensor_parallel_size
+    return (seed * engines + process // tensor_parallel_size) % 2**32  # NumPy takes no more bits
 
 
 def _parent_columns(kind: str, parent: Solution) -> dict[str, Any]:
