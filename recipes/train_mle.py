@@ -111,6 +111,8 @@ def main(script_args, training_args, model_args, problems) -> None:
     with problems.noted():
         launching.check_vllm(training_args, script_args.gpu_slots)
     with problems.noted():
+        launching.check_model(training_args, model_args)
+    with problems.noted():
         options = {"revision": model_args.model_revision, "trust_remote_code": training_args.trust_remote_code}
         tokenizer = launching.load_tokenizer(model_args.model_name_or_path, **options)
         launching.check_prompts(tokenizer, competitions, training_args.max_prompt_length, **limits)
@@ -272,7 +274,9 @@ def make_parser():
 
     # What warns is TRL's own default; and a usage would bury a message below some hundred options
     warnings.filterwarnings("ignore", r"`(is_)?gradient_checkpointing` is deprecated", FutureWarning)
-    return Parser((MLEScriptArguments, MLEGRPOConfig, ModelConfig), usage=argparse.SUPPRESS)
+    parser = Parser((MLEScriptArguments, MLEGRPOConfig, ModelConfig), usage=argparse.SUPPRESS)
+    parser.set_defaults(lora_dropout=0.0)  # TRL's 0.05 makes noise of every ratio to a stored log-probability
+    return parser
 
 
 def parse():

@@ -65,6 +65,8 @@ def run_script(monkeypatch):
 
 @pytest.mark.parametrize("recipe", RECIPES, ids=lambda path: path.stem)
 def test_recipe_parses_and_builds(recipe):
+    from trl_mle.launching import check_model
+
     make_parser = runpy.run_path(SCRIPT)["make_parser"]
     script_args, training_args, model_args = make_parser().parse_args_and_config(
         ["--config", str(recipe), "--use_cpu", "true", "--bf16", "false"]
@@ -73,6 +75,7 @@ def test_recipe_parses_and_builds(recipe):
     assert model_args.model_name_or_path
     assert training_args.output_dir.startswith("outputs/")
     assert training_args.max_steps % training_args.optimizer_steps_per_generation == 0
+    check_model(training_args, model_args)
 
 
 def test_there_is_a_recipe_for_each_of_the_twelve_and_for_each_mirror():
@@ -148,6 +151,14 @@ def test_accelerate_config_loads(config):
             "http://localhost:1/v1 does not answer",
         ),
         (["--max_prompt_length", "10", "--log_completions", "true"], "more than max_prompt_length=10"),
+        (
+            ["--use_peft", "true", "--lora_dropout", "0.05", "--async_rollouts", "true"],
+            "a dropout of 0.05 makes noise",
+        ),
+        (
+            ["--use_transformers_continuous_batching", "true", "--bf16", "true"],
+            "casts the trained weights to 16 bits",
+        ),
     ],
 )
 def test_bad_input_ends_in_one_line(tiny_model, tmp_path, run_script, monkeypatch, capsys, more, message):
@@ -214,19 +225,24 @@ def offline(*args, **kwargs):
         (["--gpu_slots", "0"], "a colocated vLLM keeps its GPU memory while programs run: set vllm_enable_sleep_mode"),
         (["--gpu_slots", "0", "--vllm_enable_sleep_mode", "true"], None),
         (["--vllm_mode", "server", "--gpu_slots", "0"], None),
+        (["--use_peft", "true", "--load_in_4bit", "true"], "vLLM cannot take the quantized weights of training"),
+        (["--use_peft", "true", "--load_in_8bit", "true"], "set use_vllm to false"),
+        (["--use_peft", "true", "--lora_dropout", "0.05"], "a dropout of 0.05 makes noise of the importance ratios"),
+        (["--use_peft", "true"], None),  # TRL's dropout of 0.05 is not the default here
     ],
 )
 def test_what_vllm_cannot_do_is_refused(tiny_model, tmp_path, monkeypatch, more, message):
     """vLLM needs CUDA, so all that is checked of it here is what is asked."""
-    from trl_mle.launching import check_vllm
+    from trl_mle.launching import check_model, check_vllm
 
     monkeypatch.setattr("importlib.util.find_spec", lambda name: object())  # as if it were installed
     make_parser = runpy.run_path(SCRIPT)["make_parser"]
-    script_args, training_args, _ = make_parser().parse_args_and_config(
+    script_args, training_args, model_args = make_parser().parse_args_and_config(
         arguments(tiny_model, tmp_path, "--use_vllm", "true", *more)
     )
     with pytest.raises(ValueError, match=message) if message else nullcontext():
         check_vllm(training_args, script_args.gpu_slots)
+        check_model(training_args, model_args)
 
 
 def test_gpu_slots_become_slots_of_the_executor(tiny_model, tmp_path):

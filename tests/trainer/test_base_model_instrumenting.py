@@ -5,6 +5,7 @@ import forked
 import pytest
 import torch
 from base_model import LORA, PROMPTS, TOKENS, greedy, make_args, make_trainer, original_answers
+from checkpointing import checkpointing_of
 from launch import launch
 
 from trl_mle.instrumentation import LanguageModelError, LmInstrumenter, PolicyBaseModel
@@ -63,6 +64,17 @@ def test_base_stays_while_the_policy_learns(tiny_model, tmp_path, original, capl
     trainer.args.use_vllm = True  # there adapters are merged and taken out again
     base.check_frozen()
     assert "weights of the policy's base model have changed" in caplog.text
+
+
+@pytest.mark.parametrize("use_reentrant", [True, False])
+def test_checkpointing_stays_as_asked(tiny_model, tmp_path, use_reentrant):
+    config = {"gradient_checkpointing": True, "gradient_checkpointing_kwargs": {"use_reentrant": use_reentrant}}
+    base = PolicyBaseModel()
+    trainer = make_trainer(tiny_model, make_args(tmp_path, max_steps=2, **config), LmInstrumenter(base), LORA)
+    base.bind(trainer, "lines")
+    seen, as_asked = checkpointing_of(trainer)
+    assert seen == as_asked
+    assert base.digests is not None  # it has answered
 
 
 @pytest.mark.parametrize(

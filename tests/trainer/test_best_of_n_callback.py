@@ -3,6 +3,7 @@
 import pool_runs
 import pytest
 import torch
+from checkpointing import checkpointing_of
 from pool_runs import COMPETITIONS, StopAfter, make_trainer
 from replay_executor import ReplayExecutor
 from transformers import TrainerState
@@ -60,6 +61,16 @@ def test_training_goes_on_as_without_it(program_model, tmp_path, programs):
             assert entry[f"mle/eval/{name}/best_of_n"] == expected.best_score
             assert entry[f"mle/eval/{name}/mean_score"] == pytest.approx(expected.mean_score)
             assert f"mle/eval/{name}/untrained_valid_rate" not in entry  # no milestone was seen: were there any?
+
+
+@pytest.mark.parametrize("use_reentrant", [True, False])
+def test_checkpointing_stays_as_asked(program_model, tmp_path, use_reentrant):
+    config = {"gradient_checkpointing": True, "gradient_checkpointing_kwargs": {"use_reentrant": use_reentrant}}
+    trainer = make_trainer(program_model, tmp_path, max_steps=2, **config)
+    reward = MLEReward(COMPETITIONS, ReplayExecutor(), AstInstrumenter(), show_progress=False)
+    trainer.add_callback(BestOfNCallback(trainer, reward, num_samples=2, every=1))
+    seen, as_asked = checkpointing_of(trainer)
+    assert seen == as_asked
 
 
 def test_between_times_nothing_happens():

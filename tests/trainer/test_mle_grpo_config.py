@@ -1,3 +1,5 @@
+from contextlib import nullcontext
+
 import pytest
 
 from trl_mle.trainer import MLEGRPOConfig
@@ -33,6 +35,11 @@ def config(**kwargs):
             "leave scale_rewards at 'group'",
         ),
         ({"max_turns": 2, "use_vllm": True, "vllm_mode": "server"}, "use vllm_mode='colocate'"),
+        (
+            {"use_transformers_continuous_batching": True, "bf16": True},
+            "casts the trained weights to 16 bits",
+        ),
+        ({"use_transformers_paged": True, "bf16": True}, "casts the trained weights to 16 bits"),
     ],
 )
 def test_bad_values_are_refused(kwargs, message):
@@ -44,6 +51,42 @@ def test_bad_values_are_refused(kwargs, message):
 def test_turns_with_vllm_in_the_same_process():
     assert config(max_turns=2, use_vllm=True, vllm_mode="colocate").max_turns == 2
     assert config(use_vllm=True, vllm_mode="server").max_turns == 1
+
+
+def test_weights_that_are_not_cast():
+    assert not config(use_transformers_continuous_batching=True).bf16
+
+
+@pytest.mark.parametrize(
+    ("kwargs", "refused"),
+    [
+        ({}, False),  # log-probabilities are compared with themselves
+        ({"gradient_accumulation_steps": 4}, False),
+        ({"num_iterations": 2, "steps_per_generation": 2, "gradient_accumulation_steps": 4}, False),
+        ({"num_iterations": 2}, True),
+        ({"steps_per_generation": 2}, True),
+        ({"use_vllm": True}, True),
+        ({"use_vllm": True, "vllm_mode": "server"}, True),
+        ({"use_vllm": True, "vllm_importance_sampling_correction": False}, False),
+        ({"async_rollouts": True}, True),
+        ({"async_rollouts": True, "max_in_flight": 8}, False),
+        ({"async_rollouts": True, "disable_dropout": True}, False),
+    ],
+)
+def test_dropout_is_refused_where_stored_log_probabilities_are_compared(kwargs, refused):
+    args = config(**kwargs, save_strategy="no")
+    args.check_model(dropout=0.0, quantized=False)
+    with pytest.raises(ValueError, match=r"^a dropout of 0\.05 makes noise") if refused else nullcontext():
+        args.check_model(dropout=0.05, quantized=False)
+
+
+@pytest.mark.parametrize("mode", ["colocate", "server"])
+def test_quantized_weights_are_refused_with_vllm(mode):
+    config().check_model(dropout=0.0, quantized=True)
+    args = config(use_vllm=True, vllm_mode=mode)
+    with pytest.raises(ValueError, match=r"^vLLM cannot take the quantized weights of training") as error:
+        args.check_model(dropout=0.0, quantized=True)
+    assert "\n" not in str(error.value)
 
 
 def test_two_batches_are_in_flight_unless_told_otherwise():

@@ -9,7 +9,6 @@ import numpy as np
 import torch
 from accelerate.utils import gather_object
 from transformers import TrainerCallback, TrainerControl, TrainerState, TrainingArguments
-from trl.models.utils import unwrap_model_for_generation
 
 from trl_mle.competitions import Competition
 from trl_mle.evaluation.policies import TransformersPolicy
@@ -102,10 +101,8 @@ class BestOfNCallback(TrainerCallback):
         items: list[tuple[str, Competition | str]] = []
         with (
             _generators_kept(trainer.accelerator.device),
-            unwrap_model_for_generation(trainer.model_wrapped, trainer.accelerator) as model,
+            trainer.model_for_generation(trainer.model_wrapped) as model,
         ):
-            training = model.training
-            model.eval()
             policy = TransformersPolicy(
                 model,
                 trainer.processing_class,
@@ -117,7 +114,6 @@ class BestOfNCallback(TrainerCallback):
                     seeds = [self.seed + i for i in own[start : start + self.batch_size]]
                     completions = policy.sample([prompt] * len(seeds), length, seeds)
                     items += [(completion.text or "", competition) for completion in completions]
-            model.train(training)
         evaluations = self.reward.evaluate_many(items)  # its instrumenter may need the weights to itself
         by_competition = [evaluations[i * len(own) : (i + 1) * len(own)] for i in range(len(competitions))]
         return [gather_object(part) for part in by_competition]

@@ -3,6 +3,7 @@
 from trl_mle.launching.checks import (
     Problems,
     check_engine,
+    check_model,
     check_prompts,
     check_vllm,
     check_writable,
@@ -17,6 +18,7 @@ __all__ = [
     "Problems",
     "check_engine",
     "check_hub",
+    "check_model",
     "check_prompts",
     "check_vllm",
     "check_writable",

@@ -19,6 +19,7 @@ from trl_mle.competitions import Competition
 from trl_mle.execution import SandboxError
 from trl_mle.prompts import scratch_prompt
 from trl_mle.trainer.hub import in_one_line, is_failed_upload
+from trl_mle.trainer.mle_grpo_config import MLEGRPOConfig
 
 
 class Problems:
@@ -190,6 +191,15 @@ def check_engine(use_cpu: bool, best_of_n: int = 0) -> None:
         raise ValueError(
             "FSDP needs GPUs, and on a CPU accelerate would train by DDP without a word: take accelerate_configs/ddp.yaml "
             "or zero3.yaml"
+        )
+
+
+def check_model(args: Any, model_args: Any) -> None:
+    """Raises `ValueError` if the model, as [`~trl.ModelConfig`] says it is to be loaded, cannot be trained as asked."""
+    if isinstance(args, MLEGRPOConfig):  # else they were refused, and are not all there
+        args.check_model(
+            dropout=model_args.lora_dropout if model_args.use_peft else 0.0,
+            quantized=model_args.load_in_4bit or model_args.load_in_8bit,
         )
 
 

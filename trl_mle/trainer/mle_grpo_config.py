@@ -11,7 +11,8 @@ class MLEGRPOConfig(GRPOConfig):
 
     It inherits every parameter from [`~trl.GRPOConfig`] and adds those below. It also refuses checkpoints that a run
     could not resume from exactly: TRL does not save completions that are still waiting to be trained on, so
-    `save_steps` must fall on the steps before which new ones are generated.
+    `save_steps` must fall on the steps before which new ones are generated. And it refuses
+    `use_transformers_continuous_batching` where that would cast the trained weights to 16 bits.
 
     Parameters:
         > Parameters that control the prompts
@@ -191,6 +192,11 @@ class MLEGRPOConfig(GRPOConfig):
         if high is not None and not high >= 1:
             raise ValueError(f"duration_weight_high must be at least 1, got {high}")
         self._check_async_rollouts()
+        if self.use_transformers_continuous_batching and (self.bf16 or self.fp16):
+            raise ValueError(
+                "use_transformers_continuous_batching (or use_transformers_paged) casts the trained weights to 16 bits, where "
+                "small updates are lost: leave it out, or set bf16 and fp16 to false"
+            )
         if self.push_checkpoint_revisions and not self.push_to_hub:
             raise ValueError("push_checkpoint_revisions needs push_to_hub")
         self._refuse_checkpoints_between_generations()
@@ -236,6 +242,43 @@ class MLEGRPOConfig(GRPOConfig):
         return self.micro_steps_per_generation // math.gcd(
             self.micro_steps_per_generation, self.gradient_accumulation_steps
         )
+
+    @property
+    def keeps_logps(self) -> bool:
+        """Whether rollouts may be trained on after the step in which they were sampled."""
+        if not self.async_rollouts:
+            return False
+        assert self.max_in_flight is not None  # filled in above
+        assert self.generation_batch_size is not None  # GRPOConfig has filled it in
+        return self.max_in_flight > self.generation_batch_size
+
+    @property
+    def trl_asks_for_old_logps(self) -> bool:
+        """Whether TRL computes the log-probabilities of completions before the first update on them."""
+        aligned = self.gradient_accumulation_steps % self.micro_steps_per_generation == 0
+        return not aligned or (self.use_vllm and self.vllm_importance_sampling_correction)
+
+    def check_model(self, dropout: float, quantized: bool) -> None:
+        """
+        Raises `ValueError` if a model cannot be trained as these arguments ask.
+
+        Args:
+            dropout (`float`):
+                Largest dropout of the policy, of its adapter too.
+            quantized (`bool`):
+                Whether its weights are to be quantized when they are loaded.
+        """
+        # Where nothing is stored, log-probabilities are compared with themselves: all ratios are 1
+        if dropout and not self.disable_dropout and (self.keeps_logps or self.trl_asks_for_old_logps):
+            raise ValueError(
+                f"a dropout of {dropout:g} makes noise of the importance ratios that use_vllm, async_rollouts and several "
+                "updates on the same completions need: set lora_dropout to 0, or disable_dropout to true"
+            )
+        if quantized and self.use_vllm:
+            raise ValueError(
+                "vLLM cannot take the quantized weights of training, as TRL would hand them over: leave out load_in_4bit, "
+                "load_in_8bit and quantization_config, or set use_vllm to false"
+            )
 
     @property
     def completions_per_process(self) -> int:

@@ -5,14 +5,15 @@ import random
 import textwrap
 import time
 from collections import defaultdict, deque
-from collections.abc import Sequence
-from contextlib import nullcontext
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager, nullcontext
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import torch
-from accelerate.utils import DistributedType, broadcast_object_list, gather_object, is_peft_model
+from accelerate.utils import DistributedType, broadcast_object_list, gather_object, is_peft_model, set_seed
 from datasets import Dataset, IterableDataset
+from peft import LoraConfig
 from transformers.trainer import TRAINER_STATE_NAME
 from transformers.trainer_utils import PREFIX_CHECKPOINT_DIR
 from trl.distributed import DistributedBackend
@@ -150,6 +151,12 @@ class MLEGRPOTrainer(HubTrainer):
             args = MLEGRPOConfig(f"{model_name.split('/')[-1]}-MLE-GRPO")
         if not isinstance(args, MLEGRPOConfig):
             raise TypeError(f"args must be an MLEGRPOConfig, got {type(args).__name__}")
+        adapter, quantization = kwargs.get("peft_config"), kwargs.get("quantization_config")
+        args.check_model(
+            dropout=adapter.lora_dropout if isinstance(adapter, LoraConfig) else 0.0,
+            # Models that are not quantized do not have this attribute
+            quantized=quantization is not None or getattr(model, "is_loaded_in_4bit", False),
+        )
 
         loaded = [load_competition(comp) if isinstance(comp, str) else comp for comp in competitions or []]
         self.competitions = {comp.id: comp for comp in loaded}
@@ -173,6 +180,12 @@ class MLEGRPOTrainer(HubTrainer):
 
         super().__init__(model, reward_funcs, args, train_dataset, eval_dataset, **kwargs)
 
+        dropouts = [module.p for module in self.model.modules() if isinstance(module, torch.nn.Dropout)]
+        args.check_model(dropout=max(dropouts, default=0.0), quantized=False)
+        if self.use_vllm and self.vllm_mode == "colocate":
+            # Its start has seeded all generators by the process's number, after TRL had by `seed`, and it samples from them
+            processes, tensor_parallel_size = self.accelerator.num_processes, args.vllm_tensor_parallel_size
+            set_seed(sampling_seed(args.seed, self.accelerator.process_index, processes, tensor_parallel_size))
         if args.max_turns > 1:  # the completions table has the rows of all turns
             size = args.generation_batch_size * args.max_turns
             self._logs = {
@@ -262,14 +275,22 @@ class MLEGRPOTrainer(HubTrainer):
         devices = [self.accelerator.device] if self.accelerator.device.type == "cuda" else []
         with (
             torch.random.fork_rng(devices),
-            unwrap_model_for_generation(model, self.accelerator) as unwrapped,
+            self.model_for_generation(model) as unwrapped,
             use_adapter(unwrapped, None) if is_peft_model(unwrapped) else nullcontext(),
         ):
+            return generate(unwrapped, self.processing_class, prompts, max_tokens)
+
+    @contextmanager
+    def model_for_generation(self, model: Any) -> Iterator[Any]:
+        """The policy or its reference model, whole and in evaluation mode; afterwards it is as it was."""
+        checkpointing: Any = self.args.gradient_checkpointing_kwargs  # a dictionary, once it was parsed
+        with unwrap_model_for_generation(
+            model, self.accelerator, gradient_checkpointing_kwargs=checkpointing
+        ) as unwrapped:
             training = unwrapped.training
             unwrapped.eval()
-            completions = generate(unwrapped, self.processing_class, prompts, max_tokens)
+            yield unwrapped
             unwrapped.train(training)
-        return completions
 
     def base_weights(self) -> dict[str, torch.Tensor]:
         """The weights of that model in this process, by name; under ZeRO-3 this process's part of each."""
@@ -443,7 +464,7 @@ class MLEGRPOTrainer(HubTrainer):
             completion_ids,
             completions,
             sampling_logps or unknown,
-            self._policy_logps(prompt_ids, completion_ids) if self._keeps_logps else unknown,
+            self._policy_logps(prompt_ids, completion_ids) if self.args.keeps_logps else unknown,
             strict=True,
         )
         return [Rollout(*column) for column in columns]
@@ -492,7 +513,7 @@ class MLEGRPOTrainer(HubTrainer):
         **kwargs: Any,
     ) -> tuple:
         # TRL asks for the log-probabilities of what it takes for fresh samples: they are those of the policy that sampled
-        if self._stored_logps is not None and self._trl_asks_for_old_logps:
+        if self._stored_logps is not None and self.args.trl_asks_for_old_logps:
             return self._pad_stored_logps(logits_to_keep), None, None
         return super()._get_per_token_logps_and_entropies(
             model, input_ids, attention_mask, logits_to_keep, *args, **kwargs
@@ -504,19 +525,6 @@ class MLEGRPOTrainer(HubTrainer):
         rows = [torch.tensor(rollout.policy_logps) for rollout in rollouts]
         padded = torch.stack([torch.nn.functional.pad(row, (0, width - len(row))) for row in rows])
         return padded.to(self.accelerator.device)
-
-    @property
-    def _keeps_logps(self) -> bool:
-        """Whether rollouts may be trained on after the step in which they were sampled."""
-        assert self.args.max_in_flight is not None
-        assert self.args.generation_batch_size is not None
-        return self.args.max_in_flight > self.args.generation_batch_size
-
-    @property
-    def _trl_asks_for_old_logps(self) -> bool:
-        """Whether TRL computes the log-probabilities of completions before the first update on them."""
-        aligned = self.args.gradient_accumulation_steps % self.args.micro_steps_per_generation == 0
-        return not aligned or (self.use_vllm and self.vllm_importance_sampling_correction)
 
     def _one_turn(self, inputs: list[dict[str, Any]]) -> dict[str, Any]:
         output = super()._generate_and_score_completions(inputs)
@@ -670,7 +678,7 @@ class MLEGRPOTrainer(HubTrainer):
                     f"{checkpoint} holds rollouts that were not trained on yet: resume with async_rollouts"
                 )
             self.rollouts.load_state_dict(rollouts["rollouts"])
-            if self.rollouts.ledger.in_flight and not self._keeps_logps:
+            if self.rollouts.ledger.in_flight and not self.args.keeps_logps:
                 raise ValueError(
                     f"{checkpoint} holds rollouts of earlier steps: resume with max_in_flight of more than one batch"
                 )
@@ -725,6 +733,27 @@ class MLEGRPOTrainer(HubTrainer):
         beats = [value for value in beats_parent if value is not None]
         if beats:
             self._metrics[mode]["mle/improve/beats_parent_rate"].append(sum(beats) / len(beats))
+
+
+def sampling_seed(seed: int, process: int, processes: int, tensor_parallel_size: int) -> int:
+    """
+    What a process seeds its generators with to sample with a vLLM of its own.
+
+    Args:
+        seed (`int`):
+            The run's.
+        process (`int`):
+            Number of the process.
+        processes (`int`):
+            How many there are.
+        tensor_parallel_size (`int`):
+            How many of them share a vLLM: these must sample the same.
+
+    Returns:
+        `int`: Another one for every seed and every vLLM.
+    """
+    engines = processes // tensor_parallel_size
+    return (seed * engines + process // tensor_parallel_size) % 2**32  # NumPy takes no more bits
 
 
 def _parent_columns(kind: str, parent: Solution) -> dict[str, Any]:
