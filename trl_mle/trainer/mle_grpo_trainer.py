@@ -381,7 +381,7 @@ class MLEGRPOTrainer(HubTrainer):
         if self.rollouts is not None and self.args.duration_weighting == "inclusion":
             durations = self.rollouts.ledger.longest_of_unit(durations)
             sampled = self.rollouts.ledger.known_units(competition)
-        elif self.rollouts is not None and self._keeps_logps:  # with one batch in flight training is synchronous
+        elif self.args.keeps_logps:  # with one batch in flight training is synchronous
             mean = self._mean_duration.update(competition, durations)
         return duration_weights(
             durations,
