@@ -5,12 +5,15 @@ imports, which take longer than these runs.
 
 import multiprocessing
 import os
+import signal
 import socket
 import sys
 import time
 from pathlib import Path
 
 import pytest
+
+from trl_mle.execution.kernel import PR_SET_PDEATHSIG, prctl
 
 
 CONFIGS = Path(__file__).parents[1] / "accelerate_configs"
@@ -84,6 +87,7 @@ def _work(target, args, log, rank, processes, port, variables):
         os.dup2(file.fileno(), 1)
         os.dup2(file.fileno(), 2)
     sys.stdout.reconfigure(line_buffering=True)  # others read it while it is written
+    prctl(PR_SET_PDEATHSIG, signal.SIGKILL)  # the server ends with the tests, however they end
     os.environ |= variables
     if processes > 1:
         os.environ |= {"RANK": str(rank), "LOCAL_RANK": str(rank)}
