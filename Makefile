@@ -6,12 +6,14 @@
 #
 # COMPETITION is digits, breast-cancer, diabetes, wine, or mirror:<id> (see trl-mle competitions).
 # Variables: PYTHON (an interpreter ≥ 3.11), VENV (the virtual environment), PIP_ARGS (extra arguments of pip, such as
-# --index-url https://download.pytorch.org/whl/cpu for a machine without a GPU), COMPETITION, SEED, OUTPUT.
+# --index-url https://download.pytorch.org/whl/cpu for a machine without a GPU), JOBS (tests at a time), COMPETITION, SEED,
+# OUTPUT.
 
 PYTHON ?= python3
 VENV ?= .venv
 VLLM_VENV ?= .venv-vllm
 PIP_ARGS ?=
+JOBS ?= 2
 COMPETITION ?= digits
 SEED ?= 0
 OUTPUT ?= outputs/quickstart
@@ -50,7 +52,7 @@ resume: install
 	$(EVALUATE)
 
 test: compiler install
-	$(BIN)/python -m pytest $(PYTEST_ARGS)
+	$(BIN)/python -m pytest -n $(JOBS) --dist loadgroup $(PYTEST_ARGS)
 
 test-slow: compiler browser install
 	$(BIN)/python -m pytest -m slow --timeout=900 $(PYTEST_ARGS)
