@@ -40,6 +40,20 @@ def pytest_collection_modifyitems(items):
         item.add_marker(pytest.mark.xdist_group("machine" if alone else item.path.stem))
 
 
+@pytest.fixture
+def broken_pillow(tmp_path):
+    """A folder for PYTHONPATH, with a Pillow that needs a file which the caller can read, and no program."""
+    import PIL
+
+    real, needed, package = Path(PIL.__file__), tmp_path / "needed", tmp_path / "packages" / "PIL"
+    needed.touch()
+    package.mkdir(parents=True)
+    (package / "__init__.py").write_text(
+        f"__path__.append({str(real.parent)!r})\nexec(open({str(real)!r}).read())\nopen({str(needed)!r}).close()\n"
+    )
+    return str(package.parent)
+
+
 @pytest.fixture(scope="session")
 def chat_template():
     """One that renders everything."""

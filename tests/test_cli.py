@@ -1,8 +1,11 @@
 import json
+import os
 import shutil
 import subprocess
 import sys
+from pathlib import Path
 
+import numpy
 import pytest
 
 from trl_mle import cli
@@ -10,17 +13,18 @@ from trl_mle.competitions import list_competitions, load_competition
 from trl_mle.prompts import estimate_tokens, scratch_prompt
 
 
-def test_doctor_tells_which_tier_works(monkeypatch, capsys):
+def test_doctor_tells_which_tier_works(monkeypatch, capsys, cache):
     monkeypatch.setattr("sys.argv", ["trl-mle", "doctor"])
     with pytest.raises(SystemExit) as ended:
         cli.main()
     out = capsys.readouterr().out
     assert ended.value.code == 0
     assert out.splitlines()[-1].startswith("programs are isolated by bubblewrap, ")
+    assert f"numpy {numpy.__version__}, pandas " in out
     assert max(map(len, out.splitlines())) <= 80
 
 
-def test_doctor_tells_what_is_missing(monkeypatch, capsys):
+def test_doctor_tells_what_is_missing(monkeypatch, capsys, cache):
     monkeypatch.setenv("PATH", "/nonexistent")
     monkeypatch.setattr("trl_mle.execution.kernel.landlock_abi", lambda: 5)
     monkeypatch.setattr("sys.argv", ["trl-mle", "doctor"])
@@ -31,6 +35,15 @@ def test_doctor_tells_what_is_missing(monkeypatch, capsys):
     assert "bubblewrap is missing" in out
     assert "ABI 5" in out
     assert "apt-get install bubblewrap" in out
+
+
+def test_doctor_tells_which_package_programs_cannot_import(broken_pillow, cache):
+    path = os.pathsep.join([broken_pillow, str(Path(cli.__file__).parents[1])])
+    doctor = [sys.executable, "-m", "trl_mle.cli", "doctor"]
+    run = subprocess.run(doctor, env=os.environ | {"PYTHONPATH": path}, capture_output=True, text=True)
+    out = " ".join(run.stdout.replace("│", "").split())
+    assert run.returncode == 1, run.stdout
+    assert "PIL: FileNotFoundError: " in out
 
 
 def test_a_wrong_command_is_said_in_one_line():

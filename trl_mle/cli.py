@@ -23,23 +23,29 @@ MOST_COLUMNS = 6  # of a table on a terminal of 80 characters
 
 # The commands import what they need: `trl-mle --help` should not wait for pandas.
 def doctor(args: argparse.Namespace) -> int:
-    """Tells how programs are isolated on this machine, by trying; exit code 1 if they cannot be."""
+    """Tells how programs are isolated on this machine, and what they can import, by trying; exit code 1 if they cannot."""
+    from trl_mle.competitions import load_competition
     from trl_mle.execution import LocalExecutor, SandboxError
-    from trl_mle.execution.sandbox import REMEDY, TIERS
+    from trl_mle.execution.sandbox import IMPORTS, TIERS
 
-    table = Table("tier", "works", "why not", title="isolation of programs")
-    works = []
+    competition = load_competition("wine")
+    table = Table("tier", "works", "with, or why not", title="isolation of programs")
+    works, remedies = [], []
     for tier in TIERS:
         try:
             with LocalExecutor(sandbox=tier) as executor:
+                executor.check(competition)
+                [imported] = executor.run_many([(IMPORTS, competition)])
                 works.append(executor.description)
-            table.add_row(tier, "yes", "")
+            table.add_row(tier, "yes", ", ".join(imported.stdout.splitlines()))
         except SandboxError as error:
-            table.add_row(tier, "no", error.reason)
+            table.add_row(tier, "no", Text(error.reason))
+            remedies.append(error.remedy)
     console = Console()
     console.print(table)
     if not works:
-        console.print(f"Programs cannot be isolated on this machine. {REMEDY}", soft_wrap=True)
+        remedy = "\n".join(dict.fromkeys(remedies))
+        console.print(f"No program can run in a sandbox on this machine. {remedy}", soft_wrap=True)
         return 1
     console.print(works[0], soft_wrap=True, highlight=False)
     return 0
@@ -161,6 +167,7 @@ def run(args: argparse.Namespace) -> int:
     source = Path(args.solution).read_text(encoding="utf-8")
     options = {"timeout_s": args.timeout_s, "memory_mb": args.memory_mb, "sandbox": args.sandbox}
     with LocalExecutor(max_parallel=1, **options) as executor:
+        executor.check(competition)
         reward = MLEReward([competition], executor, AstInstrumenter())
         fence = "~" * (max(map(len, source.split()), default=0) + 3)  # longer than any in the program
         evaluation = reward.evaluate(f"{fence}python\n{source}\n{fence}", competition)

@@ -1,5 +1,6 @@
 """On a real cluster of two nodes, which are processes of this machine."""
 
+import os
 import time
 
 import pytest
@@ -44,6 +45,22 @@ def test_programs_of_a_lost_node_run_again_on_another(cluster, competition):
         (Outcome.OK, "True\n", b"x")
     ] * 6
     assert all(1.0 <= result.duration_s < 3.0 for result in results)
+
+
+@pytest.mark.timeout(240)
+def test_each_machine_is_checked(cluster, competition, broken_pillow):
+    from trl_mle.execution import RayExecutor
+
+    cluster.add_node(num_cpus=1)
+    with RayExecutor(cluster.address, timeout_s=30, memory_mb=512) as executor:
+        executor.check(competition)
+        path = os.pathsep.join([broken_pillow, os.environ.get("PYTHONPATH", "")])
+        cluster.add_node(num_cpus=1, env_vars={"PYTHONPATH": path})
+        with pytest.raises(
+            SandboxError, match=r"on the Ray cluster: \S+ \([\d.]+\): .*: PIL: FileNotFoundError"
+        ) as error:
+            executor.check(competition)
+    assert str(error.value).count("SandboxError: ") == 1  # of the second alone
 
 
 @pytest.mark.timeout(240)

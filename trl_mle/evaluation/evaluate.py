@@ -202,6 +202,8 @@ def run(args: EvaluationArguments) -> None:
     assert args.names is not None, "filled in"
     with executor, alone_in(output_dir):
         check_results(output_dir / "results.json", args.names, [competition.id for competition in competitions])
+        for competition in competitions:
+            executor.check(competition)
         for name, policy_name, tree in zip(args.names, args.policies + args.tree_policies, kinds, strict=True):
             policy = load_policy(policy_name)
             log = EvaluationLog(output_dir / f"{file_name(name)}.jsonl", args.settings(policy, tree))

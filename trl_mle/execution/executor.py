@@ -15,6 +15,7 @@ import signal
 import socket
 import struct
 import subprocess
+import sys
 import tempfile
 import threading
 import time
@@ -388,7 +389,22 @@ class LocalExecutor:
         self._run_dir_lock.close()
 
     def check(self, competition: Competition) -> None:
-        """Raises `SandboxError` if the competition's labels lie where programs can read."""
+        """
+        Starts what all programs of a competition share, which the first of them would otherwise do.
+
+        Args:
+            competition ([`Competition`]):
+                What programs will solve.
+
+        Raises:
+            `SandboxError`: Its labels lie where programs can read, or a program in the sandbox cannot import what every
+                prompt says is installed.
+        """
+        self._check_labels(competition)
+        with self._slots.take(self._closed) as slot:
+            self._zygote(competition.public_dir.absolute(), slot)
+
+    def _check_labels(self, competition: Competition) -> None:
         if self.tier != "none" and competition.public_dir not in self._checked:
             _sandbox.check_labels_hidden(competition.id, competition.public_dir)
             self._checked.add(competition.public_dir)
@@ -410,7 +426,7 @@ class LocalExecutor:
         Raises:
             `SandboxError`: The competition's labels lie where programs can read.
         """
-        self.check(competition)
+        self._check_labels(competition)
         future = ProgramFuture()  # a thread's own would say that a program runs which waits for a slot
 
         def settle(inner: "Future[ExecutionResult]") -> None:
@@ -439,7 +455,7 @@ class LocalExecutor:
         rounds = math.ceil(processes * programs / self.max_parallel)
         return START_TIMEOUT_S + rounds * (self.timeout_s + GRACE_S)
 
-    def _zygote(self, public_dir: Path) -> _Zygote:
+    def _zygote(self, public_dir: Path, slot: Slot) -> _Zygote:
         with self._zygotes_lock:
             if self._closed.is_set():
                 raise SandboxError("the executor is closed")
@@ -449,8 +465,24 @@ class LocalExecutor:
                 zygote = None
             if zygote is None:
                 zygote = _Zygote(self.tier, public_dir, self._run_dir, self._packages, self._fixed)
+                try:
+                    self._check_imports(zygote, slot)
+                except BaseException:
+                    zygote.close()
+                    raise
                 self._zygotes[public_dir] = zygote
             return zygote
+
+    def _check_imports(self, zygote: _Zygote, slot: Slot) -> None:
+        """Raises `SandboxError` if a program lacks a package: all would fail, and the policy would be charged for it."""
+        result = self._run(_sandbox.IMPORTS, zygote, slot, 0.0)
+        if result.outcome is not Outcome.OK:
+            left_out = ", ".join(_sandbox.search_path().left_out)
+            raise SandboxError(
+                f"programs cannot import the usual packages inside the sandbox ({self.tier}): {result.detail}",
+                f"Install them in {sys.prefix}, readable for everyone: programs see the folders on sys.path, but not what "
+                f"links there point to" + (f", and not {left_out}, where more than packages lies" if left_out else ""),
+            )
 
     def _execute(self, program: Program, public_dir: Path, submitted: float, future: ProgramFuture) -> ExecutionResult:
         index = -1
@@ -459,7 +491,7 @@ class LocalExecutor:
                 if not future.set_running_or_notify_cancel():
                     raise Closed
                 index, queue_wait_s = slot.index, time.monotonic() - submitted
-                return self._run(program, self._zygote(public_dir.absolute()), slot, queue_wait_s)
+                return self._run(program, self._zygote(public_dir.absolute(), slot), slot, queue_wait_s)
         except (OSError, SandboxError, Closed) as error:
             waited = time.monotonic() - submitted
             problem = f"{type(error).__name__}: {error}"

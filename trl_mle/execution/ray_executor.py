@@ -13,6 +13,7 @@ from types import TracebackType
 from typing import Any, Self
 
 import ray
+from ray.util.scheduling_strategies import NodeAffinitySchedulingStrategy
 
 from trl_mle.competitions import Competition
 from trl_mle.execution.executor import (
@@ -101,18 +102,22 @@ class RayExecutor:
             "memory_mb": memory_mb,
         }
         self._resources = {"CPU": threads_per_program, "GPU": num_gpus, "memory": memory_mb << 20}  # of one program
-        self._remote = ray.remote(_execute).options(
+        self._remote = ray.remote(
             num_cpus=threads_per_program,
             num_gpus=num_gpus,
             memory=memory_mb << 20,
             max_retries=max_retries,
-        )
-        needed = {name: amount for name, amount in self._resources.items() if amount}
-        machines = [node["Resources"] for node in ray.nodes() if node["Alive"]]
-        if not any(all(has.get(name, 0) >= amount for name, amount in needed.items()) for has in machines):
+        )(_execute)
+        if not self._machines():
             self.close()  # Ray would wait for such a machine for ever
             each = f"{threads_per_program} CPU, {num_gpus} GPU and {memory_mb} MB"
             raise ValueError(f"no machine of the Ray cluster has the {each} that a program needs: ask for less")
+
+    def _machines(self) -> list[dict[str, Any]]:
+        """Ray's records of the machines that can run a program."""
+        needed = {name: amount for name, amount in self._resources.items() if amount}
+        alive = [node for node in ray.nodes() if node["Alive"]]
+        return [node for node in alive if all(node["Resources"].get(name, 0) >= needed[name] for name in needed)]
 
     @property
     def description(self) -> str:
@@ -137,22 +142,31 @@ class RayExecutor:
 
     def check(self, competition: Competition) -> None:
         """
-        Runs a program that does nothing, on some machine: each looks at its own sandbox and folders when it gets a program.
+        Runs a program that does nothing on each machine, which looks at its own sandbox, folders and packages before.
 
         Raises:
-            [`SandboxError`]: It could not be run.
+            [`SandboxError`]: One could not run it; the message names the machine.
         """
         if os.environ.get("RANK", "0") != "0":
             return
-        result = self.submit("pass", competition).result()
-        if result.outcome is Outcome.INFRASTRUCTURE:
-            raise SandboxError(f"programs cannot be run on the Ray cluster: {result.detail}")
+        machines = self._machines()
+        futures = [self._submit("pass", competition, node["NodeID"]) for node in machines]
+        problems = [
+            f"{node['NodeManagerHostname']} ({node['NodeManagerAddress']}): {future.result().detail}"
+            for node, future in zip(machines, futures, strict=True)
+            if future.result().outcome is not Outcome.OK
+        ]
+        if problems:
+            raise SandboxError(f"programs cannot be run on the Ray cluster: {'; '.join(problems)}")
 
     def submit(self, program: Program, competition: Competition) -> ProgramFuture:
         """
         Queues a program; see [`LocalExecutor.submit`]. The result's `queue_wait_s` is all that passed outside Δt, and its
         `slot` is that of its machine.
         """
+        return self._submit(program, competition)
+
+    def _submit(self, program: Program, competition: Competition, machine: str | None = None) -> ProgramFuture:
         submitted = time.monotonic()
         outer = ProgramFuture()
 
@@ -167,7 +181,8 @@ class RayExecutor:
                 waited = max(0.0, passed - (result.duration_s or 0.0))
                 self._settle(outer, dataclasses.replace(result, queue_wait_s=waited))
 
-        reference = self._remote.remote(program, competition, self._options)
+        where = NodeAffinitySchedulingStrategy(machine, soft=False) if machine else "DEFAULT"
+        reference = self._remote.options(scheduling_strategy=where).remote(program, competition, self._options)
         self._running[outer] = reference
         reference.future().add_done_callback(settle)
         return outer

@@ -1,7 +1,7 @@
 """How untrusted programs are kept apart from everything else, and the check that they are.
 
 `"bubblewrap"`: a program reaches its own working folder, /tmp and /dev/shm (one sized tmpfs), and, read-only, the
-competition's public files, the Python environment and /usr. It has no network, sees no other process, holds no
+competition's public files, the Python environment (see [`SearchPath`]) and /usr. It has no network, sees no other process, holds no
 capability, runs as an unprivileged uid, and may use a filtered set of system calls.
 
 `"landlock"`, for containers without user namespaces (Linux 6.12 or newer): the same files, but the system's /tmp and
@@ -14,15 +14,20 @@ the end of the whole process tree hold here too.
 """
 
 import errno
+import functools
+import json
 import logging
 import os
 import shutil
+import site
 import socket
 import stat
+import subprocess
 import sys
 import tempfile
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from pathlib import Path
+from typing import NamedTuple
 
 import pyseccomp
 
@@ -48,6 +53,20 @@ PACKAGES = [
     "sklearn.neighbors", "sklearn.neural_network", "sklearn.pipeline", "sklearn.preprocessing", "sklearn.svm",
     "sklearn.tree",
 ]  # fmt: skip
+# What every prompt says is installed, by the names that programs import.
+REQUIRED = ("numpy", "pandas", "scipy", "sklearn", "PIL")
+# Proves that programs have it: prints names and versions. What the warm parent has imported counts only if its file can
+# be read, too.
+IMPORTS = f"""
+import importlib
+for name in {REQUIRED}:
+    try:
+        module = importlib.import_module(name)
+        open(module.__file__, "rb").close()
+    except Exception as error:
+        raise SystemExit(f"{{name}}: {{type(error).__name__}}: {{' '.join(str(error).split())}}")
+    print(name, module.__version__)
+"""
 
 # System calls that no solution needs and that reach beyond it: other processes' memory, namespaces and mounts, the
 # kernel's keys, tracing, modules, clocks, memory that no limit counts. They fail with EPERM; io_uring, which would run calls past the filter, and
@@ -75,6 +94,7 @@ CHANGE_FLAGS = (0x40086602, 0x401C5820, 0x40806685)  # FS_IOC_SETFLAGS, FS_IOC_F
 
 
 TIERS = ("bubblewrap", "landlock")  # the strongest first
+SYSTEM = ("/usr", "/bin", "/sbin", "/lib", "/lib32", "/lib64")  # what programs see of the system, beside some files
 REMEDY = (
     "Install bubblewrap (`apt-get install bubblewrap`) and allow it user namespaces and mounts, which containers often "
     "forbid (Docker: --security-opt seccomp=unconfined --security-opt apparmor=unconfined --cap-add SYS_ADMIN) and Ubuntu "
@@ -85,7 +105,7 @@ REMEDY = (
 
 class SandboxError(RuntimeError):
     """
-    Programs cannot be isolated on this machine; the message says what to install.
+    Programs cannot be isolated on this machine, or lack what they are promised; the message says what to install.
 
     Args:
         reason (`str`):
@@ -97,6 +117,7 @@ class SandboxError(RuntimeError):
     def __init__(self, reason: str, remedy: str = ""):
         super().__init__(f"{reason}. {remedy}" if remedy else reason)
         self.reason = reason
+        self.remedy = remedy
 
 
 def seccomp_filter(tier: str) -> bytes:
@@ -163,8 +184,10 @@ def check_available(tier: str) -> None:
 
 
 def environment(threads: int) -> dict[str, str]:
-    """The whole environment of a program, but for its home: nothing of the caller's."""
+    """The whole environment of a program, but for its home. Of the caller's it has what `sys.path` is made of."""
     numeric = ("OMP", "OPENBLAS", "MKL", "NUMEXPR", "BLIS", "VECLIB_MAXIMUM")
+    visible = search_path().visible
+    has_user_site = site.getusersitepackages() in visible
     return {
         "PATH": f"{sys.prefix}/bin:/usr/local/bin:/usr/bin:/bin",
         **home_environment("/tmp"),  # noqa: S108
@@ -174,6 +197,8 @@ def environment(threads: int) -> dict[str, str]:
         "MPLBACKEND": "Agg",
         "PYTHONHASHSEED": "0",  # equal programs do equal things
         "PYTHONDONTWRITEBYTECODE": "1",
+        "PYTHONPATH": os.pathsep.join(folder for folder in _python_path() if folder in visible),
+        **({"PYTHONUSERBASE": site.getuserbase()} if has_user_site else {"PYTHONNOUSERSITE": "1"}),
         "LOKY_MAX_CPU_COUNT": str(threads),
         "JE_ARROW_MALLOC_CONF": "background_thread:false",  # pyarrow's thread: only a process with one can be forked
         **{f"{name}_NUM_THREADS": str(threads) for name in numeric},
@@ -184,47 +209,116 @@ def home_environment(home: str) -> dict[str, str]:
     return {"HOME": home, "TMPDIR": home}
 
 
-def python_folders() -> list[str]:
-    """The folders that the running interpreter and its packages live in, outermost only, /usr left out."""
-    # uv and others reach the base through a link, which has to be there too.
-    folders = sorted(
-        {os.path.realpath(sys.base_prefix), os.path.abspath(sys.base_prefix), os.path.abspath(sys.prefix)}
+def _lies_in(path: str, folder: str) -> bool:
+    return path == folder or path.startswith(folder.rstrip("/") + "/")
+
+
+def _outermost(paths: Iterable[str]) -> list[str]:
+    distinct = sorted(set(paths))
+    return [path for path in distinct if not any(_lies_in(path, other) for other in distinct if other != path)]
+
+
+class SearchPath(NamedTuple):
+    """
+    The `sys.path` of a new interpreter: what exists, in its order.
+
+    Args:
+        visible (`list[str]`):
+            Folders and zip files that programs see.
+        left_out (`list[str]`):
+            Those that they do not see, because more than packages lies there: a checkout of this package, the working
+            folder, the user's home, /tmp, and what these lie in.
+    """
+
+    visible: list[str]
+    left_out: list[str]
+
+
+def _python_path() -> list[str]:
+    """PYTHONPATH's folders. An empty one, the working folder, mostly comes of a colon too many."""
+    if sys.flags.ignore_environment:
+        return []
+    return [os.path.abspath(folder) for folder in os.environ.get("PYTHONPATH", "").split(os.pathsep) if folder]
+
+
+@functools.cache
+def search_path() -> SearchPath:
+    """A new interpreter is asked, because `.pth` files add what they like, and this process' own `sys.path` has a script's
+    folder and whatever was put there since."""
+    flags = ["-P", *["-E"] * sys.flags.ignore_environment, *["-s"] * sys.flags.no_user_site]
+    done = subprocess.run(
+        [sys.executable, *flags, "-c", "import json, sys; print(json.dumps(sys.path))"],
+        env=os.environ | {"PYTHONPATH": os.pathsep.join(_python_path())},
+        stdout=subprocess.PIPE,
+        check=True,
     )
-    return [
-        folder
-        for folder in folders
-        if not folder.startswith("/usr/")
-        and folder != "/usr"
-        and not any(folder.startswith(other + "/") for other in folders if other != folder)
-    ]
+    path = [entry for entry in json.loads(done.stdout.splitlines()[-1]) if os.path.exists(entry)]
+    left_out = [entry for entry in path if _holds_more_than_packages(os.path.realpath(entry))]
+    return SearchPath([entry for entry in path if entry not in left_out], left_out)
+
+
+def _is_checkout(folder: str) -> bool:
+    """Whether this package's source lies there: what makes the mirrors' labels, and tests that know good solutions."""
+    return os.path.isdir(f"{folder}/trl_mle") and not any(Path(folder).glob("trl_mle-*.dist-info"))
+
+
+def _holds_more_than_packages(folder: str) -> bool:
+    if _is_checkout(folder):
+        return True
+    if any(_lies_in(folder, os.path.realpath(root)) for root in (*SYSTEM, sys.prefix, sys.base_prefix)):
+        return False  # these are seen whole
+    source = str(Path(__file__).parents[2])
+    private = [os.getcwd(), os.path.expanduser("~"), "/tmp", *[source] * _is_checkout(source)]  # noqa: S108
+    return any(_lies_in(os.path.realpath(place), folder) for place in private)
+
+
+def python_folders() -> list[str]:
+    """What the running interpreter and its packages live in, outermost folders and zip files only, the system's left out."""
+    roots = (sys.prefix, sys.base_prefix, *search_path().visible)
+    # uv and others reach the base through a link, which has to be there too.
+    paths = [path for root in roots for path in (os.path.abspath(root), os.path.realpath(root))]
+    return _outermost(path for path in paths if not any(_lies_in(path, root) for root in SYSTEM))
 
 
 def check_labels_hidden(competition_id: str, public_dir: Path) -> None:
     """Raises `SandboxError` if a competition's data lie where every program can read, its labels among them."""
     folder = os.path.realpath(public_dir.parent)
     for prefix in map(os.path.realpath, ("/usr", *python_folders())):
-        if folder == prefix or folder.startswith(prefix + "/"):
+        if _lies_in(folder, prefix):
             raise SandboxError(
                 f"the data of {competition_id!r} lie in {prefix}, which programs can read with the Python environment",
                 "Move them elsewhere (TRL_MLE_CACHE, data_dir)",
             )
 
 
-def _bundled_data() -> list[str]:
-    """Folders in every Python environment that a program can see from which it could tell labels: scikit-learn's data,
-    of which the local competitions are made, and this package, which makes the mirrors."""
+def _hidden() -> set[str]:
+    """Real paths of folders in every Python environment that a program can see from which it could tell labels:
+    scikit-learn's data, of which the local competitions are made, and this package, which makes the mirrors."""
     patterns = [
-        f"{below}{lib}/python3*/{packages}/{folder}"
-        for folder in ("sklearn/datasets/data", "trl_mle")
+        f"{below}{lib}/python3*/{packages}"
         for below in ("", "local/", "envs/*/", "pkgs/*/")  # Debian, conda
         for lib in ("lib", "lib64")
         for packages in ("site-packages", "dist-packages")
     ]
-    found = {path for root in ("/usr", *python_folders()) for pattern in patterns for path in Path(root).glob(pattern)}
-    return sorted(map(str, found))
+    path = search_path()
+    found = [
+        place for root in ("/usr", *python_folders()) for pattern in patterns for place in Path(root).glob(pattern)
+    ]
+    folders = [Path(entry) for entry in path.left_out if _is_checkout(entry)]
+    for place in (*map(str, found), *path.visible):
+        folders += [Path(place, "sklearn/datasets/data"), Path(place, "trl_mle")]
+    return {os.path.realpath(folder) for folder in folders if folder.is_dir()}
 
 
-def _without(folder: str, hidden: list[str], kind: str) -> Iterator[tuple[str, str]]:
+def _views(paths: set[str]) -> list[str]:
+    """Where programs would see what lies below their folders at these real paths, outermost only."""
+    roots = [(root, os.path.realpath(root)) for root in ("/usr", *python_folders())]
+    return _outermost(
+        root + path[len(real) :] for path in paths for root, real in roots if path.startswith(f"{real}/")
+    )
+
+
+def _without(folder: str, hidden: set[str], kind: str) -> Iterator[tuple[str, str]]:
     """Grants for all that lies in a folder but what is hidden: Landlock can only add. Names may be listed."""
     if not any(path.startswith(folder + "/") for path in hidden):
         yield folder, kind
@@ -238,11 +332,9 @@ def _without(folder: str, hidden: list[str], kind: str) -> Iterator[tuple[str, s
 
 def landlock_grants(public_dir: Path, gpus: bool) -> list[tuple[str, str]]:
     """What every program of a competition may reach under Landlock; see `kernel.restrict`."""
-    hidden = [os.path.realpath(path) for path in _bundled_data()]
-    roots = {
-        os.path.realpath(path) for path in ("/usr", "/bin", "/sbin", "/lib", "/lib32", "/lib64", *python_folders())
-    }
-    grants = [grant for root in sorted(roots) if os.path.isdir(root) for grant in _without(root, hidden, "run")]
+    hidden = _hidden()
+    roots = {os.path.realpath(path) for path in (*SYSTEM, *python_folders())}
+    grants = [grant for root in sorted(roots) if os.path.exists(root) for grant in _without(root, hidden, "run")]
     files = ("/etc/ld.so.cache", "/etc/alternatives", "/etc/localtime", "/proc/cpuinfo", "/proc/meminfo", "/proc/stat")
     grants += [(path, "read") for path in (*files, "/sys/devices/system/cpu", str(public_dir))]
     devices = ["null", "zero", "full", "random", "urandom"]
@@ -252,6 +344,7 @@ def landlock_grants(public_dir: Path, gpus: bool) -> list[tuple[str, str]]:
 
 
 def _others_may_enter(path: str) -> bool:
+    path = path if os.path.isdir(path) else os.path.dirname(path)
     while os.stat(path).st_mode & stat.S_IXOTH:
         if path == "/":
             return True
@@ -290,7 +383,7 @@ def zygote_command(tier: str, control_fd: int, public_dir: Path, run_dir: Path, 
             Whether programs see the NVIDIA devices.
     """
     if tier != "bubblewrap":
-        return [sys.executable, "-P", "-s", str(Path(__file__).with_name("zygote.py")), str(control_fd)]
+        return [sys.executable, "-P", str(Path(__file__).with_name("zygote.py")), str(control_fd)]
 
     folders = python_folders()
     sources = [*folders, str(public_dir), str(Path(__file__).parent)]
@@ -301,7 +394,8 @@ def zygote_command(tier: str, control_fd: int, public_dir: Path, run_dir: Path, 
         stage = tempfile.mkdtemp(prefix="stage-", dir=run_dir)
         script = (
             'stage=$1; shift; mount -t tmpfs -o mode=755,size=1m tmpfs "$stage"; i=0; '
-            'while [ "$1" != -- ]; do mkdir "$stage/$i"; mount --bind "$1" "$stage/$i"; i=$((i+1)); shift; done; shift; exec "$@"'
+            'while [ "$1" != -- ]; do if [ -d "$1" ]; then mkdir "$stage/$i"; else : > "$stage/$i"; fi; '
+            'mount --bind "$1" "$stage/$i"; i=$((i+1)); shift; done; shift; exec "$@"'
         )
         prefix = ["unshare", "--mount", "--propagation", "private", "sh", "-ec", script, "sh", stage, *sources, "--"]
         prefix += ["setpriv", f"--reuid={SANDBOX_UID}", f"--regid={SANDBOX_UID}", "--clear-groups", "--no-new-privs"]
@@ -318,7 +412,7 @@ def zygote_command(tier: str, control_fd: int, public_dir: Path, run_dir: Path, 
         "sandbox",
     ]
     command += ["--die-with-parent", "--new-session", "--as-pid-1", "--cap-drop", "ALL", "--ro-bind", "/usr", "/usr"]
-    for link in ("/bin", "/sbin", "/lib", "/lib32", "/lib64"):
+    for link in SYSTEM[1:]:
         if os.path.islink(link):
             command += ["--symlink", os.readlink(link), link]
         elif os.path.isdir(link):
@@ -327,14 +421,14 @@ def zygote_command(tier: str, control_fd: int, public_dir: Path, run_dir: Path, 
         command += ["--ro-bind-try", name, name]
     for source, target in zip(sources, targets, strict=True):
         command += ["--ro-bind", source, target]
-    for folder in _bundled_data():
+    for folder in _views(_hidden()):
         command += ["--tmpfs", folder, "--remount-ro", folder]
     command += ["--proc", "/proc", "--dev", "/dev", "--dir", WORKDIR, "--dir", SCRATCH, "--dir", "/tmp"]  # noqa: S108
     if gpus:
         for path in Path("/dev").glob("nvidia*"):
             command += ["--dev-bind", str(path), str(path)]
     command += ["--remount-ro", "/dev", "--remount-ro", "/", "--chdir", "/"]
-    return [*prefix, *command, "--", sys.executable, "-P", "-s", f"{LIBRARY}/zygote.py", str(control_fd)]
+    return [*prefix, *command, "--", sys.executable, "-P", f"{LIBRARY}/zygote.py", str(control_fd)]
 
 
 # What no program may be able to do. It prints one word per success; silence is isolation.

@@ -202,7 +202,7 @@ def execute_interpreter(job: dict[str, Any], fds: list[int], started: int) -> No
     for fd in (source, started, *fds):
         os.set_inheritable(fd, True)
     numbers = json.dumps([source, started, *fds])
-    os.execv(sys.executable, [sys.executable, "-P", "-s", os.path.abspath(__file__), "--program", numbers])  # noqa: S606
+    os.execv(sys.executable, [sys.executable, "-P", os.path.abspath(__file__), "--program", numbers])  # noqa: S606
 
 
 def become_program(job: dict[str, Any], fds: list[int], started: int) -> None:
@@ -279,7 +279,9 @@ def make_mounts(job: dict[str, Any]) -> None:
     # A Python environment below /tmp stays in sight.
     binds += [(folder, scratch + folder) for folder in job["python_folders"] if folder.startswith("/tmp/")]  # noqa: S108
     for source, target in binds:  # they are read-only already, and stay so
-        os.makedirs(target)
+        os.makedirs(target if os.path.isdir(source) else os.path.dirname(target), exist_ok=True)
+        if not os.path.isdir(source):  # a zip file on sys.path
+            open(target, "x").close()
         kernel.mount(source, target, None, kernel.MS_BIND | kernel.MS_REC)
     for name, target in (("work", job["workdir"]), ("tmp", "/tmp"), ("shm", "/dev/shm")):  # noqa: S108
         kernel.mount(f"{scratch}/{name}", target, None, kernel.MS_BIND | kernel.MS_REC)

@@ -1,0 +1,190 @@
+"""The Python environment of programs: the caller's, wherever its folders lie, and nothing that lies beside them."""
+
+import json
+import os
+import subprocess
+import sys
+import sysconfig
+import textwrap
+import zipfile
+from pathlib import Path
+
+import pytest
+from tiers import LANDLOCK
+
+from trl_mle.execution.sandbox import REQUIRED
+from trl_mle.prompts import scratch_prompt
+
+
+SITE_PACKAGES = sysconfig.get_paths()["purelib"]
+CHECKOUT = Path(__file__).parents[2]
+
+
+def make_environment(folder: Path, *options: str) -> Path:
+    """A virtual environment; returns its site-packages."""
+    subprocess.run([sys.executable, "-m", "venv", "--without-pip", *options, folder], check=True)
+    return next(folder.glob("lib/python3*/site-packages"))
+
+
+def run(environment: Path, code: str, *arguments: str, cwd: Path | None = None, **variables: str) -> str:
+    """What a script of an environment prints; whatever ends it with an error, too."""
+    done = subprocess.run(
+        [environment / "bin" / "python", "-c", textwrap.dedent(code), *arguments],
+        cwd=cwd, env=os.environ | variables, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, timeout=200,
+    )  # fmt: skip
+    assert done.returncode == 0, done.stdout
+    return done.stdout.splitlines()[-1]
+
+
+@pytest.fixture(scope="module")
+def overlay(tmp_path_factory) -> tuple[Path, dict]:
+    """
+    An environment, and what its interpreter is started with:
+
+    - packages of another environment, which a `.pth` file names, as in the ephemeral ones of `uv run --with`;
+    - folders on PYTHONPATH, two of which have a module of one name, a zip file, and a colon too many;
+    - the user's own packages, which an environment has that has the system's;
+    - on PYTHONPATH what no program may see: the source of this package, the working folder, and the one that it lies in.
+    """
+    folder = tmp_path_factory.mktemp("overlay")
+    packages = make_environment(folder / "environment", "--system-site-packages")
+    (packages / "_uv_ephemeral_overlay.pth").write_text(f"import site; site.addsitedir({SITE_PACKAGES!r})\n")
+    modules = {
+        "first": ["of_first", "shadowed"],
+        "second": ["of_second", "shadowed", "trl_mle/__init__"],
+        "user" / packages.relative_to(folder / "environment"): ["of_user"],
+        "checkout": ["private", "trl_mle/__init__"],
+        "project": ["private"],
+        "project/work": ["private"],
+    }
+    for place, names in modules.items():
+        for name in names:
+            file = folder / place / f"{name}.py"
+            file.parent.mkdir(parents=True, exist_ok=True)
+            file.write_text(f"place = {str(place)!r}\n")
+    (folder / "second" / "trl_mle-0.1.0.dist-info").mkdir()  # so there it is installed
+    with zipfile.ZipFile(folder / "packed.zip", "w") as packed:
+        packed.writestr("of_zip.py", "")
+    places = ["checkout", "project/work", "project", "first", "missing", "second", "packed.zip"]
+    path = os.pathsep.join([str(CHECKOUT), *(str(folder / place) for place in places), ""])
+    return folder, {"cwd": folder / "project/work", "PYTHONPATH": path, "PYTHONUSERBASE": str(folder / "user")}
+
+
+# Prints what programs print, or why they failed.
+EXECUTE = """
+    import json, sys
+    from trl_mle.competitions import load_competition
+    from trl_mle.execution import LocalExecutor
+    competition = load_competition("wine")
+    with LocalExecutor(max_parallel=1, sandbox=sys.argv[1], start=sys.argv[2], packages=["sklearn"]) as executor:
+        results = executor.run_many([(program, competition) for program in sys.argv[3:]])
+    print(json.dumps([result.stdout if result.outcome == "ok" else result.detail for result in results]))
+"""
+PATH = "import json, sys; print(json.dumps(sys.path))"
+PATH_OF_SUBPROCESS = f"import subprocess, sys; subprocess.run([sys.executable, '-Pc', {PATH!r}], check=True)"
+IMPORT = """
+import of_first, of_second, of_user, of_zip, pandas, shadowed
+print(shadowed.place, pandas.__file__)
+"""
+FIND = """
+import glob, importlib, os, sklearn
+for folder in [os.path.dirname(sklearn.__file__) + "/datasets/data", *{folders!r}]:
+    for path in glob.glob(folder + "/*.*"):
+        try:
+            print(open(path, "rb").name)
+        except PermissionError:
+            pass
+for name in ("private", "trl_mle.competitions"):
+    try:
+        print(importlib.import_module(name))
+    except (ImportError, PermissionError):
+        pass
+"""
+
+
+@pytest.mark.parametrize(
+    ("tier", "start"),
+    [
+        ("bubblewrap", "warm"),
+        ("bubblewrap", "cold"),
+        pytest.param("landlock", "warm", marks=LANDLOCK),
+        ("none", "warm"),
+    ],
+)
+def test_programs_have_what_is_on_the_callers_path(overlay, competition, tier, start):
+    folder, options = overlay
+    environment = folder / "environment"
+    hidden = [str(folder / place) for place in ("checkout", "project", "project/work")] + [str(CHECKOUT)]
+    programs = [PATH, PATH_OF_SUBPROCESS, IMPORT]
+    if tier != "none":
+        programs.append(FIND.format(folders=hidden))
+    path, path_of_subprocess, imported, *found = json.loads(
+        run(environment, EXECUTE, tier, start, *programs, **options)
+    )
+    outside = [entry for entry in json.loads(run(environment, PATH, **options))[1:] if entry not in hidden]
+
+    def there(printed: str) -> list[str]:
+        return [entry for entry in json.loads(printed) if os.path.exists(entry) and entry not in hidden]
+
+    assert there(path) == there(path_of_subprocess) == [entry for entry in outside if os.path.exists(entry)]
+    assert imported == f"first {SITE_PACKAGES}/pandas/__init__.py\n"
+    assert found in ([], [""])
+
+
+def test_data_in_a_folder_on_the_path_are_refused(overlay):
+    folder, options = overlay
+    check = """
+        import sys
+        from pathlib import Path
+        from trl_mle.execution.sandbox import SandboxError, check_labels_hidden
+        try:
+            check_labels_hidden("wine", Path(sys.argv[1]))
+        except SandboxError as error:
+            print(error)
+    """
+    refused = run(folder / "environment", check, f"{folder}/first/wine/public", **options)
+    assert refused.startswith(f"the data of 'wine' lie in {folder}/first, which programs can read")
+
+
+# What becomes of an environment none of whose packages programs see.
+CHECK = """
+    import json, sys
+    from trl_mle.competitions import load_competition
+    from trl_mle.execution import LocalExecutor, SandboxError
+    competition = load_competition("wine")
+    with LocalExecutor(max_parallel=1, sandbox=sys.argv[1], packages=["numpy"]) as executor:
+        try:
+            executor.check(competition)
+        except SandboxError as error:
+            refused = str(error)
+        [result] = executor.run_many([("import pandas", competition)])
+    print(json.dumps([refused, result.outcome, result.detail]))
+"""
+
+
+@pytest.mark.parametrize(
+    ("tier", "error"),
+    [
+        ("bubblewrap", "ModuleNotFoundError: No module named 'numpy'"),
+        pytest.param("landlock", "PermissionError: ", marks=LANDLOCK),
+    ],
+)
+def test_packages_that_programs_do_not_see_are_our_failure(competition, tmp_path, tier, error):
+    """Each is a link into a store, as with uv's `--link-mode symlink`, which the caller alone can follow."""
+    environment = tmp_path / "environment"
+    packages = make_environment(environment)
+    for entry in Path(SITE_PACKAGES).iterdir():
+        if entry.suffix != ".pth":
+            (packages / entry.name).symlink_to(entry)
+    refused, outcome, detail = json.loads(run(environment, CHECK, tier, PYTHONPATH=str(CHECKOUT)))
+    reason = f"programs cannot import the usual packages inside the sandbox ({tier}): numpy: {error}"
+    assert refused.startswith(reason)
+    assert f"Install them in {environment}, readable for everyone: programs see " in refused
+    assert refused.endswith(f", and not {CHECKOUT}, where more than packages lies")
+    assert (outcome, detail) == ("infrastructure", f"SandboxError: {refused}")
+
+
+def test_every_prompt_names_the_required_packages(competition):
+    names = {"sklearn": "scikit-learn", "PIL": "pillow"}
+    installed = ", ".join(names.get(name, name) for name in REQUIRED)
+    assert f"Installed: {installed}." in scratch_prompt(competition, 60, 4096)[0]["content"]
