@@ -33,11 +33,9 @@ def pytest_sessionstart(session):
 
 
 def pytest_collection_modifyitems(items):
-    # The tests of a file share what is dear: with `-n 2 --dist loadgroup` they stay in one process. So do those that look at
-    # the whole machine, and those that are seen there.
+    # The tests of a file share what is dear: with `-n 2 --dist loadgroup` they stay in one process
     for item in items:
-        alone = item.get_closest_marker("machine") is not None
-        item.add_marker(pytest.mark.xdist_group("machine" if alone else item.path.stem))
+        item.add_marker(pytest.mark.xdist_group(item.path.stem))
 
 
 @pytest.fixture
