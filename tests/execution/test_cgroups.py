@@ -56,6 +56,19 @@ for pid in children:
     assert run_inside(group, source).stdout.split() == ["7"]  # and their parent
 
 
+def test_a_program_dies_with_the_highest_share_of_the_cores_and_the_next_starts_with_the_usual_one(group):
+    fds, highest = group.open_weight()
+    if not fds:
+        pytest.skip("the cpu controller is not there")
+    [weight] = [folder / file for folder in group.folders for file in cgroups.WEIGHTS if (folder / file).exists()]
+    usual = weight.read_text()
+    os.write(fds[0], highest.encode())
+    assert int(weight.read_text()) == int(highest) > 50 * int(usual)
+    for fd in fds + group.open():
+        os.close(fd)
+    assert weight.read_text() == usual
+
+
 def test_a_program_whose_child_was_killed_for_memory_is_out_of_memory():
     # Each of its processes is within the address-space limit, and all together use more before the watch looks.
     program = """

@@ -6,7 +6,9 @@ import hashlib
 import os
 import re
 import socket
+import subprocess
 import sys
+import time
 from collections.abc import Iterator
 from concurrent.futures import Future
 from pathlib import Path
@@ -65,8 +67,17 @@ def traces() -> tuple:
     )
 
 
+@pytest.fixture(scope="module")
+def closed(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A folder that only this user may enter, with somebody else's submission in it."""
+    folder = tmp_path_factory.mktemp("closed")
+    folder.chmod(0o700)
+    (folder / "submission.csv").write_text("somebody else's\n")
+    return folder
+
+
 @pytest.fixture(scope="module", params=TIERS)
-def futures(request, competition: Competition) -> Iterator[dict[str, Future[ExecutionResult]]]:
+def futures(request, competition: Competition, closed: Path) -> Iterator[dict[str, Future[ExecutionResult]]]:
     """The results of all programs, run side by side; afterwards nothing is left of them."""
     folder = competition.public_dir.parent
     before, before_folder, descriptors = traces(), contents(folder), psutil.Process().num_fds()
@@ -93,7 +104,7 @@ def futures(request, competition: Competition) -> Iterator[dict[str, Future[Exec
         unix.chmod(0o777)
         values = {
             "private": folder / "private", "caller": os.getpid(), "port": server.getsockname()[1],
-            "abstract": unix.name, "unix": unix, "venv": sys.prefix.split("/")[1], "base": sys.base_prefix.split("/")[1],
+            "abstract": unix.name, "unix": unix, "closed": closed, "venv": sys.prefix.split("/")[1], "base": sys.base_prefix.split("/")[1],
         }  # fmt: skip
         submitted = {}
         for path in PROGRAMS:
@@ -124,3 +135,61 @@ def test_a_hostile_program_gets_nothing(futures, name):
     assert "Traceback" not in result.stderr or result.outcome is not Outcome.OK, seen
     if submission := re.search("^# submission: (.*)$", text, re.MULTILINE):
         assert (result.submission or b"none").decode().strip() == submission[1]
+
+
+@pytest.mark.parametrize("sandbox", [*TIERS, "none"])
+def test_an_unfinished_submission_of_another_program_is_not_handed_in(competition, sandbox):
+    neighbour = "import time\nopen('submission.csv', 'w').write('unfinished')\ntime.sleep(60)"
+    with LocalExecutor(max_parallel=2, timeout_s=60, sandbox=sandbox, packages=()) as executor:
+        executor.submit(neighbour, competition)
+        folders: list[Path] = []
+        end = time.monotonic() + 20
+        while not folders and time.monotonic() < end:
+            folders = [path.parent for path in executor._run_dir.glob("*/work/submission.csv")]
+            if sandbox == "bubblewrap":  # it lies in no folder of this machine
+                folders = [Path("/sandbox/work")]
+            time.sleep(0.05)
+        swap = """
+own = os.getcwd()
+try:
+    os.rename(own, own + "-old")
+    os.symlink("@", own)
+    print("swapped")
+except OSError:
+    pass
+""".replace("@", str(folders[0]))
+        [result] = executor.run_many([(PRELUDE + swap, competition)])
+    assert result.outcome is Outcome.OK, result
+    assert ("swapped" in result.stdout) == (sandbox == "none")
+    assert result.submission is None
+
+
+# The promise: two seconds and a tenth of the timeout.
+@pytest.mark.slow
+@pytest.mark.parametrize("sandbox", TIERS)
+def test_timeouts_are_kept_beside_fork_bombs_and_load(competition, sandbox):
+    timeout_s = 8
+    begin = "import os, time\nprint(time.monotonic(), flush=True)\n"
+    bomb = begin + Path(__file__).with_name("hostile").joinpath("fork_bomb.py").read_text()
+    solution = "import shutil; shutil.copy('input/sample_submission.csv', 'submission.csv')"
+    ended: dict[Future, float] = {}
+    with LocalExecutor(max_parallel=4, timeout_s=timeout_s, sandbox=sandbox) as executor:
+        executor.run_many([("pass", competition)])
+        load = [subprocess.Popen([sys.executable, "-c", "while True: pass"]) for _ in range(20)]
+        try:
+            late = [executor.submit(bomb, competition) for _ in range(2)]
+            late.append(executor.submit(begin + "while True: pass", competition))
+            for future in late:
+                future.add_done_callback(lambda future: ended.setdefault(future, time.monotonic()))
+            time.sleep(timeout_s / 2)  # the bombs are as large as they get
+            neighbour = executor.submit(solution, competition)
+            results = [future.result() for future in late]
+            assert neighbour.result().outcome is Outcome.OK, neighbour.result()
+        finally:
+            for process in load:
+                process.kill()
+                process.wait()
+    assert [result.outcome for result in results] == [Outcome.TIMEOUT] * 3
+    after = [ended[future] - float(result.stdout.split()[0]) for future, result in zip(late, results, strict=True)]
+    print("seconds from the start to the end:", *(f"{seconds:.1f}" for seconds in after))
+    assert max(after) <= 1.1 * timeout_s + 2

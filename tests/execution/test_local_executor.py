@@ -360,7 +360,73 @@ def test_a_killed_zygote_is_an_infrastructure_failure_and_replaced(competition):
             child.kill()
         result = future.result(timeout=20)
         assert (result.outcome, result.duration_s) == (Outcome.INFRASTRUCTURE, None)
+        assert re.search(r"the program had started; the warm parent ended with .*; load \d+ on", result.detail)
         assert run(executor, competition, "print('again')").stdout == "again\n"
+
+
+def family_of_the_only_program(executor: LocalExecutor) -> list[psutil.Process]:
+    """Its warm parent, what supervises it, and itself, once it runs."""
+    depth = 3 if executor.tier == "bubblewrap" else 2
+    end = time.monotonic() + 30
+    while time.monotonic() < end:
+        for warm_parent in list(executor._zygotes.values()):
+            parent = psutil.Process(warm_parent.process.pid)
+            below = parent.children(recursive=True)
+            if len(below) == depth:
+                time.sleep(0.5)  # the program may not have started yet
+                return [parent, *below][-3:]
+        time.sleep(0.05)
+    raise AssertionError("no program runs")
+
+
+def kill_supervisor(executor: LocalExecutor) -> psutil.Process:
+    """Kills what supervises the only program, as no program can; returns its warm parent."""
+    parent, *others = family_of_the_only_program(executor)
+    others[0].kill()
+    psutil.wait_procs(others, timeout=5)
+    return parent
+
+
+@pytest.mark.parametrize("sandbox", TIERS)
+def test_a_lost_report_is_the_programs_failure_if_it_is_lost_alone_too_beside_a_control(competition, sandbox):
+    with LocalExecutor(max_parallel=2, timeout_s=60, sandbox=sandbox, packages=()) as executor:
+        future = executor.submit("import time\nprint('here', flush=True)\ntime.sleep(60)", competition)
+        kill_supervisor(executor)
+        kill_supervisor(executor)
+        result = future.result(timeout=100)
+        assert run(executor, competition, "print('again')").stdout == "again\n"
+    assert (result.outcome, result.stdout, result.submission) == (Outcome.KILLED, "here\n", None), result.detail
+    assert result.detail.startswith("the sandbox died; the program had started; the warm parent lives; load ")
+    assert result.detail.endswith("; a control program beside it: ok")
+    assert 0.3 < result.duration_s < 10
+
+
+def test_a_report_that_is_lost_once_is_not(competition):
+    with LocalExecutor(max_parallel=2, timeout_s=60, packages=()) as executor:
+        future = executor.submit("import time\ntime.sleep(3)\nprint('done')", competition)
+        kill_supervisor(executor)
+        family_of_the_only_program(executor)
+        neighbour = executor.submit("print('after it')", competition)
+        result = future.result(timeout=100)
+        assert (result.outcome, result.stdout) == (Outcome.OK, "done\n"), result.detail
+        assert neighbour.result(timeout=100).queue_wait_s > 1  # it was alone
+
+
+def test_a_lost_report_is_our_failure_where_a_control_fails_too(competition, monkeypatch):
+    monkeypatch.setattr("trl_mle.execution.executor.GRACE_S", 2.0)
+    with LocalExecutor(max_parallel=1, timeout_s=60, packages=()) as executor:
+        future = executor.submit("import time\ntime.sleep(60)", competition)
+        kill_supervisor(executor)
+        zygote = kill_supervisor(executor)
+        zygote.suspend()  # starts nothing any more
+        result = future.result(timeout=100)
+        zygote.resume()
+    assert (result.outcome, result.duration_s) == (Outcome.INFRASTRUCTURE, None)
+    assert re.fullmatch(
+        "ReportLost: the sandbox died; the program had started; the warm parent lives; load .*; tried again alone: the sandbox died; "
+        "the program had started; .*; a control program failed, too: no report within 2 s; the program had not started; .*",
+        result.detail,
+    ), result.detail
 
 
 def test_a_machine_without_isolation_is_refused_with_what_to_install(monkeypatch):

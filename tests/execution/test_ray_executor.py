@@ -6,7 +6,7 @@ import time
 import pytest
 
 from trl_mle.execution import Outcome, SandboxError
-from trl_mle.execution.executor import GRACE_S, START_TIMEOUT_S
+from trl_mle.execution.executor import START_TIMEOUT_S, longest_round_s
 
 
 ray = pytest.importorskip("ray")
@@ -34,7 +34,7 @@ def test_programs_of_a_lost_node_run_again_on_another(cluster, competition):
     with RayExecutor(cluster.address, timeout_s=30, memory_mb=512) as executor:
         assert executor.description == "programs run on a Ray cluster of 2 cores"
         # three rounds of two programs, all of them run to their timeout, and on four machines one after the other
-        assert executor.longest_s(5) == 4 * (START_TIMEOUT_S + 3 * (30 + GRACE_S))
+        assert executor.longest_s(5) == 4 * (START_TIMEOUT_S + 3 * longest_round_s(30))
         program = "import os, time\ntime.sleep(1)\nprint(os.path.exists('input/train.csv'))\nopen('submission.csv', 'w').write('x')"
         assert executor.run_many([(program, competition)])[0].outcome is Outcome.OK
         futures = [executor.submit(program, competition) for _ in range(6)]

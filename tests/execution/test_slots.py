@@ -148,3 +148,27 @@ def test_a_folder_of_somebody_else_is_refused(tmp_path):
     (tmp_path / "theirs").symlink_to(tmp_path)
     with pytest.raises(PermissionError, match="is not a folder of this user's"):
         Slots(1, 1, folder=tmp_path / "theirs")
+
+
+def test_all_slots_are_taken_together(tmp_path):
+    mine, other = Slots(2, 1, folder=tmp_path), Slots(2, 1, folder=tmp_path)
+    order = []
+
+    def run_alone():
+        with mine.take_all(OPEN, 10.0) as slot:
+            order.append(slot)
+            for slots in (mine, other):
+                closed = threading.Event()
+                threading.Timer(0.2, closed.set).start()
+                with pytest.raises((Closed, TimeoutError)), slots.take_all(closed, 0.1):
+                    pass
+
+    with mine.take(OPEN), other.take(OPEN):
+        thread = threading.Thread(target=run_alone)
+        thread.start()
+        time.sleep(0.2)
+        assert order == []
+    thread.join(10)
+    assert order == [mine.slots[0]]
+    with other.take(OPEN), mine.take(OPEN):
+        pass

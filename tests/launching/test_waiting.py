@@ -16,7 +16,7 @@ import torch
 from launch import launch_command
 
 from trl_mle.execution import LocalExecutor
-from trl_mle.execution.executor import GRACE_S, START_TIMEOUT_S
+from trl_mle.execution.executor import START_TIMEOUT_S, longest_round_s
 from trl_mle.launching import extend_ddp_timeout
 from trl_mle.rewards import MLEReward
 from trl_mle.trainer import MLEGRPOConfig
@@ -125,7 +125,7 @@ def test_the_longest_that_programs_may_take(monkeypatch, processes, programs, sl
     """All of them run into their timeout, in the slots that the processes of a machine share, and twice."""
     monkeypatch.setenv("LOCAL_WORLD_SIZE", str(processes))
     with LocalExecutor(max_parallel=slots, timeout_s=600, sandbox="none") as executor:
-        assert executor.longest_s(programs) == START_TIMEOUT_S + rounds * (600 + GRACE_S)
+        assert executor.longest_s(programs) == START_TIMEOUT_S + rounds * longest_round_s(600)
         assert MLEReward(["wine"], executor).longest_s(programs) == 2 * executor.longest_s(programs)
 
 

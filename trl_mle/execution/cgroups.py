@@ -1,4 +1,5 @@
-"""Control groups: the kernel's own bound on the memory and the processes of a program, where this user may make groups.
+"""Control groups: the kernel's own bound on the memory and the processes of a program, and its share of the cores,
+where this user may make groups.
 
 https://docs.kernel.org/admin-guide/cgroup-v2.html
 """
@@ -13,6 +14,10 @@ import psutil
 
 
 CONTROLLERS = ("memory", "pids")
+SHARES = ("cpu",)  # as good as the others, but not a reason to do without them
+# The share of the cores that a program has, however many processes it makes: as much as any other process. And the
+# share with which it dies: the highest.
+WEIGHTS = {"cpu.weight": ("100", "10000"), "cpu.shares": ("1024", "262144")}
 
 
 def parents() -> list[Path]:
@@ -33,6 +38,11 @@ def parents() -> list[Path]:
             mounts |= dict.fromkeys(partition.opts.split(","), Path(partition.mountpoint))
     if all(controller in own and controller in mounts for controller in CONTROLLERS):
         folders = [mounts[controller] / own[controller] for controller in CONTROLLERS]
+        folders += [
+            mounts[controller] / own[controller]
+            for controller in SHARES
+            if controller in own and controller in mounts and os.access(mounts[controller] / own[controller], os.W_OK)
+        ]
     elif "" in own and "" in mounts:
         if not any(part.endswith((".service", ".scope")) for part in Path(own[""]).parts[:-1]):
             return []
@@ -71,6 +81,7 @@ class ControlGroup:
             "memory.limit_in_bytes": memory_mb << 20,
             "memory.memsw.limit_in_bytes": memory_mb << 20,
             "pids.max": max_processes,
+            **{file: usual for file, (usual, _) in WEIGHTS.items()},
         }
         self._limits = limits
         self._earlier_oom_kills = 0
@@ -93,10 +104,17 @@ class ControlGroup:
 
     def open(self) -> list[int]:
         """File descriptors; a process that writes `0` to each joins the group. Those of the group's next program."""
-        if not all(folder.is_dir() for folder in self.folders):  # removed by an executor that sees another /tmp
-            self._make()
+        self._make()  # the last program died with another weight; or an executor that sees another /tmp removed it
         self._earlier_oom_kills = self._oom_kills()
         return [os.open(folder / "cgroup.procs", os.O_WRONLY | os.O_CLOEXEC) for folder in self.folders]
+
+    def open_weight(self) -> tuple[list[int], str]:
+        """File descriptors of the group's share of the cores, if it has one, and what to write there for the highest."""
+        for folder in self.folders:
+            for file, (_, highest) in WEIGHTS.items():
+                if (folder / file).exists():
+                    return [os.open(folder / file, os.O_WRONLY | os.O_CLOEXEC)], highest
+        return [], ""
 
     def over_memory(self) -> bool:
         """Whether the kernel has killed processes of the current program because the memory was used up. cgroup v2 kills

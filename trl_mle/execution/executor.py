@@ -21,7 +21,7 @@ import threading
 import time
 from collections.abc import Iterable, Iterator, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from types import TracebackType
 from typing import IO, Any, Literal, Protocol, Self
@@ -37,8 +37,11 @@ from trl_mle.instrumentation import InstrumentedProgram
 logger = logging.getLogger(__name__)
 
 TICK_S = 0.5  # how often a program's control group is looked at
-# How long after a program's timeout its report may take, before the sandbox counts as broken.
+# How long after a program's timeout its report may take, before it counts as lost.
 GRACE_S = 30.0
+NO_BYTES = struct.pack("=I", 0)  # the message that a program has started
+CONTROL = "print('control')"  # what any executor that works can run
+CONTROL_NUMBER, CHECK_NUMBER = 1998, 1999  # as of slots that no other has
 START_TIMEOUT_S = 120.0
 # What a program says whose address space is used up.
 OUT_OF_MEMORY_WORDS = ("MemoryError", "Unable to allocate", "std::bad_alloc", "Cannot allocate memory")
@@ -100,6 +103,10 @@ class ExecutionResult:
     slot: int = 0
 
 
+class ReportLost(SandboxError):
+    """No report came of a program: the process that was to send it died, or was kept from it for too long."""
+
+
 class ProgramFuture(Future[ExecutionResult]):
     """
     The result of a program that is queued, runs, or has ended.
@@ -129,6 +136,32 @@ class Executor(Protocol):
     def longest_s(self, programs: int) -> float:
         """Longest that it may take, in seconds, if every training process submits so many programs at once."""
         ...
+
+
+@dataclass
+class _Answer:
+    """What came from the sandbox of one program."""
+
+    report: dict[str, Any] = field(default_factory=dict)
+    submission: bytes | None = None
+    started: float | None = None  # when the program did, by `time.monotonic()`
+    over_limit: bool = False  # whether an output was too long
+    lost: str = ""  # why there is no report
+
+    def read(self, received: bytes) -> None:
+        """Takes what was received after the message that the program had started."""
+        length = 4 + int.from_bytes(received[:4], sys.byteorder)
+        if not 4 < length <= len(received):
+            self.lost = "the sandbox died"
+            return
+        self.report = json.loads(received[4:length])
+        if "error" in self.report:
+            if self.started is not None:  # it may be the program's doing
+                self.lost = self.report["error"]
+        elif (size := self.report["submission_bytes"]) is not None:
+            self.submission = received[length:]
+            if len(self.submission) != size:
+                self.lost = "the sandbox died"
 
 
 class _Output:
@@ -331,8 +364,8 @@ class LocalExecutor:
             raise
 
     def _make_groups(self, memory_mb: int) -> list[cgroups.ControlGroup]:
-        """One control group for each slot."""
-        names = [f"{self._run_dir.name}.{slot.index}" for slot in self._slots.slots]
+        """One control group for each slot, and the last one for control programs."""
+        names = [f"{self._run_dir.name}.{index}" for index in range(self.max_parallel + 1)]
         try:
             return [cgroups.ControlGroup(cgroups.parents(), name, memory_mb, self.max_processes) for name in names]
         except OSError as error:
@@ -449,11 +482,12 @@ class LocalExecutor:
     def longest_s(self, programs: int) -> float:
         """
         Longest that it may take, in seconds, until all results are there if every training process of this machine submits
-        so many programs at once: all of them run into their timeout, in the slots that the processes share.
+        so many programs at once: all of them run into their timeout, in the slots that the processes share, and in each
+        round reports are lost.
         """
         processes = int(os.environ.get("LOCAL_WORLD_SIZE", "1"))  # of a launcher
         rounds = math.ceil(processes * programs / self.max_parallel)
-        return START_TIMEOUT_S + rounds * (self.timeout_s + GRACE_S)
+        return START_TIMEOUT_S + rounds * longest_round_s(self.timeout_s)
 
     def _zygote(self, public_dir: Path, slot: Slot) -> _Zygote:
         with self._zygotes_lock:
@@ -491,13 +525,47 @@ class LocalExecutor:
                 if not future.set_running_or_notify_cancel():
                     raise Closed
                 index, queue_wait_s = slot.index, time.monotonic() - submitted
-                return self._run(program, self._zygote(public_dir.absolute(), slot), slot, queue_wait_s)
+                zygote = self._zygote(public_dir.absolute(), slot)
+                try:
+                    return self._run(program, zygote, slot, queue_wait_s)
+                except ReportLost as error:
+                    if zygote.process.poll() is not None or self._closed.is_set():
+                        raise
+                    lost = str(error)
+            try:
+                with self._slots.take_all(self._closed, self.timeout_s + GRACE_S) as slot:
+                    return self._run(
+                        program, self._zygote(public_dir.absolute(), slot), slot, queue_wait_s, alone=True
+                    )
+            except (OSError, SandboxError, Closed) as error:
+                raise ReportLost(f"{lost}; tried again alone: {error or type(error).__name__}") from error
         except (OSError, SandboxError, Closed) as error:
             waited = time.monotonic() - submitted
             problem = f"{type(error).__name__}: {error}"
             return ExecutionResult(Outcome.INFRASTRUCTURE, problem, queue_wait_s=waited, slot=index)
 
-    def _run(self, program: Program, zygote: _Zygote, slot: Slot, queue_wait_s: float) -> ExecutionResult:
+    def _run(
+        self,
+        program: Program,
+        zygote: _Zygote,
+        slot: Slot,
+        queue_wait_s: float,
+        limit_s: float | None = None,
+        alone: bool = False,
+    ) -> ExecutionResult:
+        """
+        Runs a program in a slot.
+
+        Args:
+            limit_s (`float`, *optional*):
+                Seconds until its report is lost. Defaults to `GRACE_S` more than its timeout.
+            alone (`bool`, *optional*, defaults to `False`):
+                Whether nothing else of ours runs. A lost report is the program's own failure then, if it had started
+                and a control program ends well beside it.
+
+        Raises:
+            `ReportLost`: No report came, and that is not known to be the program's failure.
+        """
         if isinstance(program, str):
             program = InstrumentedProgram(source=program, original=program, milestones=(), nonce="")
         digest = hashlib.sha256(program.original.encode("utf-8", errors="surrogatepass")).digest()
@@ -510,14 +578,19 @@ class LocalExecutor:
             "cpus": slot.cpus,
             "uid": _sandbox.FIRST_SLOT_UID + slot.number if own_uid else None,
             "workdir": _sandbox.WORKDIR,
+            "tmp": "/tmp",  # noqa: S108
             "environment": {"CUDA_VISIBLE_DEVICES": slot.gpu} if slot.gpu is not None else {},
         }
         with contextlib.ExitStack() as stack:
             if self._fixed["tier"] != "bubblewrap":
                 folder = stack.enter_context(_folder(self._run_dir, job["uid"]))
-                job["workdir"] = str(folder / "work")
-                job["environment"] |= _sandbox.home_environment(str(folder / "tmp"))
+                job |= {"workdir": str(folder / "work"), "tmp": str(folder / "tmp")}
+                job["environment"] |= _sandbox.home_environment(job["tmp"])
                 os.symlink(zygote.input_dir, folder / "work" / "input")
+            group = self._groups[slot.index]
+            groups = group.open()
+            weight, job["highest_weight"] = group.open_weight()
+            job["groups"] = len(groups)
             payload = json.dumps(job).encode()
             ours, theirs = socket.socketpair()
             stack.enter_context(ours)
@@ -534,65 +607,91 @@ class LocalExecutor:
                     write_ends.callback(os.close, write_end)
                     streams[read_end] = _Output(self.output_bytes, nonce)
                     to_send.append(write_end)
-                group = self._groups[slot.index]
-                for procs in group.open():
-                    write_ends.callback(os.close, procs)
-                    to_send.append(procs)
+                for fd in (*groups, *weight):
+                    write_ends.callback(os.close, fd)
+                    to_send.append(fd)
                 with contextlib.suppress(BrokenPipeError):  # then a report says why
                     # With the length alone, so that they are there before a large payload is read.
                     socket.send_fds(ours, [struct.pack("=I", len(payload))], to_send)
                     ours.sendall(payload)
             stdout, stderr = streams.values()
-            report, submission, over_limit = self._wait(ours, streams, group)
-            if report is None:
-                with contextlib.suppress(subprocess.TimeoutExpired):
-                    zygote.process.wait(timeout=1)  # it was killed, most likely: then the next program gets a new one
-                report = {"error": "the sandbox died while the program ran"}
-        report["over_memory"] = group.over_memory()
-        return _result(report, submission, over_limit, stdout.text(), stderr.text(), queue_wait_s, slot.index, self)
+            answer = self._wait(ours, streams, group, limit_s or self.timeout_s + GRACE_S)
+            if answer.lost:
+                answer.report = self._judge_lost(answer, zygote, alone)
+        answer.report["over_memory"] = group.over_memory()
+        return _result(answer, stdout.text(), stderr.text(), queue_wait_s, slot.index, self)
+
+    def _judge_lost(self, answer: _Answer, zygote: _Zygote, alone: bool) -> dict[str, Any]:
+        """The report in place of a lost one, if that is the program's failure; else raises `ReportLost`."""
+        lost_at = time.monotonic()
+        with contextlib.suppress(subprocess.TimeoutExpired):
+            zygote.process.wait(timeout=1)  # it was killed, most likely: then the next program gets a new one
+        code = zygote.process.returncode
+        evidence = [
+            answer.lost,
+            f"the program had {'not ' if answer.started is None else ''}started",
+            "the warm parent lives" if code is None else f"the warm parent ended with {code}",
+            f"load {os.getloadavg()[0]:.0f} on {os.cpu_count()} cores",
+        ]
+        if not alone or answer.started is None:
+            raise ReportLost("; ".join(evidence))
+        slot = Slot(self.max_parallel, CONTROL_NUMBER)
+        try:
+            control = self._run(CONTROL, zygote, slot, 0.0, limit_s=GRACE_S)
+        except (OSError, ReportLost) as error:
+            raise ReportLost("; ".join([*evidence, f"a control program failed, too: {error}"])) from error
+        evidence.append(f"a control program beside it: {control.outcome}")
+        if control.outcome is not Outcome.OK:
+            raise ReportLost("; ".join([*evidence, control.detail]))
+        return {
+            "reason": "lost",
+            "evidence": "; ".join(evidence),
+            "exit_code": None,
+            "duration_s": lost_at - answer.started,
+            "cpu_s": 0.0,
+            "max_rss_mb": 0.0,
+        }
 
     def _wait(
-        self, job_socket: socket.socket, streams: dict[int, _Output], group: cgroups.ControlGroup
-    ) -> tuple[dict | None, bytes | None, bool]:
-        """Drains both outputs until the report has come; returns it, the submission, and whether an output was too long.
-        No report: whoever was to send it died."""
-        deadline = time.monotonic() + self.timeout_s + GRACE_S
+        self, job_socket: socket.socket, streams: dict[int, _Output], group: cgroups.ControlGroup, limit_s: float
+    ) -> _Answer:
+        """Drains both outputs until the report has come, or is lost."""
+        answer = _Answer()
+        deadline = time.monotonic() + limit_s
         poll = select.poll()
         for fd in (*streams, job_socket.fileno()):
             poll.register(fd, select.POLLIN)
         waiting = {*streams, job_socket.fileno()}
         received = bytearray()
-        over_limit = stopped = False
+        stopped = False
         while waiting:
             left = deadline - time.monotonic()
             if left <= 0:
-                return {"error": f"no report within {self.timeout_s + GRACE_S:.0f} s"}, None, over_limit
+                answer.lost = f"no report within {limit_s:.0f} s"
+                return answer
             events = poll.poll(min(left, TICK_S) * 1000)
-            if not stopped and (over_limit or group.over_memory()):
+            if not stopped and (answer.over_limit or group.over_memory()):
                 stopped = True
                 with contextlib.suppress(BrokenPipeError):
                     job_socket.send(b"k")
             for fd, _ in events:
                 if fd in streams:
                     chunk = os.read(fd, 1 << 16)
-                    over_limit = not streams[fd].feed(chunk) or over_limit
+                    answer.over_limit = not streams[fd].feed(chunk) or answer.over_limit
                 else:
                     try:
                         chunk = job_socket.recv(1 << 20)
                     except ConnectionResetError:
                         chunk = b""
                     received += chunk
+                    if answer.started is None and received[:4] == NO_BYTES:
+                        answer.started = time.monotonic()
+                        del received[:4]
                 if not chunk:
                     poll.unregister(fd)
                     waiting.discard(fd)
-        length = 4 + struct.unpack("=I", received[:4])[0] if len(received) >= 4 else 4
-        if not 4 < length <= len(received):
-            return None, None, over_limit
-        report = json.loads(received[4:length])
-        submission = bytes(received[length:]) if report["submission_bytes"] is not None else None
-        if submission is not None and len(submission) != report["submission_bytes"]:
-            return None, None, over_limit
-        return report, submission, over_limit
+        answer.read(bytes(received))
+        return answer
 
     def _check_isolation(self, tier: str) -> None:
         """Runs a program that tries what none may do; raises `SandboxError` if anything succeeds."""
@@ -610,7 +709,7 @@ class LocalExecutor:
                 probe = _sandbox.PROBE.format(secret=str(secret), port=port, victim=victim.pid)
                 zygote = _Zygote(tier, public, self._run_dir, (), self._fixed)
                 try:
-                    result = self._run(probe, zygote, Slot(0, 1999), 0.0)
+                    result = self._run(probe, zygote, Slot(0, CHECK_NUMBER), 0.0)
                 finally:
                     zygote.close()
             if victim.poll() is not None:
@@ -628,8 +727,9 @@ def _folder(run_dir: Path, uid: int | None) -> Iterator[Path]:
     """The folder of one program where it cannot have a file system of its own."""
     folder = Path(tempfile.mkdtemp(dir=run_dir))
     try:
-        for path in (folder, folder / "work", folder / "tmp"):
-            path.mkdir(mode=0o700, exist_ok=True)
+        folder.chmod(0o711)  # the program, with its own uid, walks through it, and cannot change what is in it
+        for path in (folder / "work", folder / "tmp"):
+            path.mkdir(mode=0o700)
             if uid is not None:
                 os.chown(path, uid, uid)
         yield folder
@@ -638,6 +738,14 @@ def _folder(run_dir: Path, uid: int | None) -> Iterator[Path]:
         for command in (["rm", "-rf"], ["chmod", "-R", "u+rwX"], ["rm", "-rf"]):
             if folder.exists():
                 subprocess.run([*command, str(folder)], stderr=subprocess.DEVNULL, check=False)
+
+
+def longest_round_s(timeout_s: float) -> float:
+    """
+    Longest that a round of programs, one in each slot, may take, in seconds: until their reports are lost, until nothing
+    else runs (the others' reports may be lost, too), as long again, then alone, and a control program.
+    """
+    return 4 * (timeout_s + GRACE_S) + GRACE_S
 
 
 def _open_files() -> int:
@@ -675,9 +783,7 @@ def _make_run_dir() -> tuple[Path, IO[str]]:
 
 
 def _result(
-    report: dict,
-    submission: bytes | None,
-    over_limit: bool,
+    answer: _Answer,
     stdout: str,
     stderr: str,
     queue_wait_s: float,
@@ -685,16 +791,19 @@ def _result(
     executor: LocalExecutor,
 ) -> ExecutionResult:
     """The one place where the end of a program becomes an outcome."""
+    report = answer.report
     if "error" in report:
         return ExecutionResult(Outcome.INFRASTRUCTURE, report["error"], queue_wait_s=queue_wait_s, slot=slot)
     code = report["exit_code"]
     last_lines = stderr.strip().splitlines()[-5:]
     last_line = (last_lines or [""])[-1][:500]
     refused = [line[:500] for line in last_lines if any(words in line for words in OUT_OF_MEMORY_WORDS)]
-    if over_limit:
+    if answer.over_limit:
         outcome, detail = Outcome.OUTPUT_LIMIT, f"wrote more than {executor.output_bytes >> 10} KB"
     elif report["over_memory"] and code != 0:
         outcome, detail = Outcome.OUT_OF_MEMORY, "the kernel ended processes in its control group for memory"
+    elif report["reason"] == "lost":
+        outcome, detail = Outcome.KILLED, report["evidence"]
     elif report["reason"] == "timeout":
         outcome, detail = Outcome.TIMEOUT, f"still running after {executor.timeout_s:g} s"
     elif report["reason"] == "memory":
@@ -722,7 +831,7 @@ def _result(
         exit_code=code,
         stdout=stdout,
         stderr=stderr,
-        submission=submission,
+        submission=answer.submission,
         queue_wait_s=queue_wait_s,
         slot=slot,
     )

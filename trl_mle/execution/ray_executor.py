@@ -17,13 +17,13 @@ from ray.util.scheduling_strategies import NodeAffinitySchedulingStrategy
 
 from trl_mle.competitions import Competition
 from trl_mle.execution.executor import (
-    GRACE_S,
     START_TIMEOUT_S,
     ExecutionResult,
     LocalExecutor,
     Outcome,
     Program,
     ProgramFuture,
+    longest_round_s,
 )
 from trl_mle.execution.sandbox import SandboxError
 
@@ -200,7 +200,7 @@ class RayExecutor:
         cluster = ray.cluster_resources()
         slots = min(cluster.get(name, 0) // amount for name, amount in self._resources.items() if amount)
         rounds = math.ceil(int(os.environ.get("WORLD_SIZE", "1")) * programs / max(1, slots))
-        return (1 + self.max_retries) * (START_TIMEOUT_S + rounds * (self.timeout_s + GRACE_S))
+        return (1 + self.max_retries) * (START_TIMEOUT_S + rounds * longest_round_s(self.timeout_s))
 
     def run_many(self, programs: list[tuple[Program, Competition]]) -> list[ExecutionResult]:
         """Runs programs, each with its competition; returns their results in the same order."""

@@ -137,6 +137,38 @@ class Slots:
         finally:
             _unlock(held)
 
+    @contextlib.contextmanager
+    def take_all(self, closed: threading.Event, wait_s: float) -> Iterator[Slot]:
+        """
+        Waits until all slots are free and holds them all, so that what runs in the first one, which it yields, is alone.
+
+        Args:
+            closed (`threading.Event`):
+                Ends the waiting.
+            wait_s (`float`):
+                So does this time, in seconds: two that wait for each other's slots do not wait for ever.
+
+        Raises:
+            `Closed`: `closed` was set before all slots were free.
+            `TimeoutError`: They were not free in time.
+        """
+        deadline = time.monotonic() + wait_s
+        if not self._turn.acquire(timeout=wait_s):
+            raise TimeoutError("another program is tried alone")
+        held: list[int] = []
+        try:
+            for slot in self.slots:
+                while not (locks := self._try(slot)):
+                    if closed.wait(POLL_S):
+                        raise Closed
+                    if time.monotonic() > deadline:
+                        raise TimeoutError("other programs go on")
+                held += locks
+            yield self.slots[0]
+        finally:
+            _unlock(held)
+            self._turn.release()
+
     def _any(self) -> tuple[Slot, list[int]] | None:
         for slot in self.slots:
             if held := self._try(slot):

@@ -13,8 +13,9 @@ Without namespaces (tiers "landlock" and "none") the init is a subreaper: what a
 child. With `start="cold"` the program's process executes a new interpreter, which goes on from here.
 
 Protocol. Control socket (SEQPACKET), caller → zygote: one message per program, carrying the init's end of a job socket.
-Job socket (STREAM), caller → init: `<uint32 length><JSON job>` with the file descriptors of stdout, stderr and the
-control groups, later one byte to end the program early; init → caller: `<uint32 length><JSON report><submission bytes>`.
+Job socket (STREAM), caller → init: `<uint32 length><JSON job>` with the file descriptors of stdout, stderr, the control
+groups and their share of the cores, later one byte to end the program early; init → caller: a length of 0 when the program starts, then
+`<uint32 length><JSON report><submission bytes>`.
 """
 
 import array
@@ -53,6 +54,8 @@ else:  # no package here: in the sandbox lies this folder alone
     del sys.path[0]
 
 TICK_S = 0.1  # how often the memory of a program is looked at
+# Of programs: the supervisor has three times their weight. More would starve them beside other people's processes.
+NICENESS = 5
 
 # ---------------------------------------------------------------------------------------------------------------------
 # The program's own process
@@ -212,8 +215,9 @@ def become_program(job: dict[str, Any], fds: list[int], started: int) -> None:
             signal.signal(number, signal.SIG_DFL)
         signal.signal(signal.SIGINT, signal.default_int_handler)
         os.setsid()
+        os.nice(NICENESS)
         null = os.open(os.devnull, os.O_RDONLY)
-        for group in fds[2:]:
+        for group in fds[2 : 2 + job["groups"]]:
             os.write(group, b"0")
         for target, source in enumerate((null, *fds[:2])):
             os.dup2(source, target)
@@ -244,9 +248,8 @@ def become_program(job: dict[str, Any], fds: list[int], started: int) -> None:
             kernel.set_capabilities(0)
         elif job["tier"] == "landlock":
             kernel.prctl(kernel.PR_SET_PDEATHSIG, signal.SIGKILL)
-            kernel.restrict(
-                [*job["grants"], (os.path.dirname(job["workdir"]), "write"), (f"/proc/{os.getpid()}", "read")]
-            )
+            own = [(job["workdir"], "write"), (job["tmp"], "write"), (f"/proc/{os.getpid()}", "read")]
+            kernel.restrict([*job["grants"], *own])
         if job["seccomp"]:
             kernel.load_seccomp(job["seccomp"])
     except BaseException as error:
@@ -311,16 +314,20 @@ def processes(job: dict[str, Any]) -> list[int]:
     return [int(name) for name in os.listdir("/proc") if name.isdigit() and int(name) != own]
 
 
+def signal_all(job: dict[str, Any]) -> None:
+    """Kills every process of the program."""
+    for fd in job.get("weight", ()):
+        os.write(fd, job["highest_weight"].encode())
+    # Nothing else is in reach of this process' signals, and -1 is everything but itself, in one step.
+    for pid in children(os.getpid()) if job["tier"] == "none" else [-1]:
+        with contextlib.suppress(ProcessLookupError):
+            os.kill(pid, signal.SIGKILL)
+
+
 def kill_all(job: dict[str, Any]) -> None:
-    """Ends every process of the program, and reaps it."""
+    """Kills every process of the program, and reaps it."""
     while True:
-        if job["tier"] == "none":
-            for pid in children(os.getpid()):
-                with contextlib.suppress(ProcessLookupError):
-                    os.kill(pid, signal.SIGKILL)
-        else:  # nothing else is in reach of this process' signals
-            with contextlib.suppress(ProcessLookupError):
-                os.kill(-1, signal.SIGKILL)  # everything but itself, in one step
+        signal_all(job)
         try:
             while os.waitpid(-1, 0 if job["tier"] == "bubblewrap" else os.WNOHANG)[0] != 0:
                 pass
@@ -357,25 +364,26 @@ def memory_bytes(pids: list[int], limit: int) -> int:
     return total
 
 
-def disk_bytes(folder: str, pids: list[int]) -> float:
+def disk_bytes(folders: list[int], pids: list[int]) -> float:
     """
-    What the files below a folder take, and those that these processes hold open without a name, in bytes, each entry
-    counted as one page at least. Infinite if a folder cannot be looked into, or is nested so deep that its path cannot be
-    opened.
+    What the files below open folders take, and those that these processes hold open without a name, in bytes, each entry
+    counted as one page at least. Infinite if a folder cannot be looked into, or is nested too deep. No link is followed.
     """
-    total, folders = 0, [folder]
-    while folders:
-        try:
-            with os.scandir(folders.pop()) as entries:
-                for entry in entries:
+    total = 0
+
+    def refused(error: OSError) -> None:
+        if error.errno in (errno.EACCES, errno.EMFILE):  # else it went, or became another thing, meanwhile
+            raise error
+
+    try:
+        for folder in folders:
+            for _, folder_names, file_names, fd in os.fwalk(".", onerror=refused, dir_fd=folder):
+                for name in folder_names + file_names:
                     with contextlib.suppress(FileNotFoundError):
-                        info = entry.stat(follow_symlinks=False)
-                        total += max(info.st_blocks * 512, resource.getpagesize())
-                        if stat.S_ISDIR(info.st_mode):
-                            folders.append(entry.path)
-        except OSError as error:
-            if error.errno in (errno.ENAMETOOLONG, errno.EACCES):
-                return math.inf
+                        blocks = os.stat(name, dir_fd=fd, follow_symlinks=False).st_blocks
+                        total += max(blocks * 512, resource.getpagesize())
+    except (OSError, RecursionError):
+        return math.inf
     unnamed: dict[tuple[int, int], int] = {}
     for pid in pids:
         with contextlib.suppress(OSError):  # it ended meanwhile
@@ -404,9 +412,24 @@ def exceeded(job: dict[str, Any]) -> str | None:
     if job["tier"] != "bubblewrap":
         if threads(pids) > job["max_processes"]:
             return "processes"
-        if disk_bytes(os.path.dirname(job["workdir"]), pids) > job["disk_mb"] << 20:
+        if disk_bytes(job["folders"], pids) > job["disk_mb"] << 20:
             return "disk"
     return None
+
+
+def watch(job: dict[str, Any], found: int) -> None:
+    """
+    Looks at the program until it exceeds a limit, and writes which one, or what went wrong. On a thread of its own: who
+    reads of a process' memory waits while it forks, and a fork bomb's processes do nothing else.
+    """
+    try:
+        while True:
+            time.sleep(TICK_S)
+            if (reason := exceeded(job)) is not None:
+                break
+    except BaseException as error:  # without a watch nothing may go on
+        reason = f"!{type(error).__name__}: {error}"
+    os.write(found, reason.encode())
 
 
 def oom_kills() -> int:
@@ -417,9 +440,8 @@ def oom_kills() -> int:
 def read_submission(job: dict[str, Any]) -> tuple[bytes | None, str | None]:
     """The bytes of submission.csv, or why they were not taken. No link is followed; only a regular file is read."""
     try:
-        fd = os.open(
-            os.path.join(job["workdir"], "submission.csv"), os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
-        )
+        flags = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
+        fd = os.open("submission.csv", flags, dir_fd=job["folders"][0])
     except FileNotFoundError:
         return None, None
     except OSError as error:
@@ -449,31 +471,32 @@ def supervise(pid: int, started: int, job: dict[str, Any], job_socket: socket.so
             "error": begin.removeprefix(b"!").decode(errors="replace") or "the program's process died at its start"
         }
     t0 = struct.unpack("=cd", begin)[1]
-    reason = "exit"
+    job_socket.sendall(struct.pack("=I", 0))
+    seen, found = os.pipe()
+    threading.Thread(target=watch, args=(job, found), daemon=True).start()
     poll = select.poll()
-    poll.register(pidfd, select.POLLIN)
-    poll.register(job_socket, select.POLLIN)
-    while reason == "exit":
-        left = t0 + job["timeout_s"] - time.monotonic()
-        events = dict(poll.poll(max(0.0, min(left, TICK_S)) * 1000))
-        if pidfd in events:
-            break
-        if job_socket.fileno() in events:
-            if not job_socket.recv(1):
-                kill_all(job)
-                os._exit(1)  # the caller is gone: so is everything in here
-            reason = "stopped"
-        elif left <= 0:
-            reason = "timeout"
-        else:
-            reason = exceeded(job) or "exit"
+    for fd in (pidfd, job_socket.fileno(), seen):
+        poll.register(fd, select.POLLIN)
+    left = t0 + job["timeout_s"] - time.monotonic()
+    events = dict(poll.poll(max(0.0, left) * 1000))
     t1 = time.monotonic()
-    oom_before = job["oom_kills"]
+    if pidfd in events:
+        reason = "exit"
+    elif job_socket.fileno() in events:
+        if not job_socket.recv(1):
+            kill_all(job)
+            os._exit(1)  # the caller is gone: so is everything in here
+        reason = "stopped"
+    elif seen in events:
+        reason = os.read(seen, 4096).decode()
+    else:
+        reason = "timeout"
     if reason != "exit":
-        with contextlib.suppress(ProcessLookupError):
-            os.kill(pid, signal.SIGKILL)
+        signal_all(job)  # first of all: the program's process is slow to die among those that it has forked
     _, status, usage = os.wait4(pid, 0)
     kill_all(job)
+    if reason.startswith("!"):
+        return {"error": reason.removeprefix("!")}
     everyone = resource.getrusage(resource.RUSAGE_CHILDREN)
     return {
         "reason": reason,
@@ -481,12 +504,12 @@ def supervise(pid: int, started: int, job: dict[str, Any], job_socket: socket.so
         "duration_s": t1 - t0,
         "cpu_s": everyone.ru_utime + everyone.ru_stime,
         "max_rss_mb": usage.ru_maxrss / 1024,
-        "oom_kills": oom_kills() - oom_before,
+        "oom_kills": oom_kills() - job["oom_kills"],
     }
 
 
 def receive_job(job_socket: socket.socket) -> tuple[dict[str, Any], list[int]]:
-    header, ancillary, _, _ = job_socket.recvmsg(4, socket.CMSG_SPACE(16))
+    header, ancillary, _, _ = job_socket.recvmsg(4, socket.CMSG_SPACE(64))
     fds = array.array("i")
     for _, _, data in ancillary:
         fds.frombytes(data)
@@ -530,12 +553,16 @@ def init(job_socket: socket.socket, fixed: dict[str, Any]) -> None:
                 kernel.scope_signals()
         kernel.prctl(kernel.PR_SET_DUMPABLE, 0)
         job["oom_kills"] = oom_kills()
+        # As they are now, whatever the program puts in their place.
+        flags = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW
+        job["folders"] = [os.open(job[name], flags) for name in ("workdir", "tmp")]
         started, started_write = os.pipe()
         pid = os.fork()
         if pid == 0:
             (become_program if job["start"] == "warm" else execute_interpreter)(job, fds, started_write)
         os.close(started_write)
-        for fd in fds:
+        job["weight"] = fds[2 + job["groups"] :]
+        for fd in fds[: 2 + job["groups"]]:
             os.close(fd)
         report = supervise(pid, started, job, job_socket)
         if "error" not in report:
