@@ -13,17 +13,27 @@ ray = pytest.importorskip("ray")
 cluster_utils = pytest.importorskip("ray.cluster_utils")
 
 
-@pytest.fixture
-def cluster(competition, monkeypatch):
-    monkeypatch.setenv("RAY_USAGE_STATS_ENABLED", "0")
+@pytest.fixture(scope="module")
+def head(competition):
+    """A cluster whose only node runs no programs; it takes longer to start than all others together."""
     # A node that is lost is noticed in seconds.
     settings = {"health_check_initial_delay_ms": 0, "health_check_period_ms": 500, "health_check_failure_threshold": 3}
-    cluster = cluster_utils.Cluster(
-        initialize_head=True, head_node_args={"num_cpus": 0, "_system_config": settings, "include_dashboard": False}
-    )
-    yield cluster
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("RAY_USAGE_STATS_ENABLED", "0")
+        cluster = cluster_utils.Cluster(
+            initialize_head=True, head_node_args={"num_cpus": 0, "_system_config": settings, "include_dashboard": False}
+        )
+        yield cluster
+        cluster.shutdown()
+
+
+@pytest.fixture
+def cluster(head):
+    yield head
     ray.shutdown()
-    cluster.shutdown()
+    for node in list(head.worker_nodes):
+        head.remove_node(node, allow_graceful=False)
+    head.wait_for_nodes()  # until it knows that they are gone
 
 
 @pytest.mark.timeout(240)
