@@ -21,7 +21,8 @@ def head(competition):
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("RAY_USAGE_STATS_ENABLED", "0")
         cluster = cluster_utils.Cluster(
-            initialize_head=True, head_node_args={"num_cpus": 0, "_system_config": settings, "include_dashboard": False}
+            initialize_head=True,
+            head_node_args={"num_cpus": 0, "_system_config": settings, "include_dashboard": False},
         )
         yield cluster
         cluster.shutdown()

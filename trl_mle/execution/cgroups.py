@@ -14,9 +14,8 @@ import psutil
 
 
 CONTROLLERS = ("memory", "pids")
-SHARES = ("cpu",)  # as good as the others, but not a reason to do without them
-# The share of the cores that a program has, however many processes it makes: as much as any other process. And the
-# share with which it dies: the highest.
+# Where there is a controller of the cores, too: the weight of a program, however many processes it makes, which is that
+# of any one process, and the highest, with which it dies.
 WEIGHTS = {"cpu.weight": ("100", "10000"), "cpu.shares": ("1024", "262144")}
 
 
@@ -38,11 +37,8 @@ def parents() -> list[Path]:
             mounts |= dict.fromkeys(partition.opts.split(","), Path(partition.mountpoint))
     if all(controller in own and controller in mounts for controller in CONTROLLERS):
         folders = [mounts[controller] / own[controller] for controller in CONTROLLERS]
-        folders += [
-            mounts[controller] / own[controller]
-            for controller in SHARES
-            if controller in own and controller in mounts and os.access(mounts[controller] / own[controller], os.W_OK)
-        ]
+        shares = mounts.get("cpu", Path()) / own.get("cpu", "")
+        folders += [shares] if "cpu" in mounts and os.access(shares, os.W_OK) else []
     elif "" in own and "" in mounts:
         if not any(part.endswith((".service", ".scope")) for part in Path(own[""]).parts[:-1]):
             return []
@@ -69,6 +65,12 @@ class ControlGroup:
         max_processes (`int`):
             Processes and threads in it.
 
+    Attributes:
+        folders (`list[Path]`):
+            Of the group, one for each of `parents`.
+        highest_weight (`str`):
+            The largest share of the cores that it can have; empty if its share cannot be set.
+
     Raises:
         `OSError`: No group can be made.
     """
@@ -81,12 +83,14 @@ class ControlGroup:
             "memory.limit_in_bytes": memory_mb << 20,
             "memory.memsw.limit_in_bytes": memory_mb << 20,
             "pids.max": max_processes,
-            **{file: usual for file, (usual, _) in WEIGHTS.items()},
         }
         self._limits = limits
         self._earlier_oom_kills = 0
         self.folders = [parent / name for parent in parents]
         self._make()
+        weights = [folder / file for folder in self.folders for file in WEIGHTS if (folder / file).exists()]
+        self._weight = weights[0] if weights else None
+        self.highest_weight = WEIGHTS[weights[0].name][1] if weights else ""
         if self.folders:  # proves that a process can join
             files = [str(folder / "cgroup.procs") for folder in self.folders]
             join = ["sh", "-ec", 'for file; do echo 0 > "$file"; done', "sh", *files]
@@ -103,18 +107,18 @@ class ControlGroup:
                     (folder / file).write_text(str(value))
 
     def open(self) -> list[int]:
-        """File descriptors; a process that writes `0` to each joins the group. Those of the group's next program."""
-        self._make()  # the last program died with another weight; or an executor that sees another /tmp removed it
+        """
+        File descriptors for the group's next program: a process that writes `0` to one for each of `folders` joins the
+        group; what is written to the last, if `highest_weight` is given, is its weight, which is the usual one now.
+        """
+        if not all(folder.is_dir() for folder in self.folders):  # removed by an executor that sees another /tmp
+            self._make()
         self._earlier_oom_kills = self._oom_kills()
-        return [os.open(folder / "cgroup.procs", os.O_WRONLY | os.O_CLOEXEC) for folder in self.folders]
-
-    def open_weight(self) -> tuple[list[int], str]:
-        """File descriptors of the group's share of the cores, if it has one, and what to write there for the highest."""
-        for folder in self.folders:
-            for file, (_, highest) in WEIGHTS.items():
-                if (folder / file).exists():
-                    return [os.open(folder / file, os.O_WRONLY | os.O_CLOEXEC)], highest
-        return [], ""
+        fds = [os.open(folder / "cgroup.procs", os.O_WRONLY | os.O_CLOEXEC) for folder in self.folders]
+        if self._weight is not None:
+            self._weight.write_text(WEIGHTS[self._weight.name][0])
+            fds.append(os.open(self._weight, os.O_WRONLY | os.O_CLOEXEC))
+        return fds
 
     def over_memory(self) -> bool:
         """Whether the kernel has killed processes of the current program because the memory was used up. cgroup v2 kills

@@ -150,7 +150,7 @@ class _Answer:
 
     def read(self, received: bytes) -> None:
         """Takes what was received after the message that the program had started."""
-        length = 4 + int.from_bytes(received[:4], sys.byteorder)
+        length = 4 + struct.unpack("=I", received[:4])[0] if len(received) >= 4 else 4
         if not 4 < length <= len(received):
             self.lost = "the sandbox died"
             return
@@ -588,9 +588,7 @@ class LocalExecutor:
                 job["environment"] |= _sandbox.home_environment(job["tmp"])
                 os.symlink(zygote.input_dir, folder / "work" / "input")
             group = self._groups[slot.index]
-            groups = group.open()
-            weight, job["highest_weight"] = group.open_weight()
-            job["groups"] = len(groups)
+            job |= {"groups": len(group.folders), "highest_weight": group.highest_weight}
             payload = json.dumps(job).encode()
             ours, theirs = socket.socketpair()
             stack.enter_context(ours)
@@ -607,7 +605,7 @@ class LocalExecutor:
                     write_ends.callback(os.close, write_end)
                     streams[read_end] = _Output(self.output_bytes, nonce)
                     to_send.append(write_end)
-                for fd in (*groups, *weight):
+                for fd in group.open():
                     write_ends.callback(os.close, fd)
                     to_send.append(fd)
                 with contextlib.suppress(BrokenPipeError):  # then a report says why

@@ -14,8 +14,8 @@ child. With `start="cold"` the program's process executes a new interpreter, whi
 
 Protocol. Control socket (SEQPACKET), caller → zygote: one message per program, carrying the init's end of a job socket.
 Job socket (STREAM), caller → init: `<uint32 length><JSON job>` with the file descriptors of stdout, stderr, the control
-groups and their share of the cores, later one byte to end the program early; init → caller: a length of 0 when the program starts, then
-`<uint32 length><JSON report><submission bytes>`.
+groups and their share of the cores, later one byte to end the program early; init → caller: a length of 0 when the
+program starts, then `<uint32 length><JSON report><submission bytes>`.
 """
 
 import array
@@ -316,8 +316,9 @@ def processes(job: dict[str, Any]) -> list[int]:
 
 def signal_all(job: dict[str, Any]) -> None:
     """Kills every process of the program."""
-    for fd in job.get("weight", ()):
-        os.write(fd, job["highest_weight"].encode())
+    for fd in job.pop("weight", ()):  # dying is work, too, and the others wait for it
+        with contextlib.suppress(OSError):
+            os.write(fd, job["highest_weight"].encode())
     # Nothing else is in reach of this process' signals, and -1 is everything but itself, in one step.
     for pid in children(os.getpid()) if job["tier"] == "none" else [-1]:
         with contextlib.suppress(ProcessLookupError):
