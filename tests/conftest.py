@@ -32,6 +32,7 @@ def pytest_sessionstart(session):
     os.environ["TORCH_EXTENSIONS_DIR"] = str(folder)
 
 
+@pytest.hookimpl(tryfirst=True)  # xdist's own reads the marks
 def pytest_collection_modifyitems(items):
     # The tests of a file share what is dear: with `-n 2 --dist loadgroup` they stay in one process
     for item in items:

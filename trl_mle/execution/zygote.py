@@ -41,7 +41,7 @@ import sys
 import threading
 import time
 import types
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING, Any
 
 
@@ -365,26 +365,40 @@ def memory_bytes(pids: list[int], limit: int) -> int:
     return total
 
 
-def disk_bytes(folders: list[int], pids: list[int]) -> float:
+def entries(folder: int) -> Iterator[os.stat_result]:
+    """All that lies below an open folder. No link is followed, whatever is swapped for what meanwhile."""
+    with os.scandir(folder) as found:
+        for entry in found:
+            with contextlib.suppress(FileNotFoundError, NotADirectoryError):  # it went, or became another thing
+                info = entry.stat(follow_symlinks=False)
+                yield info
+                if stat.S_ISDIR(info.st_mode):
+                    below = os.open(entry.name, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW, dir_fd=folder)
+                    try:
+                        yield from entries(below)
+                    finally:
+                        os.close(below)
+
+
+def disk_bytes(folders: list[int], pids: list[int], limit: int) -> float:
     """
     What the files below open folders take, and those that these processes hold open without a name, in bytes, each entry
-    counted as one page at least. Infinite if a folder cannot be looked into, or is nested too deep. No link is followed.
+    counted as one page at least. Counts no further than to a limit. Infinite if a folder cannot be looked into, or is
+    nested too deep.
     """
     total = 0
-
-    def refused(error: OSError) -> None:
-        if error.errno in (errno.EACCES, errno.EMFILE):  # else it went, or became another thing, meanwhile
-            raise error
-
     try:
         for folder in folders:
-            for _, folder_names, file_names, fd in os.fwalk(".", onerror=refused, dir_fd=folder):
-                for name in folder_names + file_names:
-                    with contextlib.suppress(FileNotFoundError):
-                        blocks = os.stat(name, dir_fd=fd, follow_symlinks=False).st_blocks
-                        total += max(blocks * 512, resource.getpagesize())
-    except (OSError, RecursionError):
+            for info in entries(folder):
+                total += max(info.st_blocks * 512, resource.getpagesize())
+                if total > limit:  # files may come faster than they are counted
+                    return total
+    except RecursionError:
         return math.inf
+    except OSError as error:
+        if error.errno in (errno.EACCES, errno.EMFILE):
+            return math.inf
+        raise
     unnamed: dict[tuple[int, int], int] = {}
     for pid in pids:
         with contextlib.suppress(OSError):  # it ended meanwhile
@@ -413,7 +427,7 @@ def exceeded(job: dict[str, Any]) -> str | None:
     if job["tier"] != "bubblewrap":
         if threads(pids) > job["max_processes"]:
             return "processes"
-        if disk_bytes(job["folders"], pids) > job["disk_mb"] << 20:
+        if disk_bytes(job["folders"], pids, job["disk_mb"] << 20) > job["disk_mb"] << 20:
             return "disk"
     return None
 
