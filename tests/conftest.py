@@ -32,13 +32,6 @@ def pytest_sessionstart(session):
     os.environ["TORCH_EXTENSIONS_DIR"] = str(folder)
 
 
-@pytest.hookimpl(tryfirst=True)  # xdist's own reads the marks
-def pytest_collection_modifyitems(items):
-    # The tests of a file share what is dear: with `-n 2 --dist loadgroup` they stay in one process
-    for item in items:
-        item.add_marker(pytest.mark.xdist_group(item.path.stem))
-
-
 @pytest.fixture
 def broken_pillow(tmp_path):
     """A folder for PYTHONPATH, with a Pillow that needs a file which the caller can read, and no program."""
