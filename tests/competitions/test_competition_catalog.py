@@ -214,7 +214,7 @@ def test_damaged_submissions_never_raise(name, comps):
         b"_",
     ]
     valid = 0
-    for _ in range(100):
+    for _ in range(300):
         content = bytearray(good)
         for _ in range(rng.randint(1, 4)):
             at = rng.randint(0, len(content))
@@ -223,7 +223,7 @@ def test_damaged_submissions_never_raise(name, comps):
         assert score.valid == (score.value is not None) == (score.error is None)
         assert score.value is None or math.isfinite(score.value)
         valid += score.valid
-    assert 0 < valid < 100
+    assert 0 < valid < 300
 
 
 @pytest.mark.parametrize("name", FACTS)
