@@ -177,6 +177,18 @@ except OSError:
     assert result.submission is None
 
 
+@pytest.mark.parametrize("name", ["fork_bomb", "fork_bomb_of_daemons"])
+def test_bombs_end_without_a_sandbox(competition, name):
+    """Here no signal reaches all of them in one step."""
+    bomb = Path(__file__).with_name("hostile").joinpath(f"{name}.py").read_text()
+    with LocalExecutor(max_parallel=1, timeout_s=3, sandbox="none") as executor:
+        result = executor.submit(PRELUDE + bomb, competition).result(timeout=25)
+        [warm] = executor._zygotes.values()
+        assert psutil.Process(warm.process.pid).children(recursive=True) == []
+    # The number of its processes is watched where there are no control groups.
+    assert result.outcome in (Outcome.TIMEOUT, Outcome.KILLED), result
+
+
 # The promise: two seconds and a tenth of the timeout.
 @pytest.mark.slow
 @pytest.mark.parametrize("sandbox", TIERS)

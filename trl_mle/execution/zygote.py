@@ -291,9 +291,11 @@ def make_mounts(job: dict[str, Any]) -> None:
     kernel.call("umount2", scratch.encode(), kernel.MNT_DETACH)
 
 
-def children(pid: int) -> list[int]:
-    """All descendants of a process, as far as /proc tells."""
-    found: list[int] = []
+def children(pid: int) -> Iterator[int]:
+    """
+    All descendants of a process that /proc shows, each before its own children are looked for: one that is killed on
+    sight makes no more of them.
+    """
     parents = [pid]
     while parents:
         parent = parents.pop()
@@ -301,16 +303,15 @@ def children(pid: int) -> list[int]:
             for task in os.listdir(f"/proc/{parent}/task"):
                 with open(f"/proc/{parent}/task/{task}/children") as file:
                     own = [int(child) for child in file.read().split()]
-                found += own
+                yield from own
                 parents += own
-    return found
 
 
 def processes(job: dict[str, Any]) -> list[int]:
     """All processes of the program."""
     own = os.getpid()
     if job["tier"] != "bubblewrap":
-        return children(own)
+        return list(children(own))
     return [int(name) for name in os.listdir("/proc") if name.isdigit() and int(name) != own]
 
 
