@@ -52,7 +52,7 @@ resume: install
 	$(EVALUATE)
 
 test: compiler install
-	$(BIN)/python -m pytest -n $(JOBS) --dist loadfile $(PYTEST_ARGS)
+	$(BIN)/python -m pytest -n $(JOBS) --dist loadfile --no-loadscope-reorder $(PYTEST_ARGS)
 
 test-slow: compiler browser install
 	$(BIN)/python -m pytest -m slow --timeout=900 $(PYTEST_ARGS)

@@ -95,7 +95,7 @@ def futures(request, competition: Competition, closed: Path) -> Iterator[dict[st
     folder = competition.public_dir.parent
     before, before_folder, descriptors = traces(), contents(folder), psutil.Process().num_fds()
     limits = {
-        "timeout_s": 5,
+        "timeout_s": 10,
         "memory_mb": 1024,
         "disk_mb": 64,
         "submission_mb": 8,
@@ -104,7 +104,7 @@ def futures(request, competition: Competition, closed: Path) -> Iterator[dict[st
     }
     unix = Path(f"/tmp/trl_mle-test-{os.getpid()}")
     with (
-        LocalExecutor(max_parallel=4, sandbox=request.param, **limits) as executor,
+        LocalExecutor(max_parallel=3, sandbox=request.param, **limits) as executor,
         socket.create_server(("127.0.0.1", 0)) as server,
         socket.socket(socket.AF_UNIX) as abstract,
         socket.socket(socket.AF_UNIX) as in_folder,
