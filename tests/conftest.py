@@ -32,6 +32,14 @@ def pytest_sessionstart(session):
     os.environ["TORCH_EXTENSIONS_DIR"] = str(folder)
 
 
+@pytest.fixture(scope="session", autouse=True)
+def own_slots(tmp_path_factory):
+    """Tests that run side by side do not wait for each other's slots, nor find them taken."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr("trl_mle.execution.slots.FOLDER", tmp_path_factory.mktemp("slots"))
+        yield
+
+
 @pytest.fixture
 def broken_pillow(tmp_path):
     """A folder for PYTHONPATH, with a Pillow that needs a file which the caller can read, and no program."""

@@ -12,6 +12,7 @@ from pathlib import Path
 
 
 POLL_S = 0.001
+FOLDER = Path(f"/tmp/trl_mle-slots-{os.geteuid()}")  # noqa: S108 (the same for all of a user's processes)
 
 
 class Closed(Exception):
@@ -79,7 +80,7 @@ class Slots:
                 self.slots.append(Slot(i, cpus[0], cpus, gpu))
             else:  # more than there are cores for: no pinning
                 self.slots.append(Slot(i, 2000 + i, (), gpu))
-        self.folder = folder or Path(f"/tmp/trl_mle-slots-{os.geteuid()}")  # noqa: S108
+        self.folder = folder or FOLDER
         self.folder.mkdir(mode=0o700, exist_ok=True)
         info = os.lstat(self.folder)
         if not stat.S_ISDIR(info.st_mode) or info.st_uid != os.geteuid():
