@@ -67,7 +67,7 @@ class ControlGroup:
 
     Attributes:
         folders (`list[Path]`):
-            Of the group, one for each of `parents`.
+            The group's, one for each of `parents`.
         highest_weight (`str`):
             The largest share of the cores that it can have; empty if its share cannot be set.
 
