@@ -58,8 +58,8 @@ FAULTS = [
         "duration",
         "unknown durations count as 0 s in the mean",
         "trainer/duration.py",
-        "mean = durations.nanmean()",
-        "mean = durations.nan_to_num().mean()",
+        "divisor = durations.nanmean() if",
+        "divisor = durations.nan_to_num().mean() if",
     ),
     Fault(
         "duration",

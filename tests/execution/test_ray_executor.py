@@ -37,6 +37,7 @@ def cluster(head):
     head.wait_for_nodes()  # until it knows that they are gone
 
 
+@pytest.mark.slow
 @pytest.mark.timeout(240)
 def test_programs_of_a_lost_node_run_again_on_another(cluster, competition):
     from trl_mle.execution import RayExecutor
@@ -58,6 +59,7 @@ def test_programs_of_a_lost_node_run_again_on_another(cluster, competition):
     assert all(1.0 <= result.duration_s < 3.0 for result in results)
 
 
+@pytest.mark.slow
 @pytest.mark.timeout(240)
 def test_each_machine_is_checked(cluster, competition, broken_pillow):
     from trl_mle.execution import RayExecutor

@@ -278,6 +278,7 @@ def test_bad_input_of_a_real_process(tiny_model, tmp_path):
     assert (run.returncode, run.stdout, len(run.stderr.splitlines())) == (2, "", 1), run.stderr
 
 
+@pytest.mark.slow
 def test_run_and_resume(tiny_model, tmp_path, run_script):
     launched = subprocess.run(
         [*LAUNCH, SCRIPT, *arguments(tiny_model, tmp_path / "policy", "--max_steps", "2")],
@@ -397,6 +398,7 @@ def end(pid, is_alive, log, signum):
     return children
 
 
+@pytest.mark.slow
 def test_however_a_run_ends_no_process_is_left(tiny_model, tmp_path):
     """Ctrl-C and SIGTERM, two runs at a time."""
     runs = []

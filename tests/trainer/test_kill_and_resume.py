@@ -109,7 +109,7 @@ def test_no_rollout_is_lost_however_often_a_run_is_killed(program_model, tmp_pat
 @pytest.mark.parametrize(
     "options",
     [
-        pytest.param({}, id="ddp"),
+        pytest.param({}, id="ddp", marks=pytest.mark.slow),
         pytest.param({"deepspeed": ZERO_2}, id="zero2", marks=pytest.mark.slow),
         pytest.param(ASYNC, id="ddp-async", marks=pytest.mark.slow),
     ],

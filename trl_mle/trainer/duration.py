@@ -84,7 +84,7 @@ class MeanDuration:
     by $\gamma = 0.9$ with every $B$ later ones, the rollouts of a whole batch,
 
     $$
-    \overline{\Delta t}_T = rac{\sum_{t \le T} \gamma^{(N_T - N_t) / B} \sum_{i \in t} \Delta t_i}
+    \overline{\Delta t}_T = \frac{\sum_{t \le T} \gamma^{(N_T - N_t) / B} \sum_{i \in t} \Delta t_i}
     {\sum_{t \le T} \gamma^{(N_T - N_t) / B} \, n_t}, \qquad N_t = n_1 + … + n_t.
     $$
 
