@@ -254,6 +254,7 @@ filter_.load()
     assert refused.startswith("programs cannot be isolated on this machine: bubblewrap: ")
 
 
+@pytest.mark.slow
 def test_executors_that_start_at_the_same_time():
     assert started("auto", processes=3) == [["bubblewrap"]] * 3
 

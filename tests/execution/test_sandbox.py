@@ -106,9 +106,9 @@ for name in ("private", "trl_mle.competitions"):
     ("tier", "start"),
     [
         ("bubblewrap", "warm"),
-        ("bubblewrap", "cold"),
+        pytest.param("bubblewrap", "cold", marks=pytest.mark.slow),
         pytest.param("landlock", "warm", marks=LANDLOCK),
-        ("none", "warm"),
+        pytest.param("none", "warm", marks=pytest.mark.slow),
     ],
 )
 def test_programs_have_what_is_on_the_callers_path(overlay, competition, tier, start):
