@@ -37,6 +37,7 @@ def test_doctor_tells_what_is_missing(monkeypatch, capsys, cache):
     assert "apt-get install bubblewrap" in out
 
 
+@pytest.mark.slow
 def test_doctor_tells_which_package_programs_cannot_import(broken_pillow, cache):
     path = os.pathsep.join([broken_pillow, str(Path(cli.__file__).parents[1])])
     doctor = [sys.executable, "-m", "trl_mle.cli", "doctor"]

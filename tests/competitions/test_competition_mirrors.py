@@ -172,6 +172,7 @@ def test_gold_is_best_and_the_sample_valid(name):
     assert comp.grade(comp.sample_submission).valid == (name != PATENTS)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", MIRRORS)
 def test_better_modelling_scores_better(name, tmp_path):
     comp = load_competition(f"mirror:{name}")

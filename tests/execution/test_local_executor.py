@@ -1,3 +1,4 @@
+import contextlib
 import json
 import os
 import re
@@ -193,7 +194,7 @@ def test_processes_of_a_user_with_a_programs_uid_are_spared(competition, sandbox
 def test_labels_where_programs_can_read_are_refused(competition, monkeypatch, sandbox):
     folder = competition.public_dir.parent
     with (
-        LocalExecutor(max_parallel=1, sandbox="none") as unsafe,
+        LocalExecutor(max_parallel=1, sandbox="none", packages=()) as unsafe,
         LocalExecutor(max_parallel=1, sandbox=sandbox, packages=()) as executor,
     ):
         monkeypatch.setattr("trl_mle.execution.sandbox.python_folders", lambda: [str(folder.parent)])
@@ -350,8 +351,7 @@ def test_killing_the_caller_ends_its_programs(competition, tmp_path):
     _, alive = psutil.wait_procs(family, timeout=5)
     assert alive == []
     left = Path(run_dir.decode().strip())
-    assert left.exists()
-    with LocalExecutor(max_parallel=1) as other:  # the next one cleans up, but not after those that live
+    with LocalExecutor(max_parallel=1) as other:  # whoever is the next one cleans up, but not after those that live
         assert not left.exists()
         with LocalExecutor(max_parallel=1):
             assert other._run_dir.exists()
@@ -364,7 +364,8 @@ def test_a_killed_zygote_is_an_infrastructure_failure_and_replaced(competition):
             time.sleep(0.1)
         time.sleep(1.0)
         for child in psutil.Process(next(iter(executor._zygotes.values())).process.pid).children(recursive=True):
-            child.kill()
+            with contextlib.suppress(psutil.NoSuchProcess):  # those before have taken it along
+                child.kill()
         result = future.result(timeout=20)
         assert (result.outcome, result.duration_s) == (Outcome.INFRASTRUCTURE, None)
         assert re.search(r"the program had started; the warm parent ended with .*; load \d+ on", result.detail)
@@ -469,7 +470,14 @@ def test_an_unknown_tier_is_refused():
         LocalExecutor(sandbox="docker")
 
 
-@pytest.mark.parametrize("sandbox", [*TIERS, "none"])
+@pytest.mark.parametrize(
+    "sandbox",
+    [
+        "bubblewrap",
+        pytest.param("landlock", marks=[LANDLOCK, pytest.mark.slow]),
+        pytest.param("none", marks=pytest.mark.slow),
+    ],
+)
 def test_cold_and_warm_starts_give_the_same(competition, sandbox):
     program = """
 import random, numpy as np, pandas as pd

@@ -173,7 +173,7 @@ def execute(source, data, folder):
     [
         ("main_guard", None),
         ("fails_before_training", {"imports", "train_data", "test_data", "model_built"}),
-        ("fails_on_second_file", {"imports", "train_data"}),
+        pytest.param("fails_on_second_file", {"imports", "train_data"}, marks=pytest.mark.slow),
     ],
 )
 def test_execution(name, reached, data, tmp_path):

@@ -163,6 +163,8 @@ def test_accelerate_config_loads(config):
 )
 def test_bad_input_ends_in_one_line(tiny_model, tmp_path, run_script, monkeypatch, capsys, more, message):
     monkeypatch.chdir(tmp_path)
+    # what it finds is another test's, and its packages take two seconds to import
+    monkeypatch.setattr("trl_mle.execution.LocalExecutor.check", lambda executor, competition: None)
     Path("a_file").touch()
     known = f"competitions: digits\nuse_cpu: true\nbf16: false\nmax_prompt_length: 4000\nmodel_name_or_path: {tiny_model}\n"
     Path("unknown_key.yaml").write_text(f"{known}learning_rat: 1.0\n")

@@ -196,7 +196,9 @@ def test_the_table_has_the_rows_of_all_turns(trained):
         assert table["weighted_advantage"].tolist() == [value for turn in turns for value in turn["advantages"]]
 
 
-@pytest.mark.parametrize(("steps_per_generation", "accumulation", "iterations"), [(4, 2, 1), (2, 1, 2)])
+@pytest.mark.parametrize(
+    ("steps_per_generation", "accumulation", "iterations"), [(4, 2, 1), pytest.param(2, 1, 2, marks=pytest.mark.slow)]
+)
 def test_several_optimizer_steps_per_generation(
     program_model, tmp_path, steps_per_generation, accumulation, iterations
 ):
