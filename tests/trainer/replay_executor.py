@@ -1,6 +1,7 @@
 """An executor that runs nothing: what a program comes to is read off its source."""
 
 import hashlib
+import math
 import random
 import time
 from functools import lru_cache
@@ -49,6 +50,7 @@ class AskedFuture(ProgramFuture):
         super().__init__()
         self.value, self.asked = value, asked
         self.set_running_or_notify_cancel()
+        self.started = math.inf  # it has run for no time yet, however long the asking takes
 
     def done(self) -> bool:
         if not super().done():
