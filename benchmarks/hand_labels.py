@@ -6,8 +6,9 @@ import re
 from collections.abc import Iterator
 from pathlib import Path
 
+from trl_mle.execution.program import split_lines
 from trl_mle.instrumentation import MILESTONES, InstrumentedProgram
-from trl_mle.instrumentation.milestones import SUBMISSION, parse, split_lines
+from trl_mle.instrumentation.milestones import SUBMISSION, parse
 from trl_mle.instrumentation.placements import EXITS
 
 

@@ -12,8 +12,8 @@ import pytest
 from instrumentation_programs import PROGRAMS, UNTOUCHED
 from sklearn.utils import all_estimators
 
+from trl_mle.execution.program import split_lines
 from trl_mle.instrumentation import MILESTONES, AstInstrumenter, insert_prints, verify
-from trl_mle.instrumentation.milestones import split_lines
 
 
 NONCE = "5e1f0c9a7b3d2468"

@@ -17,8 +17,9 @@ from instrumentation_programs import PROGRAMS, UNTOUCHED
 
 from trl_mle.competitions import load_competition
 from trl_mle.execution import LocalExecutor
+from trl_mle.execution.program import split_lines
 from trl_mle.instrumentation import MILESTONES, InstrumentedProgram, VerificationError, insert_prints, verify
-from trl_mle.instrumentation.milestones import marker_print, parse, report_lines, split_lines
+from trl_mle.instrumentation.milestones import marker_print, parse, report_lines
 from trl_mle.instrumentation.placements import parse_rewrite
 from trl_mle.instrumentation.reports import find_reports
 

@@ -29,9 +29,9 @@ from typing import IO, Any, Literal, Protocol, Self
 from trl_mle.competitions import Competition
 from trl_mle.execution import cgroups
 from trl_mle.execution import sandbox as _sandbox
+from trl_mle.execution.program import InstrumentedProgram, Program
 from trl_mle.execution.sandbox import SandboxError
 from trl_mle.execution.slots import Closed, Slot, Slots
-from trl_mle.instrumentation import InstrumentedProgram
 
 
 logger = logging.getLogger(__name__)
@@ -122,9 +122,6 @@ class ProgramFuture(Future[ExecutionResult]):
     def set_running_or_notify_cancel(self) -> bool:
         self.started = time.monotonic()
         return super().set_running_or_notify_cancel()
-
-
-Program = str | InstrumentedProgram
 
 
 class Executor(Protocol):

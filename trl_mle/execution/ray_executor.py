@@ -21,10 +21,10 @@ from trl_mle.execution.executor import (
     ExecutionResult,
     LocalExecutor,
     Outcome,
-    Program,
     ProgramFuture,
     longest_round_s,
 )
+from trl_mle.execution.program import Program
 from trl_mle.execution.sandbox import SandboxError
 
 

@@ -2,9 +2,10 @@
 
 from typing import TYPE_CHECKING
 
+from trl_mle.execution.program import InstrumentedProgram
 from trl_mle.instrumentation.ast_instrumenter import AstInstrumenter
 from trl_mle.instrumentation.insert import insert_prints
-from trl_mle.instrumentation.milestones import DESCRIPTIONS, MILESTONES, InstrumentedProgram, Instrumenter
+from trl_mle.instrumentation.milestones import DESCRIPTIONS, MILESTONES, Instrumenter
 from trl_mle.instrumentation.verify import VerificationError, verify
 
 
@@ -37,7 +38,7 @@ __all__ = [
 
 
 def __getattr__(name: str) -> object:
-    # The executor imports this package; torch and what reads completions come only with a language model.
+    # Torch and what reads completions come only with a language model.
     from importlib import import_module
 
     if name in __all__:

@@ -3,8 +3,9 @@
 import secrets
 from collections.abc import Sequence
 
+from trl_mle.execution.program import InstrumentedProgram
 from trl_mle.instrumentation.insert import insert_prints
-from trl_mle.instrumentation.milestones import InstrumentedProgram, parse
+from trl_mle.instrumentation.milestones import parse
 from trl_mle.instrumentation.reports import find_reports
 from trl_mle.instrumentation.steps import find_steps
 from trl_mle.instrumentation.verify import verify

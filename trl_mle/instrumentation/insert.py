@@ -5,14 +5,8 @@ from bisect import bisect_right
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from trl_mle.instrumentation.milestones import (
-    MILESTONES,
-    InstrumentedProgram,
-    marker_print,
-    parse,
-    report_lines,
-    split_lines,
-)
+from trl_mle.execution.program import InstrumentedProgram, split_lines
+from trl_mle.instrumentation.milestones import MILESTONES, marker_print, parse, report_lines
 
 
 INDENTATION = " \t\f"

@@ -10,10 +10,11 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Literal, Protocol
 
+from trl_mle.execution.program import InstrumentedProgram, split_lines
 from trl_mle.instrumentation import placements as _placements
 from trl_mle.instrumentation.ast_instrumenter import AstInstrumenter
 from trl_mle.instrumentation.insert import insert_prints
-from trl_mle.instrumentation.milestones import DESCRIPTIONS, MILESTONES, InstrumentedProgram, parse, split_lines
+from trl_mle.instrumentation.milestones import DESCRIPTIONS, MILESTONES, parse
 from trl_mle.instrumentation.reports import find_reports
 from trl_mle.instrumentation.verify import VerificationError, verify
 from trl_mle.prompts.extract import extract_code

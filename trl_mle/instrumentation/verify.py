@@ -3,13 +3,8 @@
 import ast
 import re
 
-from trl_mle.instrumentation.milestones import (
-    MILESTONES,
-    marker_print,
-    parse,
-    report_lines,
-    split_lines,
-)
+from trl_mle.execution.program import split_lines
+from trl_mle.instrumentation.milestones import MILESTONES, marker_print, parse, report_lines
 
 
 class VerificationError(ValueError):

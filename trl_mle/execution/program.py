@@ -1,0 +1,67 @@
+"""A program as it is executed: its source, and what an instrumenter adds to it."""
+
+import io
+import re
+from dataclasses import dataclass
+
+
+def split_lines(source: str) -> list[str]:
+    """
+    Lines with their ends, counted as Python counts them: at `\\n`, `\\r\\n` and `\\r`. `str.splitlines` also splits at
+    form feeds and others.
+    """
+    return list(io.StringIO(source, newline=""))
+
+
+@dataclass(frozen=True)
+class InstrumentedProgram:
+    """
+    A program with prints that mark the milestones it reaches (https://huggingface.co/papers/2509.01684), and report
+    shapes and scores that it has computed.
+
+    Every print has lines of its own: `source` without the lines `inserted_lines` is `original`, line by line. The
+    executor runs `source` while the file on disk and the tracebacks show `original`.
+
+    Args:
+        source (`str`):
+            The program with prints.
+        original (`str`):
+            The program as the policy wrote it.
+        milestones (`tuple[str, ...]`):
+            The milestones for which a print was placed, in the order of `trl_mle.instrumentation.MILESTONES`.
+        nonce (`str`):
+            Random text in every marker, unknown to the policy when it writes. A program that inspects its own running
+            code (frames, the garbage collector, its memory) can find it and print markers of steps that it has but does
+            not reach; that is worth at most 0.7, the partial credit of a failure, and stays below every valid
+            submission.
+    """
+
+    source: str
+    original: str
+    milestones: tuple[str, ...]
+    nonce: str
+
+    @property
+    def inserted_lines(self) -> tuple[int, ...]:
+        """Line numbers, from 1 and in ascending order, of the prints in `source`."""
+        if not self.nonce:
+            return ()
+        return tuple(number for number, line in enumerate(split_lines(self.source), 1) if self.nonce in line)
+
+    def reached(self, output: str) -> set[str]:
+        """
+        The milestones whose markers are in the output. A marker may stand in the middle of a line: the program may
+        have printed without a newline before it.
+        """
+        found = re.findall(rf"{re.escape(self.nonce)} milestone: (\w+)", output)
+        return {milestone for milestone in self.milestones if milestone in found}
+
+    def reports(self, output: str) -> list[tuple[str, str]]:
+        """
+        The names and printed values of the reports in the output, in its order. What the program itself prints in their
+        form lacks the nonce, and does not count.
+        """
+        return re.findall(rf"{re.escape(self.nonce)} report: ([\w.]+) = (.*)", output)
+
+
+Program = str | InstrumentedProgram
