@@ -79,7 +79,7 @@ FAULTS = [
     Fault(
         "executor",
         "exit code 137 passes for out of memory",
-        "execution/executor.py",
+        "execution/answer.py",
         'elif code == -signal.SIGKILL and report["oom_kills"] > 0:',
         "elif code in (137, -signal.SIGKILL):",
     ),

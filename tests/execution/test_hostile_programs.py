@@ -183,7 +183,7 @@ def test_bombs_end_without_a_sandbox(competition, name):
     bomb = Path(__file__).with_name("hostile").joinpath(f"{name}.py").read_text()
     with LocalExecutor(max_parallel=1, timeout_s=3, sandbox="none") as executor:
         result = executor.submit(PRELUDE + bomb, competition).result(timeout=25)
-        [warm] = executor._zygotes.values()
+        [warm] = executor._warm_parents.values()
         assert psutil.Process(warm.process.pid).children(recursive=True) == []
     # The number of its processes is watched where there are no control groups.
     assert result.outcome in (Outcome.TIMEOUT, Outcome.KILLED), result

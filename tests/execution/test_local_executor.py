@@ -360,11 +360,11 @@ def test_killing_the_caller_ends_its_programs(competition, tmp_path):
 def test_a_killed_zygote_is_an_infrastructure_failure_and_replaced(competition):
     with LocalExecutor(max_parallel=1, timeout_s=30, packages=()) as executor:
         future = executor.submit("import time; time.sleep(30)", competition)
-        while not executor._zygotes:
+        while not executor._warm_parents:
             time.sleep(0.1)
         time.sleep(1.0)
-        for child in psutil.Process(next(iter(executor._zygotes.values())).process.pid).children(recursive=True):
-            with contextlib.suppress(psutil.NoSuchProcess):  # those before have taken it along
+        for child in psutil.Process(next(iter(executor._warm_parents.values())).process.pid).children(recursive=True):
+            with contextlib.suppress(psutil.NoSuchProcess):  # the first takes the others with it
                 child.kill()
         result = future.result(timeout=20)
         assert (result.outcome, result.duration_s) == (Outcome.INFRASTRUCTURE, None)
@@ -377,7 +377,7 @@ def family_of_the_only_program(executor: LocalExecutor) -> list[psutil.Process]:
     depth = 3 if executor.tier == "bubblewrap" else 2
     end = time.monotonic() + 60
     while time.monotonic() < end:
-        for warm_parent in list(executor._zygotes.values()):
+        for warm_parent in list(executor._warm_parents.values()):
             parent = psutil.Process(warm_parent.process.pid)
             below = parent.children(recursive=True)
             if len(below) == depth:
@@ -421,7 +421,7 @@ def test_a_report_that_is_lost_once_is_not(competition):
 
 
 def test_a_lost_report_is_our_failure_where_a_control_fails_too(competition, monkeypatch):
-    monkeypatch.setattr("trl_mle.execution.executor.GRACE_S", 2.0)
+    monkeypatch.setattr("trl_mle.execution.local_executor.GRACE_S", 2.0)
     with LocalExecutor(max_parallel=1, timeout_s=60, packages=()) as executor:
         future = executor.submit("import time\ntime.sleep(60)", competition)
         kill_supervisor(executor)
@@ -448,7 +448,7 @@ def test_a_machine_without_isolation_is_refused_with_what_to_install(monkeypatch
 
 
 def test_a_sandbox_that_does_not_isolate_is_refused(monkeypatch):
-    monkeypatch.setattr("trl_mle.execution.sandbox.PROBE", "print('network'); print('checked')")
+    monkeypatch.setattr("trl_mle.execution.probe.PROBE", "print('network'); print('checked')")
     with pytest.raises(SandboxError, match=r"it does not isolate programs here: network checked"):
         LocalExecutor(sandbox="bubblewrap")
 
@@ -533,6 +533,6 @@ def test_without_a_sandbox_programs_run_and_are_ended_all_the_same(competition, 
         )
         assert [result.outcome for result in results] == [Outcome.TIMEOUT, Outcome.OK, Outcome.OK]
         assert competition.grade(results[1].submission).valid
-        [zygote] = executor._zygotes.values()
+        [zygote] = executor._warm_parents.values()
         time.sleep(0.2)
         assert psutil.Process(zygote.process.pid).children(recursive=True) == []

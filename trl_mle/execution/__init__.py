@@ -2,7 +2,8 @@
 
 from typing import TYPE_CHECKING, Any
 
-from trl_mle.execution.executor import ExecutionResult, Executor, LocalExecutor, Outcome, ProgramFuture
+from trl_mle.execution.executor import ExecutionResult, Executor, Outcome, ProgramFuture
+from trl_mle.execution.local_executor import LocalExecutor
 from trl_mle.execution.sandbox import SandboxError
 
 

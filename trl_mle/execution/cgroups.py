@@ -5,6 +5,7 @@ https://docs.kernel.org/admin-guide/cgroup-v2.html
 """
 
 import contextlib
+import logging
 import os
 import subprocess
 from collections.abc import Sequence
@@ -12,6 +13,8 @@ from pathlib import Path
 
 import psutil
 
+
+logger = logging.getLogger(__name__)
 
 CONTROLLERS = ("memory", "pids")
 # Where there is a controller of the cores, too: the weight of a program, however many processes it makes, which is that
@@ -138,6 +141,15 @@ class ControlGroup:
         for folder in self.folders:
             with contextlib.suppress(OSError):
                 folder.rmdir()
+
+
+def make_groups(names: Sequence[str], memory_mb: int, max_processes: int) -> list[ControlGroup]:
+    """Groups with these names; they bound nothing where none can be made."""
+    try:
+        return [ControlGroup(parents(), name, memory_mb, max_processes) for name in names]
+    except OSError as error:
+        logger.warning("control groups are not used: %s", error)
+        return [ControlGroup((), name, memory_mb, max_processes) for name in names]
 
 
 def remove_stale(run_dirs: Path) -> None:

@@ -19,11 +19,11 @@ from trl_mle.competitions import Competition
 from trl_mle.execution.executor import (
     START_TIMEOUT_S,
     ExecutionResult,
-    LocalExecutor,
     Outcome,
     ProgramFuture,
     longest_round_s,
 )
+from trl_mle.execution.local_executor import LocalExecutor
 from trl_mle.execution.program import Program
 from trl_mle.execution.sandbox import SandboxError
 

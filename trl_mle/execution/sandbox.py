@@ -429,27 +429,3 @@ def zygote_command(tier: str, control_fd: int, public_dir: Path, run_dir: Path, 
             command += ["--dev-bind", str(path), str(path)]
     command += ["--remount-ro", "/dev", "--remount-ro", "/", "--chdir", "/"]
     return [*prefix, *command, "--", sys.executable, "-P", f"{LIBRARY}/zygote.py", str(control_fd)]
-
-
-# What no program may be able to do. It prints one word per success; silence is isolation.
-PROBE = """
-import os, socket
-def tries(name, action):
-    try:
-        action()
-    except (OSError, ValueError):
-        return
-    print(name)
-tries("labels", lambda: open({secret!r}).read())
-tries("tcp", lambda: socket.create_connection(("127.0.0.1", {port}), timeout=1))
-tries("udp", lambda: socket.socket(socket.AF_INET, socket.SOCK_DGRAM))
-tries("data", lambda: open("input/probe", "w"))
-tries("system", lambda: open("/usr/probe", "w"))
-tries("environment", lambda: open("/proc/{victim}/environ").read().index({secret!r}))
-tries("root", lambda: os.setuid(0))
-try:
-    os.kill({victim}, 9)  # whether it died is seen outside
-except OSError:
-    pass
-print("checked" if os.getuid() else "root")
-"""

@@ -1,0 +1,48 @@
+"""The folders of an executor and of its programs on this machine."""
+
+import contextlib
+import fcntl
+import os
+import shutil
+import subprocess
+import tempfile
+from collections.abc import Iterator
+from pathlib import Path
+from typing import IO
+
+from trl_mle.execution import cgroups
+
+
+def make_run_dir() -> tuple[Path, IO[str]]:
+    """Makes the folder of one executor, and removes those of executors that were killed. The lock in a folder is held
+    for as long as its executor lives."""
+    # In /tmp whatever TMPDIR says: the sandbox's uid must be able to walk to it.
+    tmp = Path("/tmp")  # noqa: S108
+    for lock_file in tmp.glob("trl_mle-*/lock"):
+        with contextlib.suppress(OSError), open(lock_file) as lock:  # another user's, or still in use
+            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            shutil.rmtree(lock_file.parent, ignore_errors=True)
+    cgroups.remove_stale(tmp)
+    hidden = Path(tempfile.mkdtemp(prefix=".trl_mle-", dir=tmp))
+    hidden.chmod(0o711)
+    lock = open(hidden / "lock", "w")  # noqa: SIM115
+    fcntl.flock(lock, fcntl.LOCK_EX)
+    return hidden.rename(hidden.with_name(hidden.name.removeprefix("."))), lock
+
+
+@contextlib.contextmanager
+def program_folder(run_dir: Path, uid: int | None) -> Iterator[Path]:
+    """The folder of one program where it cannot have a file system of its own."""
+    folder = Path(tempfile.mkdtemp(dir=run_dir))
+    try:
+        folder.chmod(0o711)  # the program, with its own uid, walks through it, and cannot change what is in it
+        for path in (folder / "work", folder / "tmp"):
+            path.mkdir(mode=0o700)
+            if uid is not None:
+                os.chown(path, uid, uid)
+        yield folder
+    finally:
+        # rm goes as deep as the program did; what it made unsearchable is made searchable first.
+        for command in (["rm", "-rf"], ["chmod", "-R", "u+rwX"], ["rm", "-rf"]):
+            if folder.exists():
+                subprocess.run([*command, str(folder)], stderr=subprocess.DEVNULL, check=False)

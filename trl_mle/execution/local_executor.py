@@ -1,0 +1,446 @@
+"""Programs on this machine: one in a slot at a time, isolated, timed, bounded, and gone when it is over."""
+
+import contextlib
+import hashlib
+import logging
+import math
+import os
+import resource
+import shutil
+import socket
+import subprocess
+import sys
+import threading
+import time
+from collections.abc import Iterable, Sequence
+from concurrent.futures import Future, ThreadPoolExecutor
+from pathlib import Path
+from types import TracebackType
+from typing import Any, Literal, Self
+
+from trl_mle.competitions import Competition
+from trl_mle.execution import cgroups
+from trl_mle.execution import sandbox as _sandbox
+from trl_mle.execution.answer import Answer, Output, ReportLost, execution_result, lost_report, receive
+from trl_mle.execution.executor import (
+    GRACE_S,
+    START_TIMEOUT_S,
+    ExecutionResult,
+    Outcome,
+    ProgramFuture,
+    longest_round_s,
+)
+from trl_mle.execution.folders import make_run_dir, program_folder
+from trl_mle.execution.probe import make_probe
+from trl_mle.execution.program import InstrumentedProgram, Program
+from trl_mle.execution.sandbox import SandboxError
+from trl_mle.execution.slots import Closed, Slot, Slots
+from trl_mle.execution.warm_parent import WarmParent, send_job
+
+
+logger = logging.getLogger(__name__)
+
+CONTROL = "print('control')"  # what any executor that works can run
+CONTROL_NUMBER, CHECK_NUMBER = 1998, 1999  # as of slots that no other has
+_PROVEN: set[str] = set()  # tiers in which a program has imported what this process' search path has
+MAX_FILES = 1024  # that a program may have open
+
+
+class LocalExecutor:
+    """
+    Runs programs on this machine, each in a sandbox of its own, at most `max_parallel` at a time.
+
+    The usual packages (numpy, pandas, scikit-learn) are imported once per competition, by a warm parent inside the
+    sandbox that forks one child per program; a program pays neither for them nor for the interpreter's start.
+
+    Args:
+        max_parallel (`int`, *optional*):
+            Number of slots. Defaults to the number of usable cores divided by `threads_per_program`. All executors of one
+            user on a machine share its slots (see `slots.py`): several training processes never run more programs than
+            one would.
+        timeout_s (`float`, *optional*, defaults to `60.0`):
+            Wall-clock limit of one program, in seconds.
+        memory_mb (`int`, *optional*, defaults to `4096`):
+            Limit of one program's memory in MB: address space of each of its processes (beyond what the warm parent's
+            imports have mapped), resident memory of all.
+        disk_mb (`int`, *optional*, defaults to `1024`):
+            Size in MB of the tmpfs behind its working folder, /tmp and /dev/shm.
+        output_kb (`int`, *optional*, defaults to `1024`):
+            Limit of stdout, and of stderr, in KB. A program that writes more is ended.
+        submission_mb (`int`, *optional*, defaults to `64`):
+            Largest submission.csv that is read, in MB.
+        max_processes (`int`, *optional*, defaults to `256`):
+            Processes and threads that one program may have.
+        threads_per_program (`int`, *optional*, defaults to `1`):
+            Cores of one slot. Slots are pinned to cores of their own where there are enough.
+        gpus (`Sequence[str]`, *optional*):
+            GPUs for programs, one for each slot, as `CUDA_VISIBLE_DEVICES` names them. The address space of a program is
+            not limited then, because CUDA maps more than there is. Defaults to none.
+        start (`str`, *optional*, defaults to `"warm"`):
+            `"warm"`: as above. `"cold"`: each program gets a new interpreter, and does its imports itself.
+        packages (`Sequence[str]`, *optional*):
+            Modules that the warm parent imports; those that are not installed are left out. Defaults to the usual parts
+            of numpy, pandas, scipy and scikit-learn.
+        sandbox (`str`, *optional*, defaults to `"auto"`):
+            `"auto"`: the strongest tier of this machine, or refusal. `"bubblewrap"`, `"landlock"`: that tier, or refusal;
+            see `sandbox.py` for what each guarantees. `"none"`: no isolation.
+
+    Raises:
+        `SandboxError`: Programs cannot be isolated on this machine; the message says what to install.
+
+    Example:
+
+    ```python
+    >>> from trl_mle.competitions import load_competition
+    >>> from trl_mle.execution import LocalExecutor
+
+    >>> with LocalExecutor(max_parallel=2, timeout_s=60) as executor:
+    ...     [result] = executor.run_many([("print('hello')", load_competition("digits"))])
+    >>> result.outcome, result.stdout
+    (<Outcome.OK: 'ok'>, 'hello\\n')
+    ```
+    """
+
+    def __init__(
+        self,
+        max_parallel: int | None = None,
+        timeout_s: float = 60.0,
+        memory_mb: int = 4096,
+        disk_mb: int = 1024,
+        output_kb: int = 1024,
+        submission_mb: int = 64,
+        max_processes: int = 256,
+        threads_per_program: int = 1,
+        gpus: Sequence[str] = (),
+        start: Literal["warm", "cold"] = "warm",
+        packages: Sequence[str] = _sandbox.PACKAGES,
+        sandbox: str = "auto",
+    ):
+        self._slots = Slots(max_parallel, threads_per_program, gpus)
+        self.max_parallel = len(self._slots.slots)
+        self.timeout_s = timeout_s
+        self.memory_mb = memory_mb
+        self.disk_mb = disk_mb
+        self.output_bytes = output_kb << 10
+        self.max_processes = max_processes
+        self._packages = packages if start == "warm" else ()
+        self._fixed = {
+            "start": start,
+            "timeout_s": timeout_s,
+            "memory_mb": memory_mb,
+            "disk_mb": disk_mb,
+            "submission_mb": submission_mb,
+            "max_processes": max_processes,
+            "max_files": min(MAX_FILES, max(64, _open_files() // (self.max_parallel + 1))),
+            "threads": threads_per_program,
+            "gpus": bool(gpus),
+            "input": _sandbox.INPUT,
+            "scratch": _sandbox.SCRATCH,
+            "python_folders": _sandbox.python_folders(),
+        }
+        self._run_dir, self._run_dir_lock = make_run_dir()
+        # One for each slot, and the last one for control programs. The files that a program writes are memory, too.
+        names = [f"{self._run_dir.name}.{index}" for index in range(self.max_parallel + 1)]
+        self._groups = cgroups.make_groups(names, memory_mb + disk_mb, max_processes)
+        self._warm_parents: dict[Path, WarmParent] = {}
+        self._checked: set[Path] = set()
+        self._job_sockets: set[socket.socket] = set()
+        self._warm_parents_lock = threading.Lock()
+        self._closed = threading.Event()
+        self._threads = ThreadPoolExecutor(self.max_parallel, thread_name_prefix="trl_mle-slot")
+        try:
+            self.tier = self._choose_tier(sandbox)
+        except BaseException:
+            self.close()
+            raise
+
+    def _choose_tier(self, sandbox: str) -> str:
+        """The first tier that works, proven by trying."""
+        problems = []
+        for tier in _sandbox.candidate_tiers(sandbox):
+            self._fixed["tier"] = tier
+            self._fixed["seccomp"] = _sandbox.seccomp_filter(tier).hex() if tier != "none" else ""
+            try:
+                _sandbox.check_available(tier)
+                if tier != "none":
+                    self._check_isolation(tier)
+            except (SandboxError, OSError) as error:
+                problems.append(f"{tier}: {error}")
+                continue
+            for problem in problems:
+                logger.warning("programs are isolated by %s, because a stronger tier does not work: %s", tier, problem)
+            return tier
+        raise SandboxError(f"programs cannot be isolated on this machine: {'; '.join(problems)}", _sandbox.REMEDY)
+
+    @property
+    def description(self) -> str:
+        """How programs run here, in one line."""
+        isolated = "are not isolated and run" if self.tier == "none" else f"are isolated by {self.tier}"
+        bounded = ", in control groups" if any(group.folders for group in self._groups) else ""
+        return f"programs {isolated}, {self.max_parallel} at a time on {os.cpu_count()} cores{bounded}"
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
+    ) -> None:
+        self.close()
+
+    def close(self) -> None:
+        """Ends every program, running or queued, and every process of the executor."""
+        self._closed.set()
+        with self._warm_parents_lock:
+            for warm_parent in self._warm_parents.values():
+                warm_parent.close()
+            self._warm_parents.clear()
+        for job_socket in tuple(self._job_sockets):  # without a pid namespace, a program's init ends on this
+            with contextlib.suppress(OSError):
+                job_socket.shutdown(socket.SHUT_RDWR)
+        self._threads.shutdown(wait=True)  # what is queued finds it closed
+        for group in self._groups:
+            group.remove()
+        shutil.rmtree(self._run_dir, ignore_errors=True)
+        self._run_dir_lock.close()
+
+    def check(self, competition: Competition) -> None:
+        """
+        Starts what all programs of a competition share, which the first of them would otherwise do.
+
+        Args:
+            competition ([`Competition`]):
+                What programs will solve.
+
+        Raises:
+            `SandboxError`: Its labels lie where programs can read, or a program in the sandbox cannot import what every
+                prompt says is installed.
+        """
+        self._check_labels(competition)
+        with self._slots.take(self._closed) as slot:
+            self._warm_parent(competition.public_dir.absolute(), slot)
+
+    def _check_labels(self, competition: Competition) -> None:
+        if self.tier != "none" and competition.public_dir not in self._checked:
+            _sandbox.check_labels_hidden(competition.id, competition.public_dir)
+            self._checked.add(competition.public_dir)
+
+    def submit(self, program: Program, competition: Competition) -> ProgramFuture:
+        """
+        Queues a program.
+
+        Args:
+            program (`str` or [`InstrumentedProgram`]):
+                Python source. Of an instrumented program the source with the milestone prints is run, while the file on
+                disk and the lines of tracebacks are the original's.
+            competition ([`Competition`]):
+                Its public folder is what the program finds as `input/`.
+
+        Returns:
+            [`ProgramFuture`]: It never raises for what the program does.
+
+        Raises:
+            `SandboxError`: The competition's labels lie where programs can read.
+        """
+        self._check_labels(competition)
+        future = ProgramFuture()  # a thread's own would say that a program runs which waits for a slot
+
+        def settle(inner: "Future[ExecutionResult]") -> None:
+            if future.cancelled():
+                return
+            if (error := inner.exception()) is not None:
+                future.set_exception(error)
+            else:
+                future.set_result(inner.result())
+
+        inner = self._threads.submit(self._execute, program, competition.public_dir, time.monotonic(), future)
+        inner.add_done_callback(settle)
+        return future
+
+    def run_many(self, programs: Iterable[tuple[Program, Competition]]) -> list[ExecutionResult]:
+        """Runs programs, each with its competition; returns their results in the same order."""
+        futures = [self.submit(program, competition) for program, competition in programs]
+        return [future.result() for future in futures]
+
+    def longest_s(self, programs: int) -> float:
+        """
+        Longest that it may take, in seconds, until all results are there if every training process of this machine submits
+        so many programs at once: all of them run into their timeout, in the slots that the processes share, and in each
+        round reports are lost.
+        """
+        processes = int(os.environ.get("LOCAL_WORLD_SIZE", "1"))  # of a launcher
+        rounds = math.ceil(processes * programs / self.max_parallel)
+        return START_TIMEOUT_S + rounds * longest_round_s(self.timeout_s)
+
+    def _warm_parent(self, public_dir: Path, slot: Slot) -> WarmParent:
+        with self._warm_parents_lock:
+            if self._closed.is_set():
+                raise SandboxError("the executor is closed")
+            warm_parent = self._warm_parents.get(public_dir)
+            if warm_parent is not None and warm_parent.process.poll() is not None:  # killed from outside
+                warm_parent.close()
+                warm_parent = None
+            if warm_parent is None:
+                warm_parent = WarmParent(self.tier, public_dir, self._run_dir, self._packages, self._fixed)
+                try:
+                    if self.tier not in _PROVEN:
+                        self._check_imports(warm_parent, slot)
+                        _PROVEN.add(self.tier)
+                except BaseException:
+                    warm_parent.close()
+                    raise
+                self._warm_parents[public_dir] = warm_parent
+            return warm_parent
+
+    def _check_imports(self, warm_parent: WarmParent, slot: Slot) -> None:
+        """Raises `SandboxError` if a program lacks a package: all would fail, and the policy would be charged for it."""
+        result = self._run(_sandbox.IMPORTS, warm_parent, slot, 0.0)
+        if result.outcome is not Outcome.OK:
+            left_out = ", ".join(_sandbox.search_path().left_out)
+            raise SandboxError(
+                f"programs cannot import the usual packages inside the sandbox ({self.tier}): {result.detail}",
+                f"Install them in {sys.prefix}, readable for everyone: programs see the folders on sys.path, but not what "
+                f"links there point to" + (f", and not {left_out}, where more than packages lies" if left_out else ""),
+            )
+
+    def _execute(self, program: Program, public_dir: Path, submitted: float, future: ProgramFuture) -> ExecutionResult:
+        index = -1
+        try:
+            with self._slots.take(self._closed) as slot:
+                if not future.set_running_or_notify_cancel():
+                    raise Closed
+                index, queue_wait_s = slot.index, time.monotonic() - submitted
+                warm_parent = self._warm_parent(public_dir.absolute(), slot)
+                try:
+                    return self._run(program, warm_parent, slot, queue_wait_s)
+                except ReportLost as error:
+                    if warm_parent.process.poll() is not None or self._closed.is_set():
+                        raise
+                    lost = str(error)
+            try:
+                with self._slots.take_all(self._closed, self.timeout_s + GRACE_S) as slot:
+                    return self._run(
+                        program, self._warm_parent(public_dir.absolute(), slot), slot, queue_wait_s, alone=True
+                    )
+            except (OSError, SandboxError, Closed) as error:
+                raise ReportLost(f"{lost}; tried again alone: {error or type(error).__name__}") from error
+        except (OSError, SandboxError, Closed) as error:
+            waited = time.monotonic() - submitted
+            problem = f"{type(error).__name__}: {error}"
+            return ExecutionResult(Outcome.INFRASTRUCTURE, problem, queue_wait_s=waited, slot=index)
+
+    def _run(
+        self,
+        program: Program,
+        warm_parent: WarmParent,
+        slot: Slot,
+        queue_wait_s: float,
+        limit_s: float | None = None,
+        alone: bool = False,
+    ) -> ExecutionResult:
+        """
+        Runs a program in a slot.
+
+        Args:
+            limit_s (`float`, *optional*):
+                Seconds until its report is lost. Defaults to `GRACE_S` more than its timeout.
+            alone (`bool`, *optional*, defaults to `False`):
+                Whether nothing else of ours runs. A lost report is the program's own failure then, if it had started
+                and a control program ends well beside it.
+
+        Raises:
+            `ReportLost`: No report came, and that is not known to be the program's failure.
+        """
+        if isinstance(program, str):
+            program = InstrumentedProgram(source=program, original=program, milestones=(), nonce="")
+        digest = hashlib.sha256(program.original.encode("utf-8", errors="surrogatepass")).digest()
+        own_uid = self._fixed["tier"] == "landlock" and os.geteuid() == 0
+        job: dict[str, Any] = {
+            "source": program.source,
+            "original": program.original,
+            "inserted_lines": program.inserted_lines,
+            "seed": int.from_bytes(digest[:4], "little"),
+            "cpus": slot.cpus,
+            "uid": _sandbox.FIRST_SLOT_UID + slot.number if own_uid else None,
+            "workdir": _sandbox.WORKDIR,
+            "tmp": "/tmp",  # noqa: S108
+            "environment": {"CUDA_VISIBLE_DEVICES": slot.gpu} if slot.gpu is not None else {},
+        }
+        with contextlib.ExitStack() as stack:
+            if self._fixed["tier"] != "bubblewrap":
+                folder = stack.enter_context(program_folder(self._run_dir, job["uid"]))
+                job |= {"workdir": str(folder / "work"), "tmp": str(folder / "tmp")}
+                job["environment"] |= _sandbox.home_environment(job["tmp"])
+                os.symlink(warm_parent.input_dir, folder / "work" / "input")
+            group = self._groups[slot.index]
+            job |= {"groups": len(group.folders), "highest_weight": group.highest_weight}
+            ours, theirs = socket.socketpair()
+            stack.enter_context(ours)
+            with theirs:
+                warm_parent.start_program(theirs)
+            self._job_sockets.add(ours)
+            stack.callback(self._job_sockets.discard, ours)
+            streams: dict[int, Output] = {}
+            with contextlib.ExitStack() as write_ends:
+                to_send = []
+                for nonce in (program.nonce, ""):  # stdout, stderr
+                    read_end, write_end = os.pipe()
+                    stack.callback(os.close, read_end)
+                    write_ends.callback(os.close, write_end)
+                    streams[read_end] = Output(self.output_bytes, nonce)
+                    to_send.append(write_end)
+                for fd in group.open():
+                    write_ends.callback(os.close, fd)
+                    to_send.append(fd)
+                send_job(ours, job, to_send)
+            stdout, stderr = streams.values()
+            answer = receive(ours, streams, group, limit_s or self.timeout_s + GRACE_S)
+            if answer.lost:
+                answer.report = self._judge_lost(answer, warm_parent, alone)
+        answer.report["over_memory"] = group.over_memory()
+        return execution_result(answer, stdout.text(), stderr.text(), queue_wait_s, slot.index, self)
+
+    def _judge_lost(self, answer: Answer, warm_parent: WarmParent, alone: bool) -> dict[str, Any]:
+        """The report in place of a lost one, if that is the program's failure; else raises `ReportLost`."""
+        lost_at = time.monotonic()
+        with contextlib.suppress(subprocess.TimeoutExpired):
+            warm_parent.process.wait(timeout=1)  # it was killed, most likely: then the next program gets a new one
+        code = warm_parent.process.returncode
+        evidence = [
+            answer.lost,
+            f"the program had {'not ' if answer.started is None else ''}started",
+            "the warm parent lives" if code is None else f"the warm parent ended with {code}",
+            f"load {os.getloadavg()[0]:.0f} on {os.cpu_count()} cores",
+        ]
+        if not alone or answer.started is None:
+            raise ReportLost("; ".join(evidence))
+        slot = Slot(self.max_parallel, CONTROL_NUMBER)
+        try:
+            control = self._run(CONTROL, warm_parent, slot, 0.0, limit_s=GRACE_S)
+        except (OSError, ReportLost) as error:
+            raise ReportLost("; ".join([*evidence, f"a control program failed, too: {error}"])) from error
+        evidence.append(f"a control program beside it: {control.outcome}")
+        if control.outcome is not Outcome.OK:
+            raise ReportLost("; ".join([*evidence, control.detail]))
+        return lost_report("; ".join(evidence), lost_at - answer.started)
+
+    def _check_isolation(self, tier: str) -> None:
+        """Runs a program that tries what none may do; raises `SandboxError` if anything succeeds."""
+        with make_probe(self._run_dir) as (program, public_dir):
+            warm_parent = WarmParent(tier, public_dir, self._run_dir, (), self._fixed)
+            try:
+                result = self._run(program, warm_parent, Slot(0, CHECK_NUMBER), 0.0)
+            finally:
+                warm_parent.close()
+        if result.stdout.split() != ["checked"]:
+            found = " ".join(result.stdout.split()) or result.detail
+            raise SandboxError(f"it does not isolate programs here: {found}")
+
+
+def _open_files() -> int:
+    """How many files this process may have open, from now on as many as it can be allowed: descriptors in flight between
+    processes are counted for all of a user's together."""
+    _, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    limit = 1 << 16 if hard == resource.RLIM_INFINITY else min(hard, 1 << 16)
+    if resource.getrlimit(resource.RLIMIT_NOFILE)[0] < limit:
+        resource.setrlimit(resource.RLIMIT_NOFILE, (limit, hard))
+    return limit

@@ -1,0 +1,97 @@
+"""The warm parent of all programs of one competition (`zygote.py`), as seen from outside."""
+
+import contextlib
+import json
+import shutil
+import socket
+import struct
+import subprocess
+import tempfile
+import threading
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+from trl_mle.execution import sandbox as _sandbox
+from trl_mle.execution.executor import START_TIMEOUT_S
+from trl_mle.execution.sandbox import SandboxError
+
+
+class WarmParent:
+    """
+    Starts the warm parent, and talks to it.
+
+    Args:
+        tier (`str`):
+            The tier of the sandbox.
+        public_dir (`Path`):
+            What programs find as `input/`.
+        run_dir (`Path`):
+            The executor's own folder.
+        packages (`Sequence[str]`):
+            What it imports.
+        fixed (`dict`):
+            What it needs to know of the executor: the limits of programs, and how they are isolated.
+
+    Raises:
+        `SandboxError`: It did not start.
+    """
+
+    def __init__(self, tier: str, public_dir: Path, run_dir: Path, packages: Sequence[str], fixed: dict):
+        self.control, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+        self.lock = threading.Lock()
+        self.input_dir = public_dir
+        if tier == "none":  # nothing would keep a program from changing the data of all that come after it
+            self.input_dir = Path(tempfile.mkdtemp(dir=run_dir)) / "input"
+            shutil.copytree(public_dir, self.input_dir)
+        if tier == "landlock":
+            grants = _sandbox.landlock_grants(public_dir, fixed["gpus"])
+            fixed = fixed | {"grants": grants, "keep_capabilities": _sandbox.landlock_capabilities(public_dir)}
+        with theirs, tempfile.TemporaryFile("w+") as stdin, tempfile.TemporaryFile() as errors:
+            json.dump({"packages": packages, "fixed": fixed}, stdin)
+            stdin.seek(0)
+            self.process = subprocess.Popen(
+                _sandbox.zygote_command(tier, theirs.fileno(), public_dir, run_dir, fixed["gpus"]),
+                env=_sandbox.environment(fixed["threads"]),
+                cwd="/",
+                stdin=stdin,
+                stdout=subprocess.DEVNULL,
+                stderr=errors,
+                pass_fds=[theirs.fileno()],
+                start_new_session=True,  # Ctrl-C is for the caller, who then closes the executor
+            )
+            theirs.close()
+            self.control.settimeout(START_TIMEOUT_S)
+            try:
+                ready = self.control.recv(16)
+            except TimeoutError:
+                ready = b""
+            if ready != b"ready":
+                self.close()
+                errors.seek(0)
+                lines = errors.read().decode(errors="replace").strip().splitlines() or ["no message"]
+                raise SandboxError(f"it did not start: {lines[-1]}")
+        self.control.settimeout(None)
+
+    def start_program(self, job_socket: socket.socket) -> None:
+        with self.lock:
+            socket.send_fds(self.control, [b"program"], [job_socket.fileno()])
+
+    def close(self) -> None:
+        with contextlib.suppress(OSError):
+            self.control.shutdown(socket.SHUT_RDWR)  # a process that was forked meanwhile has a copy of the descriptor
+        self.control.close()  # it ends on this, and everything in its pid namespace with it
+        try:
+            self.process.wait(timeout=5)
+        except subprocess.TimeoutExpired:
+            self.process.kill()
+            self.process.wait()
+
+
+def send_job(job_socket: socket.socket, job: dict[str, Any], fds: list[int]) -> None:
+    """Sends a program to its init, with the file descriptors that it needs."""
+    payload = json.dumps(job).encode()
+    with contextlib.suppress(BrokenPipeError):  # then a report says why
+        # With the length alone, so that they are there before a large payload is read.
+        socket.send_fds(job_socket, [struct.pack("=I", len(payload))], fds)
+        job_socket.sendall(payload)
