@@ -71,7 +71,7 @@ FAULTS = [
     Fault(
         "executor",
         "a submission may be a link",
-        "execution/zygote.py",
+        "execution/inside/init.py",
         "os.O_RDONLY | os.O_NOFOLLOW | ",
         "os.O_RDONLY | ",
     ),

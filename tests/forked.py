@@ -13,7 +13,7 @@ from pathlib import Path
 
 import pytest
 
-from trl_mle.execution.kernel import PR_SET_PDEATHSIG, prctl
+from trl_mle.execution.inside.kernel import PR_SET_PDEATHSIG, prctl
 
 
 CONFIGS = Path(__file__).parents[1] / "accelerate_configs"

@@ -26,7 +26,7 @@ def test_doctor_tells_which_tier_works(monkeypatch, capsys, cache):
 
 def test_doctor_tells_what_is_missing(monkeypatch, capsys, cache):
     monkeypatch.setenv("PATH", "/nonexistent")
-    monkeypatch.setattr("trl_mle.execution.kernel.landlock_abi", lambda: 5)
+    monkeypatch.setattr("trl_mle.execution.inside.kernel.landlock_abi", lambda: 5)
     monkeypatch.setattr("sys.argv", ["trl-mle", "doctor"])
     with pytest.raises(SystemExit) as ended:
         cli.main()

@@ -14,8 +14,8 @@ import psutil
 import pytest
 from tiers import LANDLOCK, TIERS
 
-from trl_mle.execution import ExecutionResult, LocalExecutor, Outcome, SandboxError, zygote
-from trl_mle.execution.sandbox import FIRST_SLOT_UID
+from trl_mle.execution import ExecutionResult, LocalExecutor, Outcome, SandboxError
+from trl_mle.execution.sandbox import FIRST_SLOT_UID, INSIDE
 from trl_mle.instrumentation import AstInstrumenter
 
 
@@ -268,7 +268,7 @@ def test_packages_that_leave_a_thread_running_are_refused(tmp_path):
     ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
     with ours, theirs:
         done = subprocess.run(
-            [sys.executable, zygote.__file__, str(theirs.fileno())],
+            [sys.executable, f"{INSIDE}/__main__.py", str(theirs.fileno())],
             input=json.dumps({"fixed": {"tier": "none"}, "packages": ["leaves_a_thread"]}),
             env=os.environ | {"PYTHONPATH": str(tmp_path)},
             pass_fds=[theirs.fileno()], capture_output=True, text=True, timeout=60,
@@ -341,7 +341,7 @@ def test_killing_the_caller_ends_its_programs(competition, tmp_path):
         assert caller.stdout.readline() == b"running\n"
         run_dir = caller.stdout.readline()
         deadline = time.monotonic() + 20
-        # the zygote, and a keeper, an init and a program for each
+        # the warm parent, and a keeper, an init and a program for each
         while len(family := psutil.Process(caller.pid).children(recursive=True)) < 5:
             assert time.monotonic() < deadline
             time.sleep(0.1)
@@ -357,7 +357,7 @@ def test_killing_the_caller_ends_its_programs(competition, tmp_path):
             assert other._run_dir.exists()
 
 
-def test_a_killed_zygote_is_an_infrastructure_failure_and_replaced(competition):
+def test_a_killed_warm_parent_is_an_infrastructure_failure_and_replaced(competition):
     with LocalExecutor(max_parallel=1, timeout_s=30, packages=()) as executor:
         future = executor.submit("import time; time.sleep(30)", competition)
         while not executor._warm_parents:
@@ -425,10 +425,10 @@ def test_a_lost_report_is_our_failure_where_a_control_fails_too(competition, mon
     with LocalExecutor(max_parallel=1, timeout_s=60, packages=()) as executor:
         future = executor.submit("import time\ntime.sleep(60)", competition)
         kill_supervisor(executor)
-        zygote = kill_supervisor(executor)
-        zygote.suspend()  # starts nothing any more
+        warm_parent = kill_supervisor(executor)
+        warm_parent.suspend()  # starts nothing any more
         result = future.result(timeout=100)
-        zygote.resume()
+        warm_parent.resume()
     assert (result.outcome, result.duration_s) == (Outcome.INFRASTRUCTURE, None)
     assert re.fullmatch(
         "ReportLost: the sandbox died; the program had started; the warm parent lives; load .*; tried again alone: the sandbox died; "
@@ -439,7 +439,7 @@ def test_a_lost_report_is_our_failure_where_a_control_fails_too(competition, mon
 
 def test_a_machine_without_isolation_is_refused_with_what_to_install(monkeypatch):
     monkeypatch.setenv("PATH", "/nonexistent")
-    monkeypatch.setattr("trl_mle.execution.kernel.landlock_abi", lambda: 4)
+    monkeypatch.setattr("trl_mle.execution.inside.kernel.landlock_abi", lambda: 4)
     with pytest.raises(
         SandboxError,
         match=r"bubblewrap is missing; landlock: .* ABI 4, and 6 is needed.*apt-get install bubblewrap.*sandbox='none'",
@@ -533,6 +533,6 @@ def test_without_a_sandbox_programs_run_and_are_ended_all_the_same(competition, 
         )
         assert [result.outcome for result in results] == [Outcome.TIMEOUT, Outcome.OK, Outcome.OK]
         assert competition.grade(results[1].submission).valid
-        [zygote] = executor._warm_parents.values()
+        [warm_parent] = executor._warm_parents.values()
         time.sleep(0.2)
-        assert psutil.Process(zygote.process.pid).children(recursive=True) == []
+        assert psutil.Process(warm_parent.process.pid).children(recursive=True) == []

@@ -2,7 +2,7 @@
 
 import pytest
 
-from trl_mle.execution.kernel import landlock_abi
+from trl_mle.execution.inside.kernel import landlock_abi
 
 
 LANDLOCK = pytest.mark.skipif(landlock_abi() < 6, reason="this kernel's Landlock is too old")

@@ -31,7 +31,8 @@ from typing import NamedTuple
 
 import pyseccomp
 
-from trl_mle.execution import kernel
+from trl_mle.execution import inside
+from trl_mle.execution.inside import kernel
 
 
 logger = logging.getLogger(__name__)
@@ -41,7 +42,8 @@ logger = logging.getLogger(__name__)
 SANDBOX_UID, FIRST_SLOT_UID = 65533, 57000
 
 # Inside the sandbox, in a folder of their own, because a Python environment may lie anywhere else.
-WORKDIR, INPUT, SCRATCH, LIBRARY = "/sandbox/work", "/sandbox/input", "/sandbox/scratch", "/sandbox/lib"
+WORKDIR, INPUT, SCRATCH, LIBRARY = "/sandbox/work", "/sandbox/input", "/sandbox/scratch", "/sandbox/lib/inside"
+INSIDE = os.path.dirname(os.path.abspath(inside.__file__))  # outside, what lies there as LIBRARY
 
 # Imported once by the warm parent; a program that imports something else pays for it itself.
 PACKAGES = [
@@ -365,15 +367,15 @@ def landlock_capabilities(public_dir: Path) -> int:
     raise SandboxError(f"the programs' uid may not enter {' or '.join(folders)}: make them searchable (chmod o+x)")
 
 
-def zygote_command(tier: str, control_fd: int, public_dir: Path, run_dir: Path, gpus: bool) -> list[str]:
+def warm_parent_command(tier: str, control_fd: int, public_dir: Path, run_dir: Path, gpus: bool) -> list[str]:
     """
-    The command line that starts the warm parent (`zygote.py`) for one competition.
+    The command line that starts the warm parent for one competition.
 
     Args:
         tier (`str`):
             Of [`candidate_tiers`].
         control_fd (`int`):
-            Inheritable file descriptor of the zygote's end of the control socket.
+            Inheritable file descriptor of the warm parent's end of the control socket.
         public_dir (`Path`):
             What programs see, read-only, as `input/`.
         run_dir (`Path`):
@@ -383,10 +385,10 @@ def zygote_command(tier: str, control_fd: int, public_dir: Path, run_dir: Path, 
             Whether programs see the NVIDIA devices.
     """
     if tier != "bubblewrap":
-        return [sys.executable, "-P", str(Path(__file__).with_name("zygote.py")), str(control_fd)]
+        return [sys.executable, "-P", f"{INSIDE}/__main__.py", str(control_fd)]
 
     folders = python_folders()
-    sources = [*folders, str(public_dir), str(Path(__file__).parent)]
+    sources = [*folders, str(public_dir), INSIDE]
     targets = [*folders, INPUT, LIBRARY]
     as_root = os.geteuid() == 0
     prefix: list[str] = []
@@ -428,4 +430,4 @@ def zygote_command(tier: str, control_fd: int, public_dir: Path, run_dir: Path, 
         for path in Path("/dev").glob("nvidia*"):
             command += ["--dev-bind", str(path), str(path)]
     command += ["--remount-ro", "/dev", "--remount-ro", "/", "--chdir", "/"]
-    return [*prefix, *command, "--", sys.executable, "-P", f"{LIBRARY}/zygote.py", str(control_fd)]
+    return [*prefix, *command, "--", sys.executable, "-P", f"{LIBRARY}/__main__.py", str(control_fd)]

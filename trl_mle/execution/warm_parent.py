@@ -1,4 +1,4 @@
-"""The warm parent of all programs of one competition (`zygote.py`), as seen from outside."""
+"""The warm parent of all programs of one competition (`inside/`), as seen from outside."""
 
 import contextlib
 import json
@@ -51,7 +51,7 @@ class WarmParent:
             json.dump({"packages": packages, "fixed": fixed}, stdin)
             stdin.seek(0)
             self.process = subprocess.Popen(
-                _sandbox.zygote_command(tier, theirs.fileno(), public_dir, run_dir, fixed["gpus"]),
+                _sandbox.warm_parent_command(tier, theirs.fileno(), public_dir, run_dir, fixed["gpus"]),
                 env=_sandbox.environment(fixed["threads"]),
                 cwd="/",
                 stdin=stdin,

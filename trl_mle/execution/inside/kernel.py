@@ -1,7 +1,7 @@
 """The kernel features that isolate a program, as far as no maintained library offers them: namespaces, mounts,
-capabilities, Landlock, and the installation of a seccomp filter (which libseccomp compiles in `sandbox.py`).
+capabilities, Landlock, and the installation of a seccomp filter (which libseccomp compiles outside).
 
-It runs beside `zygote.py`, inside the sandbox, and uses the standard library alone. Every function raises `OSError` with
+It runs inside the sandbox, and uses the standard library alone. Every function raises `OSError` with
 the name of the call that failed.
 """
 

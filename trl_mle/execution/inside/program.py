@@ -1,0 +1,225 @@
+"""The process of one program: from the fork to its last line."""
+
+import ast
+import atexit
+import contextlib
+import functools
+import importlib.abc
+import importlib.machinery
+import json
+import os
+import resource
+import signal
+import struct
+import sys
+import threading
+import time
+import types
+from collections.abc import Callable
+from typing import Any
+
+from . import kernel
+
+
+# Of programs: the supervisor has three times their weight. More would starve them beside other people's processes.
+NICENESS = 5
+
+
+def set_limits(job: dict[str, Any]) -> None:
+    with open("/proc/self/statm") as file:
+        inherited = int(file.read().split()[0]) * resource.getpagesize()  # mapped by the warm parent's imports
+    limits = [
+        (resource.RLIMIT_AS, resource.RLIM_INFINITY if job["gpus"] else inherited + (job["memory_mb"] << 20)),
+        (resource.RLIMIT_FSIZE, job["disk_mb"] << 20),
+        (resource.RLIMIT_CORE, 0),
+        (resource.RLIMIT_NOFILE, job["max_files"]),
+        (resource.RLIMIT_MEMLOCK, 64 << 10),
+        (resource.RLIMIT_MSGQUEUE, 0),
+    ]
+    if job["tier"] == "bubblewrap" or job["uid"] is not None:  # else the count covers all processes of the user
+        limits.append((resource.RLIMIT_NPROC, job["max_processes"]))
+    for kind, value in limits:
+        hard = resource.getrlimit(kind)[1]
+        if hard != resource.RLIM_INFINITY and not 0 <= value <= hard:
+            value = hard
+        resource.setrlimit(kind, (value, value))
+
+
+# Of a loaded package with a global generator: seed it, read its state, write it.
+GENERATORS: dict[str, tuple[Callable, Callable, Callable]] = {
+    "random": (
+        lambda module, seed: module.seed(seed),
+        lambda module: module.getstate(),
+        lambda module, state: module.setstate(state),
+    ),
+    "numpy": (
+        lambda module, seed: module.random.seed(seed),
+        lambda module: module.random.get_state(),
+        lambda module, state: module.random.set_state(state),
+    ),
+    "torch": (
+        lambda module, seed: module.manual_seed(seed),
+        lambda module: module.get_rng_state(),
+        lambda module, state: module.set_rng_state(state),
+    ),
+}
+
+
+class SeededImports(importlib.abc.MetaPathFinder):
+    """
+    Seeds the generators of packages that the program imports, and lets no import draw from those that are there: else a
+    program would see other numbers where a package is imported already. The program's own modules are left alone.
+    """
+
+    def __init__(self, seed: int, workdir: str):
+        self.seed = seed
+        self.workdir = workdir
+        self.importing = False
+
+    def find_spec(self, name: str, path: Any, target: Any = None) -> Any:
+        if self.importing:  # only the outermost import matters
+            return None
+        spec = importlib.machinery.PathFinder.find_spec(name, path)
+        if spec is None or spec.loader is None or str(spec.origin).startswith(self.workdir):
+            return spec
+        execute = spec.loader.exec_module
+
+        def execute_quietly(module: Any) -> None:
+            self.importing = True  # what comes below may import
+            try:
+                loaded = [name for name in GENERATORS if name in sys.modules and name != module.__name__]
+                states = {name: GENERATORS[name][1](sys.modules[name]) for name in loaded}
+                execute(module)
+                for name, (seed, _, write) in GENERATORS.items():
+                    if name in states:
+                        write(sys.modules[name], states[name])
+                    elif name in sys.modules:
+                        seed(sys.modules[name], self.seed)
+            finally:
+                self.importing = False
+
+        spec.loader.exec_module = execute_quietly  # type: ignore[method-assign]
+        return spec
+
+
+def seed_everything(seed: int, workdir: str) -> None:
+    """Forked children share the parent's generator states; each program gets its own, a function of its source, whether
+    a package is there already or comes later."""
+    for name, (start, _, _) in GENERATORS.items():
+        if name in sys.modules:
+            start(sys.modules[name], seed)
+    sys.meta_path.insert(0, SeededImports(seed, workdir))
+
+
+def renumber(tree: Any, inserted_lines: list[int]) -> None:
+    """Gives every node the line it has in the original program, so that tracebacks fit the file on disk."""
+    if not inserted_lines:
+        return
+    shift, original = 0, [0]
+    inserted = set(inserted_lines)
+    nodes: list[Any] = [node for node in ast.walk(tree) if "lineno" in node._attributes]
+    last = max(node.end_lineno for node in nodes)
+    for line in range(1, last + 1):
+        shift += line in inserted
+        original.append(max(1, line - shift))
+    for node in nodes:
+        node.lineno, node.end_lineno = original[node.lineno], original[node.end_lineno]
+
+
+def run_program(job: dict[str, Any], path: str) -> int:
+    """Runs the program as `python solution.py` would, and returns the exit code."""
+    main = types.ModuleType("__main__")
+    main.__dict__.update(__file__=path, __builtins__=__builtins__)
+    sys.modules["__main__"] = main
+    sys.argv = [path]
+    sys.path.insert(0, os.path.dirname(path))
+    code = 0
+    try:
+        tree: Any = compile(job["source"].removeprefix("\ufeff"), path, "exec", ast.PyCF_ONLY_AST, dont_inherit=True)
+        renumber(tree, job["inserted_lines"])
+        compiled = compile(tree, path, "exec", dont_inherit=True)
+        del tree
+        job.clear()  # the program is still in sight, but not how it was changed and what limits it
+        exec(compiled, main.__dict__)  # noqa: S102
+    except SystemExit as exit_:
+        if exit_.code is None or isinstance(exit_.code, int):
+            code = exit_.code or 0
+        else:
+            print(exit_.code, file=sys.stderr)
+            code = 1
+    except BaseException as error:
+        if error.__traceback__ is not None:  # its first frame is this function's; the program's own frames follow
+            error = error.with_traceback(error.__traceback__.tb_next)
+        sys.excepthook(type(error), error, error.__traceback__)
+        code = 1
+    with contextlib.suppress(BaseException):  # as at the end of any Python process: whatever fails now is too late
+        threading._shutdown()  # type: ignore[attr-defined]
+        atexit._run_exitfuncs()
+        sys.stdout.flush()
+        sys.stderr.flush()
+    return code & 0xFF
+
+
+def execute_interpreter(job: dict[str, Any], fds: list[int], started: int) -> None:
+    """The cold start: a new interpreter goes on with [`become_program`]. Never returns."""
+    source = os.memfd_create("job")
+    with open(source, "wb", closefd=False) as file:
+        file.write(json.dumps(job).encode())
+    os.lseek(source, 0, os.SEEK_SET)
+    for fd in (source, started, *fds):
+        os.set_inheritable(fd, True)
+    numbers = json.dumps([source, started, *fds])
+    main = os.path.join(os.path.dirname(os.path.abspath(__file__)), "__main__.py")
+    os.execv(sys.executable, [sys.executable, "-P", main, "--program", numbers])  # noqa: S606
+
+
+def become_program(job: dict[str, Any], fds: list[int], started: int) -> None:
+    """Everything between fork and the program's first line. Never returns."""
+    try:
+        for number in (signal.SIGINT, signal.SIGCHLD, signal.SIGPIPE):
+            signal.signal(number, signal.SIG_DFL)
+        signal.signal(signal.SIGINT, signal.default_int_handler)
+        os.setsid()
+        os.nice(NICENESS)
+        null = os.open(os.devnull, os.O_RDONLY)
+        for group in fds[2 : 2 + job["groups"]]:
+            os.write(group, b"0")
+        for target, source in enumerate((null, *fds[:2])):
+            os.dup2(source, target)
+        started = os.dup2(started, 3)
+        os.set_inheritable(started, False)
+        os.closerange(4, resource.getrlimit(resource.RLIMIT_NOFILE)[0])
+        os.chdir(job["workdir"])
+        path = os.path.join(job["workdir"], "solution.py")
+        with open(path, "w", encoding="utf-8", errors="surrogatepass", newline="") as file:
+            file.write(job["original"])
+        if job["cpus"]:
+            os.sched_setaffinity(0, job["cpus"])
+        os.environ.update(job["environment"])
+        open_as_stream = functools.partial(open, encoding="utf-8", errors="backslashreplace", closefd=False)
+        for name, stream in (
+            ("stdin", open_as_stream(0)),
+            ("stdout", open_as_stream(1, "w")),
+            ("stderr", open_as_stream(2, "w", buffering=1)),
+        ):
+            setattr(sys, name, stream)
+            setattr(sys, f"__{name}__", stream)
+        seed_everything(job["seed"], job["workdir"])
+        set_limits(job)
+        kernel.prctl(kernel.PR_SET_DUMPABLE, 1)
+        kernel.write_text("/proc/self/oom_score_adj", "1000")  # if the machine runs out of memory, this goes first
+        kernel.prctl(kernel.PR_SET_NO_NEW_PRIVS, 1)
+        if job["tier"] == "bubblewrap":
+            kernel.set_capabilities(0)
+        elif job["tier"] == "landlock":
+            kernel.prctl(kernel.PR_SET_PDEATHSIG, signal.SIGKILL)
+            own = [(job["workdir"], "write"), (job["tmp"], "write"), (f"/proc/{os.getpid()}", "read")]
+            kernel.restrict([*job["grants"], *own])
+        if job["seccomp"]:
+            kernel.load_seccomp(job["seccomp"])
+    except BaseException as error:
+        os.write(started, f"!{type(error).__name__}: {error}".encode())
+        os._exit(1)
+    os.write(started, struct.pack("=cd", b"@", time.monotonic()))
+    os.close(started)
+    os._exit(run_program(job, path))

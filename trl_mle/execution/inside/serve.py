@@ -1,0 +1,41 @@
+"""The warm parent: it imports the usual packages, and forks an init for each program that it is sent."""
+
+import contextlib
+import gc
+import importlib
+import os
+import signal
+import socket
+import sys
+from typing import Any
+
+from . import kernel
+from .init import init, send_report
+
+
+def serve(control: socket.socket, fixed: dict[str, Any], packages: list[str]) -> None:
+    for name in packages:
+        with contextlib.suppress(ImportError):  # programs may use what is installed, and are told what is not
+            importlib.import_module(name)
+    signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C is the caller's to handle
+    signal.signal(signal.SIGCHLD, signal.SIG_IGN)  # no init needs reaping
+    if os.fork() == 0:  # ends the threads that a numeric library may have started: they have handlers for a fork
+        os._exit(0)
+    if len(os.listdir("/proc/self/task")) > 1:
+        sys.exit("the packages imported at start leave threads running, which a fork cannot take along: name others")
+    gc.collect()
+    gc.freeze()  # the collector would touch, and so copy, every page in every child
+    kernel.collapse_memory()
+    fixed["ids"] = os.getuid(), os.getgid()
+    control.send(b"ready")
+    while True:
+        message, fds, _, _ = socket.recv_fds(control, 16, 1)
+        if not message:
+            os._exit(0)  # the caller closed its end or died; as pid 1, this process takes all programs with it
+        with socket.socket(fileno=fds[0]) as job_socket:
+            try:
+                if (kernel.fork_into_namespaces() if fixed["tier"] == "bubblewrap" else os.fork()) == 0:
+                    control.close()
+                    init(job_socket, fixed)
+            except OSError as error:
+                send_report(job_socket, {"error": f"{type(error).__name__}: {error}"})
