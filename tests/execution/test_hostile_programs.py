@@ -19,7 +19,8 @@ from tiers import TIERS
 
 from trl_mle.competitions import Competition
 from trl_mle.execution import ExecutionResult, LocalExecutor, Outcome
-from trl_mle.execution.sandbox import FIRST_SLOT_UID, SANDBOX_UID
+from trl_mle.execution.sandbox.bubblewrap import SANDBOX_UID
+from trl_mle.execution.sandbox.landlock import FIRST_SLOT_UID
 
 
 PROGRAMS = sorted(Path(__file__).with_name("hostile").glob("*.py"))

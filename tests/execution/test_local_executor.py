@@ -14,8 +14,8 @@ import psutil
 import pytest
 from tiers import LANDLOCK, TIERS
 
-from trl_mle.execution import ExecutionResult, LocalExecutor, Outcome, SandboxError
-from trl_mle.execution.sandbox import FIRST_SLOT_UID, INSIDE
+from trl_mle.execution import ExecutionResult, LocalExecutor, Outcome, SandboxError, inside
+from trl_mle.execution.sandbox.landlock import FIRST_SLOT_UID
 from trl_mle.instrumentation import AstInstrumenter
 
 
@@ -197,7 +197,7 @@ def test_labels_where_programs_can_read_are_refused(competition, monkeypatch, sa
         LocalExecutor(max_parallel=1, sandbox="none", packages=()) as unsafe,
         LocalExecutor(max_parallel=1, sandbox=sandbox, packages=()) as executor,
     ):
-        monkeypatch.setattr("trl_mle.execution.sandbox.python_folders", lambda: [str(folder.parent)])
+        monkeypatch.setattr("trl_mle.execution.sandbox.python_path.python_folders", lambda: [str(folder.parent)])
         unsafe.check(competition)  # every program can read them anyway
         for ask in (executor.check, lambda competition: executor.submit("pass", competition)):
             with pytest.raises(
@@ -268,7 +268,7 @@ def test_packages_that_leave_a_thread_running_are_refused(tmp_path):
     ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
     with ours, theirs:
         done = subprocess.run(
-            [sys.executable, f"{INSIDE}/__main__.py", str(theirs.fileno())],
+            [sys.executable, Path(inside.__file__).with_name("__main__.py"), str(theirs.fileno())],
             input=json.dumps({"fixed": {"tier": "none"}, "packages": ["leaves_a_thread"]}),
             env=os.environ | {"PYTHONPATH": str(tmp_path)},
             pass_fds=[theirs.fileno()], capture_output=True, text=True, timeout=60,
@@ -448,14 +448,14 @@ def test_a_machine_without_isolation_is_refused_with_what_to_install(monkeypatch
 
 
 def test_a_sandbox_that_does_not_isolate_is_refused(monkeypatch):
-    monkeypatch.setattr("trl_mle.execution.probe.PROBE", "print('network'); print('checked')")
+    monkeypatch.setattr("trl_mle.execution.sandbox.probe.PROBE", "print('network'); print('checked')")
     with pytest.raises(SandboxError, match=r"it does not isolate programs here: network checked"):
         LocalExecutor(sandbox="bubblewrap")
 
 
 @LANDLOCK
 def test_the_next_tier_is_taken_where_bubblewrap_does_not_work(competition, monkeypatch, caplog):
-    monkeypatch.setattr("trl_mle.execution.sandbox.shutil.which", lambda name: None)
+    monkeypatch.setattr("trl_mle.execution.sandbox.bubblewrap.shutil.which", lambda name: None)
     with LocalExecutor(max_parallel=1, packages=()) as executor:
         assert executor.tier == "landlock"
         solution = "import shutil; shutil.copy('input/sample_submission.csv', 'submission.csv')"

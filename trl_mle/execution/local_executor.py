@@ -31,9 +31,8 @@ from trl_mle.execution.executor import (
     longest_round_s,
 )
 from trl_mle.execution.folders import make_run_dir, program_folder
-from trl_mle.execution.probe import make_probe
 from trl_mle.execution.program import InstrumentedProgram, Program
-from trl_mle.execution.sandbox import SandboxError
+from trl_mle.execution.sandbox import SandboxError, bubblewrap, landlock
 from trl_mle.execution.slots import Closed, Slot, Slots
 from trl_mle.execution.warm_parent import WarmParent, send_job
 
@@ -83,7 +82,7 @@ class LocalExecutor:
             of numpy, pandas, scipy and scikit-learn.
         sandbox (`str`, *optional*, defaults to `"auto"`):
             `"auto"`: the strongest tier of this machine, or refusal. `"bubblewrap"`, `"landlock"`: that tier, or refusal;
-            see `sandbox.py` for what each guarantees. `"none"`: no isolation.
+            see `sandbox/` for what each guarantees. `"none"`: no isolation.
 
     Raises:
         `SandboxError`: Programs cannot be isolated on this machine; the message says what to install.
@@ -134,8 +133,8 @@ class LocalExecutor:
             "max_files": min(MAX_FILES, max(64, _open_files() // (self.max_parallel + 1))),
             "threads": threads_per_program,
             "gpus": bool(gpus),
-            "input": _sandbox.INPUT,
-            "scratch": _sandbox.SCRATCH,
+            "input": bubblewrap.INPUT,
+            "scratch": bubblewrap.SCRATCH,
             "python_folders": _sandbox.python_folders(),
         }
         self._run_dir, self._run_dir_lock = make_run_dir()
@@ -360,8 +359,8 @@ class LocalExecutor:
             "inserted_lines": program.inserted_lines,
             "seed": int.from_bytes(digest[:4], "little"),
             "cpus": slot.cpus,
-            "uid": _sandbox.FIRST_SLOT_UID + slot.number if own_uid else None,
-            "workdir": _sandbox.WORKDIR,
+            "uid": landlock.FIRST_SLOT_UID + slot.number if own_uid else None,
+            "workdir": bubblewrap.WORKDIR,
             "tmp": "/tmp",  # noqa: S108
             "environment": {"CUDA_VISIBLE_DEVICES": slot.gpu} if slot.gpu is not None else {},
         }
@@ -425,7 +424,7 @@ class LocalExecutor:
 
     def _check_isolation(self, tier: str) -> None:
         """Runs a program that tries what none may do; raises `SandboxError` if anything succeeds."""
-        with make_probe(self._run_dir) as (program, public_dir):
+        with _sandbox.make_probe(self._run_dir) as (program, public_dir):
             warm_parent = WarmParent(tier, public_dir, self._run_dir, (), self._fixed)
             try:
                 result = self._run(program, warm_parent, Slot(0, CHECK_NUMBER), 0.0)

@@ -14,7 +14,7 @@ from typing import Any
 
 from trl_mle.execution import sandbox as _sandbox
 from trl_mle.execution.executor import START_TIMEOUT_S
-from trl_mle.execution.sandbox import SandboxError
+from trl_mle.execution.sandbox import SandboxError, landlock
 
 
 class WarmParent:
@@ -45,14 +45,14 @@ class WarmParent:
             self.input_dir = Path(tempfile.mkdtemp(dir=run_dir)) / "input"
             shutil.copytree(public_dir, self.input_dir)
         if tier == "landlock":
-            grants = _sandbox.landlock_grants(public_dir, fixed["gpus"])
-            fixed = fixed | {"grants": grants, "keep_capabilities": _sandbox.landlock_capabilities(public_dir)}
+            grants = landlock.grants(public_dir, fixed["gpus"])
+            fixed = fixed | {"grants": grants, "keep_capabilities": landlock.capabilities(public_dir)}
         with theirs, tempfile.TemporaryFile("w+") as stdin, tempfile.TemporaryFile() as errors:
             json.dump({"packages": packages, "fixed": fixed}, stdin)
             stdin.seek(0)
             self.process = subprocess.Popen(
                 _sandbox.warm_parent_command(tier, theirs.fileno(), public_dir, run_dir, fixed["gpus"]),
-                env=_sandbox.environment(fixed["threads"]),
+                env=_sandbox.environment_variables(fixed["threads"]),
                 cwd="/",
                 stdin=stdin,
                 stdout=subprocess.DEVNULL,

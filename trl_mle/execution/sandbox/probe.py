@@ -8,7 +8,7 @@ import tempfile
 from collections.abc import Iterator
 from pathlib import Path
 
-from trl_mle.execution.sandbox import SandboxError
+from trl_mle.execution.sandbox.error import SandboxError
 
 
 # What no program may be able to do. It prints one word per success; silence is isolation.

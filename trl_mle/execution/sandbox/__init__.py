@@ -1,0 +1,85 @@
+"""How untrusted programs are kept apart from everything else, and the check that they are.
+
+Each tier says what it guarantees: `bubblewrap.py`, the strongest, and `landlock.py`. In the tier `"none"` a program
+reaches everything that the calling user can reach, for programs that you trust. Limits, timeouts and the end of the whole
+process tree hold there too.
+"""
+
+import logging
+import os
+import sys
+from pathlib import Path
+
+from trl_mle.execution import inside
+from trl_mle.execution.sandbox import bubblewrap, landlock
+from trl_mle.execution.sandbox.environment import IMPORTS, PACKAGES, REQUIRED, environment_variables, home_environment
+from trl_mle.execution.sandbox.error import REMEDY, SandboxError
+from trl_mle.execution.sandbox.probe import make_probe
+from trl_mle.execution.sandbox.python_path import check_labels_hidden, python_folders, search_path
+from trl_mle.execution.sandbox.seccomp import seccomp_filter
+
+
+__all__ = [
+    "IMPORTS",
+    "PACKAGES",
+    "REMEDY",
+    "REQUIRED",
+    "TIERS",
+    "SandboxError",
+    "candidate_tiers",
+    "check_available",
+    "check_labels_hidden",
+    "environment_variables",
+    "home_environment",
+    "make_probe",
+    "python_folders",
+    "search_path",
+    "seccomp_filter",
+    "warm_parent_command",
+]
+
+logger = logging.getLogger(__name__)
+
+TIERS = ("bubblewrap", "landlock")  # the strongest first
+
+
+def candidate_tiers(sandbox: str) -> list[str]:
+    """
+    Args:
+        sandbox (`str`):
+            `"auto"`, the strongest tier that works on this machine; or the name of one.
+
+    Returns:
+        `list[str]`: Tiers to try, the strongest first.
+
+    Raises:
+        `SandboxError`: There is no such tier.
+    """
+    if sandbox == "auto":
+        return list(TIERS)
+    if sandbox == "none":
+        logger.warning(
+            "sandbox='none': the model's programs run with all rights of this user, network and files included"
+        )
+    elif sandbox not in TIERS:
+        raise SandboxError(
+            f"sandbox={sandbox!r} is not known: use 'auto', 'bubblewrap', 'landlock', or 'none' to run programs without "
+            f"isolation"
+        )
+    return [sandbox]
+
+
+def check_available(tier: str) -> None:
+    """Raises `SandboxError` if this machine lacks what a tier is made of."""
+    if tier == "bubblewrap":
+        bubblewrap.check_available()
+    elif tier == "landlock":
+        landlock.check_available()
+
+
+def warm_parent_command(tier: str, control_fd: int, public_dir: Path, run_dir: Path, gpus: bool) -> list[str]:
+    """The command line that starts the warm parent for one competition; see `bubblewrap.command`."""
+    if tier == "bubblewrap":
+        return bubblewrap.command(control_fd, public_dir, run_dir, gpus)
+    main = os.path.join(os.path.dirname(inside.__file__), "__main__.py")
+    return [sys.executable, "-P", main, str(control_fd)]

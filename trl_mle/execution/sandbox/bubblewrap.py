@@ -1,0 +1,99 @@
+"""The tier `"bubblewrap"`: namespaces, for machines that allow them.
+
+A program reaches its own working folder, /tmp and /dev/shm (one sized tmpfs), and, read-only, the competition's public
+files, the Python environment (see [`SearchPath`]) and /usr. It has no network, sees no other process, holds no
+capability, runs as an unprivileged uid, and may use a filtered set of system calls.
+"""
+
+import errno
+import os
+import shutil
+import socket
+import sys
+import tempfile
+from pathlib import Path
+
+import pyseccomp
+
+from trl_mle.execution import inside
+from trl_mle.execution.sandbox.error import SandboxError
+from trl_mle.execution.sandbox.python_path import SYSTEM, hidden_folders, python_folders, views
+
+
+# Where a program that runs as root's child continues as; any uid that owns nothing will do.
+SANDBOX_UID = 65533
+
+# Inside the sandbox, in a folder of their own, because a Python environment may lie anywhere else.
+WORKDIR, INPUT, SCRATCH, LIBRARY = "/sandbox/work", "/sandbox/input", "/sandbox/scratch", "/sandbox/lib/inside"
+
+
+def check_available() -> None:
+    """Raises `SandboxError` if this machine lacks what the tier is made of."""
+    if shutil.which("bwrap") is None:
+        raise SandboxError("bubblewrap is missing")
+
+
+def add_rules(filter_: pyseccomp.SyscallFilter) -> None:
+    """Denies what only this tier has to: all sockets but Unix ones."""
+    filter_.add_rule(pyseccomp.ERRNO(errno.EPERM), "socket", pyseccomp.Arg(0, pyseccomp.NE, socket.AF_UNIX))
+
+
+def command(control_fd: int, public_dir: Path, run_dir: Path, gpus: bool) -> list[str]:
+    """
+    The command line that starts the warm parent for one competition.
+
+    Args:
+        control_fd (`int`):
+            Inheritable file descriptor of the warm parent's end of the control socket.
+        public_dir (`Path`):
+            What programs see, read-only, as `input/`.
+        run_dir (`Path`):
+            The executor's own folder. As root, what programs see is bound below it, in a private mount namespace: the
+            sandbox's uid may not be allowed to walk to where it lies (a Python environment in root's home, say).
+        gpus (`bool`):
+            Whether programs see the NVIDIA devices.
+    """
+    folders = python_folders()
+    sources = [*folders, str(public_dir), os.path.dirname(inside.__file__)]
+    targets = [*folders, INPUT, LIBRARY]
+    as_root = os.geteuid() == 0
+    prefix: list[str] = []
+    if as_root:
+        stage = tempfile.mkdtemp(prefix="stage-", dir=run_dir)
+        script = (
+            'stage=$1; shift; mount -t tmpfs -o mode=755,size=1m tmpfs "$stage"; i=0; '
+            'while [ "$1" != -- ]; do if [ -d "$1" ]; then mkdir "$stage/$i"; else : > "$stage/$i"; fi; '
+            'mount --bind "$1" "$stage/$i"; i=$((i+1)); shift; done; shift; exec "$@"'
+        )
+        prefix = ["unshare", "--mount", "--propagation", "private", "sh", "-ec", script, "sh", stage, *sources, "--"]
+        prefix += ["setpriv", f"--reuid={SANDBOX_UID}", f"--regid={SANDBOX_UID}", "--clear-groups", "--no-new-privs"]
+        sources = [f"{stage}/{i}" for i in range(len(sources))]
+    command = [
+        str(shutil.which("bwrap")),
+        "--unshare-all",
+        "--unshare-user",
+        "--uid",
+        "65534",
+        "--gid",
+        "65534",
+        "--hostname",
+        "sandbox",
+    ]
+    command += ["--die-with-parent", "--new-session", "--as-pid-1", "--cap-drop", "ALL", "--ro-bind", "/usr", "/usr"]
+    for link in SYSTEM[1:]:
+        if os.path.islink(link):
+            command += ["--symlink", os.readlink(link), link]
+        elif os.path.isdir(link):
+            command += ["--ro-bind", link, link]
+    for name in ("/etc/ld.so.cache", "/etc/alternatives", "/etc/localtime"):
+        command += ["--ro-bind-try", name, name]
+    for source, target in zip(sources, targets, strict=True):
+        command += ["--ro-bind", source, target]
+    for folder in views(hidden_folders()):
+        command += ["--tmpfs", folder, "--remount-ro", folder]
+    command += ["--proc", "/proc", "--dev", "/dev", "--dir", WORKDIR, "--dir", SCRATCH, "--dir", "/tmp"]  # noqa: S108
+    if gpus:
+        for path in Path("/dev").glob("nvidia*"):
+            command += ["--dev-bind", str(path), str(path)]
+    command += ["--remount-ro", "/dev", "--remount-ro", "/", "--chdir", "/"]
+    return [*prefix, *command, "--", sys.executable, "-P", f"{LIBRARY}/__main__.py", str(control_fd)]

@@ -1,0 +1,59 @@
+"""The environment of programs: its variables, and the packages that they find."""
+
+import os
+import site
+import sys
+
+from trl_mle.execution.sandbox.python_path import pythonpath, search_path
+
+
+# Imported once by the warm parent; a program that imports something else pays for it itself.
+PACKAGES = [
+    "numpy", "pandas", "scipy.sparse", "scipy.stats", "scipy.optimize",
+    "sklearn.base", "sklearn.calibration", "sklearn.cluster", "sklearn.compose", "sklearn.decomposition",
+    "sklearn.discriminant_analysis", "sklearn.dummy", "sklearn.ensemble", "sklearn.feature_extraction.text",
+    "sklearn.feature_selection", "sklearn.gaussian_process", "sklearn.impute", "sklearn.linear_model",
+    "sklearn.metrics", "sklearn.model_selection", "sklearn.multiclass", "sklearn.multioutput", "sklearn.naive_bayes",
+    "sklearn.neighbors", "sklearn.neural_network", "sklearn.pipeline", "sklearn.preprocessing", "sklearn.svm",
+    "sklearn.tree",
+]  # fmt: skip
+# What every prompt says is installed, by the names that programs import.
+REQUIRED = ("numpy", "pandas", "scipy", "sklearn", "PIL")
+# Proves that programs have it: prints names and versions. What the warm parent has imported counts only if its file can
+# be read, too.
+IMPORTS = f"""
+import importlib
+for name in {REQUIRED}:
+    try:
+        module = importlib.import_module(name)
+        open(module.__file__, "rb").close()
+    except Exception as error:
+        raise SystemExit(f"{{name}}: {{type(error).__name__}}: {{' '.join(str(error).split())}}")
+    print(name, module.__version__)
+"""
+
+
+def environment_variables(threads: int) -> dict[str, str]:
+    """The whole environment of a program, but for its home. Of the caller's it has what `sys.path` is made of."""
+    numeric = ("OMP", "OPENBLAS", "MKL", "NUMEXPR", "BLIS", "VECLIB_MAXIMUM")
+    visible = search_path().visible
+    has_user_site = site.getusersitepackages() in visible
+    return {
+        "PATH": f"{sys.prefix}/bin:/usr/local/bin:/usr/bin:/bin",
+        **home_environment("/tmp"),  # noqa: S108
+        "USER": "solution",
+        "LOGNAME": "solution",
+        "LANG": "C.UTF-8",
+        "MPLBACKEND": "Agg",
+        "PYTHONHASHSEED": "0",  # equal programs do equal things
+        "PYTHONDONTWRITEBYTECODE": "1",
+        "PYTHONPATH": os.pathsep.join(folder for folder in pythonpath() if folder in visible),
+        **({"PYTHONUSERBASE": site.getuserbase()} if has_user_site else {"PYTHONNOUSERSITE": "1"}),
+        "LOKY_MAX_CPU_COUNT": str(threads),
+        "JE_ARROW_MALLOC_CONF": "background_thread:false",  # pyarrow's thread: only a process with one can be forked
+        **{f"{name}_NUM_THREADS": str(threads) for name in numeric},
+    }
+
+
+def home_environment(home: str) -> dict[str, str]:
+    return {"HOME": home, "TMPDIR": home}

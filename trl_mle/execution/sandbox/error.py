@@ -1,0 +1,25 @@
+"""What is raised where programs cannot be isolated."""
+
+REMEDY = (
+    "Install bubblewrap (`apt-get install bubblewrap`) and allow it user namespaces and mounts, which containers often "
+    "forbid (Docker: --security-opt seccomp=unconfined --security-opt apparmor=unconfined --cap-add SYS_ADMIN) and Ubuntu "
+    "24.04 restricts (sysctl kernel.apparmor_restrict_unprivileged_userns=0); or use Linux 6.12 or newer with Landlock; "
+    "or run programs with sandbox='none', which gives them every right that you have"
+)
+
+
+class SandboxError(RuntimeError):
+    """
+    Programs cannot be isolated on this machine, or lack what they are promised; the message says what to install.
+
+    Args:
+        reason (`str`):
+            What does not work.
+        remedy (`str`, *optional*, defaults to `""`):
+            What to do about it.
+    """
+
+    def __init__(self, reason: str, remedy: str = ""):
+        super().__init__(f"{reason}. {remedy}" if remedy else reason)
+        self.reason = reason
+        self.remedy = remedy

@@ -1,0 +1,102 @@
+"""The tier `"landlock"`, for containers without user namespaces (Linux 6.12 or newer).
+
+A program reaches the same files as with bubblewrap, but the system's /tmp and /dev/shm are out of reach, and it sees that
+other files and processes exist. It signals, traces and reads no other process and has no network; disk, processes (if you
+are not root) and memory of its process tree are watched, so that it may overshoot for a tenth of a second. Started by
+root, it runs as a uid that no other program has at the time.
+"""
+
+import errno
+import os
+import socket
+import stat
+from collections.abc import Iterator
+from pathlib import Path
+
+import pyseccomp
+
+from trl_mle.execution.inside import kernel
+from trl_mle.execution.sandbox.error import SandboxError
+from trl_mle.execution.sandbox.python_path import SYSTEM, hidden_folders, python_folders
+
+
+# Each slot has a uid of its own, so that limits and signals reach no other program; uids that own nothing will do.
+FIRST_SLOT_UID = 57000
+
+# Without namespaces, the kernel's shared memory, semaphores and queues are everybody's too, and Landlock says nothing of
+# owners, modes, times and attributes. Changing a mode or a time does nothing then, and says it did: copying a file does.
+DENIED = """
+    chown fchown fchownat fremovexattr fsetxattr lchown lremovexattr lsetxattr mq_open mq_unlink msgctl msgget msgrcv
+    msgsnd removexattr semctl semget semop semtimedop setxattr shmat shmctl socket
+""".split()  # noqa: SIM905
+NEW_CALLS = (463, 466, 469)  # setxattrat, removexattrat, file_setattr: libseccomp has no names yet
+IGNORED = "chmod fchmod fchmodat fchmodat2 futimesat utime utimensat utimes".split()  # noqa: SIM905
+CHANGE_FLAGS = (0x40086602, 0x401C5820, 0x40806685)  # FS_IOC_SETFLAGS, FS_IOC_FSSETXATTR, FS_IOC_ENABLE_VERITY
+
+
+def check_available() -> None:
+    """Raises `SandboxError` if this machine lacks what the tier is made of."""
+    if (abi := kernel.landlock_abi()) < 6:
+        raise SandboxError(f"the kernel's Landlock has ABI {abi}, and 6 is needed")
+
+
+def add_rules(filter_: pyseccomp.SyscallFilter) -> None:
+    """Denies what only this tier has to: what namespaces keep from programs elsewhere, and Landlock does not."""
+    forbidden, ignored = pyseccomp.ERRNO(errno.EPERM), pyseccomp.ERRNO(0)
+    for name in (*DENIED, *NEW_CALLS):
+        filter_.add_rule(forbidden, name)
+    for name in IGNORED:
+        filter_.add_rule(ignored, name)
+    for kind in (socket.SOCK_DGRAM, socket.SOCK_RAW):  # one of a pair can send to any path, whatever Landlock says
+        filter_.add_rule(forbidden, "socketpair", pyseccomp.Arg(1, pyseccomp.MASKED_EQ, 0xF, kind))
+    for request in CHANGE_FLAGS:
+        filter_.add_rule(forbidden, "ioctl", pyseccomp.Arg(1, pyseccomp.MASKED_EQ, 0xFFFFFFFF, request))
+    # The files that it holds open must stay in sight of its init.
+    filter_.add_rule(ignored, "prctl", pyseccomp.Arg(0, pyseccomp.EQ, kernel.PR_SET_DUMPABLE))
+
+
+def _without(folder: str, hidden: set[str], kind: str) -> Iterator[tuple[str, str]]:
+    """Grants for all that lies in a folder but what is hidden: Landlock can only add. Names may be listed."""
+    if not any(path.startswith(folder + "/") for path in hidden):
+        yield folder, kind
+        return
+    yield folder, "list"
+    with os.scandir(folder) as entries:
+        for entry in entries:  # a link's target is granted where it lies
+            if entry.path not in hidden and not entry.is_symlink():
+                yield from _without(entry.path, hidden, kind)
+
+
+def grants(public_dir: Path, gpus: bool) -> list[tuple[str, str]]:
+    """What every program of a competition may reach under Landlock; see `kernel.restrict`."""
+    hidden = hidden_folders()
+    roots = {os.path.realpath(path) for path in (*SYSTEM, *python_folders())}
+    found = [grant for root in sorted(roots) if os.path.exists(root) for grant in _without(root, hidden, "run")]
+    files = ("/etc/ld.so.cache", "/etc/alternatives", "/etc/localtime", "/proc/cpuinfo", "/proc/meminfo", "/proc/stat")
+    found += [(path, "read") for path in (*files, "/sys/devices/system/cpu", str(public_dir))]
+    devices = ["null", "zero", "full", "random", "urandom"]
+    if gpus:
+        devices += [path.name for path in Path("/dev").glob("nvidia*")]
+    return found + [(f"/dev/{name}", "device") for name in devices]
+
+
+def _others_may_enter(path: str) -> bool:
+    path = path if os.path.isdir(path) else os.path.dirname(path)
+    while os.stat(path).st_mode & stat.S_IXOTH:
+        if path == "/":
+            return True
+        path = os.path.dirname(path)
+    return False
+
+
+def capabilities(public_dir: Path) -> int:
+    """The one capability, if any, that a program which root started keeps under Landlock: to walk to the Python
+    environment and the data where they lie in a folder that others may not enter (root's home, say). Landlock decides
+    all the same what it can read there."""
+    folders = [*map(os.path.realpath, python_folders()), os.path.realpath(public_dir)]
+    if os.geteuid() != 0 or all(map(_others_may_enter, folders)):
+        return 0
+    for number in (kernel.CAP_DAC_READ_SEARCH, kernel.CAP_DAC_OVERRIDE):  # containers often have the second alone
+        if kernel.permitted_capabilities() >> number & 1:
+            return 1 << number
+    raise SandboxError(f"the programs' uid may not enter {' or '.join(folders)}: make them searchable (chmod o+x)")
