@@ -1,0 +1,93 @@
+"""Which milestones the evaluations of a program reach."""
+
+import ast
+from collections import Counter
+from dataclasses import replace
+
+from trl_mle.instrumentation.milestones import MODEL_BUILT, MODEL_TRAINED, PREDICTIONS, SUBMISSION
+from trl_mle.instrumentation.steps.values import NOTHING, Evaluation, Value, derived, is_submission, kinds_of_paths
+from trl_mle.instrumentation.steps.vocabulary import DATA, MODEL, TEST, TRAIN, UNKNOWN
+
+
+class Record:
+    """The milestones that the evaluations of statements reach, and the place in the running program that reaches them."""
+
+    def __init__(self) -> None:
+        self.loaded: dict[str, list[Evaluation]] = {TRAIN: [], TEST: []}  # where the data were
+        self.columns_read: dict[str, Evaluation] = {}  # where some columns of the data were read last
+        self.counts: Counter[str] = Counter()
+        # The place in the running program:
+        self.evaluation = Evaluation(ast.Pass(), None, False, [])
+        self.parent: Evaluation | None = None
+        self.loops: list[Evaluation] = []  # the loops around, outermost first, those of callers among them
+        self.columns: list[Evaluation] = []  # those of them that go through the columns of the predictions
+        self.returns: list[Evaluation] = []
+        self.returned: list[Value] = []
+        self.conditional = False
+        self.hint = ""  # the name of the variable that the running statement assigns to
+        self.call_hint = ""
+
+    def reach(self, milestone: str, *, batch: bool = False) -> None:
+        """The running statement reaches a milestone; with `batch`, the outermost loop around it does."""
+        evaluation = self.loops[0] if batch and self.loops else self.evaluation
+        if milestone == PREDICTIONS and self.columns:
+            evaluation = self.columns[0]
+        evaluation.milestones.add(milestone)
+        self.counts[milestone] += 1
+        if milestone in DATA:
+            self.loaded[milestone].append(evaluation)
+
+    def complete(self, model: Value) -> Value:
+        """Something is added to a model that is not trained: only now it is built."""
+        if model.built is None or self.counts[MODEL_TRAINED]:
+            return model
+        model.built.milestones.discard(MODEL_BUILT)
+        return replace(model, built=self.build().built)
+
+    def read_image(self, path: Value) -> Value:
+        """An image is read: the data are there with the last of them, not with the table of labels. One that may belong to
+        either leaves open when they are."""
+        kinds = kinds_of_paths(path.texts) or path.data or DATA
+        for kind in kinds:
+            if kind in path.data or len(kinds) > 1:
+                while self.loaded[kind]:
+                    self.loaded[kind].pop().milestones.discard(kind)
+        if len(kinds) == 1:
+            [kind] = kinds
+            self.reach(kind)
+        return Value(tags=frozenset(kinds))
+
+    def read_columns(self, path: Value) -> Value:
+        """Some columns are read: the data are there with the last of several such calls."""
+        table = self.read(path)
+        for kind in table.data:
+            if self.columns_read.get(kind, self.evaluation) is not self.evaluation:
+                self.columns_read[kind].milestones.discard(kind)
+            self.columns_read[kind] = self.evaluation
+        return table
+
+    def read(self, path: Value) -> Value:
+        """A file is read. Where its path is not known, the name of the variable tells."""
+        kinds = kinds_of_paths(path.texts)
+        if not kinds and (not path.texts or any(UNKNOWN in text for text in path.texts)):
+            kinds = kinds_of_paths([self.hint])
+        if len(kinds) == 1:
+            [kind] = kinds
+            self.reach(kind)
+        return Value(tags=frozenset(kinds))
+
+    def write(self, path: Value) -> Value:
+        if is_submission(path):
+            self.reach(SUBMISSION)
+        return NOTHING
+
+    def predict(self, arguments: list[Value], *, batch: bool = False) -> Value:
+        """A model predicts. Predictions for training or validation data are no milestone."""
+        data = derived(arguments)
+        if TEST in data.tags or not data.tags:
+            self.reach(PREDICTIONS, batch=batch)
+        return data
+
+    def build(self) -> Value:
+        self.reach(MODEL_BUILT)
+        return Value(tags=frozenset({MODEL}), built=self.evaluation)

@@ -1,0 +1,152 @@
+"""Abstract values, how new ones derive from them, and the scopes and evaluations in which they appear."""
+
+import ast
+import re
+from collections.abc import Iterable
+from dataclasses import dataclass, field, replace
+
+from trl_mle.instrumentation.steps.vocabulary import DATA, MAX_TEXT_LENGTH, MAX_TEXTS, TEST, TRAIN, UNKNOWN
+
+
+@dataclass(frozen=True, eq=False)
+class Value:
+    """What is known about a value of the program."""
+
+    tags: frozenset[str] = frozenset()
+    texts: frozenset[str] = frozenset()  # the strings or paths it may be
+    items: "dict[object, Value] | None" = None  # the elements of a list, tuple or dict, where all are known
+    name: str = ""  # dotted name of something imported or built in
+    code: ast.FunctionDef | ast.AsyncFunctionDef | ast.Lambda | ast.ClassDef | None = None  # defined in the program
+    scope: "Scope | None" = None  # where `code` looks names up
+    instance: ast.ClassDef | None = None  # the class of the program it is an instance of
+    built: "Evaluation | None" = None  # where it was complete, for a model that more can be added to
+
+    @property
+    def data(self) -> frozenset[str]:
+        return self.tags & DATA
+
+    @property
+    def known(self) -> bool:
+        return bool(self.tags or self.texts or self.name or self.code or self.instance) or self.items is not None
+
+
+NOTHING = Value()
+
+
+@dataclass(eq=False)
+class Scope:
+    """The variables of a module, function, class or comprehension."""
+
+    parent: "Scope | None" = None
+    variables: dict[str, Value] = field(default_factory=dict)
+    global_names: set[str] = field(default_factory=set)
+
+    def get(self, name: str) -> Value:
+        scope: Scope | None = self
+        while scope is not None:
+            if name in scope.variables:
+                return scope.variables[name]
+            scope = scope.parent
+        return Value(name=name)
+
+    def set(self, name: str, value: Value) -> None:
+        scope = self
+        if name in self.global_names:
+            while scope.parent is not None:
+                scope = scope.parent
+        scope.variables[name] = value
+
+
+@dataclass(eq=False)
+class Evaluation:
+    """One evaluation of a statement: in one call, with one element of a loop."""
+
+    statement: ast.stmt
+    parent: "Evaluation | None"  # the evaluation of the statement that made the call, or of the loop
+    conditional: bool  # the call, or the round of the loop, may go past the statement
+    returns: "list[Evaluation]"  # the evaluations of `return` in the same call
+    outer: "Evaluation | None" = None  # of the statement whose block it is in, or that made the call
+    milestones: set[str] = field(default_factory=set)
+    data: set[str] = field(default_factory=set)  # from which its values derive
+
+    def can_be_lifted(self, milestone: str) -> bool:
+        """Whether the parent can be completed only with the step done."""
+        if not self.conditional:
+            return True
+        return self in self.returns and all(milestone in other.milestones for other in self.returns)
+
+
+def join(values: Iterable[Value]) -> Value:
+    """A value that may be any of these."""
+    values = [value for value in values if value.known]
+    if len(values) < 2:
+        return values[0] if values else NOTHING
+    items = [value.items for value in values if value.items is not None]
+    same_keys = len(items) == len(values) and all(item.keys() == items[0].keys() for item in items)
+    definite = next((value for value in values if value.name or value.code or value.instance), NOTHING)
+    return replace(
+        definite,
+        tags=frozenset().union(*(value.tags for value in values)),
+        texts=few(text for value in values for text in value.texts),
+        items={key: join(item[key] for item in items) for key in items[0]} if same_keys else None,
+    )
+
+
+def few(texts: Iterable[str]) -> frozenset[str]:
+    return frozenset(sorted(set(texts))[:MAX_TEXTS])
+
+
+def derived(values: Iterable[Value]) -> Value:
+    """A value computed from these by unknown means."""
+    return Value(tags=frozenset().union(*(value.data for value in values)))
+
+
+def collection_of(items: dict[object, Value]) -> Value:
+    joined = join(items.values())
+    return Value(tags=joined.tags, texts=joined.texts, items=items)
+
+
+def element_of(value: Value) -> Value:
+    if value.items is not None:
+        return join(value.items.values())
+    return Value(tags=value.tags, texts=value.texts)
+
+
+def concatenated(parts: list[Value], separator: str) -> Value:
+    """Strings or paths, one after the other."""
+    texts = [""]
+    if any(part.texts for part in parts):
+        for index, part in enumerate(parts):
+            between = separator if index else ""
+            texts = [left + between + right for left in texts for right in sorted(part.texts or {UNKNOWN})][:MAX_TEXTS]
+            texts = [text[-MAX_TEXT_LENGTH:] for text in texts]  # what a path is called stands at its end
+    return Value(tags=derived(parts).tags, texts=few(texts) - {""})
+
+
+def kinds_of_paths(texts: Iterable[str]) -> set[str]:
+    return {kind for text in texts if (kind := _kind_of_path(text)) is not None}
+
+
+def _kind_of_path(text: str) -> str | None:
+    """Whether a file holds training or test data, by the innermost of file and folders whose name says so."""
+    parts = [part for part in re.split(r"[/\\]", text.lower()) if part]
+    if parts and "submission" in parts[-1]:
+        return None
+    for part in parts[:-4:-1]:
+        found = set(re.findall(r"(?<![a-z])[xy]?(train|test)", part))
+        if found:
+            return {"train": TRAIN, "test": TEST}[found.pop()] if len(found) == 1 else None
+    return None
+
+
+def is_submission(value: Value) -> bool:
+    return bool(value.texts) and all(re.split(r"[/\\]", text)[-1] == "submission.csv" for text in value.texts)
+
+
+def view(items: dict[object, Value], method: str) -> Value:
+    """`items()`, `values()` and `keys()` of a dict."""
+    keys = [Value(texts=frozenset({key})) if isinstance(key, str) else NOTHING for key in items]
+    if method == "items":
+        pairs = zip(keys, items.values(), strict=True)
+        return collection_of({index: collection_of(dict(enumerate(pair))) for index, pair in enumerate(pairs)})
+    return collection_of(dict(enumerate(keys if method == "keys" else items.values())))
