@@ -22,7 +22,7 @@ from trl.models.utils import unwrap_model_for_generation
 
 from trl_mle.execution import LocalExecutor
 from trl_mle.instrumentation import AstInstrumenter
-from trl_mle.instrumentation.language_models import generate
+from trl_mle.models import generate
 from trl_mle.rewards import MLEReward
 from trl_mle.trainer import MLEGRPOConfig, MLEGRPOTrainer
 

@@ -8,7 +8,7 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
-from trl_mle.instrumentation import Completion
+from trl_mle.models import Completion
 from trl_mle.rewards import Evaluation
 
 

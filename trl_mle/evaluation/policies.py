@@ -20,8 +20,7 @@ from transformers.utils import (
     find_adapter_config_file,
 )
 
-from trl_mle.instrumentation import Completion, EndpointModel
-from trl_mle.instrumentation.language_models import weights_digest
+from trl_mle.models import Completion, EndpointModel, weights_digest
 from trl_mle.prompts import estimate_tokens
 
 
@@ -73,7 +72,7 @@ def load_policy(name: str) -> Policy:
 
     Raises:
         `OSError`: There is no such model.
-        [`~trl_mle.instrumentation.LanguageModelError`]: The endpoint does not answer or does not serve the model.
+        [`~trl_mle.models.LanguageModelError`]: The endpoint does not answer or does not serve the model.
     """
     return EndpointPolicy(name) if _is_url(name) else TransformersPolicy.from_pretrained(name)
 
@@ -89,7 +88,7 @@ def check_policy(name: str) -> None:
     Raises:
         `OSError`: There is no such model.
         `ValueError`: Its tokenizer renders no prompt.
-        [`~trl_mle.instrumentation.LanguageModelError`]: The endpoint does not answer or does not serve the model.
+        [`~trl_mle.models.LanguageModelError`]: The endpoint does not answer or does not serve the model.
     """
     if _is_url(name):
         EndpointPolicy(name)
@@ -258,7 +257,7 @@ class EndpointPolicy:
             Base URL, after which `#<model>` names the model. Without, the only one that is served is taken.
 
     Raises:
-        [`~trl_mle.instrumentation.LanguageModelError`]: The endpoint does not answer or does not serve the model.
+        [`~trl_mle.models.LanguageModelError`]: The endpoint does not answer or does not serve the model.
     """
 
     def __init__(self, url: str):

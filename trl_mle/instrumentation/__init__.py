@@ -1,5 +1,6 @@
 """A program in, the same program with milestone prints out (https://huggingface.co/papers/2509.01684)."""
 
+from importlib import import_module
 from typing import TYPE_CHECKING
 
 from trl_mle.execution.program import InstrumentedProgram
@@ -7,16 +8,13 @@ from trl_mle.instrumentation.ast_instrumenter import AstInstrumenter
 from trl_mle.instrumentation.insert import insert_prints
 from trl_mle.instrumentation.milestones import DESCRIPTIONS, MILESTONES, Instrumenter
 from trl_mle.instrumentation.verify import VerificationError, verify
+from trl_mle.models import Completion, LanguageModel, LanguageModelError
 
 
 if TYPE_CHECKING:
-    from trl_mle.instrumentation.language_models import (
-        EndpointModel,
-        LanguageModelError,
-        PolicyBaseModel,
-        TransformersModel,
-    )
-    from trl_mle.instrumentation.lm_instrumenter import Completion, LanguageModel, LmInstrumenter
+    from trl_mle.instrumentation.lm_instrumenter import LmInstrumenter
+    from trl_mle.instrumentation.policy_base_model import PolicyBaseModel
+    from trl_mle.models import EndpointModel, TransformersModel
 
 __all__ = [
     "DESCRIPTIONS",
@@ -38,12 +36,13 @@ __all__ = [
 
 
 def __getattr__(name: str) -> object:
-    # Torch and what reads completions come only with a language model.
-    from importlib import import_module
-
-    if name in __all__:
-        for module in ("lm_instrumenter", "language_models"):
-            found = import_module(f"trl_mle.instrumentation.{module}")
-            if name in vars(found):
-                return vars(found)[name]
+    # Torch and what reads completions come only with a language model
+    modules = {
+        "EndpointModel": "trl_mle.models",
+        "LmInstrumenter": "trl_mle.instrumentation.lm_instrumenter",
+        "PolicyBaseModel": "trl_mle.instrumentation.policy_base_model",
+        "TransformersModel": "trl_mle.models",
+    }
+    if name in modules:
+        return getattr(import_module(modules[name]), name)
     raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

@@ -7,8 +7,7 @@ import time
 import tokenize
 from collections import Counter, OrderedDict
 from collections.abc import Sequence
-from dataclasses import dataclass
-from typing import Literal, Protocol
+from typing import Literal
 
 from trl_mle.execution.program import InstrumentedProgram, split_lines
 from trl_mle.instrumentation import placements as _placements
@@ -17,6 +16,7 @@ from trl_mle.instrumentation.insert import insert_prints
 from trl_mle.instrumentation.milestones import DESCRIPTIONS, MILESTONES, parse
 from trl_mle.instrumentation.reports import find_reports
 from trl_mle.instrumentation.verify import VerificationError, verify
+from trl_mle.models import LanguageModel
 from trl_mle.prompts.extract import extract_code
 
 
@@ -59,49 +59,6 @@ whole program in a ```python block.
 
 # Why an answer, or a milestone in it, was refused.
 REASONS = ("no_answer", "empty", "changed", *_placements.REASONS)
-
-
-@dataclass(frozen=True)
-class Completion:
-    """
-    What a language model answered.
-
-    Args:
-        text (`str` or `None`):
-            `None` if no answer came.
-        tokens (`int`, *optional*, defaults to `0`):
-            Tokens that it generated.
-        prompt_tokens (`int`, *optional*, defaults to `0`):
-            Tokens that it read, where they are known.
-    """
-
-    text: str | None
-    tokens: int = 0
-    prompt_tokens: int = 0
-
-
-class LanguageModel(Protocol):
-    """Texts in, texts out, in one batch: see `language_models.py`."""
-
-    identity: str  # which model it is, for the log
-
-    def complete(self, prompts: Sequence[str], max_tokens: int, schema: dict | None = None) -> list[Completion]:
-        """
-        Answers each prompt, a user's message, greedily. It never raises because of a model that does not answer.
-
-        Args:
-            prompts (`Sequence[str]`):
-                May be empty: where processes must generate together, each calls it all the same.
-            max_tokens (`int`):
-                Longest answer.
-            schema (`dict`, *optional*):
-                JSON schema of the answers, for those that can decode by one.
-        """
-        ...
-
-    def check_frozen(self) -> None:
-        """Raises or warns if its weights have changed since it was made, as far as they can be seen."""
-        ...
 
 
 class LmInstrumenter:

@@ -21,8 +21,7 @@ from trl.models.utils import disable_gradient_checkpointing, unwrap_model_for_ge
 from trl.trainer.utils import get_config_model_id, pad, use_adapter
 
 from trl_mle.competitions import Competition, load_competition
-from trl_mle.instrumentation.language_models import LanguageModelError, generate
-from trl_mle.instrumentation.lm_instrumenter import Completion
+from trl_mle.models import Completion, LanguageModelError, generate
 from trl_mle.prompts import extract_code, improve_prompt, scratch_prompt
 from trl_mle.rewards import MLEReward
 from trl_mle.trainer.duration import MeanDuration, duration_weights

@@ -1,26 +1,14 @@
 import asyncio
 import json
-import random
-import shutil
 import threading
 from http.server import BaseHTTPRequestHandler, HTTPServer
-from pathlib import Path
 
-import numpy as np
 import pytest
-import torch
 from openai_server import OpenAIServer
-from transformers import AutoModelForCausalLM, AutoTokenizer
 
-from trl_mle.instrumentation import (
-    MILESTONES,
-    EndpointModel,
-    LanguageModelError,
-    LmInstrumenter,
-    TransformersModel,
-    language_models,
-)
+from trl_mle.instrumentation import MILESTONES, LmInstrumenter
 from trl_mle.instrumentation.lm_instrumenter import LINES_SCHEMA
+from trl_mle.models import EndpointModel, LanguageModelError, endpoint
 
 
 PROGRAM = """\
@@ -64,26 +52,6 @@ def server():
 
 def answered(completions):
     return [completion.text is not None for completion in completions]
-
-
-@pytest.fixture(scope="module")
-def tiny(tiny_model):
-    """The tiny model's greedy answer to one prompt and its length, as plain transformers gives it."""
-    model = AutoModelForCausalLM.from_pretrained(tiny_model).eval()
-    tokenizer = AutoTokenizer.from_pretrained(tiny_model)
-    lock = threading.Lock()
-
-    def answer(prompt, max_tokens):
-        messages = [{"role": "user", "content": prompt}]
-        ids = tokenizer.apply_chat_template(messages, add_generation_prompt=True, return_dict=False)
-        with lock, torch.no_grad():
-            output = model.generate(torch.tensor([ids]), max_new_tokens=max_tokens, do_sample=False)[0, len(ids) :]
-        return tokenizer.decode(output, skip_special_tokens=True), len(output)
-
-    return answer
-
-
-# --- behind an endpoint ---
 
 
 @pytest.mark.parametrize("mode", ["lines", "rewrite"])
@@ -208,8 +176,8 @@ def test_dead_endpoint_costs_one_deadline(server, monkeypatch, caplog, end):
     alive.set()
     if end == "is gone":
         server.start()
-    clock = language_models.time.monotonic
-    monkeypatch.setattr(language_models.time, "monotonic", lambda: clock() + language_models.PAUSE_S)
+    clock = endpoint.time.monotonic
+    monkeypatch.setattr(endpoint.time, "monotonic", lambda: clock() + endpoint.PAUSE_S)
     instrumenter.instrument_many(programs(4))
     assert instrumenter.metrics()["lm_rate"] == 1.0
 
@@ -328,53 +296,3 @@ def test_endpoint_must_not_be_the_policys(server, endpoint, policy, same):
         return model.check_is_not(policy)
     with pytest.raises(LanguageModelError, match="is the vLLM server of the policy"):
         model.check_is_not(policy)
-
-
-# --- in this process ---
-
-PROMPTS = ["Hi", "Write a program for the competition. " * 20, "import pandas as pd", "", *programs(4)]
-
-
-@pytest.mark.parametrize("padding_side", ["left", "right"])
-def test_batch_equals_one_by_one(tiny_model, tiny, tmp_path, padding_side):
-    folder = shutil.copytree(tiny_model, tmp_path / "model")
-    AutoTokenizer.from_pretrained(tiny_model, padding_side=padding_side).save_pretrained(folder)
-    for batch_size in (1, 3, 16):
-        completions = TransformersModel(str(folder), batch_size=batch_size).complete(PROMPTS, 12, LINES_SCHEMA)
-        assert [completion.text for completion in completions] == [tiny(prompt, 12)[0] for prompt in PROMPTS]
-        assert [completion.tokens for completion in completions] == [tiny(prompt, 12)[1] for prompt in PROMPTS]
-    assert TransformersModel(tiny_model).complete([], 12) == []
-
-
-def test_greedy_whatever_the_models_own_settings_are(tiny_model, tiny, tmp_path):
-    """Chat models come with a temperature and a penalty on repetitions, which an answer that repeats a program breaks."""
-    folder = shutil.copytree(tiny_model, tmp_path / "model")
-    settings = {"do_sample": True, "temperature": 0.7, "top_k": 20, "top_p": 0.8, "repetition_penalty": 1.5}
-    own = json.loads((folder / "generation_config.json").read_text())
-    (folder / "generation_config.json").write_text(json.dumps(own | settings))
-    completions = TransformersModel(str(folder)).complete(PROMPTS, 24)
-    assert [completion.text for completion in completions] == [tiny(prompt, 24)[0] for prompt in PROMPTS]
-
-
-def test_random_generators_stay(tiny_model):
-    model = TransformersModel(tiny_model)
-    before = random.getstate(), np.random.get_state()[1].tolist(), torch.get_rng_state().tolist()
-    model.complete(PROMPTS, 8)
-    assert (random.getstate(), np.random.get_state()[1].tolist(), torch.get_rng_state().tolist()) == before
-
-
-def test_changed_weights_are_noticed(tiny_model):
-    model = TransformersModel(tiny_model)
-    assert not any(weight.requires_grad for weight in model.model.parameters())
-    model.complete(PROMPTS, 4)
-    model.check_frozen()
-    next(model.model.parameters()).view(-1)[0] += 1e-3
-    with pytest.raises(LanguageModelError, match=f"weights of the instrumenting model {tiny_model} have changed"):
-        model.check_frozen()
-
-
-def test_model_without_chat_template_is_refused(tiny_model, tmp_path):
-    folder = shutil.copytree(tiny_model, tmp_path / "model")
-    Path(folder, "chat_template.jinja").unlink()
-    with pytest.raises(LanguageModelError, match="has no chat template"):
-        TransformersModel(str(folder))

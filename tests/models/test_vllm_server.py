@@ -13,14 +13,9 @@ import pytest
 import torch
 from transformers import AutoModelForCausalLM, AutoTokenizer, set_seed
 
-from trl_mle.instrumentation import (
-    MILESTONES,
-    EndpointModel,
-    LmInstrumenter,
-    TransformersModel,
-    verify,
-)
+from trl_mle.instrumentation import MILESTONES, LmInstrumenter, verify
 from trl_mle.instrumentation.lm_instrumenter import LINES_PROMPT, LINES_SCHEMA, LINES_TOKENS
+from trl_mle.models import EndpointModel, TransformersModel
 from trl_mle.starter.build import StarterConfig, make_model, sketch_corpus, train_tokenizer
 
 

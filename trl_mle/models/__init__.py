@@ -1,0 +1,31 @@
+"""Language models that answer: behind an endpoint, or in this process."""
+
+from importlib import import_module
+from typing import TYPE_CHECKING
+
+from trl_mle.models.language_model import Completion, LanguageModel, LanguageModelError, Prompt
+
+
+if TYPE_CHECKING:
+    from trl_mle.models.endpoint import EndpointModel
+    from trl_mle.models.transformers_model import TransformersModel, generate, render_prompt, weights_digest
+
+__all__ = [
+    "Completion",
+    "EndpointModel",
+    "LanguageModel",
+    "LanguageModelError",
+    "Prompt",
+    "TransformersModel",
+    "generate",
+    "render_prompt",
+    "weights_digest",
+]
+
+
+def __getattr__(name: str) -> object:
+    # What only asks an endpoint, or reads what was answered, does without torch
+    if name in __all__:
+        module = "endpoint" if name == "EndpointModel" else "transformers_model"
+        return getattr(import_module(f"trl_mle.models.{module}"), name)
+    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

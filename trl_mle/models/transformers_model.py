@@ -1,0 +1,158 @@
+"""Language models in this process, and how they generate."""
+
+import hashlib
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import torch
+from transformers import AutoModelForCausalLM, AutoTokenizer, GenerationConfig, set_seed
+
+from trl_mle.models.language_model import Completion, LanguageModelError, Prompt
+
+
+class TransformersModel:
+    """
+    A model of its own in this process.
+
+    Args:
+        name (`str`):
+            Folder or Hub id of a chat model.
+        device (`str` or `torch.device`, *optional*, defaults to `"cpu"`):
+            Where it runs.
+        dtype (`str`, *optional*, defaults to `"auto"`):
+            Of its weights.
+        batch_size (`int`, *optional*, defaults to `16`):
+            Prompts at a time.
+
+    Raises:
+        [`LanguageModelError`]: It is no chat model.
+        `OSError`: It cannot be loaded.
+    """
+
+    def __init__(self, name: str, device: Any = "cpu", dtype: str = "auto", batch_size: int = 16):
+        self.tokenizer = AutoTokenizer.from_pretrained(name)
+        if self.tokenizer.chat_template is None:
+            raise LanguageModelError(
+                f"the instrumenting model {name} has no chat template: take an instruction-tuned one"
+            )
+        self.model = AutoModelForCausalLM.from_pretrained(name, dtype=dtype).to(device).eval().requires_grad_(False)
+        self.batch_size = batch_size
+        self.identity = name
+        self.digest = weights_digest(self.model.state_dict())
+
+    def complete(self, prompts: Sequence[str], max_tokens: int, schema: dict | None = None) -> list[Completion]:
+        """See [`LanguageModel`]. The schema is not used."""
+        return generate(self.model, self.tokenizer, prompts, max_tokens, self.batch_size)
+
+    def check_frozen(self) -> None:
+        """Raises [`LanguageModelError`] if the weights are not those that were loaded."""
+        if weights_digest(self.model.state_dict()) != self.digest:
+            raise LanguageModelError(f"the weights of the instrumenting model {self.identity} have changed")
+
+
+@torch.no_grad()
+def generate(
+    model: Any,
+    tokenizer: Any,
+    prompts: Sequence[str | Prompt],
+    max_tokens: int,
+    batch_size: int = 16,
+    seed: int | None = None,
+    chat_template_kwargs: Mapping[str, Any] | None = None,
+) -> list[Completion]:
+    """
+    Answers prompts: greedily, without touching a random generator, or with a seed by sampling from the whole distribution,
+    as in training.
+
+    Args:
+        model ([`~transformers.PreTrainedModel`]):
+            The model.
+        tokenizer ([`~transformers.PreTrainedTokenizerBase`]):
+            Its tokenizer, with a chat template and a padding token.
+        prompts (`Sequence[str | list[dict[str, str]]]`):
+            User messages or conversations.
+        max_tokens (`int`):
+            Longest answer.
+        batch_size (`int`, *optional*, defaults to `16`):
+            Prompts at a time.
+        seed (`int`, *optional*):
+            Of the sampling. With the prompts, their order and `batch_size` it fixes what is sampled.
+        chat_template_kwargs (`dict`, *optional*):
+            For the chat template.
+
+    Returns:
+        `list[Completion]`: One for each prompt.
+    """
+    conversations = [
+        [{"role": "user", "content": prompt}] if isinstance(prompt, str) else prompt for prompt in prompts
+    ]
+    order = list(range(len(conversations)))
+    if seed is None:
+        config = _greedy(model, tokenizer, max_tokens)
+        # Of like length together, so that little is padded. What is sampled depends on the order
+        order.sort(key=lambda i: sum(len(message["content"]) for message in conversations[i]))
+    else:
+        config = _whole_distribution(tokenizer, max_tokens)
+        set_seed(seed)
+    completions: dict[int, Completion] = {}
+    for start in range(0, len(order), batch_size):
+        chunk = order[start : start + batch_size]
+        inputs = tokenizer(
+            [render_prompt(tokenizer, conversations[i], chat_template_kwargs) for i in chunk],
+            add_special_tokens=False,
+            padding=True,
+            padding_side="left",  # most tokenizers pad on the right
+            return_tensors="pt",
+        ).to(model.device)
+        ids, mask = inputs["input_ids"], inputs["attention_mask"]
+        # Under ZeRO-3 the weights are whole here: processes with fewer prompts, or none, need not keep step
+        outputs = model.generate(input_ids=ids, attention_mask=mask, generation_config=config, synced_gpus=False)
+        for i, output, read in zip(chunk, outputs, mask, strict=True):
+            answer = output[ids.shape[1] :]
+            length = int((answer != config.pad_token_id).sum())
+            text = tokenizer.decode(answer, skip_special_tokens=True)
+            completions[i] = Completion(text, length, int(read.sum()))
+    return [completions[i] for i in range(len(conversations))]
+
+
+def _greedy(model: Any, tokenizer: Any, max_tokens: int) -> GenerationConfig:
+    return GenerationConfig(
+        max_new_tokens=max_tokens,
+        do_sample=False,
+        repetition_penalty=1.0,  # a chat model's own may forbid what an answer must repeat
+        eos_token_id=model.generation_config.eos_token_id or tokenizer.eos_token_id,
+        pad_token_id=tokenizer.pad_token_id,
+    )
+
+
+def _whole_distribution(tokenizer: Any, max_tokens: int) -> GenerationConfig:
+    """Sampling as TRL samples in training, ends included. What is left out is the model's own."""
+    return GenerationConfig(
+        max_new_tokens=max_tokens,
+        do_sample=True,
+        temperature=1.0,
+        top_p=1.0,
+        top_k=0,
+        typical_p=1.0,
+        repetition_penalty=1.0,
+        no_repeat_ngram_size=0,
+        bos_token_id=tokenizer.bos_token_id,
+        eos_token_id=tokenizer.eos_token_id,
+        pad_token_id=tokenizer.pad_token_id,
+    )
+
+
+def render_prompt(tokenizer: Any, prompt: Prompt, chat_template_kwargs: Mapping[str, Any] | None = None) -> str:
+    """The text that a model reads of a conversation, up to where its answer begins."""
+    kwargs = chat_template_kwargs or {}
+    return str(tokenizer.apply_chat_template(prompt, add_generation_prompt=True, tokenize=False, **kwargs))
+
+
+def weights_digest(weights: dict[str, torch.Tensor]) -> str:
+    """SHA-256 over names, types, shapes and values of weights."""
+    digest = hashlib.sha256()
+    for name in sorted(weights):
+        tensor = weights[name].detach().contiguous()
+        digest.update(f"{name} {tensor.dtype} {tuple(tensor.shape)}".encode())
+        digest.update(tensor.reshape(-1).view(torch.uint8).cpu().numpy().tobytes())
+    return digest.hexdigest()
