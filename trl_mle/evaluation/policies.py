@@ -8,7 +8,7 @@ from typing import Any, Protocol
 import torch
 from huggingface_hub.errors import HTTPError, StrictDataclassError
 from jinja2 import TemplateError
-from transformers import AutoConfig, AutoModelForCausalLM, AutoTokenizer, GenerationConfig, set_seed
+from transformers import AutoConfig, AutoModelForCausalLM, AutoTokenizer
 from transformers.trainer_utils import get_last_checkpoint
 from transformers.utils import (
     ADAPTER_SAFE_WEIGHTS_NAME,
@@ -20,7 +20,7 @@ from transformers.utils import (
     find_adapter_config_file,
 )
 
-from trl_mle.models import Completion, EndpointModel, weights_digest
+from trl_mle.models import Completion, EndpointModel, Prompt, generate, render_prompt, weights_digest
 from trl_mle.prompts import estimate_tokens
 
 
@@ -30,8 +30,6 @@ WEIGHTS = (
     ADAPTER_WEIGHTS_NAME,
 )  # fmt: skip
 ENDPOINT_DEADLINE_S = 900.0  # for one batch of completions
-
-Prompt = list[dict[str, str]]  # a conversation
 
 
 class Policy(Protocol):
@@ -206,45 +204,21 @@ class TransformersPolicy:
 
     def count_tokens(self, prompt: Prompt) -> int:
         """See [`Policy`]."""
-        return len(self.tokenizer(self._render(prompt), add_special_tokens=False)["input_ids"])
+        text = render_prompt(self.tokenizer, prompt, self.chat_template_kwargs)
+        return len(self.tokenizer(text, add_special_tokens=False)["input_ids"])
 
-    @torch.no_grad()
     def sample(self, prompts: Sequence[Prompt], max_new_tokens: int, seeds: Sequence[int]) -> list[Completion]:
         """See [`Policy`]."""
         if not prompts:
             return []
-        set_seed(seeds[0])
-        pad_token_id = self.tokenizer.pad_token_id
-        generation_config = GenerationConfig(
-            do_sample=True, temperature=1.0, top_p=1.0, top_k=0, max_new_tokens=max_new_tokens,
-            repetition_penalty=1.0, no_repeat_ngram_size=0, typical_p=1.0,  # what is left out is the model's own
-            pad_token_id=pad_token_id, bos_token_id=self.tokenizer.bos_token_id,
-            eos_token_id=self.tokenizer.eos_token_id,
-        )  # fmt: skip
-        texts = [self._render(prompt) for prompt in prompts]
-        inputs = self.tokenizer(
-            texts, add_special_tokens=False, padding=True, padding_side="left", return_tensors="pt"
-        ).to(self.model.device)
-        tokens = self.model.generate(
-            input_ids=inputs["input_ids"],
-            attention_mask=inputs["attention_mask"],
-            generation_config=generation_config,
-            synced_gpus=False,  # under ZeRO-3 the weights are whole here: processes need not keep step
-        )
-        answers = tokens[:, inputs["input_ids"].shape[1] :]
-        return [
-            Completion(text, int((answer != pad_token_id).sum()), int(mask.sum()))
-            for text, answer, mask in zip(
-                self.tokenizer.batch_decode(answers, skip_special_tokens=True), answers, inputs["attention_mask"],
-                strict=True,
-            )
-        ]  # fmt: skip
-
-    def _render(self, prompt: Prompt) -> str:
-        return str(
-            self.tokenizer.apply_chat_template(
-                prompt, add_generation_prompt=True, tokenize=False, **self.chat_template_kwargs
-            )
+        return generate(
+            self.model,
+            self.tokenizer,
+            prompts,
+            max_new_tokens,
+            batch_size=len(prompts),
+            seed=seeds[0],
+            chat_template_kwargs=self.chat_template_kwargs,
         )
 
 
