@@ -5,7 +5,6 @@ Run as a script by two processes: only the first has programs, the second must w
 """
 
 import json
-import runpy
 import sys
 from pathlib import Path
 from types import SimpleNamespace
@@ -19,6 +18,7 @@ from transformers import AutoModelForCausalLM, AutoTokenizer
 from trl_mle.competitions import load_competition
 from trl_mle.execution import ExecutionResult, Outcome, ProgramFuture
 from trl_mle.instrumentation import LanguageModelError, LmInstrumenter, PolicyBaseModel
+from trl_mle.launching import make_instrumenter
 from trl_mle.rewards import MLEReward
 from trl_mle.trainer import MLEGRPOConfig, MLEGRPOTrainer
 
@@ -106,9 +106,8 @@ def main(model, output_dir):
     rank = args.process_index
 
     # As the recipe does it: a model of its own is whole in every process, although the policy's will be split
-    script = runpy.run_path(str(Path(__file__).parents[2] / "recipes" / "train_mle.py"))
     wanted = {"instrumenter": "lm", "instrumenter_url": None, "instrumenter_model": model}
-    own = script["make_instrumenter"](SimpleNamespace(**wanted, instrumenter_mode="rewrite"), args).model
+    own = make_instrumenter(SimpleNamespace(**wanted, instrumenter_mode="rewrite"), args).model
 
     base = PolicyBaseModel()
     trainer = make_trainer(model, args, LmInstrumenter(base), LORA)

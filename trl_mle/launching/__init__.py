@@ -1,11 +1,15 @@
-"""What a training script does before and after training: checks, timeouts, the Hub."""
+"""What a training script does around training: arguments, checks, executor and instrumenter, timeouts, the Hub."""
 
+from trl_mle.launching.arguments import MLEScriptArguments, make_parser, parse
+from trl_mle.launching.building import make_endpoint, make_executor, make_instrumenter
 from trl_mle.launching.checks import (
     Problems,
+    check_base_model,
     check_engine,
     check_model,
     check_prompts,
     check_vllm,
+    check_weighting,
     check_writable,
     checkpoint_to_resume,
     load_tokenizer,
@@ -15,15 +19,23 @@ from trl_mle.launching.waiting import extend_ddp_timeout
 
 
 __all__ = [
+    "MLEScriptArguments",
     "Problems",
+    "check_base_model",
     "check_engine",
     "check_hub",
     "check_model",
     "check_prompts",
     "check_vllm",
+    "check_weighting",
     "check_writable",
     "checkpoint_to_resume",
     "extend_ddp_timeout",
     "load_tokenizer",
+    "make_endpoint",
+    "make_executor",
+    "make_instrumenter",
+    "make_parser",
+    "parse",
     "push_rollouts",
 ]

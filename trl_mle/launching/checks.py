@@ -203,6 +203,25 @@ def check_model(args: Any, model_args: Any) -> None:
         )
 
 
+def check_base_model(script_args: Any, args: Any, model_args: Any) -> None:
+    """Raises `ValueError` if the policy's own base model is to mark the milestones, and training keeps none."""
+    named = script_args.instrumenter_url or script_args.instrumenter_model
+    if script_args.instrumenter == "lm" and not named and not model_args.use_peft and args.beta == 0:
+        raise ValueError(
+            "there is no base model to instrument with: train with LoRA (use_peft) or beta > 0, or give "
+            "instrumenter_url or instrumenter_model"
+        )
+
+
+def check_weighting(script_args: Any, args: Any) -> None:
+    """Raises `ValueError` if the weighting needs what the executor does not report."""
+    if script_args.ray_address and args.duration_weighting == "inclusion":
+        raise ValueError(
+            "duration_weighting: inclusion needs to know since when programs run, which a Ray cluster does not tell: run "
+            "them on this machine (without ray_address), or take linear or none"
+        )
+
+
 def check_vllm(args: Any, gpu_slots: Sequence[str]) -> None:
     """Raises `ImportError` if vLLM is asked for and not installed, `ValueError` if what is asked of it cannot work."""
     if not args.use_vllm:

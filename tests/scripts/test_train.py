@@ -8,19 +8,11 @@ import signal
 import subprocess
 import sys
 import time
-from contextlib import nullcontext
 from pathlib import Path
 
 import forked
 import psutil
 import pytest
-import yaml
-from openai_server import OpenAIServer
-
-from trl_mle.competitions import list_competitions
-from trl_mle.competitions.catalog import MLEBENCH_COMPETITIONS
-from trl_mle.competitions.mirrors import PREFIX
-from trl_mle.starter.tasks import TASKS
 
 
 ROOT = Path(__file__).parents[2]
@@ -33,7 +25,6 @@ LAUNCH = [
     "--config_file",
     str(ROOT / "accelerate_configs/cpu.yaml"),
 ]
-RECIPES = [ROOT / "recipes/quickstart.yaml", *sorted(ROOT.glob("recipes/*/*.yaml"))]
 
 # Threads of several runs would wait for each other
 ENVIRONMENT = os.environ | {"PYTHONUNBUFFERED": "1", "OMP_NUM_THREADS": "1"}
@@ -61,62 +52,6 @@ def run_script(monkeypatch):
     yield run
     for number, handler in handlers.items():
         signal.signal(number, handler)
-
-
-@pytest.mark.parametrize("recipe", RECIPES, ids=lambda path: path.stem)
-def test_recipe_parses_and_builds(recipe):
-    from trl_mle.launching import check_model
-
-    make_parser = runpy.run_path(SCRIPT)["make_parser"]
-    script_args, training_args, model_args = make_parser().parse_args_and_config(
-        ["--config", str(recipe), "--use_cpu", "true", "--bf16", "false"]
-    )
-    assert script_args.competitions
-    assert model_args.model_name_or_path
-    assert training_args.output_dir.startswith("outputs/")
-    assert training_args.max_steps % training_args.optimizer_steps_per_generation == 0
-    check_model(training_args, model_args)
-
-
-def test_there_is_a_recipe_for_each_of_the_twelve_and_for_each_mirror():
-    for folder, prefix in (("qwen2.5-3b-instruct", ""), ("starter", PREFIX)):
-        recipes = {path.stem: yaml.safe_load(path.read_text()) for path in (ROOT / "recipes" / folder).iterdir()}
-        assert sorted(recipes) == sorted(f"{prefix}{name}".replace(":", "-") for name in MLEBENCH_COMPETITIONS)
-        for stem, recipe in recipes.items():
-            (competition,) = recipe["competitions"]
-            assert competition.replace(":", "-") == stem
-            assert competition in list_competitions()
-            assert not prefix or competition in TASKS
-            assert stem in recipe["output_dir"]
-            # The starter is built without improve_share
-            assert not prefix or recipe["improve_probability"] == 0
-
-
-@pytest.mark.parametrize("recipe", sorted(ROOT.glob("recipes/qwen2.5-3b-instruct/*.yaml")), ids=lambda path: path.stem)
-def test_paper_recipe_has_the_papers_hyperparameters(recipe):
-    make_parser = runpy.run_path(SCRIPT)["make_parser"]
-    script_args, args, model_args = make_parser().parse_args_and_config(
-        ["--config", str(recipe), "--use_cpu", "true", "--bf16", "false"]
-    )
-    assert (args.max_prompt_length, args.max_completion_length, args.learning_rate) == (1024, 1024, 1e-5)
-    assert 8 * args.generation_batch_size == 128  # eight processes
-    assert args.duration_weighting == "linear"
-    assert (script_args.instrumenter, script_args.instrumenter_model) == ("lm", model_args.model_name_or_path)
-
-
-@pytest.mark.parametrize("config", sorted((ROOT / "accelerate_configs").glob("*.yaml")), ids=lambda path: path.stem)
-def test_accelerate_config_loads(config):
-    from accelerate.commands.config.config_args import load_config_from_file
-
-    loaded = load_config_from_file(str(config))
-    assert loaded.num_processes == {"cpu": 1, "zero3_multi_node": 16}.get(config.stem, 8)
-    assert [line[:2] for line in config.read_text().splitlines()[:3]] == [
-        "# ",
-        "# ",
-        "co",
-    ]  # what it is, when to take it
-    if config.stem.startswith("zero"):
-        assert loaded.deepspeed_config["zero_stage"] == int(config.stem[4])
 
 
 @pytest.mark.parametrize(
@@ -218,43 +153,6 @@ def offline(*args, **kwargs):
     from huggingface_hub.errors import OfflineModeIsEnabled
 
     raise OfflineModeIsEnabled("offline")
-
-
-@pytest.mark.parametrize(
-    ("more", "message"),
-    [
-        (["--vllm_max_model_length", "1200"], "vllm_max_model_length=1200 is shorter than max_prompt_length=4000 and"),
-        (["--gpu_slots", "0"], "a colocated vLLM keeps its GPU memory while programs run: set vllm_enable_sleep_mode"),
-        (["--gpu_slots", "0", "--vllm_enable_sleep_mode", "true"], None),
-        (["--vllm_mode", "server", "--gpu_slots", "0"], None),
-        (["--use_peft", "true", "--load_in_4bit", "true"], "vLLM cannot take the quantized weights of training"),
-        (["--use_peft", "true", "--load_in_8bit", "true"], "set use_vllm to false"),
-        (["--use_peft", "true", "--lora_dropout", "0.05"], "a dropout of 0.05 makes noise of the importance ratios"),
-        (["--use_peft", "true"], None),  # TRL's dropout of 0.05 is not the default here
-    ],
-)
-def test_what_vllm_cannot_do_is_refused(tiny_model, tmp_path, monkeypatch, more, message):
-    """vLLM needs CUDA, so all that is checked of it here is what is asked."""
-    from trl_mle.launching import check_model, check_vllm
-
-    monkeypatch.setattr("importlib.util.find_spec", lambda name: object())  # as if it were installed
-    make_parser = runpy.run_path(SCRIPT)["make_parser"]
-    script_args, training_args, model_args = make_parser().parse_args_and_config(
-        arguments(tiny_model, tmp_path, "--use_vllm", "true", *more)
-    )
-    with pytest.raises(ValueError, match=message) if message else nullcontext():
-        check_vllm(training_args, script_args.gpu_slots)
-        check_model(training_args, model_args)
-
-
-def test_gpu_slots_become_slots_of_the_executor(tiny_model, tmp_path):
-    from trl_mle import execution
-
-    script = runpy.run_path(SCRIPT)
-    for more, gpus in ([], [None]), (["--gpu_slots", "1", "GPU-5f", "--max_parallel_programs", "2"], ["1", "GPU-5f"]):
-        script_args, _, _ = script["make_parser"]().parse_args_and_config(arguments(tiny_model, tmp_path, *more))
-        with script["make_executor"](execution, script_args, {"timeout_s": 60, "memory_mb": 512}) as executor:
-            assert [slot.gpu for slot in executor._slots.slots] == gpus
 
 
 def test_model_without_chat_template_is_refused(tiny_model, tmp_path, run_script, capsys):
@@ -361,23 +259,6 @@ def test_run_that_improves_what_it_found(tiny_model, tmp_path, run_script, monke
     assert sorted(path.name for path in best.iterdir()) == ["score.json", "solution.py", "submission.csv"]
     assert (best / "solution.py").read_text().startswith("import shutil\n")
     assert json.loads((best / "score.json").read_text())["score"] == pytest.approx(history[0]["mle/score/best"])
-
-
-def test_endpoint_of_the_policy_is_refused():
-    """At start, before a model is loaded: TRL overwrites the weights of that server."""
-    from trl_mle.instrumentation import LanguageModelError
-
-    server = OpenAIServer(lambda prompt, max_tokens: ("", 0))
-    script = runpy.run_path(SCRIPT)
-    args = ["--config", QUICKSTART, "--instrumenter", "lm", "--instrumenter_url", server.url, "--use_vllm", "true"]
-    args += ["--vllm_mode", "server", "--vllm_server_host", "localhost"]
-    for port, refused in ((server.url.split(":")[2].removesuffix("/v1"), True), ("1", False)):
-        script_args, training_args, _ = script["make_parser"]().parse_args_and_config(
-            [*args, "--vllm_server_port", port]
-        )
-        with pytest.raises(LanguageModelError, match="is the vLLM server of the policy") if refused else nullcontext():
-            script["make_endpoint"](script_args, training_args)
-    server.kill()
 
 
 def script(*args):

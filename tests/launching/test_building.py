@@ -1,0 +1,59 @@
+"""What the arguments of a run are made of, before a model is loaded."""
+
+from contextlib import nullcontext
+from pathlib import Path
+
+import pytest
+from openai_server import OpenAIServer
+
+from trl_mle.instrumentation import LanguageModelError
+from trl_mle.launching import check_model, check_vllm, make_endpoint, make_executor, make_parser
+
+
+QUICKSTART = str(Path(__file__).parents[2] / "recipes" / "quickstart.yaml")
+
+
+def parsed(*more):
+    """A run of the quickstart, with longer prompts."""
+    return make_parser().parse_args_and_config(["--config", QUICKSTART, "--max_prompt_length", "4000", *more])
+
+
+@pytest.mark.parametrize(
+    ("more", "message"),
+    [
+        (["--vllm_max_model_length", "1200"], "vllm_max_model_length=1200 is shorter than max_prompt_length=4000 and"),
+        (["--gpu_slots", "0"], "a colocated vLLM keeps its GPU memory while programs run: set vllm_enable_sleep_mode"),
+        (["--gpu_slots", "0", "--vllm_enable_sleep_mode", "true"], None),
+        (["--vllm_mode", "server", "--gpu_slots", "0"], None),
+        (["--use_peft", "true", "--load_in_4bit", "true"], "vLLM cannot take the quantized weights of training"),
+        (["--use_peft", "true", "--load_in_8bit", "true"], "set use_vllm to false"),
+        (["--use_peft", "true", "--lora_dropout", "0.05"], "a dropout of 0.05 makes noise of the importance ratios"),
+        (["--use_peft", "true"], None),  # TRL's dropout of 0.05 is not the default here
+    ],
+)
+def test_what_vllm_cannot_do_is_refused(monkeypatch, more, message):
+    """vLLM needs CUDA, so all that is checked of it here is what is asked."""
+    monkeypatch.setattr("importlib.util.find_spec", lambda name: object())  # as if it were installed
+    script_args, training_args, model_args = parsed("--use_vllm", "true", *more)
+    with pytest.raises(ValueError, match=message) if message else nullcontext():
+        check_vllm(training_args, script_args.gpu_slots)
+        check_model(training_args, model_args)
+
+
+def test_gpu_slots_become_slots_of_the_executor():
+    for more, gpus in (["1"], [None]), (["2", "--gpu_slots", "1", "GPU-5f"], ["1", "GPU-5f"]):
+        script_args, _, _ = parsed("--max_parallel_programs", *more)
+        with make_executor(script_args, {"timeout_s": 60, "memory_mb": 512}) as executor:
+            assert [slot.gpu for slot in executor._slots.slots] == gpus
+
+
+def test_endpoint_of_the_policy_is_refused():
+    """At start, before a model is loaded: TRL overwrites the weights of that server."""
+    server = OpenAIServer(lambda prompt, max_tokens: ("", 0))
+    args = ["--instrumenter", "lm", "--instrumenter_url", server.url, "--use_vllm", "true"]
+    args += ["--vllm_mode", "server", "--vllm_server_host", "localhost"]
+    for port, refused in ((server.url.split(":")[2].removesuffix("/v1"), True), ("1", False)):
+        script_args, training_args, _ = parsed(*args, "--vllm_server_port", port)
+        with pytest.raises(LanguageModelError, match="is the vLLM server of the policy") if refused else nullcontext():
+            make_endpoint(script_args, training_args)
+    server.kill()

@@ -1,0 +1,68 @@
+"""Every recipe parses, and what launches it loads."""
+
+from pathlib import Path
+
+import pytest
+import yaml
+
+from trl_mle.competitions import list_competitions
+from trl_mle.competitions.catalog import MLEBENCH_COMPETITIONS
+from trl_mle.competitions.mirrors import PREFIX
+from trl_mle.launching import check_model, make_parser
+from trl_mle.starter.tasks import TASKS
+
+
+ROOT = Path(__file__).parents[2]
+RECIPES = [ROOT / "recipes/quickstart.yaml", *sorted(ROOT.glob("recipes/*/*.yaml"))]
+
+
+@pytest.mark.parametrize("recipe", RECIPES, ids=lambda path: path.stem)
+def test_recipe_parses_and_builds(recipe):
+    script_args, training_args, model_args = make_parser().parse_args_and_config(
+        ["--config", str(recipe), "--use_cpu", "true", "--bf16", "false"]
+    )
+    assert script_args.competitions
+    assert model_args.model_name_or_path
+    assert training_args.output_dir.startswith("outputs/")
+    assert training_args.max_steps % training_args.optimizer_steps_per_generation == 0
+    check_model(training_args, model_args)
+
+
+def test_there_is_a_recipe_for_each_of_the_twelve_and_for_each_mirror():
+    for folder, prefix in (("qwen2.5-3b-instruct", ""), ("starter", PREFIX)):
+        recipes = {path.stem: yaml.safe_load(path.read_text()) for path in (ROOT / "recipes" / folder).iterdir()}
+        assert sorted(recipes) == sorted(f"{prefix}{name}".replace(":", "-") for name in MLEBENCH_COMPETITIONS)
+        for stem, recipe in recipes.items():
+            (competition,) = recipe["competitions"]
+            assert competition.replace(":", "-") == stem
+            assert competition in list_competitions()
+            assert not prefix or competition in TASKS
+            assert stem in recipe["output_dir"]
+            # The starter is built without improve_share
+            assert not prefix or recipe["improve_probability"] == 0
+
+
+@pytest.mark.parametrize("recipe", sorted(ROOT.glob("recipes/qwen2.5-3b-instruct/*.yaml")), ids=lambda path: path.stem)
+def test_paper_recipe_has_the_papers_hyperparameters(recipe):
+    script_args, args, model_args = make_parser().parse_args_and_config(
+        ["--config", str(recipe), "--use_cpu", "true", "--bf16", "false"]
+    )
+    assert (args.max_prompt_length, args.max_completion_length, args.learning_rate) == (1024, 1024, 1e-5)
+    assert 8 * args.generation_batch_size == 128  # eight processes
+    assert args.duration_weighting == "linear"
+    assert (script_args.instrumenter, script_args.instrumenter_model) == ("lm", model_args.model_name_or_path)
+
+
+@pytest.mark.parametrize("config", sorted((ROOT / "accelerate_configs").glob("*.yaml")), ids=lambda path: path.stem)
+def test_accelerate_config_loads(config):
+    from accelerate.commands.config.config_args import load_config_from_file
+
+    loaded = load_config_from_file(str(config))
+    assert loaded.num_processes == {"cpu": 1, "zero3_multi_node": 16}.get(config.stem, 8)
+    assert [line[:2] for line in config.read_text().splitlines()[:3]] == [
+        "# ",
+        "# ",
+        "co",
+    ]  # what it is, when to take it
+    if config.stem.startswith("zero"):
+        assert loaded.deepspeed_config["zero_stage"] == int(config.stem[4])

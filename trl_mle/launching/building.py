@@ -1,0 +1,70 @@
+"""What executes programs and what marks their milestones, made as the arguments ask for it."""
+
+from typing import Any
+
+from transformers.integrations import unset_hf_deepspeed_config
+
+from trl_mle import execution
+from trl_mle.instrumentation import (
+    AstInstrumenter,
+    EndpointModel,
+    Instrumenter,
+    LanguageModel,
+    LmInstrumenter,
+    PolicyBaseModel,
+    TransformersModel,
+)
+from trl_mle.launching.arguments import MLEScriptArguments
+from trl_mle.trainer.mle_grpo_config import MLEGRPOConfig
+
+
+def make_executor(
+    script_args: MLEScriptArguments, limits: dict[str, Any]
+) -> "execution.LocalExecutor | execution.RayExecutor":
+    """What runs the programs. Raises `ValueError` if no program could, `SandboxError` if they cannot be isolated."""
+    for name in ("program_timeout_s", "program_memory_mb", "threads_per_program"):
+        if getattr(script_args, name) <= 0:
+            raise ValueError(f"{name} must be positive, got {getattr(script_args, name)}")
+    options = limits | {
+        "max_parallel": script_args.max_parallel_programs,
+        "threads_per_program": script_args.threads_per_program,
+        "sandbox": script_args.sandbox,
+    }
+    if script_args.ray_address:
+        return execution.RayExecutor(script_args.ray_address, num_gpus=bool(script_args.gpu_slots), **options)
+    return execution.LocalExecutor(gpus=script_args.gpu_slots, **options)
+
+
+def make_endpoint(script_args: MLEScriptArguments, training_args: MLEGRPOConfig) -> EndpointModel | None:
+    """The instrumenting model's endpoint, if it has one. Raises `LanguageModelError` if it does not answer."""
+    if script_args.instrumenter != "lm" or script_args.instrumenter_url is None:
+        return None
+    model = EndpointModel(
+        script_args.instrumenter_url,
+        script_args.instrumenter_model,
+        deadline_s=script_args.instrumenter_deadline_s,
+    )
+    if training_args.use_vllm and training_args.vllm_mode == "server":
+        address = f"{training_args.vllm_server_host}:{training_args.vllm_server_port}"
+        model.check_is_not(training_args.vllm_server_base_url or address)
+    return model
+
+
+def make_instrumenter(
+    script_args: MLEScriptArguments, training_args: MLEGRPOConfig, endpoint: EndpointModel | None = None
+) -> Instrumenter | None:
+    """What marks the milestones."""
+    if script_args.instrumenter != "lm":
+        return AstInstrumenter() if script_args.instrumenter == "ast" else None
+    model: LanguageModel
+    if endpoint is not None:
+        model = endpoint
+    elif script_args.instrumenter_model is not None:
+        # Whole in every process: ZeRO-3 would split what is loaded while it is announced to transformers
+        unset_hf_deepspeed_config()
+        model = TransformersModel(script_args.instrumenter_model, training_args.device)
+        if training_args.deepspeed_plugin is not None:
+            training_args.deepspeed_plugin.set_deepspeed_weakref()
+    else:
+        model = PolicyBaseModel()
+    return LmInstrumenter(model, script_args.instrumenter_mode)  # type: ignore[arg-type]  # which it checks

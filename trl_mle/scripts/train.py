@@ -1,0 +1,135 @@
+"""The training script from its arguments to the Hub; `recipes/train_mle.py` launches it."""
+
+from contextlib import ExitStack
+from pathlib import Path
+from typing import Any
+
+from transformers import PrinterCallback, ProgressCallback
+from trl import ModelConfig, get_peft_config, get_quantization_config
+
+from trl_mle import launching
+from trl_mle.competitions import load_competition
+from trl_mle.evaluation.best_of_n_callback import BestOfNCallback
+from trl_mle.instrumentation import LmInstrumenter, PolicyBaseModel
+from trl_mle.launching import MLEScriptArguments, Problems
+from trl_mle.rewards import MLEReward
+from trl_mle.trainer import MLEGRPOConfig, MLEGRPOTrainer, MLEProgressCallback
+
+
+def main(
+    script_args: MLEScriptArguments, training_args: MLEGRPOConfig, model_args: ModelConfig, problems: Problems
+) -> None:
+    """
+    Trains.
+
+    Args:
+        script_args ([`~trl_mle.launching.MLEScriptArguments`]):
+            Competitions, executor, instrumenter.
+        training_args ([`~trl_mle.trainer.MLEGRPOConfig`]):
+            Of the trainer.
+        model_args ([`~trl.ModelConfig`]):
+            What to train.
+        problems ([`~trl_mle.launching.Problems`]):
+            What is wrong with the arguments already.
+    """
+    # All that can be wrong is looked for before the model is loaded and before anything is written, and reported at once
+    output_dir = Path(training_args.output_dir or "trainer_output")
+    competitions, checkpoint, endpoint = [], None, None
+    limits: dict[str, Any] = {"timeout_s": script_args.program_timeout_s, "memory_mb": script_args.program_memory_mb}
+    with problems.noted():
+        script_args.check()
+    for name in script_args.competitions:
+        with problems.noted():
+            competitions.append(load_competition(name, script_args.data_dir))
+    with problems.noted():
+        launching.check_writable(output_dir)
+    with problems.noted():
+        checkpoint = launching.checkpoint_to_resume(training_args.resume_from_checkpoint, output_dir)
+    with problems.noted():
+        launching.check_engine(training_args.use_cpu, script_args.best_of_n)
+    with problems.noted():
+        launching.check_vllm(training_args, script_args.gpu_slots)
+    with problems.noted():
+        launching.check_model(training_args, model_args)
+    with problems.noted():
+        options = {"revision": model_args.model_revision, "trust_remote_code": training_args.trust_remote_code}
+        tokenizer = launching.load_tokenizer(model_args.model_name_or_path, **options)
+        launching.check_prompts(tokenizer, competitions, training_args.max_prompt_length, **limits)
+    with problems.noted():
+        endpoint = launching.make_endpoint(script_args, training_args)
+        launching.check_base_model(script_args, training_args, model_args)
+    with problems.noted():
+        if training_args.push_to_hub:
+            launching.check_hub(training_args)
+        elif script_args.push_rollouts_to_hub:
+            raise ValueError("push_rollouts_to_hub needs push_to_hub")
+    with problems.noted():
+        launching.check_weighting(script_args, training_args)
+    with ExitStack() as stack:
+        with problems.noted():
+            executor: Any = stack.enter_context(launching.make_executor(script_args, limits))
+            for competition in competitions:
+                executor.check(competition)
+        problems.gather()
+        problems.report()  # and ends here if there are any
+
+        # Reward and trainer. What only loading the model shows is a problem, too.
+        asked: Any = training_args.model_init_kwargs or {}  # a dict: parsed by now
+        training_args.model_init_kwargs = {
+            "revision": model_args.model_revision,
+            "trust_remote_code": training_args.trust_remote_code,
+            "attn_implementation": model_args.attn_implementation,
+            "dtype": model_args.dtype or "float32",  # the files' 16 bits would lose small updates under DDP
+        } | asked
+        with problems.noted():
+            instrumenter = launching.make_instrumenter(script_args, training_args, endpoint)
+            reward = MLEReward(
+                competitions=competitions,
+                executor=executor,
+                instrumenter=instrumenter,
+                fail_reward=script_args.fail_reward,
+                milestone_reward=script_args.milestone_reward,
+                log_dir=output_dir / "executions",
+                best_solutions_dir=output_dir / "best_solutions",
+            )
+            most = max(training_args.completions_per_process, script_args.best_of_n * len(competitions))
+            if training_args.async_rollouts:  # evaluations queue behind what is in flight
+                most += training_args.max_in_flight  # type: ignore[operator]  # filled in by now
+            launching.extend_ddp_timeout(training_args, reward.longest_s(most))
+            trainer = MLEGRPOTrainer(
+                model=model_args.model_name_or_path,  # type: ignore[arg-type]  # checked above
+                reward_funcs=reward,
+                args=training_args,
+                competitions=list(competitions),
+                quantization_config=get_quantization_config(model_args),
+                peft_config=get_peft_config(model_args),
+                **limits,
+            )
+            if isinstance(instrumenter, LmInstrumenter) and isinstance(instrumenter.model, PolicyBaseModel):
+                instrumenter.model.bind(trainer, instrumenter.mode)
+        problems.report(made=[output_dir / "completions", output_dir])
+        trainer.remove_callback(PrinterCallback if training_args.disable_tqdm else ProgressCallback)
+        trainer.add_callback(MLEProgressCallback())
+        if script_args.best_of_n:
+            fresh = MLEReward(competitions, executor, instrumenter, log_dir=output_dir / "evaluations")
+            trainer.add_callback(BestOfNCallback(trainer, fresh, script_args.best_of_n, script_args.best_of_n_steps))
+
+        # Training
+        trainer.accelerator.print(executor.description)
+        trainer.train(resume_from_checkpoint=checkpoint)
+
+    # The policy, its card, and the Hub
+    trainer.save_state()  # the log of all metrics, in trainer_state.json
+    trainer.save_model(training_args.output_dir, _internal_call=True)  # with its tokenizer; pushed below
+    trainer.create_model_card(output_dir.name)
+    trainer.accelerator.print(f"💾 Model saved to {training_args.output_dir}.")
+    if isinstance(instrumenter, LmInstrumenter):
+        instrumenter.model.check_frozen()
+    if training_args.push_to_hub:
+        with problems.noted():
+            trainer.push_to_hub()
+        with problems.noted():
+            if script_args.push_rollouts_to_hub and trainer.is_world_process_zero():
+                launching.push_rollouts(output_dir, trainer.hub_model_id, training_args.hub_private_repo)
+        problems.report(f"the push to the Hub failed, and nothing is lost in {output_dir}")
+    trainer.accelerator.end_training()  # finishes trackers, destroys the process group
