@@ -1,5 +1,6 @@
 """Every recipe parses, and what launches it loads."""
 
+import runpy
 from pathlib import Path
 
 import pytest
@@ -40,6 +41,11 @@ def test_there_is_a_recipe_for_each_of_the_twelve_and_for_each_mirror():
             assert stem in recipe["output_dir"]
             # The starter is built without improve_share
             assert not prefix or recipe["improve_probability"] == 0
+
+
+def test_recipes_are_what_their_templates_make():
+    made = runpy.run_path(str(ROOT / "recipes" / "make_recipes.py"))["recipes"]()
+    assert {path: path.read_text(encoding="utf-8") for path in made} == made, "run python recipes/make_recipes.py"
 
 
 @pytest.mark.parametrize("recipe", sorted(ROOT.glob("recipes/qwen2.5-3b-instruct/*.yaml")), ids=lambda path: path.stem)

@@ -1,0 +1,46 @@
+"""
+Writes the recipes that differ in nothing but the competition: `python recipes/make_recipes.py`.
+
+Change a setting of all of them in `recipes/templates/`, what one competition needs here, and run it again.
+"""
+
+from pathlib import Path
+from string import Template
+
+from trl_mle.competitions.catalog import MLEBENCH_COMPETITIONS
+
+
+RECIPES = Path(__file__).parent
+
+# Where 600 seconds are too few: what there is to read, and the memory that it takes, in MB
+LARGE = {
+    "lmsys-chatbot-arena": ("50,000 long conversations, 180 MB of text", 32768),
+    "plant-pathology-2020-fgvc7": ("1,600 photos of 2048 x 1365 pixels to read", 16384),
+    "tabular-playground-series-dec-2021": ("3.6 million rows of 54 features to train on", 32768),
+    "tabular-playground-series-may-2022": ("800,000 rows to train on", 16384),
+}
+
+
+def recipes() -> dict[Path, str]:
+    """The text of each file."""
+    paper, starter = (
+        Template((RECIPES / "templates" / f"{name}.template").read_text(encoding="utf-8"))
+        for name in ("qwen2.5-3b-instruct", "starter")
+    )
+    texts = {}
+    for competition in MLEBENCH_COMPETITIONS:
+        settings = {"why_longer": "", "timeout_s": 600, "memory_mb": 16384}
+        if competition in LARGE:
+            what, memory_mb = LARGE[competition]
+            why = f" There are\n# {what}: programs take longer than elsewhere."
+            settings = {"why_longer": why, "timeout_s": 1200, "memory_mb": memory_mb}
+        texts[RECIPES / "qwen2.5-3b-instruct" / f"{competition}.yaml"] = paper.substitute(
+            settings, competition=competition
+        )
+        texts[RECIPES / "starter" / f"mirror-{competition}.yaml"] = starter.substitute(competition=competition)
+    return texts
+
+
+if __name__ == "__main__":
+    for path, text in recipes().items():
+        path.write_text(text, encoding="utf-8")
