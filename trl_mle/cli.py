@@ -233,7 +233,8 @@ def evaluate(args: argparse.Namespace) -> int:
     """Samples programs from policies, executes and grades them, and compares the policies."""
     from transformers import HfArgumentParser
 
-    from trl_mle.evaluation.evaluate import EvaluationArguments, run
+    from trl_mle.evaluation.evaluate import EvaluationArguments, file_name, run
+    from trl_mle.report import plot_learning_curves
 
     parser = HfArgumentParser(
         (EvaluationArguments,),  # type: ignore[arg-type]
@@ -242,7 +243,17 @@ def evaluate(args: argparse.Namespace) -> int:
         description=EvaluationArguments.__doc__,
     )
     (arguments,) = parser.parse_args_into_dataclasses(args.options)
-    run(arguments)
+    files = run(arguments)
+    policies = list(zip(arguments.names, arguments.policies + arguments.tree_policies, strict=True))
+    for name, policy in policies:
+        trainer_state = Path(policy) / "trainer_state.json"
+        if trainer_state.exists():
+            curves = Path(arguments.output_dir) / f"learning_curves-{file_name(name)}.png"
+            plot_learning_curves(trainer_state, curves, f"{', '.join(arguments.competitions)}: {name}")
+            files.append(("learning curves", curves))
+    console = Console()
+    for what, where in [*files, *((f"policy {name}", policy) for name, policy in policies)]:
+        console.print(f"{what:<16} {where}", highlight=False, soft_wrap=True)
     return 0
 
 
@@ -311,7 +322,7 @@ def _cell(text: str) -> Text:
 
 def report(args: argparse.Namespace) -> int:
     """Draws what training did, as one HTML file that needs nothing else; works while a run is going on."""
-    from trl_mle.evaluation.report import write_report
+    from trl_mle.report import write_report
 
     names = args.names or args.folders
     if len(names) != len(args.folders):

@@ -10,7 +10,6 @@ from trl_mle.evaluation import (
     best_evaluation,
     count_executed,
     evaluate_policy,
-    plot_learning_curves,
     summarize,
 )
 from trl_mle.evaluation.sampling import NoAnswerError
@@ -204,14 +203,3 @@ def test_a_line_that_cannot_be_read_is_named(tmp_path):
         ValueError, match=f"^{completions}, line 1, does not hold the settings: remove the file and {path}"
     ):
         EvaluationLog(path, {"seed": 1})
-
-
-def test_learning_curves_are_drawn_from_the_trainers_log(tmp_path):
-    history = [
-        {"step": step, "reward": -9.0 + step, "mle/valid_rate": step / 10, "mle/duration_s/p50": 0.1}
-        | ({"mle/score/mean": 0.5, "mle/score/best": 0.4} if step else {})  # no valid program in the first step
-        for step in range(3)
-    ]
-    (tmp_path / "trainer_state.json").write_text(json.dumps({"log_history": history}))
-    plot_learning_curves(tmp_path / "trainer_state.json", tmp_path / "curves.png", "digits")
-    assert (tmp_path / "curves.png").read_bytes().startswith(b"\x89PNG")

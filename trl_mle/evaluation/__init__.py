@@ -1,8 +1,7 @@
-"""What a policy is worth, in figures, tables and pictures."""
+"""What a policy is worth, in figures and tables."""
 
 from trl_mle.evaluation.best_of_k import BestOfK, best_of_k
 from trl_mle.evaluation.evaluation_log import EvaluationLog, Sample
-from trl_mle.evaluation.learning_curves import plot_learning_curves
 from trl_mle.evaluation.policies import EndpointPolicy, Policy, TransformersPolicy, load_policy
 from trl_mle.evaluation.sampling import Summary, best_evaluation, count_executed, evaluate_policy, summarize
 from trl_mle.evaluation.self_improvement import (
@@ -30,7 +29,6 @@ __all__ = [
     "evaluate_policy",
     "improve_each",
     "load_policy",
-    "plot_learning_curves",
     "save_improvements",
     "search_tree",
     "summarize",

@@ -19,7 +19,6 @@ from rich.table import Table
 from trl_mle.competitions import Competition, load_competition
 from trl_mle.evaluation.comparison import read_results, to_markdown, write_whole
 from trl_mle.evaluation.evaluation_log import EvaluationLog
-from trl_mle.evaluation.learning_curves import plot_learning_curves
 from trl_mle.evaluation.mlebench import check_gradable, write_submissions
 from trl_mle.evaluation.policies import Policy, check_policy, load_policy
 from trl_mle.evaluation.results import add_equal_costs, figures
@@ -178,8 +177,17 @@ def check_results(path: Path, names: Sequence[str], competitions: Sequence[str])
             raise ValueError(f"{path} holds {', '.join(missing)}: name {them} too, or take another output_dir")
 
 
-def run(args: EvaluationArguments) -> None:
-    """Runs the evaluation that the arguments describe, and prints its tables."""
+def run(args: EvaluationArguments) -> list[tuple[str, Path]]:
+    """
+    Runs the evaluation that the arguments describe, and prints its tables.
+
+    Args:
+        args ([`EvaluationArguments`]):
+            What to evaluate.
+
+    Returns:
+        `list[tuple[str, Path]]`: The files that a reader wants: what each holds, and where it lies.
+    """
     competitions = [load_competition(name, data_dir=args.data_dir) for name in args.competitions]
     if args.mlebench_out is not None:
         check_gradable(competitions)
@@ -226,7 +234,7 @@ def run(args: EvaluationArguments) -> None:
         results = {"seed": args.seed, "num_samples": args.num_samples, "rows": rows}
         write_whole(output_dir / "results.json", (json.dumps(results, indent=2) + "\n").encode())
         (output_dir / "results.md").write_text(to_markdown(rows), encoding="utf-8")
-        show(args, competitions, rows, programs)
+        return show(args, competitions, rows, programs)
 
 
 def show(
@@ -234,8 +242,8 @@ def show(
     competitions: list[Competition],
     rows: list[dict[str, Any]],
     programs: dict[str, list[Evaluation]],
-) -> None:
-    """Prints the tables, the best program of each competition, and where everything lies."""
+) -> list[tuple[str, Path]]:
+    """Prints the tables and the best program of each competition; returns where the figures and the programs lie."""
     console = Console()
     output_dir = Path(args.output_dir)
     files = [("figures", output_dir / "results.json")]
@@ -252,16 +260,6 @@ def show(
             title = f"best program: {competition.metric} {best.score.value:.4f} in {best.duration_s:.2f} s"
             console.print(Panel(Syntax(best.source.strip(), "python", word_wrap=True), title=title))
             files.append(("best program", path))
-    assert args.names is not None, "filled in"
-    named = list(zip(args.names, args.policies + args.tree_policies, strict=True))
-    for name, policy in named:
-        trainer_state = Path(policy) / "trainer_state.json"
-        if trainer_state.exists():
-            curves = output_dir / f"learning_curves-{file_name(name)}.png"
-            plot_learning_curves(trainer_state, curves, f"{', '.join(args.competitions)}: {name}")
-            files.append(("learning curves", curves))
-    for what, where in [*files, *((f"policy {name}", policy) for name, policy in named)]:
-        console.print(f"{what:<16} {where}", highlight=False, soft_wrap=True)
     ours = sum(row["num_failures_of_ours"] for row in rows)
     if ours:
         print(
@@ -269,6 +267,7 @@ def show(
             "command tries them again",
             file=sys.stderr,
         )
+    return files
 
 
 def number(value: float | None, digits: int = 3) -> str:

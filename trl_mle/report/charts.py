@@ -12,8 +12,8 @@ from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
 from matplotlib.ticker import FuncFormatter, MaxNLocator, PercentFormatter
 
-from trl_mle.evaluation.training_run import TrainingRun, best_so_far
 from trl_mle.instrumentation import MILESTONES
+from trl_mle.report.training_run import TrainingRun, best_so_far
 
 
 # Those of Okabe and Ito, which colour-blind people tell apart.

@@ -10,15 +10,15 @@ import browser
 import numpy as np
 import pytest
 from PIL import Image
-from scripted_policy import fenced
 from training_runs import make_run
 
 from trl_mle import cli
 from trl_mle.competitions import load_competition
-from trl_mle.evaluation.charts import charts
-from trl_mle.evaluation.report import write_report
-from trl_mle.evaluation.training_run import best_so_far, read_run
+from trl_mle.execution import LocalExecutor
 from trl_mle.instrumentation import MILESTONES, AstInstrumenter
+from trl_mle.report import write_report
+from trl_mle.report.charts import charts
+from trl_mle.report.training_run import best_so_far, read_run
 from trl_mle.rewards import MLEReward
 
 
@@ -57,7 +57,7 @@ def test_a_run_is_read_as_its_executions_were_written(run):
     assert list(read.metric("reward")) == list(range(1, 11))
 
 
-def test_a_real_log_is_read(executor, tmp_path):
+def test_a_real_log_is_read(tmp_path):
     """Of programs that run: what the reward writes is what the report reads."""
     wine = load_competition("wine")
     texts = [
@@ -66,8 +66,9 @@ def test_a_real_log_is_read(executor, tmp_path):
         "raise ValueError('no')",
     ]
     folders = {"log_dir": tmp_path / "executions", "best_solutions_dir": tmp_path / "best_solutions"}
-    reward = MLEReward([wine], executor, AstInstrumenter(), **folders)
-    reward.evaluate_many([(fenced(text), wine) for text in texts])
+    with LocalExecutor(max_parallel=1) as executor:
+        reward = MLEReward([wine], executor, AstInstrumenter(), **folders)
+        reward.evaluate_many([(f"```python\n{text}\n```", wine) for text in texts])
     table = read_run(tmp_path, "x").executions
     assert list(table["valid"]) == list(table["untrained"]) == [True, False, False]
     assert list(table["outcome"]) == ["ok", "ok", "error"]
@@ -153,7 +154,7 @@ def test_only_the_trainers_log(tmp_path):
 @pytest.fixture
 def first_chart_only(monkeypatch):
     """Drawing takes most of a report's time."""
-    monkeypatch.setattr("trl_mle.evaluation.report.charts", lambda groups: islice(charts(groups), 1))
+    monkeypatch.setattr("trl_mle.report.page.charts", lambda groups: islice(charts(groups), 1))
 
 
 def test_runs_laid_over_each_other(tmp_path, first_chart_only):
