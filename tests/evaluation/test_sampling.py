@@ -6,13 +6,14 @@ from scripted_policy import CountingExecutor, ScriptedPolicy, fenced
 from trl_mle.competitions import Score, load_competition
 from trl_mle.evaluation import (
     EvaluationLog,
+    Harness,
+    NoAnswerError,
     Sample,
     best_evaluation,
     count_executed,
     evaluate_policy,
     summarize,
 )
-from trl_mle.evaluation.sampling import NoAnswerError
 from trl_mle.execution import ExecutionResult, Outcome, ProgramFuture
 from trl_mle.instrumentation import MILESTONES, AstInstrumenter, Completion
 from trl_mle.rewards import Evaluation, MLEReward
@@ -58,7 +59,12 @@ def test_a_completion_without_a_program_is_not_executed():
     assert count_executed([valid(0.5), PROSE, OURS]) == 1
 
 
-SETTINGS = {"max_new_tokens": 8, "timeout_s": 60, "memory_mb": 4096, "seed": 100, "batch_size": 4}
+def evaluate(policy, log, num_samples, executor, instrumenter=None):
+    """Samples programs for wine in batches of four."""
+    wine = load_competition("wine")
+    limits = {"max_new_tokens": 8, "max_prompt_tokens": 1024, "timeout_s": 60, "memory_mb": 4096}
+    reward = MLEReward([wine], executor, instrumenter)
+    return evaluate_policy(Harness(policy, wine, reward, log, **limits, seed=100, batch_size=4), num_samples)
 
 
 def program(prompt: str, seed: int) -> str:
@@ -67,19 +73,18 @@ def program(prompt: str, seed: int) -> str:
 
 def test_an_interrupted_evaluation_goes_on_without_running_a_program_twice(executor, tmp_path):
     """Ten programs in batches of four; interrupted before the seventh is submitted, as the fifth and sixth may run."""
-    wine = load_competition("wine")
     path = tmp_path / "x.jsonl"
     counting = CountingExecutor(executor, limit=6)
     first = ScriptedPolicy(program)
     with pytest.raises(KeyboardInterrupt):
-        evaluate_policy(first, wine, MLEReward([wine], counting), EvaluationLog(path, {}), 10, **SETTINGS)
+        evaluate(first, EvaluationLog(path, {}), 10, counting)
     assert first.seeds == list(range(100, 108))
     recorded = path.read_text()
     done = [json.loads(line)["source"] for line in recorded.splitlines()]
     assert done == counting.sources[:4]
 
     again, rest = ScriptedPolicy(program), CountingExecutor(executor)
-    evaluations = evaluate_policy(again, wine, MLEReward([wine], rest), EvaluationLog(path, {}), 10, **SETTINGS)
+    evaluations = evaluate(again, EvaluationLog(path, {}), 10, rest)
     assert again.seeds == [108, 109]  # what was written is not asked for again
     assert rest.sources == [f"print('program', {seed})" for seed in range(104, 110)]
     assert [evaluation.source for evaluation in evaluations] == done + rest.sources
@@ -87,7 +92,7 @@ def test_an_interrupted_evaluation_goes_on_without_running_a_program_twice(execu
     assert path.read_text().startswith(recorded)
 
     log = EvaluationLog(path, {})
-    third = evaluate_policy(ScriptedPolicy(program), wine, MLEReward([wine], CountingExecutor(executor, 0)), log, 10, **SETTINGS)  # fmt: skip
+    third = evaluate(ScriptedPolicy(program), log, 10, CountingExecutor(executor, 0))
     assert third == evaluations  # all from the files
     cost = log.cost("wine")
     assert (cost["num_executed"], cost["completion_tokens"], cost["prompt_tokens"]) == (10, 70, 1000)
@@ -95,13 +100,12 @@ def test_an_interrupted_evaluation_goes_on_without_running_a_program_twice(execu
 
 
 def test_what_an_endpoint_has_answered_is_kept(executor, tmp_path):
-    wine = load_competition("wine")
     path = tmp_path / "x.jsonl"
     half = ScriptedPolicy(lambda prompt, seed: program(prompt, seed) if seed % 2 else None)
     with pytest.raises(NoAnswerError, match=r"scripted has not answered 2 of 4 prompts: .* goes on from here"):
-        evaluate_policy(half, wine, MLEReward([wine], executor), EvaluationLog(path, {}), 4, **SETTINGS)
+        evaluate(half, EvaluationLog(path, {}), 4, executor)
     whole = ScriptedPolicy(program)
-    evaluate_policy(whole, wine, MLEReward([wine], executor), EvaluationLog(path, {}), 4, **SETTINGS)
+    evaluate(whole, EvaluationLog(path, {}), 4, executor)
     assert whole.seeds == [100, 102]
 
 
@@ -114,19 +118,16 @@ def test_a_failure_of_ours_is_tried_again_another_time(executor, tmp_path):
             future.set_result(ExecutionResult(Outcome.INFRASTRUCTURE, "the disk is full"))
             return future
 
-    wine = load_competition("wine")
     log = EvaluationLog(tmp_path / "x.jsonl", {})
-    evaluations = evaluate_policy(ScriptedPolicy(program), wine, MLEReward([wine], Broken()), log, 2, **SETTINGS)
+    evaluations = evaluate(ScriptedPolicy(program), log, 2, Broken())
     assert [evaluation.reward for evaluation in evaluations] == [None, None]
     assert not log.path.exists()
-    reward = MLEReward([wine], executor)
-    evaluations = evaluate_policy(ScriptedPolicy(lambda prompt, seed: None), wine, reward, log, 2, **SETTINGS)
+    evaluations = evaluate(ScriptedPolicy(lambda prompt, seed: None), log, 2, executor)
     assert [evaluation.outcome for evaluation in evaluations] == ["ok", "ok"]
 
 
 def test_evaluations_survive_their_file(executor, tmp_path):
     """Real ones: of a valid submission, an invalid one, an error, and prose."""
-    wine = load_competition("wine")
     texts = [
         fenced('import shutil\nshutil.copy("input/sample_submission.csv", "submission.csv")'),
         fenced('open("submission.csv", "w").write("id\\n1")'),
@@ -134,9 +135,8 @@ def test_evaluations_survive_their_file(executor, tmp_path):
         "no program",
     ]
     log = EvaluationLog(tmp_path / "x.jsonl", {"seed": 1})
-    reward = MLEReward([wine], executor, AstInstrumenter())
     policy = ScriptedPolicy(lambda prompt, seed: texts[seed - 100])
-    evaluations = evaluate_policy(policy, wine, reward, log, 4, **SETTINGS)
+    evaluations = evaluate(policy, log, 4, executor, AstInstrumenter())
     assert [evaluation.valid for evaluation in evaluations] == [True, False, False, False]
     read = EvaluationLog(tmp_path / "x.jsonl", {"seed": 1})
     assert list(read.evaluations.values()) == [log.evaluations[sample] for sample in read.evaluations]
@@ -146,16 +146,14 @@ def test_evaluations_survive_their_file(executor, tmp_path):
 
 
 def test_a_last_line_that_was_cut_off_is_dropped(tmp_path, executor):
-    wine = load_competition("wine")
     path = tmp_path / "x.jsonl"
-    reward = MLEReward([wine], executor)
-    evaluate_policy(ScriptedPolicy(program), wine, reward, EvaluationLog(path, {}), 2, **SETTINGS)
+    evaluate(ScriptedPolicy(program), EvaluationLog(path, {}), 2, executor)
     whole = path.read_bytes()
     path.write_bytes(whole[:-20])
     log = EvaluationLog(path, {})
     assert len(log.evaluations) == 1
     rest = CountingExecutor(executor)
-    evaluate_policy(ScriptedPolicy(program), wine, MLEReward([wine], rest), log, 2, **SETTINGS)
+    evaluate(ScriptedPolicy(program), log, 2, rest)
     assert len(rest.sources) == 1
     assert len(EvaluationLog(path, {}).evaluations) == 2
 

@@ -8,6 +8,7 @@ from trl_mle.competitions import Score, load_competition
 from trl_mle.competitions.metrics import METRICS
 from trl_mle.evaluation import (
     EvaluationLog,
+    Harness,
     Improvement,
     improve_each,
     save_improvements,
@@ -162,10 +163,11 @@ def test_each_valid_program_is_improved_once(executor, tmp_path):
     log = EvaluationLog(tmp_path / "x.jsonl", {})
     reward = MLEReward([wine], executor, AstInstrumenter())
     scratch = reward.evaluate_many([(fenced(text), wine) for text in texts])
-    improvements = improve_each(policy, wine, reward, log, scratch, **LIMITS)
+    improvements = improve_each(Harness(policy, wine, reward, log, **LIMITS), scratch)
     assert policy.seeds == [3, 5]  # after those of the round before
     again = EvaluationLog(tmp_path / "x.jsonl", {})
-    assert improve_each(ScriptedPolicy(None), wine, MLEReward([wine], None), again, scratch, **LIMITS) == improvements
+    resumed = Harness(ScriptedPolicy(None), wine, MLEReward([wine], None), again, **LIMITS)
+    assert improve_each(resumed, scratch) == improvements
 
     assert [item.scratch for item in improvements] == scratch
     assert [item.chosen_by for item in improvements] == ["validation", None, "test"]
@@ -188,5 +190,6 @@ def test_no_valid_program_no_prompt(tmp_path):
     wine = load_competition("wine")
     policy = ScriptedPolicy(deeper_tree)
     log = EvaluationLog(tmp_path / "x.jsonl", {})
-    assert improve_each(policy, wine, MLEReward([wine], None), log, [FAILED], **LIMITS) == [Improvement(FAILED)]
+    harness = Harness(policy, wine, MLEReward([wine], None), log, **LIMITS)
+    assert improve_each(harness, [FAILED]) == [Improvement(FAILED)]
     assert policy.prompts == []

@@ -4,7 +4,7 @@ from collections import Counter
 from scripted_policy import CountingExecutor, ScriptedPolicy, fenced
 
 from trl_mle.competitions import Score, load_competition
-from trl_mle.evaluation import EvaluationLog, search_tree
+from trl_mle.evaluation import EvaluationLog, Harness, search_tree
 from trl_mle.evaluation.tree_search import DEBUG_PROBABILITY, NUM_DRAFTS, Node, next_step
 from trl_mle.instrumentation import AstInstrumenter
 from trl_mle.rewards import Evaluation, MLEReward
@@ -90,7 +90,8 @@ def test_a_search_finds_better_programs_and_goes_on_after_an_interruption(execut
 
     def search(folder, policy):
         reward = MLEReward([wine], counting := CountingExecutor(executor), AstInstrumenter())
-        return search_tree(policy, wine, reward, EvaluationLog(folder / "x.jsonl", {}), 8, **LIMITS), counting.sources
+        harness = Harness(policy, wine, reward, EvaluationLog(folder / "x.jsonl", {}), **LIMITS)
+        return search_tree(harness, 8), counting.sources
 
     policy = ScriptedPolicy(answer)
     nodes, sources = search(tmp_path / "whole", policy)

@@ -2,6 +2,7 @@
 
 from trl_mle.evaluation.best_of_k import BestOfK, best_of_k
 from trl_mle.evaluation.evaluation_log import EvaluationLog, Sample
+from trl_mle.evaluation.harness import Harness, NoAnswerError
 from trl_mle.evaluation.policies import EndpointPolicy, Policy, TransformersPolicy, load_policy
 from trl_mle.evaluation.sampling import Summary, best_evaluation, count_executed, evaluate_policy, summarize
 from trl_mle.evaluation.self_improvement import (
@@ -18,7 +19,9 @@ __all__ = [
     "BestOfK",
     "EndpointPolicy",
     "EvaluationLog",
+    "Harness",
     "Improvement",
+    "NoAnswerError",
     "Policy",
     "Sample",
     "Summary",

@@ -19,6 +19,7 @@ from rich.table import Table
 from trl_mle.competitions import Competition, load_competition
 from trl_mle.evaluation.comparison import read_results, to_markdown, write_whole
 from trl_mle.evaluation.evaluation_log import EvaluationLog
+from trl_mle.evaluation.harness import Harness
 from trl_mle.evaluation.mlebench import check_gradable, write_submissions
 from trl_mle.evaluation.policies import Policy, check_policy, load_policy
 from trl_mle.evaluation.results import add_equal_costs, figures
@@ -103,6 +104,18 @@ class EvaluationArguments:
                     f"--names: {taken[0]}.jsonl would hold the improved programs of {file}: take another name"
                 )
 
+    @property
+    def limits(self) -> dict[str, Any]:
+        """What a [`Harness`] is told of them."""
+        return {
+            "max_new_tokens": self.max_completion_length,
+            "max_prompt_tokens": self.max_prompt_length,
+            "timeout_s": self.program_timeout_s,
+            "memory_mb": self.program_memory_mb,
+            "seed": self.seed,
+            "batch_size": self.batch_size,
+        }
+
     def settings(self, policy: Policy, tree: bool) -> dict[str, Any]:
         """What a policy's programs depend on."""
         names = ("num_samples", "seed", "batch_size", "max_prompt_length", "max_completion_length", "program_timeout_s", "program_memory_mb", "threads_per_program")  # fmt: skip
@@ -115,36 +128,17 @@ def file_name(name: str) -> str:
 
 
 def evaluate(
-    args: EvaluationArguments,
-    name: str,
-    policy: Policy,
-    tree: bool,
-    competition: Competition,
-    reward: MLEReward,
-    log: EvaluationLog,
+    args: EvaluationArguments, name: str, harness: Harness, tree: bool
 ) -> tuple[dict[str, Any], list[Evaluation]]:
     """The figures of one policy at one competition, and its programs."""
-    limits: dict[str, Any] = {
-        "max_new_tokens": args.max_completion_length,
-        "timeout_s": args.program_timeout_s,
-        "memory_mb": args.program_memory_mb,
-        "seed": args.seed,
-    }
+    competition, log = harness.competition, harness.log
     if tree:
-        nodes = search_tree(
-            policy, competition, reward, log, args.num_samples, max_prompt_tokens=args.max_prompt_length, **limits
-        )
-        evaluations = [node.evaluation for node in nodes]
+        evaluations = [node.evaluation for node in search_tree(harness, args.num_samples)]
         return figures(name, competition, evaluations, log, independent=False), evaluations
-    evaluations = evaluate_policy(
-        policy, competition, reward, log, args.num_samples, batch_size=args.batch_size, **limits
-    )
+    evaluations = evaluate_policy(harness, args.num_samples)
     if not args.improve:
         return figures(name, competition, evaluations, log), evaluations
-    improvements = improve_each(
-        policy, competition, reward, log, evaluations, max_prompt_tokens=args.max_prompt_length,
-        batch_size=args.batch_size, **limits,
-    )  # fmt: skip
+    improvements = improve_each(harness, evaluations)
     suffix = f"-{competition.slug}" if len(args.competitions) > 1 else ""
     save_improvements(improvements, log.path.with_name(f"{log.path.stem}-improved{suffix}.jsonl"))
     row = figures(name, competition, evaluations, log) | {"improvement": summarize_improvements(improvements)}
@@ -222,7 +216,8 @@ def run(args: EvaluationArguments) -> list[tuple[str, Path]]:
                 )
             reward = MLEReward(competitions, executor, AstInstrumenter(), best_solutions_dir=best_solutions)
             for competition in competitions:
-                row, evaluations = evaluate(args, name, policy, tree, competition, reward, log)
+                harness = Harness(policy, competition, reward, log, **args.limits)
+                row, evaluations = evaluate(args, name, harness, tree)
                 rows.append(row)
                 logs.append(log)
                 programs[competition.id] += evaluations

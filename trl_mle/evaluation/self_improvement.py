@@ -10,12 +10,11 @@ from pathlib import Path
 from typing import Any, Literal
 
 from trl_mle.competitions import Competition
-from trl_mle.evaluation.evaluation_log import EvaluationLog, Sample
-from trl_mle.evaluation.policies import Policy
-from trl_mle.evaluation.sampling import count_executed, execute, score_of, summarize, write
+from trl_mle.evaluation.evaluation_log import Sample
+from trl_mle.evaluation.harness import Harness
+from trl_mle.evaluation.sampling import count_executed, score_of, summarize
 from trl_mle.instrumentation.milestones import parse
-from trl_mle.prompts import improve_prompt
-from trl_mle.rewards import Evaluation, MLEReward, cut_middle
+from trl_mle.rewards import Evaluation
 
 
 ChosenBy = Literal["validation", "test"]
@@ -92,71 +91,33 @@ class Improvement:
         return self.improved if (second > first if self.higher_is_better else second < first) else self.scratch
 
 
-def improve_each(
-    policy: Policy,
-    competition: Competition,
-    reward: MLEReward,
-    log: EvaluationLog,
-    evaluations: Sequence[Evaluation],
-    max_new_tokens: int,
-    max_prompt_tokens: int,
-    timeout_s: float,
-    memory_mb: int,
-    seed: int,
-    batch_size: int = 64,
-) -> list[Improvement]:
+def improve_each(harness: Harness, evaluations: Sequence[Evaluation]) -> list[Improvement]:
     """
     Asks for one better program for each valid one, executes and grades it.
 
-    The prompt shows the program and what it printed, never its graded score. What is in the log already is not sampled
-    and executed again.
-
     Args:
-        policy ([`Policy`]):
-            Who writes them.
-        competition ([`~trl_mle.competitions.Competition`]):
-            What they are to solve.
-        reward ([`~trl_mle.rewards.MLEReward`]):
-            Executes and grades them.
-        log ([`EvaluationLog`]):
-            Where they are kept.
+        harness ([`Harness`]):
+            Who writes them, and what they are to solve. The seeds of the round before are not used again.
         evaluations (`list[Evaluation]`):
             The programs to improve, and others.
-        max_new_tokens (`int`):
-            Length limit of a completion, in tokens.
-        max_prompt_tokens (`int`):
-            Length limit of a prompt, in tokens.
-        timeout_s (`float`):
-            Time limit of a program in seconds, as the prompt states it.
-        memory_mb (`int`):
-            Memory limit of a program in MB, as the prompt states it.
-        seed (`int`):
-            Of the sampling: that of the round before, whose seeds are not used again.
-        batch_size (`int`, *optional*, defaults to `64`):
-            Programs of the round before that are looked at together.
 
     Returns:
         `list[Improvement]`: One for each of `evaluations`.
 
     Raises:
-        `ValueError`: The prompt is longer than `max_prompt_tokens` even without the program.
-        [`~trl_mle.evaluation.sampling.NoAnswerError`]: An endpoint has not answered all of a batch.
+        `ValueError`: The prompt is longer than the harness allows even without the program.
+        [`~trl_mle.evaluation.harness.NoAnswerError`]: An endpoint has not answered all of a batch.
     """
-
-    def prompt(evaluation: Evaluation) -> list[dict[str, str]]:
-        return improve_prompt(
-            competition, evaluation.source or "", cut_middle(evaluation.output), timeout_s=timeout_s, memory_mb=memory_mb,
-            max_tokens=max_prompt_tokens, count_tokens=policy.count_tokens,
-        )  # fmt: skip
-
+    competition = harness.competition
     improved: dict[int, Evaluation] = {}
-    for start in range(0, len(evaluations), batch_size):
-        valid = [i for i in range(start, min(start + batch_size, len(evaluations))) if evaluations[i].valid]
+    for start in range(0, len(evaluations), harness.batch_size):
+        batch = range(start, min(start + harness.batch_size, len(evaluations)))
+        valid = [i for i in batch if evaluations[i].valid]
         samples = [Sample(competition.id, "improve", i) for i in valid]
-        if any(sample not in log.written for sample in samples):
-            prompts = [prompt(evaluations[i]) for i in valid]
-            write(policy, log, samples, prompts, max_new_tokens, seed + len(evaluations), "improve", valid)
-        improved |= dict(zip(valid, execute(reward, competition, log, samples), strict=True))
+        if any(sample not in harness.log.written for sample in samples):
+            prompts = [harness.improve_prompt(evaluations[i]) for i in valid]
+            harness.write(samples, prompts, "improve", valid, seeds_used=len(evaluations))
+        improved |= dict(zip(valid, harness.execute(samples), strict=True))
     improvements = []
     for i, evaluation in enumerate(evaluations):
         better = improved.get(i)

@@ -11,13 +11,11 @@ import random
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from trl_mle.competitions import Competition
-from trl_mle.evaluation.evaluation_log import EvaluationLog, Sample
-from trl_mle.evaluation.policies import Policy, Prompt
-from trl_mle.evaluation.sampling import execute, write
+from trl_mle.evaluation.evaluation_log import Sample
+from trl_mle.evaluation.harness import Harness
+from trl_mle.evaluation.policies import Prompt
 from trl_mle.evaluation.self_improvement import validation_score
-from trl_mle.prompts import improve_prompt, scratch_prompt
-from trl_mle.rewards import Evaluation, MLEReward, cut_middle
+from trl_mle.rewards import Evaluation
 
 
 NUM_DRAFTS = 5  # before anything is improved
@@ -101,65 +99,35 @@ def _repairs(nodes: Sequence[Node], i: int) -> int:
     return 0 if nodes[i].step != "debug" or parent is None else 1 + _repairs(nodes, parent)
 
 
-def search_tree(
-    policy: Policy,
-    competition: Competition,
-    reward: MLEReward,
-    log: EvaluationLog,
-    num_samples: int,
-    max_new_tokens: int,
-    max_prompt_tokens: int,
-    timeout_s: float,
-    memory_mb: int,
-    seed: int,
-) -> list[Node]:
+def search_tree(harness: Harness, num_samples: int) -> list[Node]:
     """
-    Lets a policy search for a good program; what is in the log already is not sampled and executed again.
+    Lets a policy search for a good program.
 
     Args:
-        policy ([`Policy`]):
-            Who writes.
-        competition ([`~trl_mle.competitions.Competition`]):
-            What is to be solved.
-        reward ([`~trl_mle.rewards.MLEReward`]):
-            Executes and grades.
-        log ([`EvaluationLog`]):
-            Where the tree is kept.
+        harness ([`Harness`]):
+            Who writes, and what is to be solved; its seed is the search's, too. The sentence that asks to validate is not
+            counted in the length of a prompt.
         num_samples (`int`):
             Completions, as many as another policy may sample.
-        max_new_tokens (`int`):
-            Length limit of a completion, in tokens.
-        max_prompt_tokens (`int`):
-            Length limit of a prompt, in tokens, without the sentence that asks to validate.
-        timeout_s (`float`):
-            Time limit of a program in seconds, as the prompt states it.
-        memory_mb (`int`):
-            Memory limit of a program in MB, as the prompt states it.
-        seed (`int`):
-            Of the sampling and of the search.
 
     Returns:
         `list[Node]`: The tree, in the order in which it grew.
 
     Raises:
-        [`~trl_mle.evaluation.sampling.NoAnswerError`]: An endpoint does not answer.
+        [`~trl_mle.evaluation.harness.NoAnswerError`]: An endpoint does not answer.
     """
-    limits = {"timeout_s": timeout_s, "memory_mb": memory_mb}
+    competition, log = harness.competition, harness.log
     nodes: list[Node] = []
     for i in range(num_samples):
         sample = Sample(competition.id, "tree", i)
-        step, parent = next_step(nodes, competition.higher_is_better, random.Random(f"{seed}-{i}"))
+        step, parent = next_step(nodes, competition.higher_is_better, random.Random(f"{harness.seed}-{i}"))
         if sample not in log.written:
             if parent is None:
-                prompt = scratch_prompt(competition, **limits)  # type: ignore[arg-type]
+                prompt = harness.scratch_prompt()
             else:
-                shown = nodes[parent].evaluation
-                prompt = improve_prompt(
-                    competition, shown.source or "", cut_middle(shown.output), **limits, failed=step == "debug",  # type: ignore[arg-type]
-                    max_tokens=max_prompt_tokens, count_tokens=policy.count_tokens,
-                )  # fmt: skip
-            write(policy, log, [sample], [_ask_to_validate(prompt)], max_new_tokens, seed, step, [parent])
-        [evaluation] = execute(reward, competition, log, [sample])
+                prompt = harness.improve_prompt(nodes[parent].evaluation, failed=step == "debug")
+            harness.write([sample], [_ask_to_validate(prompt)], step, [parent])
+        [evaluation] = harness.execute([sample])
         written = log.written[sample]  # of a run that was interrupted, perhaps, and saw another failure of ours
         nodes.append(Node(written.step, written.parent, evaluation, validation_score(evaluation, competition)))
     return nodes
