@@ -37,7 +37,8 @@ from trl_mle.competitions import Competition
 from trl_mle.execution import LocalExecutor
 from trl_mle.rewards import Evaluation, MLEReward
 from trl_mle.trainer import MLEGRPOConfig, MLEGRPOTrainer
-from trl_mle.trainer.duration import MeanDuration, duration_weights
+from trl_mle.trainer.duration import duration_weights
+from trl_mle.trainer.inclusion import MeanDuration, inclusion_weights
 from trl_mle.trainer.rollout_ledger import Rollout, RolloutLedger
 from trl_mle.trainer.running_baseline import RunningBaseline
 
@@ -150,9 +151,11 @@ class Bandit:
         evaluations = [rollout.evaluation for rollout in taken if rollout.evaluation is not None]
         durations = torch.tensor([evaluation.duration_s for evaluation in evaluations], dtype=torch.float64)
         rewards = torch.tensor([evaluation.reward for evaluation in evaluations], dtype=torch.float64)
-        sampled = self.ledger.known_units("bandit") if self.weighting == "inclusion" else None
-        mean = self.mean_duration.update("bandit", durations) if self.mean_duration is not None else None
-        weights = duration_weights(durations, self.weighting, sampled=sampled, mean=mean)
+        if self.weighting == "inclusion":
+            weights = inclusion_weights(durations, *self.ledger.known_units("bandit"))
+        else:
+            mean = self.mean_duration.update("bandit", durations) if self.mean_duration is not None else None
+            weights = duration_weights(durations, self.weighting, mean=mean)
         advantages = weights * self.baseline.advantages(["bandit"] * BATCH, rewards, weights, scale=False)
         gradient = 0.0
         for rollout, advantage in zip(taken, advantages.tolist(), strict=True):

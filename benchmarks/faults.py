@@ -43,15 +43,15 @@ FAULTS = [
     Fault(
         "trainer",
         "members of a group on two processes get different prompts",
-        "trainer/mle_grpo_trainer.py",
-        "group = (start + i) // self.num_generations",
-        "group = i // self.num_generations",
+        "trainer/solution_prompts.py",
+        "group = (first + i) // self.args.num_generations",
+        "group = i // self.args.num_generations",
     ),
     Fault(
         "trainer",
         "a resumed run draws its prompts anew",
-        "trainer/mle_grpo_trainer.py",
-        'self._generation = state["generation"]',
+        "trainer/solution_prompts.py",
+        'self.generation = state["generation"]',
         "",
     ),
     Fault(
@@ -64,7 +64,7 @@ FAULTS = [
     Fault(
         "duration",
         "programs that still run lose their share",
-        "trainer/duration.py",
+        "trainer/inclusion.py",
         "torch.where(ended[order], 1 - 1 / at_risk, torch.ones_like(at_risk))",
         "(1 - 1 / at_risk)",
     ),

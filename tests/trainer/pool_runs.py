@@ -51,7 +51,7 @@ class RecordingTrainer(MLEGRPOTrainer):
         rewards = super()._calculate_rewards(inputs, prompts, completions, completion_ids_list)
         self.turns.append(
             {
-                "generation": self._generation,
+                "generation": self.solution_prompts.generation,
                 "prompts": [prompt[0]["content"] for prompt in prompts],
                 "kinds": [example["prompt_kind"] for example in inputs],
                 "parents": [example["parent_id"] for example in inputs],
@@ -60,13 +60,13 @@ class RecordingTrainer(MLEGRPOTrainer):
                 "staleness": [example.get("staleness") for example in inputs],
                 # of all processes; None where the failure was ours
                 "rewards": [None if math.isnan(reward) else reward for reward in rewards[:, 0].tolist()],
-                "weights": self._local_weights.tolist(),
+                "weights": self._mle_step.weights.tolist(),
             }
         )
         return rewards
 
-    def _one_turn(self, inputs):
-        output = super()._one_turn(inputs)
+    def _turn(self, rows, step):
+        output = super()._turn(rows, step)
         self.turns[-1]["advantages"] = output["advantages"].tolist()
         return output
 
@@ -146,13 +146,13 @@ def record(trainer):
         "processes": state.num_processes,
         "zero_stage": state.deepspeed_plugin.zero_stage if state.deepspeed_plugin is not None else None,
         "turns": trainer.turns,
-        "pool": trainer.pool.state_dict(),
-        "generation": trainer._generation,
+        "pool": trainer.solution_prompts.pool.state_dict(),
+        "generation": trainer.solution_prompts.generation,
         "weights": weights,
         "rng": [torch.get_rng_state().tolist(), random.getstate(), np.random.get_state()[1].tolist()],
         "losses": [entry["loss"] for entry in trainer.state.log_history if "loss" in entry],
         "ledger": None if trainer.rollouts is None else trainer.rollouts.ledger.state_dict(),
-        "mean_duration": trainer._mean_duration.state_dict(),
+        "mean_duration": trainer.weighting.state_dict(),
         "metrics": [
             {name: value for name, value in entry.items() if name.startswith("mle/async/")}
             for entry in trainer.state.log_history

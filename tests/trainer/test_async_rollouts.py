@@ -19,7 +19,7 @@ from transformers import AutoModelForCausalLM
 
 from trl_mle.rewards import MLEReward
 from trl_mle.trainer import MLEGRPOConfig, MLEGRPOTrainer
-from trl_mle.trainer.duration import inclusion_probabilities
+from trl_mle.trainer.inclusion import inclusion_probabilities
 from trl_mle.trainer.mle_grpo_trainer import ROLLOUTS_FILE
 from trl_mle.trainer.running_baseline import RunningBaseline
 
@@ -291,7 +291,7 @@ def finishing(request, program_model, tmp_path_factory):
 
 def test_each_step_samples_one_batch_and_trains_on_one(finishing):
     assert finishing.sums == [((step + 2) * BATCH, step * BATCH, 2 * BATCH) for step in range(1, 5)]
-    assert finishing._generation == 6  # the first step has sampled three
+    assert finishing.solution_prompts.generation == 6  # the first step has sampled three
     trained = [number for turn in finishing.turns for number in turn["rollouts"]]
     assert sorted(trained + list(finishing.rollouts.ledger.in_flight)) == list(range(6 * BATCH))
     for turn in finishing.turns:

@@ -13,7 +13,7 @@ from test_mle_grpo_trainer import make_trainer
 from transformers import BitsAndBytesConfig
 
 from trl_mle.trainer import MLEGRPOConfig, MLEGRPOTrainer
-from trl_mle.trainer.mle_grpo_trainer import sampling_seed
+from trl_mle.trainer.sampling_seed import sampling_seed
 
 
 ENVIRONMENT = {"TORCHDYNAMO_DISABLE": "1", "VLLM_USE_AOT_COMPILE": "0", "VLLM_CPU_KVCACHE_SPACE": "1"}

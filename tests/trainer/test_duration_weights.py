@@ -6,11 +6,12 @@ import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
-from trl_mle.trainer.duration import (
+from trl_mle.trainer.duration import duration_weights
+from trl_mle.trainer.inclusion import (
     MeanDuration,
     duration_quartiles,
-    duration_weights,
     inclusion_probabilities,
+    inclusion_weights,
     kaplan_meier_masses,
 )
 
@@ -55,14 +56,14 @@ def test_nothing_to_go_by_weighs_one(durations):
 def test_before_anything_was_trained_on_all_weigh_the_same(durations):
     known = durations[~durations.isnan()].double()
     nothing = torch.zeros_like(known, dtype=torch.bool)
-    assert (duration_weights(durations, "inclusion", sampled=(known, ~nothing, nothing)) == 1).all()
+    assert (inclusion_weights(durations, known, ~nothing, nothing) == 1).all()
 
 
 def test_none_weighs_one_and_other_methods_are_refused():
     durations = torch.tensor([1.0, 3.0])
     assert duration_weights(durations, "none", low=0.5).tolist() == [1, 1]
     assert duration_weights(durations).tolist() == [0.5, 1.5]
-    with pytest.raises(ValueError, match="choose 'linear', 'inclusion' or 'none'"):
+    with pytest.raises(ValueError, match="choose 'linear' or 'none'"):
         duration_weights(durations, "sqrt")
 
 
@@ -128,7 +129,7 @@ def test_inclusion_weighs_all_alike_when_nothing_is_missing(durations):
     probabilities = inclusion_probabilities(durations, known, everything, everything)
     assert torch.equal(probabilities.isnan(), durations.isnan())
     sampled = (known, everything, everything)
-    torch.testing.assert_close(duration_weights(durations, "inclusion", sampled=sampled), torch.ones_like(durations))
+    torch.testing.assert_close(inclusion_weights(durations, *sampled), torch.ones_like(durations))
 
 
 def test_inclusion_makes_up_for_those_that_still_run():
@@ -139,11 +140,11 @@ def test_inclusion_makes_up_for_those_that_still_run():
     batch = torch.tensor([1.0, 1.18, 9.0, 9.5, math.nan])
     probabilities = inclusion_probabilities(batch, seconds, ended, trained)
     assert probabilities[:4].tolist() == pytest.approx([1, 1, 0.2, 0.2], abs=1e-4)
-    weights = duration_weights(batch, "inclusion", sampled=(seconds, ended, trained))
+    weights = inclusion_weights(batch, seconds, ended, trained)
     assert weights[2] == pytest.approx(5 * weights[0])
     assert weights[4] == 1
-    assert duration_weights(batch[2:3], "inclusion", sampled=(seconds, ended, trained)) == weights[2]  # also alone
-    trained_on = duration_weights(seconds[trained], "inclusion", sampled=(seconds, ended, trained))
+    assert inclusion_weights(batch[2:3], seconds, ended, trained) == weights[2]  # also alone
+    trained_on = inclusion_weights(seconds[trained], seconds, ended, trained)
     assert trained_on.mean() == pytest.approx(1)
 
 
@@ -161,7 +162,7 @@ def test_inclusion_restores_the_mean_over_the_policy():
     age = 4 * torch.rand(4000, generator=generator, dtype=torch.float64)
     ended = durations <= age
     seconds = torch.minimum(durations, age)
-    weights = duration_weights(seconds[ended], "inclusion", sampled=(seconds, ended, ended))
+    weights = inclusion_weights(seconds[ended], seconds, ended, ended)
     possible = durations < 3.8  # longer ones have hardly had the time
     truth = durations[possible].mean().item()
     naive = durations[possible & ended].mean().item()

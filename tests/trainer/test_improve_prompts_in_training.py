@@ -37,9 +37,9 @@ def choose(trainer, generations, seed=42, groups=10):
         for i in range(groups * GROUP_SIZE)
     ]
     chosen = []
-    for trainer._generation in range(generations):
-        chosen += trainer._choose_prompts(rows)
-    trainer._generation = 0
+    for _ in range(generations):
+        chosen += trainer.solution_prompts.choose(rows, first=0)
+    trainer.solution_prompts.generation = 0
     return chosen
 
 
@@ -49,13 +49,13 @@ def fill(pool):
 
 
 def test_before_the_first_solution_all_groups_start_from_scratch(trainer):
-    trainer.pool.load_state_dict({})
+    trainer.solution_prompts.pool.load_state_dict({})
     for example in choose(trainer, 20):
         assert (example["prompt_kind"], example["parent_id"], example["prompt"]) == ("scratch", None, FROM_SCRATCH)
 
 
 def test_groups_are_asked_as_often_as_configured(trainer):
-    fill(trainer.pool)
+    fill(trainer.solution_prompts.pool)
     chosen = choose(trainer, 200)
     groups = chosen[::GROUP_SIZE]
     for i, example in enumerate(chosen):
@@ -71,8 +71,8 @@ def test_groups_are_asked_as_often_as_configured(trainer):
 
 
 def test_the_same_program_in_two_competitions_asks_for_each(trainer):
-    trainer.pool.load_state_dict({})
-    trainer.pool.observe(Solution(name, "x = 1", "out", 0.5, step=0) for name in ("wine", "diabetes"))
+    trainer.solution_prompts.pool.load_state_dict({})
+    trainer.solution_prompts.pool.observe(Solution(name, "x = 1", "out", 0.5, step=0) for name in ("wine", "diabetes"))
     improve = [example for example in choose(trainer, 5) if example["prompt_kind"] == "improve"]
     assert {example["competition"] for example in improve} == {"wine", "diabetes"}
     for example in improve:
@@ -81,11 +81,11 @@ def test_the_same_program_in_two_competitions_asks_for_each(trainer):
 
 def test_prompts_that_are_texts_are_refused(trainer):
     with pytest.raises(ValueError, match=r"the dataset.s prompts are texts, .* set improve_probability and"):
-        trainer._choose_prompts([{"prompt": "text", "competition": "wine"}] * GROUP_SIZE)
+        trainer.solution_prompts.choose([{"prompt": "text", "competition": "wine"}] * GROUP_SIZE, first=0)
 
 
 def test_the_choice_is_a_function_of_the_seed(trainer):
-    fill(trainer.pool)
+    fill(trainer.solution_prompts.pool)
     first = choose(trainer, 5)
     random.seed(7)
     assert choose(trainer, 5) == first
@@ -95,12 +95,16 @@ def test_the_choice_is_a_function_of_the_seed(trainer):
 @pytest.mark.parametrize("show", [False, True])
 def test_prompts_show_program_and_output_and_the_score_only_if_asked_to(trainer, show):
     trainer.args.show_test_score = show
-    prompt = trainer._prompt_with(Solution("wine", "x = 1", "validation 0.5", 0.87654, step=0))[0]["content"]
+    prompt = trainer.solution_prompts.prompt_with(Solution("wine", "x = 1", "validation 0.5", 0.87654, step=0))[0][
+        "content"
+    ]
     trainer.args.show_test_score = False
     assert "```python\nx = 1\n```" in prompt
     assert "validation 0.5" in prompt
     assert ("0.87654" in prompt) is show
-    failed = trainer._prompt_with(Solution("wine", "x = 1", "ValueError: no", None, step=0))[0]["content"]
+    failed = trainer.solution_prompts.prompt_with(Solution("wine", "x = 1", "ValueError: no", None, step=0))[0][
+        "content"
+    ]
     assert "Here is a program that failed" in failed
     assert "ValueError: no" in failed
 
@@ -135,7 +139,7 @@ def logged(program_model, tmp_path_factory):
 
 
 def parents_scores(trainer):
-    found = trainer.pool.state_dict()["diabetes"]
+    found = trainer.solution_prompts.pool.state_dict()["diabetes"]
     return {Solution(**entry).id: entry["score"] for entry in found if entry["score"] is not None}
 
 
@@ -200,15 +204,15 @@ def test_evaluation_is_from_scratch_and_leaves_the_pool_alone(program_model, tmp
     trainer = make_trainer(
         program_model, tmp_path, improve_probability=1.0, debug_probability=0.0, per_device_eval_batch_size=4
     )
-    fill(trainer.pool)
-    before = trainer.pool.state_dict()
+    fill(trainer.solution_prompts.pool)
+    before = trainer.solution_prompts.pool.state_dict()
     trainer.num_generations_eval = 4
     metrics = trainer.evaluate(Dataset.from_dict({"prompt": [prompt], "competition": ["wine"]}))
     assert trainer.turns[0]["kinds"] == ["scratch"] * 4
     assert set(trainer.turns[0]["prompts"]) == {prompt[0]["content"]}
     assert trainer.turns[0]["weights"] == [1.0] * 4
-    assert trainer.pool.state_dict() == before
-    assert trainer._generation == 0
+    assert trainer.solution_prompts.pool.state_dict() == before
+    assert trainer.solution_prompts.generation == 0
     assert "eval_mle/valid_rate" in metrics or any(
         "eval_mle/valid_rate" in entry for entry in trainer.state.log_history
     )

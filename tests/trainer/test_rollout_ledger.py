@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from trl_mle.competitions import Score
 from trl_mle.rewards import Evaluation
-from trl_mle.trainer.duration import duration_weights
+from trl_mle.trainer.inclusion import inclusion_weights
 from trl_mle.trainer.rollout_ledger import HISTORY, Rollout, RolloutLedger
 
 
@@ -229,8 +229,8 @@ def test_inclusion_does_not_favour_the_groups_of_fast_programs():
     def push(weights):
         return (weights.view_as(advantages) * advantages * direction).sum().item()
 
-    units = duration_weights(ledger.longest_of_unit(durations), "inclusion", sampled=ledger.known_units("wine"))
-    members = duration_weights(durations, "inclusion", sampled=ledger.known_durations())
+    units = inclusion_weights(ledger.longest_of_unit(durations), *ledger.known_units("wine"))
+    members = inclusion_weights(durations, *ledger.known_durations())
     assert push(torch.ones_like(durations)) / (2 * len(groups)) == pytest.approx(-1.09, abs=0.005)
     assert push(members) / len(trained) == pytest.approx(-0.31, abs=0.005)  # of the sampled ones: weights have mean 1
     assert push(units) / len(trained) == pytest.approx(0, abs=1e-5)
@@ -250,7 +250,7 @@ def test_slow_programs_are_not_preferred_for_ever():
             ledger.finish(number, evaluation(now - began))
     for _, began, number in running:
         ledger.observe(number, now - began)
-    weights = duration_weights(torch.tensor([1.0, 300.0]), "inclusion", sampled=ledger.known_units("wine"))
+    weights = inclusion_weights(torch.tensor([1.0, 300.0]), *ledger.known_units("wine"))
     assert now > 10 * 300
     assert 1 <= weights[1] / weights[0] < 1.1
 

@@ -14,7 +14,7 @@ from transformers import AutoModelForCausalLM, AutoTokenizer
 
 from trl_mle.competitions import load_competition
 from trl_mle.prompts import extract_code
-from trl_mle.trainer.mle_grpo_trainer import join_outputs
+from trl_mle.trainer.step import join_outputs
 
 
 ROWS = GROUPS * GROUP_SIZE
@@ -215,7 +215,7 @@ def test_several_optimizer_steps_per_generation(
     )
     before = {name: p.detach().clone() for name, p in trainer.model.named_parameters()}
     trainer.train()
-    assert [turn["generation"] for turn in trainer.turns] == ([0, 0, 1, 1] if iterations == 1 else [0, 0])
+    assert [turn["generation"] for turn in trainer.turns] == ([1, 1, 2, 2] if iterations == 1 else [1, 1])
     assert all(math.isfinite(entry["loss"]) for entry in trainer.state.log_history if "loss" in entry)
     assert any(not torch.equal(before[name], p) for name, p in trainer.model.named_parameters())
     assert {kind for turn in trainer.turns[1:] for kind in turn["kinds"]} >= {"improve"}

@@ -1,13 +1,6 @@
 """Duration-aware gradient updates, section 4.1 of https://huggingface.co/papers/2509.01684. Derivations: docs/duration.md."""
 
-import math
-from typing import Any
-
 import torch
-from sklearn.isotonic import IsotonicRegression
-
-
-DECAY = 0.9  # a rollout's share in the running mean falls by this with every later batch's worth of them
 
 
 def duration_weights(
@@ -15,7 +8,6 @@ def duration_weights(
     method: str = "linear",
     low: float | None = None,
     high: float | None = None,
-    sampled: tuple[torch.Tensor, torch.Tensor, torch.Tensor] | None = None,
     mean: float | None = None,
 ) -> torch.Tensor:
     r"""
@@ -30,183 +22,30 @@ def duration_weights(
     \hat{A}(s_k, a_k)\Big]
     $$
 
-    divided by the batch's mean, so that the step size does not depend on the unit or on how slow the batch was. (Asynchronous
-    training gives a `mean` of many batches, because one may hold a single rollout of a competition.)
-
-    `"inclusion"` puts 1 / P(already trained | Δt) in the place of Δt, which corrects the bias that there is (Horvitz and
-    Thompson, 1952): all weights are 1 where nothing is missing. It is divided by the mean of all that were trained on so far.
+    divided by the batch's mean, so that the step size does not depend on the unit or on how slow the batch was.
 
     Args:
         durations (`torch.Tensor` of shape `(B,)`):
-            Δt of each action; NaN where it is unknown. For `"inclusion"`, of the unit that it is trained on with.
+            Δt of each action; NaN where it is unknown.
         method (`str`, *optional*, defaults to `"linear"`):
-            `"linear"` weights by Δt / mean Δt, `"inclusion"` by 1/p / mean 1/p (p: [`inclusion_probabilities`]), `"none"`
-            by 1.
+            `"linear"` weights by Δt / mean Δt, `"none"` by 1.
         low (`float`, *optional*):
             Smallest weight. A program that dies at once has Δt ≈ 0, and without a bound almost no penalty.
         high (`float`, *optional*):
             Largest weight.
-        sampled (`tuple[torch.Tensor, torch.Tensor, torch.Tensor]`, *optional*):
-            For `"inclusion"`, what is known of all units that were sampled, theirs among them: `seconds`, `ended` and
-            `trained` of [`inclusion_probabilities`].
         mean (`float`, *optional*):
-            For `"linear"`, the mean Δt in seconds; that of `durations` by default.
+            Mean Δt in seconds of more than this batch, which in asynchronous training may hold a single rollout of a
+            competition; that of `durations` by default.
 
     Returns:
         `torch.Tensor` of shape `(B,)`:
-            The weights; unless a bound clips, their mean is 1, with `"inclusion"` over all that were trained on, and with a
-            `mean` over those that it is the mean of. An unknown duration weighs 1, and so does every action when all
-            durations are zero.
+            The weights; unless a bound clips, their mean is 1 over what `mean` is the mean of. An unknown duration weighs 1,
+            and so does every action when all durations are zero.
     """
-    if method not in ("linear", "inclusion", "none"):
-        raise ValueError(f"unknown duration weighting {method!r}: choose 'linear', 'inclusion' or 'none'")
-    if method == "none":
-        return torch.ones_like(durations)
+    if method not in ("linear", "none"):
+        raise ValueError(f"unknown duration weighting {method!r}: choose 'linear' or 'none'")
     divisor = durations.nanmean() if mean is None else durations.new_tensor(mean)  # NaN when no duration is known
-    if method == "inclusion":
-        assert sampled is not None
-        seconds, ended, trained = sampled
-        both = torch.cat([durations.to(seconds), seconds[trained & ended]])  # fitted once
-        inverse = 1 / inclusion_probabilities(both, *sampled)
-        durations, divisor = inverse[: len(durations)].to(durations), inverse[len(durations) :].mean()
-    if not (divisor > 0 and divisor.isfinite()):
+    if method == "none" or not (divisor > 0 and divisor.isfinite()):
         return torch.ones_like(durations)
     weights = (durations / divisor).nan_to_num(nan=1.0)
     return weights if low is None and high is None else weights.clamp(low, high)
-
-
-class MeanDuration:
-    r"""
-    Running mean of the Δt of what asynchronous training has trained on, for each competition.
-
-    A batch may hold a single rollout of a competition, whose Δt is its own mean. So the mean is one over the batches
-    $t = 1, 2, …$ that have the competition. They fade by the number $n_t$ of its rollouts in them, however these are spread:
-    by $\gamma = 0.9$ with every $B$ later ones, the rollouts of a whole batch,
-
-    $$
-    \overline{\Delta t}_T = \frac{\sum_{t \le T} \gamma^{(N_T - N_t) / B} \sum_{i \in t} \Delta t_i}
-    {\sum_{t \le T} \gamma^{(N_T - N_t) / B} \, n_t}, \qquad N_t = n_1 + … + n_t.
-    $$
-
-    The batch itself is part of it, as it is of its own mean: a weight is at most the sum in the denominator, about $10 B$.
-
-    Args:
-        batch_size (`int`):
-            $B$, the rollouts of a batch over all processes.
-    """
-
-    def __init__(self, batch_size: int):
-        self.batch_size = batch_size
-        self._sums: dict[str, list[float]] = {}  # of Δt, and how many, for each competition
-
-    def update(self, competition: str | None, durations: torch.Tensor) -> float:
-        """
-        Takes what a batch holds of a competition.
-
-        Args:
-            competition (`str`, *optional*):
-                Id of the competition; `None` where all count as one.
-            durations (`torch.Tensor` of shape `(B,)`):
-                Δt of its rollouts; NaN where it is unknown.
-
-        Returns:
-            `float`: The mean, these included; NaN while no Δt is known.
-        """
-        known = durations[~durations.isnan()].double()
-        seconds, count = self._sums.get(competition or "", (0.0, 0.0))
-        decay = DECAY ** (len(known) / self.batch_size)
-        sums = [decay * seconds + known.sum().item(), decay * count + len(known)]
-        self._sums[competition or ""] = sums
-        return sums[0] / sums[1] if sums[1] else math.nan
-
-    def state_dict(self) -> dict[str, Any]:
-        """What a checkpoint keeps; JSON can hold it."""
-        return dict(self._sums)
-
-    def load_state_dict(self, state: dict[str, Any]) -> None:
-        """Takes what [`state_dict`] gave."""
-        self._sums = {competition: list(sums) for competition, sums in state.items()}
-
-
-def kaplan_meier_masses(seconds: torch.Tensor, ended: torch.Tensor) -> torch.Tensor:
-    r"""
-    For how many sampled programs each one stands that has ended.
-
-    Every program begins with a mass of 1. One that still runs will turn out longer than now, like the longer ones that have
-    ended: from the shortest to the longest, its mass is shared among all that are longer. That is the estimator of Kaplan
-    and Meier (1958) for the distribution of Δt: with $n_i$ programs known to run at least as long as program $i$,
-
-    $$
-    m_i = \frac{N}{n_i} \prod_{j < i,\ j \text{ ended}} \Big(1 - \frac{1}{n_j}\Big).
-    $$
-
-    Args:
-        seconds (`torch.Tensor` of shape `(N,)`):
-            Δt of a program that has ended, else how long it has run so far.
-        ended (`torch.Tensor` of shape `(N,)`):
-            Whether it has ended.
-
-    Returns:
-        `torch.Tensor` of shape `(N,)`:
-            The masses: 1 each if all have ended; 0 of those that still run. They sum to N, less what is left to programs
-            that run for longer than any that has ended.
-    """
-    order = torch.argsort((~ended).int(), stable=True)  # of equal times the ended one comes first
-    order = order[torch.argsort(seconds[order], stable=True)]
-    at_risk = torch.arange(len(order), 0, -1, dtype=torch.float64)
-    outlived = torch.where(ended[order], 1 - 1 / at_risk, torch.ones_like(at_risk)).cumprod(0).roll(1)
-    outlived[:1] = 1
-    masses = torch.zeros_like(at_risk)
-    masses[order] = len(order) * outlived / at_risk * ended[order]
-    return masses
-
-
-def duration_quartiles(seconds: torch.Tensor, ended: torch.Tensor) -> torch.Tensor:
-    """
-    The three quartiles of the distribution that [`kaplan_meier_masses`] estimates; one that lies beyond all that have ended
-    is the longest time of all.
-    """
-    order = torch.argsort(seconds)
-    shares = kaplan_meier_masses(seconds, ended)[order].cumsum(0)
-    quarters = torch.tensor([0.25, 0.5, 0.75], dtype=shares.dtype) - 1e-9  # sums of masses are not exact
-    places = torch.searchsorted(shares, len(order) * quarters).clamp(max=len(order) - 1)
-    return seconds[order][places]
-
-
-def inclusion_probabilities(
-    durations: torch.Tensor, seconds: torch.Tensor, ended: torch.Tensor, trained: torch.Tensor
-) -> torch.Tensor:
-    r"""
-    P(already trained | Δt), estimated from what was sampled lately.
-
-    The probability is the number trained on over the number sampled, by duration. The sampled ones are counted by their
-    [`kaplan_meier_masses`], as those that still run have no Δt yet. A longer program is never more likely to have been
-    trained on than a shorter one, so that the estimate is the isotonic regression: the falling function $p$ with the least
-
-    $$
-    \sum_{i \text{ ended}} m_i \Big(\frac{\text{trained}_i}{m_i} - p(\Delta t_i)\Big)^2,
-    $$
-
-    which is constant over ranges of Δt, and there equal to trained / sampled.
-
-    Args:
-        durations (`torch.Tensor` of shape `(B,)`):
-            Δt of units (rollouts, or groups of them) that were trained on; NaN where it is unknown.
-        seconds (`torch.Tensor` of shape `(N,)`):
-            Of all sampled units, those among them: Δt if it has ended, else how long it has run so far.
-        ended (`torch.Tensor` of shape `(N,)`):
-            Whether it has ended.
-        trained (`torch.Tensor` of shape `(N,)`):
-            Whether it has been trained on.
-
-    Returns:
-        `torch.Tensor` of shape `(B,)`: The probabilities; NaN where Δt is unknown.
-    """
-    probabilities = torch.full_like(durations, torch.nan)
-    known = ~durations.isnan()
-    if known.any():
-        masses = kaplan_meier_masses(seconds, ended)[ended]
-        falling = IsotonicRegression(increasing=False, out_of_bounds="clip")
-        falling.fit(seconds[ended].numpy(), (trained[ended] / masses).numpy(), sample_weight=masses.numpy())
-        probabilities[known] = torch.from_numpy(falling.predict(durations[known].double().numpy())).to(durations)
-    return probabilities

@@ -1,6 +1,7 @@
 """What is pushed to the Hub, on top of what TRL pushes."""
 
 import logging
+import textwrap
 import traceback
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -44,6 +45,22 @@ class HubTrainer(GRPOTrainer):
     [`~trl.GRPOTrainer`] whose model card tells what the model was trained on, whose failed pushes are told, and which pushes
     each checkpoint to a branch of its own if asked to. The pushes are transformers', as `push_to_hub` and `hub_strategy` say.
     """
+
+    _tag_names = ["trl", "grpo", "trl_mle"]  # noqa: RUF012 (TRL's class attributes)
+    _name = "MLE-GRPO"
+    _paper = {  # noqa: RUF012
+        "title": "Reinforcement Learning for Machine Learning Engineering Agents",
+        "id": "2509.01684",
+        # docstyle-ignore
+        "citation": textwrap.dedent("""\
+            @inproceedings{yang2026reinforcement,
+                title        = {{Reinforcement Learning for Machine Learning Engineering Agents}},
+                author       = {Yang, Sherry and He-Yueya, Joy and Liang, Percy},
+                booktitle    = {International Conference on Learning Representations},
+                year         = 2026,
+                eprint       = {arXiv:2509.01684},
+            }"""),
+    }
 
     args: MLEGRPOConfig
     model: "PreTrainedModel"

@@ -48,7 +48,7 @@ class MLEGRPOConfig(GRPOConfig):
             How the advantage of a completion is weighted by the duration Δt of its program. Supported values are:
 
             - `"linear"`: Δt / mean Δt, the mean taken per competition over the generation batch of all processes; with
-              `async_rollouts` a running mean, see [`~trl_mle.trainer.duration.MeanDuration`].
+              `async_rollouts` a running mean, see [`~trl_mle.trainer.inclusion.MeanDuration`].
             - `"inclusion"`: 1 / P(already trained | Δt), with `async_rollouts`; Δt of a group is that of its longest
               program. All weights are 1 where nothing is missing.
             - `"none"`: no weighting, the gradients of [`~trl.GRPOTrainer`].
@@ -202,7 +202,6 @@ class MLEGRPOConfig(GRPOConfig):
         self._refuse_checkpoints_between_generations()
 
     def _check_async_rollouts(self) -> None:
-        assert self.generation_batch_size is not None  # GRPOConfig has filled it in
         if self.async_unit not in ("group", "rollout"):
             raise ValueError(f"async_unit must be 'group' or 'rollout', got {self.async_unit!r}")
         if self.max_staleness is not None and self.max_staleness < 0:
@@ -214,10 +213,10 @@ class MLEGRPOConfig(GRPOConfig):
                 )
             return
         if self.max_in_flight is None:
-            self.max_in_flight = 2 * self.generation_batch_size
-        if self.max_in_flight < 1 or self.max_in_flight % self.generation_batch_size:
+            self.max_in_flight = 2 * self.completions_per_batch
+        if self.max_in_flight < 1 or self.max_in_flight % self.completions_per_batch:
             raise ValueError(
-                f"max_in_flight={self.max_in_flight} must be a multiple of the {self.generation_batch_size} rollouts of a "
+                f"max_in_flight={self.max_in_flight} must be a multiple of the {self.completions_per_batch} rollouts of a "
                 "generation batch"
             )
         if self.max_turns > 1:
@@ -229,6 +228,12 @@ class MLEGRPOConfig(GRPOConfig):
                 "async_unit='rollout' scales each reward by its prompt's: leave scale_rewards at 'group' or set it to "
                 "'none', and multi_objective_aggregation to 'sum_then_normalize'"
             )
+
+    @property
+    def completions_per_batch(self) -> int:
+        """Completions of a generation batch, over all processes."""
+        assert self.generation_batch_size is not None  # GRPOConfig has filled it in
+        return self.generation_batch_size
 
     @property
     def micro_steps_per_generation(self) -> int:
@@ -249,8 +254,7 @@ class MLEGRPOConfig(GRPOConfig):
         if not self.async_rollouts:
             return False
         assert self.max_in_flight is not None  # filled in above
-        assert self.generation_batch_size is not None  # GRPOConfig has filled it in
-        return self.max_in_flight > self.generation_batch_size
+        return self.max_in_flight > self.completions_per_batch
 
     @property
     def trl_asks_for_old_logps(self) -> bool:

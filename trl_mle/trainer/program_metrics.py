@@ -1,14 +1,59 @@
 """What a generation batch's programs did, as numbers for `report_to`."""
 
+from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
 
+from trl_mle.competitions import Competition
 from trl_mle.instrumentation import MILESTONES
+from trl_mle.trainer.rows import Row, beats_parent
 
 
 # Every outcome has a rate in every step, be it 0: a curve with gaps cannot be averaged.
 OUTCOMES = ("ok", "error", "timeout", "out_of_memory", "output_limit", "killed", "infrastructure", "no_code")
+
+
+def batch_metrics(rows: list[Row], competitions: Mapping[str, Competition], by_kind: bool) -> dict[str, float]:
+    """
+    All that is logged of a batch.
+
+    Args:
+        rows (`list[dict]`):
+            The completions of all processes, see [`~trl_mle.trainer.rows.read_rows`], with their `duration_weight`.
+        competitions (`Mapping[str, Competition]`):
+            Those that are trained on, by id.
+        by_kind (`bool`):
+            Whether to report each kind of prompt, too.
+
+    Returns:
+        `dict[str, float]`:
+            The [`program_metrics`] of all programs, those of each competition if there are several (`<slug>/…`), those of each
+            kind of prompt (`scratch/…`), and how often a parent is beaten.
+    """
+    metrics: dict[str, float] = {}
+    present = list(dict.fromkeys(row["competition"] for row in rows))
+    several = max(len(present), len(competitions)) > 1
+    for name in present:
+        competition = competitions.get(name or "")
+        prefix = f"{competition.slug if competition else name}/" if several else ""
+        found = program_metrics(
+            _columns([row for row in rows if row["competition"] == name]),
+            competition.higher_is_better if competition else None,
+        )
+        metrics |= {f"{prefix}{key}": value for key, value in found.items()}
+    if several:
+        metrics |= program_metrics(_columns(rows, scores=False), None)
+    if by_kind:
+        only = next(iter(competitions.values())) if len(competitions) == 1 else None
+        for kind in dict.fromkeys(row["prompt_kind"] for row in rows):
+            columns = _columns([row for row in rows if row["prompt_kind"] == kind], scores=only is not None)
+            found = program_metrics(columns, only.higher_is_better if only else None)
+            metrics |= {f"{kind}/{key}": value for key, value in found.items()}
+    beats = [value for row in rows if (value := beats_parent(row, competitions)) is not None]
+    if beats:
+        metrics["improve/beats_parent_rate"] = sum(beats) / len(beats)
+    return metrics
 
 
 def program_metrics(columns: dict[str, list[Any]], higher_is_better: bool | None) -> dict[str, float]:
@@ -77,3 +122,9 @@ def program_metrics(columns: dict[str, list[Any]], higher_is_better: bool | None
 def _numbers(values: list[float | None]) -> np.ndarray:
     numbers = np.array([np.nan if value is None else value for value in values], dtype=float)
     return numbers[~np.isnan(numbers)]
+
+
+def _columns(rows: list[Row], scores: bool = True) -> dict[str, list[Any]]:
+    """The rows by column; without scores where they are of different metrics, because their mean says nothing."""
+    names = {name for row in rows for name in row} - (set() if scores else {"score"})
+    return {name: [row.get(name) for row in rows] for name in names}

@@ -10,7 +10,7 @@ import torch
 
 from trl_mle.execution import Outcome
 from trl_mle.rewards import Evaluation
-from trl_mle.trainer.duration import duration_quartiles, kaplan_meier_masses
+from trl_mle.trainer.inclusion import duration_quartiles, kaplan_meier_masses
 
 
 logger = logging.getLogger(__name__)

@@ -1,17 +1,25 @@
 """The rollouts of all processes while their programs run."""
 
+import json
 import socket
 import time
+from collections.abc import Mapping, Sequence
 from concurrent.futures import FIRST_COMPLETED, wait
 from dataclasses import replace
 from typing import Any
 
+import torch
 from accelerate import PartialState
 from accelerate.utils import gather_object
+from trl import GRPOTrainer
+from trl.models.utils import disable_gradient_checkpointing
+from trl.trainer.utils import pad
 
 from trl_mle.rewards import MLEReward
 from trl_mle.rewards.mle_reward import POLL_S, PendingEvaluation, ProgramsProgress, cut_middle
+from trl_mle.trainer.mle_grpo_config import MLEGRPOConfig
 from trl_mle.trainer.rollout_ledger import Rollout, RolloutLedger
+from trl_mle.trainer.rows import Row
 
 
 class RolloutsInFlight:
@@ -60,6 +68,18 @@ class RolloutsInFlight:
         self.ledger.check(gather_object(list(self._pending)))
         self._waited_s = time.monotonic() - began
         return taken
+
+    def rows(self, taken: list[Rollout]) -> list[Row]:
+        """What a batch of rollouts is trained on with: their prompts' rows, what they came to, and how stale they are."""
+        return [
+            rollout.row
+            | {
+                "evaluation": rollout.evaluation,
+                "rollout_id": rollout.id,
+                "staleness": self.ledger.step - 1 - rollout.step,
+            }
+            for rollout in taken
+        ]
 
     def metrics(self, taken: list[Rollout]) -> dict[str, float]:
         """
@@ -118,3 +138,92 @@ class RolloutsInFlight:
                 self.ledger.observe(number, running_s)
             else:
                 self.ledger.finish(number, evaluation)
+
+
+def make_rollouts(args: MLEGRPOConfig, reward_funcs: Sequence[Any], example: Mapping[str, Any]) -> RolloutsInFlight:
+    """
+    Those of a run that has none yet.
+
+    Args:
+        args ([`MLEGRPOConfig`]):
+            `max_in_flight`, `async_unit` and `max_staleness`.
+        reward_funcs (`Sequence[RewardFunc]`):
+            The trainer's, of which one executes programs.
+        example (`Mapping[str, Any]`):
+            A row of the dataset.
+
+    Returns:
+        [`RolloutsInFlight`]: Empty.
+
+    Raises:
+        `ValueError`: No reward function can execute programs ahead, or a checkpoint could not hold such rows.
+    """
+    rewards = [func for func in reward_funcs if isinstance(func, MLEReward)]
+    if len(rewards) != 1:
+        raise ValueError(
+            f"async_rollouts needs one MLEReward, which executes programs ahead; there are {len(rewards)}"
+        )
+    for name, value in example.items():
+        try:
+            json.dumps(value)
+        except TypeError as error:
+            raise ValueError(
+                f"checkpoints of async_rollouts hold rows of the dataset as JSON, which cannot hold its column {name!r}: "
+                "remove it, or make text of it"
+            ) from error
+    assert args.max_in_flight is not None  # MLEGRPOConfig has filled it in
+    assert args.num_generations is not None
+    unit_size = args.num_generations if args.async_unit == "group" else 1
+    return RolloutsInFlight(RolloutLedger(args.max_in_flight, unit_size, args.max_staleness), rewards[0])
+
+
+def sample(trainer: GRPOTrainer, rows: list[Row], keeps_logps: bool) -> list[Rollout]:
+    """Completions of the current policy, with what later steps must know of it (the log-probabilities, if they are kept)."""
+    prompt_ids, completion_ids, _, completions, sampling_logps, *_ = trainer._generate([row["prompt"] for row in rows])
+    unknown = [None] * len(rows)
+    columns = zip(
+        rows,
+        prompt_ids,
+        completion_ids,
+        completions,
+        sampling_logps or unknown,
+        policy_logps(trainer, prompt_ids, completion_ids) if keeps_logps else unknown,
+        strict=True,
+    )
+    return [Rollout(*column) for column in columns]
+
+
+def generated(rollouts: Sequence[Rollout]) -> tuple:
+    """What TRL's `_generate` returns, for completions that were sampled before."""
+    logps = [rollout.sampling_logps for rollout in rollouts]
+    return (
+        [rollout.prompt_ids for rollout in rollouts],
+        [rollout.completion_ids for rollout in rollouts],
+        None,
+        [rollout.completion for rollout in rollouts],
+        None if None in logps else logps,
+        {},
+        None,
+        [],
+    )
+
+
+def policy_logps(
+    trainer: GRPOTrainer, prompt_ids: list[list[int]], completion_ids: list[list[int]]
+) -> list[list[float]]:
+    """Log-probability of each token of completions under the current policy, as TRL computes it."""
+    ids, masks = [], []
+    for sequences, side in ((prompt_ids, "left"), (completion_ids, "right")):
+        tensors = [torch.tensor(sequence) for sequence in sequences]
+        ids.append(pad(tensors, trainer._tokenizer.pad_token_id, side))
+        masks.append(pad([torch.ones_like(tensor) for tensor in tensors], 0, side))
+    checkpointing: Any = trainer.args.gradient_checkpointing_kwargs  # a dictionary, once it was parsed
+    with torch.no_grad(), disable_gradient_checkpointing(trainer.model, checkpointing):
+        logps, _, _ = trainer._get_per_token_logps_and_entropies(
+            trainer.model,
+            torch.cat(ids, dim=1).to(trainer.accelerator.device),
+            torch.cat(masks, dim=1).to(trainer.accelerator.device),
+            ids[1].shape[1],
+            batch_size=trainer.args.per_device_train_batch_size,
+        )
+    return [row[: len(completion)] for row, completion in zip(logps.tolist(), completion_ids, strict=True)]

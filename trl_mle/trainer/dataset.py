@@ -1,0 +1,48 @@
+"""The data set of a few competitions, where the trainer is given none."""
+
+import math
+from collections.abc import Sequence
+from typing import Any
+
+from datasets import Dataset
+
+from trl_mle.competitions import Competition
+from trl_mle.prompts import scratch_prompt
+from trl_mle.trainer.mle_grpo_config import MLEGRPOConfig
+
+
+def scratch_dataset(
+    competitions: Sequence[Competition], args: MLEGRPOConfig, timeout_s: float, memory_mb: int
+) -> Dataset:
+    """
+    Prompts for a solution of each competition from scratch.
+
+    They are repeated, because TRL's sampler drops an incomplete generation batch: fewer rows than one needs would train for
+    zero steps. With `max_steps` all steps lie in one epoch, because the sampler's shuffling does not survive a resume beyond
+    the first. Otherwise an epoch is the shortest that has every competition equally often and ends with an optimizer step.
+
+    Args:
+        competitions (`Sequence[Competition]`):
+            What is to be solved.
+        args ([`MLEGRPOConfig`]):
+            Sizes of batches, and `max_steps`.
+        timeout_s (`float`):
+            Time limit of a program in seconds, as the prompts state it.
+        memory_mb (`int`):
+            Memory limit of a program in MB, as the prompts state it.
+
+    Returns:
+        `Dataset`: With the columns `prompt` and `competition`.
+    """
+    rows: list[dict[str, Any]] = [
+        {"prompt": scratch_prompt(comp, timeout_s, memory_mb), "competition": comp.id} for comp in competitions
+    ]
+    assert args.num_generations is not None
+    prompts = args.completions_per_batch // args.num_generations
+    if args.max_steps > 0:
+        micro_steps = args.max_steps * args.gradient_accumulation_steps
+        count = prompts * math.ceil(micro_steps / args.micro_steps_per_generation)
+    else:
+        micro_steps = math.lcm(args.micro_steps_per_generation, args.gradient_accumulation_steps)
+        count = math.lcm(prompts * micro_steps // args.micro_steps_per_generation, len(rows))
+    return Dataset.from_list(rows).select([i % len(rows) for i in range(count)])

@@ -1,0 +1,183 @@
+"""
+What asynchronous training must estimate: how long programs run of which some have not ended, how likely each was to be trained
+on, and the mean that a lone rollout is compared with. Derivations: docs/duration.md.
+"""
+
+import math
+from typing import Any
+
+import torch
+from sklearn.isotonic import IsotonicRegression
+
+from trl_mle.trainer.duration import duration_weights
+
+
+DECAY = 0.9  # a rollout's share in the running mean falls by this with every later batch's worth of them
+
+
+class MeanDuration:
+    r"""
+    Running mean of the Δt of what asynchronous training has trained on, for each competition.
+
+    A batch may hold a single rollout of a competition, whose Δt is its own mean. So the mean is one over the batches
+    $t = 1, 2, …$ that have the competition. They fade by the number $n_t$ of its rollouts in them, however these are spread:
+    by $\gamma = 0.9$ with every $B$ later ones, the rollouts of a whole batch,
+
+    $$
+    \overline{\Delta t}_T = \frac{\sum_{t \le T} \gamma^{(N_T - N_t) / B} \sum_{i \in t} \Delta t_i}
+    {\sum_{t \le T} \gamma^{(N_T - N_t) / B} \, n_t}, \qquad N_t = n_1 + … + n_t.
+    $$
+
+    The batch itself is part of it, as it is of its own mean: a weight is at most the sum in the denominator, about $10 B$.
+
+    Args:
+        batch_size (`int`):
+            $B$, the rollouts of a batch over all processes.
+    """
+
+    def __init__(self, batch_size: int):
+        self.batch_size = batch_size
+        self._sums: dict[str, list[float]] = {}  # of Δt, and how many, for each competition
+
+    def update(self, competition: str | None, durations: torch.Tensor) -> float:
+        """
+        Takes what a batch holds of a competition.
+
+        Args:
+            competition (`str`, *optional*):
+                Id of the competition; `None` where all count as one.
+            durations (`torch.Tensor` of shape `(B,)`):
+                Δt of its rollouts; NaN where it is unknown.
+
+        Returns:
+            `float`: The mean, these included; NaN while no Δt is known.
+        """
+        known = durations[~durations.isnan()].double()
+        seconds, count = self._sums.get(competition or "", (0.0, 0.0))
+        decay = DECAY ** (len(known) / self.batch_size)
+        sums = [decay * seconds + known.sum().item(), decay * count + len(known)]
+        self._sums[competition or ""] = sums
+        return sums[0] / sums[1] if sums[1] else math.nan
+
+    def state_dict(self) -> dict[str, Any]:
+        """What a checkpoint keeps; JSON can hold it."""
+        return dict(self._sums)
+
+    def load_state_dict(self, state: dict[str, Any]) -> None:
+        """Takes what [`state_dict`] gave."""
+        self._sums = {competition: list(sums) for competition, sums in state.items()}
+
+
+def kaplan_meier_masses(seconds: torch.Tensor, ended: torch.Tensor) -> torch.Tensor:
+    r"""
+    For how many sampled programs each one stands that has ended.
+
+    Every program begins with a mass of 1. One that still runs will turn out longer than now, like the longer ones that have
+    ended: from the shortest to the longest, its mass is shared among all that are longer. That is the estimator of Kaplan
+    and Meier (1958) for the distribution of Δt: with $n_i$ programs known to run at least as long as program $i$,
+
+    $$
+    m_i = \frac{N}{n_i} \prod_{j < i,\ j \text{ ended}} \Big(1 - \frac{1}{n_j}\Big).
+    $$
+
+    Args:
+        seconds (`torch.Tensor` of shape `(N,)`):
+            Δt of a program that has ended, else how long it has run so far.
+        ended (`torch.Tensor` of shape `(N,)`):
+            Whether it has ended.
+
+    Returns:
+        `torch.Tensor` of shape `(N,)`:
+            The masses: 1 each if all have ended; 0 of those that still run. They sum to N, less what is left to programs
+            that run for longer than any that has ended.
+    """
+    order = torch.argsort((~ended).int(), stable=True)  # of equal times the ended one comes first
+    order = order[torch.argsort(seconds[order], stable=True)]
+    at_risk = torch.arange(len(order), 0, -1, dtype=torch.float64)
+    outlived = torch.where(ended[order], 1 - 1 / at_risk, torch.ones_like(at_risk)).cumprod(0).roll(1)
+    outlived[:1] = 1
+    masses = torch.zeros_like(at_risk)
+    masses[order] = len(order) * outlived / at_risk * ended[order]
+    return masses
+
+
+def duration_quartiles(seconds: torch.Tensor, ended: torch.Tensor) -> torch.Tensor:
+    """
+    The three quartiles of the distribution that [`kaplan_meier_masses`] estimates; one that lies beyond all that have ended
+    is the longest time of all.
+    """
+    order = torch.argsort(seconds)
+    shares = kaplan_meier_masses(seconds, ended)[order].cumsum(0)
+    quarters = torch.tensor([0.25, 0.5, 0.75], dtype=shares.dtype) - 1e-9  # sums of masses are not exact
+    places = torch.searchsorted(shares, len(order) * quarters).clamp(max=len(order) - 1)
+    return seconds[order][places]
+
+
+def inclusion_probabilities(
+    durations: torch.Tensor, seconds: torch.Tensor, ended: torch.Tensor, trained: torch.Tensor
+) -> torch.Tensor:
+    r"""
+    P(already trained | Δt), estimated from what was sampled lately.
+
+    The probability is the number trained on over the number sampled, by duration. The sampled ones are counted by their
+    [`kaplan_meier_masses`], as those that still run have no Δt yet. A longer program is never more likely to have been
+    trained on than a shorter one, so that the estimate is the isotonic regression: the falling function $p$ with the least
+
+    $$
+    \sum_{i \text{ ended}} m_i \Big(\frac{\text{trained}_i}{m_i} - p(\Delta t_i)\Big)^2,
+    $$
+
+    which is constant over ranges of Δt, and there equal to trained / sampled.
+
+    Args:
+        durations (`torch.Tensor` of shape `(B,)`):
+            Δt of units (rollouts, or groups of them) that were trained on; NaN where it is unknown.
+        seconds (`torch.Tensor` of shape `(N,)`):
+            Of all sampled units, those among them: Δt if it has ended, else how long it has run so far.
+        ended (`torch.Tensor` of shape `(N,)`):
+            Whether it has ended.
+        trained (`torch.Tensor` of shape `(N,)`):
+            Whether it has been trained on.
+
+    Returns:
+        `torch.Tensor` of shape `(B,)`: The probabilities; NaN where Δt is unknown.
+    """
+    probabilities = torch.full_like(durations, torch.nan)
+    known = ~durations.isnan()
+    if known.any():
+        masses = kaplan_meier_masses(seconds, ended)[ended]
+        falling = IsotonicRegression(increasing=False, out_of_bounds="clip")
+        falling.fit(seconds[ended].numpy(), (trained[ended] / masses).numpy(), sample_weight=masses.numpy())
+        probabilities[known] = torch.from_numpy(falling.predict(durations[known].double().numpy())).to(durations)
+    return probabilities
+
+
+def inclusion_weights(
+    durations: torch.Tensor,
+    seconds: torch.Tensor,
+    ended: torch.Tensor,
+    trained: torch.Tensor,
+    low: float | None = None,
+    high: float | None = None,
+) -> torch.Tensor:
+    """
+    [`~trl_mle.trainer.duration_weights`] with 1 / P(already trained | Δt) in the place of Δt, which corrects the bias that there
+    is (Horvitz and Thompson, 1952).
+
+    Args:
+        durations (`torch.Tensor` of shape `(B,)`):
+            Δt of the unit that each rollout is trained on with; NaN where it is unknown.
+        seconds (`torch.Tensor` of shape `(N,)`), ended (`torch.Tensor` of shape `(N,)`), trained (`torch.Tensor` of shape `(N,)`):
+            What is known of all units that were sampled, as for [`inclusion_probabilities`].
+        low (`float`, *optional*), high (`float`, *optional*):
+            Smallest and largest weight.
+
+    Returns:
+        `torch.Tensor` of shape `(B,)`:
+            The weights; unless a bound clips, their mean over all that were trained on so far is 1. All are 1 where nothing is
+            missing, and where Δt is unknown.
+    """
+    both = torch.cat([durations.to(seconds), seconds[trained & ended]])  # fitted once
+    inverse = 1 / inclusion_probabilities(both, seconds, ended, trained)
+    mean = inverse[len(durations) :].mean().item()
+    return duration_weights(inverse[: len(durations)].to(durations), "linear", low, high, mean)

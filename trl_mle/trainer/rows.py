@@ -1,0 +1,76 @@
+"""What is known of each completion of a batch: what it was asked, and what the reward functions logged about it."""
+
+from collections.abc import Mapping
+from typing import Any
+
+from trl_mle.competitions import Competition
+
+
+# What a reward function that executes programs logs beside their durations, see [`~trl_mle.rewards.MLEReward`].
+PROGRAM_COLUMNS = ("outcome", "valid", "score", "milestones", "cpu_s", "queue_wait_s", "output")
+
+# What every row says about its prompt, and what it says if that asks for a solution from scratch.
+SCRATCH: dict[str, Any] = {"prompt_kind": "scratch", "parent_id": None, "parent_score": None}
+
+Row = dict[str, Any]
+
+
+def competition_of(example: Row, competitions: Mapping[str, Competition]) -> str | None:
+    """The id in the dataset's column, or the only competition's."""
+    if len(competitions) == 1:
+        return example.get("competition") or next(iter(competitions))
+    return example.get("competition")
+
+
+def read_rows(
+    inputs: list[Row], logged: Mapping[str, list[Any]], competitions: Mapping[str, Competition]
+) -> list[Row]:
+    """
+    A row for each completion.
+
+    Args:
+        inputs (`list[dict]`):
+            The dataset's columns, and those of [`SCRATCH`].
+        logged (`Mapping[str, list]`):
+            Columns that reward functions have logged.
+        competitions (`Mapping[str, Competition]`):
+            Those that are trained on, by id.
+
+    Returns:
+        `list[dict]`:
+            `competition`, the columns of [`SCRATCH`], `duration_s`, and [`PROGRAM_COLUMNS`]; what was not logged is missing.
+
+    Raises:
+        `ValueError`: A column has another number of values.
+    """
+    rows: list[Row] = [
+        {"competition": competition_of(example, competitions)} | {name: example[name] for name in SCRATCH}
+        for example in inputs
+    ]
+    # Without `outcome` the reward functions are not ours, and a `score` may be anything
+    for column in ("duration_s", *(PROGRAM_COLUMNS if "outcome" in logged else ())):
+        if column not in logged:
+            continue
+        if len(logged[column]) != len(inputs):
+            raise ValueError(
+                f'log_extra("{column}", ...) got {len(logged[column])} values for {len(inputs)} completions: log '
+                "one per completion, from one reward function"
+            )
+        for row, value in zip(rows, logged[column], strict=True):
+            row[column] = value
+    return rows
+
+
+def is_ours(row: Row) -> bool:
+    """Whether our infrastructure has failed, and not the program."""
+    return row.get("outcome") == "infrastructure"
+
+
+def beats_parent(row: Row, competitions: Mapping[str, Competition]) -> bool | None:
+    """Whether a completion is a better solution than the one it was shown; `None` without one, or if not judged."""
+    if row["parent_score"] is None or is_ours(row):
+        return None
+    if not row.get("valid"):
+        return False
+    gain = row["score"] - row["parent_score"]
+    return gain > 0 if competitions[row["competition"]].higher_is_better else gain < 0

@@ -1,0 +1,105 @@
+"""What the hooks of one batch tell each other, and what becomes one batch of several turns."""
+
+import time
+from dataclasses import dataclass, field
+from typing import Any
+
+import torch
+
+from trl_mle.trainer.rollout_ledger import Rollout
+from trl_mle.trainer.solution_pool import Solution
+
+
+@dataclass
+class Step:
+    """
+    What the trainer's hooks find out for one another while TRL generates and scores one batch. It lives as long as that.
+
+    Args:
+        replayed (`list[Rollout]`, *optional*):
+            Rollouts of this process, sampled before, that take the place of fresh samples.
+        rewarded_at (`float`, *optional*):
+            When a reward function has last logged a column, by `time.monotonic()`: when rewards were done, at the end.
+        weights (`torch.Tensor` of shape `(B,)`):
+            Duration weights of this process' completions.
+        advantages (`torch.Tensor`, *optional*):
+            Unweighted advantages of the completions of all processes, where they are not TRL's.
+        solutions (`list[Solution | None]`):
+            The valid solution that each completion of this process holds.
+        logps_taken (`bool`, *optional*, defaults to `False`):
+            Whether the replayed rollouts' log-probabilities are in place.
+    """
+
+    replayed: list[Rollout] | None = None
+    rewarded_at: float | None = None
+    weights: torch.Tensor = field(default_factory=lambda: torch.ones(0))
+    advantages: torch.Tensor | None = None
+    solutions: list[Solution | None] = field(default_factory=list)
+    logps_taken: bool = False
+
+    def waited_s(self) -> float | None:
+        """Seconds since rewards were done; `None` if no reward function has logged anything."""
+        return None if self.rewarded_at is None else time.monotonic() - self.rewarded_at
+
+    def take_stored_logps(self, width: int) -> torch.Tensor | None:
+        """
+        The log-probabilities that the replayed rollouts had when they were sampled, once.
+
+        Args:
+            width (`int`):
+                Tokens of the longest completion.
+
+        Returns:
+            `torch.Tensor` of shape `(B, width)`, *optional*: `None` if there are none, or if they were taken before.
+        """
+        if self.logps_taken or self.replayed is None or self.replayed[0].policy_logps is None:
+            return None
+        self.logps_taken = True
+        rows = [torch.tensor(rollout.policy_logps) for rollout in self.replayed]
+        return torch.stack([torch.nn.functional.pad(row, (0, width - len(row))) for row in rows])
+
+
+def waiting_metrics(waited: list[float | None]) -> dict[str, float]:
+    """How long each process has waited for the slowest, in seconds: what uneven programs cost. Nothing for one process."""
+    known = [seconds for seconds in waited if seconds is not None]
+    if not known or len(waited) == 1:
+        return {}
+    return {"process_wait_s/mean": sum(known) / len(known), "process_wait_s/max": max(known)}
+
+
+def join_outputs(outputs: list[dict[str, Any]], pad_token_id: int) -> dict[str, Any]:
+    """
+    The turns of a batch as one batch, the rows of the first turn first.
+
+    Args:
+        outputs (`list[dict]`):
+            What TRL returned for each turn: tensors with a row for each completion, prompts padded on the left and
+            completions on the right, and `num_items_in_batch`.
+        pad_token_id (`int`):
+            Token to pad with.
+
+    Returns:
+        `dict`: The same entries, with the rows of all turns.
+    """
+    if len(outputs) == 1:
+        return outputs[0]
+    joined: dict[str, Any] = {}
+    for name, first in outputs[0].items():
+        values = [output[name] for output in outputs]
+        if name == "num_items_in_batch":
+            joined[name] = sum(values[1:], start=first)
+        elif first.dim() == 1:
+            joined[name] = torch.cat(values)
+        else:
+            width = max(value.shape[1] for value in values)
+            fill = pad_token_id if name.endswith("_ids") else 0
+            left = name.startswith("prompt")
+            joined[name] = torch.cat(
+                [
+                    torch.nn.functional.pad(
+                        value, (width - value.shape[1], 0) if left else (0, width - value.shape[1]), value=fill
+                    )
+                    for value in values
+                ]
+            )
+    return joined

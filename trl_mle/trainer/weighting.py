@@ -1,0 +1,73 @@
+"""How each completion of a batch is weighted, as the arguments ask."""
+
+import math
+from collections import defaultdict
+from typing import Any
+
+import torch
+
+from trl_mle.trainer.duration import duration_weights
+from trl_mle.trainer.inclusion import MeanDuration, inclusion_weights
+from trl_mle.trainer.mle_grpo_config import MLEGRPOConfig
+from trl_mle.trainer.rollout_ledger import RolloutLedger
+from trl_mle.trainer.rows import Row, is_ours
+
+
+class Weighting:
+    """
+    Duration weights of the batches of a run.
+
+    Args:
+        args ([`MLEGRPOConfig`]):
+            `duration_weighting`, its bounds, and whether training is asynchronous.
+        ledger ([`RolloutLedger`], *optional*):
+            Of asynchronous training, for `"inclusion"`.
+    """
+
+    def __init__(self, args: MLEGRPOConfig, ledger: RolloutLedger | None):
+        self.args = args
+        self.ledger = ledger
+        self.mean_duration = MeanDuration(args.completions_per_batch)
+
+    def weights(self, rows: list[Row]) -> torch.Tensor:
+        """
+        The weights of a batch.
+
+        Args:
+            rows (`list[dict]`):
+                The completions of all processes, with their `competition`, `duration_s` and `outcome`.
+
+        Returns:
+            `torch.Tensor` of shape `(B,)`: As [`~trl_mle.trainer.duration_weights`] makes them, by competition.
+        """
+        # A completion without a program could be trained on at once
+        unknown = 0.0 if self.args.duration_weighting == "inclusion" else math.nan
+        known = [row.get("duration_s") for row in rows]
+        durations = torch.tensor([unknown if seconds is None else float(seconds) for seconds in known])
+        durations[[i for i, row in enumerate(rows) if is_ours(row)]] = torch.nan
+        by_competition = defaultdict(list)
+        for i, row in enumerate(rows):
+            by_competition[row["competition"]].append(i)
+        weights = torch.ones(len(rows))
+        # The mean is taken per competition, or the slow competition would own the gradient
+        for competition, indices in by_competition.items():
+            weights[indices] = self._weights(competition, durations[indices])
+        return weights
+
+    def _weights(self, competition: str | None, durations: torch.Tensor) -> torch.Tensor:
+        low, high = self.args.duration_weight_low, self.args.duration_weight_high
+        if self.args.duration_weighting == "inclusion":
+            assert self.ledger is not None  # MLEGRPOConfig has checked it
+            longest = self.ledger.longest_of_unit(durations)
+            return inclusion_weights(longest, *self.ledger.known_units(competition), low, high)
+        # With one batch in flight training is synchronous
+        mean = self.mean_duration.update(competition, durations) if self.args.keeps_logps else None
+        return duration_weights(durations, self.args.duration_weighting, low, high, mean)
+
+    def state_dict(self) -> dict[str, Any]:
+        """What a checkpoint keeps; JSON can hold it."""
+        return self.mean_duration.state_dict()
+
+    def load_state_dict(self, state: dict[str, Any]) -> None:
+        """Takes what [`state_dict`] gave."""
+        self.mean_duration.load_state_dict(state)
