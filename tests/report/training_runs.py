@@ -6,8 +6,8 @@ import random
 from trl_mle.competitions import load_competition
 from trl_mle.instrumentation import MILESTONES
 from trl_mle.rewards import BestSolutions, ExecutionLog
+from trl_mle.solutions.pool import Solution, SolutionPool
 from trl_mle.trainer.program_metrics import program_metrics
-from trl_mle.trainer.solution_pool import Solution, SolutionPool
 
 
 ERRORS = (

@@ -12,7 +12,7 @@ from pool_runs import GROUP_SIZE, GROUPS, ReplayTrainer
 
 from trl_mle.competitions import load_competition
 from trl_mle.prompts import scratch_prompt
-from trl_mle.trainer.solution_pool import Solution
+from trl_mle.solutions.pool import Solution
 
 
 ROWS = GROUPS * GROUP_SIZE

@@ -8,16 +8,13 @@ import signal
 import socket
 import struct
 import time
+from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from trl_mle.execution.cgroups import ControlGroup
 from trl_mle.execution.executor import ExecutionResult, Outcome
 from trl_mle.execution.sandbox import SandboxError
-
-
-if TYPE_CHECKING:
-    from trl_mle.execution.local_executor import LocalExecutor
 
 
 TICK_S = 0.5  # how often a program's control group is looked at
@@ -160,9 +157,9 @@ def execution_result(
     stderr: str,
     queue_wait_s: float,
     slot: int,
-    executor: "LocalExecutor",
+    limits: Mapping[str, Any],
 ) -> ExecutionResult:
-    """The one place where the end of a program becomes an outcome."""
+    """The one place where the end of a program becomes an outcome; its `limits` are those that the warm parent knows."""
     report = answer.report
     if "error" in report:
         return ExecutionResult(Outcome.INFRASTRUCTURE, report["error"], queue_wait_s=queue_wait_s, slot=slot)
@@ -171,19 +168,19 @@ def execution_result(
     last_line = (last_lines or [""])[-1][:500]
     refused = [line[:500] for line in last_lines if any(words in line for words in OUT_OF_MEMORY_WORDS)]
     if answer.over_limit:
-        outcome, detail = Outcome.OUTPUT_LIMIT, f"wrote more than {executor.output_bytes >> 10} KB"
+        outcome, detail = Outcome.OUTPUT_LIMIT, f"wrote more than {limits['output_kb']} KB"
     elif report["over_memory"] and code != 0:
         outcome, detail = Outcome.OUT_OF_MEMORY, "the kernel ended processes in its control group for memory"
     elif report["reason"] == "lost":
         outcome, detail = Outcome.KILLED, report["evidence"]
     elif report["reason"] == "timeout":
-        outcome, detail = Outcome.TIMEOUT, f"still running after {executor.timeout_s:g} s"
+        outcome, detail = Outcome.TIMEOUT, f"still running after {limits['timeout_s']:g} s"
     elif report["reason"] == "memory":
-        outcome, detail = Outcome.OUT_OF_MEMORY, f"its processes held more than {executor.memory_mb} MB"
+        outcome, detail = Outcome.OUT_OF_MEMORY, f"its processes held more than {limits['memory_mb']} MB"
     elif report["reason"] == "processes":
-        outcome, detail = Outcome.KILLED, f"ran more than {executor.max_processes} processes"
+        outcome, detail = Outcome.KILLED, f"ran more than {limits['max_processes']} processes"
     elif report["reason"] == "disk":
-        outcome, detail = Outcome.OUTPUT_LIMIT, f"wrote more than {executor.disk_mb} MB of files"
+        outcome, detail = Outcome.OUTPUT_LIMIT, f"wrote more than {limits['disk_mb']} MB of files"
     elif code == 0:
         outcome, detail = Outcome.OK, report["submission_error"] or ""
     elif code == -signal.SIGKILL and report["oom_kills"] > 0:

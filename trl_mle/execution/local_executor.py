@@ -128,6 +128,7 @@ class LocalExecutor:
             "timeout_s": timeout_s,
             "memory_mb": memory_mb,
             "disk_mb": disk_mb,
+            "output_kb": output_kb,
             "submission_mb": submission_mb,
             "max_processes": max_processes,
             "max_files": min(MAX_FILES, max(64, _open_files() // (self.max_parallel + 1))),
@@ -396,7 +397,7 @@ class LocalExecutor:
             if answer.lost:
                 answer.report = self._judge_lost(answer, warm_parent, alone)
         answer.report["over_memory"] = group.over_memory()
-        return execution_result(answer, stdout.text(), stderr.text(), queue_wait_s, slot.index, self)
+        return execution_result(answer, stdout.text(), stderr.text(), queue_wait_s, slot.index, self._fixed)
 
     def _judge_lost(self, answer: Answer, warm_parent: WarmParent, alone: bool) -> dict[str, Any]:
         """The report in place of a lost one, if that is the program's failure; else raises `ReportLost`."""

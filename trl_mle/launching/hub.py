@@ -7,7 +7,7 @@ from typing import Any
 from huggingface_hub import HfApi
 from huggingface_hub.errors import HfHubHTTPError, HTTPError, LocalTokenNotFoundError, OfflineModeIsEnabled
 
-from trl_mle.rewards.best_solutions import UNFINISHED
+from trl_mle.solutions.best_solutions import UNFINISHED
 from trl_mle.trainer.hub import ROLLOUT_FOLDERS
 
 

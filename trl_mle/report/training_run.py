@@ -10,7 +10,8 @@ import numpy as np
 import pandas as pd
 
 from trl_mle.instrumentation import MILESTONES
-from trl_mle.rewards.best_solutions import UNFINISHED
+from trl_mle.solutions.best_solutions import UNFINISHED
+from trl_mle.solutions.pool import Solution
 
 
 @dataclass
@@ -136,8 +137,6 @@ def _executions(folder: Path, skipped: list[str]) -> pd.DataFrame:
 
 
 def _solutions(state: dict[str, list[dict[str, Any]]]) -> dict[str, list[dict[str, Any]]]:
-    from trl_mle.trainer.solution_pool import Solution  # with TRL, which takes seconds
-
     return {
         competition: [entry | {"id": Solution(**entry).id} for entry in entries if entry["score"] is not None]
         for competition, entries in state.items()

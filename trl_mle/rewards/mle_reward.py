@@ -9,15 +9,13 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from rich.console import Console
-from rich.progress import BarColumn, MofNCompleteColumn, Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
-
 from trl_mle.competitions import Competition, Score, load_competition
 from trl_mle.execution import ExecutionResult, Executor, LocalExecutor, Outcome, ProgramFuture
 from trl_mle.instrumentation import MILESTONES, InstrumentedProgram, Instrumenter
 from trl_mle.prompts import extract_code
-from trl_mle.rewards.best_solutions import BestSolutions
 from trl_mle.rewards.execution_log import ExecutionLog
+from trl_mle.rewards.progress import ProgramsProgress
+from trl_mle.solutions.best_solutions import BestSolutions
 
 
 logger = logging.getLogger(__name__)
@@ -427,32 +425,3 @@ def cut_middle(text: str, max_chars: int = OUTPUT_CHARS) -> str:
     half = max_chars // 2 - 1  # room for what joins them
     head, tail = text[:half].rpartition("\n")[0], text[-half:].partition("\n")[2]
     return "\n".join(part for part in (head, "…", tail) if part)
-
-
-class ProgramsProgress:
-    """The progress line of a batch of programs: how many are done, valid so far, and how long the slowest has run."""
-
-    def __init__(self, total: int, show: bool):
-        console = Console(stderr=True)
-        self.bar = Progress(
-            SpinnerColumn(),
-            TextColumn("programs"),
-            BarColumn(bar_width=20),
-            MofNCompleteColumn(),
-            TextColumn("{task.fields[note]}"),
-            TimeElapsedColumn(),
-            console=console,
-            transient=True,
-            disable=not show or not console.is_terminal,
-        )
-        self.task = self.bar.add_task("programs", total=total, note="")
-
-    def __enter__(self) -> "ProgramsProgress":
-        self.bar.start()
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self.bar.stop()
-
-    def update(self, completed: int, note: str) -> None:
-        self.bar.update(self.task, completed=completed, note=note)

@@ -12,6 +12,7 @@ from trl.models.utils import unwrap_model_for_generation
 from trl.trainer.utils import use_adapter
 
 from trl_mle.models import Completion, LanguageModelError, generate
+from trl_mle.trainer.mle_grpo_config import MLEGRPOConfig
 
 
 if TYPE_CHECKING:
@@ -21,6 +22,7 @@ if TYPE_CHECKING:
 class BaseModelTrainer(GRPOTrainer):
     """[`~trl.GRPOTrainer`] that lets the model that training started from answer prompts, between two steps."""
 
+    args: MLEGRPOConfig
     model: "PreTrainedModel"
 
     @contextmanager

@@ -45,7 +45,7 @@ class MLEGRPOTrainer(BaseModelTrainer, HubTrainer):
     completion and `None` where there is none. Evaluation is never weighted, and neither is the KL term.
 
     With probability `args.improve_probability` a group of completions is asked to improve a solution found before, from a
-    [`~trl_mle.trainer.solution_pool.SolutionPool`] that is the same on all processes and part of a checkpoint. With
+    [`~trl_mle.solutions.pool.SolutionPool`] that is the same on all processes and part of a checkpoint. With
     `args.max_turns` each completion then goes on improving its own. Evaluation is from scratch, in one turn.
 
     What differs from [`~trl.GRPOTrainer`] besides, in the methods below and those of [`~trl_mle.trainer.hub.HubTrainer`] that push
@@ -302,8 +302,7 @@ class MLEGRPOTrainer(BaseModelTrainer, HubTrainer):
 
     def _local(self, count: int) -> slice:
         """Where the rows of this process, so many, lie in those of all processes."""
-        first = self.accelerator.process_index * count
-        return slice(first, first + count)
+        return slice(self.accelerator.process_index * count, (self.accelerator.process_index + 1) * count)
 
     def _save_checkpoint(self, model: Any, trial: Any) -> None:
         if self.args.should_save:  # one of the same name, of an earlier run, is not whole while it is overwritten

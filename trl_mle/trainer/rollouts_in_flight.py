@@ -16,7 +16,8 @@ from trl.models.utils import disable_gradient_checkpointing
 from trl.trainer.utils import pad
 
 from trl_mle.rewards import MLEReward
-from trl_mle.rewards.mle_reward import POLL_S, PendingEvaluation, ProgramsProgress, cut_middle
+from trl_mle.rewards.mle_reward import POLL_S, PendingEvaluation, cut_middle
+from trl_mle.rewards.progress import ProgramsProgress
 from trl_mle.trainer.mle_grpo_config import MLEGRPOConfig
 from trl_mle.trainer.rollout_ledger import Rollout, RolloutLedger
 from trl_mle.trainer.rows import Row
@@ -218,9 +219,10 @@ def policy_logps(
         ids.append(pad(tensors, trainer._tokenizer.pad_token_id, side))
         masks.append(pad([torch.ones_like(tensor) for tensor in tensors], 0, side))
     checkpointing: Any = trainer.args.gradient_checkpointing_kwargs  # a dictionary, once it was parsed
-    with torch.no_grad(), disable_gradient_checkpointing(trainer.model, checkpointing):
+    model: Any = trainer.model
+    with torch.no_grad(), disable_gradient_checkpointing(model, checkpointing):
         logps, _, _ = trainer._get_per_token_logps_and_entropies(
-            trainer.model,
+            model,
             torch.cat(ids, dim=1).to(trainer.accelerator.device),
             torch.cat(masks, dim=1).to(trainer.accelerator.device),
             ids[1].shape[1],

@@ -6,9 +6,9 @@ from typing import Any
 
 from trl_mle.competitions import Competition
 from trl_mle.prompts import improve_prompt
+from trl_mle.solutions.pool import Solution, SolutionPool
 from trl_mle.trainer.mle_grpo_config import MLEGRPOConfig
 from trl_mle.trainer.rows import SCRATCH, Row, competition_of, is_ours
-from trl_mle.trainer.solution_pool import Solution, SolutionPool
 
 
 LONG_PROMPT = 8192  # tokens of an improve prompt where max_prompt_length sets no limit

@@ -6,8 +6,8 @@ from typing import Any
 
 import torch
 
+from trl_mle.solutions.pool import Solution
 from trl_mle.trainer.rollout_ledger import Rollout
-from trl_mle.trainer.solution_pool import Solution
 
 
 @dataclass

@@ -135,7 +135,8 @@ def test_an_empty_record_counts_as_none(tmp_path):
     assert content(tmp_path / "wine") == 1
 
 
-def test_the_reward_offers_valid_solutions(tmp_path, wine):
+def test_the_reward_offers_valid_solutions(tmp_path):
+    wine = load_competition("wine")
     submissions = {
         "good = 1": wine.answers.read_bytes(),
         "poor = 1": wine.sample_submission.read_bytes(),

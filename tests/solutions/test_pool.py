@@ -5,7 +5,7 @@ from collections import Counter
 
 import pytest
 
-from trl_mle.trainer.solution_pool import Solution, SolutionPool
+from trl_mle.solutions.pool import Solution, SolutionPool
 
 
 def solution(number, score, competition="a", **kwargs):

@@ -1,0 +1,56 @@
+"""A room imports only from rooms above it, and no file from one that imports it: type-only imports and late ones, too."""
+
+import ast
+from graphlib import TopologicalSorter
+from pathlib import Path
+
+import trl_mle
+
+
+PACKAGE = Path(trl_mle.__file__).parent
+ROOMS = [
+    "competitions", "execution", "prompts", "models", "instrumentation", "solutions", "rewards", "trainer", "evaluation",
+    "report", "launching", "scripts", "starter", "cli",
+]  # fmt: skip
+FILES = {
+    ".".join(("trl_mle", *path.relative_to(PACKAGE).with_suffix("").parts)).removesuffix(".__init__"): path
+    for path in PACKAGE.rglob("*.py")
+}
+
+
+def imported(name: str, path: Path) -> set[str]:
+    """The files of the package that a file names in imports."""
+    found = set()
+    for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+        if isinstance(node, ast.Import):
+            found |= {alias.name for alias in node.names}
+        elif isinstance(node, ast.ImportFrom):
+            # What runs inside the sandbox has relative ones, because this package is not there
+            folder = ".".join(path.relative_to(PACKAGE.parent).parts[: -node.level]) if node.level else ""
+            module = ".".join(filter(None, (folder, node.module)))
+            found |= {f"{module}.{alias.name}" for alias in node.names} & FILES.keys() or {module}
+    return found & FILES.keys() - {name}
+
+
+def room(name: str) -> str:
+    return name.split(".")[1] if "." in name else ""
+
+
+def test_every_room_is_in_the_list():
+    assert {room(name) for name in FILES} == {"", *ROOMS}
+
+
+def test_a_room_imports_from_rooms_above_it():
+    wrong = [
+        f"{name} imports {other}"
+        for name, path in FILES.items()
+        for other in imported(name, path)
+        if room(name) and room(other) and ROOMS.index(room(other)) > ROOMS.index(room(name))
+    ]
+    assert wrong == []
+
+
+def test_no_circle_of_files():
+    graph = {name: imported(name, path) for name, path in FILES.items()}
+    order = list(TopologicalSorter(graph).static_order())  # raises CycleError, which names the circle
+    assert len(order) == len(FILES) > 90
