@@ -20,10 +20,10 @@ from rich.table import Table
 
 
 ROOT = Path(__file__).parents[1]
-sys.path[:0] = [str(ROOT), str(ROOT / "tests"), str(ROOT / "tests" / "trainer")]
+sys.path[:0] = [str(ROOT), str(ROOT / "tests")]
 
-import pool_runs  # noqa: E402
-from conftest import LINES, prompts, save_tiny_model  # noqa: E402
+from support import pool_runs  # noqa: E402
+from support.tiny_models import LINES, prompts, save_tiny_model  # noqa: E402
 
 
 STEPS = 3

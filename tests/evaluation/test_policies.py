@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pytest
 from huggingface_hub.errors import HFValidationError, HTTPError
-from openai_server import OpenAIServer
 from peft import LoraConfig, get_peft_model
+from support.openai_server import OpenAIServer
 from transformers import AutoModelForCausalLM, AutoTokenizer
 
 from trl_mle.evaluation import EndpointPolicy, TransformersPolicy, load_policy

@@ -1,7 +1,7 @@
 import json
 
 import pytest
-from scripted_policy import CountingExecutor, ScriptedPolicy, fenced
+from support.scripted_policy import CountingExecutor, ScriptedPolicy, fenced
 
 from trl_mle.competitions import Score, load_competition
 from trl_mle.evaluation import (

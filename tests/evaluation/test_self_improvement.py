@@ -2,7 +2,7 @@ import json
 from dataclasses import replace
 
 import pytest
-from scripted_policy import ScriptedPolicy, fenced
+from support.scripted_policy import ScriptedPolicy, fenced
 
 from trl_mle.competitions import Score, load_competition
 from trl_mle.competitions.metrics import METRICS

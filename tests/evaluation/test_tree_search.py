@@ -1,7 +1,7 @@
 import random
 from collections import Counter
 
-from scripted_policy import CountingExecutor, ScriptedPolicy, fenced
+from support.scripted_policy import CountingExecutor, ScriptedPolicy, fenced
 
 from trl_mle.competitions import Score, load_competition
 from trl_mle.evaluation import EvaluationLog, Harness, search_tree

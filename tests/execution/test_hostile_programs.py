@@ -15,7 +15,7 @@ from pathlib import Path
 
 import psutil
 import pytest
-from tiers import TIERS
+from support.tiers import TIERS
 
 from trl_mle.competitions import Competition
 from trl_mle.execution import ExecutionResult, LocalExecutor, Outcome

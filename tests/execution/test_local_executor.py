@@ -12,7 +12,7 @@ from pathlib import Path
 
 import psutil
 import pytest
-from tiers import LANDLOCK, TIERS
+from support.tiers import LANDLOCK, TIERS
 
 from trl_mle.execution import ExecutionResult, LocalExecutor, Outcome, SandboxError, inside
 from trl_mle.execution.sandbox.landlock import FIRST_SLOT_UID

@@ -10,7 +10,7 @@ import zipfile
 from pathlib import Path
 
 import pytest
-from tiers import LANDLOCK
+from support.tiers import LANDLOCK
 
 from trl_mle.execution.sandbox import REQUIRED
 from trl_mle.prompts import scratch_prompt

@@ -9,8 +9,8 @@ from pathlib import Path
 import numpy as np
 import pandas as pd
 import pytest
-from instrumentation_programs import PROGRAMS, UNTOUCHED
 from sklearn.utils import all_estimators
+from support.programs import PROGRAMS, UNTOUCHED
 
 from trl_mle.execution.program import split_lines
 from trl_mle.instrumentation import MILESTONES, AstInstrumenter, insert_prints, verify

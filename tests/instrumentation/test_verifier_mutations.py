@@ -13,7 +13,7 @@ from collections import Counter
 from pathlib import Path
 
 import pytest
-from instrumentation_programs import PROGRAMS, UNTOUCHED
+from support.programs import PROGRAMS, UNTOUCHED
 
 from trl_mle.competitions import load_competition
 from trl_mle.execution import LocalExecutor

@@ -4,7 +4,7 @@ from contextlib import nullcontext
 from pathlib import Path
 
 import pytest
-from openai_server import OpenAIServer
+from support.openai_server import OpenAIServer
 
 from trl_mle.instrumentation import LanguageModelError
 from trl_mle.launching import check_model, check_vllm, make_endpoint, make_executor, make_parser

@@ -6,11 +6,11 @@ import subprocess
 import sys
 from pathlib import Path
 
-import hub_runs
 import pytest
 import yaml
-from hub_server import TOKEN, HubServer
 from huggingface_hub import ModelCard
+from support import hub_runs
+from support.hub_server import TOKEN, HubServer
 
 
 QUICKSTART = str(Path(hub_runs.SCRIPT).parent / "quickstart.yaml")

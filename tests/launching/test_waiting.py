@@ -8,12 +8,11 @@ import time
 from datetime import timedelta
 from pathlib import Path
 
-import forked
 import psutil
 import pytest
-import slow_programs
 import torch
-from launch import launch_command
+from support import forked, slow_programs
+from support.launch import launch_command
 
 from trl_mle.execution import LocalExecutor
 from trl_mle.execution.executor import START_TIMEOUT_S, longest_round_s

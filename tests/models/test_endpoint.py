@@ -4,7 +4,7 @@ import threading
 from http.server import BaseHTTPRequestHandler, HTTPServer
 
 import pytest
-from openai_server import OpenAIServer
+from support.openai_server import OpenAIServer
 
 from trl_mle.instrumentation import MILESTONES, LmInstrumenter
 from trl_mle.instrumentation.lm_instrumenter import LINES_SCHEMA

@@ -10,7 +10,7 @@ import time
 from pathlib import Path
 
 import pytest
-from openai_server import OpenAIServer
+from support.openai_server import OpenAIServer
 
 from trl_mle.competitions import load_competition
 from trl_mle.evaluation.comparison import ROW_KEYS

@@ -6,11 +6,11 @@ from collections import defaultdict
 from html import escape
 from itertools import islice
 
-import browser
 import numpy as np
 import pytest
 from PIL import Image
-from training_runs import make_run
+from support import browser
+from support.training_runs import make_run
 
 from trl_mle import cli
 from trl_mle.competitions import load_competition

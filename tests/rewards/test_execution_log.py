@@ -2,7 +2,7 @@ import json
 import subprocess
 import sys
 
-from test_mle_reward import SOLUTION, ScriptedExecutor
+from support.scripted_executor import SOLUTION, ScriptedExecutor
 
 from trl_mle.execution import ExecutionResult, Outcome
 from trl_mle.rewards import ExecutionLog, MLEReward

@@ -1,39 +1,11 @@
 import pytest
+from support.scripted_executor import SOLUTION, ScriptedExecutor
 
 from trl_mle.competitions import Score
 from trl_mle.execution import ExecutionResult, LocalExecutor, Outcome, ProgramFuture
 from trl_mle.instrumentation import MILESTONES, AstInstrumenter
 from trl_mle.rewards import Evaluation, MLEReward
 from trl_mle.rewards.mle_reward import cut_middle
-
-
-SOLUTION = """Plan: a forest.
-```python
-import pandas as pd
-from sklearn.ensemble import RandomForestClassifier
-
-train = pd.read_csv("input/train.csv")
-test = pd.read_csv("input/test.csv")
-model = RandomForestClassifier(n_estimators=20, random_state=0)
-model.fit(train.drop(columns=["id", "cultivar"]), train["cultivar"])
-predictions = model.predict(test.drop(columns=["id"]))
-pd.DataFrame({"id": test["id"], "cultivar": predictions}).to_csv("submission.csv", index=False)
-```
-"""
-
-
-class ScriptedExecutor:
-    """Stands for an executor whose sandbox fails at will, which the real one does not do on demand."""
-
-    def __init__(self, *results: ExecutionResult):
-        self.results = list(results)
-        self.submitted = 0
-
-    def submit(self, program, competition) -> ProgramFuture:
-        future = ProgramFuture()
-        future.set_result(self.results[self.submitted])
-        self.submitted += 1
-        return future
 
 
 @pytest.fixture(scope="module")

@@ -10,9 +10,9 @@ import sys
 import time
 from pathlib import Path
 
-import forked
 import psutil
 import pytest
+from support import forked
 
 
 ROOT = Path(__file__).parents[2]

@@ -7,14 +7,14 @@ from datetime import datetime
 from pathlib import Path
 
 import pandas as pd
-import pool_runs
 import pytest
 import torch
 from datasets import Dataset
-from on_cpu import ON_CPU
 from peft import LoraConfig
-from pool_runs import COMPETITIONS, GROUP_SIZE, GROUPS, ZERO_2, RecordingTrainer, ReplayTrainer
-from replay_executor import ReplayExecutor
+from support import pool_runs
+from support.on_cpu import ON_CPU
+from support.pool_runs import COMPETITIONS, GROUP_SIZE, GROUPS, ZERO_2, RecordingTrainer, ReplayTrainer
+from support.replay_executor import ReplayExecutor
 from transformers import AutoModelForCausalLM
 
 from trl_mle.rewards import MLEReward

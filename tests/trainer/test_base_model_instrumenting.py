@@ -1,12 +1,11 @@
 import json
 
-import base_model
-import forked
 import pytest
 import torch
-from base_model import LORA, PROMPTS, TOKENS, greedy, make_args, make_trainer, original_answers
-from checkpointing import checkpointing_of
-from launch import launch
+from support import base_model, forked
+from support.base_model import LORA, PROMPTS, TOKENS, greedy, make_args, make_trainer, original_answers
+from support.checkpointing import checkpointing_of
+from support.launch import launch
 
 from trl_mle.instrumentation import LanguageModelError, LmInstrumenter, PolicyBaseModel
 

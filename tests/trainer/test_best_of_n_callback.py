@@ -1,11 +1,11 @@
 """Best of N while training goes on, which it must not disturb."""
 
-import pool_runs
 import pytest
 import torch
-from checkpointing import checkpointing_of
-from pool_runs import COMPETITIONS, StopAfter, make_trainer
-from replay_executor import ReplayExecutor
+from support import pool_runs
+from support.checkpointing import checkpointing_of
+from support.pool_runs import COMPETITIONS, StopAfter, make_trainer
+from support.replay_executor import ReplayExecutor
 from transformers import TrainerState
 
 from trl_mle.competitions import load_competition

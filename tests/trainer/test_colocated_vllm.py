@@ -3,13 +3,14 @@
 import json
 import os
 import subprocess
+from pathlib import Path
 
-import colocated_runs
 import pytest
 import torch
 from accelerate.utils import set_seed
-from on_cpu import ON_CPU
-from test_mle_grpo_trainer import make_trainer
+from support import colocated_runs
+from support.on_cpu import ON_CPU
+from support.toy_trainer import make_trainer
 from transformers import BitsAndBytesConfig
 
 from trl_mle.trainer import MLEGRPOConfig, MLEGRPOTrainer
@@ -100,6 +101,7 @@ def test_seed_decides_what_vllm_samples(solution_model, tmp_path):
         json.dumps(runs),
     ]
     environment = {name: value for name, value in os.environ.items() if name != "PYTHONPATH"} | ENVIRONMENT
+    environment["PYTHONPATH"] = str(Path(colocated_runs.__file__).parents[1])
     process = subprocess.run(command, env=environment, cwd=tmp_path, capture_output=True, text=True)
     assert process.returncode == 0, process.stderr[-3000:]
     sampled = json.loads((tmp_path / "sampled.json").read_text())

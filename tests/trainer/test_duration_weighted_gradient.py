@@ -1,8 +1,7 @@
-import forked
 import pytest
-import replay
 import torch
-from replay import BATCHES, gradients_by_hand, trainer_gradients
+from support import forked, replay
+from support.replay import BATCHES, gradients_by_hand, trainer_gradients
 
 
 # batch, per-device batch of one process, gradient accumulation

@@ -11,12 +11,11 @@ import sys
 from contextlib import suppress
 from pathlib import Path
 
-import forked
-import pool_runs
 import pytest
 import torch
 from peft import LoraConfig
-from pool_runs import QUESTIONS
+from support import forked, pool_runs
+from support.pool_runs import QUESTIONS
 from transformers import AutoModelForCausalLM, AutoTokenizer
 
 

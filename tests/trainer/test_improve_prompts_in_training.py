@@ -5,10 +5,10 @@ from collections import Counter
 from pathlib import Path
 
 import pandas as pd
-import pool_runs
 import pytest
 from datasets import Dataset
-from pool_runs import GROUP_SIZE, GROUPS, ReplayTrainer
+from support import pool_runs
+from support.pool_runs import GROUP_SIZE, GROUPS, ReplayTrainer
 
 from trl_mle.competitions import load_competition
 from trl_mle.prompts import scratch_prompt

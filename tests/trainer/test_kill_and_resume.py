@@ -7,12 +7,12 @@ import signal
 import time
 from pathlib import Path
 
-import pool_runs
 import pytest
 import torch
 import transformers
 from packaging.version import Version
-from pool_runs import ZERO_2
+from support import pool_runs
+from support.pool_runs import ZERO_2
 
 from trl_mle.launching import checkpoint_to_resume
 from trl_mle.trainer.mle_grpo_trainer import ROLLOUTS_FILE

@@ -1,7 +1,7 @@
-import pool_runs
 import pytest
 import torch
-from pool_runs import GROUP_SIZE, GROUPS
+from support import pool_runs
+from support.pool_runs import GROUP_SIZE, GROUPS
 
 
 STEPS = 3

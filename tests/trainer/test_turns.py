@@ -4,12 +4,12 @@ import math
 from pathlib import Path
 
 import pandas as pd
-import pool_runs
 import pytest
 import torch
-from pool_runs import GROUP_SIZE, GROUPS, ReplayTrainer
-from replay import GradientRecorder
-from replay_executor import replay
+from support import pool_runs
+from support.pool_runs import GROUP_SIZE, GROUPS, ReplayTrainer
+from support.replay import GradientRecorder
+from support.replay_executor import replay
 from transformers import AutoModelForCausalLM, AutoTokenizer
 
 from trl_mle.competitions import load_competition

@@ -10,8 +10,8 @@ from pathlib import Path
 
 import torch
 from datasets import Dataset
-from on_cpu import ON_CPU
 
+from support.on_cpu import ON_CPU
 from trl_mle.trainer import MLEGRPOConfig, MLEGRPOTrainer
 
 

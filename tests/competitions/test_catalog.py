@@ -7,7 +7,7 @@ from pathlib import Path
 import numpy as np
 import pandas as pd
 import pytest
-from prepared_folders import ROWS, SPECIES, right_answers, write_prepared_folder
+from support.prepared_folders import ROWS, SPECIES, right_answers, write_prepared_folder
 
 from trl_mle.competitions import Competition, CompetitionError, Score, load_competition
 from trl_mle.competitions.catalog import MLEBENCH_COMPETITIONS, Layout, competition_from_folder

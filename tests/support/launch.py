@@ -42,7 +42,7 @@ def launch_command(script, arguments, folder, zero_stage=0):
         }
     path = Path(folder) / "accelerate.json"
     path.write_text(json.dumps(config))
-    paths = [str(Path(__file__).parents[1]), *filter(None, [os.environ.get("PYTHONPATH")])]
+    paths = [*map(str, Path(__file__).parents[1:3]), *filter(None, [os.environ.get("PYTHONPATH")])]
     return {
         "args": [sys.executable, "-m", "accelerate.commands.launch", "--config_file", str(path), script, *arguments],
         "env": os.environ | {"PYTHONPATH": os.pathsep.join(paths), "OMP_NUM_THREADS": "1"},

@@ -12,14 +12,14 @@ import signal
 from contextlib import nullcontext
 from pathlib import Path
 
-import forked
 import numpy as np
 import torch
-from on_cpu import ON_CPU
-from replay_executor import ReplayExecutor
 from transformers import TrainerCallback
 from trl.models.utils import unwrap_model_for_generation
 
+from support import forked
+from support.on_cpu import ON_CPU
+from support.replay_executor import ReplayExecutor
 from trl_mle.execution import LocalExecutor
 from trl_mle.instrumentation import AstInstrumenter
 from trl_mle.models import generate

@@ -11,10 +11,10 @@ from types import SimpleNamespace
 
 import torch
 from datasets import Dataset
-from on_cpu import ON_CPU
 from peft import LoraConfig
 from transformers import AutoModelForCausalLM, AutoTokenizer
 
+from support.on_cpu import ON_CPU
 from trl_mle.competitions import load_competition
 from trl_mle.execution import ExecutionResult, Outcome, ProgramFuture
 from trl_mle.instrumentation import LanguageModelError, LmInstrumenter, PolicyBaseModel

@@ -16,7 +16,7 @@ import pytest
 from trl_mle.execution.inside.kernel import PR_SET_PDEATHSIG, prctl
 
 
-CONFIGS = Path(__file__).parents[1] / "accelerate_configs"
+CONFIGS = Path(__file__).parents[2] / "accelerate_configs"
 
 _CONTEXT = multiprocessing.get_context("forkserver")
 _CONTEXT.set_forkserver_preload(["trl_mle.trainer", "trl_mle.launching", "trl_mle.execution", "deepspeed", "peft"])
@@ -71,7 +71,7 @@ def start(target, args, log, processes=2, environment=None):
         port = free.getsockname()[1]
     variables = {"OMP_NUM_THREADS": "1"} | (environment or {})
     with pytest.MonkeyPatch.context() as patch:  # of the server, which is started once
-        patch.setenv("PYTHONPATH", os.pathsep.join([str(Path(__file__).parents[1]), *filter(None, sys.path)]))
+        patch.setenv("PYTHONPATH", os.pathsep.join([str(Path(__file__).parents[2]), *filter(None, sys.path)]))
         patch.setenv("OMP_NUM_THREADS", "1")
         started = [
             _CONTEXT.Process(target=_work, args=(target, args, f"{log}-{rank}.log", rank, processes, port, variables))

@@ -1,0 +1,44 @@
+"""A trainer whose rewards and durations only the texts decide."""
+
+from datasets import Dataset
+from trl import GRPOConfig
+
+from support.on_cpu import ON_CPU
+from trl_mle.trainer import MLEGRPOConfig, MLEGRPOTrainer
+
+
+PROMPTS = [[{"role": "user", "content": text}] for text in ("Write a program.", "Import pandas!")]
+
+
+def text_reward(completions, **kwargs):
+    """Some number that only the text decides."""
+    return [sum(map(ord, completion[0]["content"])) % 11 / 10 for completion in completions]
+
+
+def timed_reward(completions, log_extra, **kwargs):
+    """The same, and a duration that only the text decides; some are unknown."""
+    log_extra("duration_s", [len(completion[0]["content"]) or None for completion in completions])
+    return text_reward(completions)
+
+
+def make_trainer(model, output_dir, reward=timed_reward, cls=MLEGRPOTrainer, rows=12, trainer_kwargs=None, **config):
+    dataset = Dataset.from_dict(
+        {"prompt": [PROMPTS[i % 2] for i in range(rows)], "competition": ["ab"[i % 2] for i in range(rows)]}
+    )
+    defaults = ON_CPU | {
+        "learning_rate": 1e-2,
+        "max_steps": 3,
+        "per_device_train_batch_size": 8,
+        "num_generations": 4,
+        "max_completion_length": 8,
+        "shuffle_dataset": False,  # a group of each prompt in every batch
+    }
+    config_cls = MLEGRPOConfig if issubclass(cls, MLEGRPOTrainer) else GRPOConfig
+    args = config_cls(str(output_dir), **(defaults | config))
+    return cls(model, reward, args, dataset, **(trainer_kwargs or {}))
+
+
+def trained_weights(*args, **kwargs):
+    trainer = make_trainer(*args, **kwargs)
+    trainer.train()
+    return {name: p.detach().clone() for name, p in trainer.model.named_parameters()}
