@@ -107,7 +107,7 @@ for name in ("private", "trl_mle.competitions"):
     [
         ("bubblewrap", "warm"),
         pytest.param("bubblewrap", "cold", marks=pytest.mark.slow),
-        pytest.param("landlock", "warm", marks=LANDLOCK),
+        pytest.param("landlock", "warm", marks=[LANDLOCK, pytest.mark.slow]),
         pytest.param("none", "warm", marks=pytest.mark.slow),
     ],
 )

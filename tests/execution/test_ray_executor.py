@@ -93,6 +93,7 @@ def test_what_no_machine_can_do_is_an_infrastructure_failure(cluster, competitio
         RayExecutor(cluster.address, num_gpus=1, memory_mb=512)
 
 
+@pytest.mark.slow
 @pytest.mark.timeout(240)
 def test_closing_ends_what_runs(cluster, competition):
     from trl_mle.execution import RayExecutor

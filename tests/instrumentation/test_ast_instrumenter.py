@@ -172,7 +172,9 @@ def execute(source, data, folder):
     ("name", "reached"),
     [
         ("main_guard", None),
-        ("fails_before_training", {"imports", "train_data", "test_data", "model_built"}),
+        pytest.param(
+            "fails_before_training", {"imports", "train_data", "test_data", "model_built"}, marks=pytest.mark.slow
+        ),
         pytest.param("fails_on_second_file", {"imports", "train_data"}, marks=pytest.mark.slow),
     ],
 )

@@ -113,9 +113,9 @@ class SnapshotTrainer(ReplayTrainer):
         super().__init__(*args, **kwargs)
         self.policies, self.batches, self.evaluations = [], [], []
 
-    def _train_on_finished_rollouts(self, inputs):
+    def _generate_and_score_completions(self, inputs):
         self.policies.append({name: p.detach().clone() for name, p in self.model.named_parameters()})
-        self.batches.append(super()._train_on_finished_rollouts(inputs))
+        self.batches.append(super()._generate_and_score_completions(inputs))
         return self.batches[-1]
 
     def _calculate_rewards(self, inputs, *args):

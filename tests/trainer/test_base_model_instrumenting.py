@@ -101,7 +101,10 @@ def test_base_model_is_bound_first():
 
 @pytest.mark.parametrize(
     "zero_stage",
-    [pytest.param(0, id="ddp"), pytest.param(3, id="zero3", marks=[pytest.mark.slow, pytest.mark.timeout(600)])],
+    [
+        pytest.param(0, id="ddp", marks=pytest.mark.slow),
+        pytest.param(3, id="zero3", marks=[pytest.mark.slow, pytest.mark.timeout(600)]),
+    ],
 )
 def test_two_processes_one_without_programs(tiny_model, tmp_path, original, zero_stage):
     if zero_stage:
