@@ -8,6 +8,7 @@ import sklearn.metrics
 
 from trl_mle.competitions.metrics import (
     METRICS,
+    Metric,
     accuracy,
     find_metric,
     log_loss,
@@ -197,9 +198,23 @@ def test_roc_auc_needs_both_classes():
 
 def test_find_metric():
     assert find_metric("rmse") is METRICS["rmse"]
-    assert find_metric("math.dist", higher_is_better=True) == (math.dist, True)
+    assert find_metric("math.dist", higher_is_better=True) == Metric(math.dist, True, names="dist")
+    own = find_metric("sklearn.metrics.log_loss", higher_is_better=False)
+    assert (own.score, own.names) == (sklearn.metrics.log_loss, METRICS["log_loss"].names)
 
 
 def test_directions():
     lower = {name for name, metric in METRICS.items() if not metric.higher_is_better}
     assert lower == {"log_loss", "rmse", "mean_columnwise_rmsle"}
+
+
+@pytest.mark.parametrize("name", METRICS)
+def test_the_best_score_is_that_of_the_answers(name):
+    truth = pd.DataFrame({"a": [1.0, 0.0, 1.0], "b": [0.0, 1.0, 0.0]})
+    if not name.startswith(("mean_", "log_loss")):
+        truth = truth[["a"]]
+    if name == "word_level_jaccard":
+        truth = truth.astype(str)
+    metric = METRICS[name]
+    assert metric.score(truth, truth) == pytest.approx(metric.best)
+    assert metric.gain(metric.best) > metric.gain(metric.best - 0.1 if metric.higher_is_better else metric.best + 0.1)

@@ -12,8 +12,8 @@ import pytest
 from PIL import Image
 from threadpoolctl import threadpool_limits
 
-from trl_mle.competitions import Competition, CompetitionError, Score, list_competitions, load_competition
-from trl_mle.competitions.catalog import MLEBENCH_COMPETITIONS
+from trl_mle.competitions import Competition, CompetitionError, Score, list_competitions, load_competition, mirrors
+from trl_mle.competitions.catalog import MLEBENCH_COMPETITIONS, Layout
 from trl_mle.competitions.mirrors import MIRRORS, load_mirror, make_mirror
 
 
@@ -383,3 +383,8 @@ def test_csv_bytes_have_unix_line_ends():
     comp = load_competition(f"mirror:{SPOOKY}")
     assert b"\r" not in (comp.public_dir / "train.csv").read_bytes()
     assert len(pd.read_csv(io.BytesIO(comp.sample_submission.read_bytes()))) == 400
+
+
+def test_a_competition_of_the_catalogue_needs_no_mirror(monkeypatch):
+    monkeypatch.setitem(MLEBENCH_COMPETITIONS, "without-a-mirror", Layout(metric="rmse", id_column="id"))
+    assert [*runpy.run_path(mirrors.__file__)["MIRRORS"]] == [*MIRRORS]

@@ -60,7 +60,9 @@ def test_a_validation_score_counts_if_it_is_in_the_competitions_metric(competiti
 
 
 def test_a_metric_of_ones_own_is_known_by_its_functions_name():
-    comp = replace(load_competition("wine"), metric="my.package.f2", custom_metric=METRICS["accuracy"])
+    comp = replace(
+        load_competition("wine"), metric="my.package.f2", custom_metric=METRICS["accuracy"]._replace(names="f2")
+    )
     assert validation_score(valid(0.5, "f2 = f()", "f2 = 0.7"), comp) == 0.7
     assert validation_score(valid(0.5, "f1 = f()", "f1 = 0.7"), comp) is None
 

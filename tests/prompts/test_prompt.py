@@ -207,3 +207,20 @@ def test_long_files_are_read_from_their_beginning(tmp_path):
     assert "input/lines.json: int: key\n0\n1\n" in content
     assert "\ninput/single.json\n" in content
     assert "\ninput/broken.csv\n" in content
+
+
+@pytest.mark.parametrize("metric", ["accuracy", "quadratic_weighted_kappa"])
+@pytest.mark.parametrize(
+    ("labels", "rule"),
+    [(("1", "2", "3"), "Predictions are whole numbers."), (("low", "mid", "top"), "Predictions are labels as in the")],
+)
+def test_labels_are_asked_for_as_they_are_graded(tmp_path, metric, labels, rule):
+    for folder, name in (("public", "sample_submission.csv"), ("private", "test.csv")):
+        (tmp_path / folder).mkdir()
+        rows = "".join(f"{number},{label}\n" for number, label in enumerate(labels))
+        (tmp_path / folder / name).write_text(f"id,level\n{rows}")
+    (tmp_path / "public" / "description.md").write_text("# Levels\n\nTell the level.\n")
+    (tmp_path / "competition.yaml").write_text(f"metric: {metric}\nid_column: id\nanswers: test.csv\n")
+    comp = load_competition(str(tmp_path))
+    assert rule in _content(comp)
+    assert comp.grade(comp.answers).value == 1.0

@@ -98,9 +98,26 @@ class Competition:
         return path_slug(self.id)
 
     @property
+    def scoring(self) -> Metric:
+        """All that is known of its metric."""
+        return self.custom_metric or METRICS[self.metric]
+
+    @property
     def higher_is_better(self) -> bool:
         """Whether a larger score is better."""
-        return (self.custom_metric or METRICS[self.metric]).higher_is_better
+        return self.scoring.higher_is_better
+
+    def better(self, score: float, other: float) -> bool:
+        """Whether a score is better than another."""
+        return self.scoring.gain(score) > self.scoring.gain(other)
+
+    @property
+    def rule(self) -> str:
+        """What makes predictions invalid, as a sentence; empty if nothing does that is not obvious."""
+        scoring = self.scoring
+        if scoring.text_rule is not None and _text_columns(self._answers):
+            return scoring.text_rule
+        return scoring.rule
 
     @property
     def description(self) -> str:

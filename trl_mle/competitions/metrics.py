@@ -5,6 +5,7 @@ answers are texts, of texts. What it cannot score it rejects with a `ValueError`
 
 import difflib
 import importlib
+import re
 from collections.abc import Callable
 from typing import NamedTuple
 
@@ -15,17 +16,35 @@ from sklearn.metrics import root_mean_squared_error
 
 class Metric(NamedTuple):
     """
-    A function of the answers and the predictions, and which way is better.
+    All that is known of a metric, for graders, prompts and the reading of programs.
 
     Args:
         score (`Callable[[DataFrame, DataFrame], float]`):
-            The function. It raises a `ValueError` that says what is wrong with predictions it cannot score.
+            A function of the answers and the predictions. It raises a `ValueError` that says what is wrong with
+            predictions it cannot score.
         higher_is_better (`bool`):
             Whether a larger score is better.
+        best (`float`, *optional*):
+            The best possible score; `None` if it is not known.
+        rule (`str`, *optional*, defaults to `""`):
+            What makes predictions invalid, as a sentence for prompts, whatever the competition's description says: Kaggle's
+            own grader may have been more patient.
+        text_rule (`str`, *optional*):
+            The same where the answers are texts; defaults to `rule`.
+        names (`str`, *optional*, defaults to `""`):
+            How programs may name it, as a regular expression: a variable, the function called or the `scoring` passed.
     """
 
     score: Callable[[pd.DataFrame, pd.DataFrame], float]
     higher_is_better: bool
+    best: float | None = None
+    rule: str = ""
+    text_rule: str | None = None
+    names: str = ""
+
+    def gain(self, score: float) -> float:
+        """The score, its sign flipped where lower is better: larger is better."""
+        return score if self.higher_is_better else -score
 
 
 def log_loss(y_true: pd.DataFrame, y_pred: pd.DataFrame) -> float:
@@ -160,16 +179,71 @@ def _first(y_pred: pd.DataFrame, wrong: np.ndarray) -> tuple[str, str]:
     return y_pred.columns[column], f"{y_pred.to_numpy()[row, column]:.6g}"
 
 
+LABELS = "Predictions are labels as in the training data."  # where these are texts
 METRICS = {
-    "log_loss": Metric(log_loss, higher_is_better=False),
-    "roc_auc": Metric(roc_auc, higher_is_better=True),
-    "mean_columnwise_roc_auc": Metric(mean_columnwise_roc_auc, higher_is_better=True),
-    "quadratic_weighted_kappa": Metric(quadratic_weighted_kappa, higher_is_better=True),
-    "pearson_correlation": Metric(pearson_correlation, higher_is_better=True),
-    "mean_columnwise_rmsle": Metric(mean_columnwise_rmsle, higher_is_better=False),
-    "rmse": Metric(rmse, higher_is_better=False),
-    "accuracy": Metric(accuracy, higher_is_better=True),
-    "word_level_jaccard": Metric(word_level_jaccard, higher_is_better=True),
+    "log_loss": Metric(
+        log_loss,
+        higher_is_better=False,
+        best=0.0,
+        rule="Predictions lie in [0, 1] and sum to 1 in each row.",
+        names=r"(?<!neg_)log_?loss",
+    ),
+    "roc_auc": Metric(
+        roc_auc,
+        higher_is_better=True,
+        best=1.0,
+        rule="Predictions lie in [0, 1].",
+        names=r"(?<!pr_)auc",
+    ),
+    "mean_columnwise_roc_auc": Metric(
+        mean_columnwise_roc_auc,
+        higher_is_better=True,
+        best=1.0,
+        names=r"(?<!pr_)auc",
+    ),
+    "quadratic_weighted_kappa": Metric(
+        quadratic_weighted_kappa,
+        higher_is_better=True,
+        best=1.0,
+        rule="Predictions are whole numbers.",
+        text_rule=LABELS,
+        names=r"kappa|qwk",
+    ),
+    "pearson_correlation": Metric(
+        pearson_correlation,
+        higher_is_better=True,
+        best=1.0,
+        rule="Predictions must not be all the same.",
+        names=r"pearson|corr",
+    ),
+    "mean_columnwise_rmsle": Metric(
+        mean_columnwise_rmsle,
+        higher_is_better=False,
+        best=0.0,
+        rule="Predictions are greater than -1.",
+        names=r"rmsle|(?<!neg_)root_mean_squared_log_error",
+    ),
+    "rmse": Metric(
+        rmse,
+        higher_is_better=False,
+        best=0.0,
+        names=r"rmse|(?<!neg_)root_mean_squared_error",
+    ),
+    "accuracy": Metric(
+        accuracy,
+        higher_is_better=True,
+        best=1.0,
+        rule="Predictions are whole numbers.",
+        text_rule=LABELS,
+        names=r"(?<![a-z])(?<!balanced_)acc(uracy)?(?![a-z])",
+    ),
+    "word_level_jaccard": Metric(
+        word_level_jaccard,
+        higher_is_better=True,
+        best=1.0,
+        rule="Predictions are texts.",
+        names=r"jaccard",
+    ),
 }
 
 
@@ -206,4 +280,5 @@ def find_metric(name: str, higher_is_better: bool | None = None) -> Metric:
         raise ValueError(f"the metric {name!r} cannot be imported: {error}") from error
     if not callable(score):
         raise ValueError(f"the metric {name!r} is no function")
-    return Metric(score, higher_is_better)
+    namesake = METRICS.get(function)
+    return Metric(score, higher_is_better, names=namesake.names if namesake is not None else re.escape(function))

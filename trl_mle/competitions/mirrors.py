@@ -24,7 +24,8 @@ from trl_mle.competitions.prepared import cached_folder, csv_text, description, 
 
 PREFIX = "mirror:"
 _BY_KIND = {**SHORT_TEXT_MIRRORS, **LONG_TEXT_MIRRORS, **TABULAR_MIRRORS, **IMAGE_MIRRORS}
-MIRRORS = {competition_id: _BY_KIND[competition_id] for competition_id in MLEBENCH_COMPETITIONS}
+# In the order of the catalogue, which may hold competitions without one
+MIRRORS = {name: _BY_KIND[name] for name in MLEBENCH_COMPETITIONS if name in _BY_KIND}
 MAX_ROWS = 100_000
 
 

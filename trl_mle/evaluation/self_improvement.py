@@ -19,19 +19,6 @@ from trl_mle.rewards import Evaluation
 
 ChosenBy = Literal["validation", "test"]
 
-# How a program may name the metric: its variable, the function that it calls or the `scoring` that it passes.
-METRIC_NAMES = {
-    "log_loss": r"(?<!neg_)log_?loss",
-    "roc_auc": r"(?<!pr_)auc",
-    "mean_columnwise_roc_auc": r"(?<!pr_)auc",
-    "quadratic_weighted_kappa": r"kappa|qwk",
-    "pearson_correlation": r"pearson|corr",
-    "mean_columnwise_rmsle": r"rmsle|(?<!neg_)root_mean_squared_log_error",
-    "rmse": r"rmse|(?<!neg_)root_mean_squared_error",
-    "accuracy": r"(?<![a-z])(?<!balanced_)acc(uracy)?(?![a-z])",
-    "word_level_jaccard": r"jaccard",
-}
-
 
 @dataclass(frozen=True)
 class Improvement:
@@ -149,14 +136,13 @@ def validation_score(evaluation: Evaluation, competition: Competition) -> float 
     """
     if not evaluation.reports or evaluation.source is None or not evaluation.valid:
         return None
-    metric = competition.metric.rpartition(".")[2]  # a metric of one's own is a dotted path
     try:
         words = _words(parse(evaluation.source))
     except RecursionError:  # what compiles may still be too deep for this
         words = {}
     for name, text in reversed(evaluation.reports):
         named = " ".join((name, *words.get(name, ())))
-        if "train" in name or not re.search(METRIC_NAMES.get(metric, re.escape(metric)), named, re.IGNORECASE):
+        if "train" in name or not re.search(competition.scoring.names, named, re.IGNORECASE):
             continue
         try:
             value = float(text)

@@ -67,17 +67,6 @@ DETAILS = (
 _Item = TypeVar("_Item")
 _SEPARATOR = re.compile(r"[\s,\[]*")
 
-# What makes a submission invalid, whatever the description says: Kaggle's own grader may have been more patient.
-RULES = {
-    "roc_auc": "Predictions lie in [0, 1].",
-    "log_loss": "Predictions lie in [0, 1] and sum to 1 in each row.",
-    "accuracy": "Predictions are whole numbers.",
-    "quadratic_weighted_kappa": "Predictions are whole numbers.",
-    "pearson_correlation": "Predictions must not be all the same.",
-    "mean_columnwise_rmsle": "Predictions are greater than -1.",
-    "word_level_jaccard": "Predictions are texts.",
-}
-
 _TASK = """\
 Kaggle competition: {id}
 
@@ -185,7 +174,7 @@ def _targets(columns: tuple[str, ...]) -> str:
 
 
 def _rules(comp: Competition) -> str:
-    rules = [RULES.get(comp.metric, "")]
+    rules = [comp.rule]
     if comp.id_first:
         rules.append(f"{comp.id_column} is the first column.")
     if comp.exact_columns:

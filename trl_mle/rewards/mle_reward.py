@@ -308,7 +308,7 @@ class MLEReward:
                 else:
                     score = competition.grade(result.submission)
             if score is not None and score.valid and score.value is not None:
-                reward, detail = max(self.floor, score.value if competition.higher_is_better else -score.value), ""
+                reward, detail = max(self.floor, competition.scoring.gain(score.value)), ""
             else:
                 reward = self.fail_reward + self.milestone_reward * len(milestones)
                 detail = (score.error or "") if score is not None else result.detail

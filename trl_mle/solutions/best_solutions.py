@@ -54,7 +54,7 @@ class BestSolutions:
             if old.exists() and not best.exists():  # killed between the two renames below
                 new.rename(best)
             known = _score(best / "score.json")
-            if known is not None and not (score > known if competition.higher_is_better else score < known):
+            if known is not None and not competition.better(score, known):
                 return False
             for leftover in (new, old):
                 shutil.rmtree(leftover, ignore_errors=True)

@@ -72,5 +72,4 @@ def beats_parent(row: Row, competitions: Mapping[str, Competition]) -> bool | No
         return None
     if not row.get("valid"):
         return False
-    gain = row["score"] - row["parent_score"]
-    return gain > 0 if competitions[row["competition"]].higher_is_better else gain < 0
+    return competitions[row["competition"]].better(row["score"], row["parent_score"])
