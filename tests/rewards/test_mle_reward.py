@@ -164,19 +164,19 @@ def test_submitted_programs_are_judged_when_they_have_ended(wine):
     executor = LateExecutor()
     reward = MLEReward([wine], executor)
     none, pending = reward.submit([("prose", "wine"), ("```python\nx = 1\n```", "wine")])
-    assert none.done()
+    assert none.poll()
     assert (none.result().outcome, executor.submitted) == ("no_code", 1)
-    assert not pending.done()
+    assert not pending.poll()
     assert pending.running_s() == 0
     executor.future.set_running_or_notify_cancel()
     assert pending.running_s() <= pending.running_s() < 60
     executor.future.set_result(BROKEN)
-    assert not pending.done()
+    assert not pending.poll()
     assert (executor.submitted, pending.running_s()) == (2, 0)
     executor.future.set_result(FINE)
-    assert pending.done()
+    assert pending.poll()
     assert pending.result().duration_s == 1.0
-    assert pending.done()
+    assert pending.poll()
     assert executor.submitted == 2
 
 

@@ -35,7 +35,7 @@ def make_trainer(model, output_dir, reward=timed_reward, cls=MLEGRPOTrainer, row
     }
     config_cls = MLEGRPOConfig if issubclass(cls, MLEGRPOTrainer) else GRPOConfig
     args = config_cls(str(output_dir), **(defaults | config))
-    return cls(model, reward, args, dataset, **(trainer_kwargs or {}))
+    return cls(model, reward, args, train_dataset=dataset, **(trainer_kwargs or {}))
 
 
 def trained_weights(*args, **kwargs):

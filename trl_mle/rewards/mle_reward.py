@@ -247,7 +247,7 @@ class MLEReward:
         valid = 0
         with ProgramsProgress(len(items), self.show_progress) as progress:
             while True:
-                for index in [index for index, item in running.items() if item.done()]:
+                for index in [index for index, item in running.items() if item.poll()]:
                     evaluation = running.pop(index).result()
                     valid += evaluation.valid
                     on_done(index, evaluation)
@@ -372,7 +372,7 @@ class PendingEvaluation:
     """
     A completion whose program may still be running, see [`MLEReward.submit`].
 
-    A program that our own infrastructure has failed is executed once more when [`done`] sees it.
+    A program that our own infrastructure has failed is executed once more when [`poll`] sees it.
 
     Args:
         reward (`MLEReward`):
@@ -395,8 +395,8 @@ class PendingEvaluation:
         else:
             self.future = reward.executor.submit(program, competition)
 
-    def done(self) -> bool:
-        """Whether the evaluation is there; judges the program if it has just ended."""
+    def poll(self) -> bool:
+        """Judges the program if it has just ended; returns whether the evaluation is there."""
         if self._evaluation is None and self._program is not None and self.future.done():
             result = self.future.result()
             evaluation = self._reward._evaluate(self._program, result, self._competition)
@@ -404,12 +404,12 @@ class PendingEvaluation:
             if result.outcome is Outcome.INFRASTRUCTURE and not self._retried:
                 self._retried = True
                 self.future = self._reward.executor.submit(self._program, self._competition)
-                return self.done()
+                return self.poll()
             self._evaluation = evaluation
         return self._evaluation is not None
 
     def result(self) -> Evaluation:
-        """The evaluation of a completion that is [`done`]."""
+        """The evaluation, once [`poll`] has said that it is there."""
         assert self._evaluation is not None
         return self._evaluation
 

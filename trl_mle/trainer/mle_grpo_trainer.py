@@ -1,6 +1,5 @@
 import json
 import time
-from collections import defaultdict, deque
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -24,7 +23,7 @@ from trl_mle.trainer.rows import SCRATCH, Row, beats_parent, is_ours, read_rows
 from trl_mle.trainer.running_baseline import RunningBaseline, prompt_names
 from trl_mle.trainer.sampling_seed import sampling_seed
 from trl_mle.trainer.solution_prompts import NO_IMPROVING, SolutionPrompts
-from trl_mle.trainer.step import Step, join_outputs, waiting_metrics
+from trl_mle.trainer.step import Step, join_outputs, resized, waiting_metrics
 from trl_mle.trainer.weighting import Weighting
 
 
@@ -128,7 +127,10 @@ class MLEGRPOTrainer(BaseModelTrainer, HubTrainer):
             train_dataset = scratch_dataset(loaded, args, timeout_s, memory_mb)
         self._mle_step: Step | None = None  # while a batch is generated and scored (TRL has a `_step`, which counts)
 
-        super().__init__(model, reward_funcs, args, train_dataset, eval_dataset, **kwargs)
+        # By name, because the __init__ of another subclass of GRPOTrainer may come next
+        super().__init__(
+            model, reward_funcs, args=args, train_dataset=train_dataset, eval_dataset=eval_dataset, **kwargs
+        )
 
         dropouts = [module.p for module in self.model.modules() if isinstance(module, torch.nn.Dropout)]
         args.check_model(dropout=max(dropouts, default=0.0), quantized=False)
@@ -136,12 +138,8 @@ class MLEGRPOTrainer(BaseModelTrainer, HubTrainer):
             # Its start has seeded all generators by the process's number, after TRL had by `seed`, and it samples from them
             process, processes = self.accelerator.process_index, self.accelerator.num_processes
             set_seed(sampling_seed(args.seed, process, processes, args.vllm_tensor_parallel_size))
-        if args.max_turns > 1:  # the completions table has the rows of all turns
-            size = self.args.completions_per_batch * args.max_turns
-            self._logs = {
-                name: deque(maxlen=size) if isinstance(rows, deque) else defaultdict(lambda: deque(maxlen=size))
-                for name, rows in self._logs.items()
-            }
+        if args.max_turns > 1:
+            self._logs = resized(self._logs, args.completions_per_batch * args.max_turns)
 
         self.rollouts: RolloutsInFlight | None = None  # of asynchronous training
         if args.async_rollouts:
@@ -207,10 +205,11 @@ class MLEGRPOTrainer(BaseModelTrainer, HubTrainer):
             logged.extend(step.advantages.tolist())
             self._metrics["train"].pop("frac_reward_zero_std")
         # Here, because `_prepare_inputs` shuffles and splits what this method returns
-        output["advantages"] = output["advantages"] * step.weights.to(output["advantages"])
+        output["advantages"] = step.weigh(output["advantages"])
         # TRL has flushed its extra columns by now; this one goes where it put those, once for every batch
         extra_columns: Any = self._logs["extra"]
-        extra_columns["weighted_advantage"].extend(gather_object(output["advantages"].tolist()))
+        weighted = output["advantages"].reshape(len(rows), -1).mean(dim=1)  # over tokens, if each has one
+        extra_columns["weighted_advantage"].extend(gather_object(weighted.tolist()))
         return output
 
     def _generate(self, prompts: list) -> tuple:

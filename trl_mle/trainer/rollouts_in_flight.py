@@ -129,7 +129,7 @@ class RolloutsInFlight:
         news = []
         for number, pending in list(self._pending.items()):
             evaluation = None
-            if pending.done():
+            if pending.poll():
                 # As much of its output as is looked at later
                 evaluation = replace(pending.result(), output=cut_middle(pending.result().output))
                 del self._pending[number]

@@ -1,6 +1,7 @@
 """What the hooks of one batch tell each other, and what becomes one batch of several turns."""
 
 import time
+from collections import defaultdict, deque
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -41,6 +42,20 @@ class Step:
         """Seconds since rewards were done; `None` if no reward function has logged anything."""
         return None if self.rewarded_at is None else time.monotonic() - self.rewarded_at
 
+    def weigh(self, advantages: torch.Tensor) -> torch.Tensor:
+        """
+        Advantages times the duration weights.
+
+        Args:
+            advantages (`torch.Tensor` of shape `(B,)` or `(B, T)`):
+                One for each completion, or for each of its tokens.
+
+        Returns:
+            `torch.Tensor` of the same shape: The weighted ones.
+        """
+        weights = self.weights.to(advantages)
+        return advantages * (weights if advantages.dim() == 1 else weights.unsqueeze(1))
+
     def take_stored_logps(self, width: int) -> torch.Tensor | None:
         """
         The log-probabilities that the replayed rollouts had when they were sampled, once.
@@ -65,6 +80,14 @@ def waiting_metrics(waited: list[float | None]) -> dict[str, float]:
     if not known or len(waited) == 1:
         return {}
     return {"process_wait_s/mean": sum(known) / len(known), "process_wait_s/max": max(known)}
+
+
+def resized(logs: Any, size: int) -> Any:
+    """TRL's table of completions, empty, with room for so many rows: those of all turns."""
+    return {
+        name: deque(maxlen=size) if isinstance(rows, deque) else defaultdict(lambda: deque(maxlen=size))
+        for name, rows in logs.items()
+    }
 
 
 def join_outputs(outputs: list[dict[str, Any]], pad_token_id: int) -> dict[str, Any]:
