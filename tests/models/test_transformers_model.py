@@ -43,6 +43,16 @@ def test_greedy_whatever_the_models_own_settings_are(tiny_model, tiny, tmp_path)
     assert [completion.text for completion in completions] == [tiny(prompt, 24)[0] for prompt in PROMPTS]
 
 
+def test_a_tokenizer_without_a_padding_token(tiny_model, tiny, tmp_path):
+    folder = shutil.copytree(tiny_model, tmp_path / "model")
+    tokenizer = AutoTokenizer.from_pretrained(tiny_model)
+    tokenizer.pad_token = None
+    tokenizer.save_pretrained(folder)
+    assert AutoTokenizer.from_pretrained(folder).pad_token is None
+    completions = TransformersModel(str(folder)).complete(PROMPTS, 12)
+    assert [completion.text for completion in completions] == [tiny(prompt, 12)[0] for prompt in PROMPTS]
+
+
 def test_random_generators_stay(tiny_model):
     model = TransformersModel(tiny_model)
     before = random.getstate(), np.random.get_state()[1].tolist(), torch.get_rng_state().tolist()

@@ -35,6 +35,8 @@ class TransformersModel:
             raise LanguageModelError(
                 f"the instrumenting model {name} has no chat template: take an instruction-tuned one"
             )
+        if self.tokenizer.pad_token is None:  # as Llama's
+            self.tokenizer.pad_token = self.tokenizer.eos_token
         self.model = AutoModelForCausalLM.from_pretrained(name, dtype=dtype).to(device).eval().requires_grad_(False)
         self.batch_size = batch_size
         self.identity = name
