@@ -185,8 +185,9 @@ class MLEReward:
                 What the completions came to, where they were evaluated before (see [`submit`]).
             log_extra (`Callable`, *optional*):
                 TRL's hook for columns of the completions table. Given, the columns `duration_s` (seconds), `outcome`,
-                `valid`, `score`, `milestones`, `cpu_s` and `queue_wait_s` (seconds) and `output` (its beginning and end)
-                are logged: the trainer weights advantages with the first.
+                `valid`, `score`, `milestones`, `cpu_s` and `queue_wait_s` (seconds), `output` (its beginning and end) and
+                `program` are logged: the trainer weights advantages with the first, and keeps the last in its pool, out of
+                the table.
             log_metric (`Callable`, *optional*):
                 TRL's hook for scalars. Given, the instrumenter's are logged as `mle/instrumenter/...`.
 
@@ -203,6 +204,7 @@ class MLEReward:
             log_extra("cpu_s", [item.cpu_s for item in evaluations])
             log_extra("queue_wait_s", [item.queue_wait_s for item in evaluations])
             log_extra("output", [cut_middle(item.output) for item in evaluations])
+            log_extra("program", [item.source for item in evaluations])
         if log_metric is not None and self.instrumenter is not None:
             for name, value in self.instrumenter.metrics().items():
                 log_metric(f"mle/instrumenter/{name}", value)

@@ -12,7 +12,6 @@ from transformers.trainer_utils import PREFIX_CHECKPOINT_DIR
 from trl.trainer.utils import get_config_model_id
 
 from trl_mle.competitions import Competition, load_competition
-from trl_mle.prompts import extract_code
 from trl_mle.trainer.base_model import BaseModelTrainer
 from trl_mle.trainer.dataset import scratch_dataset
 from trl_mle.trainer.hub import HubTrainer
@@ -255,6 +254,7 @@ class MLEGRPOTrainer(BaseModelTrainer, HubTrainer):
         assert step is not None
         rewards_per_func = super()._calculate_rewards(inputs, prompts, completions, completion_ids_list)
         rows = gather_object(read_rows(inputs, self._pending_extra_logs, self.competitions))
+        self._pending_extra_logs.pop("program", None)  # the table has the completion that it is a part of
         # The slowest process is done now. (TRL's own gather is behind us, too, but on a GPU that returns before it is done.)
         self._log_metrics(mode, waiting_metrics(gather_object([step.waited_s()])))
 
@@ -282,9 +282,7 @@ class MLEGRPOTrainer(BaseModelTrainer, HubTrainer):
                 step.advantages = self.baseline.advantages(names, rewards.cpu(), weights, scale)
         self._log_metrics(mode, batch_metrics(rows, self.competitions, self.solution_prompts.shows_solutions))
         if mode == "train" and self.competitions:
-            texts = [item if isinstance(item, str) else item[-1]["content"] for item in completions]
-            programs = gather_object([extract_code(text) for text in texts])
-            step.solutions = self.solution_prompts.observe(rows, programs, self.state.global_step)[local]
+            step.solutions = self.solution_prompts.observe(rows, self.state.global_step)[local]
             self._log_metrics(mode, self.solution_prompts.metrics())
         return rewards_per_func
 

@@ -7,7 +7,7 @@ from trl_mle.competitions import Competition
 
 
 # What a reward function that executes programs logs beside their durations, see [`~trl_mle.rewards.MLEReward`].
-PROGRAM_COLUMNS = ("outcome", "valid", "score", "milestones", "cpu_s", "queue_wait_s", "output")
+PROGRAM_COLUMNS = ("outcome", "valid", "score", "milestones", "cpu_s", "queue_wait_s", "output", "program")
 
 # What every row says about its prompt, and what it says if that asks for a solution from scratch.
 SCRATCH: dict[str, Any] = {"prompt_kind": "scratch", "parent_id": None, "parent_score": None}

@@ -1,7 +1,7 @@
 """Who is asked to improve what: groups a solution of the pool, episodes of several turns their own."""
 
 import random
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from typing import Any
 
 from trl_mle.competitions import Competition
@@ -131,15 +131,13 @@ class SolutionPrompts:
             count_tokens=self.count_tokens,
         )
 
-    def observe(self, rows: list[Row], programs: Sequence[str | None], step: int) -> list[Solution | None]:
+    def observe(self, rows: list[Row], step: int) -> list[Solution | None]:
         """
         Takes the programs of a batch.
 
         Args:
             rows (`list[dict]`):
                 The completions of all processes, in their order, see [`~trl_mle.trainer.rows.read_rows`].
-            programs (`Sequence[str | None]`):
-                Their programs.
             step (`int`):
                 Optimizer step at which they were found.
 
@@ -149,18 +147,18 @@ class SolutionPrompts:
         solutions = [
             Solution(
                 competition=row["competition"],
-                source=program,
+                source=row["program"],
                 output=row.get("output") or "",
                 score=row.get("score") if row.get("valid") else None,
                 step=step,
                 parent_id=row["parent_id"],
             )
-            if program is not None
+            if row.get("program") is not None
             and row["competition"] in self.competitions
             and row.get("outcome") is not None
             and not is_ours(row)
             else None
-            for row, program in zip(rows, programs, strict=True)
+            for row in rows
         ]
         self.pool.observe(solution for solution in solutions if solution is not None)
         return [item if item is not None and item.score is not None else None for item in solutions]
