@@ -74,9 +74,9 @@ def test_every_end_has_its_outcome(executor, competition, program, outcome, exit
 
 def test_duration_is_the_programs_own_time(executor, competition):
     # Four programs on two slots: the last two wait for the first two, and that is not in their Δt.
-    results = executor.run_many([("import time; time.sleep(0.5)", competition)] * 4)
-    assert all(0.5 <= result.duration_s < 0.9 for result in results)
-    assert max(result.queue_wait_s for result in results) > 0.4
+    results = executor.run_many([("import time; time.sleep(1)", competition)] * 4)
+    assert all(1 <= result.duration_s < 2 for result in results)
+    assert max(result.queue_wait_s for result in results) >= 1
     assert {result.slot for result in results} == {0, 1}
 
 

@@ -3,6 +3,6 @@
 import time
 for _ in range(4):
     if os.fork() == 0:
-        x = b"x" * (384 << 20)
+        x = b"x" * (300 << 20)
         time.sleep(60)
 time.sleep(60)
