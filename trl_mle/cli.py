@@ -159,14 +159,14 @@ def grade(args: argparse.Namespace) -> int:
 def run(args: argparse.Namespace) -> int:
     """Runs one program as training would; exit code 1 without a valid submission."""
     from trl_mle.competitions import load_competition
-    from trl_mle.execution import LocalExecutor
+    from trl_mle.execution.building import make_executor
     from trl_mle.instrumentation import MILESTONES, AstInstrumenter
     from trl_mle.rewards import MLEReward
 
     competition = load_competition(args.competition, args.data_dir)
     source = Path(args.solution).read_text(encoding="utf-8")
-    options = {"timeout_s": args.timeout_s, "memory_mb": args.memory_mb, "sandbox": args.sandbox}
-    with LocalExecutor(max_parallel=1, **options) as executor:
+    options = {"sandbox": args.sandbox, "ray_address": args.ray_address}
+    with make_executor(args.timeout_s, args.memory_mb, max_parallel_programs=1, **options) as executor:
         executor.check(competition)
         reward = MLEReward([competition], executor, AstInstrumenter())
         fence = "~" * (max(map(len, source.split()), default=0) + 3)  # longer than any in the program
@@ -372,6 +372,7 @@ def make_parser() -> argparse.ArgumentParser:
     add(grade, "score a submission", "competition", "submission")
     command = add(run, "run one program as training would", "competition", "solution", limits=True)
     command.add_argument("--sandbox", default="auto", help="auto, bubblewrap, landlock, or none: no isolation (auto)")
+    command.add_argument("--ray_address", help="a Ray cluster to run it on, or auto")
     add(prompt, "print the prompt of a competition", "competition", limits=True)
     add(doctor, "how programs are isolated on this machine, and what is missing", data=False)
     # Its options are the fields of a dataclass, which is not read before they are needed

@@ -1,6 +1,7 @@
 import json
 
 import pytest
+from support.fake_executor import FakeExecutor
 from support.scripted_policy import CountingExecutor, ScriptedPolicy, fenced
 
 from trl_mle.competitions import Score, load_competition
@@ -112,7 +113,7 @@ def test_what_an_endpoint_has_answered_is_kept(executor, tmp_path):
 def test_a_failure_of_ours_is_tried_again_another_time(executor, tmp_path):
     """A killed warm parent is such a failure; here the executor says so of every program."""
 
-    class Broken:
+    class Broken(FakeExecutor):
         def submit(self, program, competition):
             future = ProgramFuture()
             future.set_result(ExecutionResult(Outcome.INFRASTRUCTURE, "the disk is full"))

@@ -6,8 +6,9 @@ from pathlib import Path
 import pytest
 from support.openai_server import OpenAIServer
 
+from trl_mle.execution.building import make_executor
 from trl_mle.instrumentation import LanguageModelError
-from trl_mle.launching import check_model, check_vllm, make_endpoint, make_executor, make_parser
+from trl_mle.launching import check_model, check_vllm, make_endpoint, make_parser
 
 
 QUICKSTART = str(Path(__file__).parents[2] / "recipes" / "quickstart.yaml")
@@ -43,7 +44,7 @@ def test_what_vllm_cannot_do_is_refused(monkeypatch, more, message):
 def test_gpu_slots_become_slots_of_the_executor():
     for more, gpus in (["1"], [None]), (["2", "--gpu_slots", "1", "GPU-5f"], ["1", "GPU-5f"]):
         script_args, _, _ = parsed("--max_parallel_programs", *more)
-        with make_executor(script_args, {"timeout_s": 60, "memory_mb": 512}) as executor:
+        with make_executor(**script_args.executor_options) as executor:
             assert [slot.gpu for slot in executor._slots.slots] == gpus
 
 

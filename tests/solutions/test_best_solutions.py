@@ -6,6 +6,7 @@ import random
 import time
 
 import pytest
+from support.fake_executor import FakeExecutor
 
 from trl_mle.competitions import load_competition
 from trl_mle.execution import ExecutionResult, Outcome, ProgramFuture
@@ -114,7 +115,7 @@ def test_killed_between_the_renames(tmp_path):
     assert not (tmp_path / "wine.new").exists()
 
 
-class Grading:
+class Grading(FakeExecutor):
     """Stands for an executor whose programs write the submission that is named by their first line."""
 
     def __init__(self, submissions):

@@ -14,6 +14,7 @@ from datasets import Dataset
 from peft import LoraConfig
 from transformers import AutoModelForCausalLM, AutoTokenizer
 
+from support.fake_executor import FakeExecutor
 from support.on_cpu import ON_CPU
 from trl_mle.competitions import load_competition
 from trl_mle.execution import ExecutionResult, Outcome, ProgramFuture
@@ -29,7 +30,7 @@ TOKENS = 12
 LORA = LoraConfig(r=4, target_modules=["q_proj", "v_proj", "down_proj"], init_lora_weights=False)  # not zero at first
 
 
-class FakeExecutor:
+class FailingExecutor(FakeExecutor):
     """Every program fails after as many seconds as its text is long."""
 
     def submit(self, program, competition):
@@ -67,7 +68,7 @@ def make_args(output_dir, **config):
 
 
 def make_trainer(model, args, instrumenter=None, peft_config=None):
-    base_reward = MLEReward([load_competition("wine")], FakeExecutor(), instrumenter, show_progress=False)
+    base_reward = MLEReward([load_competition("wine")], FailingExecutor(), instrumenter, show_progress=False)
 
     def reward(completions, **kwargs):
         """Never the same for a whole group, so that weights do change."""

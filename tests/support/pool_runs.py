@@ -171,8 +171,7 @@ def run(
     if to_be_killed:
         signal.pause()
     [reward] = trainer.reward_funcs
-    if isinstance(reward.executor, LocalExecutor):
-        reward.executor.close()
+    reward.executor.close()
     known = record(trainer)
     if save:
         trainer.save_model()

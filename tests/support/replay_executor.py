@@ -8,11 +8,12 @@ from functools import lru_cache
 
 import pandas as pd
 
+from support.fake_executor import FakeExecutor
 from trl_mle.execution import ExecutionResult, Outcome, ProgramFuture
 from trl_mle.instrumentation import InstrumentedProgram
 
 
-class ReplayExecutor:
+class ReplayExecutor(FakeExecutor):
     """
     Stands for an executor in tests that compare runs: Δt, output and submission are a pure function of the competition and
     the source, as if each program had run once, long ago, and its record were replayed. (Real durations differ in every

@@ -1,5 +1,6 @@
 """An executor whose results are given, and a completion that a real one runs well."""
 
+from support.fake_executor import FakeExecutor
 from trl_mle.execution import ExecutionResult, ProgramFuture
 
 
@@ -18,7 +19,7 @@ pd.DataFrame({"id": test["id"], "cultivar": predictions}).to_csv("submission.csv
 """
 
 
-class ScriptedExecutor:
+class ScriptedExecutor(FakeExecutor):
     """Stands for an executor whose sandbox fails at will, which the real one does not do on demand."""
 
     def __init__(self, *results: ExecutionResult):

@@ -1,5 +1,6 @@
 """A policy that is no model, and an executor that counts."""
 
+from support.fake_executor import FakeExecutor
 from trl_mle.instrumentation import Completion, InstrumentedProgram
 
 
@@ -32,7 +33,7 @@ def fenced(program):
     return f"Plan.\n```python\n{program}\n```"
 
 
-class CountingExecutor:
+class CountingExecutor(FakeExecutor):
     """Passes programs on to an executor, and notes their sources; after `limit` of them it is as if Ctrl-C was pressed."""
 
     def __init__(self, executor, limit=None):

@@ -26,7 +26,7 @@ from trl_mle.evaluation.results import add_equal_costs, figures
 from trl_mle.evaluation.sampling import best_evaluation, evaluate_policy
 from trl_mle.evaluation.self_improvement import improve_each, save_improvements, summarize_improvements
 from trl_mle.evaluation.tree_search import search_tree
-from trl_mle.execution import LocalExecutor
+from trl_mle.execution.building import EXECUTOR_OPTIONS, make_executor
 from trl_mle.instrumentation import AstInstrumenter
 from trl_mle.rewards import Evaluation, MLEReward
 
@@ -66,8 +66,17 @@ class EvaluationArguments:
     max_parallel_programs: int | None = field(
         default=None, metadata={"help": "Slots; defaults to as many as the cores allow."}
     )
+    ray_address: str | None = field(
+        default=None, metadata={"help": "A Ray cluster to run the programs on, or `auto`."}
+    )
     threads_per_program: int = field(default=1, metadata={"help": "Cores of one program."})
-    sandbox: str = field(default="auto", metadata={"help": "`auto`, or `none` to run programs without isolation."})
+    gpu_slots: list[str] = field(
+        default_factory=list,
+        metadata={"help": "GPUs for programs, one for each that runs, as `CUDA_VISIBLE_DEVICES` names them."},
+    )
+    sandbox: str = field(
+        default="auto", metadata={"help": "`auto`, `bubblewrap`, `landlock`, or `none`: no isolation."}
+    )
     mlebench_out: str | None = field(
         default=None, metadata={"help": "Folder for the best submissions in the form that `mlebench grade` takes."}
     )
@@ -190,13 +199,7 @@ def run(args: EvaluationArguments) -> list[tuple[str, Path]]:
         raise NotADirectoryError(f"--output_dir {output_dir} is a file: name a folder")
     for policy_name in args.policies + args.tree_policies:
         check_policy(policy_name)  # a wrong name ends here, before anything is written
-    executor = LocalExecutor(
-        max_parallel=args.max_parallel_programs,
-        timeout_s=args.program_timeout_s,
-        memory_mb=args.program_memory_mb,
-        threads_per_program=args.threads_per_program,
-        sandbox=args.sandbox,
-    )
+    executor = make_executor(**{name: getattr(args, name) for name in EXECUTOR_OPTIONS})
     rows: list[dict[str, Any]] = []
     logs: list[EvaluationLog] = []
     programs: dict[str, list[Evaluation]] = {competition.id: [] for competition in competitions}

@@ -4,6 +4,7 @@ from typing import TYPE_CHECKING, Any
 
 from trl_mle.execution.executor import ExecutionResult, Executor, Outcome, ProgramFuture
 from trl_mle.execution.local_executor import LocalExecutor
+from trl_mle.execution.program import Limits
 from trl_mle.execution.sandbox import SandboxError
 
 
@@ -11,7 +12,16 @@ if TYPE_CHECKING:
     from trl_mle.execution.ray_executor import RayExecutor
 
 
-__all__ = ["ExecutionResult", "Executor", "LocalExecutor", "Outcome", "ProgramFuture", "RayExecutor", "SandboxError"]
+__all__ = [
+    "ExecutionResult",
+    "Executor",
+    "Limits",
+    "LocalExecutor",
+    "Outcome",
+    "ProgramFuture",
+    "RayExecutor",
+    "SandboxError",
+]
 
 
 def __getattr__(name: str) -> Any:

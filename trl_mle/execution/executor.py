@@ -2,12 +2,14 @@
 
 import enum
 import time
+from collections.abc import Iterable
 from concurrent.futures import Future
 from dataclasses import dataclass
-from typing import Protocol
+from types import TracebackType
+from typing import Protocol, Self
 
 from trl_mle.competitions import Competition
-from trl_mle.execution.program import Program
+from trl_mle.execution.program import Limits, Program
 
 
 # How long after a program's timeout its report may take, before it counts as lost.
@@ -75,7 +77,8 @@ class ProgramFuture(Future[ExecutionResult]):
 
     Attributes:
         started (`float` or `None`):
-            When it got its slot, by `time.monotonic()`; `None` while it is queued, and where the executor does not tell.
+            When it got its slot, by `time.monotonic()`; `None` while it is queued, and where the executor does not tell (see
+            [`Executor.tells_start`]).
     """
 
     started: float | None = None
@@ -86,15 +89,69 @@ class ProgramFuture(Future[ExecutionResult]):
 
 
 class Executor(Protocol):
-    """An untrusted program in, an [`ExecutionResult`] out."""
+    """
+    An untrusted program in, an [`ExecutionResult`] out. Nothing else is asked of a back end.
+
+    A back end may inherit from this class: [`run_many`] and the `with` statement are then made of `submit` and `close`.
+    """
+
+    @property
+    def limits(self) -> Limits:
+        """What a program may use, as the executor enforces it."""
+        ...
+
+    @property
+    def slots(self) -> int | None:
+        """How many programs run at a time, those of all training processes together; `None` where it is not known."""
+        ...
+
+    @property
+    def tells_start(self) -> bool:
+        """Whether a future's `started` says since when a program runs."""
+        ...
+
+    @property
+    def description(self) -> str:
+        """How programs run, in one line."""
+        ...
+
+    def check(self, competition: Competition) -> None:
+        """
+        Finds out whether programs for a competition can be run, before there are any.
+
+        Args:
+            competition ([`~trl_mle.competitions.Competition`]):
+                What programs will solve.
+
+        Raises:
+            [`SandboxError`]: They cannot.
+        """
+        ...
 
     def submit(self, program: Program, competition: Competition) -> ProgramFuture:
         """Queues a program; the future never raises for what the program does."""
         ...
 
+    def run_many(self, programs: Iterable[tuple[Program, Competition]]) -> list[ExecutionResult]:
+        """Runs programs, each with its competition; returns their results in the same order."""
+        futures = [self.submit(program, competition) for program, competition in programs]
+        return [future.result() for future in futures]
+
     def longest_s(self, programs: int) -> float:
         """Longest that it may take, in seconds, if every training process submits so many programs at once."""
         ...
+
+    def close(self) -> None:
+        """Ends every program, running or queued."""
+        ...
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
+    ) -> None:
+        self.close()
 
 
 def longest_round_s(timeout_s: float) -> float:

@@ -12,11 +12,10 @@ import subprocess
 import sys
 import threading
 import time
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from pathlib import Path
-from types import TracebackType
-from typing import Any, Literal, Self
+from typing import Any, Literal
 
 from trl_mle.competitions import Competition
 from trl_mle.execution import cgroups
@@ -26,12 +25,13 @@ from trl_mle.execution.executor import (
     GRACE_S,
     START_TIMEOUT_S,
     ExecutionResult,
+    Executor,
     Outcome,
     ProgramFuture,
     longest_round_s,
 )
 from trl_mle.execution.folders import make_run_dir, program_folder
-from trl_mle.execution.program import InstrumentedProgram, Program
+from trl_mle.execution.program import InstrumentedProgram, Limits, Program
 from trl_mle.execution.sandbox import SandboxError, bubblewrap, landlock
 from trl_mle.execution.slots import Closed, Slot, Slots
 from trl_mle.execution.warm_parent import WarmParent, send_job
@@ -45,7 +45,7 @@ _PROVEN: set[str] = set()  # tiers in which a program has imported what this pro
 MAX_FILES = 1024  # that a program may have open
 
 
-class LocalExecutor:
+class LocalExecutor(Executor):
     """
     Runs programs on this machine, each in a sandbox of its own, at most `max_parallel` at a time.
 
@@ -100,6 +100,8 @@ class LocalExecutor:
     ```
     """
 
+    tells_start = True
+
     def __init__(
         self,
         max_parallel: int | None = None,
@@ -119,6 +121,7 @@ class LocalExecutor:
         self.max_parallel = len(self._slots.slots)
         self.timeout_s = timeout_s
         self.memory_mb = memory_mb
+        self.threads_per_program = threads_per_program
         self.disk_mb = disk_mb
         self.output_bytes = output_kb << 10
         self.max_processes = max_processes
@@ -173,19 +176,22 @@ class LocalExecutor:
         raise SandboxError(f"programs cannot be isolated on this machine: {'; '.join(problems)}", _sandbox.REMEDY)
 
     @property
+    def limits(self) -> Limits:
+        """What a program may use."""
+        return Limits(self.timeout_s, self.memory_mb, self.threads_per_program)
+
+    @property
+    def slots(self) -> int:
+        """How many programs run at a time, on all machines of a run if they are as large as this one."""
+        processes = os.environ.get("WORLD_SIZE", "1")  # of a launcher
+        return self.max_parallel * max(1, int(processes) // int(os.environ.get("LOCAL_WORLD_SIZE", processes)))
+
+    @property
     def description(self) -> str:
         """How programs run here, in one line."""
         isolated = "are not isolated and run" if self.tier == "none" else f"are isolated by {self.tier}"
         bounded = ", in control groups" if any(group.folders for group in self._groups) else ""
         return f"programs {isolated}, {self.max_parallel} at a time on {os.cpu_count()} cores{bounded}"
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
-    ) -> None:
-        self.close()
 
     def close(self) -> None:
         """Ends every program, running or queued, and every process of the executor."""
@@ -255,11 +261,6 @@ class LocalExecutor:
         inner = self._threads.submit(self._execute, program, competition.public_dir, time.monotonic(), future)
         inner.add_done_callback(settle)
         return future
-
-    def run_many(self, programs: Iterable[tuple[Program, Competition]]) -> list[ExecutionResult]:
-        """Runs programs, each with its competition; returns their results in the same order."""
-        futures = [self.submit(program, competition) for program, competition in programs]
-        return [future.result() for future in futures]
 
     def longest_s(self, programs: int) -> float:
         """

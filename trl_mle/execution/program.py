@@ -1,4 +1,4 @@
-"""A program as it is executed: its source, and what an instrumenter adds to it."""
+"""A program as it is executed: its source, what an instrumenter adds to it, and what it may use."""
 
 import io
 import re
@@ -65,3 +65,29 @@ class InstrumentedProgram:
 
 
 Program = str | InstrumentedProgram
+
+# What every sandbox has, by the names that programs import.
+REQUIRED = ("numpy", "pandas", "scipy", "sklearn", "PIL")
+
+
+@dataclass(frozen=True)
+class Limits:
+    """
+    What a program may use: executors enforce it, and prompts state it.
+
+    Args:
+        timeout_s (`float`, *optional*, defaults to `60.0`):
+            Wall-clock limit in seconds.
+        memory_mb (`int`, *optional*, defaults to `4096`):
+            Memory limit in MB.
+        threads (`int`, *optional*, defaults to `1`):
+            Cores.
+        packages (`tuple[str, ...]`, *optional*):
+            Packages that it can import, by the names that programs import. Defaults to the usual ones: numpy, pandas, scipy,
+            scikit-learn and pillow.
+    """
+
+    timeout_s: float = 60.0
+    memory_mb: int = 4096
+    threads: int = 1
+    packages: tuple[str, ...] = REQUIRED

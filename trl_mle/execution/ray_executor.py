@@ -9,8 +9,7 @@ import os
 import threading
 import time
 from concurrent.futures import Future
-from types import TracebackType
-from typing import Any, Self
+from typing import Any
 
 import ray
 from ray.util.scheduling_strategies import NodeAffinitySchedulingStrategy
@@ -19,12 +18,13 @@ from trl_mle.competitions import Competition
 from trl_mle.execution.executor import (
     START_TIMEOUT_S,
     ExecutionResult,
+    Executor,
     Outcome,
     ProgramFuture,
     longest_round_s,
 )
 from trl_mle.execution.local_executor import LocalExecutor
-from trl_mle.execution.program import Program
+from trl_mle.execution.program import Limits, Program
 from trl_mle.execution.sandbox import SandboxError
 
 
@@ -41,7 +41,7 @@ def _execute(program: Program, competition: Competition, options: dict[str, Any]
     return executor.submit(program, competition).result()
 
 
-class RayExecutor:
+class RayExecutor(Executor):
     """
     Runs programs on the machines of a Ray cluster, as many at a time as it has room for.
 
@@ -79,6 +79,8 @@ class RayExecutor:
     ```
     """
 
+    tells_start = False
+
     def __init__(
         self,
         address: str = "auto",
@@ -95,6 +97,7 @@ class RayExecutor:
         if self._connected:
             ray.init(address=address, log_to_driver=False, logging_level=logging.WARNING)
         self.timeout_s = timeout_s
+        self._limits = Limits(timeout_s, memory_mb, threads_per_program)
         self.max_retries = max_retries
         self._options = options | {
             "timeout_s": timeout_s,
@@ -120,17 +123,21 @@ class RayExecutor:
         return [node for node in alive if all(node["Resources"].get(name, 0) >= needed[name] for name in needed)]
 
     @property
+    def limits(self) -> Limits:
+        """What a program may use."""
+        return self._limits
+
+    @property
+    def slots(self) -> int:
+        """How many programs run at a time: for how many the machines have room, those that others run among them."""
+        needed = {name: amount for name, amount in self._resources.items() if amount}
+        machines = [node["Resources"] for node in self._machines()]
+        return sum(int(min(machine[name] // amount for name, amount in needed.items())) for machine in machines)
+
+    @property
     def description(self) -> str:
         """How programs run here, in one line."""
         return f"programs run on a Ray cluster of {ray.cluster_resources().get('CPU', 0):g} cores"
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
-    ) -> None:
-        self.close()
 
     def close(self) -> None:
         """Ends what still runs, and leaves the cluster if this executor has connected to it."""
@@ -197,12 +204,5 @@ class RayExecutor:
         Longest that it may take, in seconds, until all results are there if every training process submits so many programs
         at once: see [`LocalExecutor.longest_s`]. Here all processes share the cluster, and machines may be lost.
         """
-        cluster = ray.cluster_resources()
-        slots = min(cluster.get(name, 0) // amount for name, amount in self._resources.items() if amount)
-        rounds = math.ceil(int(os.environ.get("WORLD_SIZE", "1")) * programs / max(1, slots))
+        rounds = math.ceil(int(os.environ.get("WORLD_SIZE", "1")) * programs / max(1, self.slots))
         return (1 + self.max_retries) * (START_TIMEOUT_S + rounds * longest_round_s(self.timeout_s))
-
-    def run_many(self, programs: list[tuple[Program, Competition]]) -> list[ExecutionResult]:
-        """Runs programs, each with its competition; returns their results in the same order."""
-        futures = [self.submit(program, competition) for program, competition in programs]
-        return [future.result() for future in futures]

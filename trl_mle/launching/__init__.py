@@ -1,7 +1,7 @@
-"""What a training script does around training: arguments, checks, executor and instrumenter, timeouts, the Hub."""
+"""What a training script does around training: arguments, checks, the instrumenter, timeouts, the Hub."""
 
 from trl_mle.launching.arguments import MLEScriptArguments, make_parser, parse
-from trl_mle.launching.building import make_endpoint, make_executor, make_instrumenter
+from trl_mle.launching.building import make_endpoint, make_instrumenter
 from trl_mle.launching.checks import (
     Problems,
     check_base_model,
@@ -33,7 +33,6 @@ __all__ = [
     "extend_ddp_timeout",
     "load_tokenizer",
     "make_endpoint",
-    "make_executor",
     "make_instrumenter",
     "make_parser",
     "parse",

@@ -7,6 +7,7 @@ from typing import Any
 
 from trl import ModelConfig, TrlParser
 
+from trl_mle.execution.building import EXECUTOR_OPTIONS
 from trl_mle.launching.checks import Problems
 from trl_mle.trainer.mle_grpo_config import MLEGRPOConfig
 
@@ -62,6 +63,11 @@ class MLEScriptArguments:
         if isinstance(self.competitions, str):  # `competitions: digits` in a YAML
             self.competitions = [self.competitions]
         self.gpu_slots = [str(gpu) for gpu in self.gpu_slots]  # `[0, 1]` in a YAML
+
+    @property
+    def executor_options(self) -> dict[str, Any]:
+        """What [`~trl_mle.execution.building.make_executor`] takes of them."""
+        return {name: getattr(self, name) for name in EXECUTOR_OPTIONS}
 
     def check(self) -> None:
         """Raises `ValueError` if they ask for what there is not."""

@@ -1,10 +1,7 @@
-"""What executes programs and what marks their milestones, made as the arguments ask for it."""
-
-from typing import Any
+"""What marks the milestones, made as the arguments ask for it."""
 
 from transformers.integrations import unset_hf_deepspeed_config
 
-from trl_mle import execution
 from trl_mle.instrumentation import (
     AstInstrumenter,
     EndpointModel,
@@ -16,23 +13,6 @@ from trl_mle.instrumentation import (
 )
 from trl_mle.launching.arguments import MLEScriptArguments
 from trl_mle.trainer.mle_grpo_config import MLEGRPOConfig
-
-
-def make_executor(
-    script_args: MLEScriptArguments, limits: dict[str, Any]
-) -> "execution.LocalExecutor | execution.RayExecutor":
-    """What runs the programs. Raises `ValueError` if no program could, `SandboxError` if they cannot be isolated."""
-    for name in ("program_timeout_s", "program_memory_mb", "threads_per_program"):
-        if getattr(script_args, name) <= 0:
-            raise ValueError(f"{name} must be positive, got {getattr(script_args, name)}")
-    options = limits | {
-        "max_parallel": script_args.max_parallel_programs,
-        "threads_per_program": script_args.threads_per_program,
-        "sandbox": script_args.sandbox,
-    }
-    if script_args.ray_address:
-        return execution.RayExecutor(script_args.ray_address, num_gpus=bool(script_args.gpu_slots), **options)
-    return execution.LocalExecutor(gpus=script_args.gpu_slots, **options)
 
 
 def make_endpoint(script_args: MLEScriptArguments, training_args: MLEGRPOConfig) -> EndpointModel | None:

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from trl_mle.competitions import Competition, Score, load_competition
-from trl_mle.execution import ExecutionResult, Executor, LocalExecutor, Outcome, ProgramFuture
+from trl_mle.execution import ExecutionResult, Executor, Outcome, ProgramFuture
 from trl_mle.instrumentation import MILESTONES, InstrumentedProgram, Instrumenter
 from trl_mle.prompts import extract_code
 from trl_mle.rewards.execution_log import ExecutionLog
@@ -280,11 +280,6 @@ class MLEReward:
             PendingEvaluation(self, self._competition(which), None if source is None else next(programs))
             for (_, which), source in zip(items, sources, strict=True)
         ]
-
-    @property
-    def slots(self) -> int | None:
-        """How many programs run at a time on this machine; `None` where the executor does not know."""
-        return self.executor.max_parallel if isinstance(self.executor, LocalExecutor) else None
 
     def _evaluate(
         self, program: InstrumentedProgram | str, result: ExecutionResult, competition: Competition

@@ -10,6 +10,7 @@ from trl import ModelConfig, get_peft_config, get_quantization_config
 from trl_mle import launching
 from trl_mle.competitions import load_competition
 from trl_mle.evaluation.best_of_n_callback import BestOfNCallback
+from trl_mle.execution.building import make_executor
 from trl_mle.instrumentation import LmInstrumenter, PolicyBaseModel
 from trl_mle.launching import MLEScriptArguments, Problems
 from trl_mle.rewards import MLEReward
@@ -67,7 +68,7 @@ def main(
         launching.check_weighting(script_args, training_args)
     with ExitStack() as stack:
         with problems.noted():
-            executor: Any = stack.enter_context(launching.make_executor(script_args, limits))
+            executor: Any = stack.enter_context(make_executor(**script_args.executor_options))
             for competition in competitions:
                 executor.check(competition)
         problems.gather()

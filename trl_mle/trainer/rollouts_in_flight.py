@@ -1,7 +1,6 @@
 """The rollouts of all processes while their programs run."""
 
 import json
-import socket
 import time
 from collections.abc import Mapping, Sequence
 from concurrent.futures import FIRST_COMPLETED, wait
@@ -42,7 +41,6 @@ class RolloutsInFlight:
         self._reward = reward
         self._pending: dict[int, PendingEvaluation] = {}  # of this process
         self._restored = False
-        self._slots: int | None = None
         self._waited_s = 0.0
         self._last: tuple[float, float] | None = None  # when the last step was taken; for how long programs had run
 
@@ -87,17 +85,15 @@ class RolloutsInFlight:
         Those of [`RolloutLedger.metrics`], and of the time since the step before:
 
         - `wait_s`: seconds that training waited for programs.
-        - `idle_s`: seconds that slots ran no program of these rollouts (but none, or an evaluation's), summed over the slots
-          of all machines, where the executor knows them.
+        - `idle_s`: seconds that slots ran no program of these rollouts (but none, or an evaluation's), summed over the
+          executor's slots, where it knows them and tells since when programs run.
         """
-        if self._slots is None:
-            hosts = dict(gather_object([(socket.gethostname(), self._reward.slots or 0)]))
-            self._slots = sum(hosts.values())
+        slots = self._reward.executor.slots if self._reward.executor.tells_start else None
         now, ran_s = time.monotonic(), self.ledger.ran_s
         metrics = self.ledger.metrics(taken) | {"wait_s": self._waited_s}
-        if self._last is not None and self._slots:
+        if self._last is not None and slots is not None:
             then, ran_before_s = self._last
-            metrics["idle_s"] = max(0.0, self._slots * (now - then) - (ran_s - ran_before_s))
+            metrics["idle_s"] = max(0.0, slots * (now - then) - (ran_s - ran_before_s))
         self._last = (now, ran_s)
         return metrics
 

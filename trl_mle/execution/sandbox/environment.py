@@ -4,6 +4,7 @@ import os
 import site
 import sys
 
+from trl_mle.execution.program import REQUIRED
 from trl_mle.execution.sandbox.python_path import pythonpath, search_path
 
 
@@ -17,9 +18,7 @@ PACKAGES = [
     "sklearn.neighbors", "sklearn.neural_network", "sklearn.pipeline", "sklearn.preprocessing", "sklearn.svm",
     "sklearn.tree",
 ]  # fmt: skip
-# What every prompt says is installed, by the names that programs import.
-REQUIRED = ("numpy", "pandas", "scipy", "sklearn", "PIL")
-# Proves that programs have it: prints names and versions. What the warm parent has imported counts only if its file can
+# Proves that programs have what every prompt says is installed: prints names and versions. What the warm parent has imported counts only if its file can
 # be read, too.
 IMPORTS = f"""
 import importlib

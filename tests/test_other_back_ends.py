@@ -1,0 +1,123 @@
+"""A back end that this package does not have: all that runs programs takes it."""
+
+import subprocess
+import sys
+import tempfile
+import time
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+
+import pytest
+from support.on_cpu import ON_CPU
+from support.scripted_executor import SOLUTION
+from support.scripted_policy import ScriptedPolicy
+
+from trl_mle import execution
+from trl_mle.competitions import load_competition
+from trl_mle.evaluation import evaluate as evaluating
+from trl_mle.evaluation.best_of_n_callback import BestOfNCallback
+from trl_mle.execution import ExecutionResult, Executor, Limits, Outcome, ProgramFuture
+from trl_mle.execution.building import make_executor
+from trl_mle.instrumentation import AstInstrumenter
+from trl_mle.rewards import MLEReward
+from trl_mle.trainer import MLEGRPOConfig, MLEGRPOTrainer
+
+
+class SubprocessExecutor(Executor):
+    """Programs as plain subprocesses, two at a time."""
+
+    limits = Limits(timeout_s=30, memory_mb=1024)
+    slots = 2
+    tells_start = True
+    description = "programs are plain subprocesses"
+
+    def __init__(self):
+        self.threads = ThreadPoolExecutor(self.slots)
+        self.checked, self.count, self.closed = [], 0, False
+
+    def check(self, competition):
+        self.checked.append(competition.id)
+
+    def submit(self, program, competition):
+        self.count += 1
+        future = ProgramFuture()
+        self.threads.submit(self.execute, getattr(program, "source", program), competition, future)
+        return future
+
+    def execute(self, source, competition, future):
+        future.set_running_or_notify_cancel()
+        with tempfile.TemporaryDirectory() as folder:
+            Path(folder, "input").symlink_to(competition.public_dir)
+            began, command = time.monotonic(), [sys.executable, "-c", source]
+            ended = subprocess.run(command, cwd=folder, capture_output=True, text=True, timeout=self.limits.timeout_s)
+            duration_s = time.monotonic() - began
+            path, outcome = Path(folder, "submission.csv"), Outcome.ERROR if ended.returncode else Outcome.OK
+            future.set_result(
+                ExecutionResult(
+                    outcome,
+                    duration_s=duration_s,
+                    stdout=ended.stdout,
+                    stderr=ended.stderr,
+                    submission=path.read_bytes() if path.exists() else None,
+                )
+            )
+
+    def longest_s(self, programs):
+        return self.limits.timeout_s * programs
+
+    def close(self):
+        self.threads.shutdown()
+        self.closed = True
+
+
+def test_its_programs_are_rewarded():
+    with SubprocessExecutor() as executor:
+        reward = MLEReward(["wine"], executor, AstInstrumenter(), show_progress=False)
+        evaluation = reward.evaluate(SOLUTION, "wine")
+        assert evaluation.valid
+        assert evaluation.reward > 0.8
+        assert len(evaluation.milestones) > 3
+        results = executor.run_many([(f"print({i})", load_competition("wine")) for i in range(3)])
+        assert [result.stdout for result in results] == ["0\n", "1\n", "2\n"]
+        assert reward.longest_s(4) == 2 * 4 * 30
+    assert executor.closed
+
+
+@pytest.mark.parametrize("config", [{}, {"async_rollouts": True, "max_in_flight": 8}])
+def test_it_trains(solution_model, tmp_path, config):
+    sizes = {"per_device_train_batch_size": 4, "num_generations": 4, "max_completion_length": 4, "max_steps": 2}
+    args = MLEGRPOConfig(str(tmp_path), **ON_CPU, **sizes, **solution_model.options, **config)
+    with SubprocessExecutor() as executor:
+        reward = MLEReward(["wine"], executor, show_progress=False)
+        trainer = MLEGRPOTrainer(solution_model.path, reward, args, competitions=["wine"])
+        trainer.add_callback(BestOfNCallback(trainer, reward, num_samples=2, every=2))
+        trainer.train()
+        assert executor.count >= 4  # a completion may be empty
+    last = [entry for entry in trainer.state.log_history if "reward" in entry][-1]
+    assert last["mle/outcome/ok_rate"] > 0
+    assert ("mle/async/idle_s" in last) == bool(config)  # it knows its slots, and tells when programs start
+
+
+def test_it_evaluates(tmp_path, monkeypatch):
+    executors = []
+
+    def make(**options):
+        executors.append(SubprocessExecutor())
+        return executors[0]
+
+    monkeypatch.setattr(evaluating, "make_executor", make)
+    monkeypatch.setattr(evaluating, "check_policy", lambda name: None)
+    monkeypatch.setattr(evaluating, "load_policy", lambda name: ScriptedPolicy(lambda prompt, seed: SOLUTION))
+    args = evaluating.EvaluationArguments(["wine"], str(tmp_path / "out"), ["scripted"], num_samples=2, improve=True)
+    evaluating.run(args)
+    assert (executors[0].checked, executors[0].count, executors[0].closed) == (["wine"], 4, True)
+    assert (tmp_path / "out" / "results.json").exists()
+
+
+def test_every_command_asks_for_a_back_end_in_the_same_way(monkeypatch):
+    asked = {}
+    monkeypatch.setattr(execution, "RayExecutor", lambda address, **options: asked.update(options, address=address))
+    make_executor(5.0, 512, ray_address="auto", gpu_slots=["0"])
+    assert (asked["address"], asked["timeout_s"], asked["memory_mb"], asked["num_gpus"]) == ("auto", 5.0, 512, True)
+    with pytest.raises(ValueError, match=r"program_memory_mb must be positive, got 0"):
+        make_executor(program_memory_mb=0)
