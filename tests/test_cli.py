@@ -10,6 +10,7 @@ import pytest
 
 from trl_mle import cli
 from trl_mle.competitions import list_competitions, load_competition
+from trl_mle.execution import Limits
 from trl_mle.prompts import estimate_tokens, scratch_prompt
 
 
@@ -195,7 +196,7 @@ def test_run_for_machines(trl_mle, tmp_path):
 
 
 def test_prompt(trl_mle, wine):
-    (message,) = scratch_prompt(wine, timeout_s=30, memory_mb=2048)
+    (message,) = scratch_prompt(wine, Limits(30, 2048))
     code, out, err = trl_mle("prompt", "wine", "--timeout_s", 30, "--memory_mb", 2048)
     tokens = estimate_tokens(message["content"])
     assert (code, out) == (0, message["content"] + "\n")

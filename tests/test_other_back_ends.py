@@ -1,5 +1,6 @@
 """A back end that this package does not have: all that runs programs takes it."""
 
+import json
 import subprocess
 import sys
 import tempfile
@@ -18,7 +19,9 @@ from trl_mle.evaluation import evaluate as evaluating
 from trl_mle.evaluation.best_of_n_callback import BestOfNCallback
 from trl_mle.execution import ExecutionResult, Executor, Limits, Outcome, ProgramFuture
 from trl_mle.execution.building import make_executor
+from trl_mle.execution.program import REQUIRED
 from trl_mle.instrumentation import AstInstrumenter
+from trl_mle.prompts import scratch_prompt
 from trl_mle.rewards import MLEReward
 from trl_mle.trainer import MLEGRPOConfig, MLEGRPOTrainer
 
@@ -99,19 +102,27 @@ def test_it_trains(solution_model, tmp_path, config):
 
 
 def test_it_evaluates(tmp_path, monkeypatch):
-    executors = []
+    executors, policy = [], ScriptedPolicy(lambda prompt, seed: SOLUTION)
 
     def make(**options):
         executors.append(SubprocessExecutor())
-        return executors[0]
+        return executors[-1]
 
     monkeypatch.setattr(evaluating, "make_executor", make)
     monkeypatch.setattr(evaluating, "check_policy", lambda name: None)
-    monkeypatch.setattr(evaluating, "load_policy", lambda name: ScriptedPolicy(lambda prompt, seed: SOLUTION))
+    monkeypatch.setattr(evaluating, "load_policy", lambda name: policy)
     args = evaluating.EvaluationArguments(["wine"], str(tmp_path / "out"), ["scripted"], num_samples=2, improve=True)
     evaluating.run(args)
     assert (executors[0].checked, executors[0].count, executors[0].closed) == (["wine"], 4, True)
     assert (tmp_path / "out" / "results.json").exists()
+    assert policy.prompts[0] == scratch_prompt(load_competition("wine"), SubprocessExecutor.limits)
+
+    # It goes on where programs find another package: the prompts are those that it began with
+    begun = json.loads((tmp_path / "out" / "limits.json").read_text())
+    monkeypatch.setattr(SubprocessExecutor, "limits", Limits(30, 1024, packages=(*REQUIRED, "nltk")))
+    evaluating.run(args)
+    assert executors[1].count == 0
+    assert json.loads((tmp_path / "out" / "limits.json").read_text()) == begun
 
 
 def test_every_command_asks_for_a_back_end_in_the_same_way(monkeypatch):

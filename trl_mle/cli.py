@@ -214,12 +214,13 @@ def run(args: argparse.Namespace) -> int:
 
 
 def prompt(args: argparse.Namespace) -> int:
-    """Prints the prompt that asks for a solution from scratch; its estimated tokens on stderr."""
+    """Prints the prompt that asks for a solution from scratch, with the usual packages; its estimated tokens on stderr."""
     from trl_mle.competitions import load_competition
+    from trl_mle.execution import Limits
     from trl_mle.prompts import estimate_tokens, scratch_prompt
 
     competition = load_competition(args.competition, args.data_dir)
-    messages = scratch_prompt(competition, args.timeout_s, args.memory_mb)
+    messages = scratch_prompt(competition, Limits(args.timeout_s, args.memory_mb))
     tokens = estimate_tokens(messages[0]["content"])
     if args.json:
         _print_json({"competition": competition.id, "prompt": messages, "estimated_tokens": tokens})

@@ -15,7 +15,7 @@ from trl_mle.evaluation import (
     evaluate_policy,
     summarize,
 )
-from trl_mle.execution import ExecutionResult, Outcome, ProgramFuture
+from trl_mle.execution import ExecutionResult, Limits, Outcome, ProgramFuture
 from trl_mle.instrumentation import MILESTONES, AstInstrumenter, Completion
 from trl_mle.rewards import Evaluation, MLEReward
 
@@ -63,7 +63,7 @@ def test_a_completion_without_a_program_is_not_executed():
 def evaluate(policy, log, num_samples, executor, instrumenter=None):
     """Samples programs for wine in batches of four."""
     wine = load_competition("wine")
-    limits = {"max_new_tokens": 8, "max_prompt_tokens": 1024, "timeout_s": 60, "memory_mb": 4096}
+    limits = {"max_new_tokens": 8, "max_prompt_tokens": 1024, "limits": Limits()}
     reward = MLEReward([wine], executor, instrumenter)
     return evaluate_policy(Harness(policy, wine, reward, log, **limits, seed=100, batch_size=4), num_samples)
 

@@ -15,6 +15,7 @@ from trl_mle.evaluation import (
     summarize_improvements,
     validation_score,
 )
+from trl_mle.execution import Limits
 from trl_mle.instrumentation import AstInstrumenter
 from trl_mle.rewards import Evaluation, MLEReward
 
@@ -153,7 +154,7 @@ def deeper_tree(prompt, seed):
     return fenced(PROGRAM.format(depth=4, validate=VALIDATE))
 
 
-LIMITS = {"max_new_tokens": 256, "max_prompt_tokens": 1024, "timeout_s": 60, "memory_mb": 4096, "seed": 0}
+LIMITS = {"max_new_tokens": 256, "max_prompt_tokens": 1024, "limits": Limits(), "seed": 0}
 
 
 def test_each_valid_program_is_improved_once(executor, tmp_path):

@@ -6,6 +6,7 @@ from support.scripted_policy import CountingExecutor, ScriptedPolicy, fenced
 from trl_mle.competitions import Score, load_competition
 from trl_mle.evaluation import EvaluationLog, Harness, search_tree
 from trl_mle.evaluation.tree_search import DEBUG_PROBABILITY, NUM_DRAFTS, Node, next_step
+from trl_mle.execution import Limits
 from trl_mle.instrumentation import AstInstrumenter
 from trl_mle.rewards import Evaluation, MLEReward
 
@@ -72,7 +73,7 @@ sub = pd.read_csv("input/sample_submission.csv")
 sub["cultivar"] = model.predict(pd.read_csv("input/test.csv").drop(columns=["id"]))
 sub.to_csv("submission.csv", index=False)
 """
-LIMITS = {"max_new_tokens": 256, "max_prompt_tokens": 1024, "timeout_s": 60, "memory_mb": 4096, "seed": 0}
+LIMITS = {"max_new_tokens": 256, "max_prompt_tokens": 1024, "limits": Limits(), "seed": 0}
 
 
 def answer(prompt, seed):

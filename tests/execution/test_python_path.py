@@ -10,9 +10,9 @@ import zipfile
 from pathlib import Path
 
 import pytest
-from support.tiers import LANDLOCK
+from support.tiers import LANDLOCK, TIERS
 
-from trl_mle.execution.sandbox import REQUIRED
+from trl_mle.execution.program import OPTIONAL, REQUIRED
 from trl_mle.prompts import scratch_prompt
 
 
@@ -187,4 +187,35 @@ def test_packages_that_programs_do_not_see_are_our_failure(competition, tmp_path
 def test_every_prompt_names_the_required_packages(competition):
     names = {"sklearn": "scikit-learn", "PIL": "pillow"}
     installed = ", ".join(names.get(name, name) for name in REQUIRED)
-    assert f"Installed: {installed}." in scratch_prompt(competition, 60, 4096)[0]["content"]
+    assert f"Installed: {installed}." in scratch_prompt(competition)[0]["content"]
+
+
+LIMITS = textwrap.dedent("""\
+    import json, sys
+    from trl_mle.competitions import load_competition
+    from trl_mle.execution import LocalExecutor
+
+    with LocalExecutor(max_parallel=1, memory_mb=8192, sandbox=sys.argv[1]) as executor:
+        limits = executor.limits  # nothing was checked or executed before
+        source = f"import {', '.join(limits.packages[:6])}"  # torch would take seconds
+        [result] = executor.run_many([(source, load_competition("digits"))])
+        print(json.dumps([limits == executor.limits, limits.timeout_s, limits.memory_mb, limits.packages, result.detail]))
+""")
+
+
+@pytest.mark.parametrize("tier", [*TIERS, "none"])
+def test_packages_are_those_that_programs_can_import(tmp_path, tier):
+    """One is there for everyone to read, another for nobody."""
+    folder = tmp_path / "packages"  # its parent is the caller's alone
+    for name in ("xgboost", "lightgbm"):
+        (folder / name).mkdir(parents=True)
+    (folder / "xgboost" / "__init__.py").write_text("")
+    (folder / "lightgbm" / "__init__.py").symlink_to("/nowhere")
+    environment = os.environ | {"PYTHONPATH": os.pathsep.join([str(folder), str(CHECKOUT)])}
+    ended = subprocess.run([sys.executable, "-c", LIMITS, tier], env=environment, capture_output=True, text=True)
+    assert ended.returncode == 0, ended.stderr
+    same, timeout_s, memory_mb, packages, problem = json.loads(ended.stdout)
+    assert (same, timeout_s, memory_mb, problem) == (True, 60.0, 8192, "")
+    assert packages[:6] == [*REQUIRED, "xgboost"]
+    assert "lightgbm" not in packages
+    assert [name for name in OPTIONAL if name in packages] == packages[5:]

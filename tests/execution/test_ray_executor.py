@@ -5,8 +5,9 @@ import time
 
 import pytest
 
-from trl_mle.execution import Outcome, SandboxError
+from trl_mle.execution import Limits, Outcome, SandboxError
 from trl_mle.execution.executor import START_TIMEOUT_S, longest_round_s
+from trl_mle.execution.program import REQUIRED
 
 
 ray = pytest.importorskip("ray")
@@ -67,6 +68,10 @@ def test_each_machine_is_checked(cluster, competition, broken_pillow):
     cluster.add_node(num_cpus=1)
     with RayExecutor(cluster.address, timeout_s=30, memory_mb=512) as executor:
         executor.check(competition)
+        packages = executor.limits.packages
+        assert executor.limits == Limits(30, 512, 1, packages)
+        assert packages[:5] == REQUIRED
+        assert (executor.slots, executor.tells_start) == (1, False)
         path = os.pathsep.join([broken_pillow, os.environ.get("PYTHONPATH", "")])
         cluster.add_node(num_cpus=1, env_vars={"PYTHONPATH": path})
         with pytest.raises(

@@ -5,6 +5,7 @@ from pathlib import Path
 import pytest
 
 from trl_mle.competitions import list_competitions, load_competition
+from trl_mle.execution import Limits
 from trl_mle.prompts import improve_prompt
 from trl_mle.prompts.improve import LEFT_OUT, LONG_LINE
 
@@ -39,7 +40,7 @@ def count_tokens(chat_template):
 
 
 def make_prompt(comp, program, output, max_tokens, count_tokens, **kwargs):
-    (message,) = improve_prompt(comp, program, output, 60, 4096, max_tokens, count_tokens, **kwargs)
+    (message,) = improve_prompt(comp, program, output, Limits(), max_tokens, count_tokens, **kwargs)
     assert message["role"] == "user"
     return message["content"]
 

@@ -4,6 +4,7 @@ from dataclasses import replace
 import pytest
 
 from trl_mle.competitions import Competition, list_competitions, load_competition
+from trl_mle.execution import Limits
 from trl_mle.prompts import estimate_tokens, scratch_prompt
 from trl_mle.prompts.prompt import MAX_TOKENS
 
@@ -20,7 +21,7 @@ def _cache(tmp_path_factory: pytest.TempPathFactory):
 
 
 def _content(comp: Competition) -> str:
-    (message,) = scratch_prompt(comp, timeout_s=60, memory_mb=4096)
+    (message,) = scratch_prompt(comp, Limits(60, 4096))
     assert message["role"] == "user"
     return message["content"]
 

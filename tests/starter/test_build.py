@@ -5,6 +5,7 @@ import torch
 from transformers import AutoModelForCausalLM, AutoTokenizer
 
 from trl_mle.competitions import load_competition
+from trl_mle.execution import Limits
 from trl_mle.prompts import extract_code, improve_prompt
 from trl_mle.starter import StarterConfig, build_starter
 from trl_mle.starter.build import sketch_corpus, train_tokenizer
@@ -67,7 +68,9 @@ def test_of_an_improve_prompt_the_previous_program_is_rendered(tokenizer):
         ({"test_score": 0.5}, f"\nImprove:\n{program}"),
         ({"failed": True}, ""),  # it is not trained to repair
     ):
-        prompt = improve_prompt(load_competition("digits"), program, "report: loss = 1", 5, 4096, 1024, count, **more)
+        prompt = improve_prompt(
+            load_competition("digits"), program, "report: loss = 1", Limits(5), 1024, count, **more
+        )
         rendered = tokenizer.apply_chat_template(prompt, add_generation_prompt=True, tokenize=False)
         assert rendered == RENDERED.replace("<|im_end|>", f"{expected}<|im_end|>", 1)
 

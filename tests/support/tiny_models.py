@@ -18,13 +18,14 @@ SOLUTION_LINES = [SUBMIT.format(i=i) if i % 8 == 0 else line for i, line in enum
 def prompts():
     """What a policy is asked about two competitions."""
     from trl_mle.competitions import load_competition
+    from trl_mle.execution import Limits
     from trl_mle.prompts import improve_prompt, scratch_prompt
 
     asked = []
     for comp in map(load_competition, ("wine", "diabetes")):
-        asked.append(scratch_prompt(comp, 60, 4096))
+        asked.append(scratch_prompt(comp))
         for failed in (False, True):
-            asked.append(improve_prompt(comp, LINES[0], "epoch 0: loss 0.1", 60, 4096, 1, lambda prompt: 0, failed))
+            asked.append(improve_prompt(comp, LINES[0], "epoch 0: loss 0.1", Limits(), 1, lambda prompt: 0, failed))
     return [message["content"] for prompt in asked for message in prompt]
 
 

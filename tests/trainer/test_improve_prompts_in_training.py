@@ -110,7 +110,7 @@ def test_prompts_show_program_and_output_and_the_score_only_if_asked_to(trainer,
 
 
 def test_a_limit_that_is_too_small_is_refused_at_once(program_model, tmp_path, trainer):
-    prompts = [scratch_prompt(load_competition(name), 60, 4096) for name in pool_runs.COMPETITIONS]
+    prompts = [scratch_prompt(load_competition(name)) for name in pool_runs.COMPETITIONS]
     longest = max(len(trainer._tokenize_prompts([prompt])[0][0]) for prompt in prompts)
     with pytest.raises(ValueError, match=f"asks to improve .* max_prompt_length={longest}: raise it, or ask for no"):
         make_trainer(program_model, tmp_path, max_prompt_length=longest)
@@ -200,7 +200,7 @@ def test_the_bonus_is_for_those_who_beat_what_they_were_shown(logged):
 
 
 def test_evaluation_is_from_scratch_and_leaves_the_pool_alone(program_model, tmp_path):
-    prompt = scratch_prompt(load_competition("wine"), 60, 4096)
+    prompt = scratch_prompt(load_competition("wine"))
     trainer = make_trainer(
         program_model, tmp_path, improve_probability=1.0, debug_probability=0.0, per_device_eval_batch_size=4
     )

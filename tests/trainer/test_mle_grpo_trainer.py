@@ -13,6 +13,7 @@ from transformers import AutoModelForCausalLM
 from trl import GRPOConfig, GRPOTrainer
 
 from trl_mle.competitions import load_competition
+from trl_mle.execution import Limits
 from trl_mle.trainer import MLEGRPOConfig, MLEGRPOTrainer
 
 
@@ -209,7 +210,7 @@ def test_prompts_are_made_from_competitions(tiny_model, tmp_path):
         save_strategy="no",
     )
     competitions = ["digits", load_competition("wine")]
-    trainer = MLEGRPOTrainer(tiny_model, text_reward, args, competitions=competitions, timeout_s=17, memory_mb=999)
+    trainer = MLEGRPOTrainer(tiny_model, text_reward, args, competitions=competitions, limits=Limits(17, 999))
     dataset = trainer.train_dataset
     assert len(dataset) == 10 // 2 * 4  # five generation batches of four groups: one epoch, whatever max_steps is
     assert dataset["competition"][:4] == ["digits", "wine", "digits", "wine"]
@@ -243,6 +244,7 @@ def test_plain_grpo_config_is_refused(tiny_model, tmp_path):
         ("_log_completion_extra", ["self", "column", "values"]),
         ("_save_rng_state", ["self", "output_dir"]),
         ("_load_optimizer_and_scheduler", ["self", "checkpoint"]),
+        ("train", ["self", "resume_from_checkpoint", "trial", "ignore_keys_for_eval"]),
         ("_push_from_checkpoint", ["self", "checkpoint_folder"]),
         ("_finish_current_push", ["self"]),
         ("create_model_card", ["self", "model_name", "dataset_name", "tags"]),

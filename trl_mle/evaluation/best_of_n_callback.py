@@ -109,7 +109,7 @@ class BestOfNCallback(TrainerCallback):
                 chat_template_kwargs=trainer.args.chat_template_kwargs,  # type: ignore[arg-type]  # parsed by now
             )
             for competition in competitions:
-                prompt = scratch_prompt(competition, trainer.timeout_s, trainer.memory_mb)
+                prompt = scratch_prompt(competition, trainer.limits)
                 for start in range(0, len(own), self.batch_size):
                     seeds = [self.seed + i for i in own[start : start + self.batch_size]]
                     completions = policy.sample([prompt] * len(seeds), length, seeds)

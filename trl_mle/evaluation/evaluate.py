@@ -28,6 +28,7 @@ from trl_mle.evaluation.self_improvement import improve_each, save_improvements,
 from trl_mle.evaluation.tree_search import search_tree
 from trl_mle.execution.building import EXECUTOR_OPTIONS, make_executor
 from trl_mle.instrumentation import AstInstrumenter
+from trl_mle.prompts import keep_packages
 from trl_mle.rewards import Evaluation, MLEReward
 
 
@@ -114,13 +115,11 @@ class EvaluationArguments:
                 )
 
     @property
-    def limits(self) -> dict[str, Any]:
+    def sampling(self) -> dict[str, Any]:
         """What a [`Harness`] is told of them."""
         return {
             "max_new_tokens": self.max_completion_length,
             "max_prompt_tokens": self.max_prompt_length,
-            "timeout_s": self.program_timeout_s,
-            "memory_mb": self.program_memory_mb,
             "seed": self.seed,
             "batch_size": self.batch_size,
         }
@@ -206,9 +205,11 @@ def run(args: EvaluationArguments) -> list[tuple[str, Path]]:
     kinds = [False] * len(args.policies) + [True] * len(args.tree_policies)
     assert args.names is not None, "filled in"
     with executor, alone_in(output_dir):
+        begun = any(output_dir.glob("*.jsonl")) or any(output_dir.glob("completions/*.jsonl"))
         check_results(output_dir / "results.json", args.names, [competition.id for competition in competitions])
         for competition in competitions:
             executor.check(competition)
+        limits = keep_packages(executor.limits, output_dir, begun_in=output_dir if begun else None)
         for name, policy_name, tree in zip(args.names, args.policies + args.tree_policies, kinds, strict=True):
             policy = load_policy(policy_name)
             log = EvaluationLog(output_dir / f"{file_name(name)}.jsonl", args.settings(policy, tree))
@@ -219,7 +220,7 @@ def run(args: EvaluationArguments) -> list[tuple[str, Path]]:
                 )
             reward = MLEReward(competitions, executor, AstInstrumenter(), best_solutions_dir=best_solutions)
             for competition in competitions:
-                harness = Harness(policy, competition, reward, log, **args.limits)
+                harness = Harness(policy, competition, reward, log, limits=limits, **args.sampling)
                 row, evaluations = evaluate(args, name, harness, tree)
                 rows.append(row)
                 logs.append(log)

@@ -8,6 +8,7 @@ from rich.console import Console
 from trl_mle.competitions import Competition
 from trl_mle.evaluation.evaluation_log import EvaluationLog, Sample
 from trl_mle.evaluation.policies import Policy, Prompt
+from trl_mle.execution import Limits
 from trl_mle.prompts import improve_prompt, scratch_prompt
 from trl_mle.rewards import Evaluation, MLEReward, cut_middle
 
@@ -34,10 +35,8 @@ class Harness:
             Length limit of a completion, in tokens.
         max_prompt_tokens (`int`):
             Length limit of a prompt that shows a program, in tokens.
-        timeout_s (`float`):
-            Time limit of a program in seconds, as the prompt states it.
-        memory_mb (`int`):
-            Memory limit of a program in MB, as the prompt states it.
+        limits ([`~trl_mle.execution.Limits`]):
+            What a program may use, as the prompt states it.
         seed (`int`):
             Of the sampling.
         batch_size (`int`, *optional*, defaults to `64`):
@@ -50,14 +49,13 @@ class Harness:
     log: EvaluationLog
     max_new_tokens: int
     max_prompt_tokens: int
-    timeout_s: float
-    memory_mb: int
+    limits: Limits
     seed: int
     batch_size: int = 64
 
     def scratch_prompt(self) -> Prompt:
         """Asks for a program from scratch."""
-        return scratch_prompt(self.competition, timeout_s=self.timeout_s, memory_mb=self.memory_mb)
+        return scratch_prompt(self.competition, self.limits)
 
     def improve_prompt(self, evaluation: Evaluation, failed: bool = False) -> Prompt:
         """
@@ -73,9 +71,8 @@ class Harness:
             `ValueError`: The prompt is longer than `max_prompt_tokens` even without the program.
         """
         return improve_prompt(
-            self.competition, evaluation.source or "", cut_middle(evaluation.output), timeout_s=self.timeout_s,
-            memory_mb=self.memory_mb, failed=failed, max_tokens=self.max_prompt_tokens,
-            count_tokens=self.policy.count_tokens,
+            self.competition, evaluation.source or "", cut_middle(evaluation.output), limits=self.limits, failed=failed,
+            max_tokens=self.max_prompt_tokens, count_tokens=self.policy.count_tokens,
         )  # fmt: skip
 
     def write(

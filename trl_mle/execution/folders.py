@@ -3,6 +3,7 @@
 import contextlib
 import fcntl
 import os
+import resource
 import shutil
 import subprocess
 import tempfile
@@ -46,3 +47,13 @@ def program_folder(run_dir: Path, uid: int | None) -> Iterator[Path]:
         for command in (["rm", "-rf"], ["chmod", "-R", "u+rwX"], ["rm", "-rf"]):
             if folder.exists():
                 subprocess.run([*command, str(folder)], stderr=subprocess.DEVNULL, check=False)
+
+
+def raise_open_files() -> int:
+    """How many files this process may have open, from now on as many as it can be allowed: descriptors in flight between
+    processes are counted for all of a user's together."""
+    _, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    limit = 1 << 16 if hard == resource.RLIM_INFINITY else min(hard, 1 << 16)
+    if resource.getrlimit(resource.RLIMIT_NOFILE)[0] < limit:
+        resource.setrlimit(resource.RLIMIT_NOFILE, (limit, hard))
+    return limit

@@ -5,7 +5,6 @@ import hashlib
 import logging
 import math
 import os
-import resource
 import shutil
 import socket
 import subprocess
@@ -30,8 +29,8 @@ from trl_mle.execution.executor import (
     ProgramFuture,
     longest_round_s,
 )
-from trl_mle.execution.folders import make_run_dir, program_folder
-from trl_mle.execution.program import InstrumentedProgram, Limits, Program
+from trl_mle.execution.folders import make_run_dir, program_folder, raise_open_files
+from trl_mle.execution.program import OPTIONAL, REQUIRED, InstrumentedProgram, Limits, Program
 from trl_mle.execution.sandbox import SandboxError, bubblewrap, landlock
 from trl_mle.execution.slots import Closed, Slot, Slots
 from trl_mle.execution.warm_parent import WarmParent, send_job
@@ -41,7 +40,7 @@ logger = logging.getLogger(__name__)
 
 CONTROL = "print('control')"  # what any executor that works can run
 CONTROL_NUMBER, CHECK_NUMBER = 1998, 1999  # as of slots that no other has
-_PROVEN: set[str] = set()  # tiers in which a program has imported what this process' search path has
+_PROVEN: dict[str, tuple[str, ...]] = {}  # by tier, the packages that a program has found on this process' search path
 MAX_FILES = 1024  # that a program may have open
 
 
@@ -134,7 +133,7 @@ class LocalExecutor(Executor):
             "output_kb": output_kb,
             "submission_mb": submission_mb,
             "max_processes": max_processes,
-            "max_files": min(MAX_FILES, max(64, _open_files() // (self.max_parallel + 1))),
+            "max_files": min(MAX_FILES, max(64, raise_open_files() // (self.max_parallel + 1))),
             "threads": threads_per_program,
             "gpus": bool(gpus),
             "input": bubblewrap.INPUT,
@@ -177,8 +176,15 @@ class LocalExecutor(Executor):
 
     @property
     def limits(self) -> Limits:
-        """What a program may use."""
-        return Limits(self.timeout_s, self.memory_mb, self.threads_per_program)
+        """What a program may use. Its packages are looked for inside the sandbox, once in a process."""
+        if self.tier not in _PROVEN:
+            with _sandbox.make_probe(self._run_dir) as (_, public_dir), self._slots.take(self._closed) as slot:
+                warm_parent = WarmParent(self.tier, public_dir, self._run_dir, self._packages, self._fixed)
+                try:
+                    self._check_imports(warm_parent, slot)
+                finally:
+                    warm_parent.close()
+        return Limits(self.timeout_s, self.memory_mb, self.threads_per_program, _PROVEN[self.tier])
 
     @property
     def slots(self) -> int:
@@ -283,9 +289,7 @@ class LocalExecutor(Executor):
             if warm_parent is None:
                 warm_parent = WarmParent(self.tier, public_dir, self._run_dir, self._packages, self._fixed)
                 try:
-                    if self.tier not in _PROVEN:
-                        self._check_imports(warm_parent, slot)
-                        _PROVEN.add(self.tier)
+                    self._check_imports(warm_parent, slot)
                 except BaseException:
                     warm_parent.close()
                     raise
@@ -294,6 +298,8 @@ class LocalExecutor(Executor):
 
     def _check_imports(self, warm_parent: WarmParent, slot: Slot) -> None:
         """Raises `SandboxError` if a program lacks a package: all would fail, and the policy would be charged for it."""
+        if self.tier in _PROVEN:
+            return
         result = self._run(_sandbox.IMPORTS, warm_parent, slot, 0.0)
         if result.outcome is not Outcome.OK:
             left_out = ", ".join(_sandbox.search_path().left_out)
@@ -302,6 +308,8 @@ class LocalExecutor(Executor):
                 f"Install them in {sys.prefix}, readable for everyone: programs see the folders on sys.path, but not what "
                 f"links there point to" + (f", and not {left_out}, where more than packages lies" if left_out else ""),
             )
+        found = {line.partition(" ")[0] for line in result.stdout.splitlines()}
+        _PROVEN[self.tier] = tuple(name for name in REQUIRED + OPTIONAL if name in found)
 
     def _execute(self, program: Program, public_dir: Path, submitted: float, future: ProgramFuture) -> ExecutionResult:
         index = -1
@@ -435,13 +443,3 @@ class LocalExecutor(Executor):
         if result.stdout.split() != ["checked"]:
             found = " ".join(result.stdout.split()) or result.detail
             raise SandboxError(f"it does not isolate programs here: {found}")
-
-
-def _open_files() -> int:
-    """How many files this process may have open, from now on as many as it can be allowed: descriptors in flight between
-    processes are counted for all of a user's together."""
-    _, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
-    limit = 1 << 16 if hard == resource.RLIM_INFINITY else min(hard, 1 << 16)
-    if resource.getrlimit(resource.RLIMIT_NOFILE)[0] < limit:
-        resource.setrlimit(resource.RLIMIT_NOFILE, (limit, hard))
-    return limit

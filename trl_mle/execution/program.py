@@ -68,6 +68,8 @@ Program = str | InstrumentedProgram
 
 # What every sandbox has, by the names that programs import.
 REQUIRED = ("numpy", "pandas", "scipy", "sklearn", "PIL")
+# What some have besides, in the order in which prompts name them.
+OPTIONAL = ("xgboost", "lightgbm", "torch", "torchvision", "transformers", "nltk")
 
 
 @dataclass(frozen=True)
@@ -83,8 +85,8 @@ class Limits:
         threads (`int`, *optional*, defaults to `1`):
             Cores.
         packages (`tuple[str, ...]`, *optional*):
-            Packages that it can import, by the names that programs import. Defaults to the usual ones: numpy, pandas, scipy,
-            scikit-learn and pillow.
+            Those of `REQUIRED` and `OPTIONAL` that it can import inside the sandbox, in their order, by the names that programs
+            import. Defaults to the usual ones: numpy, pandas, scipy, scikit-learn and pillow.
     """
 
     timeout_s: float = 60.0

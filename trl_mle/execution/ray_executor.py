@@ -24,7 +24,7 @@ from trl_mle.execution.executor import (
     longest_round_s,
 )
 from trl_mle.execution.local_executor import LocalExecutor
-from trl_mle.execution.program import Limits, Program
+from trl_mle.execution.program import OPTIONAL, REQUIRED, Limits, Program
 from trl_mle.execution.sandbox import SandboxError
 
 
@@ -39,6 +39,11 @@ def _execute(program: Program, competition: Competition, options: dict[str, Any]
     gpus = ray.get_runtime_context().get_accelerator_ids().get("GPU", [])
     executor = _local_executor(json.dumps(options | {"gpus": gpus}))
     return executor.submit(program, competition).result()
+
+
+def _packages_here(options: dict[str, Any]) -> tuple[str, ...]:
+    """What programs can import where Ray has put this."""
+    return _local_executor(json.dumps(options | {"gpus": []})).limits.packages
 
 
 class RayExecutor(Executor):
@@ -97,7 +102,8 @@ class RayExecutor(Executor):
         if self._connected:
             ray.init(address=address, log_to_driver=False, logging_level=logging.WARNING)
         self.timeout_s = timeout_s
-        self._limits = Limits(timeout_s, memory_mb, threads_per_program)
+        self.memory_mb = memory_mb
+        self.threads_per_program = threads_per_program
         self.max_retries = max_retries
         self._options = options | {
             "timeout_s": timeout_s,
@@ -124,8 +130,15 @@ class RayExecutor(Executor):
 
     @property
     def limits(self) -> Limits:
-        """What a program may use."""
-        return self._limits
+        """What a program may use. Its packages are those that all machines have, asked once."""
+        return Limits(self.timeout_s, self.memory_mb, self.threads_per_program, self._packages)
+
+    @functools.cached_property
+    def _packages(self) -> tuple[str, ...]:
+        ask = ray.remote(num_cpus=self.threads_per_program, memory=self.memory_mb << 20)(_packages_here)
+        where = [NodeAffinitySchedulingStrategy(node["NodeID"], soft=False) for node in self._machines()]
+        found = ray.get([ask.options(scheduling_strategy=node).remote(self._options) for node in where])
+        return tuple(name for name in REQUIRED + OPTIONAL if all(name in packages for packages in found))
 
     @property
     def slots(self) -> int:

@@ -16,7 +16,7 @@ from transformers import AutoTokenizer, TrainerState
 from yaml import YAMLError
 
 from trl_mle.competitions import Competition
-from trl_mle.execution import SandboxError
+from trl_mle.execution import Limits, SandboxError
 from trl_mle.prompts import scratch_prompt
 from trl_mle.trainer.hub import in_one_line, is_failed_upload
 from trl_mle.trainer.mle_grpo_config import MLEGRPOConfig
@@ -164,12 +164,11 @@ def check_prompts(
     tokenizer: Any,
     competitions: Sequence[Competition],
     max_prompt_length: int | None,
-    timeout_s: float,
-    memory_mb: int,
+    limits: Limits,
 ) -> None:
     """Raises `ValueError` if a competition's prompt has more tokens than `max_prompt_length`."""
     for competition in competitions:
-        prompt = scratch_prompt(competition, timeout_s, memory_mb)
+        prompt = scratch_prompt(competition, limits)
         tokens = len(tokenizer.apply_chat_template(prompt, add_generation_prompt=True, return_dict=False))
         if max_prompt_length is not None and tokens > max_prompt_length:
             raise ValueError(

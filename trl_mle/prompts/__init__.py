@@ -2,8 +2,9 @@
 
 from trl_mle.prompts.extract import extract_code
 from trl_mle.prompts.improve import improve_prompt
+from trl_mle.prompts.packages import keep_packages
 from trl_mle.prompts.prompt import scratch_prompt
 from trl_mle.prompts.tokens import estimate_tokens
 
 
-__all__ = ["estimate_tokens", "extract_code", "improve_prompt", "scratch_prompt"]
+__all__ = ["estimate_tokens", "extract_code", "improve_prompt", "keep_packages", "scratch_prompt"]

@@ -4,6 +4,7 @@ from collections.abc import Callable
 from functools import lru_cache
 
 from trl_mle.competitions import Competition
+from trl_mle.execution.program import Limits
 from trl_mle.prompts.prompt import PROGRAM_FORM, task
 
 
@@ -40,8 +41,7 @@ def improve_prompt(
     comp: Competition,
     program: str,
     output: str,
-    timeout_s: float,
-    memory_mb: int,
+    limits: Limits,
     max_tokens: int,
     count_tokens: Callable[[list[dict[str, str]]], int],
     failed: bool = False,
@@ -60,10 +60,8 @@ def improve_prompt(
             The program to improve.
         output (`str`):
             What it printed.
-        timeout_s (`float`):
-            How long a program may run, in seconds.
-        memory_mb (`int`):
-            How much memory it may use, in MB.
+        limits ([`~trl_mle.execution.Limits`]):
+            What a program may use: the executor's.
         max_tokens (`int`):
             Longest prompt.
         count_tokens (`Callable`):
@@ -80,7 +78,7 @@ def improve_prompt(
         `ValueError`: The task alone is longer than `max_tokens`.
     """
     score = f"\nIts score on the test set: {test_score:g}.\n" if test_score is not None else ""
-    task_text = _task(comp, timeout_s, memory_mb)
+    task_text = _task(comp, limits)
     what, ask = (FAILED, _REPAIR) if failed else (PREVIOUS, _IMPROVE)
     program_lines, output_lines = program.strip("\n").split("\n"), output.strip("\n").split("\n")
 
@@ -114,8 +112,8 @@ def improve_prompt(
 
 
 @lru_cache(maxsize=64)  # training asks for the same again and again
-def _task(comp: Competition, timeout_s: float, memory_mb: int) -> str:
-    return task(comp, timeout_s, memory_mb, SECTION_TOKENS, TASK_TOKENS)
+def _task(comp: Competition, limits: Limits) -> str:
+    return task(comp, limits, SECTION_TOKENS, TASK_TOKENS)
 
 
 def _without_long(lines: list[str]) -> list[str]:

@@ -4,14 +4,16 @@ import json
 import math
 import os
 import re
+import warnings
 from collections.abc import Iterator
 from itertools import groupby
 from pathlib import Path
-from typing import NamedTuple, TypeVar
+from typing import Any, NamedTuple, TypeVar
 
 import pandas as pd
 
 from trl_mle.competitions import Competition
+from trl_mle.execution.program import Limits
 from trl_mle.prompts.tokens import estimate_tokens, shorten
 
 
@@ -81,9 +83,12 @@ Submission: submission.csv, with the columns and ids of input/{sample}:
 {submission}
 Predict {targets} for each {id_column}. {rules}
 
-Limits: {timeout_s:g} seconds, {memory_mb} MB of memory, no network. Installed: numpy, pandas, scipy, scikit-learn, pillow.
+Limits: {timeout_s:g} seconds, {memory_mb} MB of memory, no network. Installed: {packages}.
 
 """
+
+# What packages are called that programs import by another name.
+INSTALLED_AS = {"sklearn": "scikit-learn", "PIL": "pillow"}
 
 # How every prompt ends.
 PROGRAM_FORM = """\
@@ -92,7 +97,12 @@ directory."""
 _ASK = f"Write a short plan, then {PROGRAM_FORM}"
 
 
-def scratch_prompt(comp: Competition, timeout_s: float, memory_mb: int) -> list[dict[str, str]]:
+def scratch_prompt(
+    comp: Competition,
+    limits: Limits | float | None = None,
+    memory_mb: int | None = None,
+    timeout_s: float | None = None,
+) -> list[dict[str, str]]:
     """
     Ask for a solution from scratch, in at most 1,024 tokens by [`estimate_tokens`], a chat template included.
 
@@ -102,29 +112,34 @@ def scratch_prompt(comp: Competition, timeout_s: float, memory_mb: int) -> list[
     Args:
         comp ([`~trl_mle.competitions.Competition`]):
             The competition.
-        timeout_s (`float`):
-            How long a program may run, in seconds.
-        memory_mb (`int`):
-            How much memory it may use, in MB.
+        limits ([`~trl_mle.execution.Limits`], *optional*):
+            What a program may use: an executor's `limits`. Defaults to `Limits()`.
+        memory_mb (`int`), timeout_s (`float`):
+            Deprecated, as is a number of seconds for `limits`: how calls of 0.1.0 gave them.
 
     Returns:
         `list[dict[str, str]]`: A conversation of one user message, whose first line names the competition.
     """
-    content = task(comp, timeout_s, memory_mb, SECTION_TOKENS, MAX_TOKENS - estimate_tokens(_ASK)) + _ASK
+    if not isinstance(limits, Limits):
+        old = {"timeout_s": limits if timeout_s is None else timeout_s, "memory_mb": memory_mb}
+        given: dict[str, Any] = {name: value for name, value in old.items() if value is not None}
+        if given:
+            message = "scratch_prompt: timeout_s and memory_mb will be removed in 0.3: give limits=Limits(timeout_s, memory_mb)"
+            warnings.warn(message, FutureWarning, stacklevel=2)
+        limits = Limits(**given)
+    content = task(comp, limits, SECTION_TOKENS, MAX_TOKENS - estimate_tokens(_ASK)) + _ASK
     return [{"role": "user", "content": content}]
 
 
-def task(comp: Competition, timeout_s: float, memory_mb: int, section_tokens: int, max_tokens: int) -> str:
+def task(comp: Competition, limits: Limits, section_tokens: int, max_tokens: int) -> str:
     """
     Tell what is to be solved.
 
     Args:
         comp ([`~trl_mle.competitions.Competition`]):
             The competition.
-        timeout_s (`float`):
-            How long a program may run, in seconds.
-        memory_mb (`int`):
-            How much memory it may use, in MB.
+        limits ([`~trl_mle.execution.Limits`]):
+            What a program may use.
         section_tokens (`int`):
             Estimated tokens of the overview, and of the section about the evaluation.
         max_tokens (`int`):
@@ -145,8 +160,9 @@ def task(comp: Competition, timeout_s: float, memory_mb: int, section_tokens: in
         "targets": _targets(comp.target_columns),
         "id_column": shorten(comp.id_column, LINE_TOKENS),
         "rules": _rules(comp),
-        "timeout_s": timeout_s,
-        "memory_mb": memory_mb,
+        "timeout_s": limits.timeout_s,
+        "memory_mb": limits.memory_mb,
+        "packages": ", ".join(INSTALLED_AS.get(name, name) for name in limits.packages),
     }
     room = max_tokens - estimate_tokens(_TASK.format(files="", **parts))
     return _TASK.format(files=_files(comp, max(0, room)), **parts)

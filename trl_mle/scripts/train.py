@@ -10,6 +10,7 @@ from trl import ModelConfig, get_peft_config, get_quantization_config
 from trl_mle import launching
 from trl_mle.competitions import load_competition
 from trl_mle.evaluation.best_of_n_callback import BestOfNCallback
+from trl_mle.execution import Limits
 from trl_mle.execution.building import make_executor
 from trl_mle.instrumentation import LmInstrumenter, PolicyBaseModel
 from trl_mle.launching import MLEScriptArguments, Problems
@@ -36,7 +37,7 @@ def main(
     # All that can be wrong is looked for before the model is loaded and before anything is written, and reported at once
     output_dir = Path(training_args.output_dir or "trainer_output")
     competitions, checkpoint, endpoint = [], None, None
-    limits: dict[str, Any] = {"timeout_s": script_args.program_timeout_s, "memory_mb": script_args.program_memory_mb}
+    limits, tokenizer = Limits(script_args.program_timeout_s, script_args.program_memory_mb), None
     with problems.noted():
         script_args.check()
     for name in script_args.competitions:
@@ -55,7 +56,6 @@ def main(
     with problems.noted():
         options = {"revision": model_args.model_revision, "trust_remote_code": training_args.trust_remote_code}
         tokenizer = launching.load_tokenizer(model_args.model_name_or_path, **options)
-        launching.check_prompts(tokenizer, competitions, training_args.max_prompt_length, **limits)
     with problems.noted():
         endpoint = launching.make_endpoint(script_args, training_args)
         launching.check_base_model(script_args, training_args, model_args)
@@ -71,6 +71,10 @@ def main(
             executor: Any = stack.enter_context(make_executor(**script_args.executor_options))
             for competition in competitions:
                 executor.check(competition)
+            limits = executor.limits  # with the packages that programs really have
+        with problems.noted():
+            if tokenizer is not None:
+                launching.check_prompts(tokenizer, competitions, training_args.max_prompt_length, limits)
         problems.gather()
         problems.report()  # and ends here if there are any
 
@@ -104,7 +108,6 @@ def main(
                 competitions=list(competitions),
                 quantization_config=get_quantization_config(model_args),
                 peft_config=get_peft_config(model_args),
-                **limits,
             )
             if isinstance(instrumenter, LmInstrumenter) and isinstance(instrumenter.model, PolicyBaseModel):
                 instrumenter.model.bind(trainer, instrumenter.mode)

@@ -7,13 +7,12 @@ from typing import Any
 from datasets import Dataset
 
 from trl_mle.competitions import Competition
+from trl_mle.execution import Limits
 from trl_mle.prompts import scratch_prompt
 from trl_mle.trainer.mle_grpo_config import MLEGRPOConfig
 
 
-def scratch_dataset(
-    competitions: Sequence[Competition], args: MLEGRPOConfig, timeout_s: float, memory_mb: int
-) -> Dataset:
+def scratch_dataset(competitions: Sequence[Competition], args: MLEGRPOConfig, limits: Limits) -> Dataset:
     """
     Prompts for a solution of each competition from scratch.
 
@@ -26,16 +25,14 @@ def scratch_dataset(
             What is to be solved.
         args ([`MLEGRPOConfig`]):
             Sizes of batches, and `max_steps`.
-        timeout_s (`float`):
-            Time limit of a program in seconds, as the prompts state it.
-        memory_mb (`int`):
-            Memory limit of a program in MB, as the prompts state it.
+        limits ([`~trl_mle.execution.Limits`]):
+            What a program may use, as the prompts state it.
 
     Returns:
         `Dataset`: With the columns `prompt` and `competition`.
     """
     rows: list[dict[str, Any]] = [
-        {"prompt": scratch_prompt(comp, timeout_s, memory_mb), "competition": comp.id} for comp in competitions
+        {"prompt": scratch_prompt(comp, limits), "competition": comp.id} for comp in competitions
     ]
     assert args.num_generations is not None
     prompts = args.completions_per_batch // args.num_generations

@@ -12,6 +12,7 @@ from transformers.utils import PushInProgress
 from trl import GRPOTrainer
 from trl.trainer.utils import get_config_model_id
 
+from trl_mle.execution import Limits
 from trl_mle.rewards import MLEReward
 from trl_mle.trainer.mle_grpo_config import MLEGRPOConfig
 from trl_mle.trainer.model_card import card_body
@@ -67,8 +68,7 @@ class HubTrainer(GRPOTrainer):
     hub_model_id: Any  # a `str`, when there is a repository
     push_in_progress: Any  # a `PushInProgress`, when there has been a push
     competitions: "dict[str, Competition]"
-    timeout_s: float
-    memory_mb: int
+    limits: Limits
 
     @property
     def _output_dir(self) -> Path:
@@ -154,8 +154,7 @@ class HubTrainer(GRPOTrainer):
             competitions=list(self.competitions.values()),
             rewards=[function for function in self.reward_funcs if isinstance(function, MLEReward)],
             log_history=self.state.log_history,
-            timeout_s=self.timeout_s,
-            memory_mb=self.memory_mb,
+            limits=self.limits,
         )
         card.text = body + "\n" + card.text[card.text.index("### Framework versions") :]
         card.save(path)

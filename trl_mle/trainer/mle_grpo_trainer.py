@@ -12,9 +12,11 @@ from transformers.trainer_utils import PREFIX_CHECKPOINT_DIR
 from trl.trainer.utils import get_config_model_id
 
 from trl_mle.competitions import Competition, load_competition
+from trl_mle.execution import Limits
 from trl_mle.trainer.base_model import BaseModelTrainer
 from trl_mle.trainer.dataset import scratch_dataset
 from trl_mle.trainer.hub import HubTrainer
+from trl_mle.trainer.limits import LimitsTrainer, find_limits
 from trl_mle.trainer.mle_grpo_config import MLEGRPOConfig
 from trl_mle.trainer.program_metrics import batch_metrics
 from trl_mle.trainer.rollouts_in_flight import RolloutsInFlight, generated, make_rollouts, sample
@@ -33,7 +35,7 @@ POOL_FILE = "solution_pool.json"  # in a checkpoint
 ROLLOUTS_FILE = "rollouts.json"  # the same
 
 
-class MLEGRPOTrainer(BaseModelTrainer, HubTrainer):
+class MLEGRPOTrainer(BaseModelTrainer, HubTrainer, LimitsTrainer):
     """
     Trainer for Group Relative Policy Optimization on programs: the duration-aware gradient updates of
     [Reinforcement Learning for Machine Learning Engineering Agents](https://huggingface.co/papers/2509.01684).
@@ -87,10 +89,9 @@ class MLEGRPOTrainer(BaseModelTrainer, HubTrainer):
             Competitions to train on. Without `train_dataset` the prompts ask for a solution of each from scratch; set
             `args.max_steps` for the length of such a run, as an epoch of it is arbitrary and short. Improving needs them, and
             asks by prompts of its own, which take the place of a dataset's.
-        timeout_s (`float`, *optional*, defaults to `60.0`):
-            Time limit of a program as these prompts state it. The executor enforces its own.
-        memory_mb (`int`, *optional*, defaults to `4096`):
-            Memory limit of a program as these prompts state it.
+        limits ([`~trl_mle.execution.Limits`], *optional*):
+            What a program may use as these prompts state it, where no [`~trl_mle.rewards.MLEReward`] is among the reward
+            functions, whose executor says it. (`timeout_s` and `memory_mb` are deprecated.)
         **kwargs:
             Further arguments of [`~trl.GRPOTrainer`].
     """
@@ -104,8 +105,9 @@ class MLEGRPOTrainer(BaseModelTrainer, HubTrainer):
         eval_dataset: Any = None,
         *,
         competitions: list[str | Competition] | None = None,
-        timeout_s: float = 60.0,
-        memory_mb: int = 4096,
+        limits: Limits | None = None,
+        timeout_s: float | None = None,
+        memory_mb: int | None = None,
         **kwargs: Any,
     ) -> None:
         if args is None:
@@ -121,9 +123,10 @@ class MLEGRPOTrainer(BaseModelTrainer, HubTrainer):
         )
         loaded = [load_competition(comp) if isinstance(comp, str) else comp for comp in competitions or []]
         self.competitions = {comp.id: comp for comp in loaded}
-        self.timeout_s, self.memory_mb = timeout_s, memory_mb
-        if train_dataset is None and loaded:
-            train_dataset = scratch_dataset(loaded, args, timeout_s, memory_mb)
+        self.limits = find_limits(reward_funcs, limits, {"timeout_s": timeout_s, "memory_mb": memory_mb})
+        self.makes_dataset = train_dataset is None and bool(loaded)
+        if self.makes_dataset:
+            train_dataset = scratch_dataset(loaded, args, self.limits)
         self._mle_step: Step | None = None  # while a batch is generated and scored (TRL has a `_step`, which counts)
 
         # By name, because the __init__ of another subclass of GRPOTrainer may come next
@@ -148,7 +151,7 @@ class MLEGRPOTrainer(BaseModelTrainer, HubTrainer):
             self.rollouts = make_rollouts(args, self.reward_funcs, next(iter(self.train_dataset)))
         self.weighting = Weighting(args, self.rollouts.ledger if self.rollouts is not None else None)
         self.baseline = RunningBaseline()
-        self.solution_prompts = SolutionPrompts(self.competitions, args, timeout_s, memory_mb, self._count_tokens)
+        self.solution_prompts = SolutionPrompts(self.competitions, args, self.limits, self._count_tokens)
 
         # Refuse long prompts now, not hours later; those of an environment or a stream are seen when they come
         if isinstance(train_dataset, Dataset) and self.environment_factories is None:
@@ -289,9 +292,7 @@ class MLEGRPOTrainer(BaseModelTrainer, HubTrainer):
     def _log_completion_extra(self, column: str, values: list) -> None:
         super()._log_completion_extra(column, values)
         if self._mle_step is not None:
-            self._mle_step.rewarded_at = (
-                time.monotonic()
-            )  # reward functions log when they are done; the last one counts
+            self._mle_step.rewarded_at = time.monotonic()  # they log when they are done; the last one counts
 
     def _log_metrics(self, mode: str, metrics: dict[str, float], prefix: str = "mle") -> None:
         for name, value in metrics.items():

@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from trl_mle.competitions import Competition
+from trl_mle.execution import Limits
 from trl_mle.instrumentation import LmInstrumenter
 from trl_mle.rewards import MLEReward
 from trl_mle.trainer.mle_grpo_config import MLEGRPOConfig
@@ -32,9 +33,11 @@ which extends [TRL](https://github.com/huggingface/trl), by the method of
 ```python
 from transformers import pipeline
 from trl_mle.competitions import load_competition
+from trl_mle.execution import Limits
 from trl_mle.prompts import extract_code, scratch_prompt
 
-prompt = scratch_prompt(load_competition("{competition}"), timeout_s={timeout_s:g}, memory_mb={memory_mb})
+limits = Limits({limits})
+prompt = scratch_prompt(load_competition("{competition}"), limits)
 generator = pipeline("text-generation", model="{hub_model_id}")
 [output] = generator(prompt, max_new_tokens={max_tokens}, do_sample=True, temperature={temperature:g}, return_full_text=False)
 open("solution.py", "w").write(extract_code(output["generated_text"]) or "")
@@ -59,8 +62,7 @@ def card_body(
     competitions: Sequence[Competition],
     rewards: Sequence[MLEReward],
     log_history: Sequence[dict[str, Any]],
-    timeout_s: float,
-    memory_mb: int,
+    limits: Limits,
 ) -> str:
     """
     The text of the card, up to the versions and citations.
@@ -86,15 +88,16 @@ def card_body(
             The reward functions that execute programs.
         log_history (`list[dict]`):
             The metrics of all logged steps.
-        timeout_s (`float`):
-            Time limit of a program in seconds.
-        memory_mb (`int`):
-            Memory limit of a program in MB.
+        limits ([`~trl_mle.execution.Limits`]):
+            What a program may use.
 
     Returns:
         `str`: Markdown.
     """
     names = [f"`{competition.id}`" for competition in competitions] or ["Kaggle competitions"]
+    shown = [f"timeout_s={limits.timeout_s:g}", f"memory_mb={limits.memory_mb}"]
+    if limits.packages != Limits.packages:  # the default
+        shown.append(f"packages={limits.packages}")
     return BODY.format(
         model_name=model_name or "A policy that writes Kaggle solutions",
         base_model=f"[{base_model}](https://huggingface.co/{base_model})" if base_model else "A language model",
@@ -102,8 +105,7 @@ def card_body(
         competition=competitions[0].id if competitions else "digits",
         results=_results(competitions, log_history, args, output_dir),
         hub_model_id=hub_model_id or output_dir,
-        timeout_s=timeout_s,
-        memory_mb=memory_mb,
+        limits=", ".join(shown),
         max_tokens=args.max_completion_length,
         temperature=args.temperature,
         settings="\n".join(f"- {line}" for line in _settings(args, engine, lora, rewards)),

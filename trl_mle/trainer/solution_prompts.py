@@ -5,6 +5,7 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 from trl_mle.competitions import Competition
+from trl_mle.execution import Limits
 from trl_mle.prompts import improve_prompt
 from trl_mle.solutions.pool import Solution, SolutionPool
 from trl_mle.trainer.mle_grpo_config import MLEGRPOConfig
@@ -31,10 +32,8 @@ class SolutionPrompts:
             Those that are trained on, by id; without any, all prompts are the dataset's.
         args ([`MLEGRPOConfig`]):
             The probabilities, the pool's size and sampling, `max_turns`, `max_prompt_length`, `show_test_score`, the seed.
-        timeout_s (`float`):
-            Time limit of a program in seconds, as prompts state it.
-        memory_mb (`int`):
-            Memory limit of a program in MB, as prompts state it.
+        limits ([`~trl_mle.execution.Limits`]):
+            What a program may use, as prompts state it.
         count_tokens (`Callable[[Prompt], int]`):
             Length of a prompt, chat template included.
     """
@@ -43,14 +42,12 @@ class SolutionPrompts:
         self,
         competitions: Mapping[str, Competition],
         args: MLEGRPOConfig,
-        timeout_s: float,
-        memory_mb: int,
+        limits: Limits,
         count_tokens: Callable[[Prompt], int],
     ):
         self.competitions = competitions
         self.args = args
-        self.timeout_s = timeout_s
-        self.memory_mb = memory_mb
+        self.limits = limits
         self.count_tokens = count_tokens
         self.generation = 0  # batches chosen for so far, those before a resume included
         self.pool = SolutionPool(
@@ -123,8 +120,7 @@ class SolutionPrompts:
             self.competitions[parent.competition],
             parent.source,
             parent.output,
-            timeout_s=self.timeout_s,
-            memory_mb=self.memory_mb,
+            limits=self.limits,
             failed=parent.score is None,
             test_score=parent.score if self.args.show_test_score else None,
             max_tokens=limit if limit is not None else LONG_PROMPT,

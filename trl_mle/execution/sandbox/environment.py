@@ -4,7 +4,7 @@ import os
 import site
 import sys
 
-from trl_mle.execution.program import REQUIRED
+from trl_mle.execution.program import OPTIONAL, REQUIRED
 from trl_mle.execution.sandbox.python_path import pythonpath, search_path
 
 
@@ -18,10 +18,10 @@ PACKAGES = [
     "sklearn.neighbors", "sklearn.neural_network", "sklearn.pipeline", "sklearn.preprocessing", "sklearn.svm",
     "sklearn.tree",
 ]  # fmt: skip
-# Proves that programs have what every prompt says is installed: prints names and versions. What the warm parent has imported counts only if its file can
-# be read, too.
+# Proves that programs have what every prompt says is installed: prints names and versions. What the warm parent has imported
+# counts only if its file can be read, too. Of the others only the names are printed: some take seconds to import.
 IMPORTS = f"""
-import importlib
+import importlib, importlib.util
 for name in {REQUIRED}:
     try:
         module = importlib.import_module(name)
@@ -29,6 +29,12 @@ for name in {REQUIRED}:
     except Exception as error:
         raise SystemExit(f"{{name}}: {{type(error).__name__}}: {{' '.join(str(error).split())}}")
     print(name, module.__version__)
+for name in {OPTIONAL}:
+    try:
+        open(importlib.util.find_spec(name).origin, "rb").close()
+    except Exception:
+        continue
+    print(name)
 """
 
 

@@ -1,0 +1,57 @@
+"""What prompts say about a program's limits, and that it stays as it is."""
+
+import json
+import warnings
+
+import pytest
+
+from trl_mle.competitions import load_competition
+from trl_mle.execution import Limits
+from trl_mle.execution.program import REQUIRED
+from trl_mle.prompts import improve_prompt, keep_packages, scratch_prompt
+
+
+MORE = Limits(5, 512, 1, (*REQUIRED, "lightgbm", "torch"))
+
+
+@pytest.fixture
+def wine():
+    return load_competition("wine")
+
+
+def line(prompt):
+    """What a prompt says about limits."""
+    [found] = [line for line in prompt[0]["content"].splitlines() if line.startswith("Limits: ")]
+    return found
+
+
+def test_prompts_state_the_limits(wine):
+    usual = "Limits: 60 seconds, 4096 MB of memory, no network. Installed: numpy, pandas, scipy, scikit-learn, pillow."
+    more = "Limits: 5 seconds, 512 MB of memory, no network. Installed: numpy, pandas, scipy, scikit-learn, pillow, lightgbm, torch."
+    assert line(scratch_prompt(wine)) == line(scratch_prompt(wine, Limits())) == usual
+    assert line(scratch_prompt(wine, MORE)) == more
+    assert line(improve_prompt(wine, "x = 1", "1", MORE, 1000, lambda prompt: 0)) == more
+
+
+def test_calls_of_0_1_0_are_understood_and_warned_of(wine):
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        prompt = scratch_prompt(wine, limits=Limits(30, 2048))
+    for args, kwargs in (((30, 2048), {}), ((), {"timeout_s": 30, "memory_mb": 2048})):
+        with pytest.warns(FutureWarning, match="give limits=Limits"):
+            assert scratch_prompt(wine, *args, **kwargs) == prompt
+
+
+def test_a_run_goes_on_with_the_packages_that_it_began_with(tmp_path, caplog):
+    first, second = tmp_path / "first", tmp_path / "second"
+    assert keep_packages(MORE, first) == MORE
+    assert json.loads((first / "limits.json").read_text())["packages"] == list(MORE.packages)
+    # Elsewhere lightgbm and torch are not there, and the time limit has been raised
+    assert keep_packages(Limits(9), second, begun_in=first) == Limits(9, packages=MORE.packages)
+    assert "can no longer import: lightgbm, torch" in caplog.text
+    assert keep_packages(Limits(9), second, begun_in=second).packages == MORE.packages
+    assert keep_packages(Limits(9), second) == Limits(9)  # another run
+
+
+def test_a_run_of_0_1_0_goes_on_with_the_usual_packages(tmp_path):
+    assert keep_packages(MORE, tmp_path, begun_in=tmp_path).packages == REQUIRED

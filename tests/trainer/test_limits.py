@@ -1,0 +1,86 @@
+"""Prompts state what the executor enforces, in training, in its evaluation, and after a resume."""
+
+import json
+import warnings
+from types import SimpleNamespace
+
+import pytest
+from support.on_cpu import ON_CPU
+from support.replay_executor import ReplayExecutor
+from support.toy_trainer import text_reward
+
+from trl_mle.competitions import load_competition
+from trl_mle.evaluation.harness import Harness
+from trl_mle.execution import Limits
+from trl_mle.execution.program import REQUIRED
+from trl_mle.prompts import scratch_prompt
+from trl_mle.rewards import MLEReward
+from trl_mle.trainer import MLEGRPOConfig, MLEGRPOTrainer
+from trl_mle.trainer.limits import find_limits
+
+
+HERE = Limits(17, 999, 1, (*REQUIRED, "torch"))
+ELSEWHERE = Limits(17, 999, 1, (*REQUIRED, "xgboost"))
+
+
+def make_trainer(model, output_dir, reward, **kwargs):
+    sizes = {"per_device_train_batch_size": 4, "num_generations": 4, "max_completion_length": 4, "max_steps": 2}
+    args = MLEGRPOConfig(str(output_dir), **(ON_CPU | sizes | {"save_strategy": "steps", "save_steps": 1}))
+    return MLEGRPOTrainer(model, reward, args, competitions=["wine"], **kwargs)
+
+
+def make_reward(limits):
+    executor = ReplayExecutor()
+    executor.limits = limits
+    return MLEReward(["wine"], executor, show_progress=False)
+
+
+def prompts(trainer):
+    """That of the data set, and the one that improves."""
+    solution = SimpleNamespace(competition="wine", source="x = 1", output="1", score=0.5)
+    return trainer.train_dataset[0]["prompt"], trainer.solution_prompts.prompt_with(solution)
+
+
+def test_prompts_state_the_executors_limits(program_model, tmp_path):
+    reward, wine = make_reward(HERE), load_competition("wine")
+    with warnings.catch_warnings():
+        warnings.simplefilter("error", FutureWarning)
+        assert find_limits([text_reward, reward], None, {"timeout_s": None, "memory_mb": None}) == HERE
+    trainer = make_trainer(program_model, tmp_path, reward)
+    scratch, improve = prompts(trainer)
+    assert scratch == scratch_prompt(wine, HERE)
+    assert "Limits: 17 seconds, 999 MB of memory, no network. Installed: " in scratch[0]["content"]
+    assert "pillow, torch.\n" in improve[0]["content"]
+    harness = Harness(None, wine, reward, None, 8, 1024, reward.executor.limits, seed=0)
+    assert harness.scratch_prompt() == scratch  # what the policy is trained on is what it is evaluated on
+
+    trainer.train()
+    trainer.create_model_card()
+    card = (tmp_path / "README.md").read_text()
+    assert f"limits = Limits(timeout_s=17, memory_mb=999, packages={HERE.packages})" in card
+
+
+def test_a_resumed_run_asks_what_it_asked_before(program_model, tmp_path):
+    first = make_trainer(program_model, tmp_path, make_reward(HERE))
+    first.train()
+    asked = prompts(first)
+    assert json.loads((tmp_path / "limits.json").read_text())["packages"] == list(HERE.packages)
+    for checkpoint in (True, str(tmp_path / "checkpoint-1")):
+        resumed = make_trainer(program_model, tmp_path, make_reward(ELSEWHERE))
+        assert prompts(resumed) != asked
+        resumed.train(resume_from_checkpoint=checkpoint)
+        assert prompts(resumed) == asked
+    fresh = make_trainer(program_model, tmp_path, make_reward(ELSEWHERE))
+    fresh.train()
+    assert prompts(fresh)[0] == scratch_prompt(load_competition("wine"), ELSEWHERE)
+
+
+def test_limits_of_the_trainers_own_are_for_rewards_without_an_executor():
+    none = {"timeout_s": None, "memory_mb": None}
+    assert find_limits(text_reward, None, none) == Limits(60, 4096, 1, REQUIRED)
+    assert find_limits(text_reward, HERE, none) == HERE
+    with pytest.raises(ValueError, match="prompts state those of the MLEReward's executor"):
+        find_limits(make_reward(HERE), ELSEWHERE, none)
+    for reward, expected in ((text_reward, Limits(5, 4096)), (make_reward(HERE), HERE)):
+        with pytest.warns(FutureWarning, match="will be removed in 0.3"):
+            assert find_limits(reward, None, none | {"timeout_s": 5}) == expected
