@@ -8,6 +8,7 @@ from pathlib import Path
 from string import Template
 
 from trl_mle.competitions.catalog import MLEBENCH_COMPETITIONS
+from trl_mle.competitions.mirrors import MIRRORS
 
 
 RECIPES = Path(__file__).parent
@@ -37,7 +38,8 @@ def recipes() -> dict[Path, str]:
         texts[RECIPES / "qwen2.5-3b-instruct" / f"{competition}.yaml"] = paper.substitute(
             settings, competition=competition
         )
-        texts[RECIPES / "starter" / f"mirror-{competition}.yaml"] = starter.substitute(competition=competition)
+        if competition in MIRRORS:
+            texts[RECIPES / "starter" / f"mirror-{competition}.yaml"] = starter.substitute(competition=competition)
     return texts
 
 

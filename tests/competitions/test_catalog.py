@@ -91,6 +91,9 @@ def test_facts(name, comps):
     assert (comp.answers.name, comp.sample_submission.name) == (answers, sample)
     assert comp.answers.parent == comp.public_dir.parent / "private"
     assert [comp.id_column, *comp.target_columns] == columns
+
+
+def test_all_are_checked_here():
     assert list(MLEBENCH_COMPETITIONS) == list(FACTS)
 
 

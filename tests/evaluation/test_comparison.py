@@ -123,7 +123,8 @@ def test_the_papers_own_average_with_the_cells_that_are_known():
 
 
 def test_the_papers_table_is_whole():
-    assert list(REPORTED) == list(MLEBENCH_COMPETITIONS)
+    assert REPORTED.keys() <= MLEBENCH_COMPETITIONS.keys()
+    assert len(REPORTED) == 12
     assert {len(row) for row in REPORTED.values()} == {len(REPORTED_SYSTEMS)}
     assert reported_scores("GPT-4o MLAB")["us-patent-phrase-to-phrase-matching"] is None
     assert all(score is not None for score in reported_scores("Qwen2.5-3B RL").values())

@@ -32,8 +32,7 @@ class InstrumentedProgram:
         nonce (`str`):
             Random text in every marker, unknown to the policy when it writes. A program that inspects its own running
             code (frames, the garbage collector, its memory) can find it and print markers of steps that it has but does
-            not reach; that is worth at most 0.7, the partial credit of a failure, and stays below every valid
-            submission.
+            not reach; that is worth at most the partial credit of a failure, and stays below every valid submission.
     """
 
     source: str

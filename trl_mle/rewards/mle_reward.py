@@ -95,7 +95,7 @@ class MLEReward:
     | a valid submission | the competition's score (its sign flipped where lower is better), at least `floor` |
     | our own infrastructure failed, twice | `None` |
 
-    `floor = fail_reward + milestone_reward * 7 + valid_margin`: a valid submission never earns less than a failed program
+    `floor = fail_reward + milestone_reward * len(MILESTONES) + valid_margin`: a valid submission never earns less than a failed program
     (a log loss can reach 36).
 
     Args:

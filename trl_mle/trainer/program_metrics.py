@@ -6,12 +6,14 @@ from typing import Any
 import numpy as np
 
 from trl_mle.competitions import Competition
+from trl_mle.execution import Outcome
 from trl_mle.instrumentation import MILESTONES
+from trl_mle.rewards.mle_reward import NO_CODE
 from trl_mle.trainer.rows import Row, beats_parent
 
 
 # Every outcome has a rate in every step, be it 0: a curve with gaps cannot be averaged.
-OUTCOMES = ("ok", "error", "timeout", "out_of_memory", "output_limit", "killed", "infrastructure", "no_code")
+OUTCOMES = (*map(str, Outcome), NO_CODE)
 
 
 def batch_metrics(rows: list[Row], competitions: Mapping[str, Competition], by_kind: bool) -> dict[str, float]:
