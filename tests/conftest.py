@@ -18,6 +18,11 @@ def pytest_sessionstart(session):
     os.environ["TORCH_EXTENSIONS_DIR"] = str(folder)
 
 
+def pytest_collection_modifyitems(items):
+    """Rooms with long tests first, so that processes which share the files end together."""
+    items.sort(key=lambda item: item.path.parent.name not in ("execution", "trainer"))
+
+
 @pytest.fixture(scope="session", autouse=True)
 def own_slots(tmp_path_factory):
     """Tests that run side by side do not wait for each other's slots, nor find them taken."""

@@ -10,7 +10,7 @@ import zipfile
 from pathlib import Path
 
 import pytest
-from support.tiers import LANDLOCK, TIERS
+from support.tiers import LANDLOCK
 
 from trl_mle.execution.program import OPTIONAL, REQUIRED
 from trl_mle.prompts import scratch_prompt
@@ -203,7 +203,14 @@ LIMITS = textwrap.dedent("""\
 """)
 
 
-@pytest.mark.parametrize("tier", [*TIERS, "none"])
+@pytest.mark.parametrize(
+    "tier",
+    [
+        "bubblewrap",
+        pytest.param("landlock", marks=[LANDLOCK, pytest.mark.slow]),
+        pytest.param("none", marks=pytest.mark.slow),
+    ],
+)
 def test_packages_are_those_that_programs_can_import(tmp_path, tier):
     """One is there for everyone to read, another for nobody."""
     folder = tmp_path / "packages"  # its parent is the caller's alone

@@ -33,6 +33,7 @@ def test_gradient_is_the_one_by_hand(tiny_model, tmp_path, name, per_device_batc
     )
 
 
+@pytest.mark.slow
 def test_gradient_of_two_processes_is_the_one_by_hand(tiny_model, tmp_path):
     cases = [
         (name, per_device_batch // 2, {"loss_type": loss_type, "gradient_accumulation_steps": accumulation})
