@@ -101,6 +101,7 @@ def test_it_trains(solution_model, tmp_path, config):
     assert ("mle/async/idle_s" in last) == bool(config)  # it knows its slots, and tells when programs start
 
 
+@pytest.mark.slow
 def test_it_evaluates(tmp_path, monkeypatch):
     executors, policy = [], ScriptedPolicy(lambda prompt, seed: SOLUTION)
 

@@ -239,6 +239,7 @@ def test_hard_limits_of_the_caller():
 
 
 @LANDLOCK
+@pytest.mark.slow
 def test_a_kernel_that_forbids_namespaces_to_containers():
     """As Docker's default filter does; a caller under such a filter gets the next tier, and is told why."""
     forbid = """
@@ -317,6 +318,7 @@ def test_a_program_runs_from_when_it_has_its_slot(competition):
         assert another.run_many([("print('fourth')", competition)])[0].stdout == "fourth\n"
 
 
+@pytest.mark.slow
 def test_killing_the_caller_ends_its_programs(competition, tmp_path):
     script = tmp_path / "caller.py"
     script.write_text(

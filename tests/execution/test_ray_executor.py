@@ -81,6 +81,7 @@ def test_each_machine_is_checked(cluster, competition, broken_pillow):
     assert str(error.value).count("SandboxError: ") == 1  # of the second alone
 
 
+@pytest.mark.slow
 @pytest.mark.timeout(240)
 def test_what_no_machine_can_do_is_an_infrastructure_failure(cluster, competition, monkeypatch):
     from trl_mle.execution import RayExecutor

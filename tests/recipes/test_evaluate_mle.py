@@ -96,6 +96,7 @@ def server():
     server.kill()
 
 
+@pytest.mark.slow
 def test_an_endpoint_alone_and_in_a_tree_on_two_competitions(server, tmp_path, monkeypatch, capsys):
     """One command; the submissions are those that MLE-bench grades."""
     names = ["spooky-author-identification", "random-acts-of-pizza"]

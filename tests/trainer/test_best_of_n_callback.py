@@ -42,6 +42,7 @@ def programs(monkeypatch):
     monkeypatch.setattr(TransformersPolicy, "sample", sample)
 
 
+@pytest.mark.slow
 def test_training_goes_on_as_without_it(program_model, tmp_path, programs):
     with_it, log = run(program_model, tmp_path / "with", every=1)
     without, plain = run(program_model, tmp_path / "without")

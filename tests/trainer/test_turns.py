@@ -57,7 +57,7 @@ class JoiningTrainer(ReplayTrainer):
         return self.batches[-1]
 
 
-@pytest.fixture(scope="module", params=[2, 3])
+@pytest.fixture(scope="module", params=[pytest.param(2, marks=pytest.mark.slow), 3])
 def trained(request, program_model, tmp_path_factory):
     """A trainer after two generations, in micro-batches, with the gradients of its second step."""
     folder = tmp_path_factory.mktemp("turns")
