@@ -1,4 +1,5 @@
 import os
+import shutil
 import signal
 import subprocess
 import sys
@@ -8,6 +9,7 @@ import pytest
 
 from trl_mle.competitions import load_competition
 from trl_mle.execution import LocalExecutor, Outcome, cgroups
+from trl_mle.execution.folders import make_run_dir
 
 
 pytestmark = pytest.mark.skipif(not cgroups.parents(), reason="no control group can be made here")
@@ -17,9 +19,12 @@ JOIN = "import os, sys\nfor fd in map(int, sys.argv[1:]): os.write(fd, b'0')\n"
 
 @pytest.fixture
 def group():
-    group = cgroups.ControlGroup(cgroups.parents(), f"trl_mle-test_{os.getpid()}.0", memory_mb=64, max_processes=8)
-    yield group
-    group.remove()
+    run_dir, lock = make_run_dir()  # else an executor that starts meanwhile takes the group for a killed one's
+    group = cgroups.ControlGroup(cgroups.parents(), f"{run_dir.name}.0", memory_mb=64, max_processes=8)
+    with lock:
+        yield group
+        group.remove()
+        shutil.rmtree(run_dir)
     assert not any(folder.exists() for folder in group.folders)
 
 
