@@ -47,14 +47,7 @@ def contents(folder: Path) -> dict[str, tuple]:
 
 
 def orphans() -> set[int]:
-    """Processes of programs that no executor looks after any more, for a second: other tests kill executors meanwhile."""
-    found = orphans_now()
-    if found:
-        time.sleep(1)
-    return found & orphans_now() if found else found
-
-
-def orphans_now() -> set[int]:
+    """Processes of programs that no executor looks after any more."""
     found = set()
     for process in psutil.process_iter():
         with contextlib.suppress(psutil.NoSuchProcess):
@@ -71,21 +64,30 @@ def owner(entry: os.DirEntry) -> int | None:
     return None
 
 
-def shared_memory() -> list[str]:
+def shared_memory() -> set[str]:
     """What programs have in the machine's /dev/shm, where others have theirs."""
     with os.scandir("/dev/shm") as entries:
-        return sorted(entry.name for entry in entries if os.geteuid() != 0 or owner(entry) in UIDS)
+        return {entry.name for entry in entries if os.geteuid() != 0 or owner(entry) in UIDS}
 
 
-def traces() -> tuple:
+def traces() -> set[tuple[str, object]]:
     """What a run could leave on the machine."""
-    return (
-        orphans(),
-        {child.pid for child in psutil.Process().children(recursive=True)},
-        Path("/proc/self/mountinfo").read_text(),
-        shared_memory(),
-        [Path(f"/proc/sysvipc/{kind}").read_text() for kind in ("shm", "msg", "sem")],
-    )
+    kinds = {
+        "orphan": orphans(),
+        "child": {child.pid for child in psutil.Process().children(recursive=True)},
+        "mount": Path("/proc/self/mountinfo").read_text().splitlines(),
+        "shared memory": shared_memory(),
+        "System V": [row for name in ("shm", "msg", "sem") for row in Path(f"/proc/sysvipc/{name}").read_text().splitlines()],
+    }
+    return {(kind, trace) for kind, found in kinds.items() for trace in found}
+
+
+def left_since(before: set[tuple[str, object]]) -> set[tuple[str, object]]:
+    """New traces, once 10 s have not taken them away: tests in other processes, which kill executors, leave some for a moment."""
+    end = time.monotonic() + 10
+    while (left := traces() - before) and time.monotonic() < end:
+        time.sleep(0.2)
+    return left
 
 
 @pytest.fixture(scope="module")
@@ -135,7 +137,7 @@ def futures(request, competition: Competition, closed: Path) -> Iterator[dict[st
         yield submitted
         unix.unlink()
     assert not run_dir.exists()
-    assert traces() == before
+    assert not left_since(before)
     assert contents(folder) == before_folder
     assert psutil.Process().num_fds() <= descriptors
 
