@@ -18,7 +18,7 @@ from trl_mle.competitions import load_competition
 from trl_mle.evaluation import evaluate as evaluating
 from trl_mle.evaluation.best_of_n_callback import BestOfNCallback
 from trl_mle.execution import ExecutionResult, Executor, Limits, Outcome, ProgramFuture
-from trl_mle.execution.building import make_executor
+from trl_mle.execution.building import ExecutorArguments, make_executor
 from trl_mle.execution.program import REQUIRED
 from trl_mle.instrumentation import AstInstrumenter
 from trl_mle.prompts import scratch_prompt
@@ -98,14 +98,14 @@ def test_it_trains(solution_model, tmp_path, config):
         assert executor.count >= 4  # a completion may be empty
     last = [entry for entry in trainer.state.log_history if "reward" in entry][-1]
     assert last["mle/outcome/ok_rate"] > 0
-    assert ("mle/async/idle_s" in last) == bool(config)  # it knows its slots, and tells when programs start
+    assert ("mle/async/idle_s" in last) == bool(config)  # it knows its slots and reports when programs start
 
 
 @pytest.mark.slow
 def test_it_evaluates(tmp_path, monkeypatch):
     executors, policy = [], ScriptedPolicy(lambda prompt, seed: SOLUTION)
 
-    def make(**options):
+    def make(args):
         executors.append(SubprocessExecutor())
         return executors[-1]
 
@@ -129,7 +129,7 @@ def test_it_evaluates(tmp_path, monkeypatch):
 def test_every_command_asks_for_a_back_end_in_the_same_way(monkeypatch):
     asked = {}
     monkeypatch.setattr(execution, "RayExecutor", lambda address, **options: asked.update(options, address=address))
-    make_executor(5.0, 512, ray_address="auto", gpu_slots=["0"])
+    make_executor(ExecutorArguments(program_timeout_s=5.0, program_memory_mb=512, ray_address="auto", gpu_slots=["0"]))
     assert (asked["address"], asked["timeout_s"], asked["memory_mb"], asked["num_gpus"]) == ("auto", 5.0, 512, True)
     with pytest.raises(ValueError, match=r"program_memory_mb must be positive, got 0"):
-        make_executor(program_memory_mb=0)
+        make_executor(ExecutorArguments(program_memory_mb=0))

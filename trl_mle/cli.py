@@ -159,14 +159,20 @@ def grade(args: argparse.Namespace) -> int:
 def run(args: argparse.Namespace) -> int:
     """Runs one program as training would; exit code 1 without a valid submission."""
     from trl_mle.competitions import load_competition
-    from trl_mle.execution.building import make_executor
+    from trl_mle.execution.building import ExecutorArguments, make_executor
     from trl_mle.instrumentation import MILESTONES, AstInstrumenter
     from trl_mle.rewards import MLEReward
 
     competition = load_competition(args.competition, args.data_dir)
     source = Path(args.solution).read_text(encoding="utf-8")
-    options = {"sandbox": args.sandbox, "ray_address": args.ray_address}
-    with make_executor(args.timeout_s, args.memory_mb, max_parallel_programs=1, **options) as executor:
+    asked = ExecutorArguments(
+        program_timeout_s=args.timeout_s,
+        program_memory_mb=args.memory_mb,
+        max_parallel_programs=1,
+        sandbox=args.sandbox,
+        ray_address=args.ray_address,
+    )
+    with make_executor(asked) as executor:
         executor.check(competition)
         reward = MLEReward([competition], executor, AstInstrumenter())
         fence = "~" * (max(map(len, source.split()), default=0) + 3)  # longer than any in the program

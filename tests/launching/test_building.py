@@ -44,7 +44,7 @@ def test_what_vllm_cannot_do_is_refused(monkeypatch, more, message):
 def test_gpu_slots_become_slots_of_the_executor():
     for more, gpus in (["1"], [None]), (["2", "--gpu_slots", "1", "GPU-5f"], ["1", "GPU-5f"]):
         script_args, _, _ = parsed("--max_parallel_programs", *more)
-        with make_executor(**script_args.executor_options) as executor:
+        with make_executor(script_args) as executor:
             assert [slot.gpu for slot in executor._slots.slots] == gpus
 
 

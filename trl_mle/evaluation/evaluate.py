@@ -26,7 +26,7 @@ from trl_mle.evaluation.results import add_equal_costs, figures
 from trl_mle.evaluation.sampling import best_evaluation, evaluate_policy
 from trl_mle.evaluation.self_improvement import improve_each, save_improvements, summarize_improvements
 from trl_mle.evaluation.tree_search import search_tree
-from trl_mle.execution.building import EXECUTOR_OPTIONS, make_executor
+from trl_mle.execution.building import ExecutorArguments, make_executor
 from trl_mle.instrumentation import AstInstrumenter
 from trl_mle.prompts import keep_packages
 from trl_mle.rewards import Evaluation, MLEReward
@@ -38,7 +38,7 @@ SEEDS = 2**32  # that NumPy knows
 
 
 @dataclass
-class EvaluationArguments:
+class EvaluationArguments(ExecutorArguments):
     """Samples programs from policies, executes and grades them, and compares the policies. A rerun continues."""
 
     competitions: list[str] = field(metadata={"help": "Ids of the competitions."})
@@ -62,22 +62,6 @@ class EvaluationArguments:
     improve: bool = field(default=False, metadata={"help": "Whether to improve each valid program once, too."})
     max_prompt_length: int = field(default=1024, metadata={"help": "Length limit of an improve prompt, in tokens."})
     max_completion_length: int = field(default=256, metadata={"help": "Length limit of a completion, in tokens."})
-    program_timeout_s: float = field(default=60.0, metadata={"help": "Wall-clock limit of a program, in seconds."})
-    program_memory_mb: int = field(default=4096, metadata={"help": "Memory limit of a program, in MB."})
-    max_parallel_programs: int | None = field(
-        default=None, metadata={"help": "Slots; defaults to as many as the cores allow."}
-    )
-    ray_address: str | None = field(
-        default=None, metadata={"help": "A Ray cluster to run the programs on, or `auto`."}
-    )
-    threads_per_program: int = field(default=1, metadata={"help": "Cores of one program."})
-    gpu_slots: list[str] = field(
-        default_factory=list,
-        metadata={"help": "GPUs for programs, one for each that runs, as `CUDA_VISIBLE_DEVICES` names them."},
-    )
-    sandbox: str = field(
-        default="auto", metadata={"help": "`auto`, `bubblewrap`, `landlock`, or `none`: no isolation."}
-    )
     mlebench_out: str | None = field(
         default=None, metadata={"help": "Folder for the best submissions in the form that `mlebench grade` takes."}
     )
@@ -116,7 +100,7 @@ class EvaluationArguments:
 
     @property
     def sampling(self) -> dict[str, Any]:
-        """What a [`Harness`] is told of them."""
+        """The settings of a [`Harness`]."""
         return {
             "max_new_tokens": self.max_completion_length,
             "max_prompt_tokens": self.max_prompt_length,
@@ -198,7 +182,7 @@ def run(args: EvaluationArguments) -> list[tuple[str, Path]]:
         raise NotADirectoryError(f"--output_dir {output_dir} is a file: name a folder")
     for policy_name in args.policies + args.tree_policies:
         check_policy(policy_name)  # a wrong name ends here, before anything is written
-    executor = make_executor(**{name: getattr(args, name) for name in EXECUTOR_OPTIONS})
+    executor = make_executor(args)
     rows: list[dict[str, Any]] = []
     logs: list[EvaluationLog] = []
     programs: dict[str, list[Evaluation]] = {competition.id: [] for competition in competitions}

@@ -38,7 +38,7 @@ class Harness:
         limits ([`~trl_mle.execution.Limits`]):
             What a program may use, as the prompt states it.
         seed (`int`):
-            Of the sampling.
+            Seed of the sampling.
         batch_size (`int`, *optional*, defaults to `64`):
             Programs sampled side by side, and then executed.
     """

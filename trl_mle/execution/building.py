@@ -1,65 +1,52 @@
 """What executes programs, made as a command's arguments ask for it."""
 
-from collections.abc import Sequence
+from dataclasses import dataclass, field
 from typing import Any
 
 from trl_mle import execution
 
 
-# Its parameters: options of every command that runs programs
-EXECUTOR_OPTIONS = (
-    "program_timeout_s", "program_memory_mb", "max_parallel_programs", "threads_per_program", "gpu_slots", "sandbox",
-    "ray_address",
-)  # fmt: skip
+@dataclass(kw_only=True)
+class ExecutorArguments:
+    """The options of every command that runs programs; see their help."""
+
+    program_timeout_s: float = field(default=60.0, metadata={"help": "Wall-clock limit of a program, in seconds."})
+    program_memory_mb: int = field(default=4096, metadata={"help": "Memory limit of a program, in MB."})
+    max_parallel_programs: int | None = field(
+        default=None,
+        metadata={"help": "Programs at a time, on one machine; defaults to as many as the cores allow."},
+    )
+    threads_per_program: int = field(default=1, metadata={"help": "Cores of one program."})
+    gpu_slots: list[str] = field(
+        default_factory=list,
+        metadata={"help": "GPUs for programs, one for each that runs, as `CUDA_VISIBLE_DEVICES` names them."},
+    )
+    sandbox: str = field(
+        default="auto", metadata={"help": "`auto`, `bubblewrap`, `landlock`, or `none`: no isolation."}
+    )
+    ray_address: str | None = field(
+        default=None, metadata={"help": "A Ray cluster to run the programs on, or `auto`."}
+    )
 
 
-def make_executor(
-    program_timeout_s: float = 60.0,
-    program_memory_mb: int = 4096,
-    max_parallel_programs: int | None = None,
-    threads_per_program: int = 1,
-    gpu_slots: Sequence[str] = (),
-    sandbox: str = "auto",
-    ray_address: str | None = None,
-) -> execution.Executor:
+def make_executor(args: ExecutorArguments) -> execution.Executor:
     """
-    What runs the programs: this machine, or a Ray cluster if one is named.
-
-    Args:
-        program_timeout_s (`float`, *optional*, defaults to `60.0`):
-            Wall-clock limit of one program, in seconds.
-        program_memory_mb (`int`, *optional*, defaults to `4096`):
-            Memory limit of one program, in MB.
-        max_parallel_programs (`int`, *optional*):
-            Programs at a time, on one machine. Defaults to as many as the cores allow.
-        threads_per_program (`int`, *optional*, defaults to `1`):
-            Cores of one program.
-        gpu_slots (`Sequence[str]`, *optional*):
-            GPUs for programs, as [`LocalExecutor`] takes them; on a Ray cluster any of them asks for one GPU of Ray's.
-        sandbox (`str`, *optional*, defaults to `"auto"`):
-            As [`LocalExecutor`] takes it.
-        ray_address (`str`, *optional*):
-            A Ray cluster, or `"auto"`.
+    What runs the programs: this machine, or a Ray cluster if one is named, where any GPU slot asks for one GPU of Ray's.
 
     Raises:
         `ValueError`: No program could run.
         [`SandboxError`]: Programs cannot be isolated.
     """
-    limits = {
-        "program_timeout_s": program_timeout_s,
-        "program_memory_mb": program_memory_mb,
-        "threads_per_program": threads_per_program,
-    }
-    for name, value in limits.items():
-        if value <= 0:
-            raise ValueError(f"{name} must be positive, got {value}")
+    for name in ("program_timeout_s", "program_memory_mb", "threads_per_program"):
+        if getattr(args, name) <= 0:
+            raise ValueError(f"{name} must be positive, got {getattr(args, name)}")
     options: dict[str, Any] = {
-        "timeout_s": program_timeout_s,
-        "memory_mb": program_memory_mb,
-        "max_parallel": max_parallel_programs,
-        "threads_per_program": threads_per_program,
-        "sandbox": sandbox,
+        "timeout_s": args.program_timeout_s,
+        "memory_mb": args.program_memory_mb,
+        "max_parallel": args.max_parallel_programs,
+        "threads_per_program": args.threads_per_program,
+        "sandbox": args.sandbox,
     }
-    if ray_address:
-        return execution.RayExecutor(ray_address, num_gpus=bool(gpu_slots), **options)
-    return execution.LocalExecutor(gpus=gpu_slots, **options)
+    if args.ray_address:
+        return execution.RayExecutor(args.ray_address, num_gpus=bool(args.gpu_slots), **options)
+    return execution.LocalExecutor(gpus=args.gpu_slots, **options)

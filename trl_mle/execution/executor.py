@@ -77,7 +77,7 @@ class ProgramFuture(Future[ExecutionResult]):
 
     Attributes:
         started (`float` or `None`):
-            When it got its slot, by `time.monotonic()`; `None` while it is queued, and where the executor does not tell (see
+            When it got its slot, by `time.monotonic()`; `None` while it is queued, and where the executor does not report it (see
             [`Executor.tells_start`]).
     """
 

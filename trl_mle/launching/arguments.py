@@ -7,31 +7,17 @@ from typing import Any
 
 from trl import ModelConfig, TrlParser
 
-from trl_mle.execution.building import EXECUTOR_OPTIONS
+from trl_mle.execution.building import ExecutorArguments
 from trl_mle.launching.checks import Problems
 from trl_mle.trainer.mle_grpo_config import MLEGRPOConfig
 
 
 @dataclass
-class MLEScriptArguments:
+class MLEScriptArguments(ExecutorArguments):
     """Arguments beside those of [`~trl_mle.trainer.MLEGRPOConfig`] and [`~trl.ModelConfig`]; see their help."""
 
     competitions: list[str] = field(default_factory=list, metadata={"help": "Ids of the competitions to train on."})
     data_dir: str | None = field(default=None, metadata={"help": "Folder with the prepared MLE-bench competitions."})
-    program_timeout_s: float = field(default=60.0, metadata={"help": "Wall-clock limit of one program in seconds."})
-    program_memory_mb: int = field(default=4096, metadata={"help": "Memory limit of one program in MB."})
-    max_parallel_programs: int | None = field(default=None, metadata={"help": "At a time, on one machine."})
-    ray_address: str | None = field(
-        default=None, metadata={"help": "A Ray cluster to run the programs on, or `auto`."}
-    )
-    threads_per_program: int = field(default=1, metadata={"help": "Cores of one program."})
-    gpu_slots: list[str] = field(
-        default_factory=list,
-        metadata={"help": "GPUs for programs, one for each that runs, as `CUDA_VISIBLE_DEVICES` names them."},
-    )
-    sandbox: str = field(
-        default="auto", metadata={"help": "`auto`, `bubblewrap`, `landlock`, or `none`: no isolation."}
-    )
     instrumenter: str = field(
         default="ast",
         metadata={"help": "Who marks the milestones: `ast`, `lm` (a frozen language model), or `none` (no credit)."},
@@ -63,11 +49,6 @@ class MLEScriptArguments:
         if isinstance(self.competitions, str):  # `competitions: digits` in a YAML
             self.competitions = [self.competitions]
         self.gpu_slots = [str(gpu) for gpu in self.gpu_slots]  # `[0, 1]` in a YAML
-
-    @property
-    def executor_options(self) -> dict[str, Any]:
-        """What [`~trl_mle.execution.building.make_executor`] takes of them."""
-        return {name: getattr(self, name) for name in EXECUTOR_OPTIONS}
 
     def check(self) -> None:
         """Raises `ValueError` if they ask for what there is not."""

@@ -78,7 +78,7 @@ def generate(
         batch_size (`int`, *optional*, defaults to `16`):
             Prompts at a time.
         seed (`int`, *optional*):
-            Of the sampling. With the prompts, their order and `batch_size` it fixes what is sampled.
+            Seed of the sampling. With the prompts, their order and `batch_size` it fixes what is sampled.
         chat_template_kwargs (`dict`, *optional*):
             For the chat template.
 

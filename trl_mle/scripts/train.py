@@ -68,7 +68,7 @@ def main(
         launching.check_weighting(script_args, training_args)
     with ExitStack() as stack:
         with problems.noted():
-            executor: Any = stack.enter_context(make_executor(**script_args.executor_options))
+            executor = stack.enter_context(make_executor(script_args))
             for competition in competitions:
                 executor.check(competition)
             limits = executor.limits  # with the packages that programs really have

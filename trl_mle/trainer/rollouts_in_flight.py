@@ -86,7 +86,7 @@ class RolloutsInFlight:
 
         - `wait_s`: seconds that training waited for programs.
         - `idle_s`: seconds that slots ran no program of these rollouts (but none, or an evaluation's), summed over the
-          executor's slots, where it knows them and tells since when programs run.
+          executor's slots, where it knows them and reports when programs start.
         """
         slots = self._reward.executor.slots if self._reward.executor.tells_start else None
         now, ran_s = time.monotonic(), self.ledger.ran_s

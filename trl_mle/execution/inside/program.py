@@ -45,7 +45,7 @@ def set_limits(job: dict[str, Any]) -> None:
         resource.setrlimit(kind, (value, value))
 
 
-# Of a loaded package with a global generator: seed it, read its state, write it.
+# For each package with a global generator: how to seed it, read its state and write it
 GENERATORS: dict[str, tuple[Callable, Callable, Callable]] = {
     "random": (
         lambda module, seed: module.seed(seed),
