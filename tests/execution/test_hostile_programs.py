@@ -77,7 +77,9 @@ def traces() -> set[tuple[str, object]]:
         "child": {child.pid for child in psutil.Process().children(recursive=True)},
         "mount": Path("/proc/self/mountinfo").read_text().splitlines(),
         "shared memory": shared_memory(),
-        "System V": [row for name in ("shm", "msg", "sem") for row in Path(f"/proc/sysvipc/{name}").read_text().splitlines()],
+        "System V": [
+            row for name in ("shm", "msg", "sem") for row in Path(f"/proc/sysvipc/{name}").read_text().splitlines()
+        ],
     }
     return {(kind, trace) for kind, found in kinds.items() for trace in found}
 
