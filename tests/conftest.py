@@ -6,7 +6,12 @@ from pathlib import Path
 from types import SimpleNamespace
 
 import pytest
+from hypothesis import settings
 from support.tiny_models import CHAT_TEMPLATE, LINES, SOLUTION_LINES, prompts, save_tiny_model
+
+
+settings.register_profile("tests", derandomize=True, deadline=None)  # the same on every machine, however busy it is
+settings.load_profile("tests")
 
 
 def pytest_sessionstart(session):

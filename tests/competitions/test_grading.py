@@ -144,7 +144,7 @@ def test_unreadable_paths_are_rejected(path, tmp_path):
     assert score.error
 
 
-@settings(max_examples=150, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+@settings(max_examples=150, suppress_health_check=[HealthCheck.too_slow])
 @given(content=st.binary(max_size=400) | st.text(alphabet='id,malignt\n"\r\0 019.-e#', max_size=400).map(str.encode))
 @example(content=JUNK[0])
 def test_junk_never_raises(content):
@@ -160,7 +160,7 @@ def test_hand_picked_junk_never_raises(name, content):
     assert not load_competition(name).grade(content).valid
 
 
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=150)
 @given(data=st.data())
 def test_damaged_submissions_never_raise(data):
     comp = load_competition(data.draw(st.sampled_from(LOCAL)))

@@ -1,0 +1,146 @@
+"""Progress towards a valid submission and the quality of valid ones, apart. Derivations: docs/objective.md."""
+
+from math import comb
+
+import torch
+
+
+MEAN_RANK_SCALE = 3.0  # of the rank's part beside the progress part, whose deviation is 1
+GAIN_SCALE = 10.0  # the same of the gain for the best of k
+
+
+def best_of_k_gains(values: torch.Tensor, k: int) -> torch.Tensor:
+    r"""
+    What each value adds to the best of k: summed over the subsets $I$ of size $k$ that hold it,
+
+    $$
+    \text{gain}_i = \frac{1}{\binom{n}{k}} \sum_{I \ni i} \big(\max I - \max I \setminus \{i\}\big).
+    $$
+
+    With sorted values $u_{(1)} \le … \le u_{(n)}$ that is a sum of gaps, each counted for the subsets in which the others
+    lie below it,
+
+    $$
+    \text{gain}_{(i)} = \sum_{l<i} \big(u_{(l+1)} - u_{(l)}\big) \binom{l}{k-1} \Big/ \binom{n}{k}.
+    $$
+
+    Times $n$ they are unbiased weights of $\nabla \log \pi$, in a mean over the samples, for the gradient of the expected best
+    of k; see https://huggingface.co/papers/2505.15201 and https://huggingface.co/papers/2510.23393.
+
+    Args:
+        values (`torch.Tensor` of shape `(n,)`):
+            Finite values, larger is better.
+        k (`int`):
+            Size of the subsets, from 2 to n.
+
+    Returns:
+        `torch.Tensor` of shape `(n,)`: The gains, in float64; equal values have equal gains.
+    """
+    n = len(values)
+    if not 2 <= k <= n:
+        raise ValueError(f"k must be from 2 to the {n} values, got {k}")
+    values, order = values.double().sort()
+    shares = torch.tensor([comb(below, k - 1) / comb(n, k) for below in range(1, n)], dtype=torch.float64)
+    gains = torch.zeros_like(values)
+    gains[order[1:]] = (values.diff() * shares).cumsum(0)
+    return gains
+
+
+def group_advantages(
+    progress: torch.Tensor,
+    quality: torch.Tensor,
+    group_size: int,
+    max_at_k: int | None = None,
+    program: torch.Tensor | None = None,
+) -> torch.Tensor:
+    r"""
+    Advantages of two parts: how far each completion of a group came, and how good the valid ones are among themselves.
+
+    One number for both loses the quality: standardised beside a failure's -10, almost nothing is left of the difference
+    between an AUC of 0.80 and one of 0.90. So
+
+    $$
+    \hat{A}_i = \frac{p_i - \bar{p}}{s_p} + q_i - \bar{q},
+    $$
+
+    where the means and the deviation are those of the group, and $q_i = 0$ for what is not valid. With the $m$ valid
+    completions' ranks $u_i = (\text{mid-rank}_i - \frac12) / m$, in which equal programs share the mean of theirs, $q_i$ is
+
+    - `mean_rank`: $3 \, u_i$;
+    - `max_at_k`: $10 \, m$ times the [`best_of_k_gains`] of $u$. This vanishes once the best is common, so that
+      training goes on looking; with it vanishes what tells the poorer ones apart. With $m < k$, the best of $m$.
+
+    Args:
+        progress (`torch.Tensor` of shape `(B,)`):
+            Larger is better, and larger for each valid completion than for any failed one. NaN leaves a completion out: its
+            advantage is 0, and it changes nothing for the others.
+        quality (`torch.Tensor` of shape `(B,)`):
+            Of the valid completions, larger is better; NaN for all others. Only its order counts.
+        group_size (`int`):
+            Completions of a group, which are consecutive.
+        max_at_k (`int`, *optional*):
+            k of `max_at_k`, at least 2; `None` for `mean_rank`.
+        program (`torch.Tensor` of shape `(B,)`, *optional*):
+            Whole numbers, equal where programs are.
+
+    Returns:
+        `torch.Tensor` of shape `(B,)`: The advantages, before any duration weight; exactly 0 in a group all alike.
+    """
+    advantages = torch.zeros_like(progress)
+    for group in torch.arange(len(progress)).split(group_size):
+        members = group[~progress[group].isnan()]
+        if not len(members):
+            continue
+        parts = torch.zeros(len(members), dtype=torch.float64)
+        valid = ~quality[members].isnan()
+        if valid.any():
+            same = None if program is None else program[members][valid]
+            parts[valid] = _quality_part(quality[members][valid], max_at_k, same)
+        advantages[members] = (standardized(progress[members]) + _centred(parts)).to(advantages)
+    return advantages
+
+
+def standardized(values: torch.Tensor) -> torch.Tensor:
+    """
+    Values less their mean, over their standard deviation.
+
+    Args:
+        values (`torch.Tensor` of shape `(n,)`):
+            Finite values.
+
+    Returns:
+        `torch.Tensor` of shape `(n,)`: In float64. Exactly 0 if all are equal; no epsilon shrinks small differences.
+    """
+    centred = _centred(values.double())
+    return centred if not centred.any() else centred / centred.std()
+
+
+def _centred(values: torch.Tensor) -> torch.Tensor:
+    # The mean of equal numbers may be another one
+    return torch.zeros_like(values) if (values == values[0]).all() else values - values.mean()
+
+
+def _quality_part(quality: torch.Tensor, max_at_k: int | None, program: torch.Tensor | None) -> torch.Tensor:
+    """Of valid completions, at least 0."""
+    m = len(quality)
+    ranks = _shared(_mid_ranks(quality), program) / m
+    if max_at_k is None:
+        return MEAN_RANK_SCALE * ranks
+    if m == 1:
+        return torch.zeros_like(ranks)
+    return GAIN_SCALE * m * best_of_k_gains(ranks, min(max_at_k, m))
+
+
+def _mid_ranks(quality: torch.Tensor) -> torch.Tensor:
+    """From 1/2 on; equal values share the mean of theirs."""
+    below = (quality[:, None] > quality[None, :]).sum(dim=1)
+    equal = (quality[:, None] == quality[None, :]).sum(dim=1)
+    return below + equal.double() / 2
+
+
+def _shared(ranks: torch.Tensor, program: torch.Tensor | None) -> torch.Tensor:
+    """Equal programs' mean of ranks."""
+    if program is None:
+        return ranks
+    _, which, count = program.unique(return_inverse=True, return_counts=True)
+    return (torch.zeros(len(count), dtype=ranks.dtype).index_add(0, which, ranks) / count)[which]
