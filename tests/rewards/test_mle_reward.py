@@ -98,6 +98,31 @@ sample.to_csv("submission.csv", index=False)
     assert wrong.score.value > 20  # a log loss far below the reward of any failure
     assert wrong.reward == pytest.approx(-9.0)
     assert wrong.reward > -10 + 0.1 * len(MILESTONES)
+    assert wrong.quality == -wrong.score.value  # as it is
+
+
+def test_what_the_floor_cuts_off_is_counted_and_warned_of(reward, caplog):
+    """An RMSE of 20,000 and one of 45,000 would be alike."""
+    near, far = (Evaluation(-9.0, score=Score(rmse, True), outcome="ok", quality=-rmse) for rmse in (20000.0, 45000.0))
+    evaluations = [near, far, Evaluation(-9.0, quality=-9.0), Evaluation(0.9, quality=0.9), Evaluation(-10.0)]
+    metrics = []
+    reward([""] * 5, [""] * 5, evaluation=evaluations, log_metric=lambda name, value: metrics.append((name, value)))
+    assert metrics[:4] == [("mle/floored_rate", value) for value in (1.0, 1.0, 0.0, 0.0)]
+    fresh = MLEReward(["digits"], reward.executor)
+    text = "import pandas as pd\nsample = pd.read_csv('input/sample_submission.csv')\n"
+    text += "sample.iloc[:, 1:] = [1.0] + [0.0] * 9\nsample.to_csv('submission.csv', index=False)"
+    for _ in range(2):
+        fresh.evaluate(f"```python\n{text}\n```", "digits")
+    [warning] = [record.getMessage() for record in caplog.records if "floor" in record.getMessage()]
+    assert "in digits earns the floor of valid submissions, -9, as any worse one does" in warning
+
+
+def test_a_floor_above_all_scores_is_refused(reward):
+    with pytest.raises(
+        ValueError, match=r"fail_reward=0 lifts the floor .* to 1, and no score of wine is above 1: lower it"
+    ):
+        MLEReward(["wine"], reward.executor, fail_reward=0.0)
+    assert MLEReward(["wine"], reward.executor, fail_reward=-1.0).floor == pytest.approx(0.0)
 
 
 def test_a_failed_program_earns_nothing_for_a_submission_it_wrote(reward):

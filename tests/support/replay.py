@@ -5,7 +5,9 @@ Completions are replayed because sampling differs with the number of processes (
 differ in every run: only equal inputs can give equal gradients.
 """
 
+import itertools
 import math
+from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -18,6 +20,7 @@ from trl_mle.trainer import MLEGRPOConfig, MLEGRPOTrainer
 
 
 NAN = math.nan
+LOWEST_SCORE = -1.0  # rewards above it are scores of valid programs
 
 
 @dataclass(frozen=True)
@@ -85,6 +88,7 @@ def trainer_gradients(model: str, output_dir: str, batch: Batch, per_device_batc
         indices = [lookup[tuple(ids)] for ids in completion_ids]
         log_extra("duration_s", [None if math.isnan(batch.durations[i]) else batch.durations[i] for i in indices])
         log_extra("outcome", ["infrastructure" if i in batch.ours else "ok" for i in indices])
+        log_extra("quality", [batch.rewards[i] if batch.rewards[i] > LOWEST_SCORE else None for i in indices])
         return [batch.rewards[i] for i in indices]
 
     prompts = batch.prompts()
@@ -112,7 +116,31 @@ def trainer_gradients(model: str, output_dir: str, batch: Batch, per_device_batc
     return recorder.gradients
 
 
-def gradients_by_hand(model: str, batch: Batch, loss_type: str, weighted: bool = True) -> dict[str, Tensor]:
+def standardized_rewards(rewards: list[float]) -> Tensor:
+    """Advantages of a group in the paper."""
+    values = torch.tensor(rewards)
+    return (values - values.mean()) / (values.std() + 1e-4)
+
+
+def two_parts(rewards: list[float]) -> Tensor:
+    """Advantages of a group with the objective `max_at_k`, k = 2, where scores differ and failures earn at most -9."""
+    failed = [reward for reward in rewards if reward <= LOWEST_SCORE]
+    ranks = sorted(reward for reward in rewards if reward > LOWEST_SCORE)
+    ranks = {score: (place + 0.5) / len(ranks) for place, score in enumerate(ranks)}
+    pairs = list(itertools.combinations(ranks.values(), 2))
+    gains = {
+        score: 10 * len(ranks) * sum(max(pair) - min(pair) for pair in pairs if rank == max(pair)) / max(1, len(pairs))
+        for score, rank in ranks.items()
+    }
+    progress = torch.tensor([reward if reward in failed else min(failed, default=0) + 3 for reward in rewards])
+    quality = torch.tensor([gains.get(reward, 0.0) for reward in rewards])
+    centred = progress - progress.mean()
+    return centred / (centred.std() or 1) + quality - quality.mean()
+
+
+def gradients_by_hand(
+    model: str, batch: Batch, loss_type: str, weighted: bool = True, of_group: Callable = standardized_rewards
+) -> dict[str, Tensor]:
     """∇ of -Σ w·Â·log π, sequence by sequence, without padding, and without any code of the trainer."""
     tokenizer = AutoTokenizer.from_pretrained(model)
     policy = AutoModelForCausalLM.from_pretrained(model, dtype=torch.float32)
@@ -127,9 +155,8 @@ def gradients_by_hand(model: str, batch: Batch, loss_type: str, weighted: bool =
 
     advantages = [0.0] * len(batch.rewards)
     for i in kept:
-        group = i // batch.num_generations
-        rewards = torch.tensor([batch.rewards[j] for j in kept if j // batch.num_generations == group])
-        advantages[i] = ((batch.rewards[i] - rewards.mean()) / (rewards.std() + 1e-4)).item()
+        group = [j for j in kept if j // batch.num_generations == i // batch.num_generations]
+        advantages[i] = of_group([batch.rewards[j] for j in group])[group.index(i)].item()
 
     completions = batch.completion_ids()
     loss = torch.zeros(())
@@ -150,7 +177,7 @@ def work(model: str, output_dir: Path, cases: list[tuple[str, int, dict]]) -> No
     """One of two processes that train together; its gradients will be in `gradients-<rank>.pt`."""
     results = {}
     for name, per_device_batch, config in cases:
-        key = (name, per_device_batch, config["loss_type"])
+        key = (name, per_device_batch, config["loss_type"], config.get("objective", "reward"))
         results[key] = trainer_gradients(model, str(output_dir / "run"), BATCHES[name], per_device_batch, **config)
     assert torch.distributed.get_world_size() == 2
     torch.save(results, output_dir / f"gradients-{torch.distributed.get_rank()}.pt")

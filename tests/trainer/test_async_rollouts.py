@@ -52,6 +52,11 @@ def same(turns):
             {"steps_per_generation": 2} | HALF, id="kept", marks=pytest.mark.slow
         ),
         pytest.param({"beta": 0.1, "duration_weighting": "inclusion"}, id="beta", marks=pytest.mark.slow),
+        pytest.param(
+            {"objective": "max_at_k", "improvement_bonus": 0.0, "duration_weighting": "inclusion"},
+            id="max_at_k",
+            marks=pytest.mark.slow,
+        ),
     ],
 )
 def test_with_one_batch_in_flight_it_is_synchronous_training(program_model, tmp_path, options):

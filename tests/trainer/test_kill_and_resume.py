@@ -22,6 +22,7 @@ STEPS = 6
 LIVES = int(os.environ.get("LIVES", "3"))  # of the run that is killed again and again
 BATCH = pool_runs.GROUPS * pool_runs.GROUP_SIZE
 ASYNC = {"async_rollouts": True, "max_in_flight": 2 * BATCH}
+BY_ROLLOUT = {"objective": "max_at_k", "improvement_bonus": 0.0, "async_unit": "rollout"}  # with qualities of before
 SAVED = {"save_strategy": "steps", "save_steps": 2}
 
 
@@ -62,7 +63,12 @@ def check(whole, resumed, checkpoint):
 
 
 @pytest.mark.parametrize(
-    "options", [pytest.param({}, id="sync"), pytest.param(ASYNC, id="async", marks=pytest.mark.slow)]
+    "options",
+    [
+        pytest.param({}, id="sync"),
+        pytest.param(ASYNC, id="async", marks=pytest.mark.slow),
+        pytest.param(ASYNC | BY_ROLLOUT, id="max_at_k-by-rollout", marks=pytest.mark.slow),
+    ],
 )
 def test_of_one_process(program_model, tmp_path, options):
     checkpoint = killed_run(tmp_path, program_model, 1, **options)

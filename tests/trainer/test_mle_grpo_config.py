@@ -40,6 +40,18 @@ def config(**kwargs):
             "casts the trained weights to 16 bits",
         ),
         ({"use_transformers_paged": True, "bf16": True}, "casts the trained weights to 16 bits"),
+        ({"objective": "best"}, "objective must be 'reward', 'mean_rank' or 'max_at_k', got 'best'"),
+        ({"max_at_k": 4}, "max_at_k=4 needs objective='max_at_k', got 'reward'"),
+        ({"objective": "mean_rank", "max_at_k": 4}, "max_at_k=4 needs objective='max_at_k', got 'mean_rank'"),
+        ({"objective": "max_at_k", "max_at_k": 1}, "max_at_k must be from 2 to the 8 completions of a group"),
+        ({"objective": "max_at_k", "max_at_k": 9}, "max_at_k must be from 2 to the 8 completions of a group"),
+        ({"objective": "mean_rank", "improvement_bonus": 0.5}, "improvement_bonus=0.5 adds to a reward"),
+        ({"objective": "max_at_k", "scale_rewards": "none"}, "leave scale_rewards and multi_objective_aggregation"),
+        ({"objective": "max_at_k", "scale_rewards": "batch"}, "leave scale_rewards and multi_objective_aggregation"),
+        (
+            {"objective": "mean_rank", "multi_objective_aggregation": "normalize_then_sum"},
+            "leave scale_rewards and multi_objective_aggregation",
+        ),
     ],
 )
 def test_bad_values_are_refused(kwargs, message):
@@ -93,6 +105,22 @@ def test_two_batches_are_in_flight_unless_told_otherwise():
     assert config(async_rollouts=True, gradient_accumulation_steps=2).max_in_flight == 2 * 16
     assert config(async_rollouts=True, max_in_flight=8, duration_weighting="inclusion").max_in_flight == 8
     assert config(max_in_flight=5).max_in_flight == 5  # not looked at
+
+
+def test_unset_weighting_depends_on_the_objective():
+    """No weight on single samples is neutral where programs fail or differ; the paper has one."""
+    assert config().duration_weighting == "linear"
+    assert config(async_rollouts=True).duration_weighting == "linear"
+    assert config(objective="max_at_k").duration_weighting == "none"
+    assert config(objective="mean_rank", async_rollouts=True).duration_weighting == "inclusion"
+    assert config(objective="mean_rank", duration_weighting="linear").duration_weighting == "linear"
+
+
+@pytest.mark.parametrize(("size", "k"), [(2, 2), (4, 2), (16, 8), (128, 32)])
+def test_k_is_half_the_group_and_at_most_32(size, k):
+    args = config(objective="max_at_k", num_generations=size, per_device_train_batch_size=size)
+    assert args.max_at_k == k
+    assert config(objective="mean_rank").max_at_k is None
 
 
 @pytest.mark.parametrize(

@@ -1,6 +1,7 @@
 import pytest
 
-from trl_mle.trainer.program_metrics import program_metrics
+from trl_mle.trainer.program_metrics import batch_metrics, program_metrics
+from trl_mle.trainer.weighting import weight_metrics
 
 
 COLUMNS = {
@@ -47,3 +48,26 @@ def test_unknown_is_left_out():
     assert not [key for key in uninstrumented if key.startswith(("milestone", "untrained"))]
     failed = program_metrics({"outcome": ["infrastructure"], "valid": [False]}, None)
     assert "valid_rate" not in failed
+
+
+def test_programs_that_come_again():
+    row = {"competition": None, "prompt_kind": "scratch", "parent_id": None, "parent_score": None}
+    rows = [row | {"program_id": name, "parent_id": parent} for name, parent in (("a", None), ("a", "a"), ("b", "a"))]
+    metrics = batch_metrics([*rows, row], {}, by_kind=False)
+    assert metrics["unique_rate"] == pytest.approx(2 / 3)
+    assert metrics["copy_rate"] == 0.5  # of two that were to improve a
+    assert not {"unique_rate", "copy_rate"} & set(batch_metrics([row], {}, by_kind=False))
+
+
+def test_what_weights_pay():
+    seconds = [4.0, 1.0, None, 2.0, 3.0]
+    metrics = weight_metrics(
+        [1.0, -1.0, 2.0, 0.0, -2.0], [2.0, -0.5, 2.0, 0.0, -3.0], [2.0, 0.5, 1.0, 1.0, 1.5], seconds
+    )
+    assert metrics["weighted_advantage/sum"] == pytest.approx(0.5)
+    assert metrics["duration_weight/effective_sample_size"] == pytest.approx(36 / 8.5)
+    assert [metrics[f"weight_pays/q{i}"] for i in range(1, 5)] == [0.5, 0, -1, 1]
+    assert weight_metrics([1.0], [0.0], [0.0], [None]) == {
+        "weighted_advantage/sum": 0.0,
+        "duration_weight/effective_sample_size": 0.0,
+    }

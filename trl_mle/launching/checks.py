@@ -216,8 +216,9 @@ def check_weighting(script_args: Any, args: Any) -> None:
     """Raises `ValueError` if the weighting needs what the executor does not report."""
     if script_args.ray_address and args.duration_weighting == "inclusion":
         raise ValueError(
-            "duration_weighting: inclusion needs to know since when programs run, which a Ray cluster does not tell: run "
-            "them on this machine (without ray_address), or take linear or none"
+            "duration_weighting: inclusion (async_rollouts' default unless the objective is reward) needs to know since when "
+            "programs run, which a Ray cluster does not report: run them on this machine (without ray_address), or set linear "
+            "or none"
         )
 
 

@@ -54,6 +54,8 @@ class Evaluation:
             Seconds that the program waited for a slot.
         reports (`tuple[tuple[str, str], ...]`):
             Names and values of the shapes and scores that the instrumenter's prints have reported, in their order.
+        quality (`float` or `None`):
+            Score of a valid submission, its sign flipped where lower is better; no floor cuts it off.
     """
 
     reward: float | None
@@ -67,6 +69,7 @@ class Evaluation:
     cpu_s: float | None = None
     queue_wait_s: float | None = None
     reports: tuple[tuple[str, str], ...] = ()
+    quality: float | None = None
 
     @property
     def valid(self) -> bool:
@@ -156,6 +159,13 @@ class MLEReward:
         self.fail_reward = fail_reward
         self.milestone_reward = milestone_reward
         self.floor = fail_reward + milestone_reward * len(MILESTONES) + valid_margin
+        self._floor_has_cut = False
+        for comp in loaded:
+            if comp.scoring.best is not None and comp.scoring.gain(comp.scoring.best) <= self.floor:
+                raise ValueError(
+                    f"fail_reward={fail_reward:g} lifts the floor of valid submissions to {self.floor:g}, and no score of "
+                    f"{comp.id} is above {comp.scoring.gain(comp.scoring.best):g}: lower it"
+                )
         rank = os.environ.get("RANK", "0")  # launchers set it in every process they start
         self.show_progress = show_progress and rank == "0"
         self.log = ExecutionLog(Path(log_dir) / f"rank-{rank}.jsonl") if log_dir is not None else None
@@ -185,7 +195,7 @@ class MLEReward:
                 What the completions came to, where they were evaluated before (see [`submit`]).
             log_extra (`Callable`, *optional*):
                 TRL's hook for columns of the completions table. Given, the columns `duration_s` (seconds), `outcome`,
-                `valid`, `score`, `milestones`, `cpu_s` and `queue_wait_s` (seconds), `output` (its beginning and end) and
+                `valid`, `score`, `quality`, `milestones`, `cpu_s` and `queue_wait_s` (seconds), `output` (its beginning and end) and
                 `program` are logged: the trainer weights advantages with the first, and keeps the last in its pool, out of
                 the table.
             log_metric (`Callable`, *optional*):
@@ -200,11 +210,16 @@ class MLEReward:
             log_extra("outcome", [str(item.outcome) for item in evaluations])
             log_extra("valid", [item.valid for item in evaluations])
             log_extra("score", [item.score.value if item.score else None for item in evaluations])
+            log_extra("quality", [item.quality for item in evaluations])
             log_extra("milestones", [",".join(item.milestones) for item in evaluations])
             log_extra("cpu_s", [item.cpu_s for item in evaluations])
             log_extra("queue_wait_s", [item.queue_wait_s for item in evaluations])
             log_extra("output", [cut_middle(item.output) for item in evaluations])
             log_extra("program", [item.source for item in evaluations])
+        if log_metric is not None:
+            for item in evaluations:
+                if item.quality is not None:  # one call each: TRL averages over all calls of all processes
+                    log_metric("mle/floored_rate", float(item.quality < self.floor))
         if log_metric is not None and self.instrumenter is not None:
             for name, value in self.instrumenter.metrics().items():
                 log_metric(f"mle/instrumenter/{name}", value)
@@ -295,7 +310,7 @@ class MLEReward:
             milestones = tuple(name for name in MILESTONES if name in reached)
             reports = tuple(program.reports(stdout))
             stdout = stdout.replace(f"{program.nonce} ", "").replace("\r", "")
-        score = None
+        score = quality = None
         if result.outcome is Outcome.INFRASTRUCTURE:
             reward, detail = None, result.detail
         else:
@@ -305,7 +320,15 @@ class MLEReward:
                 else:
                     score = competition.grade(result.submission)
             if score is not None and score.valid and score.value is not None:
-                reward, detail = max(self.floor, competition.scoring.gain(score.value)), ""
+                quality = competition.scoring.gain(score.value)
+                reward, detail = max(self.floor, quality), ""
+                if quality < self.floor and not self._floor_has_cut:
+                    self._floor_has_cut = True
+                    logger.warning(
+                        "a score of %g in %s earns the floor of valid submissions, %g, as any worse one does: lower fail_reward, or "
+                        "set the objective to max_at_k or mean_rank; mle/floored_rate counts them",
+                        score.value, competition.id, self.floor,
+                    )  # fmt: skip
             else:
                 reward = self.fail_reward + self.milestone_reward * len(milestones)
                 detail = (score.error or "") if score is not None else result.detail
@@ -321,6 +344,7 @@ class MLEReward:
             cpu_s=result.cpu_s if result.duration_s is not None else None,
             queue_wait_s=result.queue_wait_s,
             reports=reports,
+            quality=quality,
         )
 
     def _record(self, evaluation: Evaluation, result: ExecutionResult, competition: Competition) -> None:

@@ -3,7 +3,7 @@ import hashlib
 import random
 from collections.abc import Iterable
 from dataclasses import asdict, dataclass
-from functools import cached_property
+from functools import cached_property, lru_cache
 from typing import Any, Literal
 
 from trl_mle.instrumentation.milestones import parse
@@ -38,12 +38,8 @@ class Solution:
 
     @cached_property
     def id(self) -> str:
-        """What programs with the same syntax tree share, whatever their comments and layout."""
-        try:
-            text = "\n".join(map(_describe, ast.walk(parse(self.source))))
-        except (SyntaxError, ValueError, RecursionError, MemoryError):  # what Python raises at odd programs
-            text = self.source
-        return hashlib.sha256(text.encode("utf-8", errors="surrogatepass")).hexdigest()[:16]
+        """What programs with the same syntax tree share."""
+        return program_id(self.source)
 
 
 class SolutionPool:
@@ -124,6 +120,16 @@ class SolutionPool:
         for name in self.higher_is_better:
             self._solutions[name], self._failures[name] = {}, {}
             self.observe(Solution(**entry) for entry in state.get(name, []))
+
+
+@lru_cache(maxsize=4096)  # as many as a batch may hold: several ask
+def program_id(source: str) -> str:
+    """What programs with the same syntax tree share, whatever their comments and layout."""
+    try:
+        text = "\n".join(map(_describe, ast.walk(parse(source))))
+    except (SyntaxError, ValueError, RecursionError, MemoryError):  # what Python raises at odd programs
+        text = source
+    return hashlib.sha256(text.encode("utf-8", errors="surrogatepass")).hexdigest()[:16]
 
 
 def _describe(node: ast.AST) -> str:

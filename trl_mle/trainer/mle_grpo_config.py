@@ -42,10 +42,25 @@ class MLEGRPOConfig(GRPOConfig):
             Programs in an episode: after the first, each completion is asked to improve its own solution. A batch then
             holds `max_turns` times as many completions.
 
+        > Parameters that control the objective
+
+        objective (`str`, *optional*, defaults to `"reward"`):
+            What is maximised, see docs/objective.md. Supported values are:
+
+            - `"reward"`: the expected reward, as in the paper.
+            - `"mean_rank"`: valid programs, and among them the rank of their score in the group, see
+              [`~trl_mle.trainer.advantages.group_advantages`].
+            - `"max_at_k"`: valid programs, and the best score of `max_at_k` of them.
+
+            The latter two need a column `quality`, which an [`~trl_mle.rewards.MLEReward`] logs.
+        max_at_k (`int`, *optional*):
+            k of `"max_at_k"`, from 2 to `num_generations`. Defaults to half of them, at most 32.
+
         > Parameters that control the duration weighting
 
-        duration_weighting (`str`, *optional*, defaults to `"linear"`):
-            How the advantage of a completion is weighted by the duration Δt of its program. Supported values are:
+        duration_weighting (`str`, *optional*):
+            How the advantage of a completion is weighted by the duration Δt of its program. Defaults to `"linear"` with the
+            objective `"reward"`, else to `"inclusion"` with `async_rollouts` and `"none"` without. Supported values are:
 
             - `"linear"`: Δt / mean Δt, the mean taken per competition over the generation batch of all processes; with
               `async_rollouts` a running mean, see [`~trl_mle.trainer.inclusion.MeanDuration`].
@@ -113,10 +128,23 @@ class MLEGRPOConfig(GRPOConfig):
         default=1,
         metadata={"help": "Programs in an episode: after the first, each completion improves its own solution."},
     )
-    duration_weighting: str = field(
-        default="linear",
+    objective: str = field(
+        default="reward",
         metadata={
-            "help": "How the advantage of a completion is weighted by the duration Δt of its program. Supported "
+            "help": "What is maximised: the expected `reward`, valid programs and the rank of their score (`mean_rank`), or "
+            "valid programs and the best score of k (`max_at_k`).",
+            "choices": ["reward", "mean_rank", "max_at_k"],
+        },
+    )
+    max_at_k: int | None = field(
+        default=None,
+        metadata={"help": "k of `max_at_k`. `None` (default) for half of `num_generations`, at most 32."},
+    )
+    duration_weighting: str | None = field(
+        default=None,
+        metadata={
+            "help": "How the advantage of a completion is weighted by the duration Δt of its program. `None` (default) for "
+            "`linear` with the objective `reward`, else `inclusion` with `async_rollouts` and `none` without. Supported "
             "values are `linear` (Δt / mean Δt, the mean taken per competition over the generation batch of all "
             "processes, and with `async_rollouts` over earlier ones, too), `inclusion` (1 / P(already trained | Δt), with "
             "`async_rollouts`) and `none`.",
@@ -182,6 +210,10 @@ class MLEGRPOConfig(GRPOConfig):
                 "max_turns > 1 shows each completion of a group another program, but a vLLM server gets one prompt for a "
                 "group: use vllm_mode='colocate'"
             )
+        self._check_objective()
+        if self.duration_weighting is None:
+            other = "inclusion" if self.async_rollouts else "none"
+            self.duration_weighting = "linear" if self.objective == "reward" else other
         if self.duration_weighting not in ("linear", "inclusion", "none"):
             raise ValueError(
                 f"duration_weighting must be 'linear', 'inclusion' or 'none', got {self.duration_weighting!r}"
@@ -200,6 +232,33 @@ class MLEGRPOConfig(GRPOConfig):
         if self.push_checkpoint_revisions and not self.push_to_hub:
             raise ValueError("push_checkpoint_revisions needs push_to_hub")
         self._refuse_checkpoints_between_generations()
+
+    def _check_objective(self) -> None:
+        if self.objective not in ("reward", "mean_rank", "max_at_k"):
+            raise ValueError(f"objective must be 'reward', 'mean_rank' or 'max_at_k', got {self.objective!r}")
+        if self.max_at_k is not None and self.objective != "max_at_k":
+            raise ValueError(f"max_at_k={self.max_at_k} needs objective='max_at_k', got {self.objective!r}")
+        if self.objective == "reward":
+            return
+        assert self.num_generations is not None  # GRPOConfig has a default
+        if self.objective == "max_at_k":
+            if self.max_at_k is None:
+                self.max_at_k = min(32, max(2, self.num_generations // 2))
+            if not 2 <= self.max_at_k <= self.num_generations:
+                raise ValueError(
+                    f"max_at_k must be from 2 to the {self.num_generations} completions of a group (num_generations), got "
+                    f"{self.max_at_k}"
+                )
+        if self.improvement_bonus:
+            raise ValueError(
+                f"improvement_bonus={self.improvement_bonus:g} adds to a reward, and objective={self.objective!r} ranks scores: "
+                "leave one of them out"
+            )
+        if self.scale_rewards != "group" or self.multi_objective_aggregation != "sum_then_normalize":
+            raise ValueError(
+                f"objective={self.objective!r} scales each part over its group: leave scale_rewards and "
+                "multi_objective_aggregation at their defaults"
+            )
 
     def _check_async_rollouts(self) -> None:
         if self.async_unit not in ("group", "rollout"):

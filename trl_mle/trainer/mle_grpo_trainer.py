@@ -18,14 +18,14 @@ from trl_mle.trainer.dataset import scratch_dataset
 from trl_mle.trainer.hub import HubTrainer
 from trl_mle.trainer.limits import LimitsTrainer, find_limits
 from trl_mle.trainer.mle_grpo_config import MLEGRPOConfig
+from trl_mle.trainer.objective import Objective
 from trl_mle.trainer.program_metrics import batch_metrics
 from trl_mle.trainer.rollouts_in_flight import RolloutsInFlight, generated, make_rollouts, sample
 from trl_mle.trainer.rows import SCRATCH, Row, beats_parent, is_ours, read_rows
-from trl_mle.trainer.running_baseline import RunningBaseline, prompt_names
 from trl_mle.trainer.sampling_seed import sampling_seed
 from trl_mle.trainer.solution_prompts import NO_IMPROVING, SolutionPrompts
 from trl_mle.trainer.step import Step, join_outputs, resized, waiting_metrics
-from trl_mle.trainer.weighting import Weighting
+from trl_mle.trainer.weighting import Weighting, weight_metrics
 
 
 if TYPE_CHECKING:
@@ -150,7 +150,7 @@ class MLEGRPOTrainer(BaseModelTrainer, HubTrainer, LimitsTrainer):
             assert self.train_dataset is not None
             self.rollouts = make_rollouts(args, self.reward_funcs, next(iter(self.train_dataset)))
         self.weighting = Weighting(args, self.rollouts.ledger if self.rollouts is not None else None)
-        self.baseline = RunningBaseline()
+        self.objective = Objective(args, self.reward_funcs, self.reward_weights)
         self.solution_prompts = SolutionPrompts(self.competitions, args, self.limits, self._count_tokens)
 
         # Refuse long prompts now, not hours later; those of an environment or a stream are seen when they come
@@ -199,19 +199,30 @@ class MLEGRPOTrainer(BaseModelTrainer, HubTrainer, LimitsTrainer):
         finally:
             self._mle_step = None
         if step.advantages is not None:
+            if output["advantages"].dim() > 1:
+                raise ValueError(
+                    f"objective={self.args.objective!r} and async_unit={self.args.async_unit!r} give each completion one advantage, "
+                    f"and {type(self).__name__} each token: leave objective at 'reward' and async_unit at 'group'"
+                )
             output["advantages"] = step.advantages[self._local(len(rows))].to(output["advantages"])
-            # Takes back what TRL has logged of the batch as if it were made of groups
+            # Takes back what TRL has logged as if the advantages were its own
             logged: Any = self._logs["advantages"]
             for _ in step.advantages:
                 logged.pop()
             logged.extend(step.advantages.tolist())
             self._metrics["train"].pop("frac_reward_zero_std")
         # Here, because `_prepare_inputs` shuffles and splits what this method returns
-        output["advantages"] = step.weigh(output["advantages"])
+        plain, output["advantages"] = output["advantages"], step.weigh(output["advantages"])
+        # Over tokens, if each has one
+        means = [values.reshape(len(rows), -1).mean(dim=1).tolist() for values in (plain, output["advantages"])]
+        of_all = list(
+            zip(*gather_object(list(zip(*means, step.weights.tolist(), step.durations, strict=True))), strict=True)
+        )
+        if self.model.training:
+            self._log_metrics("train", weight_metrics(*map(list, of_all)))
         # TRL has flushed its extra columns by now; this one goes where it put those, once for every batch
         extra_columns: Any = self._logs["extra"]
-        weighted = output["advantages"].reshape(len(rows), -1).mean(dim=1)  # over tokens, if each has one
-        extra_columns["weighted_advantage"].extend(gather_object(weighted.tolist()))
+        extra_columns["weighted_advantage"].extend(of_all[1])
         return output
 
     def _generate(self, prompts: list) -> tuple:
@@ -257,7 +268,8 @@ class MLEGRPOTrainer(BaseModelTrainer, HubTrainer, LimitsTrainer):
         assert step is not None
         rewards_per_func = super()._calculate_rewards(inputs, prompts, completions, completion_ids_list)
         rows = gather_object(read_rows(inputs, self._pending_extra_logs, self.competitions))
-        self._pending_extra_logs.pop("program", None)  # the table has the completion that it is a part of
+        for name in ("program", "quality"):  # the table has the completion and the score
+            self._pending_extra_logs.pop(name, None)
         # The slowest process is done now. (TRL's own gather is behind us, too, but on a GPU that returns before it is done.)
         self._log_metrics(mode, waiting_metrics(gather_object([step.waited_s()])))
 
@@ -272,17 +284,15 @@ class MLEGRPOTrainer(BaseModelTrainer, HubTrainer, LimitsTrainer):
         for row, weight in zip(rows, weights.tolist(), strict=True):
             row["duration_weight"] = weight
         local = self._local(len(prompts))
-        step.weights = weights[local]
+        step.weights, step.durations = weights[local], [row.get("duration_s") for row in rows[local]]
         for name in ("duration_weight", "prompt_kind", "parent_id"):
             self._log_completion_extra(name, [row[name] for row in rows[local]])
         if self.rollouts is not None:
             for name in ("rollout_id", "staleness"):
                 self._log_completion_extra(name, [example.get(name) for example in inputs])
-            if mode == "train" and self.args.async_unit == "rollout":  # trained on by itself, without its group
-                rewards = (rewards_per_func * self.reward_weights.to(rewards_per_func)).nansum(dim=1)
-                rewards[rewards_per_func.isnan().all(dim=1)] = torch.nan
-                names, scale = gather_object(prompt_names(inputs)), self.scale_rewards != "none"
-                step.advantages = self.baseline.advantages(names, rewards.cpu(), weights, scale)
+        if mode == "train":
+            step.advantages = self.objective.advantages(rows, rewards_per_func, weights)
+            self._log_metrics(mode, self.objective.metrics())
         self._log_metrics(mode, batch_metrics(rows, self.competitions, self.solution_prompts.shows_solutions))
         if mode == "train" and self.competitions:
             step.solutions = self.solution_prompts.observe(rows, self.state.global_step)[local]
@@ -315,9 +325,8 @@ class MLEGRPOTrainer(BaseModelTrainer, HubTrainer, LimitsTrainer):
             if self.rollouts is not None:
                 states[ROLLOUTS_FILE] = {
                     "rollouts": self.rollouts.state_dict(),
-                    "baseline": self.baseline.state_dict(),
                     "mean_duration": self.weighting.state_dict(),
-                }
+                } | self.objective.state_dict()
             for name, state in states.items():
                 Path(output_dir, name).write_text(json.dumps(state), encoding="utf-8")
         # The Trainer writes trainer_state.json next, and last: a checkpoint that has it has the files of all processes
@@ -344,5 +353,5 @@ class MLEGRPOTrainer(BaseModelTrainer, HubTrainer, LimitsTrainer):
             raise ValueError(
                 f"{checkpoint} holds rollouts of earlier steps: resume with max_in_flight of more than one batch"
             )
-        self.baseline.load_state_dict(rollouts["baseline"])
+        self.objective.load_state_dict(rollouts)
         self.weighting.load_state_dict(rollouts.get("mean_duration", {}))  # older checkpoints have none

@@ -31,7 +31,8 @@ def batch_metrics(rows: list[Row], competitions: Mapping[str, Competition], by_k
     Returns:
         `dict[str, float]`:
             The [`program_metrics`] of all programs, those of each competition if there are several (`<slug>/…`), those of each
-            kind of prompt (`scratch/…`), and how often a parent is beaten.
+            kind of prompt (`scratch/…`), the share of distinct programs (syntax trees) among all, and how often an improvement is
+            its parent, or beats it.
     """
     metrics: dict[str, float] = {}
     present = list(dict.fromkeys(row["competition"] for row in rows))
@@ -52,6 +53,12 @@ def batch_metrics(rows: list[Row], competitions: Mapping[str, Competition], by_k
             columns = _columns([row for row in rows if row["prompt_kind"] == kind], scores=only is not None)
             found = program_metrics(columns, only.higher_is_better if only else None)
             metrics |= {f"{kind}/{key}": value for key, value in found.items()}
+    ids = [row["program_id"] for row in rows if "program_id" in row]
+    if ids:
+        metrics["unique_rate"] = len(set(ids)) / len(ids)
+    copies = [row["program_id"] == row["parent_id"] for row in rows if row["parent_id"] and "program_id" in row]
+    if copies:
+        metrics["copy_rate"] = sum(copies) / len(copies)
     beats = [value for row in rows if (value := beats_parent(row, competitions)) is not None]
     if beats:
         metrics["improve/beats_parent_rate"] = sum(beats) / len(beats)

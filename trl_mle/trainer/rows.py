@@ -1,9 +1,12 @@
 """What is known of each completion of a batch: what it was asked, and what the reward functions logged about it."""
 
+import hashlib
+import json
 from collections.abc import Mapping
 from typing import Any
 
 from trl_mle.competitions import Competition
+from trl_mle.solutions.pool import program_id
 
 
 # What a reward function that executes programs logs beside their durations, see [`~trl_mle.rewards.MLEReward`].
@@ -38,17 +41,19 @@ def read_rows(
 
     Returns:
         `list[dict]`:
-            `competition`, the columns of [`SCRATCH`], `duration_s`, and [`PROGRAM_COLUMNS`]; what was not logged is missing.
+            `competition`, `prompt_name`, the columns of [`SCRATCH`], `duration_s`, `quality`, [`PROGRAM_COLUMNS`] and, with a
+            `program`, its `program_id`; what was not logged is missing.
 
     Raises:
         `ValueError`: A column has another number of values.
     """
     rows: list[Row] = [
-        {"competition": competition_of(example, competitions)} | {name: example[name] for name in SCRATCH}
+        {"competition": competition_of(example, competitions), "prompt_name": _prompt_name(example)}
+        | {name: example[name] for name in SCRATCH}
         for example in inputs
     ]
     # Without `outcome` the reward functions are not ours, and a `score` may be anything
-    for column in ("duration_s", *(PROGRAM_COLUMNS if "outcome" in logged else ())):
+    for column in ("duration_s", "quality", *(PROGRAM_COLUMNS if "outcome" in logged else ())):
         if column not in logged:
             continue
         if len(logged[column]) != len(inputs):
@@ -58,7 +63,17 @@ def read_rows(
             )
         for row, value in zip(rows, logged[column], strict=True):
             row[column] = value
+    for row in rows:
+        if row.get("program") is not None:
+            row["program_id"] = program_id(row["program"])
     return rows
+
+
+def _prompt_name(example: Row) -> str:
+    """What tells prompts apart whose rollouts are compared. Few of them share a prompt to improve a solution."""
+    if example["prompt_kind"] == "scratch":
+        return hashlib.sha256(json.dumps(example["prompt"], default=str).encode()).hexdigest()[:16]
+    return f"{example['prompt_kind']} {example.get('competition')}"
 
 
 def is_ours(row: Row) -> bool:

@@ -1,12 +1,8 @@
 """The baseline of rollouts that are trained on one by one, without their group."""
 
-import hashlib
-import json
 from typing import Any
 
 import torch
-
-from trl_mle.trainer.rows import Row
 
 
 DECAY = 0.9  # a batch's share in the mean falls by this with every later batch that has the prompt
@@ -76,13 +72,3 @@ class RunningBaseline:
     def load_state_dict(self, state: dict[str, Any]) -> None:
         """Takes what [`state_dict`] gave."""
         self._sums = {prompt: list(sums) for prompt, sums in state.items()}
-
-
-def prompt_names(inputs: list[Row]) -> list[str]:
-    """What tells prompts apart whose rewards have a mean of their own. Few rollouts share a prompt to improve a solution."""
-    return [
-        hashlib.sha256(json.dumps(row["prompt"]).encode()).hexdigest()[:16]
-        if row["prompt_kind"] == "scratch"
-        else f"{row['prompt_kind']} {row.get('competition')}"
-        for row in inputs
-    ]

@@ -21,8 +21,10 @@ class Step:
             Rollouts of this process, sampled before, that take the place of fresh samples.
         rewarded_at (`float`, *optional*):
             When a reward function has last logged a column, by `time.monotonic()`: when rewards were done, at the end.
+        durations (`list[float | None]` of length `B`):
+            Δt of this process' completions, in seconds.
         weights (`torch.Tensor` of shape `(B,)`):
-            Duration weights of this process' completions.
+            Their duration weights.
         advantages (`torch.Tensor`, *optional*):
             Unweighted advantages of the completions of all processes, where they are not TRL's.
         solutions (`list[Solution | None]`):
@@ -33,6 +35,7 @@ class Step:
 
     replayed: list[Rollout] | None = None
     rewarded_at: float | None = None
+    durations: list[float | None] = field(default_factory=list)
     weights: torch.Tensor = field(default_factory=lambda: torch.ones(0))
     advantages: torch.Tensor | None = None
     solutions: list[Solution | None] = field(default_factory=list)

@@ -4,6 +4,7 @@ import math
 from collections import defaultdict
 from typing import Any
 
+import numpy as np
 import torch
 
 from trl_mle.trainer.duration import duration_weights
@@ -71,3 +72,37 @@ class Weighting:
     def load_state_dict(self, state: dict[str, Any]) -> None:
         """Takes what [`state_dict`] gave."""
         self.mean_duration.load_state_dict(state)
+
+
+def weight_metrics(
+    advantages: list[float], weighted: list[float], weights: list[float], durations: list[float | None]
+) -> dict[str, float]:
+    """
+    What the weights do to a batch.
+
+    Args:
+        advantages (`list[float]`), weighted (`list[float]`):
+            Those of all completions, before and after they were weighted.
+        weights (`list[float]`):
+            Their duration weights.
+        durations (`list[float | None]`):
+            Δt of their programs, in seconds.
+
+    Returns:
+        `dict[str, float]`:
+            - `weighted_advantage/sum`: without weights it is 0, and with some it says in which direction all are pushed.
+            - `duration_weight/effective_sample_size`: (Σ w)² / Σ w², equally weighted completions that are worth as much.
+            - `weight_pays/q1` to `q4`: mean of weighted less unweighted advantage in each quartile of Δt, the fastest first.
+    """
+    squares = sum(weight**2 for weight in weights)
+    metrics = {
+        "weighted_advantage/sum": sum(weighted),
+        "duration_weight/effective_sample_size": sum(weights) ** 2 / squares if squares else 0.0,
+    }
+    known = [i for i, seconds in enumerate(durations) if seconds is not None]
+    if len(known) < 4:
+        return metrics
+    fastest_first = sorted(known, key=lambda i: durations[i] or 0.0)
+    for number, quarter in enumerate(np.array_split(fastest_first, 4), 1):
+        metrics[f"weight_pays/q{number}"] = float(np.mean([weighted[i] - advantages[i] for i in quarter]))
+    return metrics

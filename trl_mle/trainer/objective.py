@@ -1,0 +1,151 @@
+"""Advantages where they are not TRL's own: of two parts, and of rollouts that are trained on one by one."""
+
+import math
+from collections import defaultdict
+from collections.abc import Sequence
+from typing import Any
+
+import torch
+
+from trl_mle.rewards import MLEReward
+from trl_mle.trainer.advantages import group_advantages, standardized
+from trl_mle.trainer.mle_grpo_config import MLEGRPOConfig
+from trl_mle.trainer.rows import Row
+from trl_mle.trainer.running_baseline import RunningBaseline
+
+
+HISTORY = 256  # rollouts of a prompt that one is compared with which is trained on by itself
+
+
+class Objective:
+    """
+    The advantages of the batches of a run, as `args.objective` asks.
+
+    With `"mean_rank"` and `"max_at_k"` the function that logs the column `quality` has advantages of two parts, see
+    [`~trl_mle.trainer.advantages.group_advantages`]; those of the others are standardised over the group and added, each with
+    its weight. A rollout that is trained on by itself is compared with the last 256 of its prompt, its batch included.
+
+    Args:
+        args ([`MLEGRPOConfig`]):
+            `objective`, `max_at_k`, and what is trained on together.
+        reward_funcs (`Sequence[RewardFunc]`):
+            The trainer's. The [`~trl_mle.rewards.MLEReward`] logs `quality`; where there is none, the first.
+        reward_weights (`torch.Tensor` of shape `(F,)`):
+            Theirs.
+    """
+
+    def __init__(self, args: MLEGRPOConfig, reward_funcs: Sequence[Any], reward_weights: torch.Tensor):
+        self.args = args
+        self.reward_weights = reward_weights.double().cpu()
+        self.judge = next((i for i, func in enumerate(reward_funcs) if isinstance(func, MLEReward)), 0)
+        self.by_rollout = args.async_rollouts and args.async_unit == "rollout"
+        self.baseline = RunningBaseline()
+        self._history: dict[str, list[list[Any]]] = {}  # rewards, quality and program of each rollout, for each prompt
+        self._without_quality: list[bool] = []
+
+    def advantages(
+        self, rows: list[Row], rewards: torch.Tensor, duration_weights: torch.Tensor
+    ) -> torch.Tensor | None:
+        """
+        The advantages of a batch, which then counts for those after it.
+
+        Args:
+            rows (`list[dict]`):
+                The completions of all processes, see [`~trl_mle.trainer.rows.read_rows`].
+            rewards (`torch.Tensor` of shape `(B, F)`):
+                What each reward function gave for them; NaN where it gave nothing.
+            duration_weights (`torch.Tensor` of shape `(B,)`):
+                Their weights.
+
+        Returns:
+            `torch.Tensor` of shape `(B,)`, *optional*: `None` where they are TRL's.
+
+        Raises:
+            `ValueError`: The objective needs a column `quality` that no reward function has logged.
+        """
+        rewards = rewards.double().cpu()
+        if self.args.objective == "reward":
+            if not self.by_rollout:
+                return None
+            summed = (rewards * self.reward_weights).nansum(dim=1)
+            summed[rewards.isnan().all(dim=1)] = torch.nan
+            names = [row["prompt_name"] for row in rows]
+            return self.baseline.advantages(names, summed, duration_weights, self.args.scale_rewards != "none")
+        if any("quality" not in row for row in rows):
+            raise ValueError(
+                f"objective={self.args.objective!r} needs to know how good valid completions are: log_extra('quality', "
+                "[...]), None where one is not valid, from the first reward function, or use an MLEReward"
+            )
+        known = [
+            [scores, row["quality"], row.get("program_id")] for scores, row in zip(rewards.tolist(), rows, strict=True)
+        ]
+        advantages = torch.zeros(len(rows), dtype=torch.float64)
+        self._without_quality = []
+        for members in self._compared(rows):
+            name = rows[members[0]]["prompt_name"]
+            before = self._history.get(name, []) if self.by_rollout else []
+            group = before + [known[i] for i in members]
+            advantages[members] = self._of_group(group)[len(before) :]
+            if self.by_rollout:
+                self._history[name] = group[-HISTORY:]
+        return advantages
+
+    def _compared(self, rows: list[Row]) -> list[list[int]]:
+        """The completions that are compared with one another: those of a group, or of a prompt."""
+        size = self.args.num_generations
+        groups: dict[Any, list[int]] = defaultdict(list)
+        for i, row in enumerate(rows):
+            groups[row["prompt_name"] if self.by_rollout else i // size].append(i)  # type: ignore[operator]
+        return list(groups.values())
+
+    def _of_group(self, group: list[list[Any]]) -> torch.Tensor:
+        numbers: dict[Any, int] = {}
+        # One that is not known equals no other
+        names = [i if name is None else name for i, (_, _, name) in enumerate(group)]
+        program = torch.tensor([numbers.setdefault(name, len(numbers)) for name in names])
+        quality = torch.tensor([math.nan if q is None else q for _, q, _ in group], dtype=torch.float64)
+        rewards = torch.tensor([scores for scores, _, _ in group], dtype=torch.float64)
+        progress, size = progress_of(rewards[:, self.judge], quality), len(group)
+        k = self.args.max_at_k
+        alike = torch.where(progress.isnan(), progress, 0.0)
+        self._without_quality.append(not group_advantages(alike, quality, size, k, program).any())
+        total = self.reward_weights[self.judge] * group_advantages(progress, quality, size, k, program)
+        for i, weight in enumerate(self.reward_weights):
+            given = ~rewards[:, i].isnan()
+            if i != self.judge and given.any():
+                total[given] += weight * standardized(rewards[given, i])
+        return total
+
+    def metrics(self) -> dict[str, float]:
+        """`no_quality_rate`, of the last batch: groups in which nothing tells valid programs apart, or from failed ones."""
+        if not self._without_quality:
+            return {}
+        return {"no_quality_rate": sum(self._without_quality) / len(self._without_quality)}
+
+    def state_dict(self) -> dict[str, Any]:
+        """What a checkpoint keeps; JSON can hold it."""
+        return {"baseline": self.baseline.state_dict(), "history": dict(self._history)}
+
+    def load_state_dict(self, state: dict[str, Any]) -> None:
+        """Takes what [`state_dict`] gave."""
+        self.baseline.load_state_dict(state["baseline"])
+        self._history = dict(state.get("history", {}))  # older checkpoints have none
+
+
+def progress_of(rewards: torch.Tensor, quality: torch.Tensor) -> torch.Tensor:
+    """
+    How far each completion of a group came: failed ones as far as their reward says, all valid ones equally far, 3 above the
+    least of these and 0.3 above the best of them.
+
+    Args:
+        rewards (`torch.Tensor` of shape `(n,)`):
+            Rewards; NaN where there is none.
+        quality (`torch.Tensor` of shape `(n,)`):
+            NaN of completions that are not valid.
+
+    Returns:
+        `torch.Tensor` of shape `(n,)`: NaN where there is no reward.
+    """
+    failed = rewards[quality.isnan() & ~rewards.isnan()]
+    reached = max(failed.min().item() + 3.0, failed.max().item() + 0.3) if len(failed) else 0.0
+    return torch.where(quality.isnan() | rewards.isnan(), rewards, reached)
