@@ -21,6 +21,18 @@ LARGE = {
     "tabular-playground-series-may-2022": ("800,000 rows to train on", 16384),
 }
 
+# What those of each folder maximise
+OBJECTIVES = {
+    "qwen2.5-3b-instruct": {
+        "title": "The paper's setting (https://huggingface.co/papers/2509.01684)",
+        "objective": "objective: reward  # weighted by how long programs ran\nduration_weighting: linear",
+    },
+    "qwen2.5-3b-instruct-max-at-k": {
+        "title": "The paper's setting (https://huggingface.co/papers/2509.01684), but for the objective,",
+        "objective": "objective: max_at_k  # valid programs, and the best of 8 of each group of 16; see docs/objective.md",
+    },
+}
+
 
 def recipes() -> dict[Path, str]:
     """The text of each file."""
@@ -35,9 +47,10 @@ def recipes() -> dict[Path, str]:
             what, memory_mb = LARGE[competition]
             why = f" There are\n# {what}: programs take longer than elsewhere."
             settings = {"why_longer": why, "timeout_s": 1200, "memory_mb": memory_mb}
-        texts[RECIPES / "qwen2.5-3b-instruct" / f"{competition}.yaml"] = paper.substitute(
-            settings, competition=competition
-        )
+        for folder, objective in OBJECTIVES.items():
+            texts[RECIPES / folder / f"{competition}.yaml"] = paper.substitute(
+                settings | objective, folder=folder, competition=competition
+            )
         if competition in MIRRORS:
             texts[RECIPES / "starter" / f"mirror-{competition}.yaml"] = starter.substitute(competition=competition)
     return texts

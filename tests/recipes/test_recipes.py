@@ -30,7 +30,7 @@ def test_recipe_parses_and_builds(recipe):
 
 
 def test_there_is_a_recipe_for_each_of_the_twelve_and_for_each_mirror():
-    for folder, prefix in (("qwen2.5-3b-instruct", ""), ("starter", PREFIX)):
+    for folder, prefix in (("qwen2.5-3b-instruct", ""), ("qwen2.5-3b-instruct-max-at-k", ""), ("starter", PREFIX)):
         recipes = {path.stem: yaml.safe_load(path.read_text()) for path in (ROOT / "recipes" / folder).iterdir()}
         assert sorted(recipes) == sorted(f"{prefix}{name}".replace(":", "-") for name in MLEBENCH_COMPETITIONS)
         for stem, recipe in recipes.items():
@@ -55,8 +55,20 @@ def test_paper_recipe_has_the_papers_hyperparameters(recipe):
     )
     assert (args.max_prompt_length, args.max_completion_length, args.learning_rate) == (1024, 1024, 1e-5)
     assert 8 * args.generation_batch_size == 128  # eight processes
-    assert args.duration_weighting == "linear"
+    assert (args.objective, args.duration_weighting, args.async_rollouts) == ("reward", "linear", True)
+    assert (args.duration_weight_low, args.duration_weight_high) == (None, None)
     assert (script_args.instrumenter, script_args.instrumenter_model) == ("lm", model_args.model_name_or_path)
+
+
+def test_the_other_objective_changes_nothing_else():
+    folders = [ROOT / "recipes" / name for name in ("qwen2.5-3b-instruct", "qwen2.5-3b-instruct-max-at-k")]
+    for path in folders[0].iterdir():
+        paper, other = (yaml.safe_load((folder / path.name).read_text()) for folder in folders)
+        assert (other.pop("objective"), paper.pop("objective"), paper.pop("duration_weighting")) == (
+            "max_at_k", "reward", "linear",
+        )  # fmt: skip
+        assert other.pop("output_dir") != paper.pop("output_dir")
+        assert other == paper
 
 
 @pytest.mark.parametrize("config", sorted((ROOT / "accelerate_configs").glob("*.yaml")), ids=lambda path: path.stem)
