@@ -171,7 +171,9 @@ class ComposedPerToken(MLEGRPOTrainer, PerToken):
 
 def test_advantages_of_tokens_are_not_overwritten(tiny_model, tmp_path):
     trainer = make_trainer(tiny_model, tmp_path, scored, ComposedPerToken, objective="max_at_k")
-    with pytest.raises(ValueError, match="ComposedPerToken each token: leave objective at 'reward'"):
+    with pytest.raises(
+        ValueError, match="an advantage for each token goes with objective='reward' and async_unit='group' only"
+    ):
         trainer.train()
 
 

@@ -150,7 +150,7 @@ class MLEGRPOTrainer(BaseModelTrainer, HubTrainer, LimitsTrainer):
             assert self.train_dataset is not None
             self.rollouts = make_rollouts(args, self.reward_funcs, next(iter(self.train_dataset)))
         self.weighting = Weighting(args, self.rollouts.ledger if self.rollouts is not None else None)
-        self.objective = Objective(args, self.reward_funcs, self.reward_weights)
+        self.objective: Objective = Objective(args, self.reward_funcs, self.reward_weights)
         self.solution_prompts = SolutionPrompts(self.competitions, args, self.limits, self._count_tokens)
 
         # Refuse long prompts now, not hours later; those of an environment or a stream are seen when they come
@@ -199,12 +199,7 @@ class MLEGRPOTrainer(BaseModelTrainer, HubTrainer, LimitsTrainer):
         finally:
             self._mle_step = None
         if step.advantages is not None:
-            if output["advantages"].dim() > 1:
-                raise ValueError(
-                    f"objective={self.args.objective!r} and async_unit={self.args.async_unit!r} give each completion one advantage, "
-                    f"and {type(self).__name__} each token: leave objective at 'reward' and async_unit at 'group'"
-                )
-            output["advantages"] = step.advantages[self._local(len(rows))].to(output["advantages"])
+            output["advantages"] = step.own_advantages(self._local(len(rows)), output["advantages"])
             # Takes back what TRL has logged as if the advantages were its own
             logged: Any = self._logs["advantages"]
             for _ in step.advantages:
@@ -213,16 +208,12 @@ class MLEGRPOTrainer(BaseModelTrainer, HubTrainer, LimitsTrainer):
             self._metrics["train"].pop("frac_reward_zero_std")
         # Here, because `_prepare_inputs` shuffles and splits what this method returns
         plain, output["advantages"] = output["advantages"], step.weigh(output["advantages"])
-        # Over tokens, if each has one
-        means = [values.reshape(len(rows), -1).mean(dim=1).tolist() for values in (plain, output["advantages"])]
-        of_all = list(
-            zip(*gather_object(list(zip(*means, step.weights.tolist(), step.durations, strict=True))), strict=True)
-        )
+        of_all = gather_object(step.paid(plain, output["advantages"]))
         if self.model.training:
-            self._log_metrics("train", weight_metrics(*map(list, of_all)))
+            self._log_metrics("train", weight_metrics(*zip(*of_all, strict=True)))
         # TRL has flushed its extra columns by now; this one goes where it put those, once for every batch
         extra_columns: Any = self._logs["extra"]
-        extra_columns["weighted_advantage"].extend(of_all[1])
+        extra_columns["weighted_advantage"].extend(weighted for _, weighted, *_ in of_all)
         return output
 
     def _generate(self, prompts: list) -> tuple:

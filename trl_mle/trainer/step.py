@@ -59,6 +59,41 @@ class Step:
         weights = self.weights.to(advantages)
         return advantages * (weights if advantages.dim() == 1 else weights.unsqueeze(1))
 
+    def own_advantages(self, local: slice, stock: torch.Tensor) -> torch.Tensor:
+        """
+        The advantages that take the place of TRL's.
+
+        Args:
+            local (`slice`):
+                Where this process' completions lie in those of all.
+            stock (`torch.Tensor` of shape `(B,)`):
+                TRL's.
+
+        Returns:
+            `torch.Tensor` of shape `(B,)`: Of the same kind.
+
+        Raises:
+            `ValueError`: There is one for each token.
+        """
+        assert self.advantages is not None
+        if stock.dim() > 1:
+            raise ValueError(
+                "a trainer that has an advantage for each token goes with objective='reward' and async_unit='group' only: the others "
+                "give each completion one"
+            )
+        return self.advantages[local].to(stock)
+
+    def paid(self, advantages: torch.Tensor, weighted: torch.Tensor) -> list[tuple]:
+        """
+        For each completion its advantage and its weighted one (means over tokens, if each has one), its weight and its Δt.
+
+        Args:
+            advantages (`torch.Tensor` of shape `(B,)` or `(B, T)`), weighted (`torch.Tensor` of the same shape):
+                Before and after they were weighted.
+        """
+        means = [values.reshape(len(values), -1).mean(dim=1).tolist() for values in (advantages, weighted)]
+        return list(zip(*means, self.weights.tolist(), self.durations, strict=True))
+
     def take_stored_logps(self, width: int) -> torch.Tensor | None:
         """
         The log-probabilities that the replayed rollouts had when they were sampled, once.

@@ -2,6 +2,7 @@
 
 import math
 from collections import defaultdict
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -61,6 +62,7 @@ class Weighting:
             assert self.ledger is not None  # MLEGRPOConfig has checked it
             longest = self.ledger.longest_of_unit(durations)
             return inclusion_weights(longest, *self.ledger.known_units(competition), low, high)
+        assert self.args.duration_weighting is not None  # MLEGRPOConfig has filled it in
         # With one batch in flight training is synchronous
         mean = self.mean_duration.update(competition, durations) if self.args.keeps_logps else None
         return duration_weights(durations, self.args.duration_weighting, low, high, mean)
@@ -75,17 +77,17 @@ class Weighting:
 
 
 def weight_metrics(
-    advantages: list[float], weighted: list[float], weights: list[float], durations: list[float | None]
+    advantages: Sequence[float], weighted: Sequence[float], weights: Sequence[float], durations: Sequence[float | None]
 ) -> dict[str, float]:
     """
     What the weights do to a batch.
 
     Args:
-        advantages (`list[float]`), weighted (`list[float]`):
+        advantages (`Sequence[float]`), weighted (`Sequence[float]`):
             Those of all completions, before and after they were weighted.
-        weights (`list[float]`):
+        weights (`Sequence[float]`):
             Their duration weights.
-        durations (`list[float | None]`):
+        durations (`Sequence[float | None]`):
             Δt of their programs, in seconds.
 
     Returns:
