@@ -30,6 +30,7 @@ from trl_mle.execution.building import ExecutorArguments, make_executor
 from trl_mle.instrumentation import AstInstrumenter
 from trl_mle.prompts import keep_packages
 from trl_mle.rewards import Evaluation, MLEReward
+from trl_mle.solutions import open_results
 
 
 # Options that count something
@@ -182,6 +183,7 @@ def run(args: EvaluationArguments) -> list[tuple[str, Path]]:
         raise NotADirectoryError(f"--output_dir {output_dir} is a file: name a folder")
     for policy_name in args.policies + args.tree_policies:
         check_policy(policy_name)  # a wrong name ends here, before anything is written
+    results = open_results(args.reuse_results, output_dir)
     executor = make_executor(args)
     rows: list[dict[str, Any]] = []
     logs: list[EvaluationLog] = []
@@ -202,7 +204,9 @@ def run(args: EvaluationArguments) -> list[tuple[str, Path]]:
                 raise ValueError(
                     f"{best_solutions} is of programs that are not in {log.path}: remove it, or take another output_dir"
                 )
-            reward = MLEReward(competitions, executor, AstInstrumenter(), best_solutions_dir=best_solutions)
+            reward = MLEReward(
+                competitions, executor, AstInstrumenter(), best_solutions_dir=best_solutions, results=results
+            )
             for competition in competitions:
                 harness = Harness(policy, competition, reward, log, limits=limits, **args.sampling)
                 row, evaluations = evaluate(args, name, harness, tree)
@@ -214,8 +218,8 @@ def run(args: EvaluationArguments) -> list[tuple[str, Path]]:
         for competition in competitions:
             of_competition = [i for i, row in enumerate(rows) if row["competition"] == competition.id]
             add_equal_costs([rows[i] for i in of_competition], [logs[i] for i in of_competition])
-        results = {"seed": args.seed, "num_samples": args.num_samples, "rows": rows}
-        write_whole(output_dir / "results.json", (json.dumps(results, indent=2) + "\n").encode())
+        report = {"seed": args.seed, "num_samples": args.num_samples, "rows": rows}
+        write_whole(output_dir / "results.json", (json.dumps(report, indent=2) + "\n").encode())
         (output_dir / "results.md").write_text(to_markdown(rows), encoding="utf-8")
         return show(args, competitions, rows, programs)
 

@@ -27,6 +27,13 @@ class ExecutorArguments:
     ray_address: str | None = field(
         default=None, metadata={"help": "A Ray cluster to run the programs on, or `auto`."}
     )
+    reuse_results: str | None = field(
+        default=None,
+        metadata={
+            "help": "Run equal programs once: `run`, for once in this output_dir, or a file that several runs share; made if "
+            "it is not there. Unset, every program runs."
+        },
+    )
 
 
 def make_executor(args: ExecutorArguments) -> execution.Executor:

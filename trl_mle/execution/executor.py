@@ -4,9 +4,9 @@ import enum
 import time
 from collections.abc import Iterable
 from concurrent.futures import Future
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from types import TracebackType
-from typing import Protocol, Self
+from typing import Any, Protocol, Self
 
 from trl_mle.competitions import Competition
 from trl_mle.execution.program import Limits, Program
@@ -114,6 +114,14 @@ class Executor(Protocol):
     def description(self) -> str:
         """How programs run, in one line."""
         ...
+
+    @property
+    def identity(self) -> dict[str, Any]:
+        """
+        All that a program's result depends on besides the program and the competition, as JSON can hold it. Of two executors
+        with the same, one may be given the other's results.
+        """
+        return {"executor": f"{type(self).__module__}.{type(self).__qualname__}", **asdict(self.limits)}
 
     def check(self, competition: Competition) -> None:
         """

@@ -13,6 +13,7 @@ import threading
 import time
 from collections.abc import Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
+from dataclasses import asdict
 from pathlib import Path
 from typing import Any, Literal
 
@@ -191,6 +192,19 @@ class LocalExecutor(Executor):
         """How many programs run at a time, on all machines of a run if they are as large as this one."""
         processes = os.environ.get("WORLD_SIZE", "1")  # of a launcher
         return self.max_parallel * max(1, int(processes) // int(os.environ.get("LOCAL_WORLD_SIZE", processes)))
+
+    @property
+    def identity(self) -> dict[str, Any]:
+        """What results depend on: limits, sandbox, whether there is a GPU, Python and the packages. Not the machine's speed."""
+        limits = self.limits
+        names = ("start", "disk_mb", "output_kb", "submission_mb", "max_processes", "gpus", "tier")
+        return {
+            **asdict(limits),
+            **{name: self._fixed[name] for name in names},
+            "imported": list(self._packages),
+            "python": sys.version,
+            "versions": _sandbox.versions(limits.packages),
+        }
 
     @property
     def description(self) -> str:

@@ -8,6 +8,7 @@ import math
 import os
 import threading
 import time
+from collections.abc import Callable
 from concurrent.futures import Future
 from typing import Any
 
@@ -44,6 +45,11 @@ def _execute(program: Program, competition: Competition, options: dict[str, Any]
 def _packages_here(options: dict[str, Any]) -> tuple[str, ...]:
     """What programs can import where Ray has put this."""
     return _local_executor(json.dumps(options | {"gpus": []})).limits.packages
+
+
+def _identity_here(options: dict[str, Any]) -> dict[str, Any]:
+    """What results depend on where Ray has put this."""
+    return _local_executor(json.dumps(options | {"gpus": []})).identity
 
 
 class RayExecutor(Executor):
@@ -135,10 +141,19 @@ class RayExecutor(Executor):
 
     @functools.cached_property
     def _packages(self) -> tuple[str, ...]:
-        ask = ray.remote(num_cpus=self.threads_per_program, memory=self.memory_mb << 20)(_packages_here)
-        where = [NodeAffinitySchedulingStrategy(node["NodeID"], soft=False) for node in self._machines()]
-        found = ray.get([ask.options(scheduling_strategy=node).remote(self._options) for node in where])
+        found = self._ask_machines(_packages_here)
         return tuple(name for name in REQUIRED + OPTIONAL if all(name in packages for packages in found))
+
+    @functools.cached_property
+    def identity(self) -> dict[str, Any]:  # asked once
+        """What results depend on: that of the machines, and whether there is a GPU."""
+        machines = {json.dumps(found, sort_keys=True) for found in self._ask_machines(_identity_here)}
+        return {"machines": sorted(machines), "gpus": bool(self._resources["GPU"])}
+
+    def _ask_machines(self, function: Callable[[dict[str, Any]], Any]) -> list[Any]:
+        ask = ray.remote(num_cpus=self.threads_per_program, memory=self.memory_mb << 20)(function)
+        where = [NodeAffinitySchedulingStrategy(node["NodeID"], soft=False) for node in self._machines()]
+        return ray.get([ask.options(scheduling_strategy=node).remote(self._options) for node in where])
 
     @property
     def slots(self) -> int:

@@ -25,6 +25,8 @@ class AstInstrumenter:
     ```
     """
 
+    identity = "ast"
+
     def __init__(self) -> None:
         self._programs = self._instrumented = 0
 

@@ -103,6 +103,11 @@ class LmInstrumenter:
         self._answers: OrderedDict[bytes, list[tuple[int, str]]] = OrderedDict()
         self._counts: Counter[str] = Counter()
 
+    @property
+    def identity(self) -> str:
+        """What decides where it places prints: how it asks, and which model, weights and all as far as they can be seen."""
+        return f"lm {self.mode} {self.model.fingerprint()}"
+
     def instrument(self, source: str, nonce: str | None = None) -> InstrumentedProgram:
         """Places the prints of one program: see [`AstInstrumenter.instrument`]."""
         return self.instrument_many([source], nonce)[0]

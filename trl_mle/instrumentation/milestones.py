@@ -60,6 +60,11 @@ def parse(source: str) -> ast.Module:
 class Instrumenter(Protocol):
     """A program in, the same program with milestone prints out."""
 
+    @property
+    def identity(self) -> str:
+        """What decides where it places prints: its class and settings."""
+        ...
+
     def instrument_many(self, sources: Sequence[str]) -> list[InstrumentedProgram]:
         """Places the prints of programs; called once for a batch, in every training process, even for none."""
         ...

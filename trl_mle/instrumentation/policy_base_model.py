@@ -1,5 +1,7 @@
 """The frozen language model of [`LmInstrumenter`] where it is the base of the policy that is trained."""
 
+import hashlib
+import json
 import logging
 from collections.abc import Sequence
 from typing import Any, Protocol
@@ -78,9 +80,14 @@ class PolicyBaseModel:
         """See [`LanguageModel`]. The schema is not used."""
         if self._trainer is None:
             raise LanguageModelError("the policy's base model answers only in training: bind the trainer")
+        self.fingerprint()
+        return self._trainer.complete_with_base_model(prompts, max_tokens)
+
+    def fingerprint(self) -> str:
+        """See [`LanguageModel`]. Where processes split the weights, each has its own."""
         if self.digests is None:  # now, because what prepares the model for training may cast and split its weights
             self.digests = self._digest_weights()
-        return self._trainer.complete_with_base_model(prompts, max_tokens)
+        return hashlib.sha256(json.dumps(self.digests, sort_keys=True).encode()).hexdigest()
 
     def check_frozen(self) -> None:
         """

@@ -167,6 +167,10 @@ class EndpointModel:
         tokens = (answer.usage.completion_tokens, answer.usage.prompt_tokens) if answer.usage else ()
         return Completion(answer.choices[0].message.content, *tokens)
 
+    def fingerprint(self) -> str:
+        """See [`LanguageModel`]."""
+        return self.identity
+
     def check_frozen(self) -> None:
         """Nothing: the weights of a server cannot be seen."""
 

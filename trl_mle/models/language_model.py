@@ -50,6 +50,10 @@ class LanguageModel(Protocol):
         """
         ...
 
+    def fingerprint(self) -> str:
+        """Which model it is, weights and all as far as they can be seen."""
+        ...
+
     def check_frozen(self) -> None:
         """Raises or warns if its weights have changed since it was made, as far as they can be seen."""
         ...

@@ -46,6 +46,10 @@ class TransformersModel:
         """See [`LanguageModel`]. The schema is not used."""
         return generate(self.model, self.tokenizer, prompts, max_tokens, self.batch_size)
 
+    def fingerprint(self) -> str:
+        """See [`LanguageModel`]."""
+        return self.digest
+
     def check_frozen(self) -> None:
         """Raises [`LanguageModelError`] if the weights are not those that were loaded."""
         if weights_digest(self.model.state_dict()) != self.digest:

@@ -1,7 +1,8 @@
 """A completion in, its reward (and how it came about) out."""
 
+from trl_mle.rewards.evaluation import Evaluation
 from trl_mle.rewards.execution_log import ExecutionLog
-from trl_mle.rewards.mle_reward import Evaluation, MLEReward, cut_middle
+from trl_mle.rewards.mle_reward import MLEReward, cut_middle
 from trl_mle.solutions.best_solutions import BestSolutions
 
 

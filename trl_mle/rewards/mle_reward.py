@@ -2,89 +2,29 @@
 
 import logging
 import os
-import time
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import FIRST_COMPLETED, wait
-from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 from trl_mle.competitions import Competition, Score, load_competition
-from trl_mle.execution import ExecutionResult, Executor, Outcome, ProgramFuture
-from trl_mle.instrumentation import MILESTONES, InstrumentedProgram, Instrumenter
+from trl_mle.execution import ExecutionResult, Executor, Outcome
+from trl_mle.execution.program import Program
+from trl_mle.instrumentation import MILESTONES, Instrumenter
 from trl_mle.prompts import extract_code
+from trl_mle.rewards.evaluation import Evaluation
 from trl_mle.rewards.execution_log import ExecutionLog
+from trl_mle.rewards.pending import Execution, PendingEvaluation, Repeat
 from trl_mle.rewards.progress import ProgramsProgress
-from trl_mle.solutions.best_solutions import BestSolutions
+from trl_mle.rewards.reuse import Asked, Reuse
+from trl_mle.solutions import BestSolutions, ResultStore
 
 
 logger = logging.getLogger(__name__)
 
-NO_CODE = "no_code"  # beside the executor's outcomes: there was nothing to execute
-
 POLL_S = 0.2  # of the progress line
 OUTPUT_CHARS = 4000  # of a program's output that go into the table of completions, and into improve prompts
-
-
-@dataclass(frozen=True)
-class Evaluation:
-    """
-    What one completion came to.
-
-    Attributes:
-        reward (`float` or `None`):
-            `None` if our infrastructure failed, twice: nothing can be said of the completion then.
-        duration_s (`float` or `None`):
-            Δt of its program in seconds; `None` without a program.
-        score (`Score` or `None`):
-            Of its submission; `None` if the program failed.
-        outcome (`Outcome` or `str`):
-            How the execution ended (an [`~trl_mle.execution.Outcome`] equals its name), or `"no_code"`.
-        milestones (`tuple[str, ...]`):
-            Those that were reached, in their order.
-        output (`str`):
-            What the program printed, errors last; bounded.
-        source (`str` or `None`):
-            The program as the policy wrote it.
-        detail (`str`):
-            Why it failed, in one line; empty for a valid submission.
-        cpu_s (`float` or `None`):
-            CPU time of the program in seconds: beside Δt it tells work from waiting.
-        queue_wait_s (`float` or `None`):
-            Seconds that the program waited for a slot.
-        reports (`tuple[tuple[str, str], ...]`):
-            Names and values of the shapes and scores that the instrumenter's prints have reported, in their order.
-        quality (`float` or `None`):
-            Score of a valid submission, its sign flipped where lower is better; no floor cuts it off.
-    """
-
-    reward: float | None
-    duration_s: float | None = None
-    score: Score | None = None
-    outcome: str = NO_CODE
-    milestones: tuple[str, ...] = ()
-    output: str = ""
-    source: str | None = None
-    detail: str = ""
-    cpu_s: float | None = None
-    queue_wait_s: float | None = None
-    reports: tuple[tuple[str, str], ...] = ()
-    quality: float | None = None
-
-    @property
-    def valid(self) -> bool:
-        """Whether there is a valid submission."""
-        return self.score is not None and self.score.valid
-
-    @classmethod
-    def from_dict(cls, fields: dict[str, Any]) -> "Evaluation":
-        """Makes an evaluation of what `dataclasses.asdict` and JSON have left of it."""
-        known = {
-            "score": None if fields["score"] is None else Score(**fields["score"]),
-            "milestones": tuple(fields["milestones"]),
-            "reports": tuple(tuple(report) for report in fields["reports"]),
-        }
-        return cls(**(fields | known))
 
 
 class MLEReward:
@@ -100,6 +40,14 @@ class MLEReward:
 
     `floor = fail_reward + milestone_reward * len(MILESTONES) + valid_margin`: a valid submission never earns less than a failed program
     (a log loss can reach 36).
+
+    With `results`, equal programs run once: those of one syntax tree, whatever their comments, at the same content of a
+    competition, under the same limits, packages, instrumenter and rewards. A repeat comes to what the first one did (its Δt,
+    milestones and output, too), if that ended by itself, with or without an error. Nothing else is reused: timeouts, programs
+    that were killed, for their memory or output, too, and failures of ours. While the first runs, its repeats wait. A fixed
+    sample of repeats is executed again, to see whether results can be trusted; so is a repeat whose submission would be the
+    best of `best_solutions_dir`. Programs draw random numbers by a seed made of their text: programs of one tree with other
+    comments would draw others, and here share the first one's. Δt is that of the machine where the first one ran.
 
     Args:
         competitions (`list[Competition | str]`):
@@ -122,6 +70,8 @@ class MLEReward:
             [`ExecutionLog`]).
         best_solutions_dir (`str` or `Path`, *optional*):
             Folder for the best solution of each competition (see [`BestSolutions`]).
+        results ([`~trl_mle.solutions.ResultStore`], *optional*):
+            What programs came to, in this and other runs. With `None` every program is executed.
 
     Example:
 
@@ -151,6 +101,7 @@ class MLEReward:
         show_progress: bool = True,
         log_dir: str | Path | None = None,
         best_solutions_dir: str | Path | None = None,
+        results: ResultStore | None = None,
     ):
         loaded = [load_competition(item) if isinstance(item, str) else item for item in competitions]
         self.competitions = {competition.id: competition for competition in loaded}
@@ -170,6 +121,7 @@ class MLEReward:
         self.show_progress = show_progress and rank == "0"
         self.log = ExecutionLog(Path(log_dir) / f"rank-{rank}.jsonl") if log_dir is not None else None
         self.best_solutions = BestSolutions(Path(best_solutions_dir)) if best_solutions_dir is not None else None
+        self.reuse = Reuse(results, self.best_solutions) if results is not None else None
 
     def __call__(
         self,
@@ -197,7 +149,7 @@ class MLEReward:
                 TRL's hook for columns of the completions table. Given, the columns `duration_s` (seconds), `outcome`,
                 `valid`, `score`, `quality`, `milestones`, `cpu_s` and `queue_wait_s` (seconds), `output` (its beginning and end) and
                 `program` are logged: the trainer weights advantages with the first, and keeps the last in its pool, out of
-                the table.
+                the table. With `results` there are `reused` and `matches`, too.
             log_metric (`Callable`, *optional*):
                 TRL's hook for scalars. Given, the instrumenter's are logged as `mle/instrumenter/...`.
 
@@ -216,6 +168,9 @@ class MLEReward:
             log_extra("queue_wait_s", [item.queue_wait_s for item in evaluations])
             log_extra("output", [cut_middle(item.output) for item in evaluations])
             log_extra("program", [item.source for item in evaluations])
+            if self.reuse is not None:
+                log_extra("reused", [item.reused for item in evaluations])
+                log_extra("matches", [item.matches for item in evaluations])
         if log_metric is not None:
             for item in evaluations:
                 if item.quality is not None:  # one call each: TRL averages over all calls of all processes
@@ -234,9 +189,10 @@ class MLEReward:
     def longest_s(self, completions: int) -> float:
         """
         Longest that programs may keep a training process waiting, in seconds, if every process evaluates so many
-        completions at once: each may run twice, because a failure of ours is tried again.
+        completions at once: each may run twice, because a failure of ours is tried again, and as long before that wait for an
+        equal one.
         """
-        return 2 * self.executor.longest_s(completions)
+        return (2 if self.reuse is None else 4) * self.executor.longest_s(completions)
 
     def evaluate(self, completion: str, competition: Competition | str) -> Evaluation:
         """Evaluates one completion."""
@@ -285,20 +241,58 @@ class MLEReward:
         Returns:
             `list[PendingEvaluation]`: In the order of `items`.
         """
-        sources = [extract_code(text) for text, _ in items]
-        found = [source for source in sources if source is not None]
+        found = [(extract_code(text), self._competition(which)) for text, which in items]
+        asked = [None if source is None else Asked(source, competition) for source, competition in found]
+        if self.reuse is not None:
+            self.reuse.look_up([item for item in asked if item is not None], self._settings())
+        new = [item.source for item in asked if item is not None and item.is_executed]
         # Even for none: an instrumenting model may need all processes at once.
-        programs: Iterator[InstrumentedProgram | str] = iter(
-            self.instrumenter.instrument_many(found) if self.instrumenter is not None else found
+        programs: Iterator[Program] = iter(
+            self.instrumenter.instrument_many(new) if self.instrumenter is not None else new
         )
-        return [
-            PendingEvaluation(self, self._competition(which), None if source is None else next(programs))
-            for (_, which), source in zip(items, sources, strict=True)
-        ]
+        return [self._begin(item, programs) for item in asked]
 
-    def _evaluate(
-        self, program: InstrumentedProgram | str, result: ExecutionResult, competition: Competition
-    ) -> Evaluation:
+    def _settings(self) -> dict[str, Any]:
+        """What evaluations depend on besides program and competition."""
+        return {
+            "executor": self.executor.identity,
+            "instrumenter": self.instrumenter.identity if self.instrumenter is not None else None,
+            "reward": [type(self).__qualname__, self.fail_reward, self.milestone_reward, self.floor],
+        }
+
+    def _begin(self, asked: Asked | None, programs: Iterator[Program]) -> PendingEvaluation:
+        """Takes the next program if this one is to be executed."""
+        if asked is None:
+            return PendingEvaluation(Evaluation(self.fail_reward, detail="no code in the completion"))
+        if asked.is_executed:
+            execution = self._execute(asked, next(programs))
+            if self.reuse is not None and asked.known is None:
+                self.reuse.running[asked.key] = execution
+            return execution
+        assert self.reuse is not None
+        if asked.known is not None:
+            return PendingEvaluation(self._take(asked, asked.known))
+        first = self.reuse.running[asked.key]
+        return Repeat(first, asked.source, partial(self._take, asked), partial(self._execute, asked))
+
+    def _execute(self, asked: Asked, program: Program) -> Execution:
+        return Execution(self.executor, program, asked.competition, partial(self._judge, asked))
+
+    def _judge(self, asked: Asked, program: Program, result: ExecutionResult) -> Evaluation:
+        evaluation = self._evaluate(program, result, asked.competition)
+        if self.reuse is not None:
+            evaluation = self.reuse.note(asked, evaluation)
+        self._record(evaluation, result, asked.competition)
+        return evaluation
+
+    def _take(self, asked: Asked, known: Evaluation) -> Evaluation | None:
+        assert self.reuse is not None
+        evaluation = self.reuse.take(asked, known)
+        if evaluation is not None:
+            self._record(evaluation, None, asked.competition)
+        return evaluation
+
+    def _evaluate(self, program: Program, result: ExecutionResult, competition: Competition) -> Evaluation:
         """From an execution to a reward: the paper's table."""
         stdout = result.stdout
         milestones: tuple[str, ...] = ()
@@ -347,13 +341,15 @@ class MLEReward:
             quality=quality,
         )
 
-    def _record(self, evaluation: Evaluation, result: ExecutionResult, competition: Competition) -> None:
+    def _record(self, evaluation: Evaluation, result: ExecutionResult | None, competition: Competition) -> None:
+        """Of a program that was reused there is no result."""
         if evaluation.source is None:
             return
         score = evaluation.score.value if evaluation.valid and evaluation.score is not None else None
-        if self.best_solutions is not None and score is not None and result.submission is not None:
+        submission = result.submission if result is not None else None
+        if self.best_solutions is not None and score is not None and submission is not None:
             try:
-                self.best_solutions.offer(competition, evaluation.source, result.submission, score)
+                self.best_solutions.offer(competition, evaluation.source, submission, score)
             except OSError as error:  # a file system without locks, say: not worth the run
                 logger.warning("the best solution of %s could not be kept: %s", competition.id, error)
         if self.log is None:
@@ -361,17 +357,18 @@ class MLEReward:
         self.log.append(
             evaluation.source,
             competition=competition.id,
-            outcome=result.outcome,
+            outcome=evaluation.outcome,
             detail=evaluation.detail,  # of an invalid submission, what is wrong with it
-            duration_s=result.duration_s,
-            cpu_s=result.cpu_s,
-            max_rss_mb=result.max_rss_mb,
-            exit_code=result.exit_code,
-            queue_wait_s=result.queue_wait_s,
-            slot=result.slot,
+            duration_s=evaluation.duration_s,
+            cpu_s=result.cpu_s if result is not None else evaluation.cpu_s,
+            max_rss_mb=result.max_rss_mb if result is not None else None,
+            exit_code=result.exit_code if result is not None else None,
+            queue_wait_s=evaluation.queue_wait_s,
+            slot=result.slot if result is not None else None,
             milestones=evaluation.milestones,
             score=score,
             reward=evaluation.reward,
+            reused=evaluation.reused,
         )
 
     def _competition(self, which: Competition | str) -> Competition:
@@ -387,56 +384,6 @@ class MLEReward:
         if len(self.competitions) != 1:
             raise ValueError("with several competitions the dataset needs a column `competition` with their ids")
         return next(iter(self.competitions))
-
-
-class PendingEvaluation:
-    """
-    A completion whose program may still be running, see [`MLEReward.submit`].
-
-    A program that our own infrastructure has failed is executed once more when [`poll`] sees it.
-
-    Args:
-        reward (`MLEReward`):
-            Executes and judges it.
-        competition ([`~trl_mle.competitions.Competition`]):
-            What it is to solve.
-        program (`InstrumentedProgram | str`, *optional*):
-            The program; `None` for a completion without one.
-    """
-
-    def __init__(self, reward: MLEReward, competition: Competition, program: InstrumentedProgram | str | None):
-        self._reward = reward
-        self._competition = competition
-        self._program = program
-        self._evaluation: Evaluation | None = None
-        self._retried = False
-        self.future = ProgramFuture()
-        if program is None:
-            self._evaluation = Evaluation(reward.fail_reward, detail="no code in the completion")
-        else:
-            self.future = reward.executor.submit(program, competition)
-
-    def poll(self) -> bool:
-        """Judges the program if it has just ended; returns whether the evaluation is there."""
-        if self._evaluation is None and self._program is not None and self.future.done():
-            result = self.future.result()
-            evaluation = self._reward._evaluate(self._program, result, self._competition)
-            self._reward._record(evaluation, result, self._competition)
-            if result.outcome is Outcome.INFRASTRUCTURE and not self._retried:
-                self._retried = True
-                self.future = self._reward.executor.submit(self._program, self._competition)
-                return self.poll()
-            self._evaluation = evaluation
-        return self._evaluation is not None
-
-    def result(self) -> Evaluation:
-        """The evaluation, once [`poll`] has said that it is there."""
-        assert self._evaluation is not None
-        return self._evaluation
-
-    def running_s(self) -> float:
-        """Seconds since the program has its slot; 0 while it is queued, and where the executor does not tell."""
-        return 0.0 if self.future.started is None else time.monotonic() - self.future.started
 
 
 def cut_middle(text: str, max_chars: int = OUTPUT_CHARS) -> str:

@@ -15,6 +15,7 @@ from trl_mle.execution.building import make_executor
 from trl_mle.instrumentation import LmInstrumenter, PolicyBaseModel
 from trl_mle.launching import MLEScriptArguments, Problems
 from trl_mle.rewards import MLEReward
+from trl_mle.solutions import open_results
 from trl_mle.trainer import MLEGRPOConfig, MLEGRPOTrainer, MLEProgressCallback
 
 
@@ -36,7 +37,7 @@ def main(
     """
     # All that can be wrong is looked for before the model is loaded and before anything is written, and reported at once
     output_dir = Path(training_args.output_dir or "trainer_output")
-    competitions, checkpoint, endpoint = [], None, None
+    competitions, checkpoint, endpoint, results = [], None, None, None
     limits, tokenizer = Limits(script_args.program_timeout_s, script_args.program_memory_mb), None
     with problems.noted():
         script_args.check()
@@ -45,6 +46,8 @@ def main(
             competitions.append(load_competition(name, script_args.data_dir))
     with problems.noted():
         launching.check_writable(output_dir)
+    with problems.noted():
+        results = open_results(script_args.reuse_results, output_dir)
     with problems.noted():
         checkpoint = launching.checkpoint_to_resume(training_args.resume_from_checkpoint, output_dir)
     with problems.noted():
@@ -96,6 +99,7 @@ def main(
                 milestone_reward=script_args.milestone_reward,
                 log_dir=output_dir / "executions",
                 best_solutions_dir=output_dir / "best_solutions",
+                results=results,
             )
             most = max(training_args.completions_per_process, script_args.best_of_n * len(competitions))
             if training_args.async_rollouts:  # evaluations queue behind what is in flight
@@ -115,7 +119,9 @@ def main(
         trainer.remove_callback(PrinterCallback if training_args.disable_tqdm else ProgressCallback)
         trainer.add_callback(MLEProgressCallback())
         if script_args.best_of_n:
-            fresh = MLEReward(competitions, executor, instrumenter, log_dir=output_dir / "evaluations")
+            fresh = MLEReward(
+                competitions, executor, instrumenter, log_dir=output_dir / "evaluations", results=results
+            )
             trainer.add_callback(BestOfNCallback(trainer, fresh, script_args.best_of_n, script_args.best_of_n_steps))
 
         # Training

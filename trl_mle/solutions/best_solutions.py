@@ -77,6 +77,12 @@ class BestSolutions:
             shutil.rmtree(old, ignore_errors=True)
         return True
 
+    def wants(self, competition: Competition, score: float) -> bool:
+        """Whether a solution of that score would be kept now."""
+        best, _, old = (self.folder / f"{competition.slug}{suffix}" for suffix in ("", *UNFINISHED))
+        known = _score((best if best.exists() else old) / "score.json")
+        return known is None or competition.better(score, known)
+
     @contextmanager
     def _locked(self) -> Iterator[None]:
         self.folder.mkdir(parents=True, exist_ok=True)

@@ -38,8 +38,8 @@ class Solution:
 
     @cached_property
     def id(self) -> str:
-        """What programs with the same syntax tree share."""
-        return program_id(self.source)
+        """What programs with the same syntax tree share, see [`syntax_tree_id`]."""
+        return syntax_tree_id(self.source)
 
 
 class SolutionPool:
@@ -123,7 +123,7 @@ class SolutionPool:
 
 
 @lru_cache(maxsize=4096)  # as many as a batch may hold: several ask
-def program_id(source: str) -> str:
+def syntax_tree_id(source: str) -> str:
     """What programs with the same syntax tree share, whatever their comments and layout."""
     try:
         text = "\n".join(map(_describe, ast.walk(parse(source))))

@@ -8,7 +8,7 @@ import numpy as np
 from trl_mle.competitions import Competition
 from trl_mle.execution import Outcome
 from trl_mle.instrumentation import MILESTONES
-from trl_mle.rewards.mle_reward import NO_CODE
+from trl_mle.rewards.evaluation import NO_CODE
 from trl_mle.trainer.rows import Row, beats_parent
 
 
@@ -72,8 +72,8 @@ def program_metrics(columns: dict[str, list[Any]], higher_is_better: bool | None
 
     Args:
         columns (`dict[str, list]`):
-            Any of `duration_s`, `duration_weight`, `cpu_s`, `queue_wait_s`, `outcome`, `valid`, `score` and `milestones` (their
-            names joined by commas). A missing column, and `None` in a column of numbers, is unknown and left out.
+            Any of `duration_s`, `duration_weight`, `cpu_s`, `queue_wait_s`, `outcome`, `valid`, `score`, `milestones` (their
+            names joined by commas), `reused` and `matches`. A missing column, and `None` in a column of numbers, is unknown and left out.
         higher_is_better (`bool`, *optional*):
             Direction of the score. If `None`, the best score is not reported.
 
@@ -102,6 +102,7 @@ def program_metrics(columns: dict[str, list[Any]], higher_is_better: bool | None
         metrics["queue_wait_s/mean"] = float(waits.mean())
         metrics["queue_wait_s/max"] = float(waits.max())
 
+    metrics |= _reuse_metrics(columns)
     outcomes = columns.get("outcome", [])
     for outcome in OUTCOMES if outcomes else ():
         metrics[f"outcome/{outcome}_rate"] = outcomes.count(outcome) / len(outcomes)
@@ -125,6 +126,25 @@ def program_metrics(columns: dict[str, list[Any]], higher_is_better: bool | None
             metrics[f"milestone/{milestone}_rate"] = sum(milestone in reached[i] for i in judged) / len(judged)
         if valid:
             metrics["untrained_valid_rate"] = sum("model_trained" not in reached[i] for i in valid) / len(valid)
+    return metrics
+
+
+def _reuse_metrics(columns: dict[str, list[Any]]) -> dict[str, float]:
+    """
+    `rate`: share of the programs that were not executed, because an equal one was; `saved_s`: their Δt, in seconds, summed;
+    `mismatch_rate`: share of those that were executed again, and came to another outcome or score.
+    """
+    if "reused" not in columns:
+        return {}
+    programs = [i for i, outcome in enumerate(columns["outcome"]) if outcome != NO_CODE]
+    reused = [i for i in programs if columns["reused"][i]]
+    metrics = {
+        "reuse/rate": len(reused) / max(1, len(programs)),
+        "reuse/saved_s": float(_numbers([columns["duration_s"][i] for i in reused]).sum()),
+    }
+    matches = [same for same in columns["matches"] if same is not None]
+    if matches:
+        metrics["reuse/mismatch_rate"] = matches.count(False) / len(matches)
     return metrics
 
 

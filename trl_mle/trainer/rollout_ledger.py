@@ -143,7 +143,7 @@ class RolloutLedger:
             del self.durations[rollout_id]
         else:
             duration.seconds, duration.ended = evaluation.duration_s or 0.0, True
-            self._ended_s += duration.seconds
+            self._ended_s += 0.0 if evaluation.reused else duration.seconds
         unit = rollout_id // self.unit_size
         if all(self.in_flight[member].evaluation is not None for member in self._members(unit)):
             self._ready.append(unit)

@@ -15,7 +15,8 @@ from trl.models.utils import disable_gradient_checkpointing
 from trl.trainer.utils import pad
 
 from trl_mle.rewards import MLEReward
-from trl_mle.rewards.mle_reward import POLL_S, PendingEvaluation, cut_middle
+from trl_mle.rewards.mle_reward import POLL_S, cut_middle
+from trl_mle.rewards.pending import PendingEvaluation
 from trl_mle.rewards.progress import ProgramsProgress
 from trl_mle.trainer.mle_grpo_config import MLEGRPOConfig
 from trl_mle.trainer.rollout_ledger import Rollout, RolloutLedger

@@ -6,11 +6,22 @@ from collections.abc import Mapping
 from typing import Any
 
 from trl_mle.competitions import Competition
-from trl_mle.solutions.pool import program_id
+from trl_mle.solutions.pool import syntax_tree_id
 
 
 # What a reward function that executes programs logs beside their durations, see [`~trl_mle.rewards.MLEReward`].
-PROGRAM_COLUMNS = ("outcome", "valid", "score", "milestones", "cpu_s", "queue_wait_s", "output", "program")
+PROGRAM_COLUMNS = (
+    "outcome",
+    "valid",
+    "score",
+    "milestones",
+    "cpu_s",
+    "queue_wait_s",
+    "output",
+    "program",
+    "reused",
+    "matches",
+)
 
 # What every row says about its prompt, and what it says if that asks for a solution from scratch.
 SCRATCH: dict[str, Any] = {"prompt_kind": "scratch", "parent_id": None, "parent_score": None}
@@ -65,7 +76,7 @@ def read_rows(
             row[column] = value
     for row in rows:
         if row.get("program") is not None:
-            row["program_id"] = program_id(row["program"])
+            row["program_id"] = syntax_tree_id(row["program"])
     return rows
 
 

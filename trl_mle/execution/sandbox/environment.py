@@ -1,8 +1,10 @@
 """The environment of programs: its variables, and the packages that they find."""
 
+import functools
 import os
 import site
 import sys
+from importlib.metadata import packages_distributions, version
 
 from trl_mle.execution.program import OPTIONAL, REQUIRED
 from trl_mle.execution.sandbox.python_path import pythonpath, search_path
@@ -62,3 +64,10 @@ def environment_variables(threads: int) -> dict[str, str]:
 
 def home_environment(home: str) -> dict[str, str]:
     return {"HOME": home, "TMPDIR": home}
+
+
+@functools.cache
+def versions(packages: tuple[str, ...]) -> dict[str, list[str]]:
+    """The installed versions of packages, by the names that programs import."""
+    installed = packages_distributions()
+    return {name: sorted(map(version, set(installed.get(name, [])))) for name in packages}

@@ -1,0 +1,42 @@
+"""What a competition is, whatever it is called and wherever it lies."""
+
+import functools
+import hashlib
+import json
+from dataclasses import fields
+from pathlib import Path
+from types import FunctionType
+from typing import Any
+
+from trl_mle.competitions.competition import Competition
+
+
+@functools.lru_cache
+def content_digest(competition: Competition) -> str:
+    """
+    SHA-256 of all that programs can read and that grading depends on: the bytes of the files, and every field but the id.
+    A custom metric is known by its qualified name, so a changed function needs another name. The files are read once in a
+    process.
+    """
+    settings = {
+        item.name: _described(getattr(competition, item.name)) for item in fields(Competition) if item.name != "id"
+    }
+    return hashlib.sha256(json.dumps(settings, sort_keys=True).encode()).hexdigest()
+
+
+def _described(value: Any) -> Any:
+    """What JSON can hold in place of a field's value."""
+    if isinstance(value, Path):
+        if not value.is_dir():
+            return _file_digest(value)
+        return {path.relative_to(value).as_posix(): _file_digest(path) for path in value.rglob("*") if path.is_file()}
+    if isinstance(value, tuple):  # a `Metric` is one
+        return [_described(item) for item in value]
+    if isinstance(value, FunctionType):
+        return f"{value.__module__}.{value.__qualname__}"
+    return value
+
+
+def _file_digest(path: Path) -> str:
+    with path.open("rb") as file:
+        return hashlib.file_digest(file, "sha256").hexdigest()

@@ -1,0 +1,76 @@
+"""What one completion came to."""
+
+from dataclasses import dataclass
+from typing import Any
+
+from trl_mle.competitions import Score
+
+
+NO_CODE = "no_code"  # beside the executor's outcomes: there was nothing to execute
+
+
+@dataclass(frozen=True)
+class Evaluation:
+    """
+    What one completion came to.
+
+    Attributes:
+        reward (`float` or `None`):
+            `None` if our infrastructure failed, twice: nothing can be said of the completion then.
+        duration_s (`float` or `None`):
+            Δt of its program in seconds; `None` without a program.
+        score (`Score` or `None`):
+            Of its submission; `None` if the program failed.
+        outcome (`Outcome` or `str`):
+            How the execution ended (an [`~trl_mle.execution.Outcome`] equals its name), or `"no_code"`.
+        milestones (`tuple[str, ...]`):
+            Those that were reached, in their order.
+        output (`str`):
+            What the program printed, errors last; bounded.
+        source (`str` or `None`):
+            The program as the policy wrote it.
+        detail (`str`):
+            Why it failed, in one line; empty for a valid submission.
+        cpu_s (`float` or `None`):
+            CPU time of the program in seconds: beside Δt it tells work from waiting.
+        queue_wait_s (`float` or `None`):
+            Seconds that the program waited for a slot.
+        reports (`tuple[tuple[str, str], ...]`):
+            Names and values of the shapes and scores that the instrumenter's prints have reported, in their order.
+        quality (`float` or `None`):
+            Score of a valid submission, its sign flipped where lower is better; no floor cuts it off.
+        reused (`bool`):
+            Whether all this is that of an equal program, see [`MLEReward`]; the program itself was not executed.
+        matches (`bool` or `None`):
+            Whether it came to the same outcome and score as an equal program before, where it was executed to find out.
+    """
+
+    reward: float | None
+    duration_s: float | None = None
+    score: Score | None = None
+    outcome: str = NO_CODE
+    milestones: tuple[str, ...] = ()
+    output: str = ""
+    source: str | None = None
+    detail: str = ""
+    cpu_s: float | None = None
+    queue_wait_s: float | None = None
+    reports: tuple[tuple[str, str], ...] = ()
+    quality: float | None = None
+    reused: bool = False
+    matches: bool | None = None
+
+    @property
+    def valid(self) -> bool:
+        """Whether there is a valid submission."""
+        return self.score is not None and self.score.valid
+
+    @classmethod
+    def from_dict(cls, fields: dict[str, Any]) -> "Evaluation":
+        """Makes an evaluation of what `dataclasses.asdict` and JSON have left of it."""
+        known = {
+            "score": None if fields["score"] is None else Score(**fields["score"]),
+            "milestones": tuple(fields["milestones"]),
+            "reports": tuple(tuple(report) for report in fields["reports"]),
+        }
+        return cls(**(fields | known))

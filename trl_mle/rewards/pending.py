@@ -1,0 +1,125 @@
+"""Completions whose programs may still be running, see [`~trl_mle.rewards.MLEReward.submit`]."""
+
+import time
+from collections.abc import Callable
+from dataclasses import replace
+
+from trl_mle.competitions import Competition
+from trl_mle.execution import ExecutionResult, Executor, Outcome, ProgramFuture
+from trl_mle.execution.program import Program
+from trl_mle.rewards.evaluation import Evaluation
+
+
+class PendingEvaluation:
+    """
+    A completion that is evaluated, or will be.
+
+    Args:
+        evaluation ([`Evaluation`], *optional*):
+            What it came to, where that is known without executing anything.
+
+    Attributes:
+        future ([`~trl_mle.execution.ProgramFuture`]):
+            Of the program that is waited for.
+    """
+
+    def __init__(self, evaluation: Evaluation | None = None):
+        self._evaluation = evaluation
+        self.future = ProgramFuture()
+
+    def poll(self) -> bool:
+        """Judges the program if it has just ended; returns whether the evaluation is there."""
+        return self._evaluation is not None
+
+    def result(self) -> Evaluation:
+        """The evaluation, once [`poll`] has said that it is there."""
+        assert self._evaluation is not None
+        return self._evaluation
+
+    def running_s(self) -> float:
+        """Seconds since the program has its slot; 0 while it is queued, and where the executor does not report it."""
+        return 0.0 if self.future.started is None else time.monotonic() - self.future.started
+
+
+class Execution(PendingEvaluation):
+    """
+    A program that is executed, and once more when [`poll`] sees that our own infrastructure has failed it.
+
+    Args:
+        executor ([`~trl_mle.execution.Executor`]):
+            Executes it.
+        program (`str` or [`~trl_mle.execution.program.InstrumentedProgram`]):
+            The program.
+        competition ([`~trl_mle.competitions.Competition`]):
+            What it is to solve.
+        judge (`Callable[[Program, ExecutionResult], Evaluation]`):
+            Says what an execution came to.
+    """
+
+    def __init__(
+        self,
+        executor: Executor,
+        program: Program,
+        competition: Competition,
+        judge: Callable[[Program, ExecutionResult], Evaluation],
+    ):
+        super().__init__()
+        self._executor = executor
+        self.program = program
+        self._competition = competition
+        self._judge = judge
+        self._retried = False
+        self.future = executor.submit(program, competition)
+
+    def poll(self) -> bool:
+        if self._evaluation is None and self.future.done():
+            evaluation = self._judge(self.program, self.future.result())
+            if evaluation.outcome == Outcome.INFRASTRUCTURE and not self._retried:
+                self._retried = True
+                self.future = self._executor.submit(self.program, self._competition)
+                return self.poll()
+            self._evaluation = evaluation
+        return super().poll()
+
+
+class Repeat(PendingEvaluation):
+    """
+    A program that waits for an equal one, and is executed if that one's result cannot be reused. What is executed then is
+    the other's text, because an instrumenter may not be asked again: another process may have nothing to ask it.
+
+    Args:
+        first ([`Execution`]):
+            The equal program.
+        source (`str`):
+            The program as the policy wrote it.
+        reuse (`Callable[[Evaluation], Evaluation | None]`):
+            Makes of the other's evaluation this one's; `None` if it cannot be reused.
+        execute (`Callable[[Program], Execution]`):
+            Executes a program.
+    """
+
+    def __init__(
+        self,
+        first: Execution,
+        source: str,
+        reuse: Callable[[Evaluation], Evaluation | None],
+        execute: Callable[[Program], Execution],
+    ):
+        super().__init__()
+        self._source = source
+        self._reuse = reuse
+        self._execute = execute
+        self._awaited, self._is_own = first, False
+        self.future = first.future
+
+    def poll(self) -> bool:
+        if self._evaluation is None and self._awaited.poll():
+            if self._is_own:
+                self._evaluation = replace(self._awaited.result(), source=self._source)
+            else:
+                self._evaluation = self._reuse(self._awaited.result())
+            if self._evaluation is None:
+                self._awaited, self._is_own = self._execute(self._awaited.program), True
+                return self.poll()
+        self.future = self._awaited.future
+        return super().poll()

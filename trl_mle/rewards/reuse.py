@@ -1,0 +1,107 @@
+"""Equal programs run once."""
+
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass, fields, replace
+from typing import Any
+
+from trl_mle import __version__
+from trl_mle.competitions import Competition, Score
+from trl_mle.competitions.content import content_digest
+from trl_mle.execution import Outcome
+from trl_mle.rewards.evaluation import Evaluation
+from trl_mle.rewards.pending import Execution
+from trl_mle.solutions import BestSolutions, ResultStore, result_key, syntax_tree_id
+
+
+# Programs that ended by themselves. What we ended (for time, memory or output) or others did may depend on the moment.
+REUSABLE = (Outcome.OK, Outcome.ERROR)
+# Results of another version, which may grade or record otherwise, have another key
+VERSION = [__version__, *(item.name for kind in (Evaluation, Score) for item in fields(kind))]
+
+
+@dataclass
+class Asked:
+    """
+    A program that is asked for.
+
+    Args:
+        source (`str`):
+            The program as the policy wrote it.
+        competition ([`~trl_mle.competitions.Competition`]):
+            What it is to solve.
+        key (`str`, *optional*):
+            All that its result depends on.
+        known ([`Evaluation`], *optional*):
+            What an equal program came to.
+        is_executed (`bool`, *optional*, defaults to `True`):
+            Whether it is executed at once: it is new, or runs again to see whether it comes to the same.
+    """
+
+    source: str
+    competition: Competition
+    key: str = ""
+    known: Evaluation | None = None
+    is_executed: bool = True
+
+
+class Reuse:
+    """
+    What is known of programs, and which of them run.
+
+    Args:
+        store ([`~trl_mle.solutions.ResultStore`]):
+            Results of this and other runs.
+        best_solutions ([`~trl_mle.solutions.BestSolutions`], *optional*):
+            Where the submissions of the best programs are kept, which the store does not have.
+    """
+
+    def __init__(self, store: ResultStore, best_solutions: BestSolutions | None):
+        self.store = store
+        self.best_solutions = best_solutions
+        self.running: dict[str, Execution] = {}  # of this process, the first of each key
+
+    def look_up(self, asked: Sequence[Asked], settings: dict[str, Any]) -> None:
+        """
+        Finds out which programs are known and which are to be executed.
+
+        Args:
+            asked (`list[Asked]`):
+                The programs, which are completed.
+            settings (`dict`):
+                What their results depend on besides program and competition, as JSON can hold it.
+        """
+        begun = set(self.running)
+        for item in asked:
+            item.key = result_key(
+                program=syntax_tree_id(item.source),
+                competition=content_digest(item.competition),
+                version=VERSION,
+                **settings,
+            )
+            value, checked = self.store.find(item.key)
+            if value is not None:
+                item.known = Evaluation.from_dict(value)
+                item.is_executed = checked or self._would_be_best(item.competition, item.known)
+            else:
+                item.is_executed = item.key not in begun
+                begun.add(item.key)
+
+    def note(self, asked: Asked, evaluation: Evaluation) -> Evaluation:
+        """Keeps what a program came to, or compares it with what is known."""
+        self.running.pop(asked.key, None)
+        if asked.known is not None and evaluation.outcome != Outcome.INFRASTRUCTURE:
+            same = (evaluation.outcome, evaluation.score) == (asked.known.outcome, asked.known.score)
+            return replace(evaluation, matches=same)
+        if evaluation.outcome in REUSABLE:
+            self.store.add(asked.key, asdict(replace(evaluation, source=None, queue_wait_s=0.0, reused=True)))
+        return evaluation
+
+    def take(self, asked: Asked, known: Evaluation) -> Evaluation | None:
+        """What an equal program came to as this one's evaluation; `None` if that cannot be reused."""
+        if known.outcome not in REUSABLE:
+            return None
+        return replace(known, source=asked.source, queue_wait_s=0.0, reused=True)
+
+    def _would_be_best(self, competition: Competition, known: Evaluation) -> bool:
+        score = known.score.value if known.score is not None else None
+        return self.best_solutions is not None and score is not None and self.best_solutions.wants(competition, score)

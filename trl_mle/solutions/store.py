@@ -1,0 +1,141 @@
+"""What programs came to, for those that are asked for again."""
+
+import errno
+import hashlib
+import json
+import logging
+import sqlite3
+import tempfile
+from collections import Counter
+from collections.abc import Iterator
+from contextlib import closing, contextmanager
+from pathlib import Path
+from typing import Any
+
+
+logger = logging.getLogger(__name__)
+
+BUSY_S = 60.0  # for which other processes may hold the file
+APPLICATION_ID = 0x4D4C4552  # in SQLite's header: the file is ours
+CHECKED = 20  # of so many repeats one is run again
+
+
+class ResultStore:
+    """
+    Results of programs, in a file that several processes, runs, arms and seeds may share.
+
+    It is an SQLite database with SQLite's default rollback journal: a process may be killed at any moment, and what it had
+    begun to write is taken back by the next. (A write-ahead log is not safe where processes of several machines share a
+    file.) The file is opened for each access, so a store may be pickled, and used after a fork.
+
+    Keys say all that a result depends on: see [`result_key`]. Values are what JSON can hold. The first value of a key stays.
+
+    Args:
+        path (`str` or `Path`):
+            The file; made with the first result.
+
+    Raises:
+        `OSError`: It cannot be such a file.
+    """
+
+    def __init__(self, path: str | Path):
+        self.path = Path(path)
+        self._asked: Counter[str] = Counter()
+        try:
+            if self.path.is_dir():
+                raise IsADirectoryError(errno.EISDIR, "it is a folder")
+            if self.path.exists():
+                with self._connected() as connection:
+                    self._prepare(connection)
+            else:
+                existing = next(folder for folder in self.path.absolute().parents if folder.exists())
+                tempfile.TemporaryFile(dir=existing).close()
+        except sqlite3.Error as error:
+            raise OSError(f"{self.path} cannot be a store of results: {error}") from error
+        except OSError as error:
+            raise OSError(f"{self.path} cannot be a store of results: {error.strerror}") from error
+
+    def find(self, key: str) -> tuple[dict[str, Any] | None, bool]:
+        """
+        The value of a key, if there is one.
+
+        Args:
+            key (`str`):
+                What is asked for.
+
+        Returns:
+            `tuple[dict | None, bool]`: The value, and whether to run the program again all the same, to see if it comes to
+                the same: one time in `CHECKED`, a function of the key and of how often this store was asked for it.
+        """
+        if not self.path.exists():
+            return None, False
+        try:
+            with self._connected() as connection:
+                if not _tables(connection):  # another process is about to make it
+                    return None, False
+                row = connection.execute("SELECT value FROM results WHERE key = ?", (key,)).fetchone()
+        except sqlite3.Error as error:  # not worth the run
+            logger.warning("a result could not be read from %s: %s", self.path, error)
+            return None, False
+        if row is None:
+            return None, False
+        self._asked[key] += 1
+        digest = hashlib.sha256(f"{key} {self._asked[key]}".encode()).digest()
+        return json.loads(row[0]), int.from_bytes(digest[:4], "big") % CHECKED == 0
+
+    def add(self, key: str, value: dict[str, Any]) -> None:
+        """Keeps a value, if the key has none yet."""
+        try:
+            self.path.parent.mkdir(parents=True, exist_ok=True)
+            with self._connected() as connection:
+                self._prepare(connection)
+                connection.execute("INSERT OR IGNORE INTO results VALUES (?, ?)", (key, json.dumps(value)))
+        except (sqlite3.Error, OSError) as error:  # a full disk, say: not worth the run
+            logger.warning("a result could not be kept in %s: %s", self.path, error)
+
+    @contextmanager
+    def _connected(self) -> Iterator[sqlite3.Connection]:
+        with closing(sqlite3.connect(self.path, timeout=BUSY_S, isolation_level=None)) as connection:
+            yield connection
+
+    def _prepare(self, connection: sqlite3.Connection) -> None:
+        """Makes the table, in a file that is empty or ours."""
+        connection.execute("BEGIN IMMEDIATE")  # else two that begin at once would wait for each other
+        (owner,) = connection.execute("PRAGMA application_id").fetchone()
+        if owner != APPLICATION_ID and _tables(connection):
+            raise sqlite3.DatabaseError("it is a database of something else")
+        connection.execute(f"PRAGMA application_id = {APPLICATION_ID}")
+        connection.execute(
+            "CREATE TABLE IF NOT EXISTS results (key TEXT PRIMARY KEY, value TEXT NOT NULL) WITHOUT ROWID"
+        )
+        connection.execute("COMMIT")
+
+
+def _tables(connection: sqlite3.Connection) -> int:
+    return connection.execute("SELECT count(*) FROM sqlite_master").fetchone()[0]
+
+
+def open_results(reuse_results: str | None, output_dir: Path) -> ResultStore | None:
+    """
+    The store that the option `reuse_results` asks for.
+
+    Args:
+        reuse_results (`str`, *optional*):
+            `"run"`, a path, or `None` for no store.
+        output_dir (`Path`):
+            The run's output folder.
+
+    Raises:
+        `ValueError`: It is neither.
+        `OSError`: The file cannot be a store.
+    """
+    if reuse_results is None:
+        return None
+    if not isinstance(reuse_results, str) or not reuse_results:  # `true` in a YAML
+        raise ValueError(f"reuse_results must be `run` or the path of a file, got {reuse_results!r}")
+    return ResultStore(output_dir / "results.sqlite" if reuse_results == "run" else reuse_results)
+
+
+def result_key(**depends_on: Any) -> str:
+    """SHA-256 of all that a program's result depends on, which must be what JSON can hold."""
+    return hashlib.sha256(json.dumps(depends_on, sort_keys=True).encode()).hexdigest()
