@@ -7,7 +7,8 @@ For each competition and seed it builds a starter policy that can improve progra
 settings of a recipe, and samples programs of all arms, with a sampling seed that training never used. Then it writes
 `results.md` and `results.csv` (mean ± standard error over seeds) and, for each competition, the overlaid report. Options
 that are not listed here are passed to `recipes/train_mle.py`. A stage that has come to its end is not run again: after an
-interruption the same command starts with the arm that was interrupted. On a GPU give a model and a recipe:
+interruption the same command starts with the arm that was interrupted. Equal programs run once, for all arms and seeds
+(`reuse_results`): the seconds of a stage say little about its arm. On a GPU give a model and a recipe:
 `--model Qwen/Qwen2.5-3B-Instruct --recipe recipes/qwen2.5-3b-instruct/leaf-classification.yaml --accelerate_config
 accelerate_configs/zero3.yaml` (not run yet).
 
@@ -44,7 +45,8 @@ TRL_MLE = [sys.executable, "-m", "trl_mle.cli"]
 def stages(args: argparse.Namespace, competition: str, seed: int, output: Path) -> dict[str, list[str]]:
     """The commands of one competition and seed, by their names."""
     commands = {}
-    options = args.training
+    reuse = ["--reuse_results", str(args.output / "results.sqlite")]
+    options = [*reuse, *args.training]
     if args.max_steps is not None:
         options = ["--max_steps", str(args.max_steps), "--save_steps", str(args.max_steps), *options]
     if args.model is not None:
@@ -69,6 +71,7 @@ def stages(args: argparse.Namespace, competition: str, seed: int, output: Path) 
         *TRL_MLE, "evaluate", "--policies", model, *(str(output / folder_of(arm)) for arm in args.arms),
         "--names", "before RL", *args.arms, "--competitions", competition, "--output_dir", str(output / "evaluation"),
         "--num_samples", str(args.num_samples), "--seed", str(1_000_000 + seed), "--program_timeout_s", str(args.timeout_s),
+        *reuse,
     ]  # fmt: skip
     return commands
 

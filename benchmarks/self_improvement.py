@@ -33,6 +33,10 @@ def stages(seed: int, competition: str, num_samples: int, output: Path) -> dict[
     """The commands of one seed, by their names."""
     python = sys.executable
     starter = str(output / "starter")
+    reuse = [
+        "--reuse_results",
+        str(output.parent / "results.sqlite"),
+    ]  # equal programs run once, for all arms and seeds
     commands = {
         "starter": [
             python, "-m", "trl_mle.starter", "--output_dir", starter, "--competitions", competition,
@@ -45,11 +49,12 @@ def stages(seed: int, competition: str, num_samples: int, output: Path) -> dict[
             "recipes/train_mle.py", "--config", "recipes/quickstart.yaml", "--model_name_or_path", starter,
             "--output_dir", str(output / arm), "--competitions", competition, "--seed", str(seed),
             "--improve_probability", str(probability), "--num_generations", "16",  # four groups a step
+            *reuse,
         ]  # fmt: skip
     commands["evaluation"] = [
         python, "recipes/evaluate_mle.py", "--policies", *(str(output / name) for name in POLICIES), "--names", *POLICIES,
         "--competitions", competition, "--output_dir", str(output / "evaluation"), "--num_samples", str(num_samples),
-        "--improve", "true", "--seed", str(1_000_000 + seed), "--program_timeout_s", "5",
+        "--improve", "true", "--seed", str(1_000_000 + seed), "--program_timeout_s", "5", *reuse,
     ]  # fmt: skip
     return commands
 

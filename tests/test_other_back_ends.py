@@ -23,6 +23,7 @@ from trl_mle.execution.program import REQUIRED
 from trl_mle.instrumentation import AstInstrumenter
 from trl_mle.prompts import scratch_prompt
 from trl_mle.rewards import MLEReward
+from trl_mle.solutions import ResultStore
 from trl_mle.trainer import MLEGRPOConfig, MLEGRPOTrainer
 
 
@@ -91,13 +92,16 @@ def test_it_trains(solution_model, tmp_path, config):
     sizes = {"per_device_train_batch_size": 4, "num_generations": 4, "max_completion_length": 4, "max_steps": 2}
     args = MLEGRPOConfig(str(tmp_path), **ON_CPU, **sizes, **solution_model.options, **config)
     with SubprocessExecutor() as executor:
-        reward = MLEReward(["wine"], executor, show_progress=False)
+        results = ResultStore(tmp_path / "results.sqlite")
+        reward = MLEReward(["wine"], executor, show_progress=False, results=results)
         trainer = MLEGRPOTrainer(solution_model.path, reward, args, competitions=["wine"])
         trainer.add_callback(BestOfNCallback(trainer, reward, num_samples=2, every=2))
         trainer.train()
-        assert executor.count >= 4  # a completion may be empty
+        assert executor.count >= 2  # a completion may be empty, or a repeat
     last = [entry for entry in trainer.state.log_history if "reward" in entry][-1]
     assert last["mle/outcome/ok_rate"] > 0
+    assert 0 <= last["mle/reuse/rate"] <= 1
+    assert last["mle/reuse/saved_s"] >= 0
     assert ("mle/async/idle_s" in last) == bool(config)  # it knows its slots and reports when programs start
 
 

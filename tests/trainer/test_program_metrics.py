@@ -71,3 +71,13 @@ def test_what_weights_pay():
         "weighted_advantage/sum": 0.0,
         "duration_weight/effective_sample_size": 0.0,
     }
+
+
+def test_what_was_reused():
+    reused, matches = [True, False, True, False, False, False], [None, True, None, None, None, False]
+    metrics = program_metrics(COLUMNS | {"reused": reused, "matches": matches}, None)
+    assert metrics["reuse/rate"] == pytest.approx(2 / 5)  # of five programs
+    assert metrics["reuse/saved_s"] == 1.0 + 3.0
+    assert metrics["reuse/mismatch_rate"] == 1 / 2
+    assert "reuse/mismatch_rate" not in program_metrics(COLUMNS | {"reused": reused, "matches": [None] * 6}, None)
+    assert not [name for name in program_metrics(COLUMNS, None) if name.startswith("reuse")]

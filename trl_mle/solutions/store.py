@@ -46,7 +46,8 @@ class ResultStore:
                 raise IsADirectoryError(errno.EISDIR, "it is a folder")
             if self.path.exists():
                 with self._connected() as connection:
-                    self._prepare(connection)
+                    self._begin(connection)
+                    connection.execute("COMMIT")
             else:
                 existing = next(folder for folder in self.path.absolute().parents if folder.exists())
                 tempfile.TemporaryFile(dir=existing).close()
@@ -88,8 +89,9 @@ class ResultStore:
         try:
             self.path.parent.mkdir(parents=True, exist_ok=True)
             with self._connected() as connection:
-                self._prepare(connection)
+                self._begin(connection)
                 connection.execute("INSERT OR IGNORE INTO results VALUES (?, ?)", (key, json.dumps(value)))
+                connection.execute("COMMIT")
         except (sqlite3.Error, OSError) as error:  # a full disk, say: not worth the run
             logger.warning("a result could not be kept in %s: %s", self.path, error)
 
@@ -98,17 +100,15 @@ class ResultStore:
         with closing(sqlite3.connect(self.path, timeout=BUSY_S, isolation_level=None)) as connection:
             yield connection
 
-    def _prepare(self, connection: sqlite3.Connection) -> None:
-        """Makes the table, in a file that is empty or ours."""
+    def _begin(self, connection: sqlite3.Connection) -> None:
+        """Begins to write, and makes the table in a file that is empty."""
         connection.execute("BEGIN IMMEDIATE")  # else two that begin at once would wait for each other
         (owner,) = connection.execute("PRAGMA application_id").fetchone()
         if owner != APPLICATION_ID and _tables(connection):
             raise sqlite3.DatabaseError("it is a database of something else")
-        connection.execute(f"PRAGMA application_id = {APPLICATION_ID}")
-        connection.execute(
-            "CREATE TABLE IF NOT EXISTS results (key TEXT PRIMARY KEY, value TEXT NOT NULL) WITHOUT ROWID"
-        )
-        connection.execute("COMMIT")
+        if owner != APPLICATION_ID:
+            connection.execute(f"PRAGMA application_id = {APPLICATION_ID}")
+            connection.execute("CREATE TABLE results (key TEXT PRIMARY KEY, value TEXT NOT NULL) WITHOUT ROWID")
 
 
 def _tables(connection: sqlite3.Connection) -> int:

@@ -1,0 +1,49 @@
+import shutil
+from dataclasses import replace
+
+import pytest
+
+from trl_mle.competitions import load_competition
+from trl_mle.competitions.content import content_digest
+from trl_mle.competitions.metrics import METRICS
+
+
+@pytest.fixture
+def moved(tmp_path):
+    """The same competition, by another name, in another place."""
+    wine = load_competition("wine")
+    root = shutil.copytree(wine.public_dir.parent, tmp_path / "elsewhere")
+
+    def there(path):
+        return root / path.relative_to(wine.public_dir.parent)
+
+    return replace(
+        wine,
+        id="vino",
+        public_dir=there(wine.public_dir),
+        sample_submission=there(wine.sample_submission),
+        answers=there(wine.answers),
+    )
+
+
+def test_neither_name_nor_place_matters(moved):
+    assert content_digest(moved) == content_digest(load_competition("wine"))
+
+
+def double(answers, predictions):
+    return 2.0
+
+
+@pytest.mark.parametrize("change", ["answers", "public", "new file", "field", "custom metric"])
+def test_content_and_grading_matter(moved, change):
+    if change == "answers":
+        moved.answers.write_text(moved.answers.read_text() + "\n")
+    elif change == "public":
+        (moved.public_dir / "train.csv").write_text("id\n")
+    elif change == "new file":
+        (moved.public_dir / "more.txt").touch()
+    elif change == "field":
+        moved = replace(moved, id_first=True)
+    else:
+        moved = replace(moved, custom_metric=METRICS[moved.metric]._replace(score=double))
+    assert content_digest(moved) != content_digest(load_competition("wine"))
