@@ -15,6 +15,7 @@ from typing import Any
 
 logger = logging.getLogger(__name__)
 
+RUN_FILE = "results.sqlite"  # in the output folder of a run that reuses its own results
 BUSY_S = 60.0  # for which other processes may hold the file
 APPLICATION_ID = 0x4D4C4552  # in SQLite's header: the file is ours
 CHECKED = 20  # of so many repeats one is run again
@@ -133,7 +134,7 @@ def open_results(reuse_results: str | None, output_dir: Path) -> ResultStore | N
         return None
     if not isinstance(reuse_results, str) or not reuse_results:  # `true` in a YAML
         raise ValueError(f"reuse_results must be `run` or the path of a file, got {reuse_results!r}")
-    return ResultStore(output_dir / "results.sqlite" if reuse_results == "run" else reuse_results)
+    return ResultStore(output_dir / RUN_FILE if reuse_results == "run" else reuse_results)
 
 
 def result_key(**depends_on: Any) -> str:

@@ -14,6 +14,7 @@ from trl.trainer.utils import get_config_model_id
 
 from trl_mle.execution import Limits
 from trl_mle.rewards import MLEReward
+from trl_mle.solutions.store import RUN_FILE
 from trl_mle.trainer.mle_grpo_config import MLEGRPOConfig
 from trl_mle.trainer.model_card import card_body
 
@@ -28,7 +29,7 @@ logger = logging.getLogger(__name__)
 
 # Of the output folder, the record of the programs: it goes into a repository of its own, if anywhere
 ROLLOUT_FOLDERS = ("best_solutions", "evaluations", "executions")
-NOT_PUSHED = [f"{folder}/" for folder in (*ROLLOUT_FOLDERS, "completions")]
+NOT_PUSHED = [*(f"{folder}/" for folder in (*ROLLOUT_FOLDERS, "completions")), f"{RUN_FILE}*"]
 # Of a checkpoint, what only resuming needs
 STATE_FILES = [
     "global_step*",
