@@ -13,7 +13,6 @@ import threading
 import time
 from collections.abc import Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
-from dataclasses import asdict
 from pathlib import Path
 from typing import Any, Literal
 
@@ -196,15 +195,7 @@ class LocalExecutor(Executor):
     @property
     def identity(self) -> dict[str, Any]:
         """What results depend on: limits, sandbox, whether there is a GPU, Python and the packages. Not the machine's speed."""
-        limits = self.limits
-        names = ("start", "disk_mb", "output_kb", "submission_mb", "max_processes", "gpus", "tier")
-        return {
-            **asdict(limits),
-            **{name: self._fixed[name] for name in names},
-            "imported": list(self._packages),
-            "python": sys.version,
-            "versions": _sandbox.versions(limits.packages),
-        }
+        return _sandbox.identity(self.limits, self._fixed, self._packages)
 
     @property
     def description(self) -> str:

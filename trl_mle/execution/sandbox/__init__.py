@@ -12,7 +12,7 @@ from pathlib import Path
 
 from trl_mle.execution import inside
 from trl_mle.execution.sandbox import bubblewrap, landlock
-from trl_mle.execution.sandbox.environment import IMPORTS, PACKAGES, environment_variables, home_environment, versions
+from trl_mle.execution.sandbox.environment import IMPORTS, PACKAGES, environment_variables, home_environment, identity
 from trl_mle.execution.sandbox.error import REMEDY, SandboxError
 from trl_mle.execution.sandbox.probe import make_probe
 from trl_mle.execution.sandbox.python_path import check_labels_hidden, python_folders, search_path
@@ -30,11 +30,11 @@ __all__ = [
     "check_labels_hidden",
     "environment_variables",
     "home_environment",
+    "identity",
     "make_probe",
     "python_folders",
     "search_path",
     "seccomp_filter",
-    "versions",
     "warm_parent_command",
 ]
 

@@ -4,9 +4,12 @@ import functools
 import os
 import site
 import sys
+from collections.abc import Sequence
+from dataclasses import asdict
 from importlib.metadata import packages_distributions, version
+from typing import Any
 
-from trl_mle.execution.program import OPTIONAL, REQUIRED
+from trl_mle.execution.program import OPTIONAL, REQUIRED, Limits
 from trl_mle.execution.sandbox.python_path import pythonpath, search_path
 
 
@@ -66,8 +69,25 @@ def home_environment(home: str) -> dict[str, str]:
     return {"HOME": home, "TMPDIR": home}
 
 
+def identity(limits: Limits, fixed: dict[str, Any], imported: Sequence[str]) -> dict[str, Any]:
+    """
+    What a program's result depends on here, as JSON can hold it.
+
+    Args:
+        limits ([`~trl_mle.execution.Limits`]):
+            What programs may use.
+        fixed (`dict`):
+            What their jobs have in common.
+        imported (`list[str]`):
+            What the warm parent imports.
+    """
+    names = ("start", "disk_mb", "output_kb", "submission_mb", "max_processes", "gpus", "tier")
+    settings = {**asdict(limits), **{name: fixed[name] for name in names}, "imported": list(imported)}
+    return settings | {"python": sys.version, "versions": _versions(limits.packages)}
+
+
 @functools.cache
-def versions(packages: tuple[str, ...]) -> dict[str, list[str]]:
+def _versions(packages: tuple[str, ...]) -> dict[str, list[str]]:
     """The installed versions of packages, by the names that programs import."""
     installed = packages_distributions()
     return {name: sorted(map(version, set(installed.get(name, [])))) for name in packages}
