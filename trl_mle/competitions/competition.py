@@ -13,6 +13,7 @@ import numpy as np
 import pandas as pd
 
 from trl_mle.competitions.metrics import METRICS, Metric, check_row_sums
+from trl_mle.competitions.split import held_out_rows
 
 
 # Far more than any submission needs. Predictions written as one row would be a header of many equal names, which pandas
@@ -34,16 +35,27 @@ class Score:
 
     Args:
         value (`float`, *optional*):
-            The competition's score, rounded to 5 decimals; `None` for an invalid submission.
+            The competition's score, rounded to 5 decimals; `None` for an invalid submission. Training sees this one: where
+            rows are held out, it is the score on the others, the validation rows.
         valid (`bool`):
             Whether the submission could be scored.
         error (`str`, *optional*):
             One sentence that says why it could not.
+        held_out (`float`, *optional*):
+            The score on the rows that are held out, for reports; `None` if none are.
+        full (`float`, *optional*):
+            The score on all rows, as MLE-bench's grader has it. Defaults to `value`.
     """
 
     value: float | None
     valid: bool
     error: str | None = None
+    held_out: float | None = None
+    full: float | None = None
+
+    def __post_init__(self) -> None:
+        if self.full is None:
+            object.__setattr__(self, "full", self.value)
 
 
 @dataclass(frozen=True)
@@ -77,6 +89,9 @@ class Competition:
             Decimals to which a row's predictions must sum to 1, where that is stricter than the metric.
         custom_metric ([`Metric`], *optional*):
             The metric, where it is none of `METRICS`. Whatever it raises makes a submission invalid.
+        holdout (`float`, *optional*, defaults to `0.0`):
+            Share of the answers' rows that are held out for reports, at least 0 and below 1 (see
+            [`~trl_mle.competitions.split.held_out_rows`]).
     """
 
     id: str
@@ -91,6 +106,11 @@ class Competition:
     in_file_order: bool = False
     row_sum_decimals: int | None = None
     custom_metric: Metric | None = None
+    holdout: float = 0.0
+
+    def __post_init__(self) -> None:
+        if not 0 <= self.holdout < 1:
+            raise CompetitionError(f"holdout must be at least 0 and below 1, got {self.holdout}")
 
     @property
     def slug(self) -> str:
@@ -131,6 +151,9 @@ class Competition:
         """
         Score a submission. Whatever it holds, this does not raise: a bad submission is data, not a failure.
 
+        Whether it is valid is judged on all rows. Where it is, but the metric is undefined on the held-out rows or on the
+        others alone, these count as the metric's `undefined`, without which the score on all rows stands in.
+
         Args:
             submission (`Path`, `str` or `bytes`):
                 Path of a csv file, or its content as bytes.
@@ -141,7 +164,8 @@ class Competition:
         answers = self._answers  # outside of the try: answers that cannot be read are our failure
         try:
             content = submission if isinstance(submission, bytes) else Path(submission).read_bytes()
-            value = self._score(answers, self._align(_read_submission(content, len(answers)), answers))
+            predictions = self._align(_read_submission(content, len(answers)), answers)
+            full = self._score(answers, predictions)
         except OSError as error:
             return _invalid(f"the submission cannot be read: {error.strerror}")
         except pd.errors.EmptyDataError:
@@ -156,7 +180,35 @@ class Competition:
             return _invalid("the submission holds a number that is too large for a float")
         except MemoryError:
             return _invalid("the submission is too large")
-        return Score(value, valid=True)
+        if self._held_out is None:
+            return Score(full, valid=True)
+        value, held_out = (
+            self._score_part(answers[rows], predictions[rows], full) for rows in (~self._held_out, self._held_out)
+        )
+        return Score(value, valid=True, held_out=held_out, full=full)
+
+    def check_answers(self) -> None:
+        """Raises [`CompetitionError`] if the answers cannot be graded; where rows are held out, neither part of them."""
+        _ = self._held_out
+
+    @cached_property
+    def _held_out(self) -> np.ndarray | None:
+        """Which rows of the answers are held out, shape (rows,); both parts must be able to be graded themselves."""
+        answers = self._answers
+        if not self.holdout:
+            return None
+        held_out = held_out_rows(answers, self.holdout)
+        for what, rows in (("validation", ~held_out), ("held-out", held_out)):
+            try:
+                if not rows.any():
+                    raise ValueError("there are none")
+                self._score(answers[rows], _best_predictions(answers[rows]))
+            except ValueError as error:
+                raise CompetitionError(
+                    f"the {what} rows of {self.id!r}, {rows.sum()} of {len(rows)} with holdout {self.holdout:g}, cannot be "
+                    f"graded: {error}; set holdout: 0"
+                ) from error
+        return held_out
 
     @cached_property
     def _answers(self) -> pd.DataFrame:
@@ -166,8 +218,7 @@ class Competition:
             _require_columns(table, [self.id_column, *self.target_columns], "the file")
             labels = table[list(self.target_columns)].set_axis(table[self.id_column])
             answers = _predictions(labels, texts=_text_columns(labels))
-            # Answers without a word are graded, but their own best prediction is not: see `word_level_jaccard`.
-            self._score(answers, answers.replace(r"^\s*$", "word", regex=True))
+            self._score(answers, _best_predictions(answers))
         except (ValueError, TypeError, AttributeError) as error:  # the latter two: texts for numbers, or the reverse
             raise CompetitionError(
                 f"the answers of {self.id!r} in {self.answers} cannot be graded: {error}"
@@ -191,6 +242,13 @@ class Competition:
             predictions = predictions.iloc[_rows_in_order_of(answers.index, pd.Index(table[self.id_column]))]
         return _predictions(predictions.set_axis(answers.index), texts=_text_columns(answers))
 
+    def _score_part(self, answers: pd.DataFrame, predictions: pd.DataFrame, full: float) -> float:
+        """The score on a part of the rows, of predictions that are valid on all."""
+        try:
+            return self._score(answers, predictions)
+        except ValueError:  # they may be all the same there, which has no correlation
+            return full if self.scoring.undefined is None else self.scoring.undefined
+
     def _score(self, answers: pd.DataFrame, predictions: pd.DataFrame) -> float:
         with np.errstate(all="ignore"):  # an overflow shows in the score
             if self.custom_metric is None:
@@ -205,6 +263,11 @@ class Competition:
         if not math.isfinite(value):
             raise ValueError(f"the score is {value}")
         return round(value, 5)
+
+
+def _best_predictions(answers: pd.DataFrame) -> pd.DataFrame:
+    """Answers without a word are graded, but are no predictions: see `word_level_jaccard`."""
+    return answers.replace(r"^\s*$", "word", regex=True)
 
 
 def _require_columns(table: pd.DataFrame, wanted: list[str], what: str) -> None:

@@ -3,7 +3,7 @@
 import difflib
 import os
 import re
-from dataclasses import MISSING, fields
+from dataclasses import MISSING, fields, replace
 from pathlib import Path
 from typing import Any
 
@@ -23,7 +23,7 @@ def list_competitions() -> list[str]:
     return [*LOCAL_COMPETITIONS, *MLEBENCH_COMPETITIONS, *(PREFIX + name for name in MIRRORS)]
 
 
-def load_competition(competition_id: str, data_dir: Path | str | None = None) -> Competition:
+def load_competition(competition_id: str, data_dir: Path | str | None = None, holdout: float = 0.0) -> Competition:
     """
     Load a competition by its id.
 
@@ -37,13 +37,24 @@ def load_competition(competition_id: str, data_dir: Path | str | None = None) ->
         data_dir (`Path` or `str`, *optional*):
             Where `mlebench prepare` has put the MLE-bench competitions. Defaults to `$MLEBENCH_DATA_DIR`, else to
             MLE-bench's own default. The local competitions and the mirrors are always made in `trl_mle`'s cache.
+        holdout (`float`, *optional*, defaults to `0.0`):
+            Share of the hidden answers' rows that only reports see (`Score.held_out`), at least 0 and below 1. With 0
+            training, selection and reports use the same rows, as in https://huggingface.co/papers/2509.01684.
 
     Returns:
         [`Competition`]: The competition, ready to be read and graded.
 
     Raises:
-        [`CompetitionError`]: There is no such competition, or it is not prepared.
+        [`CompetitionError`]: There is no such competition, or it is not prepared, or its answers cannot be held out in part.
     """
+    competition = _load(competition_id, data_dir)
+    if holdout:
+        competition = replace(competition, holdout=holdout)
+        competition.check_answers()
+    return competition
+
+
+def _load(competition_id: str, data_dir: Path | str | None) -> Competition:
     if competition_id in LOCAL_COMPETITIONS:
         return load_local(competition_id)
     if competition_id.startswith(PREFIX):

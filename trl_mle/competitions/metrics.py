@@ -33,6 +33,9 @@ class Metric(NamedTuple):
             The same where the answers are texts; defaults to `rule`.
         names (`str`, *optional*, defaults to `""`):
             How programs may name it, as a regular expression: a variable, the function called or the `scoring` passed.
+        undefined (`float`, *optional*):
+            What it counts as on a part of the rows where it is undefined for predictions that it can score on all; without
+            it the score on all rows stands in.
     """
 
     score: Callable[[pd.DataFrame, pd.DataFrame], float]
@@ -41,6 +44,7 @@ class Metric(NamedTuple):
     rule: str = ""
     text_rule: str | None = None
     names: str = ""
+    undefined: float | None = None
 
     def gain(self, score: float) -> float:
         """The score, its sign flipped where lower is better: larger is better."""
@@ -215,6 +219,7 @@ METRICS = {
         best=1.0,
         rule="Predictions must not be all the same.",
         names=r"pearson|corr",
+        undefined=0.0,  # predictions that are all the same say nothing of those rows
     ),
     "mean_columnwise_rmsle": Metric(
         mean_columnwise_rmsle,

@@ -1,0 +1,242 @@
+"""Rows that are held out for reports: which ones, and how submissions are scored on them and on the others."""
+
+import hashlib
+import pickle
+from dataclasses import replace
+
+import numpy as np
+import pandas as pd
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from trl_mle.competitions import CompetitionError, Score, load_competition
+from trl_mle.competitions.competition import Competition
+from trl_mle.competitions.metrics import Metric
+from trl_mle.competitions.mirrors import MIRRORS
+from trl_mle.competitions.split import held_out_rows
+
+
+SHARES = st.sampled_from([0.1, 0.25, 0.5, 0.7])
+LABELS = st.lists(st.sampled_from(["a", "b", "c", "d e"]), min_size=2, max_size=60)
+
+
+def answers(labels, ids=None):
+    return pd.DataFrame({"label": labels}, index=[f"id{i}" for i in range(len(labels))] if ids is None else ids)
+
+
+@given(LABELS, SHARES, st.randoms(use_true_random=False))
+def test_the_split_does_not_depend_on_the_order_of_the_rows(labels, share, random):
+    table = answers(labels)
+    order = random.sample(range(len(labels)), len(labels))
+    held_out = held_out_rows(table, share)
+    assert (held_out_rows(table.iloc[order], share) == held_out[order]).all()
+
+
+@given(LABELS, SHARES)
+def test_both_parts_have_each_label_in_its_share(labels, share):
+    held_out = pd.Series(held_out_rows(answers(labels), share)).groupby(labels)
+    for count, size in zip(held_out.sum(), held_out.size(), strict=True):
+        assert abs(count - share * size) <= 1
+        assert size == 1 or 0 < count < size
+    if share == 0.5:
+        assert abs(held_out.sum().sum() - len(labels) / 2) <= 0.5
+
+
+@given(st.integers(20, 300), SHARES)
+def test_measurements_are_shared_out_by_their_size(rows, share):
+    """In either column, the second within the bins of the first."""
+    random = np.random.RandomState(rows)
+    table = pd.DataFrame(random.normal(size=(rows, 2)) ** 3, index=random.permutation(rows))
+    held_out = held_out_rows(table[[0]], share)
+    assert held_out.sum() == int(rows * share)
+    in_order = held_out[table[0].argsort()]
+    for part in range(10):  # a tenth each
+        rows_of_part = in_order[-(-part * rows // 10) : -(-(part + 1) * rows // 10)]
+        assert abs(rows_of_part.sum() - share * len(rows_of_part)) <= 1
+    assert held_out_rows(table, share).sum() == int(rows * share)
+
+
+def test_the_split_is_the_same_everywhere():
+    """Ordered within a label by the SHA-256 of the id, of which the first ones are held out."""
+    table = answers(["a", "b", "a", "b", "a", "a"], ids=[10, 11, 12, 13, 14, 15])
+    hashes = [hashlib.sha256(str(i).encode()).hexdigest() for i in table.index]
+    rows = {label: sorted(np.flatnonzero(table["label"] == label), key=hashes.__getitem__) for label in "ab"}
+    assert np.flatnonzero(held_out_rows(table, 0.5)).tolist() == sorted([*rows["a"][:2], *rows["b"][:1]])
+
+
+def test_rows_of_one_id_come_in_their_order():
+    held_out = held_out_rows(answers([1.0] * 4 + [0.0] * 4, ids=["x"] * 8), 0.5)
+    assert held_out.tolist() == [True, True, False, False] * 2
+
+
+def test_one_hot_answers_and_texts_are_labels():
+    rows = np.repeat(np.eye(30), 2, axis=0)  # more labels than a column of numbers may have
+    assert held_out_rows(pd.DataFrame(rows), 0.5).reshape(30, 2).sum(axis=1).tolist() == [1] * 30
+    assert held_out_rows(answers([f"breed {i // 2}" for i in range(60)]), 0.5).sum() == 30
+
+
+def csv(table):
+    return table.to_csv(index=False).encode()
+
+
+LOCAL = ["digits", "breast-cancer", "diabetes", "wine"]
+
+
+def noisy(comp, seed=0):
+    """A submission that is right where it is not wrong, in an order of its own."""
+    table = pd.read_csv(comp.answers)
+    random, targets = np.random.RandomState(seed), list(comp.target_columns)
+    wrong = random.rand(len(table)) < 0.3
+    shuffled = table[targets].to_numpy()[random.permutation(len(table))]
+    table.loc[wrong, targets] = shuffled[wrong]
+    return table
+
+
+@pytest.mark.parametrize("name", LOCAL)
+def test_each_part_is_scored_by_itself(name):
+    """As a competition would that has these rows only."""
+    comp, split = load_competition(name), load_competition(name, holdout=0.5)
+    table = noisy(comp)
+    score = split.grade(csv(table.sample(frac=1, random_state=1)))
+    assert score.full == comp.grade(csv(table)).value
+    truth = pd.read_csv(comp.answers)
+    targets = list(comp.target_columns)
+    held_out = held_out_rows(truth.set_index("id")[targets].astype(float), 0.5)
+    parts = [
+        round(float(comp.scoring.score(truth.loc[rows, targets], table.loc[rows, targets])), 5)
+        for rows in (~held_out, held_out)
+    ]
+    assert [score.value, score.held_out] == parts
+    assert score.valid
+
+
+@pytest.mark.parametrize("name", LOCAL)
+def test_without_holdout_nothing_changes(name):
+    comp = load_competition(name)
+    assert comp == load_competition(name, holdout=0.0)
+    score = comp.grade(csv(noisy(comp)))
+    table = noisy(comp)
+    targets = list(comp.target_columns)
+    plain = comp.scoring.score(pd.read_csv(comp.answers)[targets], table[targets])
+    assert score == Score(round(float(plain), 5), valid=True)
+    assert (score.held_out, score.full) == (None, score.value)
+
+
+@pytest.mark.parametrize("name", LOCAL)
+def test_the_score_of_training_knows_no_held_out_row(name):
+    comp = load_competition(name, holdout=0.5)
+    table = noisy(comp)
+    other = table.copy()
+    held_out, targets = comp._held_out, list(comp.target_columns)
+    other.loc[held_out, targets] = pd.read_csv(comp.answers).loc[held_out, targets]
+    before, after = comp.grade(csv(table)), comp.grade(csv(other))
+    assert before.value == after.value
+    assert before.held_out != after.held_out == comp.scoring.best
+    assert before.full != after.full
+
+
+@pytest.mark.parametrize("name", MIRRORS)
+def test_every_mirror_can_be_held_out(name):
+    comp = load_competition(f"mirror:{name}", holdout=0.5)
+    score = comp.grade(comp.answers)
+    assert (score.value, score.held_out, score.full) == (comp.scoring.best,) * 3
+    assert abs(comp._held_out.mean() - 0.5) < 0.02
+
+
+def test_validity_is_judged_on_all_rows():
+    comp = load_competition("breast-cancer", holdout=0.5)
+    for row in (np.flatnonzero(comp._held_out)[0], np.flatnonzero(~comp._held_out)[0]):
+        table = noisy(comp).astype({"malignant": float})
+        table.loc[row, "malignant"] = 1.5
+        assert comp.grade(csv(table)) == load_competition("breast-cancer").grade(csv(table))
+    assert comp.grade(b"") == Score(None, valid=False, error="the submission is empty")
+
+
+def test_old_scores_are_read():
+    assert Score(**{"value": 0.5, "valid": True, "error": None}) == Score(0.5, True, None, None, 0.5)
+    assert Score(**{"value": None, "valid": False, "error": "no"}).full is None
+
+
+def folder(tmp_path, truth, metric, **more):
+    """A competition with these answers."""
+    path = tmp_path / "answers.csv"
+    path.write_bytes(csv(truth))
+    columns = tuple(name for name in truth.columns if name != "id")
+    return Competition("x", metric, tmp_path, path, path, columns, **more)
+
+
+def test_predictions_without_a_correlation_on_one_part_have_none_there(tmp_path):
+    truth = pd.DataFrame({"id": range(40), "y": np.linspace(0, 1, 40)})
+    comp = folder(tmp_path, truth, "pearson_correlation", holdout=0.5)
+    for rows, undefined in ((comp._held_out, "held_out"), (~comp._held_out, "value")):
+        score = comp.grade(csv(truth.assign(y=truth["y"].where(~rows, 0.5))))
+        assert score.valid
+        assert getattr(score, undefined) == 0.0
+        assert {score.value, score.held_out} == {0.0, 1.0}
+        assert 0 < score.full < 1
+    assert not comp.grade(csv(truth.assign(y=0.5))).valid
+
+
+def test_a_metric_of_ones_own_that_cannot_score_one_part(tmp_path):
+    """The score on all rows stands in, unless the metric says what it counts as."""
+
+    def spread(y_true, y_pred):
+        if y_pred["y"].nunique() == 1:
+            raise RuntimeError("no spread")
+        return y_pred["y"].std()
+
+    truth = pd.DataFrame({"id": range(40), "y": np.linspace(0, 1, 40)})
+    for undefined in (None, -1.0):
+        metric = Metric(spread, True, undefined=undefined)
+        comp = folder(tmp_path, truth, "spread", custom_metric=metric, holdout=0.5)
+        score = comp.grade(csv(truth.assign(y=truth["y"].where(comp._held_out, 0.5))))
+        assert score.value == (score.full if undefined is None else undefined)
+        assert score.held_out not in (score.full, None)
+
+
+def test_rows_that_are_matched_by_their_place(tmp_path):
+    """Repeated ids, and files whose order counts."""
+    truth = pd.DataFrame({"id": ["a", "a", "b", "b"] * 5, "y": np.arange(20) % 2})
+    for more in ({}, {"in_file_order": True}):
+        comp = folder(tmp_path, truth, "accuracy", holdout=0.5, **more)
+        table = truth.copy()
+        table.loc[comp._held_out, "y"] = 1 - table.loc[comp._held_out, "y"]
+        assert comp.grade(csv(table)) == Score(1.0, True, held_out=0.0, full=0.5)
+
+
+def test_answers_of_which_a_part_cannot_be_graded(tmp_path):
+    truth = pd.DataFrame({"id": range(9), "y": [1] + [0] * 8})
+    comp = folder(tmp_path, truth, "roc_auc", holdout=0.5)
+    with pytest.raises(
+        CompetitionError,
+        match=r"^the (validation|held-out) rows of 'x', \d of 9 with holdout 0.5, cannot be graded: ROC AUC is undefined "
+        r"where the answers are not both 0 and 1; set holdout: 0$",
+    ):
+        comp.grade(comp.answers)
+    assert replace(comp, holdout=0.0).grade(comp.answers).value == 1
+    one = folder(tmp_path, pd.DataFrame({"id": [1], "y": [0.5]}), "rmse", holdout=0.5)
+    with pytest.raises(CompetitionError, match="the held-out rows of 'x', 0 of 1 .*: there are none; set holdout: 0"):
+        one.check_answers()
+
+
+def test_loading_says_so(tmp_path):
+    for name in ("public", "private"):
+        (tmp_path / name).mkdir()
+        (tmp_path / name / "test.csv").write_text("id,y\n1,1\n2,0\n3,0\n")
+    (tmp_path / "competition.yaml").write_text("metric: roc_auc\nid_column: id\nsample_submission: test.csv\n")
+    load_competition(str(tmp_path))
+    with pytest.raises(CompetitionError, match="set holdout: 0"):
+        load_competition(str(tmp_path), holdout=0.5)
+
+
+@pytest.mark.parametrize("holdout", [-0.1, 1.0, 2.0, float("nan")])
+def test_a_share_that_is_none_is_refused(holdout):
+    with pytest.raises(CompetitionError, match="^holdout must be at least 0 and below 1, got "):
+        load_competition("wine", holdout=holdout)
+
+
+def test_a_competition_travels_with_its_holdout():
+    comp = load_competition("wine", holdout=0.5)
+    again = pickle.loads(pickle.dumps(comp))
+    assert (again.holdout, again.grade(again.sample_submission)) == (0.5, comp.grade(comp.sample_submission))

@@ -1,0 +1,61 @@
+"""Which rows of the hidden answers are held out for reports."""
+
+import hashlib
+
+import numpy as np
+import pandas as pd
+
+
+MOST_LABELS = 20  # distinct numbers of a column that count as labels, where they do not repeat ten times on average
+BINS = 10  # of a column of measurements
+
+
+def held_out_rows(answers: pd.DataFrame, share: float) -> np.ndarray:
+    """
+    Splits the answers, stratified by label. Within a label the rows come in the order of a hash of their ids, those of one
+    id in the order in which they stand, and the first ones are held out. So the split is the same on every machine,
+    whatever the order of the ids.
+
+    A row's label is its answer in all columns: a text, or a number of which there are few; numbers of which there are many
+    are put into quantile bins. Without such bins, a label with two rows or more has one in either part.
+
+    Args:
+        answers (`DataFrame` of shape (rows, targets)):
+            The answers, with their ids as index.
+        share (`float`):
+            Share of the rows to hold out, between 0 and 1.
+
+    Returns:
+        `np.ndarray` of shape (rows,): Truth values.
+    """
+    columns = [answers[name] for name in answers.columns]
+    codes = np.column_stack([_bins(column) if _is_measured(column) else _codes(column) for column in columns])
+    _, labels, sizes = np.unique(codes, axis=0, return_inverse=True, return_counts=True)
+    # The roundings of the labels make up for each other: those of one row each are shared out, too
+    counts = np.diff(np.floor(np.cumsum(sizes) * share), prepend=0).astype(int)
+    if not any(map(_is_measured, columns)):
+        counts = np.where(sizes > 1, counts.clip(1, sizes - 1), counts)
+    order = np.lexsort((_hashes(answers.index), labels.ravel()))  # a stable sort
+    place = np.arange(len(answers)) - np.repeat(np.cumsum(sizes) - sizes, sizes)  # within the label
+    held_out = np.zeros(len(answers), bool)
+    held_out[order] = place < np.repeat(counts, sizes)
+    return held_out
+
+
+def _is_measured(column: pd.Series) -> bool:
+    """Whether its numbers are too many for labels."""
+    return pd.api.types.is_numeric_dtype(column) and column.nunique() > max(MOST_LABELS, len(column) / 10)
+
+
+def _codes(column: pd.Series) -> np.ndarray:
+    return pd.factorize(column, sort=True)[0]
+
+
+def _bins(column: pd.Series) -> np.ndarray:
+    return (column.rank(method="min").to_numpy(int) - 1) * BINS // len(column)
+
+
+def _hashes(ids: pd.Index) -> np.ndarray:
+    """64 bits of the SHA-256 of each id's text."""
+    texts = (str(value).encode("utf-8", errors="surrogatepass") for value in ids.tolist())
+    return np.frombuffer(b"".join(hashlib.sha256(text).digest()[:8] for text in texts), ">u8")
