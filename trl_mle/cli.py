@@ -15,7 +15,7 @@ from rich.text import Text
 
 
 if TYPE_CHECKING:
-    from trl_mle.competitions import Competition
+    from trl_mle.competitions import Competition, Score
 
 
 MOST_COLUMNS = 6  # of a table on a terminal of 80 characters
@@ -123,12 +123,12 @@ def grade(args: argparse.Namespace) -> int:
     from trl_mle.competitions import load_competition
     from trl_mle.competitions.medals import medal, medal_thresholds
 
-    competition = load_competition(args.competition, args.data_dir)
+    competition = load_competition(args.competition, args.data_dir, args.holdout)
     score = competition.grade(Path(args.submission).read_bytes())
     thresholds = medal_thresholds(competition.id)
     won = None
-    if thresholds is not None and score.value is not None:
-        won = medal(score.value, thresholds, competition.higher_is_better)
+    if thresholds is not None and score.full is not None:
+        won = medal(score.full, thresholds, competition.higher_is_better)
     if args.json:
         _print_json(
             {
@@ -137,6 +137,8 @@ def grade(args: argparse.Namespace) -> int:
                 "higher_is_better": competition.higher_is_better,
                 "valid": score.valid,
                 "score": score.value,
+                "held_out": score.held_out,
+                "full": score.full,
                 "error": score.error,
                 "medal": won,
                 "thresholds": thresholds and thresholds._asdict(),
@@ -146,7 +148,7 @@ def grade(args: argparse.Namespace) -> int:
     table = _facts()
     table.add_row("competition", competition.id)
     if score.valid:
-        table.add_row("score", f"{score.value:.5f} ({_metric(competition.metric, competition.higher_is_better)})")
+        _add_score(table, competition, score)
         if thresholds is not None:
             figures = ", ".join(f"{name} {value:.5f}" for name, value in thresholds._asdict().items())
             table.add_row("medal", f"{won or 'none'} ({figures})")
@@ -163,7 +165,7 @@ def run(args: argparse.Namespace) -> int:
     from trl_mle.instrumentation import MILESTONES, AstInstrumenter
     from trl_mle.rewards import MLEReward
 
-    competition = load_competition(args.competition, args.data_dir)
+    competition = load_competition(args.competition, args.data_dir, args.holdout)
     source = Path(args.solution).read_text(encoding="utf-8")
     asked = ExecutorArguments(
         program_timeout_s=args.timeout_s,
@@ -178,7 +180,7 @@ def run(args: argparse.Namespace) -> int:
         fence = "~" * (max(map(len, source.split()), default=0) + 3)  # longer than any in the program
         evaluation = reward.evaluate(f"{fence}python\n{source}\n{fence}", competition)
     if args.json:
-        score = evaluation.score and {"value": evaluation.score.value, "error": evaluation.score.error}
+        score = evaluation.score
         _print_json(
             {
                 "competition": competition.id,
@@ -186,7 +188,9 @@ def run(args: argparse.Namespace) -> int:
                 "higher_is_better": competition.higher_is_better,
                 "outcome": str(evaluation.outcome),
                 "valid": evaluation.valid,
-                "score": score and score["value"],
+                "score": score and score.value,
+                "held_out": score and score.held_out,
+                "full": score and score.full,
                 "reward": evaluation.reward,
                 "detail": evaluation.detail,
                 "duration_s": evaluation.duration_s,
@@ -208,8 +212,7 @@ def run(args: argparse.Namespace) -> int:
     if missed:
         table.add_row("", f"not reached: {', '.join(missed)}")
     if evaluation.score is not None and evaluation.score.value is not None:
-        metric = _metric(competition.metric, competition.higher_is_better)
-        table.add_row("score", f"{evaluation.score.value:.5f} ({metric})")
+        _add_score(table, competition, evaluation.score)
     table.add_row("reward", "none" if evaluation.reward is None else f"{evaluation.reward:.5g}")
     console = Console()
     console.print(table)
@@ -268,18 +271,23 @@ def compare(args: argparse.Namespace) -> int:
     """Compares systems over the results of several evaluations, beside the paper's figures."""
     from trl_mle.evaluation.comparison import (
         best_of_k_table,
+        chosen_by_validation,
         main_table,
+        on_all_rows,
         program_table,
         read_results,
         to_csv,
         to_markdown,
+        uneven_holdouts,
         uneven_runs,
         write_card_section,
     )
 
     rows = read_results([Path(folder) for folder in args.folders])
-    for line in uneven_runs(rows):
+    for line in [*uneven_runs(rows), *uneven_holdouts(rows)]:
         print(f"trl-mle: warning: {line}", file=sys.stderr)
+    if uneven_holdouts(rows):
+        rows = on_all_rows(rows)
     if args.card is not None:
         write_card_section(Path(args.card), rows)
     for path, text in ((args.markdown, to_markdown(rows)), (args.csv, to_csv(rows))):
@@ -295,6 +303,14 @@ def compare(args: argparse.Namespace) -> int:
         console.print(_table("best score, mean ± standard error over runs", part))
     console.print(_table("programs, mean ± standard error over runs", programs))
     console.print(_table("best of k", best_of_k_table(rows)))
+    if chosen_by_validation(rows):
+        console.print(
+            "The best are chosen by one part of the hidden rows, and scores are on the other part. A footnote, to compare with "
+            "published figures: chosen by and scored on all rows.",
+            highlight=False,
+        )
+        for part in _parts(main_table(on_all_rows(rows), reported=("Qwen2.5-3B RL",))):
+            console.print(_table("chosen by the test score", part))
     return 0
 
 
@@ -352,6 +368,13 @@ def _facts() -> Table:
     return table
 
 
+def _add_score(table: Table, competition: "Competition", score: "Score") -> None:
+    table.add_row("score", f"{score.value:.5f} ({_metric(competition.metric, competition.higher_is_better)})")
+    if score.held_out is not None:
+        table.add_row("held out", f"{score.held_out:.5f}")
+        table.add_row("all rows", f"{score.full:.5f}")
+
+
 def _print_json(value: Any) -> None:
     print(json.dumps(value, indent=2, ensure_ascii=False))
 
@@ -376,8 +399,12 @@ def make_parser() -> argparse.ArgumentParser:
         return command
 
     add(competitions, "which competitions there are")
-    add(grade, "score a submission", "competition", "submission")
+    grading = add(grade, "score a submission", "competition", "submission")
     command = add(run, "run one program as training would", "competition", "solution", limits=True)
+    for with_holdout in (grading, command):
+        with_holdout.add_argument(
+            "--holdout", type=float, default=0.0, help="share of the hidden rows whose score is told apart (0)"
+        )
     command.add_argument("--sandbox", default="auto", help="auto, bubblewrap, landlock, or none: no isolation (auto)")
     command.add_argument("--ray_address", help="a Ray cluster to run it on, or auto")
     add(prompt, "print the prompt of a competition", "competition", limits=True)

@@ -216,7 +216,7 @@ def test_answers_of_which_a_part_cannot_be_graded(tmp_path):
         comp.grade(comp.answers)
     assert replace(comp, holdout=0.0).grade(comp.answers).value == 1
     one = folder(tmp_path, pd.DataFrame({"id": [1], "y": [0.5]}), "rmse", holdout=0.5)
-    with pytest.raises(CompetitionError, match="the held-out rows of 'x', 0 of 1 .*: there are none; set holdout: 0"):
+    with pytest.raises(CompetitionError, match=r"the held-out rows of 'x', 0 of 1 .*: there are none; set holdout: 0"):
         one.check_answers()
 
 
@@ -232,7 +232,7 @@ def test_loading_says_so(tmp_path):
 
 @pytest.mark.parametrize("holdout", [-0.1, 1.0, 2.0, float("nan")])
 def test_a_share_that_is_none_is_refused(holdout):
-    with pytest.raises(CompetitionError, match="^holdout must be at least 0 and below 1, got "):
+    with pytest.raises(CompetitionError, match=r"^holdout must be at least 0 and below 1, got "):
         load_competition("wine", holdout=holdout)
 
 

@@ -22,7 +22,8 @@ class BestOfK:
         valid_rate (`float`):
             Probability that at least one of them is valid.
         score (`float`, *optional*):
-            Expected score of the best of them, where one is valid; `None` if no sample is.
+            Expected score of the best of them, where one is valid; `None` if no sample is. If programs are chosen by one
+            score and reported by another, the latter.
         low (`float`, *optional*):
             Lower end of its bootstrap interval.
         high (`float`, *optional*):
@@ -42,7 +43,11 @@ def powers_of_two(n: int) -> list[int]:
 
 
 def best_of_k(
-    scores: Sequence[float | None], ks: Sequence[int], higher_is_better: bool, seed: int = 0
+    scores: Sequence[float | None],
+    ks: Sequence[int],
+    higher_is_better: bool,
+    seed: int = 0,
+    reported: Sequence[float | None] | None = None,
 ) -> list[BestOfK]:
     r"""
     Estimates the expected best of k from n ≥ k samples.
@@ -58,7 +63,9 @@ def best_of_k(
 
     These are the averages over all subsets, without drawing any. The first is unbiased (it is the pass@k of
     https://huggingface.co/papers/2107.03374), and so is the second's numerator; where every subset holds a valid sample the
-    denominator is 1 and the second is unbiased, too. The interval is the percentile bootstrap's over the samples. For k near
+    denominator is 1 and the second is unbiased, too. Where the best is chosen by \\( s \\) and another score \\( r \\) of it is
+    reported, \\( r_j \\) takes the place of \\( s_j \\) in the numerator; samples of equal \\( s \\) are chosen equally often, so that
+    each of them counts with the mean of their \\( r \\). The interval is the percentile bootstrap's over the samples. For k near
     n it is too narrow: no resample has a better program than the best one found.
 
     Args:
@@ -70,6 +77,8 @@ def best_of_k(
             Whether a larger score is better.
         seed (`int`, *optional*, defaults to `0`):
             Of the bootstrap.
+        reported (`Sequence[float | None]`, *optional*):
+            What is reported of each sample, if it is not the score that it is chosen by; `None` if it is not valid.
 
     Returns:
         `list[BestOfK]`: One for each of `ks`.
@@ -79,15 +88,21 @@ def best_of_k(
     n = len(scores)
     if not all(1 <= k <= n for k in ks):
         raise ValueError(f"the best of {min(ks)} to {max(ks)} cannot be told from {n} samples")
-    valid_scores = sorted((score for score in scores if score is not None), reverse=not higher_is_better)
-    ranked = np.array([math.nan] * (n - len(valid_scores)) + valid_scores)
+    valid_samples = sorted((i for i in range(n) if scores[i] is not None), key=scores.__getitem__, reverse=not higher_is_better)  # type: ignore[arg-type]  # fmt: skip
+    ranked = np.array([math.nan] * (n - len(valid_samples)) + [scores[i] for i in valid_samples])
     weights = np.array(
         [[math.comb(j, k - 1) / math.comb(n, k) for j in range(n)] for k in ks]
     )  # exact until the division
     # Ranks sort as their samples do
     ranks = np.sort(np.random.default_rng(seed).integers(0, n, (RESAMPLES, n)), axis=1)
-    valid_rates, best = _averages(ranked[np.newaxis], weights)
-    _, resampled = _averages(ranked[ranks], weights)
+    shown, shown_resampled = ranked[np.newaxis], ranked[ranks]
+    if reported is not None:
+        of_ranks = np.array([math.nan] * (n - len(valid_samples)) + [reported[i] for i in valid_samples], float)
+        _, equals = np.unique(ranked, return_inverse=True)
+        shown = _means_of_equals(of_ranks[np.newaxis], equals[np.newaxis])
+        shown_resampled = _means_of_equals(of_ranks[ranks], equals[ranks])
+    valid_rates, best = _averages(shown, weights)
+    _, resampled = _averages(shown_resampled, weights)
     found = []
     for i, k in enumerate(ks):
         interval: tuple[float | None, float | None] = (None, None)
@@ -107,3 +122,11 @@ def _averages(ranked: np.ndarray, weights: np.ndarray) -> tuple[np.ndarray, np.n
     rates = np.minimum(valid @ weights.T, 1.0)
     sums = np.where(valid, ranked, 0.0) @ weights.T
     return rates, np.divide(sums, rates, out=np.full_like(sums, math.nan), where=rates > 0)
+
+
+def _means_of_equals(reported: np.ndarray, equals: np.ndarray) -> np.ndarray:
+    """For each row of samples, each one's mean over those of the row that have the same number in `equals`."""
+    groups = equals + np.arange(len(equals))[:, np.newaxis] * (equals.max() + 1)
+    sums = np.bincount(groups.ravel(), weights=reported.ravel())
+    counts = np.bincount(groups.ravel())
+    return sums[groups] / counts[groups]

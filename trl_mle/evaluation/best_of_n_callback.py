@@ -25,7 +25,9 @@ class BestOfNCallback(TrainerCallback):
     """
     Every so many steps it samples N programs for each of the trainer's competitions from scratch, with the same seeds each
     time, and logs what they came to: `mle/eval/valid_rate`, `mean_score`, `best_of_n` and `untrained_valid_rate` (valid
-    submissions of programs that were never seen to train a model); with several competitions `mle/eval/<slug>/...`.
+    submissions of programs that were never seen to train a model); with several competitions `mle/eval/<slug>/...`. If a
+    competition holds rows out, the best is chosen by the others, and these are the scores on the held-out rows; beside
+    them is `best_of_n_by_test`, chosen by the score on all rows, and that score.
 
     The trainer's own evaluation (`eval_strategy`) averages over batches, which a best of N does not survive. All processes
     take part. Training goes on as if nothing had happened: the random generators are put back, and the pool of solutions
@@ -83,6 +85,9 @@ class BestOfNCallback(TrainerCallback):
                 "valid_rate": summary.valid_rate,
                 "mean_score": summary.mean_score,
                 "best_of_n": summary.best_score,
+                "best_of_n_by_test": summarize(evaluations, competition.higher_is_better, "test").best_score
+                if competition.holdout
+                else None,
                 "untrained_valid_rate": summary.num_untrained / summary.num_valid
                 if summary.num_valid and summary.num_untrained is not None
                 else None,

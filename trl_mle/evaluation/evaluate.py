@@ -17,13 +17,13 @@ from rich.syntax import Syntax
 from rich.table import Table
 
 from trl_mle.competitions import Competition, load_competition
-from trl_mle.evaluation.comparison import read_results, to_markdown, write_whole
+from trl_mle.evaluation.comparison import chosen_by_validation, on_all_rows, read_results, to_markdown, write_whole
 from trl_mle.evaluation.evaluation_log import EvaluationLog
 from trl_mle.evaluation.harness import Harness
 from trl_mle.evaluation.mlebench import check_gradable, write_submissions
 from trl_mle.evaluation.policies import Policy, check_policy, load_policy
 from trl_mle.evaluation.results import add_equal_costs, figures
-from trl_mle.evaluation.sampling import best_evaluation, evaluate_policy
+from trl_mle.evaluation.sampling import best_evaluation, evaluate_policy, reported_score
 from trl_mle.evaluation.self_improvement import improve_each, save_improvements, summarize_improvements
 from trl_mle.evaluation.tree_search import search_tree
 from trl_mle.execution.building import ExecutorArguments, make_executor
@@ -57,6 +57,12 @@ class EvaluationArguments(ExecutorArguments):
     )
     names: list[str] | None = field(default=None, metadata={"help": "A name for each of both, for the tables."})
     data_dir: str | None = field(default=None, metadata={"help": "Where MLE-bench's prepared competitions lie."})
+    holdout: float = field(
+        default=0.0,
+        metadata={
+            "help": "Share of the hidden rows to report on, while the best programs are chosen by the others; that of training."
+        },
+    )
     num_samples: int = field(default=128, metadata={"help": "Programs per policy and competition."})
     seed: int = field(default=1_000_000, metadata={"help": "Seed of the sampling; far from those of training."})
     batch_size: int = field(default=64, metadata={"help": "Programs sampled side by side."})
@@ -112,7 +118,8 @@ class EvaluationArguments(ExecutorArguments):
     def settings(self, policy: Policy, tree: bool) -> dict[str, Any]:
         """What a policy's programs depend on."""
         names = ("num_samples", "seed", "batch_size", "max_prompt_length", "max_completion_length", "program_timeout_s", "program_memory_mb", "threads_per_program")  # fmt: skip
-        return {"policy": policy.identity, "tree": tree} | {name: getattr(self, name) for name in names}
+        found = {"policy": policy.identity, "tree": tree} | {name: getattr(self, name) for name in names}
+        return found | ({"holdout": self.holdout} if self.holdout else {})  # files of before know of none
 
 
 def file_name(name: str) -> str:
@@ -175,7 +182,7 @@ def run(args: EvaluationArguments) -> list[tuple[str, Path]]:
     Returns:
         `list[tuple[str, Path]]`: The files that a reader wants: what each holds, and where it lies.
     """
-    competitions = [load_competition(name, data_dir=args.data_dir) for name in args.competitions]
+    competitions = [load_competition(name, args.data_dir, args.holdout) for name in args.competitions]
     if args.mlebench_out is not None:
         check_gradable(competitions)
     output_dir = Path(args.output_dir)
@@ -244,7 +251,8 @@ def show(
             suffix = f"-{competition.slug}" if len(competitions) > 1 else ""
             path = output_dir / f"best_solution{suffix}.py"
             path.write_text(best.source, encoding="utf-8", errors="backslashreplace")
-            title = f"best program: {competition.metric} {best.score.value:.4f} in {best.duration_s:.2f} s"
+            where = " on held-out rows" if competition.holdout else ""
+            title = f"best program: {competition.metric} {reported_score(best):.4f}{where} in {best.duration_s:.2f} s"
             console.print(Panel(Syntax(best.source.strip(), "python", word_wrap=True), title=title))
             files.append(("best program", path))
     ours = sum(row["num_failures_of_ours"] for row in rows)
@@ -271,6 +279,12 @@ def comparison_table(competition: Competition, rows: list[dict[str, Any]]) -> Ta
             row["policy"], f"{row['valid_rate']:.0%}", number(row["mean_score"]), number(row["best_score"]),
             number(row["mean_duration_s"], 2),
         )  # fmt: skip
+    if chosen_by_validation(rows):
+        by_test = ", ".join(f"{row['policy']} {number(row['best_score'])}" for row in on_all_rows(rows))
+        table.caption = (
+            "scores on the held-out rows; best: chosen by the score on the other rows\n"
+            f"best, chosen by and scored on all rows: {by_test}"
+        )
     return table
 
 
@@ -294,4 +308,9 @@ def improvement_table(competition: Competition, rows: list[dict[str, Any]]) -> T
         "validation: by the score that both programs report of themselves, by the graded one where they do not; "
         "test: by the graded score, which looks at the hidden answers"
     )
+    if competition.holdout:
+        table.caption = (
+            "validation: by the score that both programs report of themselves, by the graded one of the rows that are not "
+            "held out where they do not; scores are on the held-out rows; test: by the graded score on all rows, and that score"
+        )
     return table

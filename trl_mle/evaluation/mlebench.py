@@ -26,7 +26,7 @@ def write_submissions(best_solutions: Path, competitions: Sequence[Competition],
 
     Args:
         best_solutions (`Path`):
-            What [`~trl_mle.rewards.BestSolutions`] has kept, the best by the score on the hidden answers.
+            What [`~trl_mle.rewards.BestSolutions`] has kept, the best by the score that training sees.
         competitions (`Sequence[Competition]`):
             Competitions of MLE-bench.
         folder (`Path`):

@@ -9,7 +9,14 @@ from trl_mle.competitions import Competition
 from trl_mle.competitions.medals import medal, medal_thresholds
 from trl_mle.evaluation.best_of_k import best_of_k, powers_of_two
 from trl_mle.evaluation.evaluation_log import EvaluationLog
-from trl_mle.evaluation.sampling import count_executed, score_of, summarize
+from trl_mle.evaluation.sampling import (
+    ChosenBy,
+    best_evaluation,
+    count_executed,
+    reported_score,
+    score_of,
+    summarize,
+)
 from trl_mle.evaluation.self_improvement import validation_score
 from trl_mle.rewards import Evaluation
 
@@ -37,40 +44,63 @@ def figures(
             Whether the programs are samples that know nothing of each other. Without, there is no best of k.
 
     Returns:
-        `dict`: For JSON. `best_score` is the best on the hidden answers, as in
-        https://huggingface.co/papers/2509.01684; `by_validation` the score, on the hidden answers, of the program that is
-        best by the score that it reports of itself.
+        `dict`: For JSON. `chosen_by` is `"validation"` where the competition holds rows out: `mean_score`, `best_score` and
+        `best_of_k` are then scores on these rows, and the best program is that with the best score on the others.
+        `on_all_rows` has the same figures with `chosen_by: "test"`, both by the score on all rows, as in
+        https://huggingface.co/papers/2509.01684. Where no rows are held out the figures are of this kind, and
+        `on_all_rows` is empty. `by_validation` is the score of the program that is best by the score that it reports of
+        itself. `medal` is that of the best program on all rows, as MLE-bench grades.
     """
     higher = competition.higher_is_better
     judged = [evaluation for evaluation in evaluations if evaluation.reward is not None]
-    summary = summarize(judged, higher)
-    thresholds = medal_thresholds(competition.id)
+    thresholds, best = medal_thresholds(competition.id), best_evaluation(judged, higher)
     won = None
-    if thresholds is not None and summary.best_score is not None:
-        won = medal(summary.best_score, thresholds, higher)
-    reporting = [
-        (value, score)
-        for evaluation in judged
-        if (value := validation_score(evaluation, competition)) is not None
-        and (score := score_of(evaluation)) is not None
-    ]
-    chosen = (max if higher else min)(reporting, key=itemgetter(0))[1] if reporting else None
-    scores = [score_of(evaluation) for evaluation in judged]
-    curve = best_of_k(scores, powers_of_two(len(scores)), higher) if independent else []
+    if thresholds is not None and best is not None and (score := score_of(best, "test")) is not None:
+        won = medal(score, thresholds, higher)
+    on_all_rows = _scores(competition, judged, independent, "test")
     return {
         "policy": name,
         "competition": competition.id,
         "metric": competition.metric,
         "higher_is_better": higher,
+        "holdout": competition.holdout,
         "independent": independent,
-        **summary.to_dict(),
+        **summarize(judged, higher).to_dict(),
         "num_failures_of_ours": len(evaluations) - len(judged),
         "num_executed": count_executed(judged),
-        "best_of_k": [asdict(point) for point in curve],
-        "by_validation": {"score": chosen, "num_reporting": len(reporting)},
+        **(_scores(competition, judged, independent, "validation") if competition.holdout else on_all_rows),
+        "on_all_rows": on_all_rows if competition.holdout else {},
         "medal": won,
         "medal_thresholds": thresholds and thresholds._asdict(),
         "cost": log.cost(competition.id),
+    }
+
+
+def _scores(
+    competition: Competition, judged: Sequence[Evaluation], independent: bool, chosen_by: ChosenBy
+) -> dict[str, Any]:
+    """The figures that depend on how programs are chosen."""
+    higher = competition.higher_is_better
+    summary = summarize(judged, higher, chosen_by)
+    reporting = [
+        (value, score)
+        for evaluation in judged
+        if (value := validation_score(evaluation, competition)) is not None
+        and (score := reported_score(evaluation, chosen_by)) is not None
+    ]
+    chosen = (max if higher else min)(reporting, key=itemgetter(0))[1] if reporting else None
+    curve = []
+    if independent:
+        scores = [score_of(evaluation, chosen_by) for evaluation in judged]
+        # Without held-out rows the two are the same
+        reported = [reported_score(evaluation, chosen_by) for evaluation in judged] if chosen_by != "test" else None
+        curve = best_of_k(scores, powers_of_two(len(scores)), higher, reported=reported)
+    return {
+        "chosen_by": chosen_by,
+        "mean_score": summary.mean_score,
+        "best_score": summary.best_score,
+        "best_of_k": [asdict(point) for point in curve],
+        "by_validation": {"score": chosen, "num_reporting": len(reporting)},
     }
 
 
@@ -95,4 +125,6 @@ def add_equal_costs(rows: Sequence[dict[str, Any]], logs: Sequence[EvaluationLog
             ("at_equal_programs", {"num_executed": num_executed}, executed[:num_executed]),
             ("at_equal_time", {"elapsed_s": seconds}, in_time),
         ):
-            row[key] = limit | {"best_score": summarize(evaluations, row["higher_is_better"]).best_score}
+            for found in filter(None, (row, row["on_all_rows"])):
+                best = summarize(evaluations, row["higher_is_better"], found["chosen_by"]).best_score
+                found[key] = limit | {"best_score": best}

@@ -3,16 +3,22 @@
 from collections.abc import Iterable, Sequence
 from dataclasses import asdict, dataclass
 from statistics import fmean
+from typing import Literal
 
 from trl_mle.evaluation.evaluation_log import Sample
 from trl_mle.evaluation.harness import Harness
 from trl_mle.rewards import Evaluation
 
 
+# "validation": programs are chosen by their scores on the validation rows, and their scores on the held-out rows are
+# reported. "test": chosen and reported by one score, that on all rows, as in https://huggingface.co/papers/2509.01684
+ChosenBy = Literal["validation", "test"]
+
+
 @dataclass(frozen=True)
 class Summary:
     """
-    Sampled programs in figures.
+    Sampled programs in figures. Scores are those on the held-out rows where there are some.
 
     Args:
         num_samples (`int`):
@@ -25,7 +31,7 @@ class Summary:
         mean_score (`float`, *optional*):
             Mean over the valid ones; `None` without any.
         best_score (`float`, *optional*):
-            The best of them.
+            That of the best of them, by the score on the validation rows; the mean of equally good ones.
         mean_duration_s (`float`, *optional*):
             Mean Δt of the programs that ran, in seconds.
     """
@@ -78,23 +84,49 @@ def count_executed(evaluations: Iterable[Evaluation]) -> int:
     return sum(evaluation.source is not None for evaluation in evaluations)
 
 
-def score_of(evaluation: Evaluation | None) -> float | None:
-    """The score on the hidden answers; `None` without a valid submission."""
-    return evaluation.score.value if evaluation is not None and evaluation.score is not None else None
+def score_of(evaluation: Evaluation | None, chosen_by: ChosenBy = "validation") -> float | None:
+    """The score that a program is chosen by; `None` without a valid submission."""
+    if evaluation is None or evaluation.score is None:
+        return None
+    return evaluation.score.full if chosen_by == "test" else evaluation.score.value
+
+
+def reported_score(evaluation: Evaluation, chosen_by: ChosenBy = "validation") -> float | None:
+    """The score that is reported of a chosen program; `None` without a valid submission."""
+    if evaluation.score is None:
+        return None
+    all_rows = chosen_by == "test" or evaluation.score.held_out is None
+    return evaluation.score.full if all_rows else evaluation.score.held_out
 
 
 def best_evaluation(evaluations: Sequence[Evaluation], higher_is_better: bool) -> Evaluation | None:
-    """The valid evaluation with the best score."""
+    """The valid evaluation with the best score, on the validation rows where others are held out; of equal ones the first."""
     sign = 1 if higher_is_better else -1
     valid = [evaluation for evaluation in evaluations if evaluation.valid]
     return max(valid, key=lambda evaluation: sign * evaluation.score.value, default=None)  # type: ignore[union-attr,operator]
 
 
-def summarize(evaluations: Sequence[Evaluation], higher_is_better: bool) -> Summary:
-    """The figures of sampled programs. Failures of our own infrastructure are left out."""
+def summarize(
+    evaluations: Sequence[Evaluation], higher_is_better: bool, chosen_by: ChosenBy = "validation"
+) -> Summary:
+    """
+    The figures of sampled programs. Failures of our own infrastructure are left out.
+
+    Args:
+        evaluations (`list[Evaluation]`):
+            The programs.
+        higher_is_better (`bool`):
+            Whether a larger score is better.
+        chosen_by (`str`, *optional*, defaults to `"validation"`):
+            With `"test"` the best is chosen by the score on all rows, and all scores are those. Where no rows are held
+            out, it makes no difference.
+    """
     evaluations = [evaluation for evaluation in evaluations if evaluation.reward is not None]
-    scores = [score for evaluation in evaluations if (score := score_of(evaluation)) is not None]
+    scores = [score for evaluation in evaluations if (score := score_of(evaluation, chosen_by)) is not None]
+    reported = [score for evaluation in evaluations if (score := reported_score(evaluation, chosen_by)) is not None]
     durations = [evaluation.duration_s for evaluation in evaluations if evaluation.duration_s is not None]
+    best = (max if higher_is_better else min)(scores, default=None)
+    best_reported = [shown for score, shown in zip(scores, reported, strict=True) if score == best]
     return Summary(
         num_samples=len(evaluations),
         num_valid=len(scores),
@@ -103,7 +135,12 @@ def summarize(evaluations: Sequence[Evaluation], higher_is_better: bool) -> Summ
         )
         if any(evaluation.milestones for evaluation in evaluations)
         else None,
-        mean_score=fmean(scores) if scores else None,
-        best_score=(max if higher_is_better else min)(scores) if scores else None,
+        mean_score=fmean(reported) if reported else None,
+        best_score=_mean(best_reported) if best_reported else None,
         mean_duration_s=fmean(durations) if durations else None,
     )
+
+
+def _mean(values: Sequence[float]) -> float:
+    """The mean, without rounding where all are the same."""
+    return fmean(values) if len(set(values)) > 1 else values[0]

@@ -7,17 +7,14 @@ import re
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any
 
 from trl_mle.competitions import Competition
 from trl_mle.evaluation.evaluation_log import Sample
 from trl_mle.evaluation.harness import Harness
-from trl_mle.evaluation.sampling import count_executed, score_of, summarize
+from trl_mle.evaluation.sampling import ChosenBy, count_executed, score_of, summarize
 from trl_mle.instrumentation.milestones import parse
 from trl_mle.rewards import Evaluation
-
-
-ChosenBy = Literal["validation", "test"]
 
 
 @dataclass(frozen=True)
@@ -43,8 +40,8 @@ class Improvement:
 
     @property
     def test_scores(self) -> tuple[float | None, float | None]:
-        """Their scores on the hidden answers."""
-        return score_of(self.scratch), score_of(self.improved)
+        """Their scores on all hidden answers."""
+        return score_of(self.scratch, "test"), score_of(self.improved, "test")
 
     @property
     def chosen_by(self) -> ChosenBy | None:
@@ -63,16 +60,17 @@ class Improvement:
         Args:
             by (`str`):
                 `"validation"`: by the validation score that the programs themselves report, and only where one does not
-                by the graded score. `"test"`: always by the graded score, as in
-                https://huggingface.co/papers/2509.01684, which looks at the hidden answers.
+                by the graded score, on the validation rows where others are held out. `"test"`: always by the graded score
+                on all rows, as in https://huggingface.co/papers/2509.01684, which looks at the hidden answers.
 
         Returns:
             [`~trl_mle.rewards.Evaluation`]: One of the two; the first if they are equal.
         """
         if self.improved is None or self.chosen_by is None:
             return self.scratch
-        by_validation = by == self.chosen_by == "validation"
-        first, second = self.validation_scores if by_validation else self.test_scores
+        first, second = score_of(self.scratch, by), score_of(self.improved, by)
+        if by == self.chosen_by == "validation":
+            first, second = self.validation_scores
         assert first is not None, "both are valid"
         assert second is not None, "both are valid"
         return self.improved if (second > first if self.higher_is_better else second < first) else self.scratch
@@ -179,14 +177,15 @@ def summarize_improvements(improvements: Sequence[Improvement]) -> dict[str, Any
 
     Returns:
         `dict`: For JSON. `num_executed` counts the programs from scratch, too. In `kept`, `num_choices` is how often the
-        score named by `chosen_by` made the choice; by `"validation"` the other choices are made by the graded score.
+        score named by `chosen_by` made the choice; by `"validation"` the other choices are made by the graded score. Where
+        rows are held out, the scores by `"validation"` are those on these rows, and those by `"test"` are on all.
     """
     improved = [item.improved for item in improvements if item.improved is not None]
     chosen_by = [item.chosen_by for item in improvements if item.chosen_by is not None]
     choices: dict[ChosenBy, int] = {"validation": chosen_by.count("validation"), "test": len(chosen_by)}
     kept = []
     for score, num_choices in choices.items():
-        summary = summarize([item.kept(score) for item in improvements], improvements[0].higher_is_better)
+        summary = summarize([item.kept(score) for item in improvements], improvements[0].higher_is_better, score)
         kept.append({"chosen_by": score, "num_choices": num_choices} | summary.to_dict())
     return {
         "num_executed": count_executed([*(item.scratch for item in improvements), *improved]),

@@ -18,6 +18,10 @@ class MLEScriptArguments(ExecutorArguments):
 
     competitions: list[str] = field(default_factory=list, metadata={"help": "Ids of the competitions to train on."})
     data_dir: str | None = field(default=None, metadata={"help": "Folder with the prepared MLE-bench competitions."})
+    holdout: float = field(
+        default=0.0,
+        metadata={"help": "Share of the hidden rows that training never sees, for reports; 0 is the paper's way."},
+    )
     instrumenter: str = field(
         default="ast",
         metadata={"help": "Who marks the milestones: `ast`, `lm` (a frozen language model), or `none` (no credit)."},

@@ -43,7 +43,7 @@ def main(
         script_args.check()
     for name in script_args.competitions:
         with problems.noted():
-            competitions.append(load_competition(name, script_args.data_dir))
+            competitions.append(load_competition(name, script_args.data_dir, script_args.holdout))
     with problems.noted():
         launching.check_writable(output_dir)
     with problems.noted():
