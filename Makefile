@@ -30,7 +30,7 @@ TRAIN = $(RUN)/accelerate launch --config_file accelerate_configs/cpu.yaml recip
 
 EVALUATE = $(RUN)/python recipes/evaluate_mle.py --policies $(OUTPUT)/starter $(OUTPUT)/policy \
     --names "before RL" "after RL" --competitions '$(COMPETITION)' --output_dir $(OUTPUT)/evaluation \
-    --num_samples 32 --program_timeout_s 5 --sandbox $(SANDBOX)
+    --num_samples 32 --holdout 0.5 --program_timeout_s 5 --sandbox $(SANDBOX)
 
 APT_INSTALL = [ -z "$$packages" ] && exit 0; \
 	if [ "$$(id -u)" = 0 ]; then apt-get update -qq && apt-get install -y -qq $$packages; \

@@ -4,11 +4,12 @@ What each part of the method is worth: the full method, without one part each, a
     python benchmarks/ablation.py --competitions diabetes --seeds 0 1 2
 
 For each competition and seed it builds a starter policy that can improve programs, trains it once for each arm with the
-settings of a recipe, and samples programs of all arms, with a sampling seed that training never used. Then it writes
-`results.md` and `results.csv` (mean ± standard error over seeds) and, for each competition, the overlaid report. Options
-that are not listed here are passed to `recipes/train_mle.py`. A stage that has come to its end is not run again: after an
-interruption the same command starts with the arm that was interrupted. Equal programs run once, for all arms and seeds
-(`reuse_results`): the seconds of a stage say little about its arm. On a GPU give a model and a recipe:
+settings of a recipe, and samples programs of all arms, with a sampling seed that training never used. Training and the
+choice of the best see half of the hidden rows, and scores are on the other half. Then it writes `results.md` and
+`results.csv` (mean ± standard error over seeds) and, for each competition, the overlaid report. Options that are not listed
+here are passed to `recipes/train_mle.py`. A stage that has come to its end is not run again: after an interruption the same
+command starts with the arm that was interrupted. Equal programs run once, for all arms and seeds (`reuse_results`): the
+seconds of a stage say little about its arm. On a GPU give a model and a recipe:
 `--model Qwen/Qwen2.5-3B-Instruct --recipe recipes/qwen2.5-3b-instruct/leaf-classification.yaml --accelerate_config
 accelerate_configs/zero3.yaml` (not run yet).
 
@@ -63,15 +64,15 @@ def stages(args: argparse.Namespace, competition: str, seed: int, output: Path) 
         commands[folder_of(arm)] = [
             str(Path(sys.executable).with_name("accelerate")), "launch", "--config_file", args.accelerate_config,
             "recipes/train_mle.py", "--config", args.recipe, "--model_name_or_path", model,
-            "--output_dir", str(output / folder_of(arm)), "--competitions", competition, "--seed", str(seed),
+            "--output_dir", str(output / folder_of(arm)), "--competitions", competition, "--holdout", "0.5", "--seed", str(seed),
             *(["--num_generations", "16"] if args.model is None else []),  # groups enough that some improve, some do not
             *ARMS[arm], *options,
         ]  # fmt: skip
     commands["evaluation"] = [
         *TRL_MLE, "evaluate", "--policies", model, *(str(output / folder_of(arm)) for arm in args.arms),
         "--names", "before RL", *args.arms, "--competitions", competition, "--output_dir", str(output / "evaluation"),
-        "--num_samples", str(args.num_samples), "--seed", str(1_000_000 + seed), "--program_timeout_s", str(args.timeout_s),
-        *reuse,
+        "--num_samples", str(args.num_samples), "--seed", str(1_000_000 + seed), "--holdout", "0.5",
+        "--program_timeout_s", str(args.timeout_s), *reuse,
     ]  # fmt: skip
     return commands
 

@@ -5,8 +5,9 @@ The quickstart for several seeds: how much RL improves the starter policy, and w
 
 For each competition and seed it builds a starter policy, trains it, and samples 128 fresh programs from it before and
 after (with a sampling seed that training never used). The mean scores of valid programs are compared at equal numbers of
-valid programs: the first n of each, n being the smaller count. A stage whose results are there already is not run again;
-one that was interrupted starts again.
+valid programs: the first n of each, n being the smaller count. Training and the choice of the best see half of the hidden
+rows, and scores are on the other half. A stage whose results are there already is not run again; one that was interrupted
+starts again.
 Options that are not listed here are passed to `recipes/train_mle.py`. `results.md` has the tables.
 """
 
@@ -108,7 +109,7 @@ def one_seed(seed: int, competition: str, output: Path, num_samples: int, traini
         "evaluation": [
             python, "recipes/evaluate_mle.py", "--policies", starter, policy, "--names", "before", "after",
             "--competitions", competition, "--output_dir", evaluation, "--num_samples", str(num_samples),
-            "--seed", str(1_000_000 + seed), "--program_timeout_s", "5",
+            "--seed", str(1_000_000 + seed), "--holdout", "0.5", "--program_timeout_s", "5",
         ],
     }  # fmt: skip
     measured: dict = {"competition": competition, "seed": seed}
@@ -121,7 +122,7 @@ def one_seed(seed: int, competition: str, output: Path, num_samples: int, traini
             rows = sorted(
                 map(json.loads, file), key=itemgetter("index")
             )  # they stand as they ended, the fast ones first
-        scores[name] = [row["score"]["value"] for row in rows if row["score"] and row["score"]["valid"]]
+        scores[name] = [row["score"]["held_out"] for row in rows if row["score"] and row["score"]["valid"]]
     count = min(map(len, scores.values()))
     for name in ("before", "after"):
         mean = fmean(scores[name][:count]) if count else None

@@ -5,12 +5,14 @@ What improve prompts are worth: RL with and without them, at equal numbers of ex
 
 For each seed it builds a starter policy, half of whose corpus answers improve prompts, and trains it twice with the settings
 of the quickstart: with `improve_probability=0` and with 0.5. Then each policy writes 64 programs from scratch and improves
-each valid one, with a sampling seed that training never used. A stage whose results are there already is not run again.
+each valid one, with a sampling seed that training never used. Training and the choice of the best see half of the hidden
+rows, and scores are on the other half. A stage whose results are there already is not run again.
 """
 
 import argparse
 import json
 import sys
+from operator import itemgetter
 from pathlib import Path
 from statistics import fmean
 
@@ -54,7 +56,7 @@ def stages(seed: int, competition: str, num_samples: int, output: Path) -> dict[
     commands["evaluation"] = [
         python, "recipes/evaluate_mle.py", "--policies", *(str(output / name) for name in POLICIES), "--names", *POLICIES,
         "--competitions", competition, "--output_dir", str(output / "evaluation"), "--num_samples", str(num_samples),
-        "--improve", "true", "--seed", str(1_000_000 + seed), "--program_timeout_s", "5", *reuse,
+        "--improve", "true", "--seed", str(1_000_000 + seed), "--holdout", "0.5", "--program_timeout_s", "5", *reuse,
     ]  # fmt: skip
     return commands
 
@@ -66,16 +68,16 @@ def training_figures(policy: Path, higher_is_better: bool) -> dict[str, float]:
         for path in sorted((policy / "executions").glob("*.jsonl"))
         for line in path.read_text().splitlines()
     ]
-    scores = [row["score"] for row in rows if row["score"] is not None]
-    if not scores:
+    valid = [row for row in rows if row["score"] is not None]
+    if not valid:
         sys.exit(f"{policy}: none of the {len(rows)} programs executed in training was valid")
     history = json.loads((policy / "trainer_state.json").read_text())["log_history"]
     beats = [entry["mle/improve/beats_parent_rate"] for entry in history if "mle/improve/beats_parent_rate" in entry]
     return {
         "num_executed": len(rows),
-        "valid_rate": len(scores) / len(rows),
-        "mean_score": fmean(scores),
-        "best_score": (max if higher_is_better else min)(scores),
+        "valid_rate": len(valid) / len(rows),
+        "mean_score": fmean(row["held_out"] for row in valid),
+        "best_score": (max if higher_is_better else min)(valid, key=itemgetter("score"))["held_out"],
     } | ({"beats_parent_rate": fmean(beats)} if beats else {})
 
 

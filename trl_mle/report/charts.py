@@ -83,6 +83,9 @@ def charts(groups: Groups) -> Iterator[Chart]:
         if (figure := draw(groups)) is not None:
             yield Chart(name, title, caption + band, figure)
     joined = " The best so far starts when each run with a valid program has one." if several else ""
+    where, best = "", "best so far"
+    if any(run.holds_out for runs in groups.values() for run in runs):
+        where, best = "held-out rows of the ", "that of the best so far on the other rows"
     for competition, higher_is_better in _competitions(groups).items():
         slug = "".join(letter if letter.isalnum() else "-" for letter in competition)
         arrow = "higher is better" if higher_is_better else "lower is better"
@@ -91,9 +94,7 @@ def charts(groups: Groups) -> Iterator[Chart]:
             ("score_by_time", "Score by wall clock", " Pauses between an interruption and its resumption count.", "seconds"),
         ):  # fmt: skip
             figure = _score(groups, competition, higher_is_better, column)
-            text = (
-                f"Score on the hidden answers ({arrow}). Solid: best so far, dashed: mean of the valid ones.{caption}"
-            )
+            text = f"Score on the {where}hidden answers ({arrow}). Solid: {best}, dashed: mean of the valid ones.{caption}"
             yield Chart(f"{name}-{slug}", f"{title}: {competition}", text + band + joined, figure)
     below = " Below: mean score of the valid ones." if _logged(groups, "mle/improve/score/mean") else ""
     over_time, panels = (band, " Each panel has a scale of its own.") if len(groups) > 1 else (mean, "")
@@ -291,7 +292,7 @@ def _score(groups: Groups, competition: str, higher_is_better: bool, column: str
         best = []
         for table in tables:
             x = table[column].to_numpy() if column else np.arange(1, len(table) + 1)
-            so_far = best_so_far(table["score"].to_numpy(), higher_is_better)
+            so_far = best_so_far(table["score"].to_numpy(), higher_is_better, table["reported"].to_numpy())
             places = np.searchsorted(x, grid, side="right") - 1
             best.append(np.where(places >= 0, so_far[places], np.nan))
         found = np.array([curve for curve in best if not np.isnan(curve[-1])])
@@ -300,12 +301,12 @@ def _score(groups: Groups, competition: str, higher_is_better: bool, column: str
             found[:, np.isnan(found).any(axis=0)] = np.nan
             _draw(axis, list(grid / size), list(found), color)
         if column is None:
-            xs, curves = _by_programs(groups[name], width, lambda table: float(table["score"].mean()), competition)
+            xs, curves = _by_programs(groups[name], width, lambda table: float(table["reported"].mean()), competition)
             _draw(axis, xs, curves, color, linestyle="--")
         else:
             edges = np.linspace(0, max(ends), BINS + 1)
             curves = [
-                [float(table["score"][(table[column] >= low) & (table[column] < high)].mean()) for low, high in pairwise(edges)]
+                [float(table["reported"][(table[column] >= low) & (table[column] < high)].mean()) for low, high in pairwise(edges)]
                 for table in tables
             ]  # fmt: skip
             _draw(axis, list((edges[1:] + edges[:-1]) / 2 / size), curves, color, linestyle="--")

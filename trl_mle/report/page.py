@@ -74,6 +74,13 @@ summary {{ cursor: pointer; }}
 """
 
 
+HELD_OUT_NOTE = (
+    '<p class="note">The best programs are chosen by the hidden rows that training sees, and their scores are those on the '
+    "held-out rows. Chosen by test: by the score on all hidden rows, and that score. What the trainer logs, and scores of "
+    "ancestors, are on the rows that training sees.</p>"
+)
+
+
 def write_report(folders: Sequence[Path], names: Sequence[str], report_dir: Path) -> Path:
     """
     Writes `report.html` and its pictures as PNG.
@@ -110,7 +117,7 @@ def write_report(folders: Sequence[Path], names: Sequence[str], report_dir: Path
     title = " · ".join(groups)
     body = [
         "".join(f'<p class="note">{escape(note)}</p>' for note in skipped),
-        _section("Runs", _table(_summary(groups))),
+        _section("Runs", _table(_summary(groups)) + (HELD_OUT_NOTE if any(run.holds_out for run in runs) else "")),
         _section("What happened", f'<div class="charts">{"".join(shown)}</div>'),
         _section(
             "Best programs",
@@ -165,6 +172,7 @@ def _table(rows: Sequence[dict[str, Any]]) -> str:
 
 def _summary(groups: Groups) -> list[dict[str, Any]]:
     """A row for each name; of several runs sums and means."""
+    holds_out = any(run.holds_out for runs in groups.values() for run in runs)
     rows = []
     for name, runs in groups.items():
         tables = [table for run in runs if not (table := run.programs()).empty]
@@ -182,14 +190,34 @@ def _summary(groups: Groups) -> list[dict[str, Any]]:
                 f"{sum(int(table['valid'].sum()) for table in tables)}",
                 "mean Δt (s)": _mean([table["duration_s"].mean() for table in tables], "{:.2f}"),
                 "failures of ours": sum(len(run.executions) - len(run.programs()) for run in runs),
-                "best score": ", ".join(
-                    f"{_mean([best['score'] for best in found], '{:g}' if len(found) == 1 else '{:.4f}')} ({found[0]['competition']}, {_metric(found[0])})"
-                    for found in _by_competition([best for run in runs for best in run.best])
-                )
-                or "-",
+                "best score": _best_scores([best for run in runs for best in run.best], "reported"),
             }
         )  # fmt: skip
+        if holds_out:
+            rows[-1]["best score, chosen by test"] = _best_scores(
+                [best for run in runs for best in _by_test(run)], "full"
+            )
     return rows
+
+
+def _best_scores(best: Sequence[dict[str, Any]], key: str) -> str:
+    """For each competition the mean over runs."""
+    texts = []
+    for found in _by_competition(best):
+        score = _mean([one[key] for one in found], "{:g}" if len(found) == 1 else "{:.4f}")
+        texts.append(f"{score} ({found[0]['competition']}, {_metric(found[0])})")
+    return ", ".join(texts) or "-"
+
+
+def _by_test(run: TrainingRun) -> list[dict[str, Any]]:
+    """For each competition the best score on all rows."""
+    best_scores = []
+    for best in run.best:
+        table = run.programs(best["competition"])
+        scores = [] if table.empty else table["full"].dropna().tolist()
+        if scores:
+            best_scores.append(best | {"full": (max if best["higher_is_better"] else min)(scores)})
+    return best_scores
 
 
 def _mean(values: Sequence[float], form: str) -> str:
@@ -216,7 +244,7 @@ def _best_programs(name: str, runs: Sequence[TrainingRun], several: bool) -> Ite
     for found in _by_competition([best | {"run": run} for run in runs for best in run.best]):
         best = (max if found[0]["higher_is_better"] else min)(found, key=itemgetter("score"))
         run = best["run"]
-        title = f"{best['competition']}: {_metric(best)} {best['score']:g}"
+        title = f"{best['competition']}: {_metric(best)} {best['reported']:g}"
         yield f"<h3>{escape(f'{name}, {title}' if several else title)}</h3>"
         pool = run.solutions.get(best["competition"], [])
         entry = next((entry for entry in pool if entry["source"] == best["source"]), None)

@@ -28,13 +28,15 @@ class TrainingRun:
             The trainer's log, up to the last checkpoint while it is running.
         executions (`DataFrame`):
             A row for each executed program, in the order in which they ended: `seconds` (since the first), `competition`,
-            `outcome`, `detail`, `duration_s`, `score`, `reward`, `valid`, `untrained` (valid, and never seen to train a model)
-            and a column for each milestone.
+            `outcome`, `detail`, `duration_s`, `score`, `held_out` and `full` (scores as in
+            [`~trl_mle.competitions.Score`]), `reported` (the score on the held-out rows, where there are some), `reward`,
+            `valid`, `untrained` (valid, and never seen to train a model) and a column for each milestone.
         solutions (`dict[str, list[dict]]`):
             For each competition the valid solutions of the pool in the last checkpoint, with `id`, `parent_id`, `source`,
             `score` and `step`.
         best (`list[dict]`):
-            For each competition the best solution so far: `competition`, `metric`, `higher_is_better`, `score`, `source`.
+            For each competition the best solution so far: `competition`, `metric`, `higher_is_better`, `score`, `reported`
+            (see above), `source`.
         skipped (`list[str]`):
             What could not be read: each names its file and says why.
     """
@@ -51,6 +53,11 @@ class TrainingRun:
     def directions(self) -> dict[str, bool]:
         """For each competition with a valid program, whether a larger score is better."""
         return {best["competition"]: best["higher_is_better"] for best in self.best}
+
+    @cached_property
+    def holds_out(self) -> bool:
+        """Whether scores are reported on other rows than those that training saw."""
+        return not self.executions.empty and bool(self.executions["held_out"].notna().any())
 
     def metric(self, key: str) -> dict[int, float]:
         """A metric of the trainer's log by step."""
@@ -121,12 +128,14 @@ def _executions(folder: Path, skipped: list[str]) -> pd.DataFrame:
                 skipped.append(f"{path}, line {i} is skipped: {error}")
     if not rows:
         return pd.DataFrame()
-    table = pd.DataFrame(rows)
+    table = pd.DataFrame([{"held_out": None, "full": None} | row for row in rows])  # lines of before have neither
     table["time"] = pd.to_datetime(table["time"], format="ISO8601")
     table = table.sort_values("time", kind="stable", ignore_index=True)
     table["seconds"] = (table["time"] - table["time"].iloc[0]).dt.total_seconds()
-    for column in ("score", "reward", "duration_s"):
+    for column in ("score", "held_out", "full", "reward", "duration_s"):
         table[column] = table[column].astype(float)
+    table["full"] = table["full"].fillna(table["score"])
+    table["reported"] = table["held_out"].fillna(table["score"])
     table["valid"] = table["score"].notna()
     reached = [set(names) for names in table["milestones"]]
     for milestone in MILESTONES:
@@ -151,7 +160,8 @@ def _best(folder: Path, skipped: list[str]) -> list[dict[str, Any]]:
         program = path.with_name("solution.py")
         try:
             source = program.read_text(encoding="utf-8", errors="replace")
-            best.append(json.loads(path.read_text(encoding="utf-8")) | {"source": source})
+            record = json.loads(path.read_text(encoding="utf-8"))
+            best.append(record | {"source": source, "reported": record.get("held_out", record["score"])})
         except OSError as error:
             skipped.append(_note(program, error))
         except ValueError as error:
@@ -168,7 +178,22 @@ def ancestors(solution: dict[str, Any], solutions: list[dict[str, Any]]) -> list
     return line
 
 
-def best_so_far(scores: np.ndarray, higher_is_better: bool) -> np.ndarray:
-    """The best score up to each program; NaN before the first valid one."""
-    best = np.fmax if higher_is_better else np.fmin
-    return best.accumulate(scores) if len(scores) else scores
+def best_so_far(scores: np.ndarray, higher_is_better: bool, reported: np.ndarray | None = None) -> np.ndarray:
+    """
+    The best score up to each program, or what is reported of the program that has it; NaN before the first valid one.
+
+    Args:
+        scores (`np.ndarray` of shape (programs,)):
+            The scores, NaN where a program is not valid.
+        higher_is_better (`bool`):
+            Whether a larger score is better.
+        reported (`np.ndarray` of shape (programs,), *optional*):
+            Their scores on the held-out rows.
+    """
+    if not len(scores):
+        return scores
+    best = (np.fmax if higher_is_better else np.fmin).accumulate(scores)
+    if reported is None:
+        return best
+    found = np.append(True, best[1:] != best[:-1])  # NaN differs from NaN
+    return reported[np.maximum.accumulate(np.where(found, np.arange(len(best)), 0))]

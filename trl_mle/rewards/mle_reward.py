@@ -345,11 +345,12 @@ class MLEReward:
         """Of a program that was reused there is no result."""
         if evaluation.source is None:
             return
-        score = evaluation.score.value if evaluation.valid and evaluation.score is not None else None
+        graded = evaluation.score if evaluation.valid and evaluation.score is not None else Score(None, valid=False)
+        score, held_out, full = graded.value, graded.held_out, graded.full
         submission = result.submission if result is not None else None
         if self.best_solutions is not None and score is not None and submission is not None:
             try:
-                self.best_solutions.offer(competition, evaluation.source, submission, score)
+                self.best_solutions.offer(competition, evaluation.source, submission, score, held_out, full)
             except OSError as error:  # a file system without locks, say: not worth the run
                 logger.warning("the best solution of %s could not be kept: %s", competition.id, error)
         if self.log is None:
@@ -367,6 +368,8 @@ class MLEReward:
             slot=result.slot if result is not None else None,
             milestones=evaluation.milestones,
             score=score,
+            held_out=held_out,
+            full=full,
             reward=evaluation.reward,
             reused=evaluation.reused,
         )

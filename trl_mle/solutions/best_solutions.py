@@ -18,7 +18,8 @@ UNFINISHED = (".new", ".old")
 class BestSolutions:
     """
     Keeps the best solution of each competition in `<folder>/<slug>/`: `solution.py`, its `submission.csv`, and `score.json`
-    with the score on the hidden answers and the SHA-256 of both files.
+    with the score on the hidden answers and the SHA-256 of both files. Where a competition holds rows out, it also has the
+    scores on these (`held_out`) and on all rows (`full`), for reports: the best is that on the others.
 
     Several processes of a machine may offer at the same time. The three files always belong together, even if a process
     is killed: a new solution is written to `<slug>.new/`, which takes the old one's place when it is whole. Killed in the
@@ -32,7 +33,15 @@ class BestSolutions:
     def __init__(self, folder: Path):
         self.folder = folder
 
-    def offer(self, competition: Competition, source: str, submission: bytes, score: float) -> bool:
+    def offer(
+        self,
+        competition: Competition,
+        source: str,
+        submission: bytes,
+        score: float,
+        held_out: float | None = None,
+        full: float | None = None,
+    ) -> bool:
         """
         Keeps a solution if it is the first or better than the one there is.
 
@@ -44,7 +53,11 @@ class BestSolutions:
             submission (`bytes`):
                 Contents of its submission.csv.
             score (`float`):
-                Its score on the hidden answers.
+                Its score on the hidden answers, by which it is better or not.
+            held_out (`float`, *optional*):
+                Its score on those that are held out, if some are.
+            full (`float`, *optional*):
+                Its score on all of them, if some are held out.
 
         Returns:
             `bool`: Whether it is kept.
@@ -67,6 +80,7 @@ class BestSolutions:
                 "metric": competition.metric,
                 "higher_is_better": competition.higher_is_better,
                 "score": score,
+                **({} if held_out is None else {"held_out": held_out, "full": full}),
                 "solution_sha256": hashlib.sha256(program).hexdigest(),
                 "submission_sha256": hashlib.sha256(submission).hexdigest(),
             }

@@ -140,12 +140,24 @@ def _results(
         path = output_dir / "best_solutions" / competition.slug / "score.json"
         with suppress(OSError, ValueError):  # none yet, or one that a kill has cut off
             record = json.loads(path.read_text(encoding="utf-8"))
-            found.append(f"The best program of the whole run scores **{record['score']:.4f}** in `{competition.id}`.")
+            if "held_out" in record:
+                found.append(
+                    f"The best program of the whole run in `{competition.id}`, chosen by the validation rows, scores "
+                    f"**{record['held_out']:.4f}** on the held-out rows (`chosen_by: validation`), and {record['full']:.4f} "
+                    "on all rows, to compare with published figures."
+                )
+            else:
+                found.append(
+                    f"The best program of the whole run scores **{record['score']:.4f}** in `{competition.id}`."
+                )
+    where = "on the hidden answers"
+    if any(competition.holdout for competition in competitions):
+        where += " that training sees, the validation rows"
     notes = (
         "Programs sampled in training with temperature "
         f"{args.temperature:g}: those logged first are the policy's before training, and those logged last its last "
         f"(means over {args.logging_steps:g} step{'' if args.logging_steps == 1 else 's'}). One run, seed {args.seed}. "
-        "Scores are those of valid submissions on the hidden answers. Valid without training is the share of them whose "
+        f"Scores are those of valid submissions {where}. Valid without training is the share of them whose "
         "program was not seen to train a model: it may have found a weakness of the metric."
     )
     if several and args.improve_probability > 0:
