@@ -147,6 +147,22 @@ def test_grade(trl_mle, wine):
     assert expected.items() <= json.loads(out).items()
 
 
+def test_grade_and_run_with_rows_held_out(trl_mle, wine, tmp_path):
+    solution = tmp_path / "solution.py"
+    solution.write_text('import shutil\nshutil.copy("input/sample_submission.csv", "submission.csv")')
+    score = load_competition("wine", holdout=0.5).grade(wine.sample_submission)
+    expected = {"score": score.value, "held_out": score.held_out, "full": score.full}
+    assert len(set(expected.values())) == 3
+    for command in (("grade", "wine", wine.sample_submission), ("run", "wine", solution)):
+        report = json.loads(trl_mle(*command, "--holdout", "0.5", "--json")[1])
+        assert expected.items() <= report.items()
+    out = trl_mle("grade", "wine", wine.sample_submission, "--holdout", "0.5")[1]
+    for part in (f"{score.value:.5f} (accuracy ↑)", f"held out     {score.held_out:.5f}", f"{score.full:.5f}"):
+        assert part in out
+    code, _, err = trl_mle("grade", "wine", wine.sample_submission, "--holdout", "1")
+    assert (code, err) == (2, "trl-mle: error: holdout must be at least 0 and below 1, got 1.0\n")
+
+
 def test_grade_of_an_invalid_submission(trl_mle, wine):
     code, out, _ = trl_mle("grade", "wine", wine.public_dir / "test.csv")
     assert code == 1

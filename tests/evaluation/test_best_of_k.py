@@ -32,6 +32,45 @@ def test_the_estimator_equals_the_mean_over_all_subsets(scores, higher_is_better
         assert point.score == pytest.approx(score)
 
 
+def exhaustive_reported(pairs, k, higher_is_better):
+    """Over all subsets: the mean of what is reported of the best by the first score, equal ones sharing."""
+    best = []
+    for subset in combinations(pairs, k):
+        valid = [pair for pair in subset if pair is not None]
+        if valid:
+            top = (max if higher_is_better else min)(score for score, _ in valid)
+            best.append(fmean(reported for score, reported in valid if score == top))
+    return fmean(best) if best else None
+
+
+TENTHS = st.integers(-9, 9).map(lambda score: score / 10)
+
+
+@given(
+    st.lists(st.none() | st.tuples(st.sampled_from([0.1, 0.2, 0.3]), TENTHS), min_size=1, max_size=7), st.booleans()
+)
+def test_chosen_by_one_score_and_reported_by_another(pairs, higher_is_better):
+    """Also where several are equally good by the first."""
+    scores, reported = ([pair and pair[i] for pair in pairs] for i in (0, 1))
+    ks = range(1, len(pairs) + 1)
+    plain = best_of_k(scores, ks, higher_is_better)
+    for point, same in zip(best_of_k(scores, ks, higher_is_better, reported=reported), plain, strict=True):
+        assert point.score == pytest.approx(exhaustive_reported(pairs, point.k, higher_is_better))
+        assert point.valid_rate == same.valid_rate
+    for point, same in zip(best_of_k(scores, ks, higher_is_better, reported=scores), plain, strict=True):
+        found = [(one.score, one.low, one.high) for one in (point, same)]
+        assert found[0] == (pytest.approx(found[1]) if same.score is not None else found[1])
+
+
+def test_the_best_of_luck_is_reported_without_it():
+    """Programs that are all alike: chosen by noise, the best of many looks good by that, and not by another."""
+    noise = np.random.default_rng(0).normal(size=(2, 400)).tolist()
+    [lucky] = best_of_k(noise[0], [64], True)
+    [honest] = best_of_k(noise[0], [64], True, reported=noise[1])
+    assert lucky.score > 2
+    assert honest.low < 0 < honest.high
+
+
 def test_the_ends_of_the_curve():
     scores = [0.5, None, 0.9, 0.7]
     first, last = best_of_k(scores, [1, 4], True)

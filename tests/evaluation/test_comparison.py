@@ -21,6 +21,7 @@ from trl_mle.evaluation.comparison import (
     cells,
     cost_table,
     main_table,
+    on_all_rows,
     read_results,
     reported_scores,
     to_csv,
@@ -145,6 +146,102 @@ def test_the_figures_of_a_policy(tmp_path):
     assert [point["k"] for point in row["best_of_k"]] == [1, 2, 4]
     assert row["medal_thresholds"] is None
     assert row["cost"]["prompt_tokens"] == 500
+
+
+def graded(value, held_out, full, **more):
+    """A program's scores on the validation rows, the held-out rows and all."""
+    return replace(evaluation(value, **more), score=Score(value, True, None, held_out, full))
+
+
+@pytest.fixture
+def held_out_rows(tmp_path):
+    """The large system looks best by its luckiest program, and is not."""
+    half = replace(PIZZA, holdout=0.5)
+    large = [graded(0.9, 0.5, 0.7), graded(0.6, 0.6, 0.6), graded(0.5, 0.9, 0.8), None]
+    small = [graded(0.7, 0.7, 0.7), graded(0.8, 0.6, 0.75)]
+    return make_rows(tmp_path, half, {"large": large, "small": small})
+
+
+def test_the_figures_where_rows_are_held_out(held_out_rows):
+    large, small = held_out_rows
+    assert (large["holdout"], large["chosen_by"], large["num_valid"]) == (0.5, "validation", 3)
+    assert (large["best_score"], small["best_score"]) == (0.5, 0.6)
+    assert large["mean_score"] == pytest.approx(2 / 3)
+    assert [point["score"] for point in large["best_of_k"]] == [pytest.approx(x) for x in (2 / 3, 0.6, 0.5)]
+    assert large["at_equal_programs"] == {"num_executed": 2, "best_score": 0.5}
+    footnote = large["on_all_rows"]
+    assert (footnote["chosen_by"], footnote["best_score"]) == ("test", 0.8)
+    assert footnote["best_of_k"][-1]["score"] == 0.8
+    assert footnote["at_equal_programs"] == {"num_executed": 2, "best_score": 0.7}
+    assert on_all_rows(held_out_rows)[0].items() >= footnote.items()
+
+
+def test_what_a_program_reports_of_itself_may_choose_it_too(tmp_path):
+    half = replace(load_competition("breast-cancer"), holdout=0.5)
+    evaluations = [graded(0.9, 0.5, 0.7, reports=(("auc", "0.6"),)), graded(0.6, 0.55, 0.6, reports=(("auc", "0.9"),))]
+    [row] = make_rows(tmp_path, half, {"x": evaluations})
+    assert row["by_validation"] == {"score": 0.55, "num_reporting": 2}
+    assert row["on_all_rows"]["by_validation"] == {"score": 0.6, "num_reporting": 2}
+
+
+def test_the_medal_is_that_of_the_chosen_program_on_all_rows(tmp_path):
+    evaluations = [graded(0.2, 0.3, 0.25), graded(0.3, 0.02, 0.16)]
+    [row] = make_rows(tmp_path, replace(SPOOKY, holdout=0.5), {"x": evaluations})
+    assert row["medal"] == "silver"
+
+
+def test_without_held_out_rows_there_is_no_footnote(rows):
+    assert {(row["holdout"], row["chosen_by"]) for row in rows} == {(0.0, "test")}
+    assert on_all_rows(rows) == rows
+    assert "Chosen by the test score" not in to_markdown(rows)
+
+
+def test_the_tables_where_rows_are_held_out(held_out_rows):
+    """The headline is honest, and what is comparable with the paper's figures is the footnote."""
+    text = to_markdown(held_out_rows)
+    headline, footnote = text.split("## Chosen by the test score")
+    assert "| random-acts-of-pizza | roc auc ↑ | 0.500 | **0.600** |" in headline
+    assert "(`chosen_by: validation`)" in headline
+    assert "(reported)" not in headline
+    assert "| random-acts-of-pizza | roc auc ↑ | **0.800** | 0.750 | 0.663 ± .011 |" in footnote
+    assert "(`chosen_by: test`)" in footnote
+    lines = list(csv.DictReader(io.StringIO(to_csv(held_out_rows))))
+    measured = {(line["system"], line["source"]): line["mean"] for line in lines if line["source"] != "reported"}
+    assert measured == {
+        ("large", "measured"): "0.5",
+        ("small", "measured"): "0.6",
+        ("large", "measured, chosen by test"): "0.8",
+        ("small", "measured, chosen by test"): "0.75",
+    }
+
+
+def test_the_command_has_the_footnote(held_out_rows, tmp_path, monkeypatch, capsys):
+    code, out, error = compare(capsys, monkeypatch, write_results(tmp_path / "run", held_out_rows))
+    assert (code, error) == (0, "")
+    assert max(map(len, out.splitlines())) <= 80
+    headline, footnote = out.split("chosen by the test score")
+    assert "0.600" in headline
+    assert "(reported)" not in headline
+    assert "0.800" in footnote
+    assert "(reported)" in " ".join(footnote.split())
+
+
+NEW_KEYS = ("holdout", "chosen_by", "on_all_rows")
+
+
+def test_results_of_before_are_read(rows, held_out_rows, tmp_path, monkeypatch, capsys):
+    """They mean what they meant; beside results with held-out rows all are compared by all rows."""
+    old = [{key: value for key, value in row.items() if key not in NEW_KEYS} for row in rows]
+    read = read_results([write_results(tmp_path / "old", old)])
+    assert read == rows
+    write_results(tmp_path / "new", held_out_rows)
+    code, out, error = compare(capsys, monkeypatch, tmp_path / "old", tmp_path / "new", "--csv", tmp_path / "x.csv")
+    assert code == 0
+    assert "trl-mle: warning: the evaluations hold out shares of 0, 0.5: compared by the scores on all rows" in error
+    assert "chosen by the test score" not in out
+    table = csv.DictReader(io.StringIO((tmp_path / "x.csv").read_text()))
+    means = {row["system"]: float(row["mean"]) for row in table if row["competition"] == PIZZA.id}
+    assert means["large"] == pytest.approx((0.6 + 0.62 + 0.8) / 3)
 
 
 def test_a_medal_where_the_thresholds_are_known(tmp_path):

@@ -56,6 +56,41 @@ def test_best_follows_the_direction():
     assert best_evaluation([FAILED], higher_is_better=True) is None
 
 
+def held_out(value: float, held_out: float, full: float) -> Evaluation:
+    return Evaluation(value, 1.0, Score(value, True, None, held_out, full), "ok", MILESTONES, source=f"# {value}")
+
+
+@pytest.mark.parametrize("sign", [1, -1])
+def test_chosen_by_the_validation_rows_and_reported_on_the_held_out_ones(sign):
+    scores = [(0.9, 0.2, 0.6), (0.7, 0.6, 0.65), (0.9, 0.4, 0.5)]
+    evaluations = [FAILED, *(held_out(*(sign * score for score in three)) for three in scores), PROSE]
+    summary = summarize(evaluations, higher_is_better=sign == 1)
+    assert sign * summary.best_score == pytest.approx(0.3)  # two are equally good
+    assert sign * summary.mean_score == pytest.approx(0.4)
+    by_test = summarize(evaluations, sign == 1, "test")
+    assert sign * by_test.best_score == 0.65
+    assert sign * by_test.mean_score == pytest.approx(1.75 / 3)
+    assert best_evaluation(evaluations, sign == 1) is evaluations[1]
+
+
+def test_without_held_out_rows_there_is_one_way():
+    evaluations = [FAILED, valid(0.5), valid(0.7), valid(0.7)]
+    for higher in (True, False):
+        assert summarize(evaluations, higher) == summarize(evaluations, higher, "test")
+
+
+def test_a_log_of_before_is_read(tmp_path):
+    """Its scores know nothing of held-out rows."""
+    log = EvaluationLog(tmp_path / "x.jsonl", {"seed": 1})
+    sample = Sample("wine", "scratch", 0)
+    log.add_completions([sample], [Completion("text")], 0.0, "scratch", [None])
+    log.add_evaluation(sample, valid(0.5))
+    row = json.loads(log.path.read_text())
+    row["score"] = {"value": 0.5, "valid": True, "error": None}
+    log.path.write_text(json.dumps(row) + "\n")
+    assert EvaluationLog(tmp_path / "x.jsonl", {"seed": 1}).evaluations == {sample: valid(0.5)}
+
+
 def test_a_completion_without_a_program_is_not_executed():
     assert count_executed([valid(0.5), PROSE, OURS]) == 1
 

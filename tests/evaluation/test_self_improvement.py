@@ -132,6 +132,22 @@ def test_both_selections_are_in_the_result_by_name(tmp_path):
     assert rows[3]["improved"] is None
 
 
+def test_both_selections_where_rows_are_held_out():
+    """By validation nothing is chosen by the rows that are reported; by test all of them do both."""
+
+    def graded(*scores):
+        return replace(valid(scores[0]), score=Score(scores[0], True, None, *scores[1:]))
+
+    first, second = graded(0.8, 0.1, 0.5), graded(0.7, 0.9, 0.8)
+    unreported, reported = Improvement(first, second), Improvement(first, second, (0.6, 0.7))
+    assert unreported.kept("validation") is first  # by the validation rows
+    assert reported.kept("validation") is second  # by what they report of themselves
+    assert unreported.kept("test") is reported.kept("test") is second
+    assert unreported.test_scores == (0.5, 0.8)
+    by = {row["chosen_by"]: row["best_score"] for row in summarize_improvements([unreported])["kept"]}
+    assert by == {"validation": 0.1, "test": 0.8}
+
+
 PROGRAM = """\
 import pandas as pd
 from sklearn.metrics import accuracy_score

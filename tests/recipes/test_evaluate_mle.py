@@ -8,6 +8,7 @@ import signal
 import sys
 import time
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 from support.openai_server import OpenAIServer
@@ -163,9 +164,29 @@ def test_a_killed_evaluation_goes_on(server, tmp_path, monkeypatch):
     assert results(tmp_path)["wine", "x"]["num_valid"] == 5
 
 
+def test_half_of_the_rows_are_held_out(server, tmp_path, monkeypatch, capsys):
+    """Files of another share are refused; those of an evaluation that knew of none are of 0."""
+    options = ["--policies", server.url, "--names", "x", "--competitions", "wine", "--num_samples", 2]
+    options += ["--output_dir", tmp_path]
+    evaluate(monkeypatch, *options, "--holdout", 0.5)
+    score = load_competition("wine", holdout=0.5).grade(load_competition("wine").sample_submission)
+    row = results(tmp_path)["wine", "x"]
+    assert (row["best_score"], row["on_all_rows"]["best_score"]) == (score.held_out, score.full)
+    out = " ".join(capsys.readouterr().out.split())
+    assert f"best, chosen by and scored on all rows: x {score.full:.3f}" in out
+    assert f"best program: accuracy {score.held_out:.4f} on held-out rows in" in out
+    args = EvaluationArguments(competitions=["wine"], output_dir="out", policies=["a"])
+    assert "holdout" not in args.settings(SimpleNamespace(identity="a"), tree=False)
+    monkeypatch.setattr(sys, "argv", [SCRIPT, *map(str, options)])
+    with pytest.raises(SystemExit):
+        runpy.run_path(SCRIPT, run_name="__main__")
+    assert "was made with other settings (holdout)" in capsys.readouterr().err
+
+
 @pytest.mark.parametrize(
     ("more", "message"),
     [
+        (["--holdout", "1"], "holdout must be at least 0 and below 1, got 1.0"),
         (["--competition", "wime"], "did you mean 'wine'?"),
         (["--num_samples", "0"], "--num_samples must be at least 1"),
         (["--names", "one", "two"], "2 names for 1 policies"),

@@ -41,6 +41,7 @@ def test_there_is_a_recipe_for_each_of_the_twelve_and_for_each_mirror():
             assert stem in recipe["output_dir"]
             # The starter is built without improve_share
             assert not prefix or recipe["improve_probability"] == 0
+            assert not prefix or recipe["holdout"] == 0.5
 
 
 def test_recipes_are_what_their_templates_make():
@@ -58,6 +59,7 @@ def test_paper_recipe_has_the_papers_hyperparameters(recipe):
     assert (args.objective, args.duration_weighting, args.async_rollouts) == ("reward", "linear", True)
     assert (args.duration_weight_low, args.duration_weight_high) == (None, None)
     assert (script_args.instrumenter, script_args.instrumenter_model) == ("lm", model_args.model_name_or_path)
+    assert script_args.holdout == 0.0
 
 
 def test_the_other_objective_changes_nothing_else():

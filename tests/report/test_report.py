@@ -125,6 +125,32 @@ def test_the_best_programs_ancestors(run, page):
         assert "<del>-model = Forest" in text
 
 
+def test_the_best_is_reported_on_the_held_out_rows(run, tmp_path, first_chart_only):
+    """Lines of before, and of runs that hold nothing out, have one score."""
+    before = read_run(run, "x")
+    assert not before.holds_out
+    assert before.executions["reported"].equals(before.executions["score"])
+    assert before.executions["full"].equals(before.executions["score"])
+    folder = make_run(tmp_path / "run", holdout=True, finished=False)
+    read = read_run(folder, "x")
+    [best], score = read.best, read.executions["score"].max()
+    assert read.holds_out
+    assert (best["score"], best["reported"]) == (score, pytest.approx(score - 0.2))
+    text = write_report([folder], ["x"], tmp_path / "report").read_text()
+    assert f"wine: accuracy ↑ {score - 0.2:g}<" in text
+    for name, shown in (("best score", score - 0.2), ("best score, chosen by test", score - 0.1)):
+        assert f'data-name="{name}" class=number>{shown:g} (wine, accuracy ↑)' in text
+    assert "The best programs are chosen by the hidden rows that training sees" in text
+    assert "chosen by test" not in write_report([run], ["x"], tmp_path / "before").read_text()
+
+
+@pytest.mark.parametrize("sign", [1, -1])
+def test_best_so_far_on_the_held_out_rows(sign):
+    scores = np.array([np.nan, 0.5, np.nan, 0.3, 0.9, 0.9, 0.4])
+    found = best_so_far(sign * scores, sign == 1, np.arange(7.0))
+    assert found.tolist()[1:] == [1.0, 1.0, 1.0, 4.0, 4.0, 4.0]
+
+
 def test_a_run_that_has_no_checkpoint_yet(tmp_path):
     folder = make_run(tmp_path / "run", steps=2, finished=False)
     log = folder / "executions" / "rank-0.jsonl"

@@ -1,7 +1,9 @@
+import json
+
 import pytest
 from support.scripted_executor import SOLUTION, ScriptedExecutor
 
-from trl_mle.competitions import Score
+from trl_mle.competitions import Score, load_competition
 from trl_mle.execution import ExecutionResult, LocalExecutor, Outcome, ProgramFuture
 from trl_mle.instrumentation import MILESTONES, AstInstrumenter
 from trl_mle.rewards import Evaluation, MLEReward
@@ -77,6 +79,23 @@ raise SystemExit(1)
     evaluation = reward.evaluate(f"```python\n{program}\n```", wine)
     assert evaluation.output.splitlines()[-1] == "[]"
     assert evaluation.milestones == ("imports",)  # the one that it reached
+
+
+def test_training_sees_nothing_of_the_held_out_rows(wine, tmp_path):
+    """They are in the record only."""
+    half = load_competition("wine", holdout=0.5)
+    submission = wine.sample_submission.read_bytes()
+    score = half.grade(submission)
+    executor = ScriptedExecutor(ExecutionResult(Outcome.OK, submission=submission, duration_s=1.0))
+    reward = MLEReward([half], executor, log_dir=tmp_path / "log", best_solutions_dir=tmp_path / "best")
+    columns = {}
+    assert reward([None], [SOLUTION], log_extra=columns.__setitem__) == [score.value]
+    assert columns["score"] == [score.value]
+    assert str(score.held_out) not in str(columns)
+    assert str(score.full) not in str(columns)
+    for path in (tmp_path / "log" / "rank-0.jsonl", tmp_path / "best" / "wine" / "score.json"):
+        record = json.loads(path.read_text())
+        assert (record["score"], record["held_out"], record["full"]) == (score.value, score.held_out, score.full)
 
 
 def test_prose_is_a_failure_without_a_duration(reward):

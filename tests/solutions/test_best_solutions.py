@@ -153,3 +153,11 @@ def test_the_reward_offers_valid_solutions(tmp_path):
     assert (folder / "solution.py").read_text() == "good = 1"
     assert wine.grade((folder / "submission.csv").read_bytes()).value == 1.0
     assert json.loads((folder / "score.json").read_text())["score"] == 1.0
+
+
+def test_the_scores_on_held_out_rows_are_kept_and_choose_nothing(tmp_path):
+    best, wine = BestSolutions(tmp_path), load_competition("wine", holdout=0.5)
+    assert best.offer(wine, "x = 5", b"submission", 5.0, held_out=1.0, full=3.0)
+    assert not best.offer(wine, "x = 4", b"submission", 4.0, held_out=9.0, full=7.0)
+    record = json.loads((tmp_path / "wine" / "score.json").read_text())
+    assert (record["score"], record["held_out"], record["full"]) == (content(tmp_path / "wine"), 1.0, 3.0)

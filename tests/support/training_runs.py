@@ -18,7 +18,9 @@ ERRORS = (
 PROGRAM = "import pandas as pd\nmodel = Forest(n_estimators={})\nmodel.fit(X, y)\n"
 
 
-def make_run(folder, seed=0, steps=10, programs=16, competitions=("wine",), finished=True, improve=True):
+def make_run(
+    folder, seed=0, steps=10, programs=16, competitions=("wine",), finished=True, improve=True, holdout=False
+):
     """
     A run whose policy gets better.
 
@@ -37,6 +39,8 @@ def make_run(folder, seed=0, steps=10, programs=16, competitions=("wine",), fini
             Without, there is no checkpoint yet: only what is written while programs run.
         improve (`bool`, *optional*, defaults to `True`):
             Whether there are improve prompts.
+        holdout (`bool`, *optional*, defaults to `False`):
+            Whether rows are held out; programs are worse there.
     """
     rng = random.Random(seed)
     loaded = [load_competition(name) for name in competitions]
@@ -60,15 +64,16 @@ def make_run(folder, seed=0, steps=10, programs=16, competitions=("wine",), fini
             }  # fmt: skip
             rows.append(row)
             source = PROGRAM.format(rng.randrange(10_000))
+            others = {"held_out": score - 0.2, "full": score - 0.1} if holdout and valid else {}
             log.append(
-                source, detail=detail, cpu_s=0.1, max_rss_mb=80.0, exit_code=0, queue_wait_s=0.0, slot=0,
+                source, **others, detail=detail, cpu_s=0.1, max_rss_mb=80.0, exit_code=0, queue_wait_s=0.0, slot=0,
                 reward=score if valid else -10 + 0.1 * len(reached), **{k: v for k, v in row.items() if k != "prompt_kind"},
             )  # fmt: skip
             if valid:
                 ranked = pool.ranked(comp.id)
                 parent = ranked[0].id if kind == "improve" and ranked else None
                 pool.observe([Solution(comp.id, source, "out", score, step, parent)])
-                best.offer(comp, source, b"id\n", score)
+                best.offer(comp, source, b"id\n", score, **others)
         metrics = {"step": step, "reward": sum(-10 if r["score"] is None else r["score"] for r in rows) / len(rows)}
         metrics |= {f"mle/{key}": value for key, value in _metrics(rows).items()}
         for kind in {row["prompt_kind"] for row in rows} if improve else ():

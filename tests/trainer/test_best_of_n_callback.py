@@ -1,5 +1,8 @@
 """Best of N while training goes on, which it must not disturb."""
 
+from collections import defaultdict
+from types import SimpleNamespace
+
 import pytest
 import torch
 from support import pool_runs
@@ -8,12 +11,12 @@ from support.pool_runs import COMPETITIONS, StopAfter, make_trainer
 from support.replay_executor import ReplayExecutor
 from transformers import TrainerState
 
-from trl_mle.competitions import load_competition
+from trl_mle.competitions import Score, load_competition
 from trl_mle.evaluation import summarize
 from trl_mle.evaluation.best_of_n_callback import BestOfNCallback
 from trl_mle.evaluation.policies import TransformersPolicy
 from trl_mle.instrumentation import AstInstrumenter, Completion
-from trl_mle.rewards import MLEReward
+from trl_mle.rewards import Evaluation, MLEReward
 
 
 N = 7
@@ -72,6 +75,25 @@ def test_checkpointing_stays_as_asked(program_model, tmp_path, use_reentrant):
     trainer.add_callback(BestOfNCallback(trainer, reward, num_samples=2, every=1))
     seen, as_asked = checkpointing_of(trainer)
     assert seen == as_asked
+
+
+@pytest.mark.parametrize("holdout", [0.0, 0.5])
+def test_the_best_is_reported_on_the_held_out_rows(monkeypatch, holdout):
+    """Chosen by the others; beside it what it would be if chosen by and scored on all."""
+    scores = [Score(0.9, True, None, 0.5, 0.7), Score(0.6, True, None, 0.9, 0.8)]
+    if not holdout:
+        scores = [Score(score.full, True) for score in scores]
+    wine = load_competition("wine", holdout=holdout)
+    trainer = SimpleNamespace(competitions={"wine": wine}, _metrics={"train": defaultdict(list)})
+    evaluations = [Evaluation(0.0, 1.0, score, "ok") for score in scores]
+    monkeypatch.setattr(BestOfNCallback, "evaluate", lambda self, competitions: [evaluations])
+    BestOfNCallback(trainer, None, 2, every=1).on_step_end(None, TrainerState(global_step=1), None)
+    found = {name.removeprefix("mle/eval/"): values for name, values in trainer._metrics["train"].items()}
+    if holdout:
+        expected = {"best_of_n": [0.5], "best_of_n_by_test": [0.8], "mean_score": [0.7]}
+    else:
+        expected = {"best_of_n": [0.8], "mean_score": [0.75]}
+    assert found == {"valid_rate": [1.0]} | {name: pytest.approx(values) for name, values in expected.items()}
 
 
 def test_between_times_nothing_happens():

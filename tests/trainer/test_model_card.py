@@ -1,0 +1,28 @@
+"""What a model card says of scores."""
+
+from trl_mle.competitions import load_competition
+from trl_mle.execution import Limits
+from trl_mle.rewards import BestSolutions
+from trl_mle.trainer import MLEGRPOConfig
+from trl_mle.trainer.model_card import card_body
+
+
+def card(folder, competition, **scores):
+    BestSolutions(folder / "best_solutions").offer(competition, "x = 1", b"id\n", 0.9, **scores)
+    args = MLEGRPOConfig(str(folder), max_steps=2, use_cpu=True, bf16=False)
+    history = [{"step": 1, "reward": 0.5, "mle/score/best": 0.9}]
+    return card_body("policy", None, None, args, folder, "one process", False, [competition], [], history, Limits())
+
+
+def test_the_best_program_is_reported_on_the_held_out_rows(tmp_path):
+    text = card(tmp_path, load_competition("wine", holdout=0.5), held_out=0.7, full=0.8)
+    assert "chosen by the validation rows, scores **0.7000** on the held-out rows (`chosen_by: validation`)" in text
+    assert "0.8000 on all rows" in text
+    assert "valid submissions on the hidden answers that training sees, the validation rows." in text
+
+
+def test_without_held_out_rows_there_is_one_score(tmp_path):
+    text = card(tmp_path, load_competition("wine"))
+    assert "The best program of the whole run scores **0.9000** in `wine`." in text
+    assert "valid submissions on the hidden answers. Valid" in text
+    assert "held-out" not in text
