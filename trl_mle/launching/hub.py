@@ -21,7 +21,7 @@ tags: [trl_mle]
 What [{model}](https://huggingface.co/{model}) wrote for Kaggle competitions while it was trained with `trl_mle`.
 
 - `best_solutions/<competition>/`: the best program (`solution.py`), its `submission.csv`, and its score on the hidden
-  answers (`score.json`).
+  answers (`score.json`; where some are held out, `score` is that on the others).
 - `executions/rank-<rank>.jsonl`: a line for every execution: the time, the SHA-256 of the program, how it ended, Δt and CPU
   time in seconds, peak memory in MB, the milestones that it reached, score and reward, and whether all
   this is that of an equal program (`reused`).
