@@ -215,6 +215,8 @@ def test_answers_of_which_a_part_cannot_be_graded(tmp_path):
     ):
         comp.grade(comp.answers)
     assert replace(comp, holdout=0.0).grade(comp.answers).value == 1
+    with pytest.raises(CompetitionError, match=r"set holdout: 0$"):  # whatever is graded
+        comp.grade(b"")
     one = folder(tmp_path, pd.DataFrame({"id": [1], "y": [0.5]}), "rmse", holdout=0.5)
     with pytest.raises(CompetitionError, match=r"the held-out rows of 'x', 0 of 1 .*: there are none; set holdout: 0"):
         one.check_answers()

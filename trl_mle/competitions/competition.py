@@ -161,7 +161,10 @@ class Competition:
         Returns:
             [`Score`]: The score, or the reason why there is none.
         """
-        answers = self._answers  # outside of the try: answers that cannot be read are our failure
+        answers, held_out = (
+            self._answers,
+            self._held_out,
+        )  # outside of the try: answers that cannot be read are our failure
         try:
             content = submission if isinstance(submission, bytes) else Path(submission).read_bytes()
             predictions = self._align(_read_submission(content, len(answers)), answers)
@@ -180,12 +183,14 @@ class Competition:
             return _invalid("the submission holds a number that is too large for a float")
         except MemoryError:
             return _invalid("the submission is too large")
-        if self._held_out is None:
+        if held_out is None:
             return Score(full, valid=True)
-        value, held_out = (
-            self._score_part(answers[rows], predictions[rows], full) for rows in (~self._held_out, self._held_out)
+        return Score(
+            self._score_part(answers[~held_out], predictions[~held_out], full),
+            valid=True,
+            held_out=self._score_part(answers[held_out], predictions[held_out], full),
+            full=full,
         )
-        return Score(value, valid=True, held_out=held_out, full=full)
 
     def check_answers(self) -> None:
         """Raises [`CompetitionError`] if the answers cannot be graded; where rows are held out, neither part of them."""
@@ -206,7 +211,7 @@ class Competition:
             except ValueError as error:
                 raise CompetitionError(
                     f"the {what} rows of {self.id!r}, {rows.sum()} of {len(rows)} with holdout {self.holdout:g}, cannot be "
-                    f"graded: {error}; set holdout: 0"
+                    f"graded: {' '.join(str(error).split())}; set holdout: 0"
                 ) from error
         return held_out
 

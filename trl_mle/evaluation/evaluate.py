@@ -280,6 +280,7 @@ def comparison_table(competition: Competition, rows: list[dict[str, Any]]) -> Ta
             number(row["mean_duration_s"], 2),
         )  # fmt: skip
     if chosen_by_validation(rows):
+        table.caption_justify = "left"
         by_test = ", ".join(f"{row['policy']} {number(row['best_score'])}" for row in on_all_rows(rows))
         table.caption = (
             "scores on the held-out rows; best: chosen by the score on the other rows\n"
