@@ -92,6 +92,24 @@ def test_the_choice_is_a_function_of_the_seed(trainer):
     assert choose(trainer, 5, seed=43) != first
 
 
+def test_scores_on_other_rows_are_not_resumed(trainer):
+    prompts = trainer.solution_prompts
+    state = prompts.state_dict()
+    old = {name: value for name, value in state.items() if name != "holdout"}  # held nothing out
+    prompts.load_state_dict(old)
+    with pytest.raises(
+        ValueError, match=r"scores of wine are on the rows that holdout 0.5 leaves: resume with that, not 0"
+    ):
+        prompts.load_state_dict(state | {"holdout": {"wine": 0.5}})
+    prompts.load_state_dict(state | {"holdout": {"wine": 0.0}})  # and diabetes was not trained on
+    prompts.competitions = {"wine": load_competition("wine", holdout=0.5)}
+    try:
+        with pytest.raises(ValueError, match=r"holdout 0 leaves: resume with that, not 0\.5"):
+            prompts.load_state_dict(old)
+    finally:
+        prompts.competitions = trainer.competitions
+
+
 @pytest.mark.parametrize("show", [False, True])
 def test_prompts_show_program_and_output_and_the_score_only_if_asked_to(trainer, show):
     trainer.args.show_test_score = show

@@ -165,10 +165,18 @@ class SolutionPrompts:
 
     def state_dict(self) -> dict[str, Any]:
         """What a checkpoint keeps; JSON can hold it."""
-        return {"generation": self.generation, "solutions": self.pool.state_dict()}
+        holdout = {comp.id: comp.holdout for comp in self.competitions.values()}
+        return {"generation": self.generation, "solutions": self.pool.state_dict(), "holdout": holdout}
 
     def load_state_dict(self, state: dict[str, Any]) -> None:
-        """Takes what [`state_dict`] gave."""
+        """Takes what [`state_dict`] gave. Raises `ValueError` if its scores are on other rows than those of now."""
+        for comp in self.competitions.values():
+            before = state.get("holdout", {}).get(comp.id, comp.holdout if "holdout" in state else 0.0)
+            if before != comp.holdout:
+                raise ValueError(
+                    f"the checkpoint's scores of {comp.id} are on the rows that holdout {before:g} leaves: resume with that, not "
+                    f"{comp.holdout:g}"
+                )
         self.generation = state["generation"]
         self.pool.load_state_dict(state["solutions"])
 
