@@ -48,7 +48,12 @@ class Metric(NamedTuple):
 
     def gain(self, score: float) -> float:
         """The score, its sign flipped where lower is better: larger is better."""
-        return score if self.higher_is_better else -score
+        return gain(score, self.higher_is_better)
+
+
+def gain(score: float, higher_is_better: bool) -> float:
+    """A score, or a difference of two, its sign flipped where lower is better: larger is better."""
+    return score if higher_is_better else -score
 
 
 def log_loss(y_true: pd.DataFrame, y_pred: pd.DataFrame) -> float:

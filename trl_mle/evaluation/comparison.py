@@ -10,6 +10,8 @@ from pathlib import Path
 from statistics import fmean, stdev
 from typing import Any
 
+from trl_mle.competitions.metrics import gain
+
 
 # The figures of https://huggingface.co/papers/2509.01684, best of 128, ± standard error, "NaN" and "N/A" as it prints them;
 # "" is not known to us.
@@ -192,8 +194,7 @@ def average_relative_improvement(
     for competition, ours in scores.items():
         theirs = baseline.get(competition)
         if ours is not None and theirs:  # nothing is relative to 0
-            sign = 1 if higher_is_better[competition] else -1
-            gains.append(sign * (ours - theirs) / abs(theirs))
+            gains.append(gain(ours - theirs, higher_is_better[competition]) / abs(theirs))
     return (fmean(gains) if gains else None), len(gains)
 
 
@@ -253,10 +254,10 @@ def _improvements(
     baseline = means(systems[0])
     line = ["average relative improvement", f"over {systems[0]}", ""]
     for scores in [*map(means, systems[1:]), *map(reported_scores, shown)]:
-        gain, count = average_relative_improvement(
+        improvement, count = average_relative_improvement(
             {name: score for name, score in scores.items() if name in direction}, baseline, direction
         )
-        line.append("" if gain is None else f"{gain:+.0%} (of {count})")
+        line.append("" if improvement is None else f"{improvement:+.0%} (of {count})")
     return line
 
 

@@ -5,6 +5,7 @@ from dataclasses import asdict, dataclass
 from statistics import fmean
 from typing import Literal
 
+from trl_mle.competitions.metrics import gain
 from trl_mle.evaluation.evaluation_log import Sample
 from trl_mle.evaluation.harness import Harness
 from trl_mle.rewards import Evaluation
@@ -101,9 +102,8 @@ def reported_score(evaluation: Evaluation, chosen_by: ChosenBy = "validation") -
 
 def best_evaluation(evaluations: Sequence[Evaluation], higher_is_better: bool) -> Evaluation | None:
     """The valid evaluation with the best score, on the validation rows where others are held out; of equal ones the first."""
-    sign = 1 if higher_is_better else -1
     valid = [evaluation for evaluation in evaluations if evaluation.valid]
-    return max(valid, key=lambda evaluation: sign * evaluation.score.value, default=None)  # type: ignore[union-attr,operator]
+    return max(valid, key=lambda evaluation: gain(evaluation.score.value, higher_is_better), default=None)  # type: ignore[union-attr,arg-type]
 
 
 def summarize(

@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from trl_mle.competitions import Competition
+from trl_mle.competitions.metrics import gain
 from trl_mle.evaluation.evaluation_log import Sample
 from trl_mle.evaluation.harness import Harness
 from trl_mle.evaluation.sampling import ChosenBy, count_executed, score_of, summarize
@@ -73,7 +74,7 @@ class Improvement:
             first, second = self.validation_scores
         assert first is not None, "both are valid"
         assert second is not None, "both are valid"
-        return self.improved if (second > first if self.higher_is_better else second < first) else self.scratch
+        return self.improved if gain(second - first, self.higher_is_better) > 0 else self.scratch
 
 
 def improve_each(harness: Harness, evaluations: Sequence[Evaluation]) -> list[Improvement]:

@@ -11,6 +11,7 @@ import random
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+from trl_mle.competitions.metrics import gain
 from trl_mle.evaluation.evaluation_log import Sample
 from trl_mle.evaluation.harness import Harness
 from trl_mle.evaluation.policies import Prompt
@@ -84,11 +85,10 @@ def next_step(nodes: Sequence[Node], higher_is_better: bool, rng: random.Random)
     valid = [i for i, node in enumerate(nodes) if node.evaluation.valid]
     if not valid:
         return "draft", None
-    sign = 1 if higher_is_better else -1
 
     def worth(i: int) -> tuple[bool, float]:
         score = nodes[i].validation_score
-        return score is not None, sign * score if score is not None else 0.0
+        return score is not None, gain(score, higher_is_better) if score is not None else 0.0
 
     return "improve", max(valid, key=worth)
 

@@ -6,6 +6,7 @@ from dataclasses import asdict, dataclass
 from functools import cached_property, lru_cache
 from typing import Any, Literal
 
+from trl_mle.competitions.metrics import gain
 from trl_mle.instrumentation.milestones import parse
 
 
@@ -84,8 +85,8 @@ class SolutionPool:
 
     def ranked(self, competition: str) -> list[Solution]:
         """The valid solutions of a competition, the best first; of equal ones the one found first."""
-        sign = -1.0 if self.higher_is_better[competition] else 1.0
-        return sorted(self._solutions[competition].values(), key=lambda solution: sign * (solution.score or 0.0))
+        higher = self.higher_is_better[competition]
+        return sorted(self._solutions[competition].values(), key=lambda solution: -gain(solution.score or 0.0, higher))
 
     def sample(self, competition: str, rng: random.Random) -> Solution | None:
         """A valid solution to improve; `None` if there is none yet."""
