@@ -26,10 +26,10 @@ from rich.console import Console
 from rich.table import Table
 
 from trl_mle.competitions import Competition, load_competition
-from trl_mle.evaluation.evaluation_log import EvaluationLog
 from trl_mle.evaluation.harness import Harness
 from trl_mle.evaluation.policies import TransformersPolicy
-from trl_mle.evaluation.sampling import evaluate_policy
+from trl_mle.evaluation.sample_log import SampleLog
+from trl_mle.evaluation.sampling import sample_programs
 from trl_mle.execution import Executor, LocalExecutor
 from trl_mle.instrumentation import AstInstrumenter
 from trl_mle.rewards import Evaluation, MLEReward
@@ -92,7 +92,7 @@ def train(arm: dict, start: Path, folder: Path, reward: MLEReward, competition: 
 
 def sampled(start: Path, folder: Path, reward: MLEReward, competition: Competition, seed: int) -> list[Evaluation]:
     """Programs of a policy, with a sampling seed that training never used."""
-    log = EvaluationLog(folder / "samples.jsonl", {"policy": start.name, "seed": seed})
+    log = SampleLog(folder / "samples.jsonl", {"policy": start.name, "seed": seed})
     harness = Harness(
         policy=TransformersPolicy.from_pretrained(str(start)),
         competition=competition,
@@ -103,7 +103,7 @@ def sampled(start: Path, folder: Path, reward: MLEReward, competition: Competiti
         limits=reward.executor.limits,
         seed=1_000_000 + seed,
     )
-    return evaluate_policy(harness, SAMPLES)
+    return sample_programs(harness, SAMPLES)
 
 
 def scores_of(competition: Competition, evaluations: list[Evaluation]) -> np.ndarray:

@@ -11,7 +11,7 @@ from trl_mle import cli
 from trl_mle.competitions import Score, load_competition
 from trl_mle.competitions.catalog import MLEBENCH_COMPETITIONS
 from trl_mle.competitions.metrics import METRICS
-from trl_mle.evaluation import EvaluationLog, Sample
+from trl_mle.evaluation import Sample, SampleLog
 from trl_mle.evaluation.comparison import (
     CARD_BEGIN,
     REPORTED,
@@ -45,7 +45,7 @@ def make_rows(tmp_path, competition, scores_by_policy):
     """Results as an evaluation writes them, of programs whose scores are given."""
     rows, logs = [], []
     for name, scores in scores_by_policy.items():
-        log = EvaluationLog(tmp_path / f"{len(list(tmp_path.iterdir()))}.jsonl", {"policy": name})
+        log = SampleLog(tmp_path / f"{len(list(tmp_path.iterdir()))}.jsonl", {"policy": name})
         evaluations = [score if isinstance(score, Evaluation) else evaluation(score) for score in scores]
         for i, found in enumerate(evaluations):
             sample = Sample(competition.id, "scratch", i)

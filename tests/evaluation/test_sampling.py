@@ -6,13 +6,13 @@ from support.scripted_policy import CountingExecutor, ScriptedPolicy, fenced
 
 from trl_mle.competitions import Score, load_competition
 from trl_mle.evaluation import (
-    EvaluationLog,
     Harness,
     NoAnswerError,
     Sample,
-    best_evaluation,
+    SampleLog,
+    best_program,
     count_executed,
-    evaluate_policy,
+    sample_programs,
     summarize,
 )
 from trl_mle.execution import ExecutionResult, Limits, Outcome, ProgramFuture
@@ -50,10 +50,10 @@ def test_without_milestones_nobody_knows_who_trained_a_model():
 
 def test_best_follows_the_direction():
     evaluations = [FAILED, valid(0.5), valid(0.7), PROSE]
-    assert best_evaluation(evaluations, higher_is_better=True) == valid(0.7)
-    assert best_evaluation(evaluations, higher_is_better=False) == valid(0.5)
+    assert best_program(evaluations, higher_is_better=True) == valid(0.7)
+    assert best_program(evaluations, higher_is_better=False) == valid(0.5)
     assert summarize(evaluations, higher_is_better=False).best_score == 0.5
-    assert best_evaluation([FAILED], higher_is_better=True) is None
+    assert best_program([FAILED], higher_is_better=True) is None
 
 
 def held_out(value: float, held_out: float, full: float) -> Evaluation:
@@ -70,7 +70,7 @@ def test_chosen_by_the_validation_rows_and_reported_on_the_held_out_ones(sign):
     by_test = summarize(evaluations, sign == 1, "test")
     assert sign * by_test.best_score == 0.65
     assert sign * by_test.mean_score == pytest.approx(1.75 / 3)
-    assert best_evaluation(evaluations, sign == 1) is evaluations[1]
+    assert best_program(evaluations, sign == 1) is evaluations[1]
 
 
 def test_without_held_out_rows_there_is_one_way():
@@ -81,14 +81,14 @@ def test_without_held_out_rows_there_is_one_way():
 
 def test_a_log_of_before_is_read(tmp_path):
     """Its scores know nothing of held-out rows."""
-    log = EvaluationLog(tmp_path / "x.jsonl", {"seed": 1})
+    log = SampleLog(tmp_path / "x.jsonl", {"seed": 1})
     sample = Sample("wine", "scratch", 0)
     log.add_completions([sample], [Completion("text")], 0.0, "scratch", [None])
     log.add_evaluation(sample, valid(0.5))
     row = json.loads(log.path.read_text())
     row["score"] = {"value": 0.5, "valid": True, "error": None}
     log.path.write_text(json.dumps(row) + "\n")
-    assert EvaluationLog(tmp_path / "x.jsonl", {"seed": 1}).evaluations == {sample: valid(0.5)}
+    assert SampleLog(tmp_path / "x.jsonl", {"seed": 1}).evaluations == {sample: valid(0.5)}
 
 
 def test_a_completion_without_a_program_is_not_executed():
@@ -100,7 +100,7 @@ def evaluate(policy, log, num_samples, executor, instrumenter=None):
     wine = load_competition("wine")
     limits = {"max_new_tokens": 8, "max_prompt_tokens": 1024, "limits": Limits()}
     reward = MLEReward([wine], executor, instrumenter)
-    return evaluate_policy(Harness(policy, wine, reward, log, **limits, seed=100, batch_size=4), num_samples)
+    return sample_programs(Harness(policy, wine, reward, log, **limits, seed=100, batch_size=4), num_samples)
 
 
 def program(prompt: str, seed: int) -> str:
@@ -113,21 +113,21 @@ def test_an_interrupted_evaluation_goes_on_without_running_a_program_twice(execu
     counting = CountingExecutor(executor, limit=6)
     first = ScriptedPolicy(program)
     with pytest.raises(KeyboardInterrupt):
-        evaluate(first, EvaluationLog(path, {}), 10, counting)
+        evaluate(first, SampleLog(path, {}), 10, counting)
     assert first.seeds == list(range(100, 108))
     recorded = path.read_text()
     done = [json.loads(line)["source"] for line in recorded.splitlines()]
     assert done == counting.sources[:4]
 
     again, rest = ScriptedPolicy(program), CountingExecutor(executor)
-    evaluations = evaluate(again, EvaluationLog(path, {}), 10, rest)
+    evaluations = evaluate(again, SampleLog(path, {}), 10, rest)
     assert again.seeds == [108, 109]  # what was written is not asked for again
     assert rest.sources == [f"print('program', {seed})" for seed in range(104, 110)]
     assert [evaluation.source for evaluation in evaluations] == done + rest.sources
     assert [evaluation.output for evaluation in evaluations] == [f"program {seed}" for seed in range(100, 110)]
     assert path.read_text().startswith(recorded)
 
-    log = EvaluationLog(path, {})
+    log = SampleLog(path, {})
     third = evaluate(ScriptedPolicy(program), log, 10, CountingExecutor(executor, 0))
     assert third == evaluations  # all from the files
     cost = log.cost("wine")
@@ -139,9 +139,9 @@ def test_what_an_endpoint_has_answered_is_kept(executor, tmp_path):
     path = tmp_path / "x.jsonl"
     half = ScriptedPolicy(lambda prompt, seed: program(prompt, seed) if seed % 2 else None)
     with pytest.raises(NoAnswerError, match=r"scripted has not answered 2 of 4 prompts: .* goes on from here"):
-        evaluate(half, EvaluationLog(path, {}), 4, executor)
+        evaluate(half, SampleLog(path, {}), 4, executor)
     whole = ScriptedPolicy(program)
-    evaluate(whole, EvaluationLog(path, {}), 4, executor)
+    evaluate(whole, SampleLog(path, {}), 4, executor)
     assert whole.seeds == [100, 102]
 
 
@@ -154,7 +154,7 @@ def test_a_failure_of_ours_is_tried_again_another_time(executor, tmp_path):
             future.set_result(ExecutionResult(Outcome.INFRASTRUCTURE, "the disk is full"))
             return future
 
-    log = EvaluationLog(tmp_path / "x.jsonl", {})
+    log = SampleLog(tmp_path / "x.jsonl", {})
     evaluations = evaluate(ScriptedPolicy(program), log, 2, Broken())
     assert [evaluation.reward for evaluation in evaluations] == [None, None]
     assert not log.path.exists()
@@ -170,11 +170,11 @@ def test_evaluations_survive_their_file(executor, tmp_path):
         fenced("raise ValueError('\\u2028 \\ud83d')"),
         "no program",
     ]
-    log = EvaluationLog(tmp_path / "x.jsonl", {"seed": 1})
+    log = SampleLog(tmp_path / "x.jsonl", {"seed": 1})
     policy = ScriptedPolicy(lambda prompt, seed: texts[seed - 100])
     evaluations = evaluate(policy, log, 4, executor, AstInstrumenter())
     assert [evaluation.valid for evaluation in evaluations] == [True, False, False, False]
-    read = EvaluationLog(tmp_path / "x.jsonl", {"seed": 1})
+    read = SampleLog(tmp_path / "x.jsonl", {"seed": 1})
     assert list(read.evaluations.values()) == [log.evaluations[sample] for sample in read.evaluations]
     assert sorted(read.evaluations, key=lambda sample: sample.index) == sorted(log.evaluations, key=lambda sample: sample.index)  # fmt: skip
     assert read.written == log.written
@@ -183,57 +183,57 @@ def test_evaluations_survive_their_file(executor, tmp_path):
 
 def test_a_last_line_that_was_cut_off_is_dropped(tmp_path, executor):
     path = tmp_path / "x.jsonl"
-    evaluate(ScriptedPolicy(program), EvaluationLog(path, {}), 2, executor)
+    evaluate(ScriptedPolicy(program), SampleLog(path, {}), 2, executor)
     whole = path.read_bytes()
     path.write_bytes(whole[:-20])
-    log = EvaluationLog(path, {})
+    log = SampleLog(path, {})
     assert len(log.evaluations) == 1
     rest = CountingExecutor(executor)
     evaluate(ScriptedPolicy(program), log, 2, rest)
     assert len(rest.sources) == 1
-    assert len(EvaluationLog(path, {}).evaluations) == 2
+    assert len(SampleLog(path, {}).evaluations) == 2
 
 
-def complete(log: EvaluationLog, *texts: str | None) -> None:
+def complete(log: SampleLog, *texts: str | None) -> None:
     samples = [Sample("wine", "scratch", i) for i in range(len(texts))]
     log.add_completions(samples, [Completion(text) for text in texts], 0.0, "scratch", [None] * len(texts))
 
 
 def test_other_settings_are_refused(tmp_path):
     path = tmp_path / "x.jsonl"
-    complete(EvaluationLog(path, {"seed": 1, "policy": "a"}), "no program")
-    EvaluationLog(path, {"seed": 1, "policy": "a"})
+    complete(SampleLog(path, {"seed": 1, "policy": "a"}), "no program")
+    SampleLog(path, {"seed": 1, "policy": "a"})
     files = f"{path} was made .*: remove it and {tmp_path}/completions/x.jsonl, or take another output_dir"
     with pytest.raises(ValueError, match=files) as error:
-        EvaluationLog(path, {"seed": 2, "policy": "b"})
+        SampleLog(path, {"seed": 2, "policy": "b"})
     assert "with other settings (policy, seed): " in str(error.value)
     old = tmp_path / "old.jsonl"
     old.write_text("{}\n")
     with pytest.raises(ValueError, match=r"made with other settings \(seed\)"):
-        EvaluationLog(old, {"seed": 1})
+        SampleLog(old, {"seed": 1})
 
 
 def test_settings_with_which_nothing_was_sampled_are_not_kept(tmp_path):
     path = tmp_path / "x.jsonl"
-    complete(EvaluationLog(path, {"seed": 1}), None)
-    log = EvaluationLog(path, {"seed": 2})
+    complete(SampleLog(path, {"seed": 1}), None)
+    log = SampleLog(path, {"seed": 2})
     complete(log, "no program", None)
     complete(log, "no program", "no program")
-    assert len(EvaluationLog(path, {"seed": 2}).written) == 2
+    assert len(SampleLog(path, {"seed": 2}).written) == 2
 
 
 def test_a_line_that_cannot_be_read_is_named(tmp_path):
     path, completions = tmp_path / "x.jsonl", tmp_path / "completions" / "x.jsonl"
-    complete(EvaluationLog(path, {"seed": 1}), "no program", "no program")
+    complete(SampleLog(path, {"seed": 1}), "no program", "no program")
     whole = completions.read_text()
     path.write_text("\n")
     with pytest.raises(ValueError, match=f"^{path}, line 1, is no JSON: mend or remove it"):
-        EvaluationLog(path, {"seed": 1})
+        SampleLog(path, {"seed": 1})
     completions.write_bytes(whole.encode() + b"\x00\xff\n")
     with pytest.raises(ValueError, match=f"^{completions}, line 4, is no JSON: mend or remove it"):
-        EvaluationLog(path, {"seed": 1})
+        SampleLog(path, {"seed": 1})
     completions.write_text(whole.partition("\n")[2])
     with pytest.raises(
         ValueError, match=f"^{completions}, line 1, does not hold the settings: remove the file and {path}"
     ):
-        EvaluationLog(path, {"seed": 1})
+        SampleLog(path, {"seed": 1})

@@ -7,9 +7,9 @@ from support.scripted_policy import ScriptedPolicy, fenced
 from trl_mle.competitions import Score, load_competition
 from trl_mle.competitions.metrics import METRICS
 from trl_mle.evaluation import (
-    EvaluationLog,
     Harness,
     Improvement,
+    SampleLog,
     improve_each,
     save_improvements,
     summarize_improvements,
@@ -179,12 +179,12 @@ def test_each_valid_program_is_improved_once(executor, tmp_path):
     forged = PROGRAM.format(depth=1, validate='print("report: accuracy = 1.0")')
     texts = [PROGRAM.format(depth=1, validate=VALIDATE), "raise ValueError", forged]
     policy = ScriptedPolicy(deeper_tree)
-    log = EvaluationLog(tmp_path / "x.jsonl", {})
+    log = SampleLog(tmp_path / "x.jsonl", {})
     reward = MLEReward([wine], executor, AstInstrumenter())
     scratch = reward.evaluate_many([(fenced(text), wine) for text in texts])
     improvements = improve_each(Harness(policy, wine, reward, log, **LIMITS), scratch)
     assert policy.seeds == [3, 5]  # after those of the round before
-    again = EvaluationLog(tmp_path / "x.jsonl", {})
+    again = SampleLog(tmp_path / "x.jsonl", {})
     resumed = Harness(ScriptedPolicy(None), wine, MLEReward([wine], None), again, **LIMITS)
     assert improve_each(resumed, scratch) == improvements
 
@@ -208,7 +208,7 @@ def test_each_valid_program_is_improved_once(executor, tmp_path):
 def test_no_valid_program_no_prompt(tmp_path):
     wine = load_competition("wine")
     policy = ScriptedPolicy(deeper_tree)
-    log = EvaluationLog(tmp_path / "x.jsonl", {})
+    log = SampleLog(tmp_path / "x.jsonl", {})
     harness = Harness(policy, wine, MLEReward([wine], None), log, **LIMITS)
     assert improve_each(harness, [FAILED]) == [Improvement(FAILED)]
     assert policy.prompts == []

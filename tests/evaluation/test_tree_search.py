@@ -4,7 +4,7 @@ from collections import Counter
 from support.scripted_policy import CountingExecutor, ScriptedPolicy, fenced
 
 from trl_mle.competitions import Score, load_competition
-from trl_mle.evaluation import EvaluationLog, Harness, search_tree
+from trl_mle.evaluation import Harness, SampleLog, search_tree
 from trl_mle.evaluation.tree_search import DEBUG_PROBABILITY, NUM_DRAFTS, Node, next_step
 from trl_mle.execution import Limits
 from trl_mle.instrumentation import AstInstrumenter
@@ -91,7 +91,7 @@ def test_a_search_finds_better_programs_and_goes_on_after_an_interruption(execut
 
     def search(folder, policy):
         reward = MLEReward([wine], counting := CountingExecutor(executor), AstInstrumenter())
-        harness = Harness(policy, wine, reward, EvaluationLog(folder / "x.jsonl", {}), **LIMITS)
+        harness = Harness(policy, wine, reward, SampleLog(folder / "x.jsonl", {}), **LIMITS)
         return search_tree(harness, 8), counting.sources
 
     policy = ScriptedPolicy(answer)

@@ -86,7 +86,7 @@ def test_the_best_is_reported_on_the_held_out_rows(monkeypatch, holdout):
     wine = load_competition("wine", holdout=holdout)
     trainer = SimpleNamespace(competitions={"wine": wine}, _metrics={"train": defaultdict(list)})
     evaluations = [Evaluation(0.0, 1.0, score, "ok") for score in scores]
-    monkeypatch.setattr(BestOfNCallback, "evaluate", lambda self, competitions: [evaluations])
+    monkeypatch.setattr(BestOfNCallback, "sample", lambda self, competitions: [evaluations])
     BestOfNCallback(trainer, None, 2, every=1).on_step_end(None, TrainerState(global_step=1), None)
     found = {name.removeprefix("mle/eval/"): values for name, values in trainer._metrics["train"].items()}
     if holdout:

@@ -78,7 +78,7 @@ class BestOfNCallback(TrainerCallback):
         if state.global_step % self.every:
             return
         competitions = list(self.trainer.competitions.values())
-        for competition, evaluations in zip(competitions, self.evaluate(competitions), strict=True):
+        for competition, evaluations in zip(competitions, self.sample(competitions), strict=True):
             prefix = f"mle/eval/{competition.slug}" if len(competitions) > 1 else "mle/eval"
             summary = summarize(evaluations, competition.higher_is_better)
             metrics = {
@@ -96,7 +96,7 @@ class BestOfNCallback(TrainerCallback):
                 if value is not None:  # TRL's next log takes it along
                     self.trainer._metrics["train"][f"{prefix}/{name}"].append(value)
 
-    def evaluate(self, competitions: Sequence[Competition]) -> list[list[Evaluation]]:
+    def sample(self, competitions: Sequence[Competition]) -> list[list[Evaluation]]:
         """The evaluations of N programs of the present policy for each competition, the same on every process."""
         trainer = self.trainer
         rank, processes = trainer.accelerator.process_index, trainer.accelerator.num_processes

@@ -18,12 +18,12 @@ from rich.table import Table
 
 from trl_mle.competitions import Competition, load_competition
 from trl_mle.evaluation.comparison import chosen_by_validation, on_all_rows, read_results, to_markdown, write_whole
-from trl_mle.evaluation.evaluation_log import EvaluationLog
 from trl_mle.evaluation.harness import Harness
 from trl_mle.evaluation.mlebench import check_gradable, write_submissions
 from trl_mle.evaluation.policies import Policy, check_policy, load_policy
 from trl_mle.evaluation.results import add_equal_costs, figures
-from trl_mle.evaluation.sampling import best_evaluation, evaluate_policy, reported_score
+from trl_mle.evaluation.sample_log import SampleLog
+from trl_mle.evaluation.sampling import best_program, reported_score, sample_programs
 from trl_mle.evaluation.self_improvement import improve_each, save_improvements, summarize_improvements
 from trl_mle.evaluation.tree_search import search_tree
 from trl_mle.execution.building import ExecutorArguments, make_executor
@@ -127,7 +127,7 @@ def file_name(name: str) -> str:
     return re.sub(r"[/:#?]+", "--", name)
 
 
-def evaluate(
+def measure(
     args: EvaluationArguments, name: str, harness: Harness, tree: bool
 ) -> tuple[dict[str, Any], list[Evaluation]]:
     """The figures of one policy at one competition, and its programs."""
@@ -135,7 +135,7 @@ def evaluate(
     if tree:
         evaluations = [node.evaluation for node in search_tree(harness, args.num_samples)]
         return figures(name, competition, evaluations, log, independent=False), evaluations
-    evaluations = evaluate_policy(harness, args.num_samples)
+    evaluations = sample_programs(harness, args.num_samples)
     if not args.improve:
         return figures(name, competition, evaluations, log), evaluations
     improvements = improve_each(harness, evaluations)
@@ -193,7 +193,7 @@ def run(args: EvaluationArguments) -> list[tuple[str, Path]]:
     results = open_results(args.reuse_results, output_dir)
     executor = make_executor(args)
     rows: list[dict[str, Any]] = []
-    logs: list[EvaluationLog] = []
+    logs: list[SampleLog] = []
     programs: dict[str, list[Evaluation]] = {competition.id: [] for competition in competitions}
     kinds = [False] * len(args.policies) + [True] * len(args.tree_policies)
     assert args.names is not None, "filled in"
@@ -205,7 +205,7 @@ def run(args: EvaluationArguments) -> list[tuple[str, Path]]:
         limits = keep_packages(executor.limits, output_dir, begun_in=output_dir if begun else None)
         for name, policy_name, tree in zip(args.names, args.policies + args.tree_policies, kinds, strict=True):
             policy = load_policy(policy_name)
-            log = EvaluationLog(output_dir / f"{file_name(name)}.jsonl", args.settings(policy, tree))
+            log = SampleLog(output_dir / f"{file_name(name)}.jsonl", args.settings(policy, tree))
             best_solutions = output_dir / "best_solutions" / file_name(name)
             if best_solutions.exists() and not log.written:  # its log was removed
                 raise ValueError(
@@ -216,7 +216,7 @@ def run(args: EvaluationArguments) -> list[tuple[str, Path]]:
             )
             for competition in competitions:
                 harness = Harness(policy, competition, reward, log, limits=limits, **args.sampling)
-                row, evaluations = evaluate(args, name, harness, tree)
+                row, evaluations = measure(args, name, harness, tree)
                 rows.append(row)
                 logs.append(log)
                 programs[competition.id] += evaluations
@@ -246,7 +246,7 @@ def show(
         console.print(comparison_table(competition, found))
         if args.improve and any("improvement" in row for row in found):
             console.print(improvement_table(competition, [row for row in found if "improvement" in row]))
-        best = best_evaluation(programs[competition.id], competition.higher_is_better)
+        best = best_program(programs[competition.id], competition.higher_is_better)
         if best is not None and best.source is not None and best.score is not None:
             suffix = f"-{competition.slug}" if len(competitions) > 1 else ""
             path = output_dir / f"best_solution{suffix}.py"

@@ -6,8 +6,8 @@ from dataclasses import dataclass
 from rich.console import Console
 
 from trl_mle.competitions import Competition
-from trl_mle.evaluation.evaluation_log import EvaluationLog, Sample
 from trl_mle.evaluation.policies import Policy, Prompt
+from trl_mle.evaluation.sample_log import Sample, SampleLog
 from trl_mle.execution import Limits
 from trl_mle.prompts import improve_prompt, scratch_prompt
 from trl_mle.rewards import Evaluation, MLEReward, cut_middle
@@ -29,7 +29,7 @@ class Harness:
             What they are to solve.
         reward ([`~trl_mle.rewards.MLEReward`]):
             Executes and grades them.
-        log ([`EvaluationLog`]):
+        log ([`SampleLog`]):
             Where they are kept.
         max_new_tokens (`int`):
             Length limit of a completion, in tokens.
@@ -46,7 +46,7 @@ class Harness:
     policy: Policy
     competition: Competition
     reward: MLEReward
-    log: EvaluationLog
+    log: SampleLog
     max_new_tokens: int
     max_prompt_tokens: int
     limits: Limits
@@ -92,7 +92,7 @@ class Harness:
             prompts (`Sequence[Prompt]`):
                 What is asked for each.
             step (`str`):
-                What they are, see [`~trl_mle.evaluation.evaluation_log.Written`].
+                What they are, see [`~trl_mle.evaluation.sample_log.Written`].
             parents (`Sequence[int | None]`, *optional*):
                 Index of the program that each prompt shows.
             seeds_used (`int`, *optional*, defaults to `0`):

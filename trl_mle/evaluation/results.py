@@ -8,10 +8,10 @@ from typing import Any
 from trl_mle.competitions import Competition
 from trl_mle.competitions.medals import medal, medal_thresholds
 from trl_mle.evaluation.best_of_k import best_of_k, powers_of_two
-from trl_mle.evaluation.evaluation_log import EvaluationLog
+from trl_mle.evaluation.sample_log import SampleLog
 from trl_mle.evaluation.sampling import (
     ChosenBy,
-    best_evaluation,
+    best_program,
     count_executed,
     reported_score,
     score_of,
@@ -25,7 +25,7 @@ def figures(
     name: str,
     competition: Competition,
     evaluations: Sequence[Evaluation],
-    log: EvaluationLog,
+    log: SampleLog,
     independent: bool = True,
 ) -> dict[str, Any]:
     """
@@ -38,7 +38,7 @@ def figures(
             The competition.
         evaluations (`list[Evaluation]`):
             Its programs from scratch, or those of a tree.
-        log ([`EvaluationLog`]):
+        log ([`SampleLog`]):
             What they have cost, further rounds included.
         independent (`bool`, *optional*, defaults to `True`):
             Whether the programs are samples that know nothing of each other. Without, there is no best of k.
@@ -53,7 +53,7 @@ def figures(
     """
     higher = competition.higher_is_better
     judged = [evaluation for evaluation in evaluations if evaluation.reward is not None]
-    thresholds, best = medal_thresholds(competition.id), best_evaluation(judged, higher)
+    thresholds, best = medal_thresholds(competition.id), best_program(judged, higher)
     won = None
     if thresholds is not None and best is not None and (score := score_of(best, "test")) is not None:
         won = medal(score, thresholds, higher)
@@ -104,7 +104,7 @@ def _scores(
     }
 
 
-def add_equal_costs(rows: Sequence[dict[str, Any]], logs: Sequence[EvaluationLog]) -> None:
+def add_equal_costs(rows: Sequence[dict[str, Any]], logs: Sequence[SampleLog]) -> None:
     """
     Adds to the rows of one competition what each policy had found when all of them had executed as many programs
     (`at_equal_programs`), and when all had run as long (`at_equal_time`): as much as the thriftiest.
@@ -112,7 +112,7 @@ def add_equal_costs(rows: Sequence[dict[str, Any]], logs: Sequence[EvaluationLog
     Args:
         rows (`list[dict]`):
             What [`figures`] returned for each policy.
-        logs (`list[EvaluationLog]`):
+        logs (`list[SampleLog]`):
             Their logs.
     """
     num_executed = min(row["cost"]["num_executed"] for row in rows)

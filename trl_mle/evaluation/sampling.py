@@ -6,8 +6,8 @@ from statistics import fmean
 from typing import Literal
 
 from trl_mle.competitions.metrics import gain
-from trl_mle.evaluation.evaluation_log import Sample
 from trl_mle.evaluation.harness import Harness
+from trl_mle.evaluation.sample_log import Sample
 from trl_mle.rewards import Evaluation
 
 
@@ -54,7 +54,7 @@ class Summary:
         return {**asdict(self), "valid_rate": self.valid_rate}
 
 
-def evaluate_policy(harness: Harness, num_samples: int) -> list[Evaluation]:
+def sample_programs(harness: Harness, num_samples: int) -> list[Evaluation]:
     """
     Samples programs from scratch, executes and grades them.
 
@@ -100,7 +100,7 @@ def reported_score(evaluation: Evaluation, chosen_by: ChosenBy = "validation") -
     return evaluation.score.full if all_rows else evaluation.score.held_out
 
 
-def best_evaluation(evaluations: Sequence[Evaluation], higher_is_better: bool) -> Evaluation | None:
+def best_program(evaluations: Sequence[Evaluation], higher_is_better: bool) -> Evaluation | None:
     """The valid evaluation with the best score, on the validation rows where others are held out; of equal ones the first."""
     valid = [evaluation for evaluation in evaluations if evaluation.valid]
     return max(valid, key=lambda evaluation: gain(evaluation.score.value, higher_is_better), default=None)  # type: ignore[union-attr,arg-type]

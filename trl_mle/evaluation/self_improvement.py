@@ -11,8 +11,8 @@ from typing import Any
 
 from trl_mle.competitions import Competition
 from trl_mle.competitions.metrics import gain
-from trl_mle.evaluation.evaluation_log import Sample
 from trl_mle.evaluation.harness import Harness
+from trl_mle.evaluation.sample_log import Sample
 from trl_mle.evaluation.sampling import ChosenBy, count_executed, score_of, summarize
 from trl_mle.instrumentation.milestones import parse
 from trl_mle.rewards import Evaluation

@@ -12,9 +12,9 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from trl_mle.competitions.metrics import gain
-from trl_mle.evaluation.evaluation_log import Sample
 from trl_mle.evaluation.harness import Harness
 from trl_mle.evaluation.policies import Prompt
+from trl_mle.evaluation.sample_log import Sample
 from trl_mle.evaluation.self_improvement import validation_score
 from trl_mle.rewards import Evaluation
 

@@ -279,7 +279,7 @@ class MLEReward:
         return Execution(self.executor, program, asked.competition, partial(self._judge, asked))
 
     def _judge(self, asked: Asked, program: Program, result: ExecutionResult) -> Evaluation:
-        evaluation = self._evaluate(program, result, asked.competition)
+        evaluation = self._rewarded(program, result, asked.competition)
         if self.reuse is not None:
             evaluation = self.reuse.note(asked, evaluation)
         self._record(evaluation, result, asked.competition)
@@ -292,7 +292,7 @@ class MLEReward:
             self._record(evaluation, None, asked.competition)
         return evaluation
 
-    def _evaluate(self, program: Program, result: ExecutionResult, competition: Competition) -> Evaluation:
+    def _rewarded(self, program: Program, result: ExecutionResult, competition: Competition) -> Evaluation:
         """From an execution to a reward: the paper's table."""
         stdout = result.stdout
         milestones: tuple[str, ...] = ()

@@ -1,4 +1,4 @@
-"""What an evaluation has come to so far, in files: an interrupted one goes on from them."""
+"""The programs sampled from a policy and what they came to, in files: an interrupted evaluation goes on from them."""
 
 import json
 import os
@@ -45,7 +45,7 @@ class Written:
         prompt_tokens (`int`):
             Tokens of its prompt.
         started_s (`float`):
-            When its batch was begun, in seconds of [`EvaluationLog.now`].
+            When its batch was begun, in seconds of [`SampleLog.now`].
         sampling_s (`float`):
             Its share of the time that its batch took, in seconds.
         step (`str`):
@@ -63,7 +63,7 @@ class Written:
     parent: int | None = None
 
 
-class EvaluationLog:
+class SampleLog:
     """
     The completions of one policy and their evaluations, as JSON lines: completions in `completions/<name>.jsonl`, their
     evaluations in `<name>.jsonl`, both beside each other and written as soon as they are known. What is there when a log is
