@@ -131,18 +131,8 @@ def grade(args: argparse.Namespace) -> int:
         won = medal(score.full, thresholds, competition.higher_is_better)
     if args.json:
         _print_json(
-            {
-                "competition": competition.id,
-                "metric": competition.metric,
-                "higher_is_better": competition.higher_is_better,
-                "valid": score.valid,
-                "score": score.value,
-                "held_out": score.held_out,
-                "full": score.full,
-                "error": score.error,
-                "medal": won,
-                "thresholds": thresholds and thresholds._asdict(),
-            }
+            _graded(competition, score)
+            | {"error": score.error, "medal": won, "thresholds": thresholds and thresholds._asdict()}
         )
         return 0 if score.valid else 1
     table = _facts()
@@ -180,17 +170,10 @@ def run(args: argparse.Namespace) -> int:
         fence = "~" * (max(map(len, source.split()), default=0) + 3)  # longer than any in the program
         evaluation = reward.evaluate(f"{fence}python\n{source}\n{fence}", competition)
     if args.json:
-        score = evaluation.score
         _print_json(
-            {
-                "competition": competition.id,
-                "metric": competition.metric,
-                "higher_is_better": competition.higher_is_better,
+            _graded(competition, evaluation.score)
+            | {
                 "outcome": str(evaluation.outcome),
-                "valid": evaluation.valid,
-                "score": score and score.value,
-                "held_out": score and score.held_out,
-                "full": score and score.full,
                 "reward": evaluation.reward,
                 "detail": evaluation.detail,
                 "duration_s": evaluation.duration_s,
@@ -269,47 +252,35 @@ def evaluate(args: argparse.Namespace) -> int:
 
 def compare(args: argparse.Namespace) -> int:
     """Compares systems over the results of several evaluations, beside the paper's figures."""
-    from trl_mle.evaluation.comparison import (
-        best_of_k_table,
-        chosen_by_validation,
-        main_table,
-        on_all_rows,
-        program_table,
-        read_results,
-        to_csv,
-        to_markdown,
-        uneven_holdouts,
-        uneven_runs,
-        write_card_section,
-    )
+    from trl_mle.evaluation import comparison
 
-    rows = read_results([Path(folder) for folder in args.folders])
-    for line in [*uneven_runs(rows), *uneven_holdouts(rows)]:
+    rows = comparison.read_results([Path(folder) for folder in args.folders])
+    for line in [*comparison.uneven_runs(rows), *comparison.uneven_holdouts(rows)]:
         print(f"trl-mle: warning: {line}", file=sys.stderr)
-    if uneven_holdouts(rows):
-        rows = on_all_rows(rows)
+    if comparison.uneven_holdouts(rows):
+        rows = comparison.on_all_rows(rows)
     if args.card is not None:
-        write_card_section(Path(args.card), rows)
-    for path, text in ((args.markdown, to_markdown(rows)), (args.csv, to_csv(rows))):
+        comparison.write_card_section(Path(args.card), rows)
+    for path, text in ((args.markdown, comparison.to_markdown(rows)), (args.csv, comparison.to_csv(rows))):
         if path is not None:
             Path(path).write_text(text, encoding="utf-8")
     if args.json:
         _print_json(rows)
         return 0
-    scores = main_table(rows, reported=("Qwen2.5-3B RL",))
-    programs = [line[:5] for line in program_table(rows)]
+    scores = comparison.main_table(rows, reported=("Qwen2.5-3B RL",))
+    programs = [line[:5] for line in comparison.program_table(rows)]
     console = Console()
     for part in _parts(scores):
         console.print(_table("best score, mean ± standard error over runs", part))
     console.print(_table("programs, mean ± standard error over runs", programs))
-    console.print(_table("best of k", best_of_k_table(rows)))
-    if chosen_by_validation(rows):
+    console.print(_table("best of k", comparison.best_of_k_table(rows)))
+    if comparison.chosen_by_validation(rows):
         console.print(
             "The best are chosen by one part of the hidden rows, and scores are on the other part. A footnote, to compare with "
             "published figures: chosen by and scored on all rows.",
             highlight=False,
         )
-        for part in _parts(main_table(on_all_rows(rows), reported=("Qwen2.5-3B RL",))):
+        for part in _parts(comparison.main_table(comparison.on_all_rows(rows), reported=("Qwen2.5-3B RL",))):
             console.print(_table("chosen by the test score", part))
     return 0
 
@@ -368,6 +339,18 @@ def _facts() -> Table:
     return table
 
 
+def _graded(competition: "Competition", score: "Score | None") -> dict[str, Any]:
+    return {
+        "competition": competition.id,
+        "metric": competition.metric,
+        "higher_is_better": competition.higher_is_better,
+        "valid": score is not None and score.valid,
+        "score": score and score.value,
+        "held_out": score and score.held_out,
+        "full": score and score.full,
+    }
+
+
 def _add_score(table: Table, competition: "Competition", score: "Score") -> None:
     table.add_row("score", f"{score.value:.5f} ({_metric(competition.metric, competition.higher_is_better)})")
     if score.held_out is not None:
@@ -384,7 +367,7 @@ def make_parser() -> argparse.ArgumentParser:
     commands = parser.add_subparsers(required=True, metavar="command")
 
     def add(
-        function: Any, summary: str, *positional: str, limits: bool = False, data: bool = True
+        function: Any, summary: str, *positional: str, limits: bool = False, data: bool = True, holdout: bool = False
     ) -> argparse.ArgumentParser:
         command = commands.add_parser(function.__name__, help=summary, description=function.__doc__)
         command.set_defaults(run=function)
@@ -393,18 +376,18 @@ def make_parser() -> argparse.ArgumentParser:
         if limits:
             command.add_argument("--timeout_s", type=float, default=60.0, help="wall-clock limit in seconds (60)")
             command.add_argument("--memory_mb", type=int, default=4096, help="memory limit in MB (4096)")
+        if holdout:
+            command.add_argument(
+                "--holdout", type=float, default=0.0, help="share of the hidden rows with a score of its own (0)"
+            )
         if data:
             command.add_argument("--data_dir", help="where MLE-bench's prepared competitions lie")
             command.add_argument("--json", action="store_true", help="print JSON")
         return command
 
     add(competitions, "which competitions there are")
-    grading = add(grade, "score a submission", "competition", "submission")
-    command = add(run, "run one program as training would", "competition", "solution", limits=True)
-    for with_holdout in (grading, command):
-        with_holdout.add_argument(
-            "--holdout", type=float, default=0.0, help="share of the hidden rows whose score is told apart (0)"
-        )
+    add(grade, "score a submission", "competition", "submission", holdout=True)
+    command = add(run, "run one program as training would", "competition", "solution", limits=True, holdout=True)
     command.add_argument("--sandbox", default="auto", help="auto, bubblewrap, landlock, or none: no isolation (auto)")
     command.add_argument("--ray_address", help="a Ray cluster to run it on, or auto")
     add(prompt, "print the prompt of a competition", "competition", limits=True)
