@@ -1,7 +1,7 @@
 """A trainer whose rewards and durations only the texts decide."""
 
 from datasets import Dataset
-from trl import GRPOConfig
+from trl import GRPOConfig, GRPOTrainer
 
 from support.on_cpu import ON_CPU
 from trl_mle.trainer import MLEGRPOConfig, MLEGRPOTrainer
@@ -19,6 +19,19 @@ def timed_reward(completions, log_extra, **kwargs):
     """The same, and a duration that only the text decides; some are unknown."""
     log_extra("duration_s", [len(completion[0]["content"]) or None for completion in completions])
     return text_reward(completions)
+
+
+class PerToken(GRPOTrainer):
+    """The same advantage for each token, which TRL allows."""
+
+    def _generate_and_score_completions(self, inputs):
+        output = super()._generate_and_score_completions(inputs)
+        output["advantages"] = output["advantages"].unsqueeze(1).expand(output["completion_ids"].shape)
+        return output
+
+
+class ComposedPerToken(MLEGRPOTrainer, PerToken):
+    pass
 
 
 def make_trainer(model, output_dir, reward=timed_reward, cls=MLEGRPOTrainer, rows=12, trainer_kwargs=None, **config):

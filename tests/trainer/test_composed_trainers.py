@@ -1,27 +1,13 @@
 """Other trainers that are GRPO with one method changed go together with ours."""
 
 import torch
-from support.toy_trainer import make_trainer, trained_weights
-from trl import GRPOTrainer
+from support.toy_trainer import ComposedPerToken, make_trainer, trained_weights
 from trl.experimental.gmpo import GMPOTrainer
 
 from trl_mle.trainer import MLEGRPOTrainer
 
 
 class Composed(MLEGRPOTrainer, GMPOTrainer):
-    pass
-
-
-class PerToken(GRPOTrainer):
-    """The same advantage for each token, which TRL allows."""
-
-    def _generate_and_score_completions(self, inputs):
-        output = super()._generate_and_score_completions(inputs)
-        output["advantages"] = output["advantages"].unsqueeze(1).expand(output["completion_ids"].shape)
-        return output
-
-
-class ComposedPerToken(MLEGRPOTrainer, PerToken):
     pass
 
 

@@ -5,10 +5,8 @@ from types import SimpleNamespace
 import pytest
 import torch
 from support import pool_runs
-from support.toy_trainer import make_trainer, text_reward
-from trl import GRPOTrainer
+from support.toy_trainer import ComposedPerToken, make_trainer, text_reward
 
-from trl_mle.trainer import MLEGRPOTrainer
 from trl_mle.trainer.advantages import group_advantages, standardized
 from trl_mle.trainer.objective import HISTORY, Objective, progress_of
 
@@ -156,17 +154,6 @@ def test_one_function_logs_quality(tiny_model, tmp_path, reward, message):
     trainer = make_trainer(tiny_model, tmp_path, reward, objective="max_at_k")
     with pytest.raises(ValueError, match=message):
         trainer.train()
-
-
-class PerToken(GRPOTrainer):
-    def _generate_and_score_completions(self, inputs):
-        output = super()._generate_and_score_completions(inputs)
-        output["advantages"] = output["advantages"].unsqueeze(1).expand(output["completion_ids"].shape)
-        return output
-
-
-class ComposedPerToken(MLEGRPOTrainer, PerToken):
-    pass
 
 
 def test_advantages_of_tokens_are_not_overwritten(tiny_model, tmp_path):
