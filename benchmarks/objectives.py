@@ -1,0 +1,64 @@
+"""
+What does an objective pay for, and what is it worth?
+
+    python benchmarks/objectives.py bandit
+    python benchmarks/objectives.py execute
+    python benchmarks/objectives.py study
+
+`bandit` (objectives_bandit.py): a softmax policy over {fail, poor fast, good fast, good slow}, groups of 16, 128 rollouts an
+update. Good slow scores 0.05 better than good fast, alike, or 0.05 worse; all scores have noise, so that alike means equally
+distributed (and in one more case exactly equal). Training is synchronous, or asynchronous through the trainer's ledger in
+simulated time, where nothing is dropped or what is older than 4 updates. The objectives are those of the trainer, and so are
+the weights: none, linear, linear in [0.5, 2], and inclusion (of groups; asynchronous only). A placebo permutes the durations
+within their outcome before linear weights are made of them.
+Primary outcome, written down before the first run: P(slow | good) after 100 and 400 updates, from 0.5; mean and 95% interval
+over 20 seeds. Beside it P(fail). Expected without weights: 0.5 where scores are alike, and never towards the worse of the
+two. The placebo is expected to do the same, and linear weights are expected to fail: they pay for slowness.
+
+`execute`, then `study` (objectives_study.py): distinct programs of the starter's grammar, without mistakes, are executed once
+for each of 14 competitions and kept with their scores. A policy chooses among those that were executed: its logits are the
+log-probability that the grammar gives each (renormalized), and a parameter for each value of each choice. It makes a mistake
+at each of 16 places, independently, so that 0.26 of its programs are valid at first. Group-standardized policy gradient, Adam
+with lr 0.1, 64 programs a step; that lr brings the valid share to about 0.95 in 40 steps. A mistake before the model is
+fitted ends a program as soon as the fastest one, a later one after all of its Δt.
+Outcomes, computed exactly from the policy's probabilities: the valid share; the share of the gap between the untrained
+policy's mean of valid programs and the best program that the mean closes; the same of the best of 8; the share of the gap
+between the untrained best of 128 and the best program that the best of 128 closes; P(best of 128 > expected untrained best of
+128); the same of the untrained best of 1,280. Draws include failures; the expected best is that of draws with a valid one.
+
+All commands go on where they were interrupted.
+"""
+
+import argparse
+from pathlib import Path
+
+from objectives_bandit import bandit_main
+from objectives_study import execute, regrade, study_main
+from rich.console import Console
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    commands = parser.add_subparsers(dest="command", required=True)
+    executing = commands.add_parser("execute")
+    executing.add_argument("--num_programs", type=int, default=200, help="of each competition")
+    executing.add_argument("--regrade", action="store_true", help="grade what was executed again, and execute nothing")
+    bandit = commands.add_parser("bandit")
+    bandit.add_argument("--num_seeds", type=int, default=20)
+    study = commands.add_parser("study")
+    study.add_argument("--num_seeds", type=int, default=10)
+    for command in (bandit, executing, study):
+        command.add_argument("--output", type=Path, default=Path("outputs/objectives"))
+    args = parser.parse_args()
+    if args.command == "bandit":
+        bandit_main(args.output, args.num_seeds, Console())
+    elif args.command == "study":
+        study_main(args.output, args.num_seeds, Console())
+    elif args.regrade:
+        regrade(args.output)
+    else:
+        execute(args.output, args.num_programs)
+
+
+if __name__ == "__main__":
+    main()

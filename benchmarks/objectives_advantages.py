@@ -1,0 +1,79 @@
+"""The trainer's advantages of many groups at once, for studies that need millions; see objectives.py."""
+
+from functools import cache
+from math import comb
+
+import torch
+
+from trl_mle.trainer import advantages
+
+
+def reward_advantages(rewards: torch.Tensor) -> torch.Tensor:
+    """TRL's, of groups of shape `(groups, members)`."""
+    return (rewards - rewards.mean(1, keepdim=True)) / (rewards.std(1, keepdim=True) + 1e-4)
+
+
+def two_part_advantages(progress: torch.Tensor, quality: torch.Tensor, k: int | None, scale: float) -> torch.Tensor:
+    """
+    What [`~trl_mle.trainer.advantages.group_advantages`] gives, in float64.
+
+    Args:
+        progress, quality (`torch.Tensor` of shape `(groups, members)`):
+            As there, without NaN in `progress`.
+        k (`int`, *optional*):
+            k of `max_at_k`; `None` for `mean_rank`.
+        scale (`float`):
+            Of the quality part.
+    """
+    valid = ~quality.isnan()
+    count = valid.sum(1, keepdim=True)
+    below = (quality[:, :, None] > quality[:, None, :]).sum(2)
+    equal = (quality[:, :, None] == quality[:, None, :]).sum(2)
+    ranks = ((below + equal.double() / 2) / count.clamp(min=1)).masked_fill(~valid, 2.0)  # failures are sorted last
+    if k is None:
+        parts = scale * ranks
+    else:
+        ranks, order = ranks.sort(1)
+        gaps = ranks.diff(dim=1) * _shares(quality.shape[1], k)[count.flatten()]
+        gains = torch.zeros_like(ranks).scatter(1, order[:, 1:], gaps.cumsum(1))
+        parts = scale * count * gains
+    return _standardized(progress.double()) + _centred(parts.masked_fill(~valid, 0.0))
+
+
+@cache
+def _shares(members: int, k: int) -> torch.Tensor:
+    """By the number of valid members, and of those below a gap: the share of the subsets in which it counts."""
+    shares = torch.zeros(members + 1, members - 1, dtype=torch.float64)
+    for count in range(2, members + 1):
+        for below in range(1, count):
+            shares[count, below - 1] = comb(below, min(k, count) - 1) / comb(count, min(k, count))
+    return shares
+
+
+def _centred(values: torch.Tensor) -> torch.Tensor:
+    alike = (values == values[:, :1]).all(1, keepdim=True)
+    return (values - values.mean(1, keepdim=True)).masked_fill(alike, 0.0)
+
+
+def _standardized(values: torch.Tensor) -> torch.Tensor:
+    centred = _centred(values)
+    alike = ~centred.any(1, keepdim=True)
+    return centred / centred.std(1, keepdim=True).masked_fill(alike, 1.0)
+
+
+def check() -> None:
+    """Raises `AssertionError` if these are not the trainer's own advantages."""
+    generator = torch.Generator().manual_seed(0)
+    for members in (16, 64):
+        quality = torch.randint(0, members, (50, members), generator=generator).double()
+        failed = torch.rand(50, members, generator=generator) < torch.linspace(0, 1, 50)[:, None]  # none to all
+        quality[:10] = torch.rand(10, members, generator=generator, dtype=torch.float64)
+        quality[failed] = torch.nan
+        progress = torch.where(
+            failed, -10 + 0.1 * torch.randint(0, 8, failed.shape, generator=generator), -7.0
+        ).double()
+        for k in (None, 2, 4, 8, 16, 32):
+            scale = advantages.MEAN_RANK_SCALE if k is None else advantages.GAIN_SCALE
+            theirs = advantages.group_advantages(progress.flatten(), quality.flatten(), members, k)
+            ours = two_part_advantages(progress, quality, k, scale).flatten()
+            torch.testing.assert_close(ours, theirs, rtol=1e-9, atol=1e-9)

@@ -1,0 +1,242 @@
+"""A bandit that tells what an objective and a duration weight pay for; see objectives.py."""
+
+import gc
+import heapq
+import json
+import logging
+import math
+from itertools import product
+from pathlib import Path
+from statistics import fmean, stdev
+
+import numpy as np
+import torch
+from objectives_advantages import check, reward_advantages, two_part_advantages
+from rich.box import SIMPLE_HEAD
+from rich.console import Console
+from rich.table import Table
+
+from trl_mle.rewards import Evaluation
+from trl_mle.trainer import rollout_ledger
+from trl_mle.trainer.advantages import GAIN_SCALE, MEAN_RANK_SCALE
+from trl_mle.trainer.duration import duration_weights
+from trl_mle.trainer.inclusion import MeanDuration, inclusion_weights
+from trl_mle.trainer.rollout_ledger import Rollout, RolloutLedger
+
+
+ARMS = ("fail", "poor fast", "good fast", "good slow")
+FAIL, FAST, SLOW = 0, 2, 3
+START = (0.55, 0.15, 0.15, 0.15)  # probabilities before training
+SECONDS = np.array([0.5, 2.0, 2.0, 30.0])
+SECONDS_NOISE = 0.1  # standard deviation of a duration in relation to its median
+FAIL_REWARD, MILESTONES = -10.0, 7  # a failure earns -10 and 0.1 for each of 0 to 7 milestones
+VALID_PROGRESS = FAIL_REWARD + 3
+POOR, GOOD, DIFFERENCE, SCORE_NOISE = 0.6, 0.8, 0.05, 0.03
+
+CASES = {  # how much better good slow is than good fast, and the noise of all scores
+    "alike": (0.0, SCORE_NOISE),
+    "alike, exact ties": (0.0, 0.0),
+    "worse": (-DIFFERENCE, SCORE_NOISE),
+    "better": (DIFFERENCE, SCORE_NOISE),
+}
+OBJECTIVES = ("reward", "mean_rank", "max_at_k")
+WEIGHTS = ("none", "linear", "linear in [0.5, 2]", "inclusion")
+MODES = {"sync": None, "async": {}, "async, drops": {"max_staleness": 4}}
+
+GROUP, BATCH = 16, 128
+SLOTS, MAX_IN_FLIGHT = BATCH, 4 * BATCH  # of asynchronous training
+MAX_AT_K = 8
+LEARNING_RATE = 0.2  # of plain gradient ascent
+CLIP = 0.2  # PPO's
+MOMENTS = (100, 400)  # updates
+HISTORY = 4096  # rollouts that the ledger remembers, 32 steps: a slow one is in flight for fewer than 10
+
+
+class Bandits:
+    """
+    Softmax policies over the four arms, one a seed, and what they learn.
+
+    Args:
+        case, objective, weights (`str`):
+            See `CASES`, `OBJECTIVES` and `WEIGHTS`.
+        placebo (`bool`):
+            Whether durations are permuted within their outcome before weights are made of them: a weight then has the same
+            distribution, and nothing to do with its arm.
+        seeds (`list[int]`):
+            One of each policy.
+    """
+
+    def __init__(self, case: str, objective: str, weights: str, placebo: bool, seeds: list[int]):
+        self.slow_better, self.noise = CASES[case]
+        self.objective, self.weights, self.placebo = objective, weights, placebo
+        self.rng = np.random.default_rng([len(seeds), *seeds])
+        self.logits = np.tile(np.log(START), (len(seeds), 1))
+
+    @property
+    def policy(self) -> np.ndarray:
+        """Probabilities, of shape `(seeds, 4)`."""
+        odds = np.exp(self.logits - self.logits.max(axis=1, keepdims=True))
+        return odds / odds.sum(axis=1, keepdims=True)
+
+    def sample(self, count: int) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+        """Arms, seconds, and scores (of failures the reward), of shape `(seeds, count)` each."""
+        below = self.policy.cumsum(axis=1)[:, None, :-1]
+        arms = (self.rng.random((len(self.logits), count, 1)) > below).sum(axis=2)
+        seconds = SECONDS[arms] * np.exp(SECONDS_NOISE * self.rng.standard_normal(arms.shape))
+        means = np.array([0.0, POOR, GOOD, GOOD + self.slow_better])
+        scores = means[arms] + self.noise * self.rng.standard_normal(arms.shape)
+        failed = FAIL_REWARD + 0.1 * self.rng.integers(0, MILESTONES + 1, arms.shape)
+        return arms, seconds, np.where(arms == FAIL, failed, scores)
+
+    def advantages(self, arms: np.ndarray, scores: np.ndarray) -> torch.Tensor:
+        """Of whole groups, one after another: unweighted, of shape `(B,)`."""
+        rewards, failed = (torch.from_numpy(column).view(-1, GROUP) for column in (scores, arms == FAIL))
+        if self.objective == "reward":
+            return reward_advantages(rewards).flatten()
+        progress = torch.where(failed, rewards, VALID_PROGRESS)
+        quality = rewards.masked_fill(failed, torch.nan)
+        k, scale = (MAX_AT_K, GAIN_SCALE) if self.objective == "max_at_k" else (None, MEAN_RANK_SCALE)
+        return two_part_advantages(progress, quality, k, scale).flatten()
+
+    def durations(self, arms: np.ndarray, seconds: np.ndarray) -> torch.Tensor:
+        """What weights are made of."""
+        if self.placebo:
+            seconds = seconds.copy()
+            for outcome in (arms == FAIL, arms != FAIL):
+                seconds[outcome] = self.rng.permutation(seconds[outcome])
+        return torch.from_numpy(seconds)
+
+    def linear_weights(self, durations: torch.Tensor, mean: float | None = None) -> torch.Tensor:
+        if self.weights == "none":
+            return torch.ones_like(durations)
+        low, high = (0.5, 2.0) if "[" in self.weights else (None, None)
+        return duration_weights(durations, "linear", low, high, mean)
+
+
+class Synchronous(Bandits):
+    """All programs of a batch are waited for. All seeds take their steps together."""
+
+    def step(self) -> None:
+        arms, seconds, scores = self.sample(BATCH)
+        advantages = self.advantages(arms.ravel(), scores.ravel()).view(-1, BATCH)
+        weights = torch.stack(
+            [self.linear_weights(self.durations(*of_seed)) for of_seed in zip(arms, seconds, strict=True)]
+        )
+        pushes = (weights * advantages).numpy()[:, :, None] * (np.eye(len(ARMS))[arms] - self.policy[:, None])
+        self.logits += LEARNING_RATE * pushes.mean(axis=1)
+
+
+class Asynchronous(Bandits):
+    """One seed in simulated time: an update whenever eight groups are ready, through the trainer's own ledger."""
+
+    def __init__(self, *args, max_staleness: int | None = None):
+        super().__init__(*args)
+        self.ledger = RolloutLedger(MAX_IN_FLIGHT, GROUP, max_staleness)
+        self.mean_duration = MeanDuration(BATCH)
+        self.now = 0.0
+        self.running: list[tuple[float, float, int]] = []  # end, start, id: a heap
+        self.queue: list[int] = []  # ids, the next one last
+        self.drawn: dict[int, tuple[int, float, float]] = {}  # arm, seconds, score by id
+
+    def step(self) -> None:
+        while self.ledger.has_room(BATCH):
+            logps = np.log(self.policy[0]).tolist()
+            drawn = list(zip(*(column[0].tolist() for column in self.sample(BATCH)), strict=True))
+            row = {"competition": "bandit"}
+            added = self.ledger.add(Rollout(row, [], [arm], "", policy_logps=[logps[arm]]) for arm, _, _ in drawn)
+            self.drawn |= {rollout.id: of_rollout for rollout, of_rollout in zip(added, drawn, strict=True)}
+            self.queue[:0] = [rollout.id for rollout in reversed(added)]
+        self._start()
+        while not (taken := self.ledger.take(BATCH)):
+            self._wait()
+        if self.weights == "inclusion":
+            for _, began, number in self.running:
+                self.ledger.observe(number, self.now - began)
+        arms, seconds, scores = map(np.array, zip(*(self.drawn.pop(rollout.id) for rollout in taken), strict=True))
+        durations = self.durations(arms, seconds)
+        if self.weights == "inclusion":
+            longest = self.ledger.longest_of_unit(durations)
+            weights = inclusion_weights(longest, *self.ledger.known_units("bandit"))
+        else:
+            weights = self.linear_weights(durations, self.mean_duration.update("bandit", durations))
+        advantages = (weights * self.advantages(arms, scores)).numpy()
+        sampled_logps = np.array([rollout.policy_logps[0] for rollout in taken])
+        ratios = np.exp(np.log(self.policy[0])[arms] - sampled_logps)
+        ratios[np.where(advantages > 0, ratios > 1 + CLIP, ratios < 1 - CLIP)] = 0.0
+        pushes = (ratios * advantages)[:, None] * (np.eye(len(ARMS))[arms] - self.policy)
+        self.logits += LEARNING_RATE * pushes.mean(axis=0)
+
+    def _start(self) -> None:
+        while self.queue and len(self.running) < SLOTS:
+            number = self.queue.pop()
+            heapq.heappush(self.running, (self.now + self.drawn[number][1], self.now, number))
+
+    def _wait(self) -> None:
+        """Until the next program ends."""
+        self.now, _, number = heapq.heappop(self.running)
+        _, seconds, score = self.drawn[number]
+        self.ledger.finish(number, Evaluation(score, seconds))
+        self._start()
+
+
+def learned(mode: str, bandit: tuple[str, str, str, bool], seeds: list[int]) -> dict[str, list[list[float]]]:
+    """P(slow | good) and P(fail) of each seed at the moments."""
+    options = MODES[mode]
+    each = [Synchronous(*bandit, seeds)] if options is None else [Asynchronous(*bandit, [s], **options) for s in seeds]
+    policies = []  # at the moments, of all seeds
+    for moment, before in zip(MOMENTS, (0, *MOMENTS), strict=False):
+        for bandits in each:
+            for _ in range(moment - before):
+                bandits.step()
+        policies.append(np.concatenate([bandits.policy for bandits in each]))
+    return {
+        "slow": [(policy[:, SLOW] / (policy[:, SLOW] + policy[:, FAST])).tolist() for policy in policies],
+        "fail": [policy[:, FAIL].tolist() for policy in policies],
+    }
+
+
+def cells() -> list[tuple[str, str, str, str, bool]]:
+    """Mode, case, objective, weights and placebo, without those that tell nothing."""
+    return [
+        (mode, case, objective, weights, placebo)
+        for mode, case, objective, weights, placebo in product(MODES, CASES, OBJECTIVES, WEIGHTS, (False, True))
+        if not (mode == "sync" and weights == "inclusion")  # everything is included
+        and not (mode != "sync" and case == "alike, exact ties" and weights != "none")
+        and not (placebo and (mode == "async, drops" or case != "alike" or not weights.startswith("linear")))
+    ]
+
+
+def interval(values: list[float]) -> tuple[float, float]:
+    """Mean, and half of its 95% interval over seeds."""
+    return fmean(values), 1.96 * stdev(values) / math.sqrt(len(values))
+
+
+def bandit_main(folder: Path, num_seeds: int, console: Console) -> None:
+    logging.disable(logging.WARNING)  # of what is dropped
+    torch.set_num_threads(1)
+    rollout_ledger.HISTORY = HISTORY
+    gc.freeze()  # else collections take half of the time
+    check()
+    folder.mkdir(parents=True, exist_ok=True)
+    record = folder / "bandit.json"
+    results = json.loads(record.read_text()) if record.exists() else {}
+    table = Table(
+        title=f"P(slow | good) from 0.50, and P(fail) from {START[FAIL]}; {num_seeds} seeds", box=SIMPLE_HEAD
+    )
+    for heading in ("training", "good slow is", "objective", "weights"):
+        table.add_column(heading)
+    for moment in MOMENTS:
+        table.add_column(f"P(slow | good)\n{moment} updates", justify="right")
+    for moment in MOMENTS:
+        table.add_column(f"P(fail)\n{moment} updates", justify="right")
+    for mode, case, objective, weights, placebo in cells():
+        name = weights + ", placebo" * placebo
+        key = "/".join((mode, case, objective, name, f"{num_seeds} seeds"))
+        if key not in results:
+            results[key] = learned(mode, (case, objective, weights, placebo), list(range(num_seeds)))
+            record.write_text(json.dumps(results) + "\n")
+        columns = [*results[key]["slow"], *results[key]["fail"]]
+        table.add_row(
+            mode, case, objective, name, *("{:.2f} ± {:.2f}".format(*interval(column)) for column in columns)
+        )
+    console.print(table)
