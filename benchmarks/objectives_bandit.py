@@ -196,14 +196,15 @@ def learned(mode: str, bandit: tuple[str, str, str, bool], seeds: list[int]) -> 
 
 
 def cells() -> list[tuple[str, str, str, str, bool]]:
-    """Mode, case, objective, weights and placebo, without those that tell nothing."""
-    return [
+    """Mode, case, objective, weights and placebo, without those that tell nothing; what takes longest comes last."""
+    found = [
         (mode, case, objective, weights, placebo)
         for mode, case, objective, weights, placebo in product(MODES, CASES, OBJECTIVES, WEIGHTS, (False, True))
         if not (mode == "sync" and weights == "inclusion")  # everything is included
         and not (mode != "sync" and case == "alike, exact ties" and weights != "none")
         and not (placebo and (mode == "async, drops" or case != "alike" or not weights.startswith("linear")))
     ]
+    return sorted(found, key=lambda cell: cell[3] == "inclusion")
 
 
 def interval(values: list[float]) -> tuple[float, float]:

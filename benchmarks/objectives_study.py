@@ -33,7 +33,6 @@ PLACES = 16  # where a mistake may happen, each on its own
 PLACES_BEFORE_FIT = 10  # imports, tables, features, the model's settings
 VALID_AT_FIRST = 0.26
 FAIL_REWARD, FLOOR, VALID_PROGRESS = -10.0, -9.0, -7.0
-LEARNING_RATE = 0.1  # Adam's
 STEPS = (40, 120)
 COLUMNS = ("valid", "mean", "bo8", "bo128", "P > static 128", "P > static 1,280")
 
@@ -278,14 +277,14 @@ class Arm:
         return values.numpy()
 
 
-def train(programs: Programs, arm: Arm, num_seeds: int) -> dict[str, dict[str, list[float]]]:
+def train(programs: Programs, arm: Arm, num_seeds: int, learning_rate: float) -> dict[str, dict[str, list[float]]]:
     """The figures of each seed, by the number of steps."""
     rng = np.random.default_rng(num_seeds)
     choices, places = (
         np.zeros((num_seeds, programs.features.shape[1])),
         np.full((num_seeds, PLACES), programs.place_logit),
     )
-    optimizer = Adam(choices, places)
+    optimizer = Adam(learning_rate, choices, places)
     found = {}
     for step in range(1, max(STEPS) + 1):
         policy = softmax(np.log(programs.prior) + choices @ programs.features.T)  # (seeds, programs)
@@ -319,7 +318,8 @@ def softmax(logits: np.ndarray) -> np.ndarray:
 class Adam:
     """Gradient ascent as `torch.optim.Adam` does it, in place."""
 
-    def __init__(self, *parameters: np.ndarray):
+    def __init__(self, learning_rate: float, *parameters: np.ndarray):
+        self.learning_rate = learning_rate
         self.parameters = parameters
         self.means = [np.zeros_like(parameter) for parameter in parameters]
         self.squares = [np.zeros_like(parameter) for parameter in parameters]
@@ -333,7 +333,7 @@ class Adam:
             mean += 0.1 * (gradient - mean)
             square += 0.001 * (gradient**2 - square)
             unbiased = np.sqrt(square / (1 - 0.999**self.steps)) + 1e-8
-            parameter += LEARNING_RATE * mean / (1 - 0.9**self.steps) / unbiased
+            parameter += self.learning_rate * mean / (1 - 0.9**self.steps) / unbiased
 
 
 def arms() -> list[Arm]:
@@ -349,8 +349,7 @@ def arms() -> list[Arm]:
 
 
 def bootstrap(figures: np.ndarray, resamples: int = 2000) -> tuple[float, float, float]:
-    """Mean of figures of shape `(competitions, seeds)`, and its 95% interval over both; NaN where there is no gap."""
-    figures = figures[~np.isnan(figures).any(axis=1)]
+    """Mean of figures of shape `(competitions, seeds)`, and its 95% interval over both."""
     rng = np.random.default_rng(0)
     rows = rng.integers(len(figures), size=(resamples, len(figures), 1))
     columns = rng.integers(figures.shape[1], size=(resamples, len(figures), figures.shape[1]))
@@ -358,30 +357,36 @@ def bootstrap(figures: np.ndarray, resamples: int = 2000) -> tuple[float, float,
     return float(figures.mean()), float(low), float(high)
 
 
-def study_main(folder: Path, num_seeds: int, console: Console) -> None:
+def study_main(folder: Path, num_seeds: int, learning_rates: list[float], console: Console) -> None:
     torch.set_num_threads(1)
     check()
     rows = read_store(folder)
-    by_competition = {name: [row for row in rows if row["competition"] == name] for name in COMPETITIONS}
-    programs = {name: Programs(name, of_name) for name, of_name in by_competition.items()}
+    programs = {name: Programs(name, [row for row in rows if row["competition"] == name]) for name in COMPETITIONS}
     record = folder / "study.json"
     results = json.loads(record.read_text()) if record.exists() else {}
-    of_store = results.setdefault(f"{len(rows)} programs, {num_seeds} seeds", {})
-    of_store["static"] = {
-        name: {str(steps): item.figures(item.static[None].repeat(num_seeds, axis=0)) for steps in STEPS}
-        for name, item in programs.items()
-    }
-    for arm in arms():
-        if arm.name not in of_store:
-            of_store[arm.name] = {name: train(item, arm, num_seeds) for name, item in programs.items()}
-            record.write_text(json.dumps(results) + "\n")
-    for steps in map(str, STEPS):
-        title = f"after {steps} steps; {len(rows)} programs of {len(programs)} competitions, {num_seeds} seeds"
-        table = Table(title=f"{title}; mean [95% interval]", box=SIMPLE_HEAD)
-        table.add_column("objective")
-        for heading in COLUMNS:
-            table.add_column(heading, justify="right")
-        for name, found in of_store.items():
-            columns = [bootstrap(np.array([of_name[steps][key] for of_name in found.values()])) for key in COLUMNS]
-            table.add_row(name, *("{:.2f} [{:.2f}, {:.2f}]".format(*column) for column in columns))
-        console.print(table)
+    for learning_rate in learning_rates:
+        setting = f"{len(rows)} programs, {num_seeds} seeds, lr {learning_rate:g}"
+        found = results.setdefault(setting, {})
+        found["static"] = {
+            name: dict.fromkeys(map(str, STEPS), item.figures(np.tile(item.static, (num_seeds, 1))))
+            for name, item in programs.items()
+        }
+        for arm in arms():
+            if arm.name not in found:
+                found[arm.name] = {name: train(item, arm, num_seeds, learning_rate) for name, item in programs.items()}
+                record.write_text(json.dumps(results) + "\n")
+        for steps in map(str, STEPS):
+            console.print(table(f"after {steps} steps; {setting}; mean [95% interval]", found, steps))
+
+
+def table(title: str, found: dict[str, dict], steps: str) -> Table:
+    lines = Table(title=title, box=SIMPLE_HEAD)
+    lines.add_column("objective")
+    for heading in COLUMNS:
+        lines.add_column(heading, justify="right")
+    for name, by_competition in found.items():
+        columns = [
+            bootstrap(np.array([figures[steps][key] for figures in by_competition.values()])) for key in COLUMNS
+        ]
+        lines.add_row(name, *("{:.2f} [{:.2f}, {:.2f}]".format(*column) for column in columns))
+    return lines
