@@ -41,6 +41,7 @@ CASES = {  # how much better good slow is than good fast, and the noise of all s
 }
 OBJECTIVES = ("reward", "mean_rank", "max_at_k")
 WEIGHTS = ("none", "linear", "linear in [0.5, 2]", "inclusion")
+SEEDS = {"sync": 100, "async": 20, "async, drops": 20}  # synchronous ones cost little
 MODES = {"sync": None, "async": {}, "async, drops": {"max_staleness": 4}}
 
 GROUP, BATCH = 16, 128
@@ -204,7 +205,7 @@ def cells() -> list[tuple[str, str, str, str, bool]]:
         and not (mode != "sync" and case == "alike, exact ties" and weights != "none")
         and not (placebo and (mode == "async, drops" or case != "alike" or not weights.startswith("linear")))
     ]
-    return sorted(found, key=lambda cell: cell[3] == "inclusion")
+    return sorted(found, key=lambda cell: WEIGHTS.index(cell[3]))
 
 
 def interval(values: list[float]) -> tuple[float, float]:
@@ -212,7 +213,7 @@ def interval(values: list[float]) -> tuple[float, float]:
     return fmean(values), 1.96 * stdev(values) / math.sqrt(len(values))
 
 
-def bandit_main(folder: Path, num_seeds: int, console: Console) -> None:
+def bandit_main(folder: Path, console: Console) -> None:
     logging.disable(logging.WARNING)  # of what is dropped
     torch.set_num_threads(1)
     rollout_ledger.HISTORY = HISTORY
@@ -222,9 +223,9 @@ def bandit_main(folder: Path, num_seeds: int, console: Console) -> None:
     record = folder / "bandit.json"
     results = json.loads(record.read_text()) if record.exists() else {}
     table = Table(
-        title=f"P(slow | good) from 0.50, and P(fail) from {START[FAIL]}; {num_seeds} seeds", box=SIMPLE_HEAD
+        title=f"P(slow | good) from 0.50, and P(fail) from {START[FAIL]}; mean ± 95% interval", box=SIMPLE_HEAD
     )
-    for heading in ("training", "good slow is", "objective", "weights"):
+    for heading in ("training (seeds)", "good slow is", "objective", "weights"):
         table.add_column(heading)
     for moment in MOMENTS:
         table.add_column(f"P(slow | good)\n{moment} updates", justify="right")
@@ -232,9 +233,9 @@ def bandit_main(folder: Path, num_seeds: int, console: Console) -> None:
         table.add_column(f"P(fail)\n{moment} updates", justify="right")
     for mode, case, objective, weights, placebo in cells():
         name = weights + ", placebo" * placebo
-        key = "/".join((mode, case, objective, name, f"{num_seeds} seeds"))
+        key = "/".join((mode, case, objective, name, f"{SEEDS[mode]} seeds"))
         if key not in results:
-            results[key] = learned(mode, (case, objective, weights, placebo), list(range(num_seeds)))
+            results[key] = learned(mode, (case, objective, weights, placebo), list(range(SEEDS[mode])))
             record.write_text(json.dumps(results) + "\n")
         columns = [*results[key]["slow"], *results[key]["fail"]]
         table.add_row(
