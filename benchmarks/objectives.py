@@ -12,15 +12,15 @@ simulated time, where nothing is dropped or what is older than 4 updates. The ob
 the weights: none, linear, linear in [0.5, 2], and inclusion (of groups; asynchronous only). A placebo permutes the durations
 within their outcome before linear weights are made of them.
 Primary outcome, written down before the first run: P(slow | good) after 100 and 400 updates, from 0.5; mean and 95% interval
-over seeds, 20 asynchronous or 100 synchronous ones. Beside it P(fail). Expected without weights: 0.5 where scores are alike, and never towards the worse of the
-two. The placebo is expected to do the same, and linear weights are expected to fail: they pay for slowness.
+over at least 20 seeds. Beside it P(fail). Expected without weights: 0.5 where scores are alike, and never towards the worse of
+the two. The placebo is expected to do the same, and linear weights are expected to fail: they pay for slowness.
 
 `execute`, then `study` (objectives_study.py): distinct programs of the starter's grammar, without mistakes, are executed once
 for each of 14 competitions and kept with their scores. A policy chooses among those that were executed: its logits are the
 log-probability that the grammar gives each (renormalized), and a parameter for each value of each choice. It makes a mistake
-at each of 16 places, independently, so that 0.26 of its programs are valid at first. Group-standardized policy
-gradient, Adam, 64 programs a step; lr 0.1 brings the valid share to about 0.93 in 40 steps, and 0.3 shows how objectives
-settle. A mistake before the model is fitted ends a program as soon as the fastest one, a later one after all of its Δt.
+at each of 16 places, independently, so that 0.26 of its programs are valid at first. Group-standardized policy gradient, Adam,
+64 programs a step; lr 0.1 brings the valid share to about 0.93 in 40 steps, and 0.3 shows where objectives settle. A mistake
+before the model is fitted ends a program as soon as the fastest one, a later one after all of its Δt.
 Outcomes, computed exactly from the policy's probabilities: the valid share; the share of the gap between the untrained
 policy's mean of valid programs and the best program that the mean closes; the same of the best of 8; the share of the gap
 between the untrained best of 128 and the best program that the best of 128 closes; P(best of 128 > expected untrained best of
