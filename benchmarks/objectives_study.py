@@ -125,11 +125,12 @@ def execute(folder: Path, count: int) -> None:
             if result.outcome is Outcome.INFRASTRUCTURE:
                 print(f"{program['competition']}: {result.detail}", flush=True)
                 continue  # the next call tries again
-            if result.submission is not None:
+            graded = result.outcome is Outcome.OK and result.submission is not None
+            if graded:
                 kept = submission_path(folder, competition, program)
                 kept.parent.mkdir(parents=True, exist_ok=True)
                 kept.write_bytes(gzip.compress(result.submission))
-            score = competition.grade(result.submission) if result.submission is not None else None
+            score = competition.grade(result.submission) if graded else None
             row = program | {
                 "score": score and asdict(score),
                 "duration_s": result.duration_s,
