@@ -5,6 +5,7 @@ import heapq
 import json
 import logging
 import math
+from collections import deque
 from itertools import product
 from pathlib import Path
 from statistics import fmean, stdev
@@ -50,6 +51,7 @@ MAX_AT_K = 8
 LEARNING_RATE = 0.2  # of plain gradient ascent
 CLIP = 0.2  # PPO's
 MOMENTS = (100, 400)  # updates
+POOL = 1024  # durations that a placebo is drawn from
 HISTORY = 4096  # rollouts that the ledger remembers, 32 steps: a slow one is in flight for fewer than 10
 
 
@@ -61,8 +63,8 @@ class Bandits:
         case, objective, weights (`str`):
             See `CASES`, `OBJECTIVES` and `WEIGHTS`.
         placebo (`bool`):
-            Whether durations are permuted within their outcome before weights are made of them: a weight then has the same
-            distribution, and nothing to do with its arm.
+            Whether each duration is one of earlier rollouts with the same outcome instead of its own: a weight then has the
+            same distribution, and nothing to do with its arm, nor with the other arms of its batch.
         seeds (`list[int]`):
             One of each policy.
     """
@@ -72,6 +74,7 @@ class Bandits:
         self.objective, self.weights, self.placebo = objective, weights, placebo
         self.rng = np.random.default_rng([len(seeds), *seeds])
         self.logits = np.tile(np.log(START), (len(seeds), 1))
+        self.pools = [(deque[float](maxlen=POOL), deque[float](maxlen=POOL)) for _ in seeds]  # by seed and outcome
 
     @property
     def policy(self) -> np.ndarray:
@@ -99,13 +102,16 @@ class Bandits:
         k, scale = (MAX_AT_K, GAIN_SCALE) if self.objective == "max_at_k" else (None, MEAN_RANK_SCALE)
         return two_part_advantages(progress, quality, k, scale).flatten()
 
-    def durations(self, arms: np.ndarray, seconds: np.ndarray) -> torch.Tensor:
-        """What weights are made of."""
-        if self.placebo:
-            seconds = seconds.copy()
-            for outcome in (arms == FAIL, arms != FAIL):
-                seconds[outcome] = self.rng.permutation(seconds[outcome])
-        return torch.from_numpy(seconds)
+    def durations(self, seed: int, arms: np.ndarray, seconds: np.ndarray) -> torch.Tensor:
+        """What the weights of a batch are made of."""
+        if not self.placebo:
+            return torch.from_numpy(seconds)
+        drawn = seconds.copy()
+        for pool, members in zip(self.pools[seed], (arms == FAIL, arms != FAIL), strict=True):
+            before = seconds[members] if not pool else np.array(pool)
+            drawn[members] = self.rng.choice(before, members.sum()) if members.any() else 0.0
+            pool.extend(seconds[members])
+        return torch.from_numpy(drawn)
 
     def linear_weights(self, durations: torch.Tensor, mean: float | None = None) -> torch.Tensor:
         if self.weights == "none":
@@ -121,7 +127,7 @@ class Synchronous(Bandits):
         arms, seconds, scores = self.sample(BATCH)
         advantages = self.advantages(arms.ravel(), scores.ravel()).view(-1, BATCH)
         weights = torch.stack(
-            [self.linear_weights(self.durations(*of_seed)) for of_seed in zip(arms, seconds, strict=True)]
+            [self.linear_weights(self.durations(*of_seed)) for of_seed in zip(range(len(arms)), arms, seconds)]
         )
         pushes = (weights * advantages).numpy()[:, :, None] * (np.eye(len(ARMS))[arms] - self.policy[:, None])
         self.logits += LEARNING_RATE * pushes.mean(axis=1)
@@ -154,7 +160,7 @@ class Asynchronous(Bandits):
             for _, began, number in self.running:
                 self.ledger.observe(number, self.now - began)
         arms, seconds, scores = map(np.array, zip(*(self.drawn.pop(rollout.id) for rollout in taken), strict=True))
-        durations = self.durations(arms, seconds)
+        durations = self.durations(0, arms, seconds)
         if self.weights == "inclusion":
             longest = self.ledger.longest_of_unit(durations)
             weights = inclusion_weights(longest, *self.ledger.known_units("bandit"))
