@@ -127,7 +127,10 @@ class Synchronous(Bandits):
         arms, seconds, scores = self.sample(BATCH)
         advantages = self.advantages(arms.ravel(), scores.ravel()).view(-1, BATCH)
         weights = torch.stack(
-            [self.linear_weights(self.durations(*of_seed)) for of_seed in zip(range(len(arms)), arms, seconds)]
+            [
+                self.linear_weights(self.durations(*of_seed))
+                for of_seed in zip(range(len(arms)), arms, seconds, strict=True)
+            ]
         )
         pushes = (weights * advantages).numpy()[:, :, None] * (np.eye(len(ARMS))[arms] - self.policy[:, None])
         self.logits += LEARNING_RATE * pushes.mean(axis=1)
