@@ -28,22 +28,30 @@ from trl_mle.trainer.rollout_ledger import Rollout, RolloutLedger
 ARMS = ("fail", "poor fast", "good fast", "good slow")
 FAIL, FAST, SLOW = 0, 2, 3
 START = (0.55, 0.15, 0.15, 0.15)  # probabilities before training
+RARE = (0.9, 0.05, 0.025, 0.025)  # two groups of three have no slow program, and leave those behind that have one
 SECONDS = np.array([0.5, 2.0, 2.0, 30.0])
 SECONDS_NOISE = 0.1  # standard deviation of a duration in relation to its median
 FAIL_REWARD, MILESTONES = -10.0, 7  # a failure earns -10 and 0.1 for each of 0 to 7 milestones
 VALID_PROGRESS = FAIL_REWARD + 3
 POOR, GOOD, DIFFERENCE, SCORE_NOISE = 0.6, 0.8, 0.05, 0.03
 
-CASES = {  # how much better good slow is than good fast, and the noise of all scores
-    "alike": (0.0, SCORE_NOISE),
-    "alike, exact ties": (0.0, 0.0),
-    "worse": (-DIFFERENCE, SCORE_NOISE),
-    "better": (DIFFERENCE, SCORE_NOISE),
+CASES = {  # how much better good slow is than good fast, the noise of all scores, and the first policy
+    "alike": (0.0, SCORE_NOISE, START),
+    "alike, exact ties": (0.0, 0.0, START),
+    "worse": (-DIFFERENCE, SCORE_NOISE, START),
+    "better": (DIFFERENCE, SCORE_NOISE, START),
+    "alike, valid rare": (0.0, SCORE_NOISE, RARE),
+    "better, valid rare": (DIFFERENCE, SCORE_NOISE, RARE),
 }
 OBJECTIVES = ("reward", "mean_rank", "max_at_k")
 WEIGHTS = ("none", "linear", "linear in [0.5, 2]", "inclusion")
-SEEDS = {"sync": 100, "async": 20, "async, drops": 20}  # synchronous ones cost little
-MODES = {"sync": None, "async": {}, "async, drops": {"max_staleness": 4}}
+MODES = {
+    "sync": None,
+    "async": {},
+    "async, drops": {"max_staleness": 4},
+    "async, unclipped": {"clip": math.inf},
+}
+SEEDS = dict.fromkeys(MODES, 20) | {"sync": 100}  # synchronous ones cost little
 
 GROUP, BATCH = 16, 128
 SLOTS, MAX_IN_FLIGHT = BATCH, 4 * BATCH  # of asynchronous training
@@ -70,10 +78,10 @@ class Bandits:
     """
 
     def __init__(self, case: str, objective: str, weights: str, placebo: bool, seeds: list[int]):
-        self.slow_better, self.noise = CASES[case]
+        self.slow_better, self.noise, start = CASES[case]
         self.objective, self.weights, self.placebo = objective, weights, placebo
         self.rng = np.random.default_rng([len(seeds), *seeds])
-        self.logits = np.tile(np.log(START), (len(seeds), 1))
+        self.logits = np.tile(np.log(start), (len(seeds), 1))
         self.pools = [(deque[float](maxlen=POOL), deque[float](maxlen=POOL)) for _ in seeds]  # by seed and outcome
 
     @property
@@ -139,8 +147,9 @@ class Synchronous(Bandits):
 class Asynchronous(Bandits):
     """One seed in simulated time: an update whenever eight groups are ready, through the trainer's own ledger."""
 
-    def __init__(self, *args, max_staleness: int | None = None):
+    def __init__(self, *args, max_staleness: int | None = None, clip: float = CLIP):
         super().__init__(*args)
+        self.clip = clip
         self.ledger = RolloutLedger(MAX_IN_FLIGHT, GROUP, max_staleness)
         self.mean_duration = MeanDuration(BATCH)
         self.now = 0.0
@@ -172,7 +181,7 @@ class Asynchronous(Bandits):
         advantages = (weights * self.advantages(arms, scores)).numpy()
         sampled_logps = np.array([rollout.policy_logps[0] for rollout in taken])
         ratios = np.exp(np.log(self.policy[0])[arms] - sampled_logps)
-        ratios[np.where(advantages > 0, ratios > 1 + CLIP, ratios < 1 - CLIP)] = 0.0
+        ratios[np.where(advantages > 0, ratios > 1 + self.clip, ratios < 1 - self.clip)] = 0.0
         pushes = (ratios * advantages)[:, None] * (np.eye(len(ARMS))[arms] - self.policy)
         self.logits += LEARNING_RATE * pushes.mean(axis=0)
 
@@ -207,14 +216,20 @@ def learned(mode: str, bandit: tuple[str, str, str, bool], seeds: list[int]) -> 
 
 def cells() -> list[tuple[str, str, str, str, bool]]:
     """Mode, case, objective, weights and placebo, without those that tell nothing; what takes longest comes last."""
-    found = [
-        (mode, case, objective, weights, placebo)
-        for mode, case, objective, weights, placebo in product(MODES, CASES, OBJECTIVES, WEIGHTS, (False, True))
-        if not (mode == "sync" and weights == "inclusion")  # everything is included
-        and not (mode != "sync" and case == "alike, exact ties" and weights != "none")
-        and not (placebo and (mode == "async, drops" or case != "alike" or not weights.startswith("linear")))
-    ]
-    return sorted(found, key=lambda cell: WEIGHTS.index(cell[3]))
+    found = product(MODES, CASES, OBJECTIVES, WEIGHTS, (False, True))
+    return sorted((cell for cell in found if tells(*cell)), key=lambda cell: WEIGHTS.index(cell[3]))
+
+
+def tells(mode: str, case: str, objective: str, weights: str, placebo: bool) -> bool:
+    """Whether a cell shows what no other does."""
+    if placebo:
+        return mode in ("sync", "async") and case == "alike" and weights.startswith("linear")
+    if mode == "sync":
+        return weights != "inclusion"  # nothing is missing
+    if mode == "async, unclipped":  # does PPO's clipping of stale rollouts cause a drift?
+        return weights == "none" and case.startswith("alike")
+    # Where nearly every group has a slow program, all groups take as long, and none is dropped
+    return weights == "none" or (case != "alike, exact ties" if mode == "async" else "rare" in case)
 
 
 def interval(values: list[float]) -> tuple[float, float]:
@@ -231,9 +246,7 @@ def bandit_main(folder: Path, console: Console) -> None:
     folder.mkdir(parents=True, exist_ok=True)
     record = folder / "bandit.json"
     results = json.loads(record.read_text()) if record.exists() else {}
-    table = Table(
-        title=f"P(slow | good) from 0.50, and P(fail) from {START[FAIL]}; mean ± 95% interval", box=SIMPLE_HEAD
-    )
+    table = Table(title="P(slow | good), 0.50 at first, and P(fail); mean ± 95% interval", box=SIMPLE_HEAD)
     for heading in ("training (seeds)", "good slow is", "objective", "weights"):
         table.add_column(heading)
     for moment in MOMENTS:
