@@ -7,10 +7,11 @@ What does an objective pay for, and what is it worth?
 
 `bandit` (objectives_bandit.py): a softmax policy over {fail, poor fast, good fast, good slow}, groups of 16, 128 rollouts an
 update. Good slow scores 0.05 better than good fast, alike, or 0.05 worse; all scores have noise, so that alike means equally
-distributed (and in one more case exactly equal). Training is synchronous, or asynchronous through the trainer's ledger in
-simulated time, where nothing is dropped, or what is older than 4 updates, or PPO does not clip. The objectives are those of the trainer, and so are
-the weights: none, linear, linear in [0.5, 2], and inclusion (of groups; asynchronous only). A placebo exchanges the durations
-for those of earlier rollouts with the same outcome before linear weights are made of them.
+distributed (and in one more case exactly equal). Valid programs are common at first, or rare. Training is synchronous, or
+asynchronous through the trainer's ledger in simulated time: as it is, with rollouts dropped that are older than 4 updates, or
+without PPO's clipping. Objectives are the trainer's, and so are weights: none, linear, linear in [0.5, 2], and inclusion (of
+groups; asynchronous only). A placebo exchanges the durations for those of earlier rollouts with the same outcome before
+linear weights are made of them.
 Primary outcome, written down before the first run: P(slow | good) after 100 and 400 updates, from 0.5; mean and 95% interval
 over at least 20 seeds. Beside it P(fail). Expected without weights: 0.5 where scores are alike, and never towards the worse of
 the two. The placebo is expected to do the same, and linear weights are expected to fail: they pay for slowness.
