@@ -1,9 +1,9 @@
 """A probabilistic grammar of programs, good, poor and broken, from which the starter policy learns to write.
 
-It is for warm-starting only: nothing else may import it, but the study of its programs in benchmarks/. A program makes about a dozen choices one after another, and
-at each of them it may make a mistake that small language models make, whatever it did before. So a policy raises its
-valid rate by unlearning many small mistakes rather than a large one, and programs fail at every stage between the first
-import and the last line.
+It is for warm-starting only: nothing else may import it, but the study of its programs in benchmarks/. A program makes
+about a dozen choices one after another, and at each of them it may make a mistake that small language models make,
+whatever it did before. So a policy raises its valid rate by unlearning many small mistakes rather than a large one, and
+programs fail at every stage between the first import and the last line.
 """
 
 import random
