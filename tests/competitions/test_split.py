@@ -179,7 +179,7 @@ def test_predictions_without_a_correlation_on_one_part_have_none_there(tmp_path)
 
 
 def test_a_metric_of_ones_own_that_cannot_score_one_part(tmp_path):
-    """The score on all rows stands in, unless the metric says what it counts as."""
+    """What training sees never depends on held-out rows: without `undefined` the submission is invalid."""
 
     def spread(y_true, y_pred):
         if y_pred["y"].nunique() == 1:
@@ -191,8 +191,11 @@ def test_a_metric_of_ones_own_that_cannot_score_one_part(tmp_path):
         metric = Metric(spread, True, undefined=undefined)
         comp = folder(tmp_path, truth, "spread", custom_metric=metric, holdout=0.5)
         score = comp.grade(csv(truth.assign(y=truth["y"].where(comp._held_out, 0.5))))
-        assert score.value == (score.full if undefined is None else undefined)
-        assert score.held_out not in (score.full, None)
+        assert (score.valid, score.value) == (undefined is not None, undefined)
+        assert undefined is not None or score.error == "spread fails with RuntimeError: no spread"
+        score = comp.grade(csv(truth.assign(y=truth["y"].where(~comp._held_out, 0.5))))
+        assert score.held_out == (score.full if undefined is None else undefined)
+        assert score.value not in (score.full, None)
 
 
 def test_rows_that_are_matched_by_their_place(tmp_path):

@@ -258,6 +258,19 @@ def test_equal_cost_is_that_of_the_thriftiest(tmp_path):
     assert short["at_equal_time"]["elapsed_s"] == long["at_equal_time"]["elapsed_s"]
 
 
+def test_where_results_were_reused_time_says_nothing(tmp_path, monkeypatch):
+    in_order = SampleLog.in_order
+
+    def reused(self, competition):
+        return [(elapsed_s, replace(evaluation, reused=True)) for elapsed_s, evaluation in in_order(self, competition)]
+
+    monkeypatch.setattr(SampleLog, "in_order", reused)
+    rows = make_rows(tmp_path, load_competition("wine"), {"short": [0.5, 0.6], "long": [0.4, 0.5, 0.7]})
+    assert [row["at_equal_time"] for row in rows] == [{"elapsed_s": None, "best_score": None}] * 2
+    assert [row["at_equal_programs"]["best_score"] for row in rows] == [0.6, 0.5]
+    assert [line[-1] for line in cost_table(rows)[1:]] == ["", ""]
+
+
 def test_all_tables_as_markdown_and_csv(rows):
     text = to_markdown(rows, heading="###")
     for part in (

@@ -6,9 +6,10 @@ from dataclasses import replace
 import pytest
 from support.fake_executor import FakeExecutor
 from support.scripted_executor import SOLUTION
+from support.scripted_model import ScriptedModel
 
 from trl_mle.execution import ExecutionResult, Limits, LocalExecutor, Outcome, ProgramFuture
-from trl_mle.instrumentation import AstInstrumenter
+from trl_mle.instrumentation import AstInstrumenter, LmInstrumenter
 from trl_mle.rewards import MLEReward
 from trl_mle.solutions import ResultStore
 
@@ -155,6 +156,20 @@ def test_the_instrumenter_is_asked_for_every_batch_and_only_for_new_programs(win
     assert batches == [["x = 1  # the first", "x = 2"], [], []]
 
 
+def test_prints_that_a_silent_model_did_not_place_are_not_reused(wine, store, unchecked):
+    """The next answer may come, and with it other milestones."""
+    model = ScriptedModel(None, None, "imports: 1")
+    reward = reward_of(LateExecutor(FAILED), wine, store, instrumenter=LmInstrumenter(model))
+    assert [reward.evaluate(FIRST, "wine").reused for _ in range(4)] == [False, False, False, True]
+
+
+def test_who_waits_for_another_has_not_run(wine, store):
+    executor = LateExecutor()
+    first, second = reward_of(executor, wine, store).submit([(FIRST, "wine"), (SECOND, "wine")])
+    executor.futures[0].started = 0.0
+    assert first.running_s() > 0 == second.running_s()
+
+
 def test_repeats_that_are_checked_show_programs_that_differ(wine, store, monkeypatch):
     monkeypatch.setattr("trl_mle.solutions.store.CHECKED", 1)
     executor = LateExecutor(valid(wine))
@@ -165,8 +180,9 @@ def test_repeats_that_are_checked_show_programs_that_differ(wine, store, monkeyp
     executor.result = valid(wine, 0.5)
     other = reward.evaluate(SECOND, "wine")
     assert (other.matches, other.score.value < 1) == (False, True)  # what was executed counts
-    executor.result = BROKEN
-    assert reward.evaluate(SECOND, "wine").matches is None
+    executor.result = BROKEN  # what is known stands
+    broken = reward.evaluate(SECOND, "wine")
+    assert (broken.matches, broken.reused, broken.score) == (None, True, again.score)
     columns = {}
     reward([""], [SECOND], evaluation=[other], log_extra=columns.__setitem__)
     assert (columns["reused"], columns["matches"]) == ([False], [False])
@@ -199,6 +215,6 @@ def test_programs_that_are_really_executed(wine, store, unchecked):
     assert len(first.milestones) > 3
     assert second == other == replace(first, source=second.source, queue_wait_s=0.0, reused=True)
     assert "# now" in second.source
-    assert identity["versions"]["sklearn"]
+    assert identity["installed"]
     assert identity["tier"] == executor.tier
     assert json.loads(json.dumps(identity))["timeout_s"] == 20

@@ -136,6 +136,16 @@ def test_an_empty_record_counts_as_none(tmp_path):
     assert content(tmp_path / "wine") == 1
 
 
+def test_a_score_on_other_rows_counts_as_none(tmp_path):
+    best, wine = BestSolutions(tmp_path), load_competition("wine")
+    half = load_competition("wine", holdout=0.5)
+    best.offer(wine, "x = 5", b"submission", 5)
+    assert best.wants(half, 1)
+    assert best.offer(half, "x = 1", b"submission", 1, held_out=0.9, full=0.95)
+    assert not best.wants(half, 1)
+    assert best.wants(wine, 1)
+
+
 def test_the_reward_offers_valid_solutions(tmp_path):
     wine = load_competition("wine")
     submissions = {

@@ -30,6 +30,8 @@ class ReplayExecutor(FakeExecutor):
             often. Otherwise all end at once.
     """
 
+    tells_start = True
+
     def __init__(self, wait_s: float = 0.0, patient: bool = False):
         self.wait_s = wait_s
         self.patient = patient

@@ -413,6 +413,18 @@ def test_what_it_cannot_do_is_refused(program_model, tmp_path):
     args = MLEGRPOConfig(str(tmp_path), **ON_CPU, **FROM_SCRATCH, async_rollouts=True)
     with pytest.raises(ValueError, match="needs one MLEReward, which executes programs ahead; there are 0"):
         MLEGRPOTrainer(program_model, reward, args, competitions=["wine"])
+    executor = ReplayExecutor()
+    executor.tells_start = False
+    options = ON_CPU | FROM_SCRATCH | {"async_rollouts": True, "duration_weighting": "inclusion"}
+    with pytest.raises(
+        ValueError, match="since when programs run, which ReplayExecutor does not report: set 'linear'"
+    ):
+        MLEGRPOTrainer(
+            program_model,
+            MLEReward(["wine"], executor),
+            MLEGRPOConfig(str(tmp_path), **options),
+            competitions=["wine"],
+        )
     rows = Dataset.from_dict({"prompt": [[{"role": "user", "content": "x"}]], "made": [datetime(2026, 1, 1)]})
     with pytest.raises(ValueError, match="as JSON, which cannot hold its column 'made': remove it"):
         MLEGRPOTrainer(program_model, MLEReward(["wine"], ReplayExecutor()), args, rows)

@@ -40,6 +40,10 @@ def config(**kwargs):
             "casts the trained weights to 16 bits",
         ),
         ({"use_transformers_paged": True, "bf16": True}, "casts the trained weights to 16 bits"),
+        (
+            {"objective": "max_at_k", "duration_weight_low": 0.5},
+            "duration_weight_low and duration_weight_high bound weights, and objective='max_at_k' has none",
+        ),
         ({"objective": "best"}, "objective must be 'reward', 'mean_rank' or 'max_at_k', got 'best'"),
         ({"max_at_k": 4}, "max_at_k=4 needs objective='max_at_k', got 'reward'"),
         ({"objective": "mean_rank", "max_at_k": 4}, "max_at_k=4 needs objective='max_at_k', got 'mean_rank'"),

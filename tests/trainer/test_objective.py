@@ -142,6 +142,34 @@ def test_any_reward_function_may_log_quality(tiny_model, tmp_path):
     assert any("mle/no_quality_rate" in entry for entry in trainer.state.log_history)
 
 
+async def length(completions, **kwargs):
+    return [float(len(completion[0]["content"])) for completion in completions]
+
+
+def test_whichever_function_logs_quality_is_the_judge(tiny_model, tmp_path):
+    trainers = []
+    for name, rewards in (("alone", scored), ("second", [length, scored]), ("first", [scored, length])):
+        weights = None if name == "alone" else [0.0, 1.0] if name == "second" else [1.0, 0.0]
+        options = {"objective": "mean_rank", "max_steps": 1, "reward_weights": weights}
+        trainers.append(make_trainer(tiny_model, tmp_path / name, rewards, **options))
+        trainers[-1].train()
+    assert [trainer.objective.judge for trainer in trainers] == [0, 1, 0]
+    alone, second, first = (list(trainer._logs["advantages"]) for trainer in trainers)
+    assert any(alone)
+    assert second == pytest.approx(alone)
+    assert first == pytest.approx(alone)
+
+
+def test_the_paper_leaves_other_peoples_columns_alone(tiny_model, tmp_path):
+    def reward(completions, log_extra, **kwargs):
+        log_extra("quality", ["good"] * len(completions))
+        return text_reward(completions)
+
+    trainer = make_trainer(tiny_model, tmp_path, reward, max_steps=1)
+    trainer.train()
+    assert set(trainer._logs["extra"]["quality"]) == {"good"}
+
+
 @pytest.mark.parametrize(
     ("reward", "message"),
     [

@@ -170,12 +170,13 @@ def test_it_forgets_old_durations_but_of_what_is_in_flight(monkeypatch):
 
 def test_a_completion_without_a_program_has_ended_at_once_and_a_failure_of_ours_tells_nothing():
     ledger = RolloutLedger(8)
-    ledger.add(rollouts(3))
+    ledger.add(rollouts(4))
     ledger.observe(1, 2.0)
     ledger.finish(0, Evaluation(-10.0, outcome="no_code"))
     ledger.finish(1, Evaluation(None, outcome="infrastructure"))
+    ledger.finish(3, Evaluation(0.9, duration_s=60.0, outcome="ok", reused=True))  # there at once, too
     seconds, ended, _ = ledger.known_durations()
-    assert (seconds.tolist(), ended.tolist()) == ([0, 0], [True, False])
+    assert (seconds.tolist(), ended.tolist()) == ([0, 0, 0], [True, False, True])
     assert ledger.ran_s == 2.0  # it has kept a slot busy
 
 

@@ -152,7 +152,8 @@ class Competition:
         Score a submission. Whatever it holds, this does not raise: a bad submission is data, not a failure.
 
         Whether it is valid is judged on all rows. Where it is, but the metric is undefined on the held-out rows or on the
-        others alone, these count as the metric's `undefined`, without which the score on all rows stands in.
+        others alone, these count as the metric's `undefined`. Without that the submission is invalid if it is undefined on the
+        others, and the score on all rows stands in for that on the held-out ones: they never change what training sees.
 
         Args:
             submission (`Path`, `str` or `bytes`):
@@ -164,11 +165,18 @@ class Competition:
         answers, held_out = (
             self._answers,
             self._held_out,
-        )  # outside of the try: answers that cannot be read are our failure
+        )  # not in the try: answers that cannot be read are our failure
         try:
             content = submission if isinstance(submission, bytes) else Path(submission).read_bytes()
             predictions = self._align(_read_submission(content, len(answers)), answers)
             full = self._score(answers, predictions)
+            if held_out is None:
+                return Score(full, valid=True)
+            undefined = self.scoring.undefined
+            value = self._score_part(answers[~held_out], predictions[~held_out], undefined)
+            otherwise = full if undefined is None else undefined
+            reported = self._score_part(answers[held_out], predictions[held_out], otherwise)
+            return Score(value, valid=True, held_out=reported, full=full)
         except OSError as error:
             return _invalid(f"the submission cannot be read: {error.strerror}")
         except pd.errors.EmptyDataError:
@@ -183,14 +191,6 @@ class Competition:
             return _invalid("the submission holds a number that is too large for a float")
         except MemoryError:
             return _invalid("the submission is too large")
-        if held_out is None:
-            return Score(full, valid=True)
-        return Score(
-            self._score_part(answers[~held_out], predictions[~held_out], full),
-            valid=True,
-            held_out=self._score_part(answers[held_out], predictions[held_out], full),
-            full=full,
-        )
 
     def check_answers(self) -> None:
         """Raises [`CompetitionError`] if the answers cannot be graded; where rows are held out, neither part of them."""
@@ -247,12 +247,14 @@ class Competition:
             predictions = predictions.iloc[_rows_in_order_of(answers.index, pd.Index(table[self.id_column]))]
         return _predictions(predictions.set_axis(answers.index), texts=_text_columns(answers))
 
-    def _score_part(self, answers: pd.DataFrame, predictions: pd.DataFrame, full: float) -> float:
-        """The score on a part of the rows, of predictions that are valid on all."""
+    def _score_part(self, answers: pd.DataFrame, predictions: pd.DataFrame, undefined: float | None) -> float:
+        """The score on a part of the rows, of predictions that are valid on all; what it is if it is undefined there."""
         try:
             return self._score(answers, predictions)
         except ValueError:  # they may be all the same there, which has no correlation
-            return full if self.scoring.undefined is None else self.scoring.undefined
+            if undefined is None:
+                raise
+            return undefined
 
     def _score(self, answers: pd.DataFrame, predictions: pd.DataFrame) -> float:
         with np.errstate(all="ignore"):  # an overflow shows in the score

@@ -5,7 +5,7 @@ import hashlib
 import json
 from dataclasses import fields
 from pathlib import Path
-from types import FunctionType
+from types import CodeType, FunctionType
 from typing import Any
 
 from trl_mle.competitions.competition import Competition
@@ -15,8 +15,10 @@ from trl_mle.competitions.competition import Competition
 def content_digest(competition: Competition) -> str:
     """
     SHA-256 of all that programs can read and that grading depends on: the bytes of the files, and every field but the id.
-    A custom metric is known by its qualified name, so a changed function needs another name. The files are read once in a
-    process.
+    A custom metric is known by its name, its code and what it has closed over. The files are read once in a process.
+
+    Raises:
+        `ValueError`: A custom metric is no plain function.
     """
     settings = {
         item.name: _described(getattr(competition, item.name)) for item in fields(Competition) if item.name != "id"
@@ -33,7 +35,12 @@ def _described(value: Any) -> Any:
     if isinstance(value, tuple):  # a `Metric` is one
         return [_described(item) for item in value]
     if isinstance(value, FunctionType):
-        return f"{value.__module__}.{value.__qualname__}"
+        code = value.__code__
+        consts = [item.co_code.hex() if isinstance(item, CodeType) else repr(item) for item in code.co_consts]
+        closed = [repr(cell.cell_contents) for cell in value.__closure__ or ()]
+        return [value.__module__, value.__qualname__, code.co_code.hex(), consts, repr(code.co_names), closed]
+    if callable(value):
+        raise ValueError(f"a metric whose results are to be reused must be a plain function, got {value!r}")
     return value
 
 

@@ -34,8 +34,8 @@ class Metric(NamedTuple):
         names (`str`, *optional*, defaults to `""`):
             How programs may name it, as a regular expression: a variable, the function called or the `scoring` passed.
         undefined (`float`, *optional*):
-            What it counts as on a part of the rows where it is undefined for predictions that it can score on all; without
-            it the score on all rows stands in.
+            What it counts as on a part of the rows where it is undefined for predictions that it can score on all; see
+            [`Competition.grade`].
     """
 
     score: Callable[[pd.DataFrame, pd.DataFrame], float]

@@ -17,7 +17,8 @@ def held_out_rows(answers: pd.DataFrame, share: float) -> np.ndarray:
     whatever the order of the ids.
 
     A row's label is its answer in all columns: a text, or a number of which there are few; numbers of which there are many
-    are put into quantile bins. Without such bins, a label with two rows or more has one in either part.
+    are put into quantile bins. Without such bins, a label with two rows or more has one in either part, so that a small share
+    of answers with many labels comes out larger.
 
     Args:
         answers (`DataFrame` of shape (rows, targets)):

@@ -314,7 +314,9 @@ def cost_table(rows: Sequence[Mapping[str, Any]]) -> list[list[str]]:
                 *(f"{cost[name]:,.0f}" for name in ("num_executed", "prompt_tokens", "completion_tokens")),
                 *(f"{cost[name]:.1f}" for name in ("sampling_s", "programs_s", "elapsed_s")),
                 f"{_number(programs['best_score'])} ({programs['num_executed']})",
-                f"{_number(seconds['best_score'])} ({seconds['elapsed_s']:.0f} s)",
+                ""
+                if seconds["elapsed_s"] is None
+                else f"{_number(seconds['best_score'])} ({seconds['elapsed_s']:.0f} s)",
             ]
         )
     return lines

@@ -107,7 +107,8 @@ def _scores(
 def add_equal_costs(rows: Sequence[dict[str, Any]], logs: Sequence[SampleLog]) -> None:
     """
     Adds to the rows of one competition what each policy had found when all of them had executed as many programs
-    (`at_equal_programs`), and when all had run as long (`at_equal_time`): as much as the thriftiest.
+    (`at_equal_programs`), and when all had run as long (`at_equal_time`): as much as the thriftiest. Where results
+    were reused, equal programs count as executed, and nothing was found in equal time: it is not known.
 
     Args:
         rows (`list[dict]`):
@@ -116,11 +117,16 @@ def add_equal_costs(rows: Sequence[dict[str, Any]], logs: Sequence[SampleLog]) -
             Their logs.
     """
     num_executed = min(row["cost"]["num_executed"] for row in rows)
-    seconds = min(row["cost"]["elapsed_s"] for row in rows)
+    reused = any(
+        evaluation.reused
+        for row, log in zip(rows, logs, strict=True)
+        for _, evaluation in log.in_order(row["competition"])
+    )
+    seconds = None if reused else min(row["cost"]["elapsed_s"] for row in rows)  # else time says nothing
     for row, log in zip(rows, logs, strict=True):
         known = log.in_order(row["competition"])
         executed = [evaluation for _, evaluation in known if evaluation.source is not None]
-        in_time = [evaluation for elapsed_s, evaluation in known if elapsed_s <= seconds]
+        in_time = [evaluation for elapsed_s, evaluation in known if seconds is not None and elapsed_s <= seconds]
         for key, limit, evaluations in (
             ("at_equal_programs", {"num_executed": num_executed}, executed[:num_executed]),
             ("at_equal_time", {"elapsed_s": seconds}, in_time),

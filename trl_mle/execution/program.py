@@ -33,12 +33,15 @@ class InstrumentedProgram:
             Random text in every marker, unknown to the policy when it writes. A program that inspects its own running
             code (frames, the garbage collector, its memory) can find it and print markers of steps that it has but does
             not reach; that is worth at most the partial credit of a failure, and stays below every valid submission.
+        is_final (`bool`, *optional*, defaults to `True`):
+            Whether the instrumenter would place the same prints again; not so if its model has not answered.
     """
 
     source: str
     original: str
     milestones: tuple[str, ...]
     nonce: str
+    is_final: bool = True
 
     @property
     def inserted_lines(self) -> tuple[int, ...]:

@@ -7,6 +7,7 @@ import time
 import tokenize
 from collections import Counter, OrderedDict
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import Literal
 
 from trl_mle.execution.program import InstrumentedProgram, split_lines
@@ -143,7 +144,10 @@ class LmInstrumenter:
             else:
                 self._answers[key] = self._read(source, completion.text)
         programs = [
-            self._place(source, self._answers.get(key), nonce) for key, source in zip(keys, sources, strict=True)
+            replace(
+                self._place(source, self._answers.get(key), nonce), is_final=key in self._answers or key not in asked
+            )
+            for key, source in zip(keys, sources, strict=True)
         ]
         while len(self._answers) > self.cache_size:
             self._answers.popitem(last=False)

@@ -276,12 +276,13 @@ class MLEReward:
         return Repeat(first, asked.source, partial(self._take, asked), partial(self._execute, asked))
 
     def _execute(self, asked: Asked, program: Program) -> Execution:
-        return Execution(self.executor, program, asked.competition, partial(self._judge, asked))
+        return Execution(self.executor, program, asked.competition, partial(self._judge, asked), asked.known)
 
     def _judge(self, asked: Asked, program: Program, result: ExecutionResult) -> Evaluation:
         evaluation = self._rewarded(program, result, asked.competition)
         if self.reuse is not None:
-            evaluation = self.reuse.note(asked, evaluation)
+            is_final = isinstance(program, str) or program.is_final
+            evaluation = self.reuse.note(asked, evaluation, is_final)
         self._record(evaluation, result, asked.competition)
         return evaluation
 

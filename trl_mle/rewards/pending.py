@@ -54,6 +54,8 @@ class Execution(PendingEvaluation):
             What it is to solve.
         judge (`Callable[[Program, ExecutionResult], Evaluation]`):
             Says what an execution came to.
+        known ([`Evaluation`], *optional*):
+            What an equal program came to, which stands where our infrastructure fails this one.
     """
 
     def __init__(
@@ -62,8 +64,10 @@ class Execution(PendingEvaluation):
         program: Program,
         competition: Competition,
         judge: Callable[[Program, ExecutionResult], Evaluation],
+        known: Evaluation | None = None,
     ):
         super().__init__()
+        self._known = known
         self._executor = executor
         self.program = program
         self._competition = competition
@@ -74,7 +78,9 @@ class Execution(PendingEvaluation):
     def poll(self) -> bool:
         if self._evaluation is None and self.future.done():
             evaluation = self._judge(self.program, self.future.result())
-            if evaluation.outcome == Outcome.INFRASTRUCTURE and not self._retried:
+            if evaluation.outcome == Outcome.INFRASTRUCTURE and self._known is not None:
+                evaluation = replace(self._known, source=evaluation.source, queue_wait_s=0.0, reused=True)
+            elif evaluation.outcome == Outcome.INFRASTRUCTURE and not self._retried:
                 self._retried = True
                 self.future = self._executor.submit(self.program, self._competition)
                 return self.poll()
@@ -123,3 +129,6 @@ class Repeat(PendingEvaluation):
                 return self.poll()
         self.future = self._awaited.future
         return super().poll()
+
+    def running_s(self) -> float:
+        return self._awaited.running_s() if self._is_own else 0.0  # the other one's time is not this one's

@@ -86,13 +86,23 @@ class Reuse:
                 item.is_executed = item.key not in begun
                 begun.add(item.key)
 
-    def note(self, asked: Asked, evaluation: Evaluation) -> Evaluation:
-        """Keeps what a program came to, or compares it with what is known."""
+    def note(self, asked: Asked, evaluation: Evaluation, is_final: bool) -> Evaluation:
+        """
+        Keeps what a program came to, or compares it with what is known.
+
+        Args:
+            asked ([`Asked`]):
+                The program.
+            evaluation ([`Evaluation`]):
+                What it came to.
+            is_final (`bool`):
+                Whether its prints are those that any other such program would get.
+        """
         self.running.pop(asked.key, None)
         if asked.known is not None and evaluation.outcome != Outcome.INFRASTRUCTURE:
             same = (evaluation.outcome, evaluation.score) == (asked.known.outcome, asked.known.score)
             return replace(evaluation, matches=same)
-        if evaluation.outcome in REUSABLE:
+        if evaluation.outcome in REUSABLE and is_final:
             self.store.add(asked.key, asdict(replace(evaluation, source=None, queue_wait_s=0.0, reused=True)))
         return evaluation
 

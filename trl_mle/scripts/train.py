@@ -119,9 +119,7 @@ def main(
         trainer.remove_callback(PrinterCallback if training_args.disable_tqdm else ProgressCallback)
         trainer.add_callback(MLEProgressCallback())
         if script_args.best_of_n:
-            fresh = MLEReward(
-                competitions, executor, instrumenter, log_dir=output_dir / "evaluations", results=results
-            )
+            fresh = MLEReward(competitions, executor, instrumenter, log_dir=output_dir / "evaluations")
             trainer.add_callback(BestOfNCallback(trainer, fresh, script_args.best_of_n, script_args.best_of_n_steps))
 
         # Training

@@ -66,7 +66,7 @@ class BestSolutions:
         with self._locked():
             if old.exists() and not best.exists():  # killed between the two renames below
                 new.rename(best)
-            known = _score(best / "score.json")
+            known = _score(best / "score.json", competition.holdout)
             if known is not None and not competition.better(score, known):
                 return False
             for leftover in (new, old):
@@ -80,7 +80,7 @@ class BestSolutions:
                 "metric": competition.metric,
                 "higher_is_better": competition.higher_is_better,
                 "score": score,
-                **({} if held_out is None else {"held_out": held_out, "full": full}),
+                **({} if held_out is None else {"holdout": competition.holdout, "held_out": held_out, "full": full}),
                 "solution_sha256": hashlib.sha256(program).hexdigest(),
                 "submission_sha256": hashlib.sha256(submission).hexdigest(),
             }
@@ -94,7 +94,7 @@ class BestSolutions:
     def wants(self, competition: Competition, score: float) -> bool:
         """Whether a solution of that score would be kept now."""
         best, _, old = (self.folder / f"{competition.slug}{suffix}" for suffix in ("", *UNFINISHED))
-        known = _score((best if best.exists() else old) / "score.json")
+        known = _score((best if best.exists() else old) / "score.json", competition.holdout)
         return known is None or competition.better(score, known)
 
     @contextmanager
@@ -105,9 +105,10 @@ class BestSolutions:
             yield
 
 
-def _score(path: Path) -> float | None:
-    """What the file says; `None` without it, or if a power cut has left it empty."""
+def _score(path: Path, holdout: float) -> float | None:
+    """What the file says; `None` without it, if a power cut has left it empty, and if the score is on other rows."""
     try:
-        return float(json.loads(path.read_text(encoding="utf-8"))["score"])
+        record = json.loads(path.read_text(encoding="utf-8"))
     except (FileNotFoundError, ValueError):
         return None
+    return float(record["score"]) if record.get("holdout", 0.0) == holdout else None

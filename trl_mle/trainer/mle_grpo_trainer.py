@@ -151,6 +151,7 @@ class MLEGRPOTrainer(BaseModelTrainer, HubTrainer, LimitsTrainer):
             self.rollouts = make_rollouts(args, self.reward_funcs, next(iter(self.train_dataset)))
         self.weighting = Weighting(args, self.rollouts.ledger if self.rollouts is not None else None)
         self.objective: Objective = Objective(args, self.reward_funcs, self.reward_weights)
+        self.reward_funcs = self.objective.watched(self.reward_funcs)
         self.solution_prompts = SolutionPrompts(self.competitions, args, self.limits, self._count_tokens)
 
         # Refuse long prompts now, not hours later; those of an environment or a stream are seen when they come
@@ -258,8 +259,9 @@ class MLEGRPOTrainer(BaseModelTrainer, HubTrainer, LimitsTrainer):
         step, mode = self._mle_step, "train" if self.model.training else "eval"
         assert step is not None
         rewards_per_func = super()._calculate_rewards(inputs, prompts, completions, completion_ids_list)
-        rows = gather_object(read_rows(inputs, self._pending_extra_logs, self.competitions))
-        for name in ("program", "quality"):  # the table has the completion and the score
+        needs_quality = self.args.objective != "reward"
+        rows = gather_object(read_rows(inputs, self._pending_extra_logs, self.competitions, needs_quality))
+        for name in self.objective.hidden_columns:
             self._pending_extra_logs.pop(name, None)
         # The slowest process is done now. (TRL's own gather is behind us, too, but on a GPU that returns before it is done.)
         self._log_metrics(mode, waiting_metrics(gather_object([step.waited_s()])))

@@ -2,10 +2,12 @@
 
 import math
 from collections import defaultdict
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from functools import partial
 from typing import Any
 
 import torch
+from trl.trainer.utils import is_async_callable
 
 from trl_mle.rewards import MLEReward
 from trl_mle.trainer.advantages import group_advantages, standardized
@@ -29,7 +31,7 @@ class Objective:
         args ([`MLEGRPOConfig`]):
             `objective`, `max_at_k`, and what is trained on together.
         reward_funcs (`Sequence[RewardFunc]`):
-            The trainer's. The [`~trl_mle.rewards.MLEReward`] logs `quality`; where there is none, the first.
+            The trainer's.
         reward_weights (`torch.Tensor` of shape `(F,)`):
             Theirs.
     """
@@ -37,7 +39,11 @@ class Objective:
     def __init__(self, args: MLEGRPOConfig, reward_funcs: Sequence[Any], reward_weights: torch.Tensor):
         self.args = args
         self.reward_weights = reward_weights.double().cpu()
-        self.judge = next((i for i, func in enumerate(reward_funcs) if isinstance(func, MLEReward)), 0)
+        ours = [i for i, func in enumerate(reward_funcs) if isinstance(func, MLEReward)]
+        self.judge = (ours or [0])[0]  # the function that logs `quality`
+        self._watches = args.objective != "reward" and len(reward_funcs) > 1 and not ours
+        # The table has the completion and the score
+        self.hidden_columns = ("program", "quality") if ours or args.objective != "reward" else ("program",)
         self.by_rollout = args.async_rollouts and args.async_unit == "rollout"
         self.baseline = RunningBaseline()
         self._history: dict[str, list[list[Any]]] = {}  # rewards, quality and program of each rollout, for each prompt
@@ -74,7 +80,7 @@ class Objective:
         if any("quality" not in row for row in rows):
             raise ValueError(
                 f"objective={self.args.objective!r} needs to know how good valid completions are: log_extra('quality', "
-                "[...]), None where one is not valid, from the first reward function, or use an MLEReward"
+                "[...]), None where one is not valid, or use an MLEReward"
             )
         known = [
             [scores, row["quality"], row.get("program_id")] for scores, row in zip(rewards.tolist(), rows, strict=True)
@@ -89,6 +95,15 @@ class Objective:
             if self.by_rollout:
                 self._history[name] = group[-HISTORY:]
         return advantages
+
+    def watched(self, reward_funcs: Sequence[Any]) -> list[Any]:
+        """The reward functions, which let this know which of them logs `quality`, where that is not known."""
+        if not self._watches:
+            return list(reward_funcs)
+        return [
+            func if isinstance(func, torch.nn.Module) else _watched(func, partial(setattr, self, "judge", i))
+            for i, func in enumerate(reward_funcs)
+        ]
 
     def _compared(self, rows: list[Row]) -> list[list[int]]:
         """The completions that are compared with one another: those of a group, or of a prompt."""
@@ -130,6 +145,27 @@ class Objective:
         """Takes what [`state_dict`] gave."""
         self.baseline.load_state_dict(state["baseline"])
         self._history = dict(state.get("history", {}))  # older checkpoints have none
+
+
+def _watched(func: Callable, found: Callable[[], None]) -> Callable:
+    """A reward function that calls `found` when it logs `quality`."""
+
+    def watching(log_extra: Callable[[str, list], None], column: str, values: list) -> None:
+        if column == "quality":
+            found()
+        log_extra(column, values)
+
+    if is_async_callable(func):
+
+        async def watched_async(*args: Any, log_extra: Callable, **kwargs: Any) -> Any:
+            return await func(*args, log_extra=partial(watching, log_extra), **kwargs)
+
+        return watched_async
+
+    def watched(*args: Any, log_extra: Callable, **kwargs: Any) -> Any:
+        return func(*args, log_extra=partial(watching, log_extra), **kwargs)
+
+    return watched
 
 
 def progress_of(rewards: torch.Tensor, quality: torch.Tensor) -> torch.Tensor:

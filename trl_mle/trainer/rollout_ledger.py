@@ -142,8 +142,9 @@ class RolloutLedger:
             self._ended_s += duration.seconds
             del self.durations[rollout_id]
         else:
-            duration.seconds, duration.ended = evaluation.duration_s or 0.0, True
-            self._ended_s += 0.0 if evaluation.reused else duration.seconds
+            # One that was reused could be trained on at once
+            duration.seconds, duration.ended = 0.0 if evaluation.reused else evaluation.duration_s or 0.0, True
+            self._ended_s += duration.seconds
         unit = rollout_id // self.unit_size
         if all(self.in_flight[member].evaluation is not None for member in self._members(unit)):
             self._ready.append(unit)

@@ -154,12 +154,18 @@ def make_rollouts(args: MLEGRPOConfig, reward_funcs: Sequence[Any], example: Map
         [`RolloutsInFlight`]: Empty.
 
     Raises:
-        `ValueError`: No reward function can execute programs ahead, or a checkpoint could not hold such rows.
+        `ValueError`: No reward function can execute programs ahead, the executor does not report what the weights need, or a
+            checkpoint could not hold such rows.
     """
     rewards = [func for func in reward_funcs if isinstance(func, MLEReward)]
     if len(rewards) != 1:
         raise ValueError(
             f"async_rollouts needs one MLEReward, which executes programs ahead; there are {len(rewards)}"
+        )
+    if args.duration_weighting == "inclusion" and not rewards[0].executor.tells_start:
+        raise ValueError(
+            f"duration_weighting='inclusion' needs to know since when programs run, which {type(rewards[0].executor).__name__} does "
+            "not report: set 'linear' or 'none'"
         )
     for name, value in example.items():
         try:

@@ -37,7 +37,10 @@ def competition_of(example: Row, competitions: Mapping[str, Competition]) -> str
 
 
 def read_rows(
-    inputs: list[Row], logged: Mapping[str, list[Any]], competitions: Mapping[str, Competition]
+    inputs: list[Row],
+    logged: Mapping[str, list[Any]],
+    competitions: Mapping[str, Competition],
+    needs_quality: bool = False,
 ) -> list[Row]:
     """
     A row for each completion.
@@ -49,6 +52,8 @@ def read_rows(
             Columns that reward functions have logged.
         competitions (`Mapping[str, Competition]`):
             Those that are trained on, by id.
+        needs_quality (`bool`, *optional*, defaults to `False`):
+            Whether to read `quality`, which means something else to others.
 
     Returns:
         `list[dict]`:
@@ -64,7 +69,12 @@ def read_rows(
         for example in inputs
     ]
     # Without `outcome` the reward functions are not ours, and a `score` may be anything
-    for column in ("duration_s", "quality", *(PROGRAM_COLUMNS if "outcome" in logged else ())):
+    columns = (
+        "duration_s",
+        *(("quality",) if needs_quality else ()),
+        *(PROGRAM_COLUMNS if "outcome" in logged else ()),
+    )
+    for column in columns:
         if column not in logged:
             continue
         if len(logged[column]) != len(inputs):

@@ -42,9 +42,10 @@ class Weighting:
         Returns:
             `torch.Tensor` of shape `(B,)`: As [`~trl_mle.trainer.duration_weights`] makes them, by competition.
         """
-        # A completion without a program could be trained on at once
-        unknown = 0.0 if self.args.duration_weighting == "inclusion" else math.nan
-        known = [row.get("duration_s") for row in rows]
+        by_inclusion = self.args.duration_weighting == "inclusion"
+        unknown = 0.0 if by_inclusion else math.nan
+        # A completion without a program could be trained on at once, and so could one whose result was reused
+        known = [0.0 if by_inclusion and row.get("reused") else row.get("duration_s") for row in rows]
         durations = torch.tensor([unknown if seconds is None else float(seconds) for seconds in known])
         durations[[i for i, row in enumerate(rows) if is_ours(row)]] = torch.nan
         by_competition = defaultdict(list)
@@ -92,7 +93,8 @@ def weight_metrics(
 
     Returns:
         `dict[str, float]`:
-            - `weighted_advantage/sum`: without weights it is 0, and with some it says in which direction all are pushed.
+            - `weighted_advantage/sum`: 0 without weights, where advantages are those of groups; with weights, how much all
+              are pushed together.
             - `duration_weight/effective_sample_size`: (Σ w)² / Σ w², equally weighted completions that are worth as much.
             - `weight_pays/q1` to `q4`: mean of weighted less unweighted advantage in each quartile of Δt, the fastest first.
     """

@@ -1,12 +1,13 @@
 """The environment of programs: its variables, and the packages that they find."""
 
 import functools
+import hashlib
 import os
 import site
 import sys
 from collections.abc import Sequence
 from dataclasses import asdict
-from importlib.metadata import packages_distributions, version
+from importlib.metadata import distributions
 from typing import Any
 
 from trl_mle.execution.program import OPTIONAL, REQUIRED, Limits
@@ -83,11 +84,11 @@ def identity(limits: Limits, fixed: dict[str, Any], imported: Sequence[str]) -> 
     """
     names = ("start", "disk_mb", "output_kb", "submission_mb", "max_processes", "gpus", "tier")
     settings = {**asdict(limits), **{name: fixed[name] for name in names}, "imported": list(imported)}
-    return settings | {"python": sys.version, "versions": _versions(limits.packages)}
+    return settings | {"python": sys.version, "installed": _installed()}
 
 
 @functools.cache
-def _versions(packages: tuple[str, ...]) -> dict[str, list[str]]:
-    """The installed versions of packages, by the names that programs import."""
-    installed = packages_distributions()
-    return {name: sorted(map(version, set(installed.get(name, [])))) for name in packages}
+def _installed() -> str:
+    """SHA-256 of the names and versions of all that programs could import."""
+    found = sorted({f"{item.name}=={item.version}" for item in distributions()})
+    return hashlib.sha256("\n".join(found).encode()).hexdigest()

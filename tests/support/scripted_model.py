@@ -1,0 +1,27 @@
+"""A language model whose answers are known."""
+
+from trl_mle.models import Completion
+
+
+class ScriptedModel:
+    """Stands for a language model, so that its answers are known: the given ones, in turn, then the last again."""
+
+    identity = "scripted"
+
+    def __init__(self, *answers):
+        self.answers = list(answers)
+        self.batches = []
+
+    def complete(self, prompts, max_tokens, schema=None):
+        self.batches.append((list(prompts), max_tokens, schema))
+        return [self.answer() for _ in prompts]
+
+    def answer(self):
+        text = self.answers.pop(0) if len(self.answers) > 1 else self.answers[0]
+        return Completion(text, 0 if text is None else len(text.split()))
+
+    def fingerprint(self):
+        return self.identity
+
+    def check_frozen(self):
+        pass
