@@ -108,7 +108,7 @@ def add_equal_costs(rows: Sequence[dict[str, Any]], logs: Sequence[SampleLog]) -
     """
     Adds to the rows of one competition what each policy had found when all of them had executed as many programs
     (`at_equal_programs`), and when all had run as long (`at_equal_time`): as much as the thriftiest. Where results
-    were reused, equal programs count as executed, and nothing was found in equal time: it is not known.
+    were reused, equal programs count as executed, and what was found in equal time is not known.
 
     Args:
         rows (`list[dict]`):
@@ -122,7 +122,7 @@ def add_equal_costs(rows: Sequence[dict[str, Any]], logs: Sequence[SampleLog]) -
         for row, log in zip(rows, logs, strict=True)
         for _, evaluation in log.in_order(row["competition"])
     )
-    seconds = None if reused else min(row["cost"]["elapsed_s"] for row in rows)  # else time says nothing
+    seconds = None if reused else min(row["cost"]["elapsed_s"] for row in rows)
     for row, log in zip(rows, logs, strict=True):
         known = log.in_order(row["competition"])
         executed = [evaluation for _, evaluation in known if evaluation.source is not None]
