@@ -102,13 +102,14 @@ for name in ("private", "trl_mle.competitions"):
 """
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("tier", "start"),
     [
         ("bubblewrap", "warm"),
-        pytest.param("bubblewrap", "cold", marks=pytest.mark.slow),
-        pytest.param("landlock", "warm", marks=[LANDLOCK, pytest.mark.slow]),
-        pytest.param("none", "warm", marks=pytest.mark.slow),
+        ("bubblewrap", "cold"),
+        pytest.param("landlock", "warm", marks=LANDLOCK),
+        ("none", "warm"),
     ],
 )
 def test_programs_have_what_is_on_the_callers_path(overlay, competition, tier, start):

@@ -104,6 +104,7 @@ def test_who_waits_for_a_busy_slot_does_not_block_a_free_one(tmp_path, monkeypat
         waiting.join()
 
 
+@pytest.mark.slow
 def test_processes_take_turns(tmp_path):
     """Both want the only slot all the time: neither starves."""
     body = """

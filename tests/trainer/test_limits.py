@@ -65,11 +65,10 @@ def test_a_resumed_run_asks_what_it_asked_before(program_model, tmp_path):
     first.train()
     asked = prompts(first)
     assert json.loads((tmp_path / "limits.json").read_text())["packages"] == list(HERE.packages)
-    for checkpoint in (True, str(tmp_path / "checkpoint-1")):
-        resumed = make_trainer(program_model, tmp_path, make_reward(ELSEWHERE))
-        assert prompts(resumed) != asked
-        resumed.train(resume_from_checkpoint=checkpoint)
-        assert prompts(resumed) == asked
+    resumed = make_trainer(program_model, tmp_path, make_reward(ELSEWHERE))
+    assert prompts(resumed) != asked
+    resumed.train(resume_from_checkpoint=True)
+    assert prompts(resumed) == asked
     fresh = make_trainer(program_model, tmp_path, make_reward(ELSEWHERE))
     fresh.train()
     assert prompts(fresh)[0] == scratch_prompt(load_competition("wine"), ELSEWHERE)
