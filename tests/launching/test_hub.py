@@ -117,7 +117,7 @@ def test_card(runs, hub):
         "`wine` (accuracy ↑) | after, step 4 | 4 |",
         "| best score |",
         "seed 0",
-        "The best program of the whole run scores",
+        "The best program of the whole run in `wine`, chosen by the validation rows, scores **",
         "- all weights, one process",
         "duration weighting: `linear`",
         "bounded to [0.5, 2]",
