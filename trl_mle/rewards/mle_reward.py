@@ -320,8 +320,7 @@ class MLEReward:
                 if quality < self.floor and not self._floor_has_cut:
                     self._floor_has_cut = True
                     logger.warning(
-                        "a score of %g in %s earns the floor of valid submissions, %g, as any worse one does: lower fail_reward, or "
-                        "set the objective to max_at_k or mean_rank; mle/floored_rate counts them",
+                        "a score of %g in %s earns the floor of valid submissions, %g, as any worse one does (mle/floored_rate)",
                         score.value, competition.id, self.floor,
                     )  # fmt: skip
             else:
