@@ -23,7 +23,7 @@ def two_part_advantages(progress: torch.Tensor, quality: torch.Tensor, k: int | 
         k (`int`, *optional*):
             k of `max_at_k`; `None` for `mean_rank`.
         scale (`float`):
-            Of the quality part.
+            Scale of the quality part.
     """
     valid = ~quality.isnan()
     count = valid.sum(1, keepdim=True)

@@ -1,4 +1,4 @@
-"""A bandit that tells what an objective and a duration weight pay for; see objectives.py."""
+"""A bandit that shows what an objective and a duration weight pay for; see objectives.py."""
 
 import gc
 import heapq
@@ -215,12 +215,12 @@ def learned(mode: str, bandit: tuple[str, str, str, bool], seeds: list[int]) -> 
 
 
 def cells() -> list[tuple[str, str, str, str, bool]]:
-    """Mode, case, objective, weights and placebo, without those that tell nothing; what takes longest comes last."""
+    """Mode, case, objective, weights and placebo, without those that show nothing new; what takes longest comes last."""
     found = product(MODES, CASES, OBJECTIVES, WEIGHTS, (False, True))
-    return sorted((cell for cell in found if tells(*cell)), key=lambda cell: WEIGHTS.index(cell[3]))
+    return sorted((cell for cell in found if is_informative(*cell)), key=lambda cell: WEIGHTS.index(cell[3]))
 
 
-def tells(mode: str, case: str, objective: str, weights: str, placebo: bool) -> bool:
+def is_informative(mode: str, case: str, objective: str, weights: str, placebo: bool) -> bool:
     """Whether a cell shows what no other does."""
     if placebo:
         return mode in ("sync", "async") and case == "alike" and weights.startswith("linear")
@@ -233,8 +233,8 @@ def tells(mode: str, case: str, objective: str, weights: str, placebo: bool) -> 
 
 
 def interval(values: list[float]) -> tuple[float, float]:
-    """Mean, and half of its 95% interval over seeds."""
-    return fmean(values), 1.96 * stdev(values) / math.sqrt(len(values))
+    """Mean, and half of its 95% interval over seeds; NaN for a single one."""
+    return fmean(values), 1.96 * stdev(values) / math.sqrt(len(values)) if len(values) > 1 else math.nan
 
 
 def bandit_main(folder: Path, console: Console) -> None:

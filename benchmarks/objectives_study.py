@@ -131,7 +131,9 @@ def execute(folder: Path, count: int) -> None:
                 kept.parent.mkdir(parents=True, exist_ok=True)
                 kept.write_bytes(gzip.compress(result.submission))
             score = competition.grade(result.submission) if graded else None
-            row = program | {
+            row = {
+                name: value for name, value in program.items() if name != "source"
+            } | {  # the grammar writes it again
                 "score": score and asdict(score),
                 "duration_s": result.duration_s,
                 "outcome": result.outcome,
@@ -172,7 +174,7 @@ class Programs:
         competition (`str`):
             Its id.
         rows (`list[dict]`):
-            Of the store.
+            What was executed of it, see [`read_store`].
     """
 
     def __init__(self, competition: str, rows: list[dict[str, Any]]):

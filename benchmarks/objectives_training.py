@@ -16,16 +16,16 @@ goes on with the arm it was in.
 
 import argparse
 import json
-import random
 from pathlib import Path
-from statistics import fmean, stdev
 
 import numpy as np
 import torch
+from objectives_bandit import interval
 from rich.console import Console
 from rich.table import Table
 
 from trl_mle.competitions import Competition, load_competition
+from trl_mle.evaluation.best_of_k import best_of_k
 from trl_mle.evaluation.harness import Harness
 from trl_mle.evaluation.policies import TransformersPolicy
 from trl_mle.evaluation.sample_log import SampleLog
@@ -124,14 +124,11 @@ def rank_among(known: np.ndarray, scores: np.ndarray) -> np.ndarray:
     return (np.searchsorted(known, scores, "left") + np.searchsorted(known, scores, "right")) / (2 * len(known))
 
 
-def best_of(k: int, scores: np.ndarray, known: np.ndarray, draws: int = 2000) -> float:
+def best_of(k: int, scores: np.ndarray, known: np.ndarray) -> float:
     """Expected rank, on held-out rows, of the best of k programs on the others; 0 without a valid one."""
-    rng, found = random.Random(0), []
-    ranks = np.nan_to_num(rank_among(known, scores[:, 1]) * ~np.isnan(scores[:, 1]))
-    for _ in range(draws):
-        subset = rng.sample(range(len(scores)), min(k, len(scores)))
-        found.append(ranks[max(subset, key=lambda i: -np.inf if np.isnan(scores[i, 0]) else scores[i, 0])])
-    return float(np.mean(found))
+    chosen_by = [None if np.isnan(score) else score for score in scores[:, 0]]
+    [best] = best_of_k(chosen_by, [min(k, len(scores))], True, reported=rank_among(known, scores[:, 1]).tolist())
+    return 0.0 if best.score is None else best.valid_rate * best.score
 
 
 def figures(scores: np.ndarray, known: np.ndarray, best: float, programs: list[str]) -> dict[str, float]:
@@ -205,18 +202,13 @@ def main() -> None:
         table.add_column(heading, justify="left" if heading == "arm" else "right")
     for arm, by_case in results.items():
         columns = [[row[name] for row in by_case.values()] for name in names]
-        table.add_row(arm, *(interval(column, "{:.2f} ± {:.2f}") for column in columns))
+        table.add_row(arm, *("{:.2f} ± {:.2f}".format(*interval(column)) for column in columns))
         base = results.get("reward, linear", {})
         if base and arm not in ("before RL", "reward, linear"):
             pairs = [[row[name] - base[case][name] for case, row in by_case.items()] for name in names]
-            table.add_row("  difference", *(interval(column, "{:+.2f} ± {:.2f}") for column in pairs), style="dim")
+            differences = ("{:+.2f} ± {:.2f}".format(*interval(column)) for column in pairs)
+            table.add_row("  difference", *differences, style="dim")
     Console(width=120).print(table)
-
-
-def interval(values: list[float], form: str) -> str:
-    """Mean, and half of its 95% interval by the normal distribution."""
-    half = 1.96 * stdev(values) / len(values) ** 0.5 if len(values) > 1 else float("nan")
-    return form.format(fmean(values), half)
 
 
 if __name__ == "__main__":

@@ -255,9 +255,10 @@ def compare(args: argparse.Namespace) -> int:
     from trl_mle.evaluation import comparison
 
     rows = comparison.read_results([Path(folder) for folder in args.folders])
-    for line in [*comparison.uneven_runs(rows), *comparison.uneven_holdouts(rows)]:
+    uneven = comparison.uneven_holdouts(rows)
+    for line in [*comparison.uneven_runs(rows), *uneven]:
         print(f"trl-mle: warning: {line}", file=sys.stderr)
-    if comparison.uneven_holdouts(rows):
+    if uneven:
         rows = comparison.on_all_rows(rows)
     if args.card is not None:
         comparison.write_card_section(Path(args.card), rows)

@@ -162,10 +162,8 @@ class Competition:
         Returns:
             [`Score`]: The score, or the reason why there is none.
         """
-        answers, held_out = (
-            self._answers,
-            self._held_out,
-        )  # not in the try: answers that cannot be read are our failure
+        # Not in the try: answers that cannot be read are our failure
+        answers, held_out = self._answers, self._held_out
         try:
             content = submission if isinstance(submission, bytes) else Path(submission).read_bytes()
             predictions = self._align(_read_submission(content, len(answers)), answers)

@@ -1,6 +1,6 @@
 """What one completion came to."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 from trl_mle.competitions import Score
@@ -64,6 +64,10 @@ class Evaluation:
     def valid(self) -> bool:
         """Whether there is a valid submission."""
         return self.score is not None and self.score.valid
+
+    def reused_for(self, source: str | None) -> "Evaluation":
+        """The same for an equal program, which was not executed."""
+        return replace(self, source=source, queue_wait_s=0.0, reused=True)
 
     @classmethod
     def from_dict(cls, fields: dict[str, Any]) -> "Evaluation":

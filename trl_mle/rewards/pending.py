@@ -79,7 +79,7 @@ class Execution(PendingEvaluation):
         if self._evaluation is None and self.future.done():
             evaluation = self._judge(self.program, self.future.result())
             if evaluation.outcome == Outcome.INFRASTRUCTURE and self._known is not None:
-                evaluation = replace(self._known, source=evaluation.source, queue_wait_s=0.0, reused=True)
+                evaluation = self._known.reused_for(evaluation.source)
             elif evaluation.outcome == Outcome.INFRASTRUCTURE and not self._retried:
                 self._retried = True
                 self.future = self._executor.submit(self.program, self._competition)

@@ -103,14 +103,14 @@ class Reuse:
             same = (evaluation.outcome, evaluation.score) == (asked.known.outcome, asked.known.score)
             return replace(evaluation, matches=same)
         if evaluation.outcome in REUSABLE and is_final:
-            self.store.add(asked.key, asdict(replace(evaluation, source=None, queue_wait_s=0.0, reused=True)))
+            self.store.add(asked.key, asdict(evaluation.reused_for(None)))
         return evaluation
 
     def take(self, asked: Asked, known: Evaluation) -> Evaluation | None:
         """What an equal program came to as this one's evaluation; `None` if that cannot be reused."""
         if known.outcome not in REUSABLE:
             return None
-        return replace(known, source=asked.source, queue_wait_s=0.0, reused=True)
+        return known.reused_for(asked.source)
 
     def _would_be_best(self, competition: Competition, known: Evaluation) -> bool:
         score = known.score.value if known.score is not None else None

@@ -214,10 +214,8 @@ class MLEGRPOConfig(GRPOConfig):
         if self.duration_weighting is None:
             other = "inclusion" if self.async_rollouts else "none"
             self.duration_weighting = "linear" if self.objective == "reward" else other
-            if self.duration_weighting == "none" and (self.duration_weight_low, self.duration_weight_high) != (
-                None,
-                None,
-            ):
+            bounded = self.duration_weight_low is not None or self.duration_weight_high is not None
+            if self.duration_weighting == "none" and bounded:
                 raise ValueError(
                     f"duration_weight_low and duration_weight_high bound weights, and objective={self.objective!r} has none unless "
                     "duration_weighting is set: set it, or leave them out"
