@@ -73,7 +73,6 @@ def check() -> None:
             failed, -10 + 0.1 * torch.randint(0, 8, failed.shape, generator=generator), -7.0
         ).double()
         for k in (None, 2, 4, 8, 16, 32):
-            scale = advantages.MEAN_RANK_SCALE if k is None else advantages.GAIN_SCALE
             theirs = advantages.group_advantages(progress.flatten(), quality.flatten(), members, k)
-            ours = two_part_advantages(progress, quality, k, scale).flatten()
+            ours = two_part_advantages(progress, quality, k, advantages.QUALITY_SCALE).flatten()
             torch.testing.assert_close(ours, theirs, rtol=1e-9, atol=1e-9)

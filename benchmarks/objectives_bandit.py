@@ -16,10 +16,11 @@ from objectives_advantages import check, reward_advantages, two_part_advantages
 from rich.box import SIMPLE_HEAD
 from rich.console import Console
 from rich.table import Table
+from scipy.stats import t
 
 from trl_mle.rewards import Evaluation
 from trl_mle.trainer import rollout_ledger
-from trl_mle.trainer.advantages import GAIN_SCALE, MEAN_RANK_SCALE
+from trl_mle.trainer.advantages import QUALITY_SCALE
 from trl_mle.trainer.duration import duration_weights
 from trl_mle.trainer.inclusion import MeanDuration, inclusion_weights
 from trl_mle.trainer.rollout_ledger import Rollout, RolloutLedger
@@ -107,8 +108,8 @@ class Bandits:
             return reward_advantages(rewards).flatten()
         progress = torch.where(failed, rewards, VALID_PROGRESS)
         quality = rewards.masked_fill(failed, torch.nan)
-        k, scale = (MAX_AT_K, GAIN_SCALE) if self.objective == "max_at_k" else (None, MEAN_RANK_SCALE)
-        return two_part_advantages(progress, quality, k, scale).flatten()
+        k = MAX_AT_K if self.objective == "max_at_k" else None
+        return two_part_advantages(progress, quality, k, QUALITY_SCALE).flatten()
 
     def durations(self, seed: int, arms: np.ndarray, seconds: np.ndarray) -> torch.Tensor:
         """What the weights of a batch are made of."""
@@ -222,19 +223,27 @@ def cells() -> list[tuple[str, str, str, str, bool]]:
 
 def is_informative(mode: str, case: str, objective: str, weights: str, placebo: bool) -> bool:
     """Whether a cell shows what no other does."""
-    if placebo:
-        return mode in ("sync", "async") and case == "alike" and weights.startswith("linear")
+    if placebo:  # beside the weights that it is a placebo of
+        return case == "alike" and (
+            (mode == "sync" and weights.startswith("linear")) or (mode, weights) == ("async", "linear")
+        )
     if mode == "sync":
         return weights != "inclusion"  # nothing is missing
+    if mode == "async":
+        if weights.startswith("linear"):  # where slow is better it says nothing that they favour the slow
+            return case in ("alike", "worse")
+        return weights == "none" or case != "alike, exact ties"
     if mode == "async, unclipped":  # does PPO's clipping of stale rollouts cause a drift?
-        return weights == "none" and case.startswith("alike")
+        return weights == "none" and case in ("alike", "alike, valid rare")
     # Where nearly every group has a slow program, all groups take as long, and none is dropped
-    return weights == "none" or (case != "alike, exact ties" if mode == "async" else "rare" in case)
+    return case == "alike, valid rare" and not weights.startswith("linear")
 
 
 def interval(values: list[float]) -> tuple[float, float]:
-    """Mean, and half of its 95% interval over seeds; NaN for a single one."""
-    return fmean(values), 1.96 * stdev(values) / math.sqrt(len(values)) if len(values) > 1 else math.nan
+    """Mean, and half of its 95% interval (Student's) over runs; NaN for a single one."""
+    if len(values) == 1:
+        return values[0], math.nan
+    return fmean(values), t.ppf(0.975, len(values) - 1) * stdev(values) / math.sqrt(len(values))
 
 
 def bandit_main(folder: Path, console: Console) -> None:

@@ -6,7 +6,7 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from trl_mle.trainer.advantages import GAIN_SCALE, MEAN_RANK_SCALE, best_of_k_gains, group_advantages, standardized
+from trl_mle.trainer.advantages import QUALITY_SCALE, best_of_k_gains, group_advantages, standardized
 
 
 NAN = math.nan
@@ -69,10 +69,10 @@ def test_two_parts_by_hand():
     progress = torch.tensor([-10.0, -7.0, -7.0, -9.8])
     quality = torch.tensor([NAN, 0.9, 0.8, NAN])
     first = standardized(progress)
-    ranks = torch.tensor([0, 0.75, 0.25, 0], dtype=torch.float64) * MEAN_RANK_SCALE
+    ranks = torch.tensor([0, 0.75, 0.25, 0], dtype=torch.float64) * QUALITY_SCALE
     expected = first + ranks - ranks.mean()
     torch.testing.assert_close(group_advantages(progress, quality, 4), expected.float())
-    gains = torch.tensor([0, 1.0, 0, 0], dtype=torch.float64) * GAIN_SCALE * 2 * 0.5
+    gains = torch.tensor([0, 1.0, 0, 0], dtype=torch.float64) * QUALITY_SCALE * 2 * 0.5
     expected = first + gains - gains.mean()
     torch.testing.assert_close(group_advantages(progress, quality, 4, max_at_k=2), expected.float())
     torch.testing.assert_close(

@@ -5,8 +5,9 @@ from math import comb
 import torch
 
 
-MEAN_RANK_SCALE = 3.0  # of the rank's part beside the progress part, whose deviation is 1
-GAIN_SCALE = 10.0  # the same of the gain for the best of k
+# Of the quality part beside the progress part, whose deviation is 1. A larger one finds better programs at the price of valid
+# ones; measured by benchmarks/objectives_training.py, see docs/results.md.
+QUALITY_SCALE = 3.0
 
 
 def best_of_k_gains(values: torch.Tensor, k: int) -> torch.Tensor:
@@ -67,7 +68,7 @@ def group_advantages(
     completions' ranks $u_i = (\text{mid-rank}_i - \frac12) / m$, in which equal programs share the mean of theirs, $q_i$ is
 
     - `mean_rank`: $3 \, u_i$;
-    - `max_at_k`: $10 \, m$ times the [`best_of_k_gains`] of $u$. This vanishes once the best is common, so that
+    - `max_at_k`: $3 \, m$ times the [`best_of_k_gains`] of $u$. This vanishes once the best is common, so that
       training goes on looking; with it vanishes what tells the poorer ones apart. With $m < k$, the best of $m$.
 
     Args:
@@ -125,10 +126,10 @@ def _quality_part(quality: torch.Tensor, max_at_k: int | None, program: torch.Te
     m = len(quality)
     ranks = _shared(_mid_ranks(quality), program) / m
     if max_at_k is None:
-        return MEAN_RANK_SCALE * ranks
+        return QUALITY_SCALE * ranks
     if m == 1:
         return torch.zeros_like(ranks)
-    return GAIN_SCALE * m * best_of_k_gains(ranks, min(max_at_k, m))
+    return QUALITY_SCALE * m * best_of_k_gains(ranks, min(max_at_k, m))
 
 
 def _mid_ranks(quality: torch.Tensor) -> torch.Tensor:

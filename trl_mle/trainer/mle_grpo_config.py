@@ -54,7 +54,7 @@ class MLEGRPOConfig(GRPOConfig):
 
             The latter two need a column `quality`, which an [`~trl_mle.rewards.MLEReward`] logs.
         max_at_k (`int`, *optional*):
-            k of `"max_at_k"`, from 2 to `num_generations`. Defaults to half of them, at most 32.
+            k of `"max_at_k"`, from 2 to `num_generations`. Defaults to half of them, at most 8.
 
         > Parameters that control the duration weighting
 
@@ -138,7 +138,7 @@ class MLEGRPOConfig(GRPOConfig):
     )
     max_at_k: int | None = field(
         default=None,
-        metadata={"help": "k of `max_at_k`. `None` (default) for half of `num_generations`, at most 32."},
+        metadata={"help": "k of `max_at_k`. `None` (default) for half of `num_generations`, at most 8."},
     )
     duration_weighting: str | None = field(
         default=None,
@@ -249,7 +249,7 @@ class MLEGRPOConfig(GRPOConfig):
         assert self.num_generations is not None  # GRPOConfig has a default
         if self.objective == "max_at_k":
             if self.max_at_k is None:
-                self.max_at_k = min(32, max(2, self.num_generations // 2))
+                self.max_at_k = min(8, max(2, self.num_generations // 2))
             if not 2 <= self.max_at_k <= self.num_generations:
                 raise ValueError(
                     f"max_at_k must be from 2 to the {self.num_generations} completions of a group (num_generations), got "
