@@ -23,6 +23,7 @@ import argparse
 import json
 import subprocess
 import sys
+from collections.abc import Collection
 from pathlib import Path
 
 from quickstart import run_stages
@@ -30,15 +31,26 @@ from quickstart import run_stages
 from trl_mle.competitions import CompetitionError, load_competition
 
 
+# The paper's method, its weights bounded: a program that dies at once has almost no Δt, and would have almost no penalty
 PARTS = {
-    "duration weights": ["--duration_weighting", "none"],
-    "partial credit": ["--milestone_reward", "0"],
-    "improve prompts": ["--improve_probability", "0"],
+    "duration weights": (
+        ["--duration_weighting", "linear", "--duration_weight_low", "0.5", "--duration_weight_high", "2"],
+        ["--duration_weighting", "none"],
+    ),
+    "partial credit": ([], ["--milestone_reward", "0"]),
+    "improve prompts": (["--improve_probability", "0.5"], ["--improve_probability", "0"]),
 }
+
+
+def method_without(left_out: Collection[str]) -> list[str]:
+    """Those of the method without some of its parts."""
+    return ["--objective", "reward", *(item for part, forms in PARTS.items() for item in forms[part in left_out])]
+
+
 ARMS = {
-    "full method": ["--improve_probability", "0.5"],
-    **{f"without {part}": ["--improve_probability", "0.5", *options] for part, options in PARTS.items()},
-    "without all three": [option for options in PARTS.values() for option in options],
+    "full method": method_without([]),
+    **{f"without {part}": method_without([part]) for part in PARTS},
+    "without all three": method_without(PARTS),
 }
 TRL_MLE = [sys.executable, "-m", "trl_mle.cli"]
 
