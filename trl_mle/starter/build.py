@@ -13,8 +13,7 @@ from transformers import GenerationConfig, Qwen2Config, Qwen2ForCausalLM, Qwen2T
 from trl import SFTConfig, SFTTrainer
 
 from trl_mle.prompts.improve import PREVIOUS
-from trl_mle.starter.grammar import Sketcher
-from trl_mle.starter.tasks import TASKS
+from trl_mle.starter.grammar import TASKS, Sketcher
 
 
 # Of what the user says only the first line is rendered, and the previous solution if there is one: see `build_starter`.

@@ -1,113 +1,40 @@
 """A probabilistic grammar of programs, good, poor and broken, from which the starter policy learns to write.
 
 It is for warm-starting only: nothing else may import it, but the study of its programs in benchmarks/. A program makes
-about a dozen choices one after another, and at each of them it may make a mistake that small language models make,
-whatever it did before. So a policy raises its valid rate by unlearning many small mistakes rather than a large one, and
-programs fail at every stage between the first import and the last line.
+about twenty choices, most of them of no use, and at each line it may make a mistake that small language models make. So a
+policy raises its valid rate by unlearning many small mistakes rather than a large one, programs fail at every stage between
+the first import and the last line, and the best programs are those that hardly anyone would write by chance.
 """
 
 import random
-from collections.abc import Callable
-from dataclasses import dataclass, field
-from typing import Any
+from collections.abc import Callable, Iterable
+from typing import Any, Protocol, TypeVar
 
-from trl_mle.starter.tasks import TASKS, Features
-
-
-@dataclass(frozen=True)
-class Estimator:
-    """
-    A model that a program may choose.
-
-    Args:
-        words (`str`):
-            Its name in the plan.
-        name (`str`):
-            Its class in scikit-learn. A final `*` stands for `Classifier` or `Regressor`.
-        module (`str`):
-            Where scikit-learn keeps it.
-        weight (`float`):
-            How often it is chosen, relative to the others.
-        settings (`dict[str, tuple]`, *optional*):
-            Values to choose from, by keyword.
-    """
-
-    words: str
-    name: str
-    module: str
-    weight: float
-    settings: dict[str, tuple[object, ...]] = field(default_factory=dict)
+from trl_mle.starter.estimators import CLASSIFIERS, REGRESSORS, SINGLE_OUTPUT, TRANSFORMS, Estimator, Transform
+from trl_mle.starter.tasks import Part, Task
+from trl_mle.starter.tasks_local import LOCAL_TASKS
+from trl_mle.starter.tasks_mirrors import MIRROR_TASKS
 
 
-# Mostly weak and fast, so that there is something to find: what scores best on digits (support vectors, networks,
-# histogram boosting) is rare and takes 10 to 1000 times as long as a small tree. Boosted stumps are slow and poor.
-COMMON = (
-    Estimator("a constant", "Dummy*", "dummy", 9),
-    Estimator("a small tree", "DecisionTree*", "tree", 24, {"max_depth": (1, 2, 3, 4, 5, 6, 8)}),
-    Estimator("the nearest neighbour", "KNeighbors*", "neighbors", 7, {"n_neighbors": (1, 1, 1, 2)}),
-    Estimator("boosted stumps", "AdaBoost*", "ensemble", 7, {"n_estimators": (50, 100, 200, 300)}),
-    Estimator("bagged trees", "Bagging*", "ensemble", 4, {"n_estimators": (10, 20, 50, 100)}),
-    Estimator(
-        "a random forest",
-        "RandomForest*",
-        "ensemble",
-        9,
-        {"n_estimators": (10, 50, 100, 200, 400), "max_depth": (2, 4, 8, 16)},
-    ),
-    Estimator(
-        "extra trees",
-        "ExtraTrees*",
-        "ensemble",
-        6,
-        {"n_estimators": (10, 50, 100, 200, 400), "max_depth": (2, 4, 8, 16)},
-    ),
-    Estimator(
-        "gradient boosting", "GradientBoosting*", "ensemble", 3, {"n_estimators": (10, 20), "max_depth": (2, 3)}
-    ),
-    Estimator(
-        "histogram boosting",
-        "HistGradientBoosting*",
-        "ensemble",
-        4,
-        {"max_iter": (30, 60, 100), "max_leaf_nodes": (4, 8, 16)},
-    ),
-    Estimator(
-        "a neural network",
-        "MLP*",
-        "neural_network",
-        4,
-        {"hidden_layer_sizes": (32, 64, 128), "max_iter": (50, 100, 200)},
-    ),
-)
-CLASSIFIERS = (
-    *COMMON,
-    Estimator("naive Bayes", "GaussianNB", "naive_bayes", 14),
-    Estimator(
-        "logistic regression",
-        "LogisticRegression",
-        "linear_model",
-        11,
-        {"C": (0.0001, 0.001, 0.01), "max_iter": (1, 2, 3, 5)},
-    ),
-    Estimator("support vectors", "SVC", "svm", 4, {"C": (0.1, 1, 10)}),
-)
-REGRESSORS = (
-    *COMMON,
-    Estimator("least squares", "LinearRegression", "linear_model", 8),
-    Estimator("ridge regression", "Ridge", "linear_model", 8, {"alpha": (0.1, 1, 10, 10000)}),
-    Estimator("support vectors", "SVR", "svm", 6, {"C": (0.1, 1, 10)}),
-)
+TASKS: dict[str, tuple[Task, ...]] = LOCAL_TASKS | {f"mirror:{name}": tasks for name, tasks in MIRROR_TASKS.items()}
 
-# Those that predict one column only.
-SINGLE_OUTPUT = ("AdaBoostRegressor", "GradientBoostingRegressor", "HistGradientBoostingRegressor", "SVR")
+# How often a program does what few do
+ANOTHER_PART = 0.25  # of features, and with the same probability one more
+PARTNER = 0.1  # a second model
+TUNING = 0.05  # a setting is chosen by cross-validation
+CHECK = 0.15  # what cross-validation says is printed
+LOGARITHM = 0.25  # of what is predicted, where that makes sense
+MIXING = 0.15  # with a uniform guess
 
-# Words of the plan, constructor and module of what may be done to the features; None stands for nothing.
-TRANSFORMS = {
-    None: 13,
-    ("scaled features", "StandardScaler()", "preprocessing"): 4,
-    ("features between 0 and 1", "MinMaxScaler()", "preprocessing"): 2,
-    ("principal components", "PCA(n_components=0.9)", "decomposition"): 1,
-}
+
+class Weighted(Protocol):
+    """What is drawn in proportion to its weight."""
+
+    @property
+    def weight(self) -> float: ...
+
+
+Drawn = TypeVar("Drawn", bound=Weighted)
 
 
 class Sketcher:
@@ -121,78 +48,97 @@ class Sketcher:
             Source of all randomness.
         slip_rate (`float`, *optional*, defaults to `0.081`):
             Probability of a mistake at each of the places where one may happen.
+
+    Attributes:
+        choices (`dict`):
+            What the last program chose, its mistakes aside, as JSON can hold it.
     """
 
     def __init__(self, competition: str, rng: random.Random, slip_rate: float = 0.081):
         self.competition = competition
-        self.task = TASKS[competition.partition("?")[0]]
+        self.tasks = TASKS[competition.partition("?")[0]]
         self.rng = rng
         self.slip_rate = slip_rate
-        self.choices: dict[str, Any] = {}  # of the last program, its mistakes aside
+        self.choices: dict[str, Any] = {}
+        self._values: dict[str, dict[str, tuple[object, ...]]] = {}  # that its settings were chosen from
 
     def sketch(self, kept: dict[str, Any] | None = None) -> str:
         """
         Write one completion.
 
         Args:
-            kept (`dict[str, Any]`, *optional*):
+            kept (`dict`, *optional*):
                 Choices that are made already, by their names in `choices`.
 
         Returns:
             `str`: The completion.
         """
         self.choices = dict(kept or {})
-        regression = self.task.kind in ("number", "numbers")
-        estimators = [
-            estimator
-            for estimator in (REGRESSORS if regression else CLASSIFIERS)
-            if estimator.words not in self.task.unfit
-        ]
-        estimator = self._choose(
-            "estimator", lambda: self.rng.choices(estimators, [estimator.weight for estimator in estimators])[0]
-        )
-        transform = self._choose("transform", lambda: self.rng.choices(list(TRANSFORMS), list(TRANSFORMS.values()))[0])
-        features = self.task.features[0]
-        if len(self.task.features) > 1:
-            weights = [features.weight for features in self.task.features]
-            features = self._choose("features", lambda: self.rng.choices(self.task.features, weights)[0])
+        task = self._task()
+        models = self._models(task)
+        estimator = models[self._choose("estimator", lambda: self._drawn(models.values()).words)]
+        partner = models.get(self._seldom("partner", PARTNER, lambda: self._drawn(models.values()).words))
+        chosen = self._choose("parts", lambda: self._parts(task))
+        parts = [part for words in chosen for part in task.parts if part.words == words]
+        by_words = {transform.words: transform for transform in TRANSFORMS}
+        transform = by_words[self._choose("transform", lambda: self._drawn(TRANSFORMS).words)]
 
-        verb = self.rng.choice(("fit", "train", "try", "use"))
-        what = [features.words] if transform is None or len(self.task.features) > 1 else []
-        what += [transform[0]] if transform else []
-        plan = f"Plan: {verb} {estimator.words} on {', '.join(what)}."
+        verb = self._choose("verb", lambda: self.rng.choice(("fit", "train", "try", "use")))
+        who = f"{estimator.words} and {partner.words}" if partner else estimator.words
+        plan = f"Plan: {verb} {who} on {', '.join([*chosen, *filter(None, [transform.words])])}."
         if self.rng.random() < self.slip_rate / 7:  # a plan and no program
             return plan
 
-        class_name = estimator.name.replace("*", "Regressor" if regression else "Classifier")
-        lines = [
-            *self._imports(class_name, estimator.module, features, transform),
-            *self._load(),
-            *self._features(features, transform),
-            *self._fit(class_name, self._choose("settings", lambda: self._settings(estimator))),
-            *self._predict(),
-            *self._submit(),
+        imports: list[str] = []
+        body = [
+            *self._load(task),
+            *self._features(task, parts, imports),
+            *self._transform(transform, imports),
+            *self._fit(task, estimator, partner, imports),
+            *self._predict(task),
+            *self._submit(task),
         ]
+        lines = [*self._imports(imports, with_numpy=any("np." in line for line in body)), *body]
         program = "\n".join(line for line in lines if line)
         return f"{plan}\n```python\n{program}\n```"
 
     def improve(self) -> tuple[str, str]:
         """
-        Write a program that changes one or two choices of a valid one (what it fits, with which settings, how it scales
-        the features), for better or worse, and makes mistakes as any program does.
+        Write a program that changes one or two choices of a valid one, for better or worse, and makes mistakes as any
+        program does.
 
         Returns:
             `tuple[str, str]`: The completion with the valid program, and the one that changes it.
         """
         valid = Sketcher(self.competition, self.rng, slip_rate=0)
         previous = valid.sketch()
+        names = [name for name in valid.choices if name not in ("task", "verb", "fill")]
         while True:
-            changed = set(self.rng.sample(("estimator", "settings", "transform"), self.rng.choice((1, 2))))
-            if "estimator" in changed:
-                changed.add("settings")
-            completion = self.sketch({name: choice for name, choice in valid.choices.items() if name not in changed})
+            kept = dict(valid.choices)
+            for name in self.rng.sample(names, self.rng.choice((1, 2))):
+                valid._change(name, kept)
+            completion = self.sketch(kept)
             if self.choices != valid.choices:
                 return previous, completion
+
+    # Choices
+
+    def _change(self, name: str, kept: dict[str, Any]) -> None:
+        """Changes one part, or one setting, or has another choice made."""
+        if name == "parts":
+            others = [part.words for part in self._task().parts if part.words not in kept[name]]
+            parts = list(kept[name])
+            if len(parts) > 1 and self.rng.random() < 0.5:
+                parts.remove(self.rng.choice(parts))
+            if others and (len(parts) == 1 or self.rng.random() < 0.5):
+                parts.append(self.rng.choice(others))
+            kept[name] = parts
+        elif values := self._values.get(name):
+            keyword = self.rng.choice(list(values))
+            kept[name] = kept[name] | {keyword: self.rng.choice(values[keyword])}
+        else:
+            for gone in (name, "settings of the partner" if name == "partner" else f"settings of {kept[name]}"):
+                kept.pop(gone, None)
 
     def _choose(self, name: str, draw: Callable[[], Any]) -> Any:
         """What was kept of an earlier program, or else a choice of its own."""
@@ -200,40 +146,57 @@ class Sketcher:
             self.choices[name] = draw()
         return self.choices[name]
 
+    def _seldom(self, name: str, probability: float, draw: Callable[[], Any] = lambda: True) -> Any:
+        return self._choose(name, lambda: draw() if self.rng.random() < probability else None)
+
+    def _drawn(self, items: Iterable[Drawn]) -> Drawn:
+        items = list(items)
+        return self.rng.choices(items, [item.weight for item in items])[0]
+
+    def _task(self) -> Task:
+        numbers = range(len(self.tasks))
+        weights = [task.weight for task in self.tasks]
+        return self.tasks[self._choose("task", lambda: self.rng.choices(numbers, weights)[0])]
+
+    def _models(self, task: Task) -> dict[str, Estimator]:
+        models = REGRESSORS if task.kind in ("number", "numbers") else CLASSIFIERS
+        return {model.words: model for model in models if model.words not in task.unfit}
+
+    def _parts(self, task: Task) -> list[str]:
+        parts = [self._drawn(task.parts)]
+        while len(parts) < len(task.parts) and self.rng.random() < ANOTHER_PART:
+            parts.append(self._drawn(part for part in task.parts if part not in parts))
+        return [part.words for part in parts]
+
+    def _settings(self, of: Estimator | Part, whose: str = "") -> str:
+        """Arguments as a program writes them. The first one is always set, each other one half of the time."""
+
+        def draw() -> dict[str, object]:
+            set_ = [keyword for number, keyword in enumerate(of.settings) if not number or self.rng.random() < 0.5]
+            return {keyword: self.rng.choice(of.settings[keyword]) for keyword in set_}
+
+        name = f"settings of {whose or of.words}"
+        self._values[name] = of.settings
+        settings = self._choose(name, draw)
+        return ", ".join(f"{keyword}={value}" if keyword else f"{value}" for keyword, value in settings.items())
+
+    # Lines; of each the first form is right, and the others are mistakes
+
     def _slip(self, right: str, *wrong: str) -> str:
-        return self.rng.choice(wrong) if self.rng.random() < self.slip_rate else right
+        return self.rng.choice(wrong) if wrong and self.rng.random() < self.slip_rate else right
 
-    def _wrapper(self, class_name: str) -> tuple[str, str] | None:
-        """Name and module of what a model needs around it to predict probabilities, or several numbers."""
-        if class_name == "SVC" and self.task.kind in ("probabilities", "probability"):
-            return "CalibratedClassifierCV", "calibration"
-        if class_name in SINGLE_OUTPUT and self.task.kind == "numbers":
-            return "MultiOutputRegressor", "multioutput"
-        return None
-
-    def _imports(
-        self, class_name: str, module: str, features: Features, transform: tuple[str, str, str] | None
-    ) -> list[str]:
-        lines = [
-            self._slip("import pandas as pd", "import pandas", "import panda as pd", "import numpy as np"),
-            self._slip(
-                f"from sklearn.{module} import {class_name}",
-                "",
-                f"from sklearn import {class_name}",
-                f"from sklearn.models import {class_name}",
-            ),
-        ]
-        if wrapper := self._wrapper(class_name):
-            lines.append(f"from sklearn.{wrapper[1]} import {wrapper[0]}")
-        lines += [self._slip(line, "") for line in features.imports]
-        if transform:
-            _, constructor, module = transform
-            name = constructor.partition("(")[0]
-            lines.append(self._slip(f"from sklearn.{module} import {name}", "", f"from sklearn import {name}"))
+    def _imports(self, imports: list[str], with_numpy: bool) -> list[str]:
+        lines = [self._slip("import pandas as pd", "import pandas", "import panda as pd", "import numpy as np")]
+        if with_numpy:
+            lines.append("import numpy as np")
+        for line in dict.fromkeys(imports):
+            package, _, name = line.partition(" import ")
+            wrong = [f"{package.partition('.')[0]} import {name}"] if "." in package else []
+            lines.append(self._slip(line, "", *wrong))
         return lines
 
-    def _load(self) -> list[str]:
-        reader, train, test = self.task.reader, self.task.train, self.task.test
+    def _load(self, task: Task) -> list[str]:
+        reader, train, test = task.reader, task.train, task.test
         return [
             self._slip(
                 f'train = pd.{reader}("input/{train}")',
@@ -249,52 +212,96 @@ class Sketcher:
                 f'test = pd.{reader.replace("read", "load")}("input/{test}")',
                 "",
             ),
+            task.prepare,
         ]
 
-    def _features(self, features: Features, transform: tuple[str, str, str] | None) -> list[str]:
-        labels = self.task.labels
-        lines = [self._slip(*features.before)] if features.before else []
-        lines += [
-            self._slip(*features.X),
-            self._slip(f"y = {labels}", 'y = train["target"]', "y = train[target]", f"y = {labels[:-1]}"),
-            self._slip(*features.X_test),
+    def _features(self, task: Task, parts: list[Part], imports: list[str]) -> list[str]:
+        lines = [self._slip("both = pd.concat([train, test])", "both = pd.concat(train, test)", "both = train + test")]
+        imports += task.imports
+        if task.base:
+            base = self._choose("base", lambda: self.rng.choice(task.base))
+            lines.append(self._slip(base, base.replace("both", "data"), base.replace("both[", "both(")))
+        lines += dict.fromkeys(part.before for part in parts)
+        for number, part in enumerate(parts):
+            imports += part.imports
+            code = part.code.replace("{settings}", self._settings(part))
+            line = f"X = np.hstack([X, {code}])" if number else f"X = {code}"
+            lines.append(self._slip(line, f"{line})", line.replace("X = ", "x = ", 1), f"{line}[:len(train)]"))
+        labels = f"np.log1p({task.labels})" if self._logarithm(task) else task.labels
+        return [
+            *lines,
+            self._slip(
+                "X, X_test = X[:len(train)], X[len(train):]",
+                "X, X_test = X[:len(train)], X[len(test):]",  # the wrong rows
+                "X_test = X[len(train):]",
+                "X, X_test = train, test",
+            ),
+            self._slip(f"y = {labels}", 'y = train["labels"]', f'y = both["{task.target}"]', f"y = {labels}["),
         ]
-        if transform:
-            lines += [
-                self._slip(f"scaler = {transform[1]}", f"scale = {transform[1]}"),
-                self._slip("X = scaler.fit_transform(X)", "X = scaler.transform(X)"),
-                self._slip("X_test = scaler.transform(X_test)", "", "X_test = scaler.transform(test)"),
-            ]
-        return lines
 
-    def _settings(self, estimator: Estimator) -> dict[str, object]:
-        return {
-            keyword: self.rng.choice(values)
-            for keyword, values in estimator.settings.items()
-            if self.rng.random() < 0.9
-        }
+    def _transform(self, transform: Transform, imports: list[str]) -> list[str]:
+        if not transform.words:
+            return []
+        name = transform.code.partition("(")[0]
+        imports.append(f"from sklearn.{transform.module} import {name}")
+        return [
+            self._slip(f"scaler = {transform.code}", f"scale = {transform.code}"),
+            self._slip("X = scaler.fit_transform(X)", "X = scaler.transform(X)"),
+            self._slip("X_test = scaler.transform(X_test)", "X_test = scaler.transform(test)"),
+        ]
 
-    def _fit(self, class_name: str, settings: dict[str, object]) -> list[str]:
-        arguments = ", ".join(f"{keyword}={value}" for keyword, value in settings.items())
-        misspelled = ", ".join(f"{keyword.rstrip('s')}_num={value}" for keyword, value in settings.items())
-        call = f"{class_name}({arguments})"
-        if wrapper := self._wrapper(class_name):
-            call = f"{wrapper[0]}({call})"
+    def _logarithm(self, task: Task) -> bool:
+        return task.logs and self._seldom("logarithm", LOGARITHM) is not None
+
+    def _model(self, task: Task, estimator: Estimator, imports: list[str], whose: str = "") -> str:
+        """What makes a model, of a single column if it can do no more."""
+        name = estimator.name.replace("*", _suffix(task))
+        imports.append(f"from sklearn.{estimator.module} import {name}")
+        model = f"{name}({self._settings(estimator, whose)})"
+        if name == "SVC" and task.kind in ("probabilities", "probability"):
+            imports.append("from sklearn.calibration import CalibratedClassifierCV")
+            model = f"CalibratedClassifierCV({model})"
+        return model
+
+    def _fit(self, task: Task, estimator: Estimator, partner: Estimator | None, imports: list[str]) -> list[str]:
+        model = self._model(task, estimator, imports)
+        if partner is not None:
+            way = self._choose("way", lambda: self.rng.choice(("Voting", "Voting", "Stacking"))) + _suffix(task)
+            imports.append(f"from sklearn.ensemble import {way}")
+            soft = ', voting="soft"' if way == "VotingClassifier" and task.kind != "class" else ""
+            model = f'{way}([("a", {model}), ("b", {self._model(task, partner, imports, "the partner")})]{soft})'
+        if task.kind == "numbers" and (partner is not None or model.partition("(")[0] in SINGLE_OUTPUT):
+            imports.append("from sklearn.multioutput import MultiOutputRegressor")
+            model = f"MultiOutputRegressor({model})"
+        misspelled = f"{model[:-1]}iterations=10)" if model.endswith("()") else f"{model[:-1]}, iterations=10)"
         lines = [
             self._slip(
-                f"model = {call}",
-                f"model = {call[:-1]}",
-                f"model = {class_name}({misspelled or 'iterations=10'})",
-                f"model = {class_name.lower()}({arguments})",
-            ),
-            self._slip("model.fit(X, y)", "model.fit(y, X)", "model.fit(X)", "model.fit(X_train, y_train)", ""),
+                f"model = {model}", f"model = {model[:-1]}", f"model = {misspelled}", f"model = {model.lower()}"
+            )
         ]
+        if model.startswith(estimator.name.rstrip("*")) and estimator.settings and self._seldom("tuning", TUNING):
+            keyword, values = next(iter(estimator.settings.items()))
+            grid = ", ".join(str(value) for value in dict.fromkeys(values[1::2]))
+            imports.append("from sklearn.model_selection import GridSearchCV")
+            lines.append(f'model = GridSearchCV(model, {{"{keyword}": [{grid}]}}, cv=3)')
+        if self._seldom("check", CHECK):
+            imports.append("from sklearn.model_selection import cross_val_score")
+            lines.append(
+                self._slip(
+                    "print(cross_val_score(model, X, y, cv=3).mean())",
+                    "print(model.score(X, y))",  # not fitted yet
+                    "print(cross_val_score(model, X_test, y, cv=3).mean())",
+                )
+            )
+        lines.append(
+            self._slip("model.fit(X, y)", "model.fit(y, X)", "model.fit(X)", "model.fit(X_train, y_train)", "")
+        )
         if self.rng.random() < self.slip_rate / 20:  # endless with most models; rare, because a timeout is dear
             lines.append("while model.score(X, y) < 1:\n    model.fit(X, y)")
         return lines
 
-    def _predict(self) -> list[str]:
-        if self.task.kind in ("class", "number", "numbers"):
+    def _predict(self, task: Task) -> list[str]:
+        if task.kind in ("class", "number", "numbers"):
             return [
                 self._slip(
                     "pred = model.predict(X_test)",
@@ -302,7 +309,8 @@ class Sketcher:
                     "pred = model.predict(test)",
                     "pred = model.predict_proba(X_test)",
                     "preds = model.predict(X_test)",
-                )
+                ),
+                "pred = np.expm1(pred)" if self._logarithm(task) else "",
             ]
         lines = [
             self._slip(
@@ -313,57 +321,35 @@ class Sketcher:
                 "preds = model.predict_proba(X_test)",
             )
         ]
-        if self.task.kind == "probabilities" and (floor := self._choose("floor", self._floor)) is not None:
-            lines.append(f"pred = pred.clip({floor}, 1)")
-            lines.append(self._slip("pred = pred / pred.sum(axis=1, keepdims=True)", ""))  # else not summing to 1
+        if task.kind == "probabilities":
+            share = self._seldom("mixing", MIXING, lambda: self.rng.choice((0.01, 0.03, 0.05, 0.1)))
+            if share is not None:
+                right = f"pred = {1 - share:g} * pred + {share:g} / pred.shape[1]"
+                lines.append(self._slip(right, f"pred = {1 - share:g} * pred"))  # which does not sum to 1
         return lines
 
-    def _floor(self) -> float | None:
-        return self.rng.choice((0.001, 0.01, 0.05)) if self.rng.random() < 0.12 else None
-
-    def _fill(self, *forms: str) -> str:
-        return str(self._choose("fill", lambda: self.rng.choice(forms)))
-
-    def _submit(self) -> list[str]:
-        column, answer, sample = self.task.column, self.task.answer, self.task.sample
-        if self.task.kind == "probabilities":
-            fill = self._slip(
-                self._fill("sub.iloc[:, 1:] = pred", "sub[sub.columns[1:]] = pred"),
-                "sub.iloc[:, :] = pred",
-                f'sub["{self.task.target}"] = pred',
-                "sub = pd.DataFrame(pred)",
-                "sub.iloc[:, 1:] = pd.DataFrame(pred)",  # pandas aligns the columns: NaN
-            )
-        elif self.task.kind == "probability":
-            fill = self._slip(
-                self._fill(f'sub["{column}"] = pred[:, 1]', f"sub = sub.assign({column}=pred[:, 1])"),
-                f'sub["{column}"] = pred',
-                f'sub["{column}"] = pred[:, 0]',  # the other class
-                'sub["target"] = pred[:, 1]',
-                'sub = pd.DataFrame({"' + column + '": pred[:, 1]})',
-            )
-        elif self.task.kind == "numbers":
-            fill = self._slip(
-                self._fill(f"sub.iloc[:, 1:] = {answer}", f"sub[sub.columns[1:]] = {answer}"),
-                f"sub.iloc[:, :] = {answer}",
-                f'sub["{self.task.target}"] = {answer}',
-                f"sub = pd.DataFrame({answer})",
-            )
+    def _submit(self, task: Task) -> list[str]:
+        answer = self._choose("answer", lambda: self.rng.choice(task.answers))
+        if task.kind in ("probabilities", "numbers"):
+            forms = f"sub.iloc[:, 1:] = {answer}", f"sub[sub.columns[1:]] = {answer}"
+            wrong = [f"sub.iloc[:, :] = {answer}", f'sub["{task.target}"] = {answer}', f"sub = pd.DataFrame({answer})"]
         else:
-            fill = self._slip(
-                self._fill(f'sub["{column}"] = {answer}', f"sub = sub.assign({column}={answer})"),
-                f'sub["{column}"] = y',  # pandas aligns the rows: not what was predicted
-                f"sub[{column}] = {answer}",
-                'sub = pd.DataFrame({"' + column + f'": {answer}}})',
-            )
+            forms = f'sub["{task.column}"] = {answer}', f"sub = sub.assign({task.column}={answer})"
+            wrong = [f"sub[{task.column}] = {answer}", f'sub = pd.DataFrame({{"{task.column}": {answer}}})']
+        if task.kind == "probabilities":
+            wrong.append("sub.iloc[:, 1:] = pd.DataFrame(pred)")  # pandas aligns the columns: NaN
+        elif task.kind == "probability":
+            wrong += [forms[0].replace("pred[:, 1]", "pred"), forms[0].replace("pred[:, 1]", "pred[:, 0]")]
+        elif task.kind != "numbers":
+            wrong.append(f'sub["{task.column}"] = y')  # pandas aligns the rows: not what was predicted
         return [
             self._slip(
-                f'sub = pd.read_csv("input/{sample}")',
-                f'sub = pd.read_csv("{sample}")',
+                f'sub = pd.read_csv("input/{task.sample}")',
+                f'sub = pd.read_csv("{task.sample}")',
                 'sub = pd.read_csv("input/submission.csv")',
-                f'submission = pd.read_csv("input/{sample}")',
+                f'submission = pd.read_csv("input/{task.sample}")',
             ),
-            fill,
+            self._slip(forms[self._choose("fill", lambda: self.rng.randrange(2))], *wrong),
             self._slip(
                 'sub.to_csv("submission.csv", index=False)',
                 'sub.to_csv("submit.csv", index=False)',
@@ -373,3 +359,7 @@ class Sketcher:
                 "",
             ),
         ]
+
+
+def _suffix(task: Task) -> str:
+    return "Regressor" if task.kind in ("number", "numbers") else "Classifier"
