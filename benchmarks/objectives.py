@@ -16,9 +16,9 @@ Primary outcome, written down before the first run: P(slow | good) after 100 and
 over at least 20 seeds. Beside it P(fail). Expected without weights: 0.5 where scores are alike, and never towards the worse of
 the two. The placebo is expected to do the same, and linear weights are expected to fail: they pay for slowness.
 
-`execute`, then `study` (objectives_study.py): distinct programs of the starter's grammar, without mistakes, are executed once
+`execute`, then `study` (objectives_study.py): programs that the starter's grammar draws, without mistakes, are executed once
 for each of 14 competitions and kept with their scores. A policy chooses among those that were executed: its logits are the
-log-probability that the grammar gives each (renormalized), and a parameter for each value of each choice. It makes a mistake
+logarithm of how often each was drawn, and a parameter for each part, setting and other choice. It makes a mistake
 at each of 16 places, independently, so that 0.26 of its programs are valid at first. Group-standardized policy gradient, Adam,
 64 programs a step; lr 0.1 brings the valid share to about 0.93 in 40 steps, and 0.3 shows where objectives settle. A mistake
 before the model is fitted ends a program as soon as the fastest one, a later one after all of its Δt.
@@ -43,7 +43,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     commands = parser.add_subparsers(dest="command", required=True)
     executing = commands.add_parser("execute")
-    executing.add_argument("--num_programs", type=int, default=200, help="of each competition")
+    executing.add_argument("--num_programs", type=int, default=400, help="to draw for each competition")
     executing.add_argument("--regrade", action="store_true", help="grade what was executed again, and execute nothing")
     bandit = commands.add_parser("bandit")
     study = commands.add_parser("study")

@@ -21,8 +21,7 @@ from rich.table import Table
 from trl_mle.competitions import Competition, load_competition
 from trl_mle.execution import LocalExecutor, Outcome
 from trl_mle.prompts import extract_code
-from trl_mle.starter.grammar import CLASSIFIERS, REGRESSORS, TRANSFORMS, Sketcher
-from trl_mle.starter.tasks import TASKS
+from trl_mle.starter.grammar import TASKS, Sketcher
 from trl_mle.trainer.duration import duration_weights
 
 
@@ -40,60 +39,35 @@ COLUMNS = ("valid", "mean", "bo8", "bo128", "P > static 128", "P > static 1,280"
 # Programs, executed once
 
 
-def choices_of(sketcher: Sketcher) -> dict[str, Any]:
-    """The choices that a score depends on, as JSON can hold them: not how the column is filled."""
-    transform, features = sketcher.choices["transform"], sketcher.choices.get("features")
-    return {
-        "estimator": sketcher.choices["estimator"].words,
-        "settings": sketcher.choices["settings"],
-        "transform": transform and transform[0],
-        "features": features and features.words,
-        "floor": sketcher.choices.get("floor"),
-    }
-
-
-def log_prior(competition: str, choices: dict[str, Any]) -> float:
-    """The log-probability with which the grammar makes these choices."""
-    task = TASKS[competition]
-    estimators = REGRESSORS if task.kind in ("number", "numbers") else CLASSIFIERS
-    weights = {item.words: item.weight for item in estimators if item.words not in task.unfit}
-    probability = weights[choices["estimator"]] / sum(weights.values())
-    transforms = {words and words[0]: weight for words, weight in TRANSFORMS.items()}
-    probability *= transforms[choices["transform"]] / sum(transforms.values())
-    [estimator] = [item for item in estimators if item.words == choices["estimator"]]
-    for keyword, values in estimator.settings.items():
-        chosen = choices["settings"].get(keyword)
-        probability *= 0.1 if chosen is None else 0.9 * values.count(chosen) / len(values)
-    if choices["features"] is not None:
-        weights = {item.words: item.weight for item in task.features}
-        probability *= weights[choices["features"]] / sum(weights.values())
-    if task.kind == "probabilities":
-        probability *= 0.88 if choices["floor"] is None else 0.04
-    return math.log(probability)
-
-
 def sample_programs(competition: str, count: int) -> list[dict[str, Any]]:
-    """Distinct programs without mistakes, in the order in which the grammar draws them."""
+    """The first programs without mistakes that the grammar draws; one that comes again is one, drawn more often."""
     sketcher = Sketcher(competition, random.Random(competition), slip_rate=0)
     programs: dict[str, dict[str, Any]] = {}
-    for _ in range(100 * count):  # a small grammar may not have so many
-        completion = sketcher.sketch()
-        choices = choices_of(sketcher)
-        source = extract_code(completion)
+    for _ in range(count):
+        source = extract_code(sketcher.sketch())
         assert source is not None
-        programs.setdefault(
-            json.dumps(choices),
-            {
-                "competition": competition,
-                "choices": choices,
-                "log_prior": log_prior(competition, choices),
-                "sha256": hashlib.sha256(source.encode()).hexdigest(),
-                "source": source,
-            },
-        )
-        if len(programs) == count:
-            break
+        sha256 = hashlib.sha256(source.encode()).hexdigest()
+        program = {
+            "competition": competition,
+            "sha256": sha256,
+            "source": source,
+            "choices": factors(sketcher.choices),
+        }
+        programs.setdefault(sha256, program | {"drawn": 0})["drawn"] += 1
     return list(programs.values())
+
+
+def factors(choices: dict[str, Any]) -> list[str]:
+    """What a log-linear policy has a parameter for: each part of the features, each value of a setting or other choice."""
+    found = []
+    for name, choice in choices.items():
+        if isinstance(choice, dict):
+            found += [f"{name}: {keyword} = {value}" for keyword, value in choice.items()]
+        elif isinstance(choice, list):
+            found += [f"{name}: {item}" for item in choice]
+        elif name not in ("verb", "fill"):  # which change no score
+            found.append(f"{name}: {choice}")
+    return found
 
 
 def read_store(folder: Path) -> list[dict[str, Any]]:
@@ -183,9 +157,9 @@ class Programs:
         gains = [scoring.gain(row["score"]["value"]) if ok else math.nan for row, ok in zip(rows, valid, strict=True)]
         self.valid, self.gains = np.array(valid), np.array(gains)
         self.seconds = np.array([row["duration_s"] for row in rows])
-        self.features = one_hot([factors(row["choices"]) for row in rows])  # (programs, features)
-        prior = np.exp([row["log_prior"] for row in rows])
-        self.prior = prior / prior.sum()
+        self.features = one_hot([row["choices"] for row in rows])  # (programs, features)
+        drawn = np.array([row["drawn"] for row in rows], dtype=float)
+        self.prior = drawn / drawn.sum()
         self.order = np.argsort(np.where(self.valid, self.gains, -np.inf), kind="stable")
         place = (VALID_AT_FIRST / self.prior[self.valid].sum()) ** (1 / PLACES)
         self.place_logit = math.log(place / (1 - place))
@@ -215,12 +189,6 @@ class Programs:
             better = self.valid & (np.nan_to_num(self.gains, nan=-np.inf) > threshold)
             found[name] = 1 - (1 - probabilities[:, better].sum(axis=1)).clip(0, 1) ** 128
         return {name: column.tolist() for name, column in found.items()}
-
-
-def factors(choices: dict[str, Any]) -> list[str]:
-    """What a log-linear policy has a parameter for: each value of a choice, and of a setting for each estimator."""
-    named = [f"{name}={choices[name]}" for name in ("estimator", "transform", "features", "floor")]
-    return named + [f"{choices['estimator']}.{keyword}={value}" for keyword, value in choices["settings"].items()]
 
 
 def one_hot(rows: list[list[str]]) -> np.ndarray:

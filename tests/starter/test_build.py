@@ -1,4 +1,5 @@
 import json
+import re
 
 import pytest
 import torch
@@ -57,20 +58,20 @@ def test_only_the_first_line_of_the_user_is_rendered(tokenizer):
         assert tokenizer.apply_chat_template(messages, add_generation_prompt=True, tokenize=False) == RENDERED
 
 
-def test_of_an_improve_prompt_the_previous_program_is_rendered(tokenizer):
+def test_of_an_improve_prompt_the_previous_program_is_rendered_and_what_it_printed(tokenizer):
     program = 'import pandas as pd\n\nprint("```")\ntrain = pd.read_csv("input/train.csv")'
 
     def count(prompt):
         return len(tokenizer.apply_chat_template(prompt, add_generation_prompt=True)["input_ids"])
 
-    for more, expected in (
-        ({}, f"\nImprove:\n{program}"),
-        ({"test_score": 0.5}, f"\nImprove:\n{program}"),
-        ({"failed": True}, ""),  # it is not trained to repair
+    noise = "milestone: imports\nreport: loss = 1\n/usr/lib/python/warnings.py:1: FutureWarning: soon"
+    for output, more, expected in (
+        (noise, {}, f"\nImprove:\n{program}\nPrinted: "),
+        (f"{noise}\n0.8123\nmilestone: submission\n0.7", {}, f"\nImprove:\n{program}\nPrinted: 0.8123"),
+        ("0.8123", {"test_score": 0.5}, f"\nImprove:\n{program}\nPrinted: 0.8123"),
+        (noise, {"failed": True}, ""),  # it is not trained to repair
     ):
-        prompt = improve_prompt(
-            load_competition("digits"), program, "report: loss = 1", Limits(5), 1024, count, **more
-        )
+        prompt = improve_prompt(load_competition("digits"), program, output, Limits(5), 1024, count, **more)
         rendered = tokenizer.apply_chat_template(prompt, add_generation_prompt=True, tokenize=False)
         assert rendered == RENDERED.replace("<|im_end|>", f"{expected}<|im_end|>", 1)
 
@@ -83,7 +84,10 @@ def test_a_share_of_the_corpus_answers_improve_prompts(tokenizer):
     for row in improving:
         program = extract_code(row["prompt"][0]["content"])
         rendered = tokenizer.apply_chat_template(row["prompt"], add_generation_prompt=True, tokenize=False)
-        assert f"\nImprove:\n{program.strip()}<|im_end|>" in rendered
+        assert f"\nImprove:\n{program.strip()}\nPrinted: " in rendered
+    checked = [row["prompt"][0]["content"] for row in improving if "cross_val_score" in row["prompt"][0]["content"]]
+    assert checked
+    assert all(re.search(r"It printed:\n\n```\n0\.\d{4}\n```", content) for content in checked)
     both = tokenizer.apply_chat_template([row["prompt"] + row["completion"] for row in corpus])["input_ids"]
     assert max(map(len, both)) < 1024  # what it is trained on is not cut
 

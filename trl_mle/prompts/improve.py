@@ -16,6 +16,7 @@ LONG_LINE = 400  # characters of a line that is left out first, as a printed arr
 
 PREVIOUS = "Here is a previous solution:"
 FAILED = "Here is a program that failed:"
+PRINTED = "It printed:"
 _IMPROVE = (
     "Improve it: think about what limits its score, say in a short plan what you change, then write " + PROGRAM_FORM
 )
@@ -28,7 +29,7 @@ _PROGRAM = """\
 {program}
 ```
 
-It printed:
+{printed}
 
 ```
 {output}
@@ -85,6 +86,7 @@ def improve_prompt(
     def prompt(program_kept: int, output_kept: int) -> list[dict[str, str]]:
         shown = _PROGRAM.format(
             what=what,
+            printed=PRINTED,
             program=_keep(program_lines, program_kept),
             output=_keep(output_lines, output_kept),
             score=score,

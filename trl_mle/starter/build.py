@@ -12,14 +12,16 @@ from rich.console import Console
 from transformers import GenerationConfig, Qwen2Config, Qwen2ForCausalLM, Qwen2Tokenizer, set_seed
 from trl import SFTConfig, SFTTrainer
 
-from trl_mle.prompts.improve import PREVIOUS
+from trl_mle.prompts.improve import PREVIOUS, PRINTED
 from trl_mle.starter.grammar import TASKS, Sketcher
 
 
-# Of what the user says only the first line is rendered, and the previous solution if there is one: see `build_starter`.
+# Of what the user says only the first line is rendered, and the previous solution if there is one, with the first short line
+# that it printed itself: see `build_starter`.
 CHAT_TEMPLATE = (
     f"""\
 {{%- set previous = '{PREVIOUS}\\n\\n```python\\n' -%}}
+{{%- set printed = '\\n{PRINTED}\\n\\n```\\n' -%}}
 """
     + """\
 {%- for message in messages -%}
@@ -28,6 +30,13 @@ CHAT_TEMPLATE = (
 {{ message['content'].split('\\n')[0] }}
 {%- if previous in message['content'] -%}
 {{ '\\nImprove:\\n' + message['content'].split(previous)[1].split('\\n```')[0] }}
+{%- set own = namespace(line='') -%}
+{%- for line in message['content'].split(printed)[1].split('\\n```')[0].split('\\n') -%}
+{%- if not own.line and line|length < 30 and not line.startswith(('milestone: ', 'report: ')) -%}
+{%- set own.line = line -%}
+{%- endif -%}
+{%- endfor -%}
+{{ '\\nPrinted: ' + own.line }}
 {%- endif -%}
 <|im_end|>
 {%- elif message['role'] == 'assistant' -%}
@@ -53,7 +62,8 @@ tags: [trl-mle, starter]
 (seed {seed}). About a quarter of the programs that it samples for digits are valid, and most of those use a weak model:
 that is what reinforcement learning with `trl_mle` improves. It is good for nothing else.
 
-**It reads only the first line of the prompt, and the previous solution if there is one.** Its chat template leaves out
+**It reads only the first line of the prompt, and the previous solution if there is one, with the first short line that it
+printed.** Its chat template leaves out
 system messages and everything else in a user's message, because a model of this size cannot read a task. It recognises a
 competition by its name, `Kaggle competition: <id>`. {improve_share:.0%} of the programs that it learned from change a
 previous one.
@@ -120,9 +130,9 @@ def sketch_corpus(config: StarterConfig) -> Dataset:
         num_improve = round(config.improve_share * config.num_programs)
         texts = [(name, sketcher.sketch()) for _ in range(config.num_programs - num_improve)]
         for _ in range(num_improve):
-            previous, completion = sketcher.improve()
+            previous, printed, completion = sketcher.improve()
             program = previous.partition("\n")[2]  # without its plan
-            texts.append((f"{name}\n\n{PREVIOUS}\n\n{program}", completion))
+            texts.append((f"{name}\n\n{PREVIOUS}\n\n{program}\n\n{PRINTED}\n\n```\n{printed}\n```", completion))
         for prompt, completion in texts:
             rows.append(
                 {
@@ -204,7 +214,7 @@ def build_starter(config: StarterConfig, max_steps: int = -1) -> None:
 
     A model of this size cannot read the description of a competition. Its chat template renders only the first line of
     the user's message, `Kaggle competition: <id>`, by which it recognises the competition, and of an improve prompt the
-    previous solution; that also saves several hundred prompt tokens per program.
+    previous solution and what it printed; that also saves several hundred prompt tokens per program.
 
     Args:
         config ([`StarterConfig`]):

@@ -102,24 +102,28 @@ class Sketcher:
         program = "\n".join(line for line in lines if line)
         return f"{plan}\n```python\n{program}\n```"
 
-    def improve(self) -> tuple[str, str]:
+    def improve(self) -> tuple[str, str, str]:
         """
         Write a program that changes one or two choices of a valid one, for better or worse, and makes mistakes as any
         program does.
 
         Returns:
-            `tuple[str, str]`: The completion with the valid program, and the one that changes it.
+            `tuple[str, str, str]`: The completion with the valid program, what that might print (it is not executed: a number
+            at random, if it validates itself), and the completion that changes it.
         """
         valid = Sketcher(self.competition, self.rng, slip_rate=0)
         previous = valid.sketch()
-        names = [name for name in valid.choices if name not in ("task", "verb", "fill")]
+        printed = f"{self.rng.random():.4f}" if valid.choices["check"] else ""
+        names = [
+            name for name, choice in valid.choices.items() if name not in ("task", "verb", "fill") and choice != {}
+        ]
         while True:
             kept = dict(valid.choices)
             for name in self.rng.sample(names, self.rng.choice((1, 2))):
                 valid._change(name, kept)
             completion = self.sketch(kept)
             if self.choices != valid.choices:
-                return previous, completion
+                return previous, printed, completion
 
     # Choices
 
@@ -137,8 +141,7 @@ class Sketcher:
             keyword = self.rng.choice(list(values))
             kept[name] = kept[name] | {keyword: self.rng.choice(values[keyword])}
         else:
-            for gone in (name, "settings of the partner" if name == "partner" else f"settings of {kept[name]}"):
-                kept.pop(gone, None)
+            del kept[name]
 
     def _choose(self, name: str, draw: Callable[[], Any]) -> Any:
         """What was kept of an earlier program, or else a choice of its own."""
@@ -288,9 +291,9 @@ class Sketcher:
             imports.append("from sklearn.model_selection import cross_val_score")
             lines.append(
                 self._slip(
-                    "print(cross_val_score(model, X, y, cv=3).mean())",
+                    "print(round(cross_val_score(model, X, y, cv=3).mean(), 4))",
                     "print(model.score(X, y))",  # not fitted yet
-                    "print(cross_val_score(model, X_test, y, cv=3).mean())",
+                    "print(round(cross_val_score(model, X_test, y, cv=3).mean(), 4))",
                 )
             )
         lines.append(
