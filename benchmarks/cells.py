@@ -66,21 +66,18 @@ class Experiment:
             Runs the programs.
         training (`dict`):
             Fields of `MLEGRPOConfig` that all arms share.
-        num_samples (`int`):
-            Programs to sample from each policy.
     """
 
-    def __init__(self, output: Path, executor: Executor, training: Mapping[str, Any], num_samples: int):
+    def __init__(self, output: Path, executor: Executor, training: Mapping[str, Any]):
         self.output = output
         self.executor = executor
         self.training = training
-        self.num_samples = num_samples
         output.mkdir(parents=True, exist_ok=True)
         self.lines = output / "cells.jsonl"
         self.store = ResultStore(output / "results.sqlite")
 
-    def run(self, cell: Cell, options: Mapping[str, Any] | None) -> dict[str, Any]:
-        """Trains and samples a policy, and returns its line; `options` are those of its arm."""
+    def run(self, cell: Cell, options: Mapping[str, Any] | None, num_samples: int) -> dict[str, Any]:
+        """Trains and samples a policy, and returns its line; `options` are those of its arm, `None` for no training."""
         for line in read(self.lines):
             if (line["competition"], line["arm"], line["seed"]) == (cell.competition, cell.arm, cell.seed):
                 return line
@@ -111,7 +108,7 @@ class Experiment:
             limits=self.executor.limits,
             seed=1_000_000 + cell.seed,  # which training never used
         )
-        samples = sample_programs(harness, self.num_samples)
+        samples = sample_programs(harness, num_samples)
         line = {
             "competition": cell.competition,
             "arm": cell.arm,
@@ -195,9 +192,8 @@ class Known:
 
     def best_of(self, k: int, scores: np.ndarray) -> float:
         """Expected rank, on held-out rows, of the best of k programs on the others; 0 without a valid one."""
-        chosen_by = [None if np.isnan(score) else score for score in scores[:, 0]]
-        [best] = best_of_k(chosen_by, [min(k, len(scores))], True, reported=self.rank(scores[:, 1]).tolist())
-        return 0.0 if best.score is None else best.valid_rate * best.score
+        valid_rate, rank = best_of(k, scores[:, 0], self.rank(scores[:, 1]))
+        return valid_rate * rank
 
     def figures(self, line: dict[str, Any]) -> dict[str, float]:
         """What a policy is worth."""
@@ -211,3 +207,23 @@ class Known:
             "best_of_128": self.best_of(128, scores),
             "unique": line["unique"] / len(scores),
         }
+
+
+def best_of(k: int, chosen_by: np.ndarray, reported: np.ndarray) -> tuple[float, float]:
+    """
+    The best of k programs, larger is better.
+
+    Args:
+        k (`int`):
+            Number of programs, at most those that were sampled.
+        chosen_by (`ndarray` of shape `(samples,)`):
+            The scores by which the best one is chosen; NaN where a program is not valid.
+        reported (`ndarray` of shape `(samples,)`):
+            The scores that count then.
+
+    Returns:
+        `tuple[float, float]`: The probability that one of them is valid, and the expected score then; 0 if none is.
+    """
+    scores = [None if np.isnan(score) else score for score in chosen_by]
+    [best] = best_of_k(scores, [min(k, len(scores))], True, reported=reported.tolist())
+    return best.valid_rate, 0.0 if best.score is None else best.score

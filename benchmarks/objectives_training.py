@@ -44,6 +44,7 @@ TRIALS: dict[str, dict] = {
     "max_at_k, k = 32, c = 10": {"objective": "max_at_k", "max_at_k": 32, "scale": 10.0},
     "max_at_k, entropy_coef = 0.01": {"objective": "max_at_k", "entropy_coef": 0.01},
 }
+SAMPLES = 256
 TRAINING = {
     "use_cpu": not torch.cuda.is_available(),
     "bf16": False,
@@ -73,11 +74,11 @@ def main() -> None:
     torch.set_num_threads(1)
     arms = {BEFORE: None} | {name: (ARMS | TRIALS)[name] for name in args.arms}
     with LocalExecutor(max_parallel=1, timeout_s=10, memory_mb=4096) as executor:
-        experiment = Experiment(args.output, executor, TRAINING, num_samples=256)
+        experiment = Experiment(args.output, executor, TRAINING)
         lines = []
         for seed, competition, (arm, options) in product(args.seeds, args.competitions, arms.items()):
-            lines.append(experiment.run(Cell(competition, arm, seed), options))
-            print(competition, seed, arm, f"{sum(map(bool, lines[-1]['scores']))} of 256 valid", flush=True)
+            lines.append(experiment.run(Cell(competition, arm, seed), options, SAMPLES))
+            print(competition, seed, arm, f"{sum(map(bool, lines[-1]['scores']))} of {SAMPLES} valid", flush=True)
 
     found: dict[str, list[dict[str, float]]] = {arm: [] for arm in arms}  # paired
     for competition in args.competitions:

@@ -1,0 +1,162 @@
+"""
+The headline: does training find programs that sampling the untrained policy ten times as often does not?
+
+    python benchmarks/headline.py --seeds 0
+    python benchmarks/headline.py --seeds 0 1
+
+On each of the twelve mirrors, from one starter policy, two arms: the paper's objective (`reward` with `linear` weights) and
+`max_at_k`. Written down before the first run:
+
+- Primary outcome: the best of 128 programs after training against the expected best of 1,280 of the untrained policy, chosen by
+  validation rows and scored on held-out ones; on how many of the mirrors it is better (mean over seeds), and by how much on the
+  scale where the untrained best of 128 is 0 and the best solution known is 1.
+- Beside it: the same against the untrained best of 128; the same chosen by the held-out rows themselves (the paper's way); valid
+  rates; programs and seconds that training cost.
+- Static figures are U-statistics from 5,120 samples, those after training from 512.
+- The best solution known is the best on held-out rows of what any policy wrote for this benchmark and of the strong solution
+  in tests/competitions/mirror_solutions.
+- Seeds: 2, the second after the first on all mirrors.
+
+Equal programs run once. Goes on where it was interrupted; finished cells are in benchmarks/results/headline/: `mkdir -p
+outputs/benchmark-headline; cp benchmarks/results/headline/cells.jsonl outputs/benchmark-headline/` before it goes on from there.
+A machine with a GPU and many cores does cells side by side: one process for each competition (`--competitions`), then one
+without, which gathers.
+"""
+
+import argparse
+import json
+from itertools import product
+from pathlib import Path
+
+import numpy as np
+import torch
+from cells import BEFORE, HOLDOUT, Cell, Experiment, Known, best_of
+from rich.console import Console
+from rich.table import Table
+
+from trl_mle.competitions import load_competition
+from trl_mle.competitions.mirrors import MIRRORS
+from trl_mle.execution import LocalExecutor
+
+
+ROOT = Path(__file__).parents[1]
+STRONG = ROOT / "tests" / "competitions" / "mirror_solutions"
+COMPETITIONS = [f"mirror:{name}" for name in MIRRORS]
+STATIC_SAMPLES, SAMPLES = 5120, 512
+ARMS: dict[str, dict] = {
+    "reward, linear": {"duration_weighting": "linear", "duration_weight_low": 0.5, "duration_weight_high": 2.0},
+    "max_at_k": {"objective": "max_at_k"},
+}
+TRAINING = {
+    "use_cpu": not torch.cuda.is_available(),
+    "bf16": False,
+    "report_to": "none",
+    "save_strategy": "no",
+    "disable_tqdm": True,
+    "logging_steps": 1,
+    "gradient_checkpointing": False,
+    "per_device_train_batch_size": 64,
+    "num_generations": 64,
+    "max_prompt_length": 1024,
+    "max_completion_length": 512,
+    "improve_probability": 0.0,
+    "learning_rate": 6.0e-4,
+    "lr_scheduler_type": "constant",
+    "max_steps": 40,
+}
+
+
+def strong_score(competition: str, executor: LocalExecutor) -> float:
+    """What the strong solution scores on held-out rows, larger is better."""
+    comp = load_competition(competition, holdout=HOLDOUT)
+    source = (STRONG / competition.removeprefix("mirror:") / "strong.py").read_text()
+    [result] = executor.run_many([(source, comp)])
+    if result.submission is None:
+        raise RuntimeError(f"the strong solution of {competition} has failed: {result.outcome}, {result.detail}")
+    score = comp.grade(result.submission)
+    return comp.scoring.gain(score.held_out)
+
+
+def figures(competition: str, lines: list[dict], strong: float) -> dict[str, dict[str, float]]:
+    """By arm, means over seeds: best of 128 less the untrained best of 128 and of 1,280, relative to the room there is."""
+    known = Known(competition, lines)
+    scores = {(line["arm"], line["seed"]): known.of(line) for line in lines}
+    static = np.concatenate([of_policy for (arm, _), of_policy in scores.items() if arm == BEFORE])
+    best = max(strong, *(np.nanmax(of_policy[:, 1]) for of_policy in scores.values()))
+    found: dict[str, dict[str, float]] = {}
+    for choice, column in (("validation", 0), ("test", 1)):
+        static_128, static_1280 = (best_of(k, static[:, column], static[:, 1])[1] for k in (128, 1280))
+        room = best - static_128
+        for arm in (BEFORE, *ARMS):
+            of_arm = [of_policy for (name, _), of_policy in scores.items() if name == arm]
+            if not of_arm:
+                continue
+            best_128 = np.mean([best_of(128, of_seed[:, column], of_seed[:, 1])[1] for of_seed in of_arm])
+            row = found.setdefault(arm, {})
+            row["valid"] = float(np.mean([1 - np.isnan(of_seed[:, 0]).mean() for of_seed in of_arm]))
+            row[f"closed, by {choice}"] = float((best_128 - static_128) / room)
+            row[f"less 1,280, by {choice}"] = float((best_128 - static_1280) / room)
+    for arm in ARMS:
+        costs = [line["training"] for line in lines if line["arm"] == arm]
+        if costs:
+            for name in ("programs", "program_s"):
+                found[arm][name] = float(np.mean([cost[name] for cost in costs]))
+    return found
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--competitions", nargs="+", default=COMPETITIONS, choices=COMPETITIONS)
+    parser.add_argument("--seeds", type=int, nargs="+", default=[0])
+    parser.add_argument("--max_parallel", type=int, default=1, help="programs at a time")
+    parser.add_argument("--output", type=Path, default=Path("outputs/benchmark-headline"))
+    args = parser.parse_args()
+    torch.set_num_threads(1)
+    with LocalExecutor(max_parallel=args.max_parallel, timeout_s=20, memory_mb=4096) as executor:
+        experiment = Experiment(args.output, executor, TRAINING)
+        lines = []
+        for competition in args.competitions:
+            lines.append(experiment.run(Cell(competition, BEFORE, 0), None, STATIC_SAMPLES))
+        for seed, competition, (arm, options) in product(args.seeds, args.competitions, ARMS.items()):
+            lines.append(experiment.run(Cell(competition, arm, seed), options, SAMPLES))
+            print(competition, seed, arm, f"{sum(map(bool, lines[-1]['scores']))} of {SAMPLES} valid", flush=True)
+        strong = {competition: strong_score(competition, executor) for competition in args.competitions}
+    found = {
+        competition: figures(
+            competition, [line for line in lines if line["competition"] == competition], strong[competition]
+        )
+        for competition in args.competitions
+    }
+    (args.output / "headline.json").write_text(json.dumps(found, indent=2) + "\n")
+
+    console = Console(width=100)
+    for choice in ("validation", "test"):
+        table = Table(title=f"Best of 128 chosen by {choice}: share of the room above the untrained best of 128")
+        for heading in (
+            "mirror",
+            "arm",
+            "valid",
+            "closed",
+            "less the untrained\nbest of 1,280",
+            "programs",
+            "seconds",
+        ):
+            table.add_column(heading, justify="left" if heading in ("mirror", "arm") else "right")
+        for competition, by_arm in found.items():
+            for arm, row in by_arm.items():
+                costs = (f"{row.get(name, 0):.0f}" for name in ("programs", "program_s"))
+                shares = (f"{row[f'{name}, by {choice}']:+.2f}" for name in ("closed", "less 1,280"))
+                name = competition.removeprefix("mirror:") if arm == BEFORE else ""
+                table.add_row(name, arm, f"{row['valid']:.2f}", *shares, *costs)
+        console.print(table)
+        for arm in ARMS:
+            rows = [by_arm[arm] for by_arm in found.values()]
+            better = sum(row[f"less 1,280, by {choice}"] > 0 for row in rows)
+            closed = np.mean([row[f"closed, by {choice}"] for row in rows])
+            console.print(
+                f"{arm}: beats the untrained best of 1,280 on {better} of {len(rows)}; closes {closed:.2f} of the gap"
+            )
+
+
+if __name__ == "__main__":
+    main()
