@@ -10,7 +10,7 @@ from trl_mle.competitions import list_competitions
 from trl_mle.competitions.catalog import MLEBENCH_COMPETITIONS
 from trl_mle.competitions.mirrors import PREFIX
 from trl_mle.launching import check_model, make_parser
-from trl_mle.starter.tasks import TASKS
+from trl_mle.starter.grammar import TASKS
 
 
 ROOT = Path(__file__).parents[2]

@@ -201,7 +201,7 @@ def make_model(tokenizer: Qwen2Tokenizer) -> Qwen2ForCausalLM:
         temperature=1.0,
         top_k=0,
         top_p=1.0,
-        max_new_tokens=256,
+        max_new_tokens=384,
         eos_token_id=tokenizer.eos_token_id,
         pad_token_id=tokenizer.pad_token_id,
     )

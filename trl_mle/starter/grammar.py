@@ -46,7 +46,7 @@ class Sketcher:
             A key of `TASKS`. Size and seed of a mirror may follow.
         rng (`random.Random`):
             Source of all randomness.
-        slip_rate (`float`, *optional*, defaults to `0.081`):
+        slip_rate (`float`, *optional*, defaults to `0.06`):
             Probability of a mistake at each of the places where one may happen.
 
     Attributes:
@@ -54,7 +54,7 @@ class Sketcher:
             What the last program chose, its mistakes aside, as JSON can hold it.
     """
 
-    def __init__(self, competition: str, rng: random.Random, slip_rate: float = 0.081):
+    def __init__(self, competition: str, rng: random.Random, slip_rate: float = 0.06):
         self.competition = competition
         self.tasks = TASKS[competition.partition("?")[0]]
         self.rng = rng
