@@ -1,6 +1,8 @@
 """Cells of an experiment: a policy trained with one arm's options from one seed, and programs sampled from it."""
 
+import contextlib
 import datetime
+import hashlib
 import json
 import platform
 from collections.abc import Iterable, Mapping
@@ -22,6 +24,7 @@ from trl_mle.instrumentation import AstInstrumenter
 from trl_mle.rewards import Evaluation, MLEReward
 from trl_mle.solutions.store import ResultStore
 from trl_mle.starter import StarterConfig, build_starter
+from trl_mle.starter.build import sketch_corpus
 from trl_mle.trainer import MLEGRPOConfig, MLEGRPOTrainer, advantages
 
 
@@ -78,12 +81,20 @@ class Experiment:
 
     def run(self, cell: Cell, options: Mapping[str, Any] | None, num_samples: int) -> dict[str, Any]:
         """Trains and samples a policy, and returns its line; `options` are those of its arm, `None` for no training."""
+        corpus = sketch_corpus(StarterConfig(competitions=[cell.competition], num_programs=20))
+        setting = {
+            "training": {} if options is None else dict(self.training) | dict(options),
+            "num_samples": num_samples,
+            "corpus": hashlib.sha256(json.dumps(corpus["completion"]).encode()).hexdigest()[:8],
+        }
         for line in read(self.lines):
             if (line["competition"], line["arm"], line["seed"]) == (cell.competition, cell.arm, cell.seed):
+                if line["setting"] != setting:
+                    raise SystemExit(f"error: {self.lines} has this cell in another setting: take another --output")
                 return line
         competition = load_competition(cell.competition, holdout=HOLDOUT)
         start, folder = self.output / "starters" / competition.slug, self.output / cell.folder
-        if not (start / "config.json").is_file():
+        if not (start / "README.md").is_file():  # which is written last
             build_starter(StarterConfig(output_dir=str(start), competitions=[cell.competition]))
         folder.mkdir(parents=True, exist_ok=True)
         reward = MLEReward(
@@ -113,15 +124,15 @@ class Experiment:
             "competition": cell.competition,
             "arm": cell.arm,
             "seed": cell.seed,
-            "options": dict(options) if options else {},
-            "training": cost,
+            "setting": setting,
+            "cost": cost,
             "scores": [scores_of(sample) for sample in samples],
             "unique": len({sample.source for sample in samples}),
             "finished": f"{datetime.datetime.now(datetime.UTC):%Y-%m-%d}",
             "machine": "cuda" if torch.cuda.is_available() else platform.machine(),
         }
         with self.lines.open("a") as lines:
-            lines.write(json.dumps(line) + "\n")
+            lines.write("\n" * cut_short(self.lines) + json.dumps(line) + "\n")
         return line
 
     def _train(
@@ -138,18 +149,29 @@ class Experiment:
             )
             trainer.train()
             trainer.save_model()
-            metrics.write_text(json.dumps(trainer.state.log_history))
-        steps = [line for line in json.loads(metrics.read_text()) if "mle/programs" in line]
+            whole = folder / "metrics.json.new"
+            whole.write_text(json.dumps(trainer.state.log_history))
+            whole.replace(metrics)
+        steps = [line for line in json.loads(metrics.read_text()) if "mle/duration_s/mean" in line]
         return {
             "programs": sum(step["mle/programs"] for step in steps),
-            "program_s": sum(step["mle/programs"] * step["mle/duration_s/mean"] for step in steps),  # repeats, too
-            "saved_s": sum(step["mle/reuse/saved_s"] for step in steps),
+            "program_s": sum(step["mle/programs"] * step["mle/duration_s/mean"] for step in steps),
+            "saved_s": sum(step["mle/reuse/saved_s"] for step in steps),  # of program_s, by repeats that did not run
         }
 
 
 def read(path: Path) -> list[dict[str, Any]]:
-    """The lines of finished cells."""
-    return [json.loads(line) for line in path.read_text().splitlines()] if path.exists() else []
+    """The lines of finished cells; one that a kill has cut short does not count."""
+    found = []
+    for line in path.read_text().splitlines() if path.exists() else []:
+        with contextlib.suppress(json.JSONDecodeError):
+            found.append(json.loads(line))
+    return found
+
+
+def cut_short(path: Path) -> bool:
+    """Whether a kill has cut the last line short."""
+    return path.exists() and path.read_bytes()[-1:] not in (b"", b"\n")
 
 
 def scores_of(sample: Evaluation) -> list[float] | None:
@@ -158,30 +180,27 @@ def scores_of(sample: Evaluation) -> list[float] | None:
     return [sample.score.value, sample.score.held_out] if valid else None
 
 
+def gains(line: dict[str, Any]) -> np.ndarray:
+    """The scores of a cell's samples, larger is better, of shape `(samples, 2)`; NaN where one is not valid."""
+    gain = load_competition(line["competition"], holdout=HOLDOUT).scoring.gain
+    return np.array([[np.nan] * 2 if score is None else [gain(value) for value in score] for score in line["scores"]])
+
+
 class Known:
     """
     What the programs of a competition's policies score, larger is better, and figures of a policy beside that.
 
     Args:
-        competition (`str`):
-            Its id.
         lines (`list[dict]`):
-            Those of its cells.
+            Those of the competition's cells.
     """
 
-    def __init__(self, competition: str, lines: Iterable[dict[str, Any]]):
-        self.gain = load_competition(competition, holdout=HOLDOUT).scoring.gain
+    def __init__(self, lines: Iterable[dict[str, Any]]):
         lines = list(lines)
-        before = np.concatenate([self.of(line) for line in lines if line["arm"] == BEFORE])
+        before = np.concatenate([gains(line) for line in lines if line["arm"] == BEFORE])
         self.before = before[~np.isnan(before[:, 0])]  # (programs, 2)
-        best = max(np.nanmax(self.of(line)[:, 0]) for line in lines)
+        best = np.nanmax(np.concatenate([gains(line)[:, 0] for line in lines]))
         self.near_best = best - 0.05 * (best - np.median(self.before[:, 0]))
-
-    def of(self, line: dict[str, Any]) -> np.ndarray:
-        """Of shape `(samples, 2)`; NaN where one is not valid."""
-        return np.array(
-            [[np.nan, np.nan] if score is None else [self.gain(value) for value in score] for score in line["scores"]]
-        )
 
     def rank(self, held_out: np.ndarray) -> np.ndarray:
         """The share of the untrained policies' valid programs that each score beats, of equal ones half."""
@@ -190,28 +209,23 @@ class Known:
             2 * len(before)
         )
 
-    def best_of(self, k: int, scores: np.ndarray) -> float:
-        """Expected rank, on held-out rows, of the best of k programs on the others; 0 without a valid one."""
-        valid_rate, rank = best_of(k, scores[:, 0], self.rank(scores[:, 1]))
-        return valid_rate * rank
-
     def figures(self, line: dict[str, Any]) -> dict[str, float]:
-        """What a policy is worth."""
-        scores = self.of(line)
+        """What a policy is worth. Scores are ranks on held-out rows; the best is chosen on the others."""
+        scores = gains(line)
         valid = scores[~np.isnan(scores[:, 0])]
         return {
             "valid": len(valid) / len(scores),
             "near_best": float((valid[:, 0] >= self.near_best).sum() / len(scores)),
             "mean_rank": float(self.rank(valid[:, 1]).mean()) if len(valid) else 0.0,
-            "best_of_8": self.best_of(8, scores),
-            "best_of_128": self.best_of(128, scores),
+            "best_of_8": best_of(8, scores[:, 0], self.rank(scores[:, 1]), worst=0.0),
+            "best_of_128": best_of(128, scores[:, 0], self.rank(scores[:, 1]), worst=0.0),
             "unique": line["unique"] / len(scores),
         }
 
 
-def best_of(k: int, chosen_by: np.ndarray, reported: np.ndarray) -> tuple[float, float]:
+def best_of(k: int, chosen_by: np.ndarray, reported: np.ndarray, worst: float) -> float:
     """
-    The best of k programs, larger is better.
+    The expected score of the best of k programs, larger is better.
 
     Args:
         k (`int`):
@@ -220,10 +234,12 @@ def best_of(k: int, chosen_by: np.ndarray, reported: np.ndarray) -> tuple[float,
             The scores by which the best one is chosen; NaN where a program is not valid.
         reported (`ndarray` of shape `(samples,)`):
             The scores that count then.
+        worst (`float`):
+            What counts where none of the k is valid.
 
     Returns:
-        `tuple[float, float]`: The probability that one of them is valid, and the expected score then; 0 if none is.
+        `float`: The expected score.
     """
     scores = [None if np.isnan(score) else score for score in chosen_by]
     [best] = best_of_k(scores, [min(k, len(scores))], True, reported=reported.tolist())
-    return best.valid_rate, 0.0 if best.score is None else best.score
+    return worst if best.score is None else best.valid_rate * best.score + (1 - best.valid_rate) * worst

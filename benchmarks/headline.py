@@ -17,8 +17,7 @@ On each of the twelve mirrors, from one starter policy, two arms: the paper's ob
   in tests/competitions/mirror_solutions.
 - Seeds: 2, the second after the first on all mirrors.
 
-Equal programs run once. Goes on where it was interrupted; finished cells are in benchmarks/results/headline/: `mkdir -p
-outputs/benchmark-headline; cp benchmarks/results/headline/cells.jsonl outputs/benchmark-headline/` before it goes on from there.
+Equal programs run once. Goes on where it was interrupted.
 A machine with a GPU and many cores does cells side by side: one process for each competition (`--competitions`), then one
 without, which gathers.
 """
@@ -30,7 +29,7 @@ from pathlib import Path
 
 import numpy as np
 import torch
-from cells import BEFORE, HOLDOUT, Cell, Experiment, Known, best_of
+from cells import BEFORE, HOLDOUT, Cell, Experiment, best_of, gains
 from rich.console import Console
 from rich.table import Table
 
@@ -58,7 +57,7 @@ TRAINING = {
     "per_device_train_batch_size": 64,
     "num_generations": 64,
     "max_prompt_length": 1024,
-    "max_completion_length": 512,
+    "max_completion_length": 768,
     "improve_probability": 0.0,
     "learning_rate": 6.0e-4,
     "lr_scheduler_type": "constant",
@@ -79,25 +78,25 @@ def strong_score(competition: str, executor: LocalExecutor) -> float:
 
 def figures(competition: str, lines: list[dict], strong: float) -> dict[str, dict[str, float]]:
     """By arm, means over seeds: best of 128 less the untrained best of 128 and of 1,280, relative to the room there is."""
-    known = Known(competition, lines)
-    scores = {(line["arm"], line["seed"]): known.of(line) for line in lines}
+    scores = {(line["arm"], line["seed"]): gains(line) for line in lines}
     static = np.concatenate([of_policy for (arm, _), of_policy in scores.items() if arm == BEFORE])
+    worst = float(np.nanmin(static[:, 1]))  # what a policy scores that has no valid program
     best = max(strong, *(np.nanmax(of_policy[:, 1]) for of_policy in scores.values()))
     found: dict[str, dict[str, float]] = {}
     for choice, column in (("validation", 0), ("test", 1)):
-        static_128, static_1280 = (best_of(k, static[:, column], static[:, 1])[1] for k in (128, 1280))
+        static_128, static_1280 = (best_of(k, static[:, column], static[:, 1], worst) for k in (128, 1280))
         room = best - static_128
         for arm in (BEFORE, *ARMS):
             of_arm = [of_policy for (name, _), of_policy in scores.items() if name == arm]
             if not of_arm:
                 continue
-            best_128 = np.mean([best_of(128, of_seed[:, column], of_seed[:, 1])[1] for of_seed in of_arm])
+            best_128 = np.mean([best_of(128, of_seed[:, column], of_seed[:, 1], worst) for of_seed in of_arm])
             row = found.setdefault(arm, {})
             row["valid"] = float(np.mean([1 - np.isnan(of_seed[:, 0]).mean() for of_seed in of_arm]))
             row[f"closed, by {choice}"] = float((best_128 - static_128) / room)
             row[f"less 1,280, by {choice}"] = float((best_128 - static_1280) / room)
     for arm in ARMS:
-        costs = [line["training"] for line in lines if line["arm"] == arm]
+        costs = [line["cost"] for line in lines if line["arm"] == arm]
         if costs:
             for name in ("programs", "program_s"):
                 found[arm][name] = float(np.mean([cost[name] for cost in costs]))

@@ -27,8 +27,9 @@ policy's mean of valid programs and the best program that the mean closes; the s
 between the untrained best of 128 and the best program that the best of 128 closes; P(best of 128 > expected untrained best of
 128); the same of the untrained best of 1,280. Draws include failures; the expected best is that of draws with a valid one.
 
-All commands go on where they were interrupted. What was executed and simulated so far is in benchmarks/results/objectives/: `cp -r
-benchmarks/results/objectives outputs/` before them goes on from there. (The submissions, for `--regrade`, are not kept there.)
+All commands go on where they were interrupted. What was simulated so far is in benchmarks/results/objectives/: `cp -r
+benchmarks/results/objectives outputs/` before `bandit` goes on from there. Programs of the smaller grammar of before, executed, are in
+its folder small-grammar: `study --output outputs/objectives/small-grammar`.
 """
 
 import argparse

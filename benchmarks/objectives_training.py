@@ -11,10 +11,7 @@ policies' valid ones, and the best of 8 and of 128 programs, chosen on the rows 
 did not, as such a rank, too. Arms are paired by competition and seed.
 
 From a starter policy for each competition every arm trains once for each seed, for 24 steps of 64 programs; then 256 programs are
-sampled. The scale of the quality part and k were chosen from `TRIALS`, with seed 0 of the two mirrors, before other seeds ran.
-
-Goes on where it was interrupted. Finished cells are in benchmarks/results/objectives/: `cp benchmarks/results/objectives/cells.jsonl
-outputs/benchmark-objectives/` before it goes on from there.
+sampled. Goes on where it was interrupted.
 """
 
 import argparse
@@ -56,7 +53,7 @@ TRAINING = {
     "per_device_train_batch_size": 64,
     "num_generations": 64,
     "max_prompt_length": 1024,
-    "max_completion_length": 256,
+    "max_completion_length": 512,
     "improve_probability": 0.0,
     "learning_rate": 6.0e-4,
     "lr_scheduler_type": "constant",
@@ -83,7 +80,7 @@ def main() -> None:
     found: dict[str, list[dict[str, float]]] = {arm: [] for arm in arms}  # paired
     for competition in args.competitions:
         of_competition = [line for line in lines if line["competition"] == competition]
-        known = Known(competition, of_competition)
+        known = Known(of_competition)
         for line in of_competition:
             found[line["arm"]].append(known.figures(line))
     (args.output / "training.json").write_text(json.dumps(found, indent=2) + "\n")

@@ -76,8 +76,13 @@ def test_of_an_improve_prompt_the_previous_program_is_rendered_and_what_it_print
         assert rendered == RENDERED.replace("<|im_end|>", f"{expected}<|im_end|>", 1)
 
 
-def test_a_share_of_the_corpus_answers_improve_prompts(tokenizer):
-    corpus = sketch_corpus(StarterConfig(competitions=["digits", "wine"], num_programs=200, improve_share=0.25))
+def test_a_share_of_the_corpus_answers_improve_prompts():
+    corpus = sketch_corpus(
+        StarterConfig(
+            competitions=["digits", "mirror:tweet-sentiment-extraction"], num_programs=200, improve_share=0.25
+        )
+    )
+    tokenizer = train_tokenizer(corpus)
     assert len(corpus) == 400
     improving = [row for row in corpus if "\n" in row["prompt"][0]["content"]]
     assert len(improving) == 100
@@ -89,7 +94,7 @@ def test_a_share_of_the_corpus_answers_improve_prompts(tokenizer):
     assert checked
     assert all(re.search(r"It printed:\n\n```\n0\.\d{4}\n```", content) for content in checked)
     both = tokenizer.apply_chat_template([row["prompt"] + row["completion"] for row in corpus])["input_ids"]
-    assert max(map(len, both)) < 1024  # what it is trained on is not cut
+    assert max(map(len, both)) < 1536  # what it is trained on is not cut
 
 
 def test_a_share_is_between_0_and_1():

@@ -161,6 +161,13 @@ def compositions(sketcher):
     return total
 
 
+def settings_of_models(sketcher):
+    choices, models = sketcher.choices, sketcher._models(sketcher.tasks[sketcher.choices["task"]])
+    yield choices[f"settings of {choices['estimator']}"], models[choices["estimator"]]
+    if partner := choices["partner"]:
+        yield choices[f"settings of {partner}, the partner"], models[partner]
+
+
 @pytest.mark.parametrize("competition", [*LOCAL_TASKS, "mirror:nomad2018-predict-transparent-conductors"])
 def test_an_improvement_keeps_what_it_does_not_change(competition):
     sketcher = Sketcher(competition, random.Random(0), slip_rate=0)
@@ -171,6 +178,8 @@ def test_an_improvement_keeps_what_it_does_not_change(competition):
         assert before != after
         changed = list(difflib.unified_diff(before, after, n=0, lineterm=""))[2:]
         kept.append(1 - sum(line.startswith("-") for line in changed) / len(before))
+        for settings, model in settings_of_models(sketcher):
+            assert settings.keys() <= model.settings.keys()
     assert min(kept) >= 0.3
     assert statistics.median(kept) >= 0.85
 

@@ -63,10 +63,9 @@ tags: [trl-mle, starter]
 that is what reinforcement learning with `trl_mle` improves. It is good for nothing else.
 
 **It reads only the first line of the prompt, and the previous solution if there is one, with the first short line that it
-printed.** Its chat template leaves out
-system messages and everything else in a user's message, because a model of this size cannot read a task. It recognises a
-competition by its name, `Kaggle competition: <id>`. {improve_share:.0%} of the programs that it learned from change a
-previous one.
+printed.** Its chat template leaves out system messages and everything else in a user's message, because a model of this size
+cannot read a task. It recognises a competition by its name, `Kaggle competition: <id>`. {improve_share:.0%} of the programs that
+it learned from change a previous one.
 
 Sample with temperature 1.0 and no truncation, as `generation_config.json` does.
 """
@@ -201,7 +200,7 @@ def make_model(tokenizer: Qwen2Tokenizer) -> Qwen2ForCausalLM:
         temperature=1.0,
         top_k=0,
         top_p=1.0,
-        max_new_tokens=384,
+        max_new_tokens=512,
         eos_token_id=tokenizer.eos_token_id,
         pad_token_id=tokenizer.pad_token_id,
     )
@@ -249,7 +248,7 @@ def build_starter(config: StarterConfig, max_steps: int = -1) -> None:
         bf16=False,
         activation_checkpointing=False,
         completion_only_loss=True,
-        max_length=1024,  # two programs: the previous one and the completion
+        max_length=1536,  # two programs: the previous one and the completion
         seed=config.seed,
     )
     args._n_gpu = min(args.n_gpu, 1)  # DataParallel would multiply the batch

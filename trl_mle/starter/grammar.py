@@ -1,7 +1,7 @@
 """A probabilistic grammar of programs, good, poor and broken, from which the starter policy learns to write.
 
 It is for warm-starting only: nothing else may import it, but the study of its programs in benchmarks/. A program makes
-about twenty choices, most of them of no use, and at each line it may make a mistake that small language models make. So a
+a dozen choices and more, and at each line it may make a mistake that small language models make. So a
 policy raises its valid rate by unlearning many small mistakes rather than a large one, programs fail at every stage between
 the first import and the last line, and the best programs are those that hardly anyone would write by chance.
 """
@@ -121,20 +121,21 @@ class Sketcher:
             kept = dict(valid.choices)
             for name in self.rng.sample(names, self.rng.choice((1, 2))):
                 valid._change(name, kept)
-            completion = self.sketch(kept)
-            if self.choices != valid.choices:
-                return previous, printed, completion
+            changed = Sketcher(self.competition, self.rng, slip_rate=0)
+            if changed.sketch(kept) != previous:
+                return previous, printed, self.sketch(changed.choices)
 
     # Choices
 
     def _change(self, name: str, kept: dict[str, Any]) -> None:
         """Changes one part, or one setting, or has another choice made."""
         if name == "parts":
-            others = [part.words for part in self._task().parts if part.words not in kept[name]]
             parts = list(kept[name])
-            if len(parts) > 1 and self.rng.random() < 0.5:
+            others = [part.words for part in self._task().parts if part.words not in parts]
+            way = self.rng.choice(("add", "exchange", "drop" if len(parts) > 1 else "add"))
+            if way != "add":
                 parts.remove(self.rng.choice(parts))
-            if others and (len(parts) == 1 or self.rng.random() < 0.5):
+            if way != "drop" and others:
                 parts.append(self.rng.choice(others))
             kept[name] = parts
         elif values := self._values.get(name):
@@ -272,7 +273,7 @@ class Sketcher:
             way = self._choose("way", lambda: self.rng.choice(("Voting", "Voting", "Stacking"))) + _suffix(task)
             imports.append(f"from sklearn.ensemble import {way}")
             soft = ', voting="soft"' if way == "VotingClassifier" and task.kind != "class" else ""
-            model = f'{way}([("a", {model}), ("b", {self._model(task, partner, imports, "the partner")})]{soft})'
+            model = f'{way}([("a", {model}), ("b", {self._model(task, partner, imports, f"{partner.words}, the partner")})]{soft})'
         if task.kind == "numbers" and (partner is not None or model.partition("(")[0] in SINGLE_OUTPUT):
             imports.append("from sklearn.multioutput import MultiOutputRegressor")
             model = f"MultiOutputRegressor({model})"
