@@ -129,7 +129,7 @@ def two_parts(rewards: list[float]) -> Tensor:
     ranks = {score: (place + 0.5) / len(ranks) for place, score in enumerate(ranks)}
     pairs = list(itertools.combinations(ranks.values(), 2))
     gains = {
-        score: 10 * len(ranks) * sum(max(pair) - min(pair) for pair in pairs if rank == max(pair)) / max(1, len(pairs))
+        score: 3 * len(ranks) * sum(max(pair) - min(pair) for pair in pairs if rank == max(pair)) / max(1, len(pairs))
         for score, rank in ranks.items()
     }
     progress = torch.tensor([reward if reward in failed else min(failed, default=0) + 3 for reward in rewards])
