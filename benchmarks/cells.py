@@ -81,11 +81,12 @@ class Experiment:
 
     def run(self, cell: Cell, options: Mapping[str, Any] | None, num_samples: int) -> dict[str, Any]:
         """Trains and samples a policy, and returns its line; `options` are those of its arm, `None` for no training."""
-        corpus = sketch_corpus(StarterConfig(competitions=[cell.competition], num_programs=20))
+        corpus = corpus_of(cell.competition)
+        training = {} if options is None else {**self.training, **options}
         setting = {
-            "training": {} if options is None else dict(self.training) | dict(options),
+            "training": {name: value for name, value in training.items() if name != "use_cpu"},
             "num_samples": num_samples,
-            "corpus": hashlib.sha256(json.dumps(corpus["completion"]).encode()).hexdigest()[:8],
+            "corpus": corpus,
         }
         for line in read(self.lines):
             if (line["competition"], line["arm"], line["seed"]) == (cell.competition, cell.arm, cell.seed):
@@ -93,7 +94,8 @@ class Experiment:
                     raise SystemExit(f"error: {self.lines} has this cell in another setting: take another --output")
                 return line
         competition = load_competition(cell.competition, holdout=HOLDOUT)
-        start, folder = self.output / "starters" / competition.slug, self.output / cell.folder
+        start = self.output / "starters" / f"{competition.slug}-{corpus}"
+        folder = self.output / cell.folder
         if not (start / "README.md").is_file():  # which is written last
             build_starter(StarterConfig(output_dir=str(start), competitions=[cell.competition]))
         folder.mkdir(parents=True, exist_ok=True)
@@ -178,6 +180,12 @@ def scores_of(sample: Evaluation) -> list[float] | None:
     """What a program scores on the rows that training saw, and on the others; `None` if it is not valid."""
     valid = sample.reward is not None and sample.score is not None and sample.score.value is not None
     return [sample.score.value, sample.score.held_out] if valid else None
+
+
+def corpus_of(competition: str) -> str:
+    """What tells the starter policies of one grammar from those of another: a few programs' hash."""
+    programs = sketch_corpus(StarterConfig(competitions=[competition], num_programs=20))["completion"]
+    return hashlib.sha256(json.dumps(list(programs)).encode()).hexdigest()[:8]
 
 
 def gains(line: dict[str, Any]) -> np.ndarray:
