@@ -43,8 +43,12 @@ PARTS = {
 
 
 def method_without(left_out: Collection[str]) -> list[str]:
-    """Those of the method without some of its parts."""
-    return ["--objective", "reward", *(item for part, forms in PARTS.items() for item in forms[part in left_out])]
+    """The options of the method without some of its parts."""
+    return [
+        "--objective",
+        "reward",
+        *(item for part, (on, off) in PARTS.items() for item in (off if part in left_out else on)),
+    ]
 
 
 ARMS = {

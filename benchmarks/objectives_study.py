@@ -40,11 +40,11 @@ COLUMNS = ("valid", "mean", "bo8", "bo128", "P > static 128", "P > static 1,280"
 
 
 def sample_programs(competition: str, count: int) -> list[dict[str, Any]]:
-    """The first programs without mistakes that the grammar draws; one that comes again is one, drawn more often."""
+    """The first programs without mistakes that the grammar draws; one that comes again counts as drawn more often."""
     sketcher = Sketcher(competition, random.Random(competition), slip_rate=0)
     programs: dict[str, dict[str, Any]] = {}
     for _ in range(count):
-        source = extract_code(sketcher.sketch())
+        source = extract_code(sketcher.sketch({"fill": 0, "verb": "fit"}))
         assert source is not None
         sha256 = hashlib.sha256(source.encode()).hexdigest()
         program = {
