@@ -65,7 +65,10 @@ def run_script(monkeypatch):
         (["--config", "broken.yaml"], "broken.yaml"),
         (["--no_such_option", "1"], "--no_such_option"),
         (["--learning_rate", "fast"], "invalid float value: 'fast'"),
-        (["--duration_weighting", "linear", "--duration_weight_low", "1.5"], "duration_weight_low must be between 0 and 1, got 1.5"),
+        (
+            ["--duration_weighting", "linear", "--duration_weight_low", "1.5"],
+            "duration_weight_low must be between 0 and 1, got 1.5",
+        ),
         (["--num_iterations", "2", "--save_steps", "3"], "save_steps=3 saves between two generations"),
         (["--output_dir", "a_file/policy"], "output_dir a_file/policy cannot be written: Not a directory"),
         (["--output_dir", "/proc/policy"], "output_dir /proc/policy cannot be written"),

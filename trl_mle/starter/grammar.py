@@ -285,7 +285,7 @@ class Sketcher:
         ]
         if model.startswith(estimator.name.rstrip("*")) and estimator.settings and self._seldom("tuning", TUNING):
             keyword, values = next(iter(estimator.settings.items()))
-            grid = ", ".join(str(value) for value in dict.fromkeys(values[1::2]))
+            grid = ", ".join(str(value) for value in dict.fromkeys(values[(len(values) - 1) % 2 :: 2]))
             imports.append("from sklearn.model_selection import GridSearchCV")
             lines.append(f'model = GridSearchCV(model, {{"{keyword}": [{grid}]}}, cv=3)')
         if self._seldom("check", CHECK):

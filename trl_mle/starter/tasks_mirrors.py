@@ -385,7 +385,7 @@ corr = [abs(np.corrcoef(p[:len(train)], train["target"])[0, 1]) for p in product
                 of_answers("what is topical", "topical(q, {r})", before=_TOPICAL, imports=("import re",)),
                 of_answers(
                     "the share that is topical",
-                    'topical(q, {r}) / {r}.count(".")',
+                    'topical(q, {r}) / (1 + {r}.count("."))',
                     before=_TOPICAL,
                     imports=("import re",),
                 ),
