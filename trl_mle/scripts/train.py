@@ -140,4 +140,4 @@ def main(
             if script_args.push_rollouts_to_hub and trainer.is_world_process_zero():
                 launching.push_rollouts(output_dir, trainer.hub_model_id, training_args.hub_private_repo)
         problems.report(f"the push to the Hub failed, and nothing is lost in {output_dir}")
-    trainer.accelerator.end_training()  # finishes trackers, destroys the process group
+    trainer.end_training()

@@ -4,7 +4,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import torch
-from accelerate.utils import broadcast_object_list, gather_object, set_seed
+from accelerate.utils import broadcast_object_list, gather_object
 from datasets import Dataset, IterableDataset
 from peft import LoraConfig
 from transformers.trainer import TRAINER_STATE_NAME
@@ -22,9 +22,9 @@ from trl_mle.trainer.objective import Objective
 from trl_mle.trainer.program_metrics import batch_metrics
 from trl_mle.trainer.rollouts_in_flight import RolloutsInFlight, generated, make_rollouts, sample
 from trl_mle.trainer.rows import SCRATCH, Row, beats_parent, is_ours, read_rows
-from trl_mle.trainer.sampling_seed import sampling_seed
 from trl_mle.trainer.solution_prompts import NO_IMPROVING, SolutionPrompts
 from trl_mle.trainer.step import Step, join_outputs, resized, waiting_metrics
+from trl_mle.trainer.vllm_trainer import VLLMTrainer
 from trl_mle.trainer.weighting import Weighting, weight_metrics
 
 
@@ -35,7 +35,7 @@ POOL_FILE = "solution_pool.json"  # in a checkpoint
 ROLLOUTS_FILE = "rollouts.json"  # the same
 
 
-class MLEGRPOTrainer(BaseModelTrainer, HubTrainer, LimitsTrainer):
+class MLEGRPOTrainer(BaseModelTrainer, HubTrainer, LimitsTrainer, VLLMTrainer):
     """
     Trainer for Group Relative Policy Optimization on programs: the duration-aware gradient updates of
     [Reinforcement Learning for Machine Learning Engineering Agents](https://huggingface.co/papers/2509.01684).
@@ -48,8 +48,8 @@ class MLEGRPOTrainer(BaseModelTrainer, HubTrainer, LimitsTrainer):
     [`~trl_mle.solutions.pool.SolutionPool`] that is the same on all processes and part of a checkpoint. With
     `args.max_turns` each completion then goes on improving its own. Evaluation is from scratch, in one turn.
 
-    What differs from [`~trl.GRPOTrainer`] besides, in the methods below and those of [`~trl_mle.trainer.hub.HubTrainer`] that push
-    and write the model card, all of which call TRL's own:
+    What differs from [`~trl.GRPOTrainer`] besides, in the methods below, in those of [`~trl_mle.trainer.hub.HubTrainer`] that
+    push and write the model card, and where vLLM samples ([`~trl_mle.trainer.vllm_trainer.VLLMTrainer`]):
 
     - A completion whose `outcome` column says `"infrastructure"` (our failure, not the program's) is left out,
       whatever the reward functions returned for it.
@@ -136,10 +136,6 @@ class MLEGRPOTrainer(BaseModelTrainer, HubTrainer, LimitsTrainer):
 
         dropouts = [module.p for module in self.model.modules() if isinstance(module, torch.nn.Dropout)]
         args.check_model(dropout=max(dropouts, default=0.0), quantized=False)
-        if self.use_vllm and self.vllm_mode == "colocate":
-            # Its start has seeded all generators by the process's number, after TRL had by `seed`, and it samples from them
-            process, processes = self.accelerator.process_index, self.accelerator.num_processes
-            set_seed(sampling_seed(args.seed, process, processes, args.vllm_tensor_parallel_size))
         if args.max_turns > 1:
             self._logs = resized(self._logs, args.completions_per_batch * args.max_turns)
 

@@ -1,0 +1,68 @@
+"""
+Runs a script with vLLM on a CPU: `python vllm_on_cpu.py SCRIPT ARGUMENTS`, by an environment that has vLLM.
+
+TRL and vLLM are the real ones. What stands in the way of weights that change, and of a server without a GPU, is replaced:
+three functions. As `file_weights.Extension` the server's end of the third is given to `vllm serve`.
+"""
+
+import functools
+import os
+import runpy
+import sys
+from pathlib import Path
+
+import torch
+
+
+# Of every process that runs vLLM on a CPU
+ENVIRONMENT = {
+    "TORCHDYNAMO_DISABLE": "1",
+    "VLLM_USE_AOT_COMPILE": "0",
+    "VLLM_CPU_KVCACHE_SPACE": "1",
+    "VLLM_NO_USAGE_STATS": "1",
+    "HF_HUB_OFFLINE": "1",
+    "OMP_NUM_THREADS": "1",
+}
+WEIGHTS_FILE = "TEST_WEIGHTS_FILE"  # environment variable: where a trainer leaves its weights for the server
+
+
+def keep_weights(layer, remove_weight):
+    """Takes the place of what packs weights for oneDNN when they are loaded: packed ones cannot be replaced."""
+    layer.cpu_linear = torch.nn.functional.linear
+
+
+def init_communicator(client, device=0):
+    """Takes the place of TRL's, which makes a group of processes on GPUs."""
+    client._post(f"{client.base_url}/init_weight_transfer_engine", json={"init_info": {}})
+
+
+def update_named_params(client, metadata, named_params):
+    """Takes the place of TRL's, which sends the same tensors by NCCL; the calls around it are its own."""
+    from safetensors.torch import save_file
+
+    tensors = {name: param.detach().clone().contiguous() for name, param in named_params}
+    assert [
+        (name, str(tensor.dtype).removeprefix("torch."), list(tensor.shape)) for name, tensor in tensors.items()
+    ] == [tuple(row) for row in metadata]
+    path = os.environ[WEIGHTS_FILE]
+    save_file(tensors, path)
+    client._start_weight_update()
+    client._post(f"{client.base_url}/update_weights", json={"update_info": {"path": path}})
+    client._finish_weight_update()
+
+
+def prepare():
+    from trl.generation import vllm_client, vllm_generation
+    from vllm.model_executor.layers import utils
+
+    utils.dispatch_cpu_unquantized_gemm = keep_weights
+    vllm_generation.LLM = functools.partial(vllm_generation.LLM, dtype="float32")  # as it is trained; else 16 bits
+    vllm_client.VLLMClient.init_communicator = init_communicator
+    vllm_client.VLLMClient.update_named_params = update_named_params
+
+
+if __name__ == "__main__":
+    sys.argv = sys.argv[1:]
+    sys.path[0] = str(Path(sys.argv[0]).parent)
+    prepare()
+    runpy.run_path(sys.argv[0], run_name="__main__")

@@ -1,0 +1,55 @@
+"""Which weights vLLM gets of a policy with an adapter. What a real vLLM does with them: `make test-vllm`."""
+
+import pytest
+import torch
+from accelerate import Accelerator
+from peft import LoraConfig, get_peft_model
+from transformers import AutoModelForCausalLM, set_seed
+from trl.distributed import DistributedBackend
+from trl.generation.vllm_generation import VLLMGeneration
+
+from trl_mle.trainer.vllm_trainer import merged_params
+
+
+@pytest.fixture
+def generation(tiny_model, request):
+    """TRL's, around a 16-bit policy with an adapter that has learnt something; its vLLM is not started."""
+    set_seed(0)
+    model = AutoModelForCausalLM.from_pretrained(tiny_model, dtype=torch.bfloat16)
+    model = get_peft_model(model, LoraConfig(r=4, target_modules="all-linear", **request.param))
+    for name, param in model.named_parameters():
+        if "lora_B" in name:
+            param.data.normal_(std=0.1)
+    generation = object.__new__(VLLMGeneration)
+    generation.model, generation._dist = model, DistributedBackend(Accelerator(cpu=True))
+    return generation
+
+
+def base_weights(model):
+    return {name: param.clone() for name, param in model.named_parameters() if "base_layer" in name}
+
+
+def same(some, others):
+    return some.keys() == others.keys() and all(torch.equal(weight, others[name]) for name, weight in some.items())
+
+
+ADAPTERS = {"lora": {}, "dora": {"use_dora": True}, "a trained head": {"modules_to_save": ["lm_head"]}}
+
+
+@pytest.mark.parametrize("generation", ADAPTERS.values(), ids=ADAPTERS, indirect=True)
+def test_they_are_those_of_trl_and_the_base_stays(generation):
+    before = base_weights(generation.model)
+    first = {name: weight.clone() for name, weight in merged_params(generation)}
+    for _ in range(3):
+        assert same(dict(merged_params(generation)), first)
+    assert same(base_weights(generation.model), before)
+    with torch.no_grad():  # while the adapter works as before
+        ids = torch.arange(3, 40)[None]
+        generation.model.eval()
+        logits = generation.model(ids).logits
+
+    trls = {name: weight.clone() for name, weight in VLLMGeneration._iter_named_params(generation)}
+    assert same(trls, first)
+    assert not same(base_weights(generation.model), before)  # which is why ours are made otherwise
+    with torch.no_grad():
+        assert not torch.equal(generation.model(ids).logits, logits)

@@ -1,0 +1,115 @@
+"""Sampling by vLLM: what seeds it, which weights it gets, and how it ends."""
+
+import functools
+from collections.abc import Iterator
+from typing import Any
+
+import torch
+from accelerate.utils import is_peft_model, set_seed
+from peft.tuners.tuners_utils import BaseTunerLayer
+from trl import GRPOTrainer
+from trl.generation.vllm_generation import VLLMGeneration
+
+from trl_mle.trainer.mle_grpo_config import MLEGRPOConfig
+
+
+class VLLMTrainer(GRPOTrainer):
+    """
+    [`~trl.GRPOTrainer`] with some differences where vLLM samples: `args.seed` decides what a colocated one samples, adapters are
+    merged without a trace in the base model, the metric `sampling/masked_rate` is the share of tokens that are not trained on
+    because vLLM finds them less probable than the trainer does or more so (`vllm_importance_sampling_mode`), and a colocated
+    one ends before the group of processes that it works with.
+    """
+
+    args: MLEGRPOConfig
+
+    def __init__(self, *args: Any, **kwargs: Any) -> None:
+        super().__init__(*args, **kwargs)
+        if not self.use_vllm:
+            return
+        if is_peft_model(self.model):
+            self.vllm_generation._iter_named_params = functools.partial(merged_params, self.vllm_generation)
+        if self.vllm_mode == "colocate":
+            # Its start has seeded all generators by the process's number, after TRL had by `seed`, and it samples from them
+            process, processes = self.accelerator.process_index, self.accelerator.num_processes
+            set_seed(sampling_seed(self.args.seed, process, processes, self.args.vllm_tensor_parallel_size))
+
+    def _generate_and_score_completions(self, inputs: list[dict[str, Any]]) -> dict[str, Any]:
+        output = super()._generate_and_score_completions(inputs)
+        ratio = output.get("importance_sampling_ratio")  # (B, T), or (B, 1): of whole completions
+        if ratio is not None:
+            tokens = output["completion_mask"]
+            masked, all_ = (
+                self.accelerator.gather(torch.stack([(tokens * (ratio == 0)).sum(), tokens.sum()])).view(-1, 2).sum(0)
+            )
+            self._metrics["train" if self.model.training else "eval"]["sampling/masked_rate"].append(
+                (masked / all_).item()
+            )
+        return output
+
+    def end_training(self) -> None:
+        """The last call of a script: finishes trackers, ends a colocated vLLM, and destroys the group of processes."""
+        if self.use_vllm and self.vllm_mode == "colocate":
+            self.accelerator.wait_for_everyone()  # the engine destroys the group
+            self.vllm_generation.llm.llm_engine.engine_core.shutdown()
+        self.accelerator.end_training()
+
+
+def sampling_seed(seed: int, process: int, processes: int, tensor_parallel_size: int) -> int:
+    """
+    What a process seeds its generators with to sample with a vLLM of its own.
+
+    Args:
+        seed (`int`):
+            The run's.
+        process (`int`):
+            Number of the process.
+        processes (`int`):
+            How many there are.
+        tensor_parallel_size (`int`):
+            How many of them share a vLLM: these must sample the same.
+
+    Returns:
+        `int`: Another one for every seed and every vLLM.
+    """
+    engines = processes // tensor_parallel_size
+    return (seed * engines + process // tensor_parallel_size) % 2**32  # NumPy takes no more bits
+
+
+def merged_params(generation: VLLMGeneration) -> Iterator[tuple[str, torch.Tensor]]:
+    """
+    The weights of a policy with an adapter, as vLLM takes them: each layer's base weights with the adapter merged into a copy.
+
+    TRL merges into the base weights and subtracts again. In 16 bits that does not give back what was there, so that under
+    data parallelism the base drifts at every synchronisation, away from the one that the saved adapter will be used with.
+    Only one layer is whole at a time, under ZeRO-3, too.
+
+    Args:
+        generation ([`~trl.generation.vllm_generation.VLLMGeneration`]):
+            What hands them to vLLM.
+
+    Yields:
+        `tuple[str, torch.Tensor]`: Name and values of each weight. Every process must take all of them.
+    """
+    model: Any = generation.model
+    layers = {name: module for name, module in model.named_modules() if isinstance(module, BaseTunerLayer)}
+    for name, param in model.named_parameters():
+        if model.prefix in name or "original_module" in name:  # the adapter itself, and what a trained copy stands for
+            continue
+        of_layer, in_layer, _ = name.rpartition(".base_layer.")
+        layer = layers[of_layer] if in_layer else None
+        with generation._dist.gather_params([param] if layer is None else list(layer.parameters())):
+            values = param.data if layer is None else _merged(layer, param)
+            own_name = name.removeprefix("base_model.model.").replace(".base_layer", "")
+            yield generation._fix_param_name_to_vllm(own_name, extra_prefixes=["modules_to_save.default."]), values
+
+
+def _merged(layer: BaseTunerLayer, param: torch.nn.Parameter) -> torch.Tensor:
+    """A copy of a weight of a layer with the adapter in it; the layer itself is bit for bit as it was."""
+    base = [(weight, weight.data.clone()) for weight in layer.get_base_layer().parameters()]
+    layer.merge()
+    merged = param.data.clone()
+    layer.unmerge()
+    for weight, values in base:
+        weight.data.copy_(values)
+    return merged
