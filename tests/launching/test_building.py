@@ -37,8 +37,17 @@ def test_what_vllm_cannot_do_is_refused(monkeypatch, more, message):
     monkeypatch.setattr("importlib.util.find_spec", lambda name: object())  # as if it were installed
     script_args, training_args, model_args = parsed("--use_vllm", "true", *more)
     with pytest.raises(ValueError, match=message) if message else nullcontext():
-        check_vllm(training_args, script_args.gpu_slots)
+        check_vllm(training_args, script_args.gpu_slots, model_args.use_peft)
         check_model(training_args, model_args)
+
+
+def test_an_adapter_under_fsdp_is_refused(monkeypatch):
+    monkeypatch.setattr("importlib.util.find_spec", lambda name: object())
+    monkeypatch.setenv("ACCELERATE_USE_FSDP", "true")
+    _, training_args, _ = parsed("--use_vllm", "true")
+    check_vllm(training_args, [], use_peft=False)
+    with pytest.raises(ValueError, match=r"^use_vllm: under FSDP TRL merges an adapter"):
+        check_vllm(training_args, [], use_peft=True)
 
 
 def test_gpu_slots_become_slots_of_the_executor():

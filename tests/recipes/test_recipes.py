@@ -79,6 +79,8 @@ def test_accelerate_config_loads(config):
 
     loaded = load_config_from_file(str(config))
     assert loaded.num_processes == {"cpu": 1, "zero3_multi_node": 16}.get(config.stem, 8)
+    # A free one, so that two runs on a machine do not collide; several machines must agree on one
+    assert loaded.main_process_port == (29500 if "multi_node" in config.stem else 0)
     assert [line[:2] for line in config.read_text().splitlines()[:3]] == [
         "# ",
         "# ",

@@ -3,7 +3,6 @@ Trainings whose completions a colocated vLLM samples, on a CPU. Run as a script 
 test_colocated_vllm.py.
 """
 
-import functools
 import json
 import sys
 from pathlib import Path
@@ -11,17 +10,16 @@ from pathlib import Path
 import torch
 from datasets import Dataset
 
+from support import vllm_on_cpu
 from support.on_cpu import ON_CPU
 from trl_mle.trainer import MLEGRPOConfig, MLEGRPOTrainer
 
 
-def keep_weights(layer, remove_weight):
-    """Takes the place of what packs weights for the CPU when they are loaded: packed ones cannot be replaced."""
-    layer.cpu_linear = torch.nn.functional.linear
+PROMPT = [{"role": "user", "content": "Write a program."}]
 
 
 def run(model, folder, seed, resumed=None):
-    """What is sampled at each step of a run, or of one that goes on after the first step of another."""
+    """What is sampled at each step of a run, or of one that goes on after the first step of another; greedy answers at its end."""
     sampled = []
 
     def reward(completion_ids, **kwargs):
@@ -41,20 +39,32 @@ def run(model, folder, seed, resumed=None):
         "vllm_mode": "colocate",
         "vllm_max_model_length": 64,
     }
-    prompts = Dataset.from_dict({"prompt": [[{"role": "user", "content": "Write a program."}]] * 8})
+    prompts = Dataset.from_dict({"prompt": [PROMPT] * 8})
     trainer = MLEGRPOTrainer(model, reward, MLEGRPOConfig(str(folder), **config), prompts)
     trainer.train(resume_from_checkpoint=str(folder.parent / resumed / "checkpoint-1") if resumed else None)
-    return sampled
+    return sampled, greedy_answers(trainer)
+
+
+def greedy_answers(trainer):
+    """Of transformers, of a vLLM that has not had the last update, and of one that has; the model is as it is now."""
+    from vllm import SamplingParams
+
+    ids = trainer.processing_class.apply_chat_template(PROMPT, add_generation_prompt=True, return_dict=False)
+    with torch.no_grad():
+        answer = trainer.model.generate(torch.tensor([ids]), do_sample=False, min_new_tokens=32, max_new_tokens=32)
+    answers = {"transformers": answer[0, len(ids) :].tolist()}
+    parameters = SamplingParams(temperature=0.0, min_tokens=32, max_tokens=32)
+    for name in ("before", "after"):
+        (output,) = trainer.vllm_generation.llm.generate({"prompt_token_ids": ids}, parameters, use_tqdm=False)
+        answers[name] = list(output.outputs[0].token_ids)
+        trainer.vllm_generation.sync_weights()
+    return answers
 
 
 def main(model, folder, runs):
-    from trl.generation import vllm_generation
-    from vllm.model_executor.layers import utils
-
-    utils.dispatch_cpu_unquantized_gemm = keep_weights
-    vllm_generation.LLM = functools.partial(vllm_generation.LLM, dtype="float32")  # as it is trained; else 16 bits
-    sampled = {name: run(model, Path(folder, name), **options) for name, options in json.loads(runs).items()}
-    Path(folder, "sampled.json").write_text(json.dumps(sampled))
+    vllm_on_cpu.prepare()
+    results = {name: run(model, Path(folder, name), **options) for name, options in json.loads(runs).items()}
+    Path(folder, "results.json").write_text(json.dumps(results))
 
 
 if __name__ == "__main__":

@@ -43,7 +43,7 @@ def test_base_of_a_lora_policy(tiny_model, tmp_path, original, training):
 
 
 @pytest.mark.parametrize("peft_config", [LORA, None], ids=["lora", "reference model"])
-def test_base_stays_while_the_policy_learns(tiny_model, tmp_path, original, caplog, peft_config):
+def test_base_stays_while_the_policy_learns(tiny_model, tmp_path, original, peft_config):
     base = PolicyBaseModel()
     instrumenter = LmInstrumenter(base)
     trainer = make_trainer(tiny_model, make_args(tmp_path, beta=0.1), instrumenter, peft_config)
@@ -60,9 +60,6 @@ def test_base_stays_while_the_policy_learns(tiny_model, tmp_path, original, capl
     next(iter(trainer.base_weights().values())).data.view(-1)[0] += 1e-3
     with pytest.raises(LanguageModelError, match=r"^1 of \d+ weights of the policy's base model have changed"):
         base.check_frozen()
-    trainer.args.use_vllm = True  # there adapters are merged and taken out again
-    base.check_frozen()
-    assert "weights of the policy's base model have changed" in caplog.text
 
 
 @pytest.mark.parametrize("use_reentrant", [True, False])

@@ -8,17 +8,13 @@ from pathlib import Path
 import pytest
 import torch
 from accelerate.utils import set_seed
-from support import colocated_runs
+from support import colocated_runs, vllm_on_cpu
 from support.on_cpu import ON_CPU
 from support.toy_trainer import make_trainer
 from transformers import BitsAndBytesConfig
 
 from trl_mle.trainer import MLEGRPOConfig, MLEGRPOTrainer
 from trl_mle.trainer.vllm_trainer import sampling_seed
-
-
-ENVIRONMENT = {"TORCHDYNAMO_DISABLE": "1", "VLLM_USE_AOT_COMPILE": "0", "VLLM_CPU_KVCACHE_SPACE": "1"}
-ENVIRONMENT |= {"VLLM_NO_USAGE_STATS": "1", "HF_HUB_OFFLINE": "1", "OMP_NUM_THREADS": "1"}
 
 
 class StandIn:
@@ -106,7 +102,7 @@ def test_quantized_weights_are_refused_before_they_are_loaded(tmp_path):
 
 @pytest.mark.vllm
 @pytest.mark.timeout(600)
-def test_seed_decides_what_vllm_samples(solution_model, tmp_path):
+def test_seed_decides_what_vllm_samples_and_updates_reach_it(solution_model, tmp_path):
     runs = {
         "zero": {"seed": 0},
         "one": {"seed": 1},
@@ -120,12 +116,19 @@ def test_seed_decides_what_vllm_samples(solution_model, tmp_path):
         str(tmp_path),
         json.dumps(runs),
     ]
-    environment = {name: value for name, value in os.environ.items() if name != "PYTHONPATH"} | ENVIRONMENT
+    environment = {name: value for name, value in os.environ.items() if name != "PYTHONPATH"}
+    environment |= vllm_on_cpu.ENVIRONMENT
     environment["PYTHONPATH"] = str(Path(colocated_runs.__file__).parents[1])
     process = subprocess.run(command, env=environment, cwd=tmp_path, capture_output=True, text=True)
     assert process.returncode == 0, process.stderr[-3000:]
-    sampled = json.loads((tmp_path / "sampled.json").read_text())
+    results = json.loads((tmp_path / "results.json").read_text())
+    sampled = {name: steps for name, (steps, _) in results.items()}
     assert [len(steps) for steps in sampled.values()] == [2, 2, 2, 1]
     assert sampled["zero"][0] != sampled["one"][0]
     assert sampled["one again"] == sampled["one"]
     assert sampled["resumed"] == sampled["one"][1:]
+    for _, answers in results.values():
+        assert answers["after"] == answers["transformers"]
+    assert any(
+        answers["before"] != answers["transformers"] for _, answers in results.values()
+    )  # an update changes them

@@ -2,25 +2,16 @@
 
 import hashlib
 import json
-import logging
 from collections.abc import Sequence
-from typing import Any, Protocol
+from typing import Protocol
 
 import torch
 
 from trl_mle.models import Completion, LanguageModelError, weights_digest
 
 
-logger = logging.getLogger(__name__)
-
-
 class BaseModelTrainer(Protocol):
     """What [`PolicyBaseModel`] needs of a trainer: see [`~trl_mle.trainer.MLEGRPOTrainer`], which has it."""
-
-    @property
-    def args(self) -> Any:
-        """Its configuration, with `use_vllm`."""
-        ...
 
     @property
     def is_zero3(self) -> bool:
@@ -90,20 +81,15 @@ class PolicyBaseModel:
         return hashlib.sha256(json.dumps(self.digests, sort_keys=True).encode()).hexdigest()
 
     def check_frozen(self) -> None:
-        """
-        Raises [`LanguageModelError`] if weights have changed since the first answer. Only warns where an adapter is merged
-        into the base for vLLM and taken out again: there they drift by rounding.
-        """
+        """Raises [`LanguageModelError`] if weights have changed since the first answer."""
         if self._trainer is None or self.digests is None:  # it has never been asked
             return
         now = self._digest_weights()
         changed = [name for name, digest in self.digests.items() if now[name] != digest]
-        if not changed:
-            return
-        message = f"{len(changed)} of {len(now)} weights of the policy's base model have changed in training, {changed[0]} among them"
-        if not self._trainer.args.use_vllm:
-            raise LanguageModelError(message)
-        logger.warning(message)
+        if changed:
+            raise LanguageModelError(
+                f"{len(changed)} of {len(now)} weights of the policy's base model have changed in training, {changed[0]} among them"
+            )
 
     def _digest_weights(self) -> dict[str, str]:
         assert self._trainer is not None

@@ -177,12 +177,17 @@ def check_prompts(
             )
 
 
+def is_fsdp() -> bool:
+    """Whether the launcher was asked for FSDP."""
+    return os.environ.get("ACCELERATE_USE_FSDP", "false").lower() == "true"
+
+
 def check_engine(use_cpu: bool, best_of_n: int = 0) -> None:
     """
     Raises `ValueError` if the launcher was asked for FSDP and accelerate would silently train by DDP instead, or if programs
     are to be sampled for `best_of_n`: under FSDP each forward pass needs all processes, and they write unequally much.
     """
-    if os.environ.get("ACCELERATE_USE_FSDP", "false").lower() != "true":
+    if not is_fsdp():
         return
     if best_of_n:
         raise ValueError("best_of_n cannot sample under FSDP: leave it out, and use trl-mle evaluate on checkpoints")
@@ -222,10 +227,15 @@ def check_weighting(script_args: Any, args: Any) -> None:
         )
 
 
-def check_vllm(args: Any, gpu_slots: Sequence[str]) -> None:
+def check_vllm(args: Any, gpu_slots: Sequence[str], use_peft: bool) -> None:
     """Raises `ImportError` if vLLM is asked for and not installed, `ValueError` if what is asked of it cannot work."""
     if not args.use_vllm:
         return
+    if use_peft and is_fsdp():
+        raise ValueError(
+            "use_vllm: under FSDP TRL merges an adapter into weights that are split over the processes: train with LoRA under "
+            "ddp.yaml, zero2.yaml or zero3.yaml, or all weights (use_peft: false)"
+        )
     if importlib.util.find_spec("vllm") is None:
         raise ImportError("use_vllm: vLLM is not installed: pip install 'trl-mle[vllm]'")
     if args.vllm_mode != "colocate":

@@ -53,7 +53,7 @@ def main(
     with problems.noted():
         launching.check_engine(training_args.use_cpu, script_args.best_of_n)
     with problems.noted():
-        launching.check_vllm(training_args, script_args.gpu_slots)
+        launching.check_vllm(training_args, script_args.gpu_slots, model_args.use_peft)
     with problems.noted():
         launching.check_model(training_args, model_args)
     with problems.noted():

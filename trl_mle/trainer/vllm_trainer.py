@@ -2,7 +2,7 @@
 
 import functools
 from collections.abc import Iterator
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import torch
 from accelerate.utils import is_peft_model, set_seed
@@ -11,6 +11,10 @@ from trl import GRPOTrainer
 from trl.generation.vllm_generation import VLLMGeneration
 
 from trl_mle.trainer.mle_grpo_config import MLEGRPOConfig
+
+
+if TYPE_CHECKING:
+    from transformers import PreTrainedModel
 
 
 class VLLMTrainer(GRPOTrainer):
@@ -22,13 +26,15 @@ class VLLMTrainer(GRPOTrainer):
     """
 
     args: MLEGRPOConfig
+    model: "PreTrainedModel"
 
     def __init__(self, *args: Any, **kwargs: Any) -> None:
         super().__init__(*args, **kwargs)
         if not self.use_vllm:
             return
         if is_peft_model(self.model):
-            self.vllm_generation._iter_named_params = functools.partial(merged_params, self.vllm_generation)
+            generation: Any = self.vllm_generation
+            generation._iter_named_params = functools.partial(merged_params, generation)
         if self.vllm_mode == "colocate":
             # Its start has seeded all generators by the process's number, after TRL had by `seed`, and it samples from them
             process, processes = self.accelerator.process_index, self.accelerator.num_processes
@@ -92,7 +98,9 @@ def merged_params(generation: VLLMGeneration) -> Iterator[tuple[str, torch.Tenso
         `tuple[str, torch.Tensor]`: Name and values of each weight. Every process must take all of them.
     """
     model: Any = generation.model
-    layers = {name: module for name, module in model.named_modules() if isinstance(module, BaseTunerLayer)}
+    layers: dict[str, Any] = {
+        name: module for name, module in model.named_modules() if isinstance(module, BaseTunerLayer)
+    }
     for name, param in model.named_parameters():
         if model.prefix in name or "original_module" in name:  # the adapter itself, and what a trained copy stands for
             continue
@@ -104,7 +112,7 @@ def merged_params(generation: VLLMGeneration) -> Iterator[tuple[str, torch.Tenso
             yield generation._fix_param_name_to_vllm(own_name, extra_prefixes=["modules_to_save.default."]), values
 
 
-def _merged(layer: BaseTunerLayer, param: torch.nn.Parameter) -> torch.Tensor:
+def _merged(layer: Any, param: torch.nn.Parameter) -> torch.Tensor:
     """A copy of a weight of a layer with the adapter in it; the layer itself is bit for bit as it was."""
     base = [(weight, weight.data.clone()) for weight in layer.get_base_layer().parameters()]
     layer.merge()
