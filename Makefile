@@ -3,6 +3,7 @@
 # make test          set everything up and run the tests
 # make test-slow     the tests of sharded engines, of killed runs, and of the report in a browser
 # make test-vllm     the tests with a real vLLM, on a CPU, as a server and in training; it gets an environment of its own
+# make test-gpu      every way to train that needs a GPU, on one, in 8 minutes; docs/gpu.md is written from it
 #
 # COMPETITION is digits, breast-cancer, diabetes, wine, or mirror:<id> (see trl-mle competitions).
 # Variables: PYTHON (an interpreter ≥ 3.11), VENV (the virtual environment), PIP_ARGS (extra arguments of pip, such as
@@ -37,7 +38,7 @@ APT_INSTALL = [ -z "$$packages" ] && exit 0; \
 	elif sudo -n true 2>/dev/null; then sudo apt-get update -qq && sudo apt-get install -y -qq $$packages; \
 	else echo "missing:$$packages; install with: sudo apt-get install$$packages" >&2; fi
 
-.PHONY: quickstart resume test test-slow test-vllm lint install system compiler browser clean
+.PHONY: quickstart resume test test-slow test-vllm test-gpu lint install system compiler browser clean
 .DEFAULT_GOAL := quickstart
 
 quickstart: install
@@ -59,6 +60,9 @@ test-slow: compiler browser install
 
 test-vllm: install $(VLLM_VENV)/.installed
 	VLLM_PYTHON=$(abspath $(VLLM_VENV))/bin/python $(BIN)/python -m pytest -m vllm $(PYTEST_ARGS)
+
+test-gpu: install
+	$(BIN)/python benchmarks/gpu.py --part correct
 
 lint: install
 	$(BIN)/ruff check .

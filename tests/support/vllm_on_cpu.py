@@ -55,8 +55,9 @@ def prepare():
     from trl.generation import vllm_client, vllm_generation
     from vllm.model_executor.layers import utils
 
-    utils.dispatch_cpu_unquantized_gemm = keep_weights
-    vllm_generation.LLM = functools.partial(vllm_generation.LLM, dtype="float32")  # as it is trained; else 16 bits
+    if not torch.cuda.is_available():
+        utils.dispatch_cpu_unquantized_gemm = keep_weights
+        vllm_generation.LLM = functools.partial(vllm_generation.LLM, dtype="float32")  # as it is trained; else 16 bits
     vllm_client.VLLMClient.init_communicator = init_communicator
     vllm_client.VLLMClient.update_named_params = update_named_params
 

@@ -11,13 +11,15 @@ from peft import LoraConfig
 from support.toy_trainer import PROMPTS, make_trainer, text_reward, trained_weights
 from transformers import AutoModelForCausalLM
 from trl import GRPOConfig, GRPOTrainer
+from trl.generation.vllm_generation import VLLMGeneration
 
 from trl_mle.competitions import load_competition
 from trl_mle.execution import Limits
 from trl_mle.trainer import MLEGRPOConfig, MLEGRPOTrainer
+from trl_mle.trainer.hooks import check_hooks
 
 
-WHAT_TO_DO = "The signatures below are what MLEGRPOTrainer overrides or calls: adapt it to this TRL, then this test."
+WHAT_TO_DO = "This is what MLEGRPOTrainer overrides or calls: adapt it to this TRL, then this test."
 
 
 def equal(left, right):
@@ -234,44 +236,41 @@ def test_plain_grpo_config_is_refused(tiny_model, tmp_path):
         MLEGRPOTrainer(tiny_model, text_reward, GRPOConfig(str(tmp_path), use_cpu=True, bf16=False))
 
 
+def test_trl_hooks_have_not_moved():
+    check_hooks()
+    replayed = ["self", "prompt_ids", "images", "multimodal_fields", "num_generations", "has_tool_images"]  # by tests
+    assert list(inspect.signature(GRPOTrainer._generate_single_turn).parameters) == replayed, WHAT_TO_DO
+
+
 @pytest.mark.parametrize(
-    ("name", "parameters"),
+    ("cls", "name", "hook", "message"),
     [
-        ("_calculate_rewards", ["self", "inputs", "prompts", "completions", "completion_ids_list"]),
-        ("_generate_and_score_completions", ["self", "inputs"]),
-        ("_tokenize_prompts", ["self", "prompts"]),
-        ("_generate", ["self", "prompts"]),
-        ("_log_completion_extra", ["self", "column", "values"]),
-        ("_save_rng_state", ["self", "output_dir"]),
-        ("_load_optimizer_and_scheduler", ["self", "checkpoint"]),
-        ("train", ["self", "resume_from_checkpoint", "trial", "ignore_keys_for_eval"]),
-        ("_push_from_checkpoint", ["self", "checkpoint_folder"]),
-        ("_finish_current_push", ["self"]),
-        ("create_model_card", ["self", "model_name", "dataset_name", "tags"]),
+        (GRPOTrainer, "_calculate_rewards", None, "GRPOTrainer._calculate_rewards is gone: pip install 'trl>="),
         (
-            "_generate_single_turn",  # of the tests: replayed completions
-            ["self", "prompt_ids", "images", "multimodal_fields", "num_generations", "has_tool_images"],
+            GRPOTrainer,
+            "_generate",
+            lambda self, prompts, images: ...,
+            r"_generate takes \(prompts, images\), not \(prompts\): ",
+        ),
+        (
+            GRPOTrainer,
+            "_get_per_token_logps_and_entropies",
+            lambda self, model, ids: ...,
+            r"takes \(model, ids\), not \(mod",
+        ),
+        (
+            VLLMGeneration,
+            "_iter_named_params",
+            lambda self, dtype: ...,
+            r"VLLMGeneration._iter_named_params takes \(dtype",
         ),
     ],
 )
-def test_trl_hooks_have_not_moved(name, parameters):
-    hook = getattr(GRPOTrainer, name, None)
-    assert hook is not None, f"TRL has no GRPOTrainer.{name} any more. {WHAT_TO_DO}"
-    now = list(inspect.signature(hook).parameters)
-    assert now == parameters, f"TRL's GRPOTrainer.{name} now takes {now}. {WHAT_TO_DO}"
-
-
-def test_transformers_makes_the_repository_as_before():
-    """Of transformers 5.17, and of 5.23."""
-    parameters = list(inspect.signature(GRPOTrainer.init_hf_repo).parameters)
-    assert parameters in (["self", "token"], ["self", "token", "private"])
-
-
-def test_trl_computes_log_probabilities_as_before():
-    """The first parameters, which are given by place."""
-    parameters = list(inspect.signature(GRPOTrainer._get_per_token_logps_and_entropies).parameters)
-    first = ["self", "model", "input_ids", "attention_mask", "logits_to_keep", "batch_size"]
-    assert parameters[: len(first)] == first, WHAT_TO_DO
+def test_another_trl_is_refused_in_one_line(tiny_model, tmp_path, monkeypatch, cls, name, hook, message):
+    monkeypatch.setattr(cls, name, hook)
+    with pytest.raises(ImportError, match=message) as error:
+        MLEGRPOTrainer(tiny_model, text_reward, MLEGRPOConfig(str(tmp_path), use_cpu=True, bf16=False))
+    assert "\n" not in str(error.value)
 
 
 def test_trl_attributes_have_not_moved(tiny_model, tmp_path):

@@ -15,6 +15,7 @@ from trl_mle.competitions import Competition, load_competition
 from trl_mle.execution import Limits
 from trl_mle.trainer.base_model import BaseModelTrainer
 from trl_mle.trainer.dataset import scratch_dataset
+from trl_mle.trainer.hooks import check_hooks
 from trl_mle.trainer.hub import HubTrainer
 from trl_mle.trainer.limits import LimitsTrainer, find_limits
 from trl_mle.trainer.mle_grpo_config import MLEGRPOConfig
@@ -110,6 +111,7 @@ class MLEGRPOTrainer(BaseModelTrainer, HubTrainer, LimitsTrainer, VLLMTrainer):
         memory_mb: int | None = None,
         **kwargs: Any,
     ) -> None:
+        check_hooks()
         if args is None:
             name = model if isinstance(model, str) else get_config_model_id(model.config)
             args = MLEGRPOConfig(f"{name.split('/')[-1]}-MLE-GRPO")

@@ -1,0 +1,331 @@
+"""
+What needs a GPU to be known, item by item: each is a run of its own, and its result is written as it ends.
+
+    python benchmarks/gpu.py --part correct        # trains in every way that the recipes offer; `make test-gpu`
+    python benchmarks/gpu.py --part speed          # against TRL's own trainer, and against docs/scaling.md
+    python benchmarks/gpu.py --part mirrors        # the starter on the twelve mirrors
+    python benchmarks/gpu.py --part correct --dry-run     # what of it a CPU can do; docs/gpu.md is left alone
+
+Each part takes at most 8 minutes on one H200 with 16 cores. Items whose result is in `results.jsonl` of the output folder are
+not run again, unless they failed. At the end docs/gpu.md is written from that file. vLLM is used where it is installed, on a
+CPU by the interpreter in `$VLLM_PYTHON` (`make test-vllm`).
+"""
+
+import argparse
+import importlib.util
+import json
+import os
+import subprocess
+import sys
+import time
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+from datetime import UTC, datetime
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import torch
+from rich.console import Console
+from rich.table import Table
+
+from trl_mle.competitions.mirrors import MIRRORS
+from trl_mle.execution import LocalExecutor
+from trl_mle.starter import StarterConfig, build_starter
+
+
+ROOT = Path(__file__).parents[1]
+sys.path.append(str(ROOT / "tests"))  # whose vLLM on a CPU, and server that takes weights from a file, stand in here
+
+from support import vllm_on_cpu  # noqa: E402
+from support.launch import launch  # noqa: E402
+from support.vllm_server import VllmServer  # noqa: E402
+
+
+CUDA = torch.cuda.is_available()
+PYTHON = sys.executable if CUDA else os.environ.get("VLLM_PYTHON", sys.executable)
+LIMIT_S = 240  # of an item
+SIDE_BY_SIDE = 4 if CUDA else 1
+CLOSE = 0.1 if CUDA else 1e-4  # log-probabilities of vLLM and trainer, on average: in 16 bits on a GPU
+SMALL = {
+    "max_steps": 3,
+    "per_device_train_batch_size": 16,
+    "num_generations": 16,
+    "save_strategy": "no",
+    "sandbox": "auto",
+    "use_cpu": str(not CUDA).lower(),
+    "bf16": str(CUDA).lower(),
+}
+LORA = {"use_peft": "true", "lora_r": 8, "lora_target_modules": "all-linear"}
+COLOCATE = {
+    "use_vllm": "true",
+    "vllm_mode": "colocate",
+    "vllm_gpu_memory_utilization": 0.08,
+    "vllm_max_model_length": 2048,
+}
+FSDP2 = {"ACCELERATE_USE_FSDP": "true", "FSDP_VERSION": "2", "FSDP_AUTO_WRAP_POLICY": "TRANSFORMER_BASED_WRAP"}
+
+
+class Skipped(Exception):
+    """It cannot be done here; why."""
+
+
+def needs(condition: bool, what: str) -> None:
+    if not condition:
+        raise Skipped(f"needs {what}")
+
+
+def has_vllm() -> bool:
+    code = "import importlib.util, sys; sys.exit(importlib.util.find_spec('vllm') is None)"
+    return subprocess.run([PYTHON, "-c", code]).returncode == 0
+
+
+def train(
+    starter: Path, folder: Path, zero_stage: int = 0, environment: dict | None = None, **options: Any
+) -> list[dict]:
+    """Runs the training script in one process; returns what it has logged of each step."""
+    options = {
+        "config": ROOT / "recipes" / "quickstart.yaml",
+        "model_name_or_path": starter,
+        "output_dir": folder,
+        **SMALL,
+        **options,
+    }
+    arguments = [str(part) for name, value in options.items() for part in (f"--{name}", value)]
+    script = [str(ROOT / "recipes" / "train_mle.py")]
+    if "use_vllm" in options:
+        needs(has_vllm(), "vLLM")
+        script.insert(0, vllm_on_cpu.__file__)
+    environment = vllm_on_cpu.ENVIRONMENT | {"VLLM_CPU_KVCACHE_SPACE": "1"} | (environment or {})
+    environment["PATH"] = f"{Path(PYTHON).parent}:{os.environ['PATH']}"
+    folder.mkdir(parents=True)
+    code, output = launch(
+        script[0],
+        [*script[1:], *arguments],
+        folder,
+        timeout_s=LIMIT_S if CUDA else 900,
+        environment=environment,
+        processes=1,
+        zero_stage=zero_stage,
+        python=PYTHON,
+    )
+    (folder / "output.txt").write_text(output)
+    assert code == 0, f"exit code {code}: {output[-1500:]}"
+    assert "Traceback" not in output, output[output.index("Traceback") :][:1500]
+    history = json.loads((folder / "trainer_state.json").read_text())["log_history"]
+    return [row for row in history if "loss" in row]
+
+
+def figures(history: list[dict]) -> dict[str, float]:
+    """What a run of a few steps shows, checked."""
+    assert len(history) == SMALL["max_steps"]
+    assert all(0 <= row["grad_norm"] < 1e3 for row in history)
+    found = {"step_s": min(row["step_time"] for row in history), "valid": history[-1]["mle/valid_rate"]}
+    if "sampling/sampling_logp_difference/mean" in history[0]:
+        found["logp_difference"] = max(row["sampling/sampling_logp_difference/mean"] for row in history)
+        found["masked"] = max(row["sampling/masked_rate"] for row in history)
+        assert found["logp_difference"] < CLOSE
+        assert found["masked"] < 0.05
+    return found
+
+
+# Part "correct": each way to train
+
+
+def bf16(starter: Path, folder: Path) -> dict:
+    return figures(train(starter, folder))
+
+
+def colocate(starter: Path, folder: Path, **options: Any) -> dict:
+    needs(CUDA or "vllm_enable_sleep_mode" not in options, "a GPU: vLLM does not sleep on a CPU")
+    return figures(train(starter, folder, **COLOCATE, **options))
+
+
+def lora_that_instruments(starter: Path, folder: Path) -> dict:
+    dtype = "bfloat16" if CUDA else "float32"
+    return colocate(starter, folder, **LORA, instrumenter="lm", dtype=dtype)
+
+
+def qlora(starter: Path, folder: Path) -> dict:
+    needs(CUDA and importlib.util.find_spec("bitsandbytes") is not None, "a GPU and bitsandbytes")
+    return figures(train(starter, folder, **LORA, load_in_4bit="true"))
+
+
+def fsdp2_like_ddp(starter: Path, folder: Path) -> dict:
+    needs(CUDA, "a GPU: on a CPU accelerate trains by DDP instead")
+    split = train(starter, folder / "fsdp2", environment=FSDP2)
+    whole = train(starter, folder / "ddp")
+    difference = abs(split[0]["grad_norm"] / whole[0]["grad_norm"] - 1)
+    assert difference < 0.02
+    return figures(split) | {"grad_norm_difference": difference}
+
+
+def server(starter: Path, folder: Path) -> dict:
+    """NCCL refuses two processes on a GPU, so that weights go through a file."""
+    needs(has_vllm(), "vLLM")
+    os.environ["VLLM_PYTHON"] = PYTHON
+    folder.mkdir(parents=True)
+    options = [
+        "--weight-transfer-config",
+        '{"backend": "file"}',
+        "--worker-extension-cls",
+        "support.file_weights.Extension",
+    ]
+    options += ["--logprobs-mode", "processed_logprobs", "--max-logprobs", "-1"]
+    options += ["--max-model-len", "2048", *["--gpu-memory-utilization", "0.1"] * CUDA]
+    paths = ":".join(filter(None, [str(ROOT / "tests"), os.environ.get("PYTHONPATH")]))
+    vllm = VllmServer(starter, folder / "server.log", *options, VLLM_SERVER_DEV_MODE="1", PYTHONPATH=paths)
+    vllm.start()
+    try:
+        vllm_options = {"use_vllm": "true", "vllm_mode": "server", "vllm_server_base_url": vllm.url}
+        weights = {vllm_on_cpu.WEIGHTS_FILE: str(folder / "weights.safetensors")}
+        return figures(train(starter, folder / "run", environment=weights, **vllm_options))
+    finally:
+        vllm.kill()
+
+
+def programs_on_a_gpu(starter: Path, folder: Path) -> dict:
+    needs(CUDA, "a GPU")
+    program = "import torch\nx = torch.ones(512, 512, device='cuda')\nprint('sum', int((x @ x).sum()))"
+    with LocalExecutor(max_parallel=1, timeout_s=120, gpus=["0"]) as executor:
+        result = executor.submit(program, "digits").result()
+    assert "sum 134217728" in result.output, result
+    return {"program_s": result.duration_s}
+
+
+# Part "speed"
+
+
+def measured(kind: str, starter: Path, folder: Path) -> dict:
+    """What gpu_runs.py measures, in a process of its own."""
+    folder.mkdir(parents=True)
+    command = [sys.executable, str(ROOT / "benchmarks" / "gpu_runs.py"), kind, str(starter), str(folder)]
+    process = subprocess.run(command, capture_output=True, text=True, timeout=400, cwd=folder)
+    assert process.returncode == 0, process.stderr[-1500:]
+    return json.loads((folder / "figures.json").read_text())
+
+
+# Part "mirrors"
+
+
+def mirror(name: str, starter: Path, folder: Path) -> dict:
+    needs(CUDA, "a GPU: on a CPU see objectives_training.py")
+    command = [sys.executable, str(ROOT / "benchmarks" / "objectives_training.py"), "--competitions", f"mirror:{name}"]
+    command += ["--seeds", "0", "--arms", "max_at_k", "--output", str(folder)]
+    process = subprocess.run(command, capture_output=True, text=True, timeout=460)
+    assert process.returncode == 0, process.stderr[-1500:]
+    lines = [json.loads(line) for line in (folder / "cells.jsonl").read_text().splitlines()]
+    return {f"valid, {line['arm']}": sum(map(bool, line["scores"])) / len(line["scores"]) for line in lines}
+
+
+PARTS: dict[str, dict[str, Callable[[Path, Path], dict]]] = {
+    "correct": {
+        "all weights, bf16": bf16,
+        "vLLM colocated": colocate,
+        "vLLM colocated, sleep mode": partial(colocate, vllm_enable_sleep_mode="true"),
+        "vLLM colocated, ZeRO-3": partial(colocate, zero_stage=3),
+        "vLLM colocated, asynchronous": partial(colocate, async_rollouts="true"),
+        "vLLM colocated, LoRA on a bf16 base that instruments": lora_that_instruments,
+        "vLLM server on the same GPU (weights by a file)": server,
+        "QLoRA": qlora,
+        "FSDP2 like DDP": fsdp2_like_ddp,
+        "programs on a GPU": programs_on_a_gpu,
+    },
+    "speed": {
+        "a step outside of programs, against TRL's": partial(measured, "step"),
+        "memory of 0.5B, all weights": partial(measured, "memory"),
+        "memory of 0.5B, LoRA": partial(measured, "memory-lora"),
+    },
+    "mirrors": {f"starter on {name}": partial(mirror, name) for name in MIRRORS},
+}
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--part", choices=PARTS, required=True)
+    parser.add_argument("--items", nargs="+", help="only those whose name holds one of these")
+    parser.add_argument("--output", type=Path, default=Path("outputs/benchmark-gpu"))
+    parser.add_argument("--dry-run", action="store_true", help="without a GPU, what a CPU can do")
+    args = parser.parse_args()
+    if not CUDA and not args.dry_run:
+        raise SystemExit("error: there is no GPU here: take --dry-run for what a CPU can do")
+    output = args.output.absolute()
+    output.mkdir(parents=True, exist_ok=True)
+    lines = output / "results.jsonl"
+    done = {line["item"] for line in read(lines) if line["result"] == "passed" and line["device"] == device()}
+    asked = {
+        name: item
+        for name, item in PARTS[args.part].items()
+        if name not in done and (not args.items or any(part in name for part in args.items))
+    }
+    starter = output / "starter"
+    if asked and not (starter / "README.md").is_file():  # which is written last
+        programs = {} if CUDA else {"num_programs": 640}
+        build_starter(StarterConfig(output_dir=str(starter), competitions=["digits"], **programs))
+
+    def run(name: str) -> bool:
+        started = time.monotonic()
+        folder = output / f"{datetime.now(UTC):%H%M%S}-{name.replace(' ', '-').replace(',', '')}"
+        line: dict[str, Any] = {"part": args.part, "item": name, "device": device()}
+        try:
+            line |= {"result": "passed", "figures": asked[name](starter, folder)}
+        except Skipped as reason:
+            line |= {"result": "skipped", "reason": str(reason)}
+        except Exception as error:  # whatever it is, it is the result, and the other items go on
+            line |= {"result": "failed", "reason": f"{type(error).__name__}: {error}"[:2000]}
+        line |= {"seconds": round(time.monotonic() - started, 1), "date": f"{datetime.now(UTC):%Y-%m-%d}"}
+        line |= {"torch": torch.__version__}
+        with lines.open("a") as file:
+            file.write(json.dumps(line) + "\n")
+        print(f"{line['result']:8} {line['seconds']:6.1f} s  {name}  {line.get('reason', '')[:100]}", flush=True)
+        return line["result"] != "failed"
+
+    with ThreadPoolExecutor(SIDE_BY_SIDE) as pool:
+        good = all(list(pool.map(run, asked)))
+    show(read(lines))
+    if CUDA:
+        (ROOT / "docs" / "gpu.md").write_text(page(read(lines)))
+    sys.exit(not good)
+
+
+def device() -> str:
+    return torch.cuda.get_device_name() if CUDA else "CPU (dry run)"
+
+
+def read(path: Path) -> list[dict]:
+    """The last line of each item."""
+    found = map(json.loads, path.read_text().splitlines()) if path.is_file() else []
+    return list({line["item"]: line for line in found}.values())
+
+
+def cells(line: dict) -> list[str]:
+    shown = ", ".join(f"{name} {value:.3g}" for name, value in line.get("figures", {}).items())
+    return [
+        line["item"],
+        line["result"],
+        f"{line['seconds']:.0f}",
+        shown or line.get("reason", "").splitlines()[0][:120],
+    ]
+
+
+def show(lines: list[dict]) -> None:
+    table = Table("item", "result", "s", "figures")
+    for line in lines:
+        table.add_row(*cells(line))
+    Console().print(table)
+
+
+def page(lines: list[dict]) -> str:
+    """docs/gpu.md."""
+    text = "# On a GPU\n\nWritten by `benchmarks/gpu.py`; what is not in a table has not been run on a GPU.\n"
+    for part in PARTS:
+        rows = [line for line in lines if line["part"] == part]
+        if rows:
+            text += f"\n## {part}: {rows[-1]['device']}, torch {rows[-1]['torch']}, {rows[-1]['date']}\n\n"
+            text += "| item | result | seconds | figures |\n|---|---|---|---|\n"
+            text += "".join(f"| {' | '.join(cells(line))} |\n" for line in rows)
+    return text
+
+
+if __name__ == "__main__":
+    main()

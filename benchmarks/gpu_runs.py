@@ -1,0 +1,120 @@
+"""
+Measurements of `gpu.py`, each in a process of its own: `gpu_runs.py step | memory | memory-lora STARTER FOLDER` writes
+`figures.json` into the folder.
+"""
+
+import json
+import statistics
+import sys
+import time
+from itertools import pairwise
+from pathlib import Path
+from typing import Any
+
+import torch
+from datasets import Dataset
+from peft import LoraConfig
+from transformers import AutoModelForCausalLM, AutoTokenizer, Qwen2Config, TrainerCallback
+from trl import GRPOConfig, GRPOTrainer
+
+from trl_mle.trainer import MLEGRPOConfig, MLEGRPOTrainer
+
+
+CUDA = torch.cuda.is_available()
+COMMON = {
+    "use_cpu": not CUDA,
+    "bf16": CUDA,
+    "report_to": "none",
+    "save_strategy": "no",
+    "disable_tqdm": True,
+    "logging_steps": 1,
+}
+PROMPTS = Dataset.from_dict({"prompt": [[{"role": "user", "content": "Kaggle competition: digits"}]] * 512})
+
+
+def reward(completions: list, log_extra: Any = None, **kwargs: Any) -> list[float]:
+    """No program runs: what is left is the trainer's own time."""
+    lengths = [len(completion[0]["content"]) for completion in completions]
+    if log_extra is not None:
+        log_extra("duration_s", [length / 100 for length in lengths])
+    return [length % 17 / 17 for length in lengths]
+
+
+def step(starter: str, folder: Path, pairs: int = 5, steps: int = 6) -> dict[str, float]:
+    """Median seconds of a step, ours over TRL's, in pairs that take turns; the first two steps of each warm up."""
+    seconds: dict[str, list[float]] = {"trl": [], "ours": []}
+    config = COMMON | {"max_steps": steps, "per_device_train_batch_size": 64 if CUDA else 8, "num_generations": 8}
+    config |= {"max_completion_length": 256 if CUDA else 16, "gradient_checkpointing": False}
+    config["generation_kwargs"] = {"min_new_tokens": config["max_completion_length"]}  # so that tokens are known
+    for _ in range(pairs):
+        for name, trainer_class, config_class in (
+            ("trl", GRPOTrainer, GRPOConfig),
+            ("ours", MLEGRPOTrainer, MLEGRPOConfig),
+        ):
+            own = {"duration_weighting": "linear"} if name == "ours" else {}
+            args = config_class(str(folder / name), **config, **own)
+            trainer = trainer_class(starter, reward, args=args, train_dataset=PROMPTS)
+            callback = Marks()
+            trainer.add_callback(callback)
+            trainer.train()
+            seconds[name].append(statistics.median(b - a for a, b in pairwise(callback.marks[1:])))
+    ratios = [ours / trls for ours, trls in zip(seconds["ours"], seconds["trl"], strict=True)]
+    tokens = config["per_device_train_batch_size"] * config["max_completion_length"]
+    return {
+        "step_s": statistics.median(seconds["ours"]),
+        "ratio": statistics.median(ratios),
+        "ratio_lowest": min(ratios),
+        "ratio_highest": max(ratios),
+        "tokens_per_s": tokens / statistics.median(seconds["ours"]),
+    }
+
+
+def memory(starter: str, folder: Path, lora: bool) -> dict[str, float]:
+    """Peak memory of training a model of Qwen2.5-0.5B's size (random weights), beside the sum that docs/scaling.md makes."""
+    tokenizer = AutoTokenizer.from_pretrained(starter)
+    sizes = {"hidden_size": 896, "intermediate_size": 4864, "num_hidden_layers": 24, "vocab_size": 151_936}
+    sizes |= {"num_attention_heads": 14, "num_key_value_heads": 2}
+    if not CUDA:
+        sizes |= {"hidden_size": 112, "intermediate_size": 128, "num_hidden_layers": 2, "vocab_size": 2048}
+    batch, length = (8, 2048) if CUDA else (2, 64)
+    config = Qwen2Config(**sizes, tie_word_embeddings=True, pad_token_id=tokenizer.pad_token_id)
+    model = AutoModelForCausalLM.from_config(config, dtype=torch.bfloat16 if lora else torch.float32)
+    parameters = model.num_parameters()
+    args = MLEGRPOConfig(
+        str(folder / "policy"),
+        **COMMON,
+        max_steps=2,
+        per_device_train_batch_size=batch,
+        num_generations=batch,
+        max_completion_length=length,
+        gradient_checkpointing=True,
+        generation_kwargs={"min_new_tokens": length},
+    )
+    peft_config = LoraConfig(r=32, target_modules="all-linear", lora_dropout=0.0) if lora else None
+    trainer = MLEGRPOTrainer(model, reward, args, PROMPTS, processing_class=tokenizer, peft_config=peft_config)
+    adapter = sum(weight.numel() for weight in trainer.model.parameters() if weight.requires_grad) if lora else 0
+    trained = 2 * parameters + 16 * adapter if lora else 16 * parameters
+    head = 0 if lora else sizes["vocab_size"] * sizes["hidden_size"] * 4
+    layers = sizes["num_hidden_layers"] * sizes["hidden_size"] + 4 * sizes["intermediate_size"]
+    expected = trained + head + 0.3e9 + batch * length * layers * 2
+    trainer.train()
+    peak = torch.cuda.max_memory_allocated() if CUDA else 0.0
+    return {"peak_gb": peak / 1e9, "expected_gb": expected / 1e9, "ratio": peak / expected}
+
+
+class Marks(TrainerCallback):
+    """Notes when steps end."""
+
+    def __init__(self) -> None:
+        self.marks: list[float] = []
+
+    def on_step_end(self, *args: Any, **kwargs: Any) -> None:
+        if CUDA:
+            torch.cuda.synchronize()
+        self.marks.append(time.monotonic())
+
+
+if __name__ == "__main__":
+    kind, starter, folder = sys.argv[1], sys.argv[2], Path(sys.argv[3])
+    found = step(starter, folder) if kind == "step" else memory(starter, folder, lora=kind == "memory-lora")
+    (folder / "figures.json").write_text(json.dumps(found))

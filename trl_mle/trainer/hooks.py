@@ -1,0 +1,46 @@
+"""The methods of TRL's that [`MLEGRPOTrainer`] overrides or calls, as they are in the versions that it was written for."""
+
+import inspect
+
+import trl
+from trl import GRPOTrainer
+from trl.generation.vllm_generation import VLLMGeneration
+
+
+# Names of their parameters; more may follow where the last one is "..."
+HOOKS: dict[tuple[type, str], tuple[str, ...]] = {
+    (GRPOTrainer, "_calculate_rewards"): ("inputs", "prompts", "completions", "completion_ids_list"),
+    (GRPOTrainer, "_generate_and_score_completions"): ("inputs",),
+    (GRPOTrainer, "_tokenize_prompts"): ("prompts",),
+    (GRPOTrainer, "_generate"): ("prompts",),
+    (GRPOTrainer, "_get_per_token_logps_and_entropies"): (
+        *("model", "input_ids", "attention_mask", "logits_to_keep"),
+        *("batch_size", "..."),
+    ),
+    (GRPOTrainer, "_log_completion_extra"): ("column", "values"),
+    (GRPOTrainer, "_save_rng_state"): ("output_dir",),
+    (GRPOTrainer, "_load_optimizer_and_scheduler"): ("checkpoint",),
+    (GRPOTrainer, "train"): ("resume_from_checkpoint", "trial", "ignore_keys_for_eval"),
+    (GRPOTrainer, "_push_from_checkpoint"): ("checkpoint_folder",),
+    (GRPOTrainer, "_finish_current_push"): (),
+    (GRPOTrainer, "create_model_card"): ("model_name", "dataset_name", "tags"),
+    (GRPOTrainer, "init_hf_repo"): ("token", "..."),
+    (VLLMGeneration, "_iter_named_params"): (),
+    (VLLMGeneration, "_fix_param_name_to_vllm"): ("name", "extra_prefixes"),
+}
+
+
+def check_hooks() -> None:
+    """
+    Raises `ImportError` if TRL's methods are not what they were: a method that nobody calls any more would be silently without
+    effect.
+    """
+    for (cls, name), known in HOOKS.items():
+        hook = getattr(cls, name, None)
+        now = tuple(inspect.signature(hook).parameters)[1:] if hook is not None else None
+        first = known[:-1] if known[-1:] == ("...",) else known
+        if now is None or now[: len(first)] != first or (first == known and now != known):
+            what = "is gone" if now is None else f"takes ({', '.join(now)}), not ({', '.join(known)})"
+            raise ImportError(
+                f"trl {trl.__version__} is not supported: its {cls.__name__}.{name} {what}: pip install 'trl>=1.16.0,<1.17'"
+            )
