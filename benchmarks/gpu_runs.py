@@ -46,11 +46,9 @@ def step(starter: str, folder: Path, pairs: int = 5, steps: int = 6) -> dict[str
     config = COMMON | {"max_steps": steps, "per_device_train_batch_size": 64 if CUDA else 8, "num_generations": 8}
     config |= {"max_completion_length": 256 if CUDA else 16, "gradient_checkpointing": False}
     config["generation_kwargs"] = {"min_new_tokens": config["max_completion_length"]}  # so that tokens are known
-    for _ in range(pairs):
-        for name, trainer_class, config_class in (
-            ("trl", GRPOTrainer, GRPOConfig),
-            ("ours", MLEGRPOTrainer, MLEGRPOConfig),
-        ):
+    arms = [("trl", GRPOTrainer, GRPOConfig), ("ours", MLEGRPOTrainer, MLEGRPOConfig)]
+    for pair in range(pairs):
+        for name, trainer_class, config_class in arms if pair % 2 else reversed(arms):
             own = {"duration_weighting": "linear"} if name == "ours" else {}
             args = config_class(str(folder / name), **config, **own)
             trainer = trainer_class(starter, reward, args=args, train_dataset=PROMPTS)
