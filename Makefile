@@ -61,8 +61,9 @@ test-slow: compiler browser install
 test-vllm: install $(VLLM_VENV)/.installed
 	VLLM_PYTHON=$(abspath $(VLLM_VENV))/bin/python $(BIN)/python -m pytest -m vllm $(PYTEST_ARGS)
 
-test-gpu: install
-	$(BIN)/python benchmarks/gpu.py --part correct
+# In the environment of $(PYTHON), which has torch for this GPU, TRL, vLLM and DeepSpeed already
+test-gpu:
+	$(PYTHON) benchmarks/gpu.py --part correct
 
 lint: install
 	$(BIN)/ruff check .

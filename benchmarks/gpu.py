@@ -12,16 +12,18 @@ CPU by the interpreter in `$VLLM_PYTHON` (`make test-vllm`).
 """
 
 import argparse
+import functools
 import importlib.util
 import json
 import os
 import subprocess
 import sys
+import threading
 import time
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import ExitStack
 from datetime import UTC, datetime
-from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -29,30 +31,37 @@ import torch
 from rich.console import Console
 from rich.table import Table
 
-from trl_mle.competitions.mirrors import MIRRORS
-from trl_mle.execution import LocalExecutor
-from trl_mle.starter import StarterConfig, build_starter
-
 
 ROOT = Path(__file__).parents[1]
-sys.path.append(str(ROOT / "tests"))  # whose vLLM on a CPU, and server that takes weights from a file, stand in here
+sys.path += [
+    str(ROOT),
+    str(ROOT / "tests"),
+]  # whose vLLM on a CPU, and server that takes weights from a file, stand in here
+os.environ["PYTHONPATH"] = ":".join(
+    filter(None, [str(ROOT), os.environ.get("PYTHONPATH")])
+)  # where nothing is installed
 
 from support import vllm_on_cpu  # noqa: E402
 from support.launch import launch  # noqa: E402
 from support.vllm_server import VllmServer  # noqa: E402
 
+from trl_mle.competitions import load_competition  # noqa: E402
+from trl_mle.competitions.mirrors import MIRRORS  # noqa: E402
+from trl_mle.execution import LocalExecutor  # noqa: E402
+from trl_mle.starter import StarterConfig, build_starter  # noqa: E402
+
 
 CUDA = torch.cuda.is_available()
 PYTHON = sys.executable if CUDA else os.environ.get("VLLM_PYTHON", sys.executable)
 LIMIT_S = 240  # of an item
-SIDE_BY_SIDE = 4 if CUDA else 1
+ENGINE = threading.Lock()  # a vLLM that starts measures the memory of the whole GPU: one at a time
+os.environ["VLLM_PYTHON"] = PYTHON  # of the server
 CLOSE = 0.1 if CUDA else 1e-4  # log-probabilities of vLLM and trainer, on average: in 16 bits on a GPU
 SMALL = {
     "max_steps": 3,
     "per_device_train_batch_size": 16,
     "num_generations": 16,
     "save_strategy": "no",
-    "sandbox": "auto",
     "use_cpu": str(not CUDA).lower(),
     "bf16": str(CUDA).lower(),
 }
@@ -63,7 +72,6 @@ COLOCATE = {
     "vllm_gpu_memory_utilization": 0.08,
     "vllm_max_model_length": 2048,
 }
-FSDP2 = {"ACCELERATE_USE_FSDP": "true", "FSDP_VERSION": "2", "FSDP_AUTO_WRAP_POLICY": "TRANSFORMER_BASED_WRAP"}
 
 
 class Skipped(Exception):
@@ -75,13 +83,26 @@ def needs(condition: bool, what: str) -> None:
         raise Skipped(f"needs {what}")
 
 
+@functools.cache
+def sandbox() -> str:
+    """As the Makefile's quickstart: no isolation only where there is none to be had."""
+    doctor = subprocess.run([sys.executable, "-m", "trl_mle.cli", "doctor"], capture_output=True)
+    return "none" if doctor.returncode else "auto"
+
+
+@functools.cache
 def has_vllm() -> bool:
     code = "import importlib.util, sys; sys.exit(importlib.util.find_spec('vllm') is None)"
     return subprocess.run([PYTHON, "-c", code]).returncode == 0
 
 
 def train(
-    starter: Path, folder: Path, zero_stage: int = 0, environment: dict | None = None, **options: Any
+    starter: Path,
+    folder: Path,
+    zero_stage: int = 0,
+    fsdp2: bool = False,
+    environment: dict | None = None,
+    **options: Any,
 ) -> list[dict]:
     """Runs the training script in one process; returns what it has logged of each step."""
     options = {
@@ -89,6 +110,7 @@ def train(
         "model_name_or_path": starter,
         "output_dir": folder,
         **SMALL,
+        "sandbox": sandbox(),
         **options,
     }
     arguments = [str(part) for name, value in options.items() for part in (f"--{name}", value)]
@@ -96,7 +118,7 @@ def train(
     if "use_vllm" in options:
         needs(has_vllm(), "vLLM")
         script.insert(0, vllm_on_cpu.__file__)
-    environment = vllm_on_cpu.ENVIRONMENT | {"VLLM_CPU_KVCACHE_SPACE": "1"} | (environment or {})
+    environment = vllm_on_cpu.ENVIRONMENT | (environment or {})
     environment["PATH"] = f"{Path(PYTHON).parent}:{os.environ['PATH']}"
     folder.mkdir(parents=True)
     code, output = launch(
@@ -107,6 +129,7 @@ def train(
         environment=environment,
         processes=1,
         zero_stage=zero_stage,
+        fsdp2=fsdp2,
         python=PYTHON,
     )
     (folder / "output.txt").write_text(output)
@@ -136,9 +159,11 @@ def bf16(starter: Path, folder: Path) -> dict:
     return figures(train(starter, folder))
 
 
-def colocate(starter: Path, folder: Path, **options: Any) -> dict:
+def colocate(starter: Path, folder: Path, zero_stage: int = 0, **options: Any) -> dict:
+    needs(not zero_stage or importlib.util.find_spec("deepspeed") is not None, "DeepSpeed")
     needs(CUDA or "vllm_enable_sleep_mode" not in options, "a GPU: vLLM does not sleep on a CPU")
-    return figures(train(starter, folder, **COLOCATE, **options))
+    with ENGINE:
+        return figures(train(starter, folder, zero_stage, **COLOCATE, **options))
 
 
 def lora_that_instruments(starter: Path, folder: Path) -> dict:
@@ -153,7 +178,8 @@ def qlora(starter: Path, folder: Path) -> dict:
 
 def fsdp2_like_ddp(starter: Path, folder: Path) -> dict:
     needs(CUDA, "a GPU: on a CPU accelerate trains by DDP instead")
-    split = train(starter, folder / "fsdp2", environment=FSDP2)
+    split = train(starter, folder / "fsdp2", fsdp2=True)
+    assert "FSDP2" in (folder / "fsdp2" / "README.md").read_text()  # else accelerate has trained by something else
     whole = train(starter, folder / "ddp")
     difference = abs(split[0]["grad_norm"] / whole[0]["grad_norm"] - 1)
     assert difference < 0.02
@@ -163,7 +189,6 @@ def fsdp2_like_ddp(starter: Path, folder: Path) -> dict:
 def server(starter: Path, folder: Path) -> dict:
     """NCCL refuses two processes on a GPU, so that weights go through a file."""
     needs(has_vllm(), "vLLM")
-    os.environ["VLLM_PYTHON"] = PYTHON
     folder.mkdir(parents=True)
     options = [
         "--weight-transfer-config",
@@ -175,21 +200,20 @@ def server(starter: Path, folder: Path) -> dict:
     options += ["--max-model-len", "2048", *["--gpu-memory-utilization", "0.1"] * CUDA]
     paths = ":".join(filter(None, [str(ROOT / "tests"), os.environ.get("PYTHONPATH")]))
     vllm = VllmServer(starter, folder / "server.log", *options, VLLM_SERVER_DEV_MODE="1", PYTHONPATH=paths)
-    vllm.start()
-    try:
+    with ENGINE, ExitStack() as stack:
+        stack.callback(vllm.kill)
+        vllm.start()
         vllm_options = {"use_vllm": "true", "vllm_mode": "server", "vllm_server_base_url": vllm.url}
         weights = {vllm_on_cpu.WEIGHTS_FILE: str(folder / "weights.safetensors")}
         return figures(train(starter, folder / "run", environment=weights, **vllm_options))
-    finally:
-        vllm.kill()
 
 
 def programs_on_a_gpu(starter: Path, folder: Path) -> dict:
     needs(CUDA, "a GPU")
     program = "import torch\nx = torch.ones(512, 512, device='cuda')\nprint('sum', int((x @ x).sum()))"
-    with LocalExecutor(max_parallel=1, timeout_s=120, gpus=["0"]) as executor:
-        result = executor.submit(program, "digits").result()
-    assert "sum 134217728" in result.output, result
+    with LocalExecutor(max_parallel=1, timeout_s=120, memory_mb=16_384, gpus=["0"]) as executor:
+        result = executor.submit(program, load_competition("digits")).result()
+    assert "sum 134217728" in result.stdout, result
     return {"program_s": result.duration_s}
 
 
@@ -200,7 +224,7 @@ def measured(kind: str, starter: Path, folder: Path) -> dict:
     """What gpu_runs.py measures, in a process of its own."""
     folder.mkdir(parents=True)
     command = [sys.executable, str(ROOT / "benchmarks" / "gpu_runs.py"), kind, str(starter), str(folder)]
-    process = subprocess.run(command, capture_output=True, text=True, timeout=400, cwd=folder)
+    process = subprocess.run(command, capture_output=True, text=True, timeout=400)
     assert process.returncode == 0, process.stderr[-1500:]
     return json.loads((folder / "figures.json").read_text())
 
@@ -222,9 +246,9 @@ PARTS: dict[str, dict[str, Callable[[Path, Path], dict]]] = {
     "correct": {
         "all weights, bf16": bf16,
         "vLLM colocated": colocate,
-        "vLLM colocated, sleep mode": partial(colocate, vllm_enable_sleep_mode="true"),
-        "vLLM colocated, ZeRO-3": partial(colocate, zero_stage=3),
-        "vLLM colocated, asynchronous": partial(colocate, async_rollouts="true"),
+        "vLLM colocated, sleep mode": functools.partial(colocate, vllm_enable_sleep_mode="true"),
+        "vLLM colocated, ZeRO-3": functools.partial(colocate, zero_stage=3),
+        "vLLM colocated, asynchronous": functools.partial(colocate, async_rollouts="true"),
         "vLLM colocated, LoRA on a bf16 base that instruments": lora_that_instruments,
         "vLLM server on the same GPU (weights by a file)": server,
         "QLoRA": qlora,
@@ -232,11 +256,11 @@ PARTS: dict[str, dict[str, Callable[[Path, Path], dict]]] = {
         "programs on a GPU": programs_on_a_gpu,
     },
     "speed": {
-        "a step outside of programs, against TRL's": partial(measured, "step"),
-        "memory of 0.5B, all weights": partial(measured, "memory"),
-        "memory of 0.5B, LoRA": partial(measured, "memory-lora"),
+        "a step outside of programs, against TRL's": functools.partial(measured, "step"),
+        "memory of 0.5B, all weights": functools.partial(measured, "memory"),
+        "memory of 0.5B, LoRA": functools.partial(measured, "memory-lora"),
     },
-    "mirrors": {f"starter on {name}": partial(mirror, name) for name in MIRRORS},
+    "mirrors": {f"starter on {name}": functools.partial(mirror, name) for name in MIRRORS},
 }
 
 
@@ -280,11 +304,18 @@ def main() -> None:
         print(f"{line['result']:8} {line['seconds']:6.1f} s  {name}  {line.get('reason', '')[:100]}", flush=True)
         return line["result"] != "failed"
 
-    with ThreadPoolExecutor(SIDE_BY_SIDE) as pool:
+    with ThreadPoolExecutor(12 if args.part == "mirrors" else 3 if args.part == "correct" and CUDA else 1) as pool:
         good = all(list(pool.map(run, asked)))
-    show(read(lines))
+    found = [line for line in read(lines) if line["device"] == device()]
+    show(found)
     if CUDA:
-        (ROOT / "docs" / "gpu.md").write_text(page(read(lines)))
+        (ROOT / "docs" / "gpu.md").write_text(page(found))
+        skipped = [line["item"] for line in found if line["part"] == args.part and line["result"] == "skipped"]
+        if skipped:
+            print(
+                f"error: not tried on this GPU, for want of what the table says: {', '.join(skipped)}", file=sys.stderr
+            )
+            good = False
     sys.exit(not good)
 
 
@@ -293,9 +324,9 @@ def device() -> str:
 
 
 def read(path: Path) -> list[dict]:
-    """The last line of each item."""
+    """The last line of each item and device."""
     found = map(json.loads, path.read_text().splitlines()) if path.is_file() else []
-    return list({line["item"]: line for line in found}.values())
+    return list({(line["item"], line["device"]): line for line in found}.values())
 
 
 def cells(line: dict) -> list[str]:

@@ -2,7 +2,6 @@
 
 import json
 import os
-import shutil
 from pathlib import Path
 
 import pytest
@@ -135,8 +134,8 @@ def test_server_and_improve_prompts(policy, tmp_path):
         VLLM_SERVER_DEV_MODE="1",
         PYTHONPATH=str(ROOT / "tests"),
     )
-    server.start()
     try:
+        server.start()
         history = train(
             policy,
             tmp_path / "run",
@@ -148,7 +147,6 @@ def test_server_and_improve_prompts(policy, tmp_path):
         )
     finally:
         server.kill()
-        shutil.copy(server.log, "/tmp/vllm-server.log")
         weights.unlink(missing_ok=True)
     assert_sampler_is_policy(history)
     assert any("mle/improve/valid_rate" in row for row in history)

@@ -40,6 +40,10 @@ class FileEngine(WeightTransferEngine):
     def finish_weight_update(self):
         finalize_layerwise_reload(self.model, self.model_config)
 
+    @staticmethod
+    def trainer_send_weights(iterator, trainer_args):  # vLLM < 0.28 asks for it
+        raise NotImplementedError
+
     def shutdown(self):
         pass
 

@@ -8,7 +8,7 @@ import sys
 from pathlib import Path
 
 
-def launch_command(script, arguments, folder, zero_stage=0, processes=2, python=sys.executable):
+def launch_command(script, arguments, folder, zero_stage=0, processes=2, python=sys.executable, fsdp2=False):
     """
     What `subprocess.Popen` takes to run a script as processes that train together.
 
@@ -25,6 +25,8 @@ def launch_command(script, arguments, folder, zero_stage=0, processes=2, python=
             How many.
         python (`str`, *optional*):
             Interpreter of their environment. Defaults to this one's.
+        fsdp2 (`bool`, *optional*, defaults to `False`):
+            Whether FSDP2 splits the weights, which needs GPUs.
 
     Returns:
         `dict`: The arguments `args` and `env`.
@@ -45,6 +47,14 @@ def launch_command(script, arguments, folder, zero_stage=0, processes=2, python=
             "zero3_init_flag": zero_stage == 3,
             "zero3_save_16bit_model": True,
         }
+    if fsdp2:
+        fsdp = {
+            "fsdp_version": 2,
+            "fsdp_auto_wrap_policy": "TRANSFORMER_BASED_WRAP",
+            "fsdp_reshard_after_forward": True,
+        }
+        fsdp |= {"fsdp_cpu_ram_efficient_loading": True, "fsdp_state_dict_type": "FULL_STATE_DICT"}
+        config |= {"distributed_type": "FSDP", "fsdp_config": fsdp}
     path = Path(folder) / "accelerate.json"
     path.write_text(json.dumps(config))
     paths = [*map(str, Path(__file__).parents[1:3]), *filter(None, [os.environ.get("PYTHONPATH")])]

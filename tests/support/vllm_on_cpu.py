@@ -14,15 +14,12 @@ from pathlib import Path
 import torch
 
 
-# Of every process that runs vLLM on a CPU
-ENVIRONMENT = {
-    "TORCHDYNAMO_DISABLE": "1",
-    "VLLM_USE_AOT_COMPILE": "0",
-    "VLLM_CPU_KVCACHE_SPACE": "1",
-    "VLLM_NO_USAGE_STATS": "1",
-    "HF_HUB_OFFLINE": "1",
-    "OMP_NUM_THREADS": "1",
-}
+ENVIRONMENT = {"VLLM_NO_USAGE_STATS": "1", "HF_HUB_OFFLINE": "1"}  # of every process that runs vLLM
+if torch.cuda.is_available():  # benchmarks/gpu.py
+    ENVIRONMENT |= {"VLLM_USE_FLASHINFER_SAMPLER": "0"}  # which not every GPU host has
+else:
+    ENVIRONMENT |= {"TORCHDYNAMO_DISABLE": "1", "VLLM_USE_AOT_COMPILE": "0", "VLLM_CPU_KVCACHE_SPACE": "1"}
+    ENVIRONMENT |= {"OMP_NUM_THREADS": "1"}
 WEIGHTS_FILE = "TEST_WEIGHTS_FILE"  # environment variable: where a trainer leaves its weights for the server
 
 

@@ -7,12 +7,14 @@ import subprocess
 import time
 import urllib.request
 
+import torch
+
 from support.vllm_on_cpu import ENVIRONMENT
 
 
 class VllmServer:
     """
-    `vllm serve` in an environment of its own (`$VLLM_PYTHON`), on a CPU.
+    `vllm serve` in an environment of its own (`$VLLM_PYTHON`); on a CPU in 32 bits, and not compiled.
 
     Args:
         model (`str` or `Path`):
@@ -33,8 +35,10 @@ class VllmServer:
         self.log = log
         self.environment = environment
         command = [os.environ["VLLM_PYTHON"], "-m", "vllm.entrypoints.openai.api_server", "--model", str(model)]
-        command += ["--served-model-name", "tiny", "--host", "127.0.0.1", "--port", str(port), "--enforce-eager"]
-        command += ["--dtype", "float32", "--max-model-len", "4096", "--max-num-seqs", "64"]
+        command += ["--served-model-name", "tiny", "--host", "127.0.0.1", "--port", str(port)]
+        command += ["--max-model-len", "4096", "--max-num-seqs", "64"]
+        if not torch.cuda.is_available():
+            command += ["--enforce-eager", "--dtype", "float32"]
         # Else an untrained model, held to a schema, writes blanks until its tokens are spent
         command += ["--structured-outputs-config", '{"backend": "xgrammar", "disable_any_whitespace": true}']
         self.command = [*command, *more]

@@ -18,6 +18,8 @@ HOOKS: dict[tuple[type, str], tuple[str, ...]] = {
         *("batch_size", "..."),
     ),
     (GRPOTrainer, "_log_completion_extra"): ("column", "values"),
+    (GRPOTrainer, "_save_checkpoint"): ("model", "trial"),
+    (GRPOTrainer, "_get_output_dir"): ("trial",),
     (GRPOTrainer, "_save_rng_state"): ("output_dir",),
     (GRPOTrainer, "_load_optimizer_and_scheduler"): ("checkpoint",),
     (GRPOTrainer, "train"): ("resume_from_checkpoint", "trial", "ignore_keys_for_eval"),

@@ -34,6 +34,10 @@ class VLLMTrainer(GRPOTrainer):
             return
         if is_peft_model(self.model):
             generation: Any = self.vllm_generation
+            if generation._dist.is_fsdp:
+                raise ValueError(
+                    "vLLM cannot take an adapter's weights under FSDP: train with LoRA under DDP or DeepSpeed"
+                )
             generation._iter_named_params = functools.partial(merged_params, generation)
         if self.vllm_mode == "colocate":
             # Its start has seeded all generators by the process's number, after TRL had by `seed`, and it samples from them
@@ -49,7 +53,7 @@ class VLLMTrainer(GRPOTrainer):
                 self.accelerator.gather(torch.stack([(tokens * (ratio == 0)).sum(), tokens.sum()])).view(-1, 2).sum(0)
             )
             self._metrics["train" if self.model.training else "eval"]["sampling/masked_rate"].append(
-                (masked / all_).item()
+                (masked / all_.clamp(min=1)).item()
             )
         return output
 
@@ -104,7 +108,7 @@ def merged_params(generation: VLLMGeneration) -> Iterator[tuple[str, torch.Tenso
     for name, param in model.named_parameters():
         if model.prefix in name or "original_module" in name:  # the adapter itself, and what a trained copy stands for
             continue
-        of_layer, in_layer, _ = name.rpartition(".base_layer.")
+        of_layer, in_layer, _ = name.partition(".base_layer.")  # the outermost, where several are nested
         layer = layers[of_layer] if in_layer else None
         with generation._dist.gather_params([param] if layer is None else list(layer.parameters())):
             values = param.data if layer is None else _merged(layer, param)
@@ -113,11 +117,14 @@ def merged_params(generation: VLLMGeneration) -> Iterator[tuple[str, torch.Tenso
 
 
 def _merged(layer: Any, param: torch.nn.Parameter) -> torch.Tensor:
-    """A copy of a weight of a layer with the adapter in it; the layer itself is bit for bit as it was."""
+    """A copy of a weight of a layer with its adapters in it; the layer itself is bit for bit as it was."""
+    adapted = [module for module in layer.modules() if isinstance(module, BaseTunerLayer)]
     base = [(weight, weight.data.clone()) for weight in layer.get_base_layer().parameters()]
-    layer.merge()
+    for module in adapted:
+        module.merge()
     merged = param.data.clone()
-    layer.unmerge()
+    for module in adapted:
+        module.unmerge()
     for weight, values in base:
         weight.data.copy_(values)
     return merged
