@@ -28,7 +28,8 @@ ARMS = {"scratch": 0.0, "improve": 0.5}  # improve_probability
 POLICIES = ("starter", *ARMS)
 LABELS = {"starter": "before RL", "scratch": "RL", "improve": "RL, improving"}
 EVALUATION_COLUMNS = ("num_executed", "valid_rate", "mean_score", "best_score")
-TRAINING_COLUMNS = (*EVALUATION_COLUMNS, "beats_parent_rate")
+BEATEN = ("beats_parent_rate", "beats_parent_chance")  # by improvements; by programs from scratch of the same step
+TRAINING_COLUMNS = (*EVALUATION_COLUMNS, *BEATEN)
 
 
 def stages(seed: int, competition: str, num_samples: int, output: Path) -> dict[str, list[str]]:
@@ -72,13 +73,15 @@ def training_figures(policy: Path, higher_is_better: bool) -> dict[str, float]:
     if not valid:
         sys.exit(f"{policy}: none of the {len(rows)} programs executed in training was valid")
     history = json.loads((policy / "trainer_state.json").read_text())["log_history"]
-    beats = [entry["mle/improve/beats_parent_rate"] for entry in history if "mle/improve/beats_parent_rate" in entry]
+    beats = {
+        name: [entry[f"mle/improve/{name}"] for entry in history if f"mle/improve/{name}" in entry] for name in BEATEN
+    }
     return {
         "num_executed": len(rows),
         "valid_rate": len(valid) / len(rows),
         "mean_score": fmean(row["held_out"] for row in valid),
         "best_score": (max if higher_is_better else min)(valid, key=itemgetter("score"))["held_out"],
-    } | ({"beats_parent_rate": fmean(beats)} if beats else {})
+    } | {name: fmean(values) for name, values in beats.items() if values}
 
 
 def one_seed(seed: int, competition: str, num_samples: int, output: Path) -> dict:
@@ -143,7 +146,7 @@ def main() -> None:
 def column(rows: list[dict], key: str) -> str:
     """The mean and deviation of a figure; of those that have it."""
     values = [row[key] for row in rows if row.get(key) is not None]
-    digits = {"num_executed": 0, "wall_s": 0, "valid_rate": 2, "beats_parent_rate": 2}.get(key, 3)
+    digits = {"num_executed": 0, "wall_s": 0, "valid_rate": 2, **dict.fromkeys(BEATEN, 2)}.get(key, 3)
     return mean_sd(values, f"{{:.{digits}f}}") if values else "-"
 
 

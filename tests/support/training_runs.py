@@ -81,6 +81,7 @@ def make_run(
             metrics |= {f"mle/{kind}/{key}": value for key, value in found.items()}
         if improve and step > 2:
             metrics["mle/improve/beats_parent_rate"] = rng.random() / 2
+            metrics["mle/improve/beats_parent_chance"] = rng.random() / 4
         if step % 5 == 0:
             metrics["mle/eval/best_of_n"] = 0.5 + 0.4 * skill
         history.append(metrics)

@@ -196,6 +196,13 @@ def test_metrics_by_kind_and_how_often_a_parent_is_beaten(logged):
         if beats:
             assert entry["mle/improve/beats_parent_rate"] == pytest.approx(sum(beats) / len(beats))
             rates.append(sum(beats) / len(beats))
+        scratch = judged[judged["prompt_kind"] == "scratch"]
+        shown = improve["parent_id"].map(scores)
+        assert ("mle/improve/beats_parent_chance" in entry) is bool(len(scratch) and len(improve))
+        if len(scratch) and len(improve):
+            errors = scratch["score"].astype(float).where(scratch["valid"], float("inf"))
+            chance = sum((errors < score).mean() for score in shown) / len(shown)
+            assert entry["mle/improve/beats_parent_chance"] == pytest.approx(chance)
     assert rates
     assert max(rates) > 0
     assert history[-1]["mle/pool/size"] == len(scores)

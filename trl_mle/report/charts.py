@@ -102,7 +102,7 @@ def charts(groups: Groups) -> Iterator[Chart]:
         ("milestones", "Milestones", "Share of the executed programs that reached each milestone." + band, _milestones),
         ("durations", "Δt and the weights it got", "Above: how long programs ran, median (solid), 10th and 90th percentile (dotted). Below: the duration weight of their advantages, mean (solid), smallest and largest (dotted)." + mean, _durations),
         ("outcomes", "Outcomes", "How executions ended. Completions without a program are not executed and not shown." + panels + over_time, _outcomes),
-        ("prompts", "From scratch or improving", "Solid: from scratch. Dashed: improving. Dotted: how often an improved program beat the one it was shown." + below + band, _prompts),
+        ("prompts", "From scratch or improving", "Solid: from scratch. Dashed: improving. Dotted: how often an improved program beat the one it was shown; dash-dotted: how often one from scratch would have." + below + band, _prompts),
         ("best_of_n", "Evaluation during training", "The best of N fresh programs on fixed prompts." + band, _evaluations),
     ):  # fmt: skip
         if (figure := draw(groups)) is not None:
@@ -415,6 +415,8 @@ def _prompts(groups: Groups) -> Figure | None:
                 _draw(axes[1], *_by_step(groups[name], f"mle/{kind}/score/mean"), shade, linestyle=dashes)
         beats = _by_step(groups[name], "mle/improve/beats_parent_rate")
         _draw(axes[0], *beats, color if several else COLORS[2], None, linestyle=":")
+        chance = _by_step(groups[name], "mle/improve/beats_parent_chance")
+        _draw(axes[0], *chance, color if several else COLORS[3], None, linestyle="-.")
     _share(axes[0], "valid share")
     if with_scores:
         _score_scale(axes[1], groups)

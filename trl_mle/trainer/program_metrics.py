@@ -31,8 +31,8 @@ def batch_metrics(rows: list[Row], competitions: Mapping[str, Competition], by_k
     Returns:
         `dict[str, float]`:
             The [`program_metrics`] of all programs, those of each competition if there are several (`<slug>/…`), those of each
-            kind of prompt (`scratch/…`), the share of distinct programs (syntax trees) among all, and how often an improvement is
-            its parent, or beats it.
+            kind of prompt (`scratch/…`), the share of distinct programs (syntax trees) among all, how often an improvement is
+            its parent, or beats it, and how often a program from scratch in this batch would (`improve/beats_parent_chance`).
     """
     metrics: dict[str, float] = {}
     present = list(dict.fromkeys(row["competition"] for row in rows))
@@ -62,7 +62,22 @@ def batch_metrics(rows: list[Row], competitions: Mapping[str, Competition], by_k
     beats = [value for row in rows if (value := beats_parent(row, competitions)) is not None]
     if beats:
         metrics["improve/beats_parent_rate"] = sum(beats) / len(beats)
+    chances = [chance for row in rows if (chance := _chance(row, rows, competitions)) is not None]
+    if chances:
+        metrics["improve/beats_parent_chance"] = sum(chances) / len(chances)
     return metrics
+
+
+def _chance(row: Row, rows: list[Row], competitions: Mapping[str, Competition]) -> float | None:
+    """Share of the programs from scratch that beat the solution which this completion was shown; `None` without either."""
+    if beats_parent(row, competitions) is None:
+        return None
+    parent = {"parent_score": row["parent_score"]}
+    scratch = [
+        other for other in rows if other["prompt_kind"] == "scratch" and other["competition"] == row["competition"]
+    ]
+    beats = [value for other in scratch if (value := beats_parent(other | parent, competitions)) is not None]
+    return sum(beats) / len(beats) if beats else None
 
 
 def program_metrics(columns: dict[str, list[Any]], higher_is_better: bool | None) -> dict[str, float]:
