@@ -27,18 +27,16 @@ import math
 import random
 import tempfile
 import time
-from operator import itemgetter
 from pathlib import Path
 from statistics import fmean, stdev, variance
 
 import matplotlib as mpl
 import torch
 from datasets import Dataset
-from objectives_bandit import interval
+from paired import hypotheses
 from quickstart import mean_sd
 from rich.console import Console
 from rich.table import Table
-from scipy.stats import ttest_rel
 from tiny_policy import TRAINING, save_policy
 from transformers import TrainerCallback
 
@@ -397,34 +395,15 @@ def train_main(args: argparse.Namespace, console: Console) -> None:
     figure.tight_layout()
     figure.savefig(args.output / "duration_bias.png", dpi=120)
     if len(args.seeds) > 1:
-        console.print(hypotheses(results, args))
-
-
-def hypotheses(results: dict, args: argparse.Namespace) -> Table:
-    """What the weights change of the probability of the slow program, paired by seed."""
-    found = []
-    for case in CASES:
-        for kind, weighting in (("async", "linear"), ("async", "inclusion"), ("sync", "linear")):
-            pairs = [
-                [
-                    results[run_key(case, f"{kind}, {name}", seed, args.budget_s)]["slow"]
-                    for name in (weighting, "none")
+        pairs = {}
+        for case in CASES:
+            for kind, weighting in (("async", "linear"), ("async", "inclusion"), ("sync", "linear")):
+                keys = [
+                    [run_key(case, f"{kind}, {name}", seed, args.budget_s) for name in (weighting, "none")]
+                    for seed in args.seeds
                 ]
-                for seed in args.seeds
-            ]
-            differences = [weighted - without for weighted, without in pairs]
-            found.append(
-                (f"{case}: {kind}, {weighting}", interval(differences), ttest_rel(*zip(*pairs, strict=True)).pvalue)
-            )
-    table = Table("P(slow), less that without weights", "mean ± 95% interval", "p, corrected")
-    largest = 0.0  # Holm: the smallest p times all, the next times one fewer, and never less than the one before
-    corrected = {}
-    for rank, (name, _, p) in enumerate(sorted(found, key=itemgetter(2))):
-        largest = max(largest, min(1.0, p * (len(found) - rank)))
-        corrected[name] = largest
-    for name, (mean, half), _ in found:
-        table.add_row(name, f"{mean:+.2f} ± {half:.2f}", f"{corrected[name]:.3f}")
-    return table
+                pairs[f"{case}: {kind}, {weighting}"] = [tuple(results[key]["slow"] for key in pair) for pair in keys]
+        console.print(hypotheses("P(slow), less that without weights", pairs))
 
 
 def main() -> None:

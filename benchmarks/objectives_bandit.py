@@ -8,15 +8,14 @@ import math
 from collections import deque
 from itertools import product
 from pathlib import Path
-from statistics import fmean, stdev
 
 import numpy as np
 import torch
 from objectives_advantages import check, reward_advantages, two_part_advantages
+from paired import interval
 from rich.box import SIMPLE_HEAD
 from rich.console import Console
 from rich.table import Table
-from scipy.stats import t
 
 from trl_mle.rewards import Evaluation
 from trl_mle.trainer import rollout_ledger
@@ -237,13 +236,6 @@ def is_informative(mode: str, case: str, objective: str, weights: str, placebo: 
         return weights == "none" and case in ("alike", "alike, valid rare")
     # Where nearly every group has a slow program, all groups take as long, and none is dropped
     return case == "alike, valid rare" and not weights.startswith("linear")
-
-
-def interval(values: list[float]) -> tuple[float, float]:
-    """Mean, and half of its 95% interval (Student's) over runs; NaN for a single one."""
-    if len(values) == 1:
-        return values[0], math.nan
-    return fmean(values), t.ppf(0.975, len(values) - 1) * stdev(values) / math.sqrt(len(values))
 
 
 def bandit_main(folder: Path, console: Console) -> None:

@@ -21,7 +21,7 @@ from pathlib import Path
 
 import torch
 from cells import BEFORE, Cell, Experiment, Known
-from objectives_bandit import interval
+from paired import interval
 from rich.console import Console
 from rich.table import Table
 

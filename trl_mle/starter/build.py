@@ -86,6 +86,9 @@ class StarterConfig:
         improve_share (`float`, *optional*, defaults to `0.0`):
             Share of them that change one or two choices of a valid program, which the prompt shows. Without any, the
             policy does not know what to do with an improve prompt: train it with `improve_probability=0`.
+        slip_rate (`float`, *optional*, defaults to `0.06`):
+            Probability of a mistake at each of the places in a program where one may happen: with more of them fewer of the
+            programs that the policy writes are valid.
         seed (`int`, *optional*, defaults to `0`):
             Seed of the corpus, the weights and the order of training.
     """
@@ -99,6 +102,9 @@ class StarterConfig:
     improve_share: float = field(
         default=0.0, metadata={"help": "Share of them that change a valid program, which the prompt shows."}
     )
+    slip_rate: float = field(
+        default=0.06, metadata={"help": "Probability of a mistake at each place where one may happen."}
+    )
     seed: int = field(default=0, metadata={"help": "Seed of the corpus, the weights and the order of training."})
 
     def __post_init__(self) -> None:
@@ -108,6 +114,8 @@ class StarterConfig:
             raise ValueError(f"competitions: the starter's grammar does not cover {unknown[0]!r}; {hint}")
         if not 0 <= self.improve_share <= 1:
             raise ValueError(f"improve_share must be between 0 and 1, got {self.improve_share}")
+        if not 0 <= self.slip_rate < 1:
+            raise ValueError(f"slip_rate must be at least 0 and less than 1, got {self.slip_rate}")
 
 
 def sketch_corpus(config: StarterConfig) -> Dataset:
@@ -125,7 +133,7 @@ def sketch_corpus(config: StarterConfig) -> Dataset:
     rows = []
     for competition in config.competitions:
         name = f"Kaggle competition: {competition}"
-        sketcher = Sketcher(competition, rng)
+        sketcher = Sketcher(competition, rng, config.slip_rate)
         num_improve = round(config.improve_share * config.num_programs)
         texts = [(name, sketcher.sketch()) for _ in range(config.num_programs - num_improve)]
         for _ in range(num_improve):

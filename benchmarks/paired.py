@@ -1,0 +1,50 @@
+"""Statistics of runs that are paired by seed."""
+
+import math
+from collections.abc import Mapping, Sequence
+from statistics import fmean, stdev
+
+from rich.table import Table
+from scipy.stats import t, ttest_rel
+
+
+def interval(values: Sequence[float]) -> tuple[float, float]:
+    """Mean, and half of its 95% interval (Student's) over runs; NaN for a single one."""
+    if len(values) == 1:
+        return values[0], math.nan
+    return fmean(values), t.ppf(0.975, len(values) - 1) * stdev(values) / math.sqrt(len(values))
+
+
+def holm(p_values: Mapping[str, float]) -> dict[str, float]:
+    """P values corrected for how many there are: the smallest times all, the next times one fewer, never less than the one before."""
+    corrected, largest = {}, 0.0
+    for rank, (name, p) in enumerate(sorted(p_values.items(), key=lambda item: item[1])):
+        largest = max(largest, min(1.0, p * (len(p_values) - rank)))
+        corrected[name] = largest
+    return corrected
+
+
+def hypotheses(outcome: str, pairs: Mapping[str, Sequence[tuple[float, float]]]) -> Table:
+    """
+    A table of differences.
+
+    Args:
+        outcome (`str`):
+            What they are differences of.
+        pairs (`dict[str, list[tuple[float, float]]]`):
+            By hypothesis, the outcome of an arm and that of the one it is compared with, of each seed.
+
+    Returns:
+        `Table`: Means with 95% intervals, and p values (paired t tests, two-sided, by Holm's correction).
+    """
+    same = {name: all(one == other for one, other in values) for name, values in pairs.items()}
+    found = {
+        name: 1.0 if same[name] else float(ttest_rel(*zip(*values, strict=True)).pvalue)
+        for name, values in pairs.items()
+    }
+    corrected = holm(found)
+    table = Table(outcome, "mean ± 95% interval", "p, corrected")
+    for name, values in pairs.items():
+        mean, half = interval([one - other for one, other in values])
+        table.add_row(name, f"{mean:+.2f} ± {half:.2f}", f"{corrected[name]:.3f}")
+    return table
