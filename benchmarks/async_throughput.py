@@ -78,7 +78,7 @@ class TimingTrainer(MLEGRPOTrainer):
 
     def _calculate_rewards(self, inputs, prompts, completions, completion_ids_list):
         rewards = super()._calculate_rewards(inputs, prompts, completions, completion_ids_list)
-        self.trained_s += sum(row["duration_s"] or 0.0 for row in self._program_rows(inputs))
+        self.trained_s += sum(seconds or 0.0 for seconds in self._mle_step.durations)
         return rewards
 
 

@@ -7,7 +7,7 @@ from types import SimpleNamespace
 
 import pytest
 from hypothesis import settings
-from support.tiny_models import CHAT_TEMPLATE, LINES, SOLUTION_LINES, prompts, save_tiny_model
+from support.tiny_models import CHAT_TEMPLATE, LINES, SOLUTION_LINES, prompts, save_solution_model, save_tiny_model
 
 
 settings.register_profile("tests", derandomize=True, deadline=None)  # the same on every machine, however busy it is
@@ -72,8 +72,7 @@ def program_model(tmp_path_factory):
 @pytest.fixture(scope="session")
 def solution_model(tmp_path_factory):
     """A policy of the starter's size, all of whose samples are programs: `path`, and the `options` it is sampled with."""
-    sizes = {"hidden_size": 128, "intermediate_size": 384, "num_hidden_layers": 3}
-    path = save_tiny_model(tmp_path_factory.mktemp("solution-qwen2"), prompts(), 1200, SOLUTION_LINES, **sizes)
+    path = save_solution_model(tmp_path_factory.mktemp("solution-qwen2"))
     vocabulary = json.loads(Path(path, "config.json").read_text())["vocab_size"]
     wrong = [i for i in range(vocabulary - len(SOLUTION_LINES)) if i != 2]  # all but lines, and the end
     return SimpleNamespace(path=path, options={"generation_kwargs": {"suppress_tokens": wrong}})

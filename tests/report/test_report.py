@@ -84,8 +84,8 @@ def test_best_so_far():
 
 
 CHARTS = [
-    "reward", "valid_rate", "score_by_programs-wine", "score_by_time-wine", "milestones", "durations", "outcomes", "prompts",
-    "best_of_n",
+    "reward", "valid_rate", "score_by_programs-wine", "score_by_time-wine", "milestones", "durations", "timeline",
+    "outcomes", "prompts", "best_of_n",
 ]  # fmt: skip
 
 
@@ -174,7 +174,7 @@ def test_only_the_trainers_log(tmp_path):
     folder = make_run(tmp_path / "run", steps=3)
     shutil.rmtree(folder / "executions")
     shutil.rmtree(folder / "best_solutions")
-    assert chart_names(folder) == ["reward", "valid_rate", "durations", "prompts"]
+    assert chart_names(folder) == ["reward", "valid_rate", "durations", "timeline", "prompts"]
 
 
 @pytest.fixture

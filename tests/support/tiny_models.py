@@ -67,3 +67,9 @@ def save_tiny_model(folder, texts, vocab_size, lines=(), **sizes):
     )
     Qwen2ForCausalLM(config).save_pretrained(folder)
     return str(folder)
+
+
+def save_solution_model(folder):
+    """Saves a policy of the starter's size that knows lines of programs; returns its folder."""
+    sizes = {"hidden_size": 128, "intermediate_size": 384, "num_hidden_layers": 3}
+    return save_tiny_model(folder, prompts(), 1200, SOLUTION_LINES, **sizes)

@@ -82,6 +82,10 @@ def make_run(
         if improve and step > 2:
             metrics["mle/improve/beats_parent_rate"] = rng.random() / 2
             metrics["mle/improve/beats_parent_chance"] = rng.random() / 4
+        if step > 1:  # of the first one nobody knows since when
+            seconds = {"training": 4.0, "sync": 0.5, "generation_wait": 1.0, "wait": 2.0 * rng.random()}
+            seconds |= {"generation": 5.0 + rng.random(), "execution": 6.0 - 3 * skill}
+            metrics |= {f"mle/async/{name}_s": value for name, value in seconds.items()}
         if step % 5 == 0:
             metrics["mle/eval/best_of_n"] = 0.5 + 0.4 * skill
         history.append(metrics)

@@ -18,7 +18,8 @@ from typing import Any
 import matplotlib as mpl
 import pandas as pd
 
-from trl_mle.report.charts import STYLE, Chart, Groups, charts, duration
+from trl_mle.report.charts import Chart, charts, duration
+from trl_mle.report.drawing import STYLE, Groups
 from trl_mle.report.training_run import TrainingRun, ancestors, read_run
 
 

@@ -17,6 +17,7 @@ from trl_mle.launching import MLEScriptArguments, Problems
 from trl_mle.rewards import MLEReward
 from trl_mle.solutions import open_results
 from trl_mle.trainer import MLEGRPOConfig, MLEGRPOTrainer, MLEProgressCallback
+from trl_mle.trainer.vllm_server import VLLMServerError
 
 
 def main(
@@ -124,7 +125,11 @@ def main(
 
         # Training
         trainer.accelerator.print(executor.description)
-        trainer.train(resume_from_checkpoint=checkpoint)
+        try:
+            trainer.train(resume_from_checkpoint=checkpoint)
+        except VLLMServerError as error:  # the trainer has saved a checkpoint
+            problems.messages.append(str(error))
+        problems.report("training has stopped, and resume_from_checkpoint: true goes on from its last checkpoint")
 
     # The policy, its card, and the Hub
     trainer.save_state()  # the log of all metrics, in trainer_state.json

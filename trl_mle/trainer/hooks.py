@@ -4,6 +4,7 @@ import inspect
 
 import trl
 from trl import GRPOTrainer
+from trl.generation.vllm_client import VLLMClient
 from trl.generation.vllm_generation import VLLMGeneration
 
 
@@ -28,6 +29,13 @@ HOOKS: dict[tuple[type, str], tuple[str, ...]] = {
     (GRPOTrainer, "create_model_card"): ("model_name", "dataset_name", "tags"),
     (GRPOTrainer, "init_hf_repo"): ("token", "..."),
     (VLLMGeneration, "_iter_named_params"): (),
+    (VLLMGeneration, "generate"): ("prompts", "images", "num_generations", "profiler"),
+    (VLLMGeneration, "sync_weights"): (),
+    (VLLMClient, "generate"): ("prompts", "..."),
+    (VLLMClient, "update_named_params"): ("metadata", "named_params"),
+    (VLLMClient, "reset_prefix_cache"): (),
+    (VLLMClient, "init_communicator"): ("device",),
+    (VLLMClient, "close_communicator"): (),
     (VLLMGeneration, "_fix_param_name_to_vllm"): ("name", "extra_prefixes"),
 }
 

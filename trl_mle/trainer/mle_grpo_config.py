@@ -79,7 +79,8 @@ class MLEGRPOConfig(GRPOConfig):
             running. Needs an [`~trl_mle.rewards.MLEReward`].
         max_in_flight (`int`, *optional*):
             Most rollouts of all processes that are sampled and not yet trained on, a multiple of `generation_batch_size`;
-            with one batch training is synchronous. Defaults to two.
+            with one batch training is synchronous. Defaults to two, or to three where a vLLM server samples one of them
+            meanwhile.
         async_unit (`str`, *optional*, defaults to `"group"`):
             What is trained on together. Supported values are:
 
@@ -89,6 +90,12 @@ class MLEGRPOConfig(GRPOConfig):
         max_staleness (`int`, *optional*):
             Drop a finished rollout if more generation steps than this were trained on since it was sampled. That starves
             slow programs; `None` drops nothing.
+
+        > Parameters that control a vLLM server
+
+        vllm_request_timeout_s (`float`, *optional*, defaults to `1800.0`):
+            Seconds in which it has to answer a request, such as that for the completions of a batch. After three failures the
+            run saves a checkpoint and ends. A server that cannot be reached has `vllm_server_timeout` seconds to come back.
 
         > Parameters that control pushes to the Hub
 
@@ -167,7 +174,7 @@ class MLEGRPOConfig(GRPOConfig):
         default=None,
         metadata={
             "help": "Most rollouts of all processes that are sampled and not yet trained on, a multiple of "
-            "`generation_batch_size`. `None` (default) for two of those."
+            "`generation_batch_size`. `None` (default) for two of those, three with a vLLM server."
         },
     )
     async_unit: str = field(
@@ -182,6 +189,12 @@ class MLEGRPOConfig(GRPOConfig):
         metadata={
             "help": "Drop a finished rollout if more generation steps than this were trained on since it was sampled. "
             "`None` (default) drops nothing."
+        },
+    )
+    vllm_request_timeout_s: float = field(
+        default=1800.0,
+        metadata={
+            "help": "Seconds in which a vLLM server has to answer a request; after three failures the run ends."
         },
     )
     push_checkpoint_revisions: bool = field(
@@ -230,6 +243,8 @@ class MLEGRPOConfig(GRPOConfig):
         if high is not None and not high >= 1:
             raise ValueError(f"duration_weight_high must be at least 1, got {high}")
         self._check_async_rollouts()
+        if self.vllm_request_timeout_s <= 0:
+            raise ValueError(f"vllm_request_timeout_s must be more than 0, got {self.vllm_request_timeout_s}")
         if self.use_transformers_continuous_batching and (self.bf16 or self.fp16):
             raise ValueError(
                 "use_transformers_continuous_batching (or use_transformers_paged) casts the trained weights to 16 bits, where "
@@ -278,7 +293,10 @@ class MLEGRPOConfig(GRPOConfig):
                 )
             return
         if self.max_in_flight is None:
-            self.max_in_flight = 2 * self.completions_per_batch
+            has_server = (
+                self.use_vllm and self.vllm_mode == "server"
+            )  # one batch sampled, one executed, one trained on
+            self.max_in_flight = (3 if has_server else 2) * self.completions_per_batch
         if self.max_in_flight < 1 or self.max_in_flight % self.completions_per_batch:
             raise ValueError(
                 f"max_in_flight={self.max_in_flight} must be a multiple of the {self.completions_per_batch} rollouts of a "

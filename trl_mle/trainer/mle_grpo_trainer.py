@@ -21,8 +21,9 @@ from trl_mle.trainer.limits import LimitsTrainer, find_limits
 from trl_mle.trainer.mle_grpo_config import MLEGRPOConfig
 from trl_mle.trainer.objective import Objective
 from trl_mle.trainer.program_metrics import batch_metrics
-from trl_mle.trainer.rollouts_in_flight import RolloutsInFlight, generated, make_rollouts, sample
+from trl_mle.trainer.rollouts_in_flight import RolloutsInFlight, make_rollouts
 from trl_mle.trainer.rows import SCRATCH, Row, beats_parent, is_ours, read_rows
+from trl_mle.trainer.sampling import Sampler, generated
 from trl_mle.trainer.solution_prompts import NO_IMPROVING, SolutionPrompts
 from trl_mle.trainer.step import Step, join_outputs, resized, waiting_metrics
 from trl_mle.trainer.vllm_trainer import VLLMTrainer
@@ -146,7 +147,8 @@ class MLEGRPOTrainer(BaseModelTrainer, HubTrainer, LimitsTrainer, VLLMTrainer):
             if self.tools or self.environment_factories is not None or self.rollout_func is not None:
                 raise ValueError("async_rollouts knows no tools, environments or rollout functions: leave them out")
             assert self.train_dataset is not None
-            self.rollouts = make_rollouts(args, self.reward_funcs, next(iter(self.train_dataset)))
+            sampler = Sampler(self, args.keeps_logps)
+            self.rollouts = make_rollouts(args, self.reward_funcs, next(iter(self.train_dataset)), sampler)
         self.weighting = Weighting(args, self.rollouts.ledger if self.rollouts is not None else None)
         self.objective: Objective = Objective(args, self.reward_funcs, self.reward_weights)
         self.reward_funcs = self.objective.watched(self.reward_funcs)
@@ -178,9 +180,7 @@ class MLEGRPOTrainer(BaseModelTrainer, HubTrainer, LimitsTrainer, VLLMTrainer):
     def _train_on_finished_rollouts(self, rollouts: RolloutsInFlight, inputs: list[Row]) -> dict[str, Any]:
         """A step of asynchronous training: samples as many rollouts as may be in flight, trains on those that finished first."""
         count, local = self.args.completions_per_batch, self._local(len(inputs))
-        while rollouts.ledger.has_room(count):  # once, unless there are none yet, or some were dropped
-            rows = self.solution_prompts.choose(inputs, local.start)
-            rollouts.add(sample(self, rows, self.args.keeps_logps))
+        rollouts.fill(count, lambda: self.solution_prompts.choose(inputs, local.start))
         taken = rollouts.take(count)
         self._log_metrics("train", rollouts.metrics(taken), "mle/async")
         step = Step(replayed=taken[local])

@@ -111,14 +111,29 @@ class RolloutLedger:
 
     def has_room(self, count: int) -> bool:
         """Whether so many more rollouts are to be sampled now: they may be, or too few are in flight that can be trained on."""
-        fresh = sum(not self._is_stale(rollout) for rollout in self.in_flight.values())
-        return len(self.in_flight) + count <= self.max_in_flight or fresh < count
+        return len(self.in_flight) + count <= self.max_in_flight or self.fresh < count
 
-    def add(self, rollouts: Iterable[Rollout]) -> list[Rollout]:
-        """Takes rollouts that were sampled now, whole units in their order; returns them with `id` and `step`."""
+    @property
+    def fresh(self) -> int:
+        """How many rollouts are in flight that can be trained on."""
+        return sum(not self._is_stale(rollout) for rollout in self.in_flight.values())
+
+    def add(self, rollouts: Iterable[Rollout], step: int | None = None) -> list[Rollout]:
+        """
+        Takes rollouts that were sampled.
+
+        Args:
+            rollouts (`Iterable[Rollout]`):
+                Whole units, in their order.
+            step (`int`, *optional*, defaults to `self.step`):
+                Generation steps that had been trained on when they were asked for.
+
+        Returns:
+            `list[Rollout]`: The same, with `id` and `step`.
+        """
         added = list(rollouts)
         for rollout in added:
-            rollout.id, rollout.step = self.sampled, self.step
+            rollout.id, rollout.step = self.sampled, self.step if step is None else step
             self.sampled += 1
             self.in_flight[rollout.id] = rollout
             self.durations[rollout.id] = Duration(rollout.row.get("competition"))

@@ -2,17 +2,13 @@
 
 import json
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import FIRST_COMPLETED, wait
 from dataclasses import replace
 from typing import Any
 
-import torch
 from accelerate import PartialState
 from accelerate.utils import gather_object
-from trl import GRPOTrainer
-from trl.models.utils import disable_gradient_checkpointing
-from trl.trainer.utils import pad
 
 from trl_mle.rewards import MLEReward
 from trl_mle.rewards.mle_reward import POLL_S, cut_middle
@@ -21,6 +17,7 @@ from trl_mle.rewards.progress import ProgramsProgress
 from trl_mle.trainer.mle_grpo_config import MLEGRPOConfig
 from trl_mle.trainer.rollout_ledger import Rollout, RolloutLedger
 from trl_mle.trainer.rows import Row
+from trl_mle.trainer.sampling import Sampler
 
 
 class RolloutsInFlight:
@@ -35,29 +32,49 @@ class RolloutsInFlight:
             Of all processes.
         reward ([`~trl_mle.rewards.MLEReward`]):
             Executes the programs of this process.
+        sampler ([`~trl_mle.trainer.sampling.Sampler`]):
+            Samples.
     """
 
-    def __init__(self, ledger: RolloutLedger, reward: MLEReward):
+    def __init__(self, ledger: RolloutLedger, reward: MLEReward, sampler: Sampler):
         self.ledger = ledger
         self._reward = reward
+        self._sampler = sampler
         self._pending: dict[int, PendingEvaluation] = {}  # of this process
         self._restored = False
         self._waited_s = 0.0
+        self._training_s: float | None = None  # since the step before
         self._last: tuple[float, float] | None = None  # when the last step was taken; for how long programs had run
 
-    def add(self, rollouts: list[Rollout]) -> None:
-        """Takes what each process has sampled, equally many, and executes their programs there."""
-        self._restart()
-        added = self.ledger.add(gather_object(rollouts))
-        start = PartialState().process_index * len(rollouts)
-        self._execute(added[start : start + len(rollouts)])
+    def fill(self, count: int, choose: Callable[[], list[Row]]) -> None:
+        """
+        Samples as many rollouts as may be in flight. A vLLM server samples the last batch of them while the trainer goes on.
+
+        Args:
+            count (`int`):
+                Rollouts of a generation step.
+            choose (`Callable`):
+                Gives this process' rows of another batch.
+        """
+        self._training_s = time.monotonic() - self._last[0] if self._last is not None else None
+        self._restart()  # with fewer in flight than before none may be added
+        if self._sampler.rows:
+            self._arrive()
+        ledger = self.ledger
+        while ledger.has_room(count):  # once, unless there are none yet, or some were dropped
+            self._sampler.ask(choose(), ledger.step)
+            is_last = len(ledger.in_flight) + 2 * count > ledger.max_in_flight and ledger.fresh >= count
+            if is_last and self._sampler.is_server and ledger.max_staleness != 0:
+                break
+            self._arrive()
 
     def take(self, count: int) -> list[Rollout]:
         """Waits until so many rollouts can be trained on; returns those of all processes, in the order of sampling."""
-        self._restart()  # with fewer in flight than before none may have been added
         began = time.monotonic()
         with ProgramsProgress(count, self._reward.show_progress) as progress:
             while True:
+                if self._sampler.has_arrived():
+                    self._arrive()
                 self._poll()
                 taken = self.ledger.take(count)
                 if taken:
@@ -85,27 +102,45 @@ class RolloutsInFlight:
         """
         Those of [`RolloutLedger.metrics`], and of the time since the step before:
 
-        - `wait_s`: seconds that training waited for programs.
+        - `training_s`, `sync_s`, `generation_wait_s` and `wait_s`: what the trainer did, in seconds: it trained, handed weights
+          to vLLM's server, waited for completions (or sampled), and waited for programs.
+        - `generation_s`: seconds that the completions took which came since, also those that nobody waited for.
+        - `execution_s`: seconds that each of the executor's slots ran programs of these rollouts, on average; under the same
+          condition as `idle_s`.
         - `idle_s`: seconds that slots ran no program of these rollouts (but none, or an evaluation's), summed over the
           executor's slots, where it knows them and reports when programs start.
         """
         slots = self._reward.executor.slots if self._reward.executor.tells_start else None
         now, ran_s = time.monotonic(), self.ledger.ran_s
-        metrics = self.ledger.metrics(taken) | {"wait_s": self._waited_s}
+        metrics = self.ledger.metrics(taken) | self._sampler.take_seconds() | {"wait_s": self._waited_s}
+        if self._training_s is not None:
+            metrics["training_s"] = self._training_s
         if self._last is not None and slots is not None:
             then, ran_before_s = self._last
+            metrics["execution_s"] = (ran_s - ran_before_s) / slots
             metrics["idle_s"] = max(0.0, slots * (now - then) - (ran_s - ran_before_s))
         self._last = (now, ran_s)
         return metrics
 
     def state_dict(self) -> dict[str, Any]:
         """What a checkpoint keeps; JSON can hold it."""
-        return self.ledger.state_dict()
+        return self.ledger.state_dict() | {"asked": self._sampler.rows}
 
     def load_state_dict(self, state: dict[str, Any]) -> None:
-        """Takes what [`state_dict`] gave. Programs that had not ended are executed again before others are."""
+        """
+        Takes what [`state_dict`] gave. Programs that had not ended are executed again before others are, and completions that
+        had not arrived are sampled by the policy as it is now.
+        """
         self.ledger.load_state_dict(state)
+        self._sampler.rows = state.get("asked", [])  # older checkpoints have none
         self._pending, self._last, self._restored = {}, None, True
+
+    def _arrive(self) -> None:
+        """Takes what each process has sampled, equally many, and executes their programs there."""
+        rollouts = self._sampler.receive()
+        added = self.ledger.add(gather_object(rollouts), self._sampler.step)
+        start = PartialState().process_index * len(rollouts)
+        self._execute(added[start : start + len(rollouts)])
 
     def _restart(self) -> None:
         """After a resume, executes again what had not ended."""
@@ -138,7 +173,9 @@ class RolloutsInFlight:
                 self.ledger.finish(number, evaluation)
 
 
-def make_rollouts(args: MLEGRPOConfig, reward_funcs: Sequence[Any], example: Mapping[str, Any]) -> RolloutsInFlight:
+def make_rollouts(
+    args: MLEGRPOConfig, reward_funcs: Sequence[Any], example: Mapping[str, Any], sampler: Sampler
+) -> RolloutsInFlight:
     """
     Those of a run that has none yet.
 
@@ -149,6 +186,8 @@ def make_rollouts(args: MLEGRPOConfig, reward_funcs: Sequence[Any], example: Map
             The trainer's, of which one executes programs.
         example (`Mapping[str, Any]`):
             A row of the dataset.
+        sampler ([`~trl_mle.trainer.sampling.Sampler`]):
+            The trainer's.
 
     Returns:
         [`RolloutsInFlight`]: Empty.
@@ -178,57 +217,4 @@ def make_rollouts(args: MLEGRPOConfig, reward_funcs: Sequence[Any], example: Map
     assert args.max_in_flight is not None  # MLEGRPOConfig has filled it in
     assert args.num_generations is not None
     unit_size = args.num_generations if args.async_unit == "group" else 1
-    return RolloutsInFlight(RolloutLedger(args.max_in_flight, unit_size, args.max_staleness), rewards[0])
-
-
-def sample(trainer: GRPOTrainer, rows: list[Row], keeps_logps: bool) -> list[Rollout]:
-    """Completions of the current policy, with what later steps must know of it (the log-probabilities, if they are kept)."""
-    prompt_ids, completion_ids, _, completions, sampling_logps, *_ = trainer._generate([row["prompt"] for row in rows])
-    unknown = [None] * len(rows)
-    columns = zip(
-        rows,
-        prompt_ids,
-        completion_ids,
-        completions,
-        sampling_logps or unknown,
-        policy_logps(trainer, prompt_ids, completion_ids) if keeps_logps else unknown,
-        strict=True,
-    )
-    return [Rollout(*column) for column in columns]
-
-
-def generated(rollouts: Sequence[Rollout]) -> tuple:
-    """What TRL's `_generate` returns, for completions that were sampled before."""
-    logps = [rollout.sampling_logps for rollout in rollouts]
-    return (
-        [rollout.prompt_ids for rollout in rollouts],
-        [rollout.completion_ids for rollout in rollouts],
-        None,
-        [rollout.completion for rollout in rollouts],
-        None if None in logps else logps,
-        {},
-        None,
-        [],
-    )
-
-
-def policy_logps(
-    trainer: GRPOTrainer, prompt_ids: list[list[int]], completion_ids: list[list[int]]
-) -> list[list[float]]:
-    """Log-probability of each token of completions under the current policy, as TRL computes it."""
-    ids, masks = [], []
-    for sequences, side in ((prompt_ids, "left"), (completion_ids, "right")):
-        tensors = [torch.tensor(sequence) for sequence in sequences]
-        ids.append(pad(tensors, trainer._tokenizer.pad_token_id, side))
-        masks.append(pad([torch.ones_like(tensor) for tensor in tensors], 0, side))
-    checkpointing: Any = trainer.args.gradient_checkpointing_kwargs  # a dictionary, once it was parsed
-    model: Any = trainer.model
-    with torch.no_grad(), disable_gradient_checkpointing(model, checkpointing):
-        logps, _, _ = trainer._get_per_token_logps_and_entropies(
-            model,
-            torch.cat(ids, dim=1).to(trainer.accelerator.device),
-            torch.cat(masks, dim=1).to(trainer.accelerator.device),
-            ids[1].shape[1],
-            batch_size=trainer.args.per_device_train_batch_size,
-        )
-    return [row[: len(completion)] for row, completion in zip(logps.tolist(), completion_ids, strict=True)]
+    return RolloutsInFlight(RolloutLedger(args.max_in_flight, unit_size, args.max_staleness), rewards[0], sampler)

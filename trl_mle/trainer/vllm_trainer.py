@@ -11,6 +11,7 @@ from trl import GRPOTrainer
 from trl.generation.vllm_generation import VLLMGeneration
 
 from trl_mle.trainer.mle_grpo_config import MLEGRPOConfig
+from trl_mle.trainer.vllm_server import VLLMServer, VLLMServerError
 
 
 if TYPE_CHECKING:
@@ -21,8 +22,9 @@ class VLLMTrainer(GRPOTrainer):
     """
     [`~trl.GRPOTrainer`] with some differences where vLLM samples: `args.seed` decides what a colocated one samples, adapters are
     merged without a trace in the base model, the metric `sampling/masked_rate` is the share of tokens that are not trained on
-    because vLLM finds them less probable than the trainer does or more so (`vllm_importance_sampling_mode`), and a colocated
-    one ends before the group of processes that it works with.
+    because vLLM finds them less probable than the trainer does or more so (`vllm_importance_sampling_mode`), a colocated
+    one ends before the group of processes that it works with, and a server may hang, die and come back
+    ([`~trl_mle.trainer.vllm_server.VLLMServer`]).
     """
 
     args: MLEGRPOConfig
@@ -30,6 +32,7 @@ class VLLMTrainer(GRPOTrainer):
 
     def __init__(self, *args: Any, **kwargs: Any) -> None:
         super().__init__(*args, **kwargs)
+        self.vllm_server: VLLMServer | None = None
         if not self.use_vllm:
             return
         if is_peft_model(self.model):
@@ -39,6 +42,11 @@ class VLLMTrainer(GRPOTrainer):
                     "vLLM cannot take an adapter's weights under FSDP: train with LoRA under DDP or DeepSpeed"
                 )
             generation._iter_named_params = functools.partial(merged_params, generation)
+        if self.vllm_mode == "server":
+            self.vllm_server = VLLMServer(
+                self.vllm_generation, self.args.vllm_request_timeout_s, self.args.vllm_server_timeout
+            )
+            self.vllm_generation = self.vllm_server  # type: ignore[assignment]
         if self.vllm_mode == "colocate":
             # Its start has seeded all generators by the process's number, after TRL had by `seed`, and it samples from them
             process, processes = self.accelerator.process_index, self.accelerator.num_processes
@@ -56,6 +64,15 @@ class VLLMTrainer(GRPOTrainer):
                 (masked / all_.clamp(min=1)).item()
             )
         return output
+
+    def train(self, *args: Any, **kwargs: Any) -> Any:
+        try:
+            return super().train(*args, **kwargs)
+        except VLLMServerError:
+            # All processes are here, before an update or behind it; within one there is nothing to resume from
+            if self.state.global_step and self._step % self.args.gradient_accumulation_steps == 0:
+                self._save_checkpoint(self.model, None)
+            raise
 
     def end_training(self) -> None:
         """The last call of a script: finishes trackers, ends a colocated vLLM, and destroys the group of processes."""

@@ -1,0 +1,199 @@
+"""The training script with a real vLLM server, on a CPU: `make test-vllm`. A run takes a minute of quiet cores."""
+
+import json
+import threading
+
+import pytest
+import torch
+from safetensors.torch import load_file
+from support.faulty_proxy import FaultyProxy
+from support.vllm_training import (
+    assert_sampler_is_policy,
+    read_history,
+    run_script,
+    teach_policy,
+    train,
+    training_server,
+)
+from transformers import AutoModelForCausalLM
+
+
+pytestmark = [pytest.mark.vllm, pytest.mark.timeout(900)]
+
+ASYNC = {"vllm_mode": "server", "async_rollouts": "true", "save_strategy": "steps", "save_steps": 1}
+
+
+@pytest.fixture(scope="module")
+def policy(solution_model, tmp_path_factory):
+    return teach_policy(solution_model.path, tmp_path_factory.mktemp("policy"))
+
+
+@pytest.fixture(scope="module")
+def server(policy, tmp_path_factory):
+    """A server, and the environment of its trainers. Each of their runs gives it its own weights first."""
+    server, weights, server.environment_of_trainer = training_server(policy, tmp_path_factory.mktemp("server") / "log")
+    server.start()
+    yield server
+    server.kill()
+    weights.unlink(missing_ok=True)
+
+
+def assert_stored_logps_are_of_the_weights_that_sampled(folder, policy, steps):
+    """Rollouts in flight are as probable as they say to the policy of the step at which they were asked for, and no other."""
+    checked, ages = 0, set()
+    models = [AutoModelForCausalLM.from_pretrained(policy)]
+    models += [AutoModelForCausalLM.from_pretrained(folder / f"checkpoint-{step}") for step in range(1, steps + 1)]
+    for step in range(1, steps + 1):
+        state = json.loads((folder / f"checkpoint-{step}" / "rollouts.json").read_text())["rollouts"]
+        for rollout in state["in_flight"]:
+            prompt, completion = rollout["prompt_ids"], rollout["completion_ids"]
+            with torch.no_grad():
+                logits = [model(torch.tensor([prompt + completion])).logits[0] for model in models]
+            found = [
+                values[len(prompt) - 1 : -1].log_softmax(-1).gather(1, torch.tensor(completion)[:, None])[:, 0]
+                for values in logits
+            ]
+            stored = torch.tensor(rollout["policy_logps"])
+            gaps = [(values - stored).abs().max().item() for values in found]
+            assert gaps[rollout["step"]] < 1e-4
+            ages.add(step - rollout["step"])
+            checked += max(gaps) > 1e-3  # so that another policy's would be seen
+    assert checked > 0
+    return ages
+
+
+def test_improve_prompts(policy, server, tmp_path):
+    history = train(
+        policy,
+        tmp_path / "run",
+        processes=2,
+        environment=server.environment_of_trainer,
+        vllm_mode="server",
+        vllm_server_base_url=server.url,
+        improve_probability=0.5,
+    )
+    assert_sampler_is_policy(history)
+    assert any("mle/improve/valid_rate" in row for row in history)
+
+
+def test_generation_overlaps_training(policy, server, tmp_path):
+    options = ASYNC | {"vllm_server_base_url": server.url, "max_steps": 4}
+    history = train(policy, tmp_path / "run", processes=2, environment=server.environment_of_trainer, **options)
+    assert len(history) == 4
+    ages = assert_stored_logps_are_of_the_weights_that_sampled(tmp_path / "run", policy, 4)
+    assert 2 in ages  # asked for, then trained beside, then executed
+    state = json.loads((tmp_path / "run" / "checkpoint-4" / "rollouts.json").read_text())["rollouts"]
+    assert state["sampled"] == state["trained"] + len(state["in_flight"]) == 4 * 8 + len(state["in_flight"])
+    assert len(state["asked"]) == 8
+    for name in ("generation_s", "sync_s", "training_s", "execution_s"):
+        assert sum(row.get(f"mle/async/{name}", 0) for row in history[1:]) > 0
+    assert any(row["mle/async/staleness/max"] >= 1 for row in history)
+
+
+def test_with_staleness_zero_it_is_synchronous_training(policy, server, tmp_path):
+    options = {
+        "environment": server.environment_of_trainer,
+        "vllm_mode": "server",
+        "vllm_server_base_url": server.url,
+        "generation_kwargs": '{"seed": 5}',
+        "duration_weighting": "none",
+    }
+    whole = train(policy, tmp_path / "sync", **options)
+    for name, limit in {"one batch": {"max_in_flight": 8}, "not older": {"max_staleness": 0}}.items():
+        ahead = train(policy, tmp_path / name, async_rollouts="true", **limit, **options)
+        same = "reward", "completions/mean_length", "mle/valid_rate"
+        assert [[row[key] for key in same] for row in ahead] == [[row[key] for key in same] for row in whole]
+        # A server's log-probabilities depend on what it computes together, in their last bit
+        for row, other in zip(ahead, whole, strict=True):
+            assert row["grad_norm"] == pytest.approx(other["grad_norm"], rel=1e-4)
+        first, second = (load_file(tmp_path / run / "model.safetensors") for run in ("sync", name))
+        assert all((weight - second[key]).abs().max() < 1e-4 for key, weight in first.items())
+
+
+def test_a_server_that_fails_and_comes_back(policy, server, tmp_path):
+    """In every way, once or twice in a row; then it dies, and another one takes its place."""
+    folder = tmp_path / "run"
+    faults = {
+        "/v1/completions": [None, "half", "hang", None, "cut", None, "error", "drop", None],
+        "/update_weights": [None, "error", None, "drop", None],
+    }
+    injected = sum(fault is not None for row in faults.values() for fault in row)
+
+    ended = threading.Event()
+
+    def die_and_come_back():
+        while not (folder / "checkpoint-5" / "trainer_state.json").exists() and not ended.wait(0.05):
+            pass
+        server.kill()
+        server.start()
+
+    with FaultyProxy(server.url, faults) as proxy:
+        another = threading.Thread(target=die_and_come_back)
+        another.start()
+        code, output = run_script(
+            policy,
+            folder,
+            environment=server.environment_of_trainer,
+            **(ASYNC | {"vllm_server_base_url": proxy.url, "max_steps": 8, "vllm_request_timeout_s": 8}),
+        )
+        ended.set()
+        another.join()
+        assert code == 0, output[-5000:]
+        assert "Traceback" not in output, output[-8000:]
+        assert len(proxy.seen) == injected
+    assert len(read_history(folder)) == 8
+    assert_stored_logps_are_of_the_weights_that_sampled(folder, policy, 8)
+    state = json.loads((folder / "checkpoint-8" / "rollouts.json").read_text())["rollouts"]
+    assert state["sampled"] == state["trained"] + len(state["in_flight"])
+    assert state["trained"] == 8 * 8
+
+
+@pytest.mark.parametrize(
+    ("faults", "said"),
+    [
+        (["error"] * 9, "the vLLM server answers 500: "),
+        (["refuse"], "the vLLM server answers 400: "),
+    ],
+)
+def test_a_server_that_goes_on_failing(policy, server, tmp_path, faults, said):
+    """One line, a checkpoint, and nothing is lost."""
+    folder, options = tmp_path / "run", ASYNC | {"save_strategy": "no", "max_steps": 4}
+    with FaultyProxy(server.url, {"/v1/completions": [None, None, None, *faults]}) as proxy:
+        code, output = run_script(
+            policy,
+            folder,
+            processes=2,
+            environment=server.environment_of_trainer,
+            **(options | {"vllm_server_base_url": proxy.url}),
+        )
+    assert code != 0
+    line = next(line for line in output.splitlines() if line.startswith("train_mle.py: error: "))
+    assert said in line
+    assert "resume_from_checkpoint" in line
+    checkpoint = max(folder.glob("checkpoint-*"), key=lambda path: int(path.name.partition("-")[2]))
+    state = json.loads((checkpoint / "rollouts.json").read_text())["rollouts"]
+    assert state["sampled"] == state["trained"] + len(state["in_flight"])
+    assert len(state["asked"]) == 8
+
+    resumed = train(
+        policy,
+        folder,
+        processes=2,
+        environment=server.environment_of_trainer,
+        resume_from_checkpoint=checkpoint,
+        **(options | {"vllm_server_base_url": server.url}),
+    )
+    assert len(resumed) == 4
+
+
+def test_a_run_without_a_server_ends_in_one_line(policy, server, tmp_path):
+    code, output = run_script(
+        policy,
+        tmp_path / "run",
+        vllm_mode="server",
+        vllm_server_base_url="http://127.0.0.1:9",
+        vllm_server_timeout=3,
+    )
+    assert code != 0
+    assert "Traceback" not in output, output[-3000:]
+    assert "127.0.0.1:9" in output

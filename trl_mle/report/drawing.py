@@ -1,0 +1,156 @@
+"""How a picture of a report is drawn: its size, its colours, curves with bands, axes."""
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+import numpy as np
+import pandas as pd
+from matplotlib.axes import Axes
+from matplotlib.figure import Figure
+from matplotlib.lines import Line2D
+from matplotlib.ticker import FuncFormatter, MaxNLocator, PercentFormatter
+
+from trl_mle.report.training_run import TrainingRun
+
+
+# Those of Okabe and Ito, which colour-blind people tell apart.
+COLORS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#000000")
+BINS = 20  # of a curve over executed programs, at most
+LEAST_PROGRAMS = 16  # of a point of such a curve, unless there are few
+STYLE: Any = {
+    "font.size": 9,
+    "axes.titlesize": 10,
+    "axes.grid": True,
+    "grid.alpha": 0.3,
+    "axes.spines.top": False,
+    "axes.spines.right": False,
+    "legend.frameon": False,
+    "legend.fontsize": 8,
+    "svg.hashsalt": "trl_mle",  # the same picture, the same file
+}
+
+Groups = Mapping[str, Sequence[TrainingRun]]
+
+
+def new_figure(groups: Groups, rows: int = 1, height: float = 2.9, columns: int = 1) -> tuple[Figure, list[Axes]]:
+    """Of a width that a phone shows whole, so that its texts stay legible there."""
+    height += 0.2 * ((len(groups) + 1) // 2) if len(groups) > 1 else 0  # of the legend
+    figure = Figure(figsize=(4.4, height), layout="constrained")
+    axes = figure.subplots(rows, columns, sharex=True, squeeze=False)
+    return figure, list(axes.flat)
+
+
+def colors_of(groups: Groups) -> dict[str, str]:
+    return {name: COLORS[i % len(COLORS)] for i, name in enumerate(groups)}
+
+
+def draw_curve(axis: Axes, xs: Sequence[float], curves: Sequence[Sequence[float] | np.ndarray], color: str, label: str | None = None, **style: Any) -> None:  # fmt: skip
+    """The mean of curves, which may have gaps, and their band."""
+    values = np.asarray(curves, dtype=float)
+    known = ~np.isnan(values).all(axis=0)
+    if not known.any():
+        return
+    x, values = np.asarray(xs)[known], values[:, known]
+    mean = np.nanmean(values, axis=0)
+    axis.plot(x, mean, color=color, label=label, marker="o" if len(x) < 3 else "", markersize=3, **style)
+    if len(values) > 1:
+        deviation = np.nanstd(values, axis=0)
+        axis.fill_between(x, mean - deviation, mean + deviation, color=color, alpha=0.15, linewidth=0)
+
+
+def by_step(runs: Sequence[TrainingRun], key: str) -> tuple[list[int], list[list[float]]]:
+    """A metric of the log at all steps at which any run has it."""
+    found = [run.metric(key) for run in runs]
+    steps = sorted({step for metric in found for step in metric})
+    return steps, [[metric.get(step, np.nan) for step in steps] for metric in found]
+
+
+def by_programs(
+    runs: Sequence[TrainingRun], width: int, value: Callable[[pd.DataFrame], float], competition: str | None = None
+) -> tuple[list[float], list[list[float]]]:
+    """A value of each so many programs in turn, at their middle; the last ones join those before if they are few."""
+    curves = []
+    for run in runs:
+        table = run.programs(competition)
+        starts = list(range(0, len(table), width))
+        if len(starts) > 1 and len(table) - starts[-1] < width / 2:
+            starts.pop()
+        curves.append([value(table[start:end]) for start, end in zip(starts, [*starts[1:], len(table)], strict=True)])
+    longest = max(map(len, curves))
+    xs = [(i + 0.5) * width for i in range(longest)]
+    return xs, [curve + [np.nan] * (longest - len(curve)) for curve in curves]
+
+
+def programs_per_point(groups: Groups, competition: str | None = None) -> int:
+    """Programs of one point of a curve."""
+    longest = max(len(run.programs(competition)) for runs in groups.values() for run in runs)
+    return max(-(-longest // BINS), min(LEAST_PROGRAMS, longest // 4), 1)
+
+
+def panels(groups: Groups, shares: Mapping[str, Callable[[pd.DataFrame], float]]) -> tuple[Figure, list[Axes]]:
+    """Shares of the programs over executed programs, each in a panel, with a curve for each name."""
+    rows = -(-len(shares) // 2)
+    figure, axes = new_figure(groups, rows, height=0.4 + 1.15 * rows, columns=2)
+    for unused in axes[len(shares) :]:
+        unused.remove()
+    axes, width = axes[: len(shares)], programs_per_point(groups)
+    for axis, (title, share) in zip(axes, shares.items(), strict=True):
+        for name, color in colors_of(groups).items():
+            draw_curve(axis, *by_programs(groups[name], width, share), color, linewidth=1.1)
+        axis.set_title(title)
+        axis.set_ylim(bottom=0)
+        axis.yaxis.set_major_formatter(PercentFormatter(1.0))
+    for axis in axes[-2:]:  # the lowest of each column
+        axis.tick_params(labelbottom=True)
+        axis.set_xlabel("executed programs")
+    add_legend(figure, groups)
+    return figure, axes
+
+
+def has_programs(groups: Groups) -> bool:
+    return any(not run.programs().empty for runs in groups.values() for run in runs)
+
+
+def add_legend(figure: Figure, groups: Groups) -> None:
+    """The names of the runs that have a curve, below the picture, where they cover nothing."""
+    if len(groups) > 1:
+        drawn = {line.get_color() for axis in figure.axes for line in axis.lines}
+        colors = colors_of(groups).items()
+        handles = [Line2D([], [], color=color, label=name) for name, color in colors if color in drawn]
+        figure.legend(handles=handles, loc="outside lower center", ncols=2)
+
+
+def label_steps(axis: Axes) -> None:
+    axis.set_xlabel("training step")
+    axis.xaxis.set_major_locator(MaxNLocator(integer=True, min_n_ticks=1))
+
+
+def label_share(axis: Axes, label: str) -> None:
+    axis.set_ylabel(label)
+    axis.set_ylim(0, 1)
+    axis.yaxis.set_major_formatter(PercentFormatter(1.0))
+
+
+def label_score(axis: Axes, groups: Groups, competition: str | None = None) -> None:
+    """Logarithmic where programs' scores are far apart, or outliers would flatten the rest; named by their one metric."""
+    tables = [table for runs in groups.values() for run in runs if not (table := run.programs(competition)).empty]
+    scores = [score for table in tables for score in table["score"].dropna()]
+    if scores and min(scores) > 0 and max(scores) > 10 * min(scores):
+        set_log_scale(axis)
+    found = [best for runs in groups.values() for run in runs for best in run.best]
+    labels = {
+        f"{best['metric'].replace('_', ' ')}\n{'higher' if best['higher_is_better'] else 'lower'} is better"
+        for best in found
+        if competition in (None, best["competition"])
+    }
+    axis.set_ylabel(labels.pop() if len(labels) == 1 else "score")
+
+
+def set_log_scale(axis: Axes) -> None:
+    axis.set_yscale("log")
+    axis.yaxis.set_major_formatter(FuncFormatter(lambda value, _: f"{value:g}"))
+    axis.yaxis.set_minor_formatter(FuncFormatter(lambda value, _: f"{value:g}" if f"{value:e}"[0] in "25" else ""))
+
+
+def is_logged(groups: Groups, key: str) -> bool:
+    return any(run.metric(key) for runs in groups.values() for run in runs)

@@ -1,0 +1,167 @@
+"""Sampling for asynchronous training: at once, or by a vLLM server while the trainer goes on."""
+
+import time
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from typing import Any
+
+import torch
+from accelerate.utils import gather_object
+from trl import GRPOTrainer
+from trl.models.utils import disable_gradient_checkpointing
+from trl.trainer.utils import pad
+
+from trl_mle.trainer.rollout_ledger import Rollout
+from trl_mle.trainer.rows import Row
+from trl_mle.trainer.vllm_server import Request, VLLMServerError
+from trl_mle.trainer.vllm_trainer import VLLMTrainer
+
+
+class Sampler:
+    """
+    Samples what it is asked for: a vLLM server from then on, whatever the trainer does meanwhile, everything else when it is
+    received. All processes call its methods together.
+
+    Args:
+        trainer ([`~trl_mle.trainer.vllm_trainer.VLLMTrainer`]):
+            Whose policy samples.
+        keeps_logps (`bool`):
+            Whether rollouts may be trained on after an update, and so need the log-probabilities of the policy that sampled: as
+            the trainer computes them, or, where a server samples while the policy changes, as the server does.
+    """
+
+    def __init__(self, trainer: VLLMTrainer, keeps_logps: bool):
+        self._trainer = trainer
+        self._keeps_logps = keeps_logps
+        self._server = trainer.vllm_server
+        self._request: Request | None = None
+        self._waited_s = 0.0
+        self._told: dict[str, float] = {}
+        self.rows: list[Row] = []  # of all processes: asked for, and not received
+        self.step = 0  # generation steps that had been trained on when they were asked for
+
+    @property
+    def is_server(self) -> bool:
+        """Whether a server samples."""
+        return self._server is not None
+
+    def ask(self, rows: list[Row], step: int) -> None:
+        """
+        Asks for completions of the policy as it is now.
+
+        Args:
+            rows (`list[Row]`):
+                This process', one for each completion.
+            step (`int`):
+                Generation steps that were trained on so far.
+        """
+        self.rows, self.step = gather_object(rows), step
+        with self._timed():
+            self._send()
+
+    def has_arrived(self) -> bool:
+        """Whether a server has answered."""
+        return self._server is not None and self._request is not None and self._server.answered(self._request)
+
+    def receive(self) -> list[Rollout]:
+        """Completions of this process, with what later steps must know of the policy that sampled them."""
+        with self._timed():
+            if self._request is None:  # nobody has been asked since a resume
+                self._send()
+            if self._server is None or self._request is None:
+                rollouts = self._sample()
+            else:
+                with self._server.expecting(self._request):
+                    rollouts = self._sample()
+        self.rows, self._request = [], None
+        return rollouts
+
+    def take_seconds(self) -> dict[str, float]:
+        """
+        What sampling took since this was last called, in seconds, see [`RolloutsInFlight.metrics`]: `sync_s`, `generation_s` and
+        `generation_wait_s`.
+        """
+        waited_s = self._waited_s - self._sync_s
+        generation_s = waited_s if self._server is None else self._server.generation_s
+        now = {"sync_s": self._sync_s, "generation_s": generation_s, "generation_wait_s": waited_s}
+        since = {name: seconds - self._told.get(name, 0.0) for name, seconds in now.items()}
+        self._told = now
+        return since
+
+    @property
+    def _sync_s(self) -> float:
+        return 0.0 if self._server is None else self._server.sync_s
+
+    @contextmanager
+    def _timed(self) -> Iterator[None]:
+        began = time.monotonic()
+        yield
+        self._waited_s += time.monotonic() - began
+
+    @property
+    def _own_rows(self) -> list[Row]:
+        accelerator = self._trainer.accelerator
+        count = len(self.rows) // accelerator.num_processes
+        return self.rows[accelerator.process_index * count : (accelerator.process_index + 1) * count]
+
+    def _send(self) -> None:
+        if self._server is None:
+            return
+        trainer = self._trainer
+        if trainer.state.global_step != trainer._last_loaded_step:  # as TRL does when it generates
+            self._server.sync_weights()
+            trainer._last_loaded_step = trainer.state.global_step
+        prompt_ids, images, _ = trainer._tokenize_prompts([row["prompt"] for row in self._own_rows])
+        assert trainer.num_generations is not None  # GRPOConfig has a default
+        self._request = self._server.ask(prompt_ids, images, trainer.num_generations)
+
+    def _sample(self) -> list[Rollout]:
+        rows, trainer = self._own_rows, self._trainer
+        generated = trainer._generate([row["prompt"] for row in rows])
+        prompt_ids, completion_ids, _, completions, sampling_logps, *_ = generated
+        logps: Sequence[list[float] | None] = [None] * len(rows)
+        if self._keeps_logps and self._server is None:
+            logps = policy_logps(trainer, prompt_ids, completion_ids)
+        elif self._keeps_logps:  # the weights that sampled may be gone
+            logps = sampling_logps
+            if any(None in values for values in sampling_logps):
+                raise VLLMServerError("the vLLM server has no log-probability of a token: its logits are not numbers")
+        columns = rows, prompt_ids, completion_ids, completions, sampling_logps or [None] * len(rows), logps
+        return [Rollout(*column) for column in zip(*columns, strict=True)]
+
+
+def generated(rollouts: Sequence[Rollout]) -> tuple:
+    """What TRL's `_generate` returns, for completions that were sampled before."""
+    logps = [rollout.sampling_logps for rollout in rollouts]
+    return (
+        [rollout.prompt_ids for rollout in rollouts],
+        [rollout.completion_ids for rollout in rollouts],
+        None,
+        [rollout.completion for rollout in rollouts],
+        None if None in logps else logps,
+        {},
+        None,
+        [],
+    )
+
+
+def policy_logps(
+    trainer: GRPOTrainer, prompt_ids: list[list[int]], completion_ids: list[list[int]]
+) -> list[list[float]]:
+    """Log-probability of each token of completions under the current policy, as TRL computes it."""
+    ids, masks = [], []
+    for sequences, side in ((prompt_ids, "left"), (completion_ids, "right")):
+        tensors = [torch.tensor(sequence) for sequence in sequences]
+        ids.append(pad(tensors, trainer._tokenizer.pad_token_id, side))
+        masks.append(pad([torch.ones_like(tensor) for tensor in tensors], 0, side))
+    checkpointing: Any = trainer.args.gradient_checkpointing_kwargs  # a dictionary, once it was parsed
+    model: Any = trainer.model
+    with torch.no_grad(), disable_gradient_checkpointing(model, checkpointing):
+        logps, _, _ = trainer._get_per_token_logps_and_entropies(
+            model,
+            torch.cat(ids, dim=1).to(trainer.accelerator.device),
+            torch.cat(masks, dim=1).to(trainer.accelerator.device),
+            ids[1].shape[1],
+            batch_size=trainer.args.per_device_train_batch_size,
+        )
+    return [row[: len(completion)] for row, completion in zip(logps.tolist(), completion_ids, strict=True)]
