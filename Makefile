@@ -20,18 +20,8 @@ SEED ?= 0
 OUTPUT ?= outputs/quickstart
 
 BIN := $(VENV)/bin
-# Programs run without isolation only where the sandbox does not work; what stands in its way is then printed.
-SANDBOX = $(eval SANDBOX := $(shell $(BIN)/trl-mle doctor >&2 && echo auto || echo none))$(SANDBOX)
-
-# What is started here ends when make does, however that ends.
-RUN = setpriv --pdeathsig KILL $(BIN)
-TRAIN = $(RUN)/accelerate launch --config_file accelerate_configs/cpu.yaml recipes/train_mle.py \
-    --config recipes/quickstart.yaml --model_name_or_path $(OUTPUT)/starter --output_dir $(OUTPUT)/policy \
-    --competitions '$(COMPETITION)' --seed $(SEED) --sandbox $(SANDBOX)
-
-EVALUATE = $(RUN)/python recipes/evaluate_mle.py --policies $(OUTPUT)/starter $(OUTPUT)/policy \
-    --names "before RL" "after RL" --competitions '$(COMPETITION)' --output_dir $(OUTPUT)/evaluation \
-    --num_samples 32 --holdout 0.5 --program_timeout_s 5 --sandbox $(SANDBOX)
+# What is started here ends when make does, however that ends
+QUICKSTART = setpriv --pdeathsig KILL $(BIN)/trl-mle quickstart --competition '$(COMPETITION)' --seed $(SEED) --output_dir $(OUTPUT)
 
 APT_INSTALL = [ -z "$$packages" ] && exit 0; \
 	if [ "$$(id -u)" = 0 ]; then apt-get update -qq && apt-get install -y -qq $$packages; \
@@ -42,15 +32,11 @@ APT_INSTALL = [ -z "$$packages" ] && exit 0; \
 .DEFAULT_GOAL := quickstart
 
 quickstart: install
-	rm -rf $(OUTPUT)/evaluation  # of other policies
-	$(RUN)/python -m trl_mle.starter --output_dir $(OUTPUT)/starter --competitions '$(COMPETITION)' --seed $(SEED)
-	$(TRAIN)
-	$(EVALUATE)
+	$(QUICKSTART)
 
 # Go on from the last checkpoint of an interrupted quickstart.
 resume: install
-	$(TRAIN) --resume_from_checkpoint true
-	$(EVALUATE)
+	$(QUICKSTART) --resume
 
 test: compiler install
 	$(BIN)/python -m pytest -n $(JOBS) --dist loadfile --no-loadscope-reorder $(PYTEST_ARGS)

@@ -159,7 +159,8 @@ def speed(args: argparse.Namespace, console: Console) -> None:
             sleep_s = args.sleep_s
             if sleep_s is None:
                 found = measure("synchronous", 0.1)
-                sleep_s = round((found["generation_s"] + found["training_s"]) / 2, 1)
+                starting_s = found["wait_s"] - found["execution_s"]  # takes the trainer's cores
+                sleep_s = round((found["generation_s"] + found["training_s"]) / 2 - starting_s, 1)
             for number in range(args.runs):
                 for mode in ("synchronous", "overlapped"):
                     figures = {"mode": mode, "run": number, "sleep_s": sleep_s, **measure(mode, sleep_s)}

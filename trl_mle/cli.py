@@ -1,10 +1,9 @@
-"""`trl-mle`: what is done outside of training."""
+"""`trl-mle`: train policies that write programs, and everything around it."""
 
 import argparse
-import json
 import os
 import sys
-from itertools import groupby, pairwise
+from itertools import groupby
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -13,12 +12,11 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
+from trl_mle.scripts.output import facts_table, metric_name, print_json
+
 
 if TYPE_CHECKING:
     from trl_mle.competitions import Competition, Score
-
-
-MOST_COLUMNS = 6  # of a table on a terminal of 80 characters
 
 
 # The commands import what they need: `trl-mle --help` should not wait for pandas.
@@ -57,7 +55,7 @@ def competitions(args: argparse.Namespace) -> int:
 
     listings = [_listing(competition_id, args.data_dir) for competition_id in list_competitions()]
     if args.json:
-        _print_json(listings)
+        print_json(listings)
         return 0
     table = Table(box=SIMPLE_HEAD, show_edge=False, pad_edge=False)
     table.add_column("competition", no_wrap=True)
@@ -78,7 +76,7 @@ def competitions(args: argparse.Namespace) -> int:
         for row in group:
             table.add_row(
                 row["id"].removeprefix("mirror:"),
-                _metric(row["metric"], row["higher_is_better"]),
+                metric_name(row["metric"], row["higher_is_better"]),
                 "-" if row["test_rows"] is None else str(row["test_rows"]),
                 "-" if row["size_mb"] is None else f"{row['size_mb']:.1f}",
             )
@@ -130,12 +128,12 @@ def grade(args: argparse.Namespace) -> int:
     if thresholds is not None and score.full is not None:
         won = medal(score.full, thresholds, competition.higher_is_better)
     if args.json:
-        _print_json(
+        print_json(
             _graded(competition, score)
             | {"error": score.error, "medal": won, "thresholds": thresholds and thresholds._asdict()}
         )
         return 0 if score.valid else 1
-    table = _facts()
+    table = facts_table()
     table.add_row("competition", competition.id)
     if score.valid:
         _add_score(table, competition, score)
@@ -170,7 +168,7 @@ def run(args: argparse.Namespace) -> int:
         fence = "~" * (max(map(len, source.split()), default=0) + 3)  # longer than any in the program
         evaluation = reward.evaluate(f"{fence}python\n{source}\n{fence}", competition)
     if args.json:
-        _print_json(
+        print_json(
             _graded(competition, evaluation.score)
             | {
                 "outcome": str(evaluation.outcome),
@@ -183,7 +181,7 @@ def run(args: argparse.Namespace) -> int:
             }
         )
         return 0 if evaluation.valid else 1
-    table = _facts()
+    table = facts_table()
     table.add_row("competition", competition.id)
     table.add_row("outcome", str(evaluation.outcome))
     if evaluation.detail:
@@ -215,7 +213,7 @@ def prompt(args: argparse.Namespace) -> int:
     messages = scratch_prompt(competition, Limits(args.timeout_s, args.memory_mb))
     tokens = estimate_tokens(messages[0]["content"])
     if args.json:
-        _print_json({"competition": competition.id, "prompt": messages, "estimated_tokens": tokens})
+        print_json({"competition": competition.id, "prompt": messages, "estimated_tokens": tokens})
         return 0
     print(messages[0]["content"])
     print(f"at most {tokens} tokens of Qwen2.5, without its chat template", file=sys.stderr)
@@ -252,67 +250,46 @@ def evaluate(args: argparse.Namespace) -> int:
 
 def compare(args: argparse.Namespace) -> int:
     """Compares systems over the results of several evaluations, beside the paper's figures."""
-    from trl_mle.evaluation import comparison
+    from trl_mle.scripts.compare import compare
 
-    rows = comparison.read_results([Path(folder) for folder in args.folders])
-    uneven = comparison.uneven_holdouts(rows)
-    for line in [*comparison.uneven_runs(rows), *uneven]:
-        print(f"trl-mle: warning: {line}", file=sys.stderr)
-    if uneven:
-        rows = comparison.on_all_rows(rows)
-    if args.card is not None:
-        comparison.write_card_section(Path(args.card), rows)
-    for path, text in ((args.markdown, comparison.to_markdown(rows)), (args.csv, comparison.to_csv(rows))):
-        if path is not None:
-            Path(path).write_text(text, encoding="utf-8")
-    if args.json:
-        _print_json(rows)
+    return compare(args)
+
+
+def train(args: argparse.Namespace) -> int:
+    """Trains a policy, as a YAML and the command line say."""
+    from trl_mle.scripts.launch import launch
+
+    return launch(args.options)
+
+
+def recipes(args: argparse.Namespace) -> int:
+    """Lists the recipes that `trl-mle train --config` knows by name, or copies one to edit it: `trl-mle recipes copy NAME`."""
+    from trl_mle.shipped import copy_recipe, describe_recipe, recipe_names
+
+    if args.name is not None:
+        print(copy_recipe(args.name, Path(args.to)))
         return 0
-    scores = comparison.main_table(rows, reported=("Qwen2.5-3B RL",))
-    programs = [line[:5] for line in comparison.program_table(rows)]
-    console = Console()
-    for part in _parts(scores):
-        console.print(_table("best score, mean ± standard error over runs", part))
-    console.print(_table("programs, mean ± standard error over runs", programs))
-    console.print(_table("best of k", comparison.best_of_k_table(rows)))
-    if comparison.chosen_by_validation(rows):
-        console.print(
-            "The best are chosen by one part of the hidden rows, and scores are on the other part. A footnote, to compare with "
-            "published figures: chosen by and scored on all rows.",
-            highlight=False,
-        )
-        for part in _parts(comparison.main_table(comparison.on_all_rows(rows), reported=("Qwen2.5-3B RL",))):
-            console.print(_table("chosen by the test score", part))
+    console = Console(highlight=False)
+    for what, names in groupby(recipe_names(), describe_recipe):
+        console.print(Text(what, style="bold"))
+        for name in names:
+            console.print(f"  {name}")
     return 0
 
 
-def _parts(lines: list[list[str]]) -> list[list[list[str]]]:
-    """A table in parts that fit a terminal: if it has too many columns for one, with the systems as rows."""
-    if len(lines[0]) > MOST_COLUMNS:
-        lines = [list(column) for column in zip(*lines, strict=True)]
-    step = MOST_COLUMNS - 1
-    return [[[line[0], *line[i : i + step]] for line in lines] for i in range(1, len(lines[0]), step)]
+def new(args: argparse.Namespace) -> int:
+    """Makes a competition of a CSV file with labels: hides those of a part of the rows, and describes the rest."""
+    from trl_mle.scripts.new import new
+
+    new(Path(args.table), args.target, args.metric, Path(args.to or Path(args.table).stem), args.id, args.test_share)
+    return 0
 
 
-def _table(title: str, lines: list[list[str]]) -> Table:
-    """The first line is the header; competition and system stand once, not in each line that has them."""
-    table = Table(title=title, box=SIMPLE_HEAD, show_edge=False, pad_edge=False)
-    for name in lines[0]:
-        table.add_column(
-            Text(name),
-            overflow="fold",
-            justify="left" if name in ("competition", "metric", "system") else "right",
-        )
-    for above, line in pairwise(lines):
-        first = "" if line[0] == above[0] else line[0]
-        second = "" if line[:2] == above[:2] else line[1]
-        table.add_row(*map(_cell, (first, second, *line[2:])))
-    return table
+def quickstart(args: argparse.Namespace) -> int:
+    """Teaches a tiny policy to write programs, trains it, and compares it with itself before: minutes on two CPU cores."""
+    from trl_mle.scripts.quickstart import quickstart
 
-
-def _cell(text: str) -> Text:
-    """What is marked as the best by `**`, bold."""
-    return Text(text[2:-2], style="bold") if text.startswith("**") else Text(text)
+    return quickstart(args.competition, args.seed, Path(args.output_dir), args.resume)
 
 
 def report(args: argparse.Namespace) -> int:
@@ -329,17 +306,6 @@ def report(args: argparse.Namespace) -> int:
     return 0
 
 
-def _metric(name: str, higher_is_better: bool) -> str:
-    return f"{name.replace('_', ' ')} {'↑' if higher_is_better else '↓'}"
-
-
-def _facts() -> Table:
-    table = Table(box=None, show_header=False, pad_edge=False)
-    table.add_column(style="bold")
-    table.add_column(overflow="fold")
-    return table
-
-
 def _graded(competition: "Competition", score: "Score | None") -> dict[str, Any]:
     return {
         "competition": competition.id,
@@ -353,14 +319,10 @@ def _graded(competition: "Competition", score: "Score | None") -> dict[str, Any]
 
 
 def _add_score(table: Table, competition: "Competition", score: "Score") -> None:
-    table.add_row("score", f"{score.value:.5f} ({_metric(competition.metric, competition.higher_is_better)})")
+    table.add_row("score", f"{score.value:.5f} ({metric_name(competition.metric, competition.higher_is_better)})")
     if score.held_out is not None:
         table.add_row("held out", f"{score.held_out:.5f}")
         table.add_row("all rows", f"{score.full:.5f}")
-
-
-def _print_json(value: Any) -> None:
-    print(json.dumps(value, indent=2, ensure_ascii=False))
 
 
 def make_parser() -> argparse.ArgumentParser:
@@ -392,6 +354,33 @@ def make_parser() -> argparse.ArgumentParser:
     command.add_argument("--sandbox", default="auto", help="auto, bubblewrap, landlock, or none: no isolation (auto)")
     command.add_argument("--ray_address", help="a Ray cluster to run it on, or auto")
     add(prompt, "print the prompt of a competition", "competition", limits=True)
+    command = commands.add_parser("train", add_help=False, help="train a policy, in as many processes as asked for")
+    command.set_defaults(run=train)
+    command = commands.add_parser("recipes", help="configurations to train with", description=recipes.__doc__)
+    command.set_defaults(run=recipes, name=None)
+    copying = command.add_subparsers(metavar="copy").add_parser("copy", help="copy one, to edit it")
+    copying.add_argument("name")
+    copying.add_argument("--to", default=".", help="file, or a folder (this one)")
+    command = commands.add_parser("new", help="a competition of your own from a CSV file", description=new.__doc__)
+    command.set_defaults(run=new)
+    command.add_argument("table", help="CSV file with a row for each example")
+    command.add_argument("--target", nargs="+", required=True, help="column to predict; some metrics take several")
+    command.add_argument("--metric", required=True, help="rmse, roc_auc, log_loss, accuracy, …")
+    command.add_argument("--id", help="column that names the rows (id; made if there is none)")
+    command.add_argument(
+        "--test_share", type=float, default=0.25, help="share of the rows to hide the labels of (0.25)"
+    )
+    command.add_argument("--to", help="folder to write (the file's name without .csv)")
+    command = commands.add_parser(
+        "quickstart", help="see it work: no GPU, no download", description=quickstart.__doc__
+    )
+    command.set_defaults(run=quickstart)
+    command.add_argument(
+        "--competition", default="digits", help="digits, breast-cancer, diabetes, wine, or mirror:<id>"
+    )
+    command.add_argument("--seed", type=int, default=0, help="of the policy and of its training (0)")
+    command.add_argument("--output_dir", default="outputs/quickstart", help="where to write (outputs/quickstart)")
+    command.add_argument("--resume", action="store_true", help="go on with a training that was interrupted")
     add(doctor, "how programs are isolated on this machine, and what is missing", data=False)
     # Its options are the fields of a dataclass, which is not read before they are needed
     command = commands.add_parser("evaluate", add_help=False, help="sample, execute, grade, and compare policies")
@@ -421,7 +410,7 @@ def main() -> None:
     parser = make_parser()
     args, options = parser.parse_known_args()
     args.options = options
-    if options and args.run is not evaluate:
+    if options and args.run not in (evaluate, train):
         parser.error(f"unrecognized arguments: {' '.join(options)}")
     from trl_mle.execution import SandboxError
 

@@ -1,6 +1,7 @@
 """What can be asked of a training run, and how it is asked: a YAML, the command line, or both."""
 
 import argparse
+import os
 import warnings
 from dataclasses import dataclass, field, fields
 from typing import Any
@@ -10,6 +11,9 @@ from trl import ModelConfig, TrlParser
 from trl_mle.execution.building import ExecutorArguments
 from trl_mle.launching.checks import Problems
 from trl_mle.trainer.mle_grpo_config import MLEGRPOConfig
+
+
+LAUNCHED = "TRL_MLE_LAUNCHED"  # environment variable of what `trl-mle train` has started
 
 
 @dataclass
@@ -77,13 +81,46 @@ class Parser(TrlParser):
         self.asked = argparse.Namespace(**vars(namespace))
         return namespace, remaining
 
+    def set_defaults_with_config(self, **config: Any) -> list[str]:
+        remaining = super().set_defaults_with_config(**config)
+        if "--accelerate_config" in remaining and LAUNCHED not in os.environ:
+            raise ValueError(
+                "accelerate_config: start this with `trl-mle train`, or take `accelerate launch --config_file`"
+            )
+        return remaining
 
-def make_parser() -> Parser:
+
+class Splitter(Parser):
+    """Finds what is not for the training script, and reads nothing else: a configuration may ask for a GPU."""
+
+    def set_defaults_with_config(self, **config: Any) -> list[str]:
+        return TrlParser.set_defaults_with_config(self, **config)
+
+    def parse_args_into_dataclasses(self, args: Any = None, *more: Any, **options: Any) -> Any:
+        return (self.parse_known_args(args)[1],)
+
+
+def split(args: list[str]) -> tuple[list[str], list[str]]:
+    """
+    What a launcher should take.
+
+    Args:
+        args (`list[str]`):
+            Arguments of the training script, with others between them.
+
+    Returns:
+        `tuple[list[str], list[str]]`: The others, those in the YAML and those in `args`.
+    """
+    parser: Any = make_parser(Splitter)
+    return parser.parse_args_and_config(args, return_remaining_strings=True, separate_remaining_strings=True)
+
+
+def make_parser(kind: type[Parser] = Parser) -> Parser:
     """The parser of [`MLEScriptArguments`], [`~trl_mle.trainer.MLEGRPOConfig`] and [`~trl.ModelConfig`]."""
     # What warns is TRL's own default; and a usage would bury a message below some hundred options
     warnings.filterwarnings("ignore", r"`(is_)?gradient_checkpointing` is deprecated", FutureWarning)
     arguments: Any = (MLEScriptArguments, MLEGRPOConfig, ModelConfig)
-    parser = Parser(arguments, usage=argparse.SUPPRESS)
+    parser = kind(arguments, usage=argparse.SUPPRESS)
     parser.set_defaults(lora_dropout=0.0)  # TRL's 0.05 makes noise of every ratio to a stored log-probability
     return parser
 
@@ -98,7 +135,10 @@ def parse() -> tuple[Any, Any, Any, Problems]:
     """
     parser, problems = make_parser(), Problems()
     with problems.noted():
-        script_args, training_args, model_args = parser.parse_args_and_config()
+        # What `trl-mle train` left in the YAML was for accelerate, which has taken it
+        script_args, training_args, model_args = parser.parse_args_and_config(
+            fail_with_unknown_args=LAUNCHED not in os.environ
+        )
         return script_args, training_args, model_args, problems
     if parser.asked is None:  # the YAML could not be read
         problems.report()

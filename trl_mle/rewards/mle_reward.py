@@ -27,6 +27,11 @@ POLL_S = 0.2  # of the progress line
 OUTPUT_CHARS = 4000  # of a program's output that go into the table of completions, and into improve prompts
 
 
+def lowest_valid_reward(fail_reward: float = -10.0, milestone_reward: float = 0.1, valid_margin: float = 0.3) -> float:
+    """What a valid submission earns at least, above all that fail; the arguments are those of [`MLEReward`]."""
+    return fail_reward + milestone_reward * len(MILESTONES) + valid_margin
+
+
 class MLEReward:
     """
     The reward of "Reinforcement Learning for Machine Learning Engineering Agents"
@@ -109,7 +114,7 @@ class MLEReward:
         self.instrumenter = instrumenter
         self.fail_reward = fail_reward
         self.milestone_reward = milestone_reward
-        self.floor = fail_reward + milestone_reward * len(MILESTONES) + valid_margin
+        self.floor = lowest_valid_reward(fail_reward, milestone_reward, valid_margin)
         self._floor_has_cut = False
         for comp in loaded:
             if comp.scoring.best is not None and comp.scoring.gain(comp.scoring.best) <= self.floor:

@@ -1,10 +1,12 @@
-"""How a launched process ends. Nothing heavy is imported: it is called before anything else is."""
+"""How launched processes end. Nothing heavy is imported: it is called before anything else is."""
 
 import ctypes
 import os
 import signal
+import subprocess
 import sys
 from pathlib import Path
+from typing import Any
 
 
 def die_with_launcher() -> None:
@@ -22,3 +24,22 @@ def die_with_launcher() -> None:
 
     for signum in (signal.SIGINT, signal.SIGTERM):
         signal.signal(signum, leave)
+
+
+def run_until_we_end(command: list[str], stdout: Any = None) -> int:
+    """
+    Runs a command, which ends when this process does, however that ends.
+
+    Args:
+        command (`list[str]`):
+            Program and arguments.
+        stdout (`IO`, *optional*):
+            Where its output goes. Defaults to this process' own.
+
+    Returns:
+        `int`: Its exit code.
+    """
+    libc, PR_SET_PDEATHSIG = ctypes.CDLL(None), 1
+    return subprocess.run(
+        command, stdout=stdout, preexec_fn=lambda: libc.prctl(PR_SET_PDEATHSIG, signal.SIGKILL)
+    ).returncode

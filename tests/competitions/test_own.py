@@ -1,0 +1,135 @@
+"""A competition of one's own from a table."""
+
+import numpy as np
+import pandas as pd
+import pytest
+import yaml
+
+from trl_mle.competitions import CompetitionError, load_competition
+from trl_mle.competitions.own import new_competition
+from trl_mle.execution import Limits
+from trl_mle.prompts import scratch_prompt
+
+
+def write(folder, count=80, **columns):
+    """A table that is sorted by what is to be predicted, with cells that are not to be changed."""
+    table = pd.DataFrame(
+        {
+            "code": [f"00{i % 7}" for i in range(count)],
+            "note": ['it, is "so"', "", "NA", "é\nnext"] * (count // 4),
+            "price": [1000 * i + 0.5 for i in range(count)],
+            "sold": [int(i >= count / 2) for i in range(count)],
+            "kind": [["red", "white, dry", "rosé"][3 * i // count] for i in range(count)],
+        }
+        | columns
+    )
+    table.to_csv(folder / "table.csv", index=False)
+    return folder / "table.csv", table
+
+
+KINDS = [
+    ("price", "rmse"),
+    ("price", "pearson_correlation"),
+    ("price", "mean_columnwise_rmsle"),
+    ("sold", "roc_auc"),
+    ("sold", "accuracy"),
+    ("kind", "accuracy"),
+    ("kind", "log_loss"),
+    ("sold", "quadratic_weighted_kappa"),
+    ("kind", "word_level_jaccard"),
+]
+
+
+@pytest.mark.parametrize(("target", "metric"), KINDS, ids=[f"{metric} of {target}" for target, metric in KINDS])
+def test_it_is_one(tmp_path, target, metric):
+    path, table = write(tmp_path)
+    comp = new_competition(path, [target], metric, tmp_path / "mine")
+    assert comp == load_competition(str(tmp_path / "mine"))
+    assert comp.id == "mine"
+    train, test, sample = (
+        pd.read_csv(comp.public_dir / f"{name}.csv", dtype=str, keep_default_na=False)
+        for name in ("train", "test", "sample_submission")
+    )
+    assert len(test) == len(sample) == pytest.approx(len(table) / 4, abs=3)
+    assert list(train.columns) == [*test.columns, target]
+    assert target not in test
+    # Every row once, and every cell as it was
+    cells = ["code", "note"]
+    whole = pd.read_csv(path, dtype=str, keep_default_na=False)
+    together = pd.concat([train, test])[cells].value_counts()
+    assert together.to_dict() == whole[cells].value_counts().to_dict()
+    assert sorted(pd.concat([train, test])["id"].astype(int)) == list(range(len(table)))
+
+    answers = (tmp_path / "mine" / "private" / "test.csv").read_bytes()
+    perfect, guess = comp.grade(answers), comp.grade(comp.sample_submission)
+    assert perfect.valid
+    assert guess.valid
+    assert perfect.value == pytest.approx(comp.scoring.best)
+    assert comp.scoring.gain(perfect.value) > comp.scoring.gain(guess.value)
+    assert load_competition(str(tmp_path / "mine"), holdout=0.5).grade(answers).held_out is not None
+    assert str(target) in scratch_prompt(comp, Limits())[0]["content"]
+
+
+def test_neither_ids_nor_order_tell_the_label(tmp_path):
+    path, _ = write(tmp_path, 400)
+    comp = new_competition(path, ["price"], "rmse", tmp_path / "mine")
+    answers = pd.read_csv(tmp_path / "mine" / "private" / "test.csv")
+    assert abs(np.corrcoef(answers["id"], answers["price"])[0, 1]) < 0.25
+    assert abs(np.corrcoef(np.arange(len(answers)), answers["price"])[0, 1]) < 0.25
+    assert {"id", "price"} == set(answers.columns)
+    assert comp.id_column == "id"
+
+
+def test_labels_are_shared_out_evenly(tmp_path):
+    path, table = write(tmp_path, 120)
+    new_competition(path, ["kind"], "accuracy", tmp_path / "mine")
+    answers = pd.read_csv(tmp_path / "mine" / "private" / "test.csv")
+    assert answers["kind"].value_counts().to_dict() == dict.fromkeys(table["kind"].unique(), 10)
+
+
+def test_several_targets_and_an_id_of_ones_own(tmp_path):
+    path, table = write(tmp_path, more=[float(i % 13) for i in range(80)], name=[f"row {i}" for i in range(80)])
+    comp = new_competition(path, ["price", "more"], "mean_columnwise_rmsle", tmp_path / "mine", id_column="name")
+    assert comp.target_columns == ("price", "more")
+    assert comp.id_column == "name"
+    assert set(pd.read_csv(comp.public_dir / "test.csv")["name"]) < set(table["name"])
+    layout = yaml.safe_load((tmp_path / "mine" / "competition.yaml").read_text())
+    assert layout["target_columns"] == ["price", "more"]
+
+
+BAD = {
+    "no such column": ({"targets": ["prize"]}, "has no column 'prize'; it has code, note"),
+    "no such metric": ({"metric": "rmsee"}, "unknown metric 'rmsee'; did you mean rmse"),
+    "texts": ({"targets": ["kind"]}, "rmse needs numbers, and 'kind' holds "),
+    "not 0 and 1": ({"targets": ["code"], "metric": "roc_auc"}, "needs 0 and 1 in 'code'"),
+    "too many labels": ({"metric": "log_loss"}, "'price' has 80 different values: those are no labels"),
+    "ids twice": ({"id_column": "code"}, "two rows have the code '00"),
+    "empty": ({"targets": ["note"], "metric": "accuracy"}, "40 of 80 rows have no 'note'"),
+    "share": ({"test_share": 1.0}, "test_share must be between 0 and 1, got 1"),
+    "twice": ({"targets": ["price", "price"]}, "--target names a column twice"),
+}
+
+
+@pytest.mark.parametrize(("options", "message"), BAD.values(), ids=BAD)
+def test_what_cannot_be_one(tmp_path, options, message):
+    path, _ = write(tmp_path)
+    arguments = {"table": path, "targets": ["price"], "metric": "rmse", "folder": tmp_path / "mine"} | options
+    with pytest.raises(ValueError, match=message.replace("(", r"\(")) as caught:
+        new_competition(**arguments)
+    assert "\n" not in str(caught.value)
+    assert [path.name for path in tmp_path.iterdir()] == ["table.csv"]  # nothing half done
+
+
+def test_tables_that_are_none(tmp_path):
+    for name, content, message in (
+        ("few", "a,b\n" + "1,2\n" * 19, "has 19 rows: take 20 at least"),
+        ("alone", "b\n" + "1\n2\n" * 20, "has no column but id, b"),
+        ("binary", b"\xff\xfe\x00", "is not a CSV file"),
+        ("empty", "", "is not a CSV file"),
+    ):
+        path = tmp_path / f"{name}.csv"
+        path.write_bytes(content if isinstance(content, bytes) else content.encode())
+        with pytest.raises(CompetitionError, match=message):
+            new_competition(path, ["b"], "rmse", tmp_path / "mine")
+    with pytest.raises(FileExistsError, match="exists: name another folder with --to"):
+        new_competition(path, ["b"], "rmse", tmp_path)

@@ -1,0 +1,26 @@
+"""The reward as TRL's command finds it by its name."""
+
+import importlib
+
+import pytest
+
+from trl_mle.rewards import program_reward as module_function
+
+
+def test_it_is_found_by_its_name_and_scores():
+    module, _, name = "trl_mle.rewards.program_reward".rpartition(".")
+    reward = getattr(importlib.import_module(module), name)  # as trl.scripts.grpo does
+    assert reward is module_function
+    assert reward.__name__ == "program_reward"  # of its metrics
+    copy = 'import shutil\nshutil.copy("input/sample_submission.csv", "submission.csv")'
+    columns = {}
+    rewards = reward(
+        prompts=["?"] * 3,
+        completions=[f"```python\n{text}\n```" for text in (copy, "1 / 0", copy)],
+        competition=["wine", "wine", "diabetes"],
+        log_extra=columns.__setitem__,
+    )
+    assert rewards[0] == pytest.approx(0.4, abs=0.1)
+    assert rewards[1] == -10
+    assert rewards[2] == pytest.approx(-0.71, abs=0.1)
+    assert all(seconds > 0 for seconds in columns["duration_s"])

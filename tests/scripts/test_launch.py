@@ -1,0 +1,101 @@
+"""`trl-mle train`: what goes to accelerate, and what to the training script."""
+
+import json
+import sys
+from pathlib import Path
+from subprocess import CalledProcessError
+
+import pytest
+
+from trl_mle.launching.arguments import LAUNCHED, parse
+from trl_mle.scripts import launch as module
+from trl_mle.shipped import find_accelerate_config, find_recipe, shipped
+
+
+@pytest.fixture
+def launched(monkeypatch):
+    """What accelerate would have started."""
+    seen = []
+    monkeypatch.setattr(module, "launch_command", seen.append)
+    monkeypatch.delenv(LAUNCHED, raising=False)
+    yield seen
+    monkeypatch.delenv(LAUNCHED, raising=False)
+
+
+def test_options_find_their_way(launched):
+    options = ["--config", "quickstart", "--num_processes", "2", "--seed", "3", "--accelerate_config", "zero3"]
+    assert module.launch(options) == 0
+    [arguments] = launched
+    assert arguments.config_file == str(find_accelerate_config("zero3"))
+    assert arguments.num_processes == 2
+    assert arguments.training_script == str(shipped("recipes") / "train_mle.py")
+    assert arguments.training_script_args == ["--config", str(find_recipe("quickstart")), "--seed", "3"]
+
+
+def test_the_command_line_wins_over_the_yaml(launched, tmp_path):
+    recipe = tmp_path / "mine.yaml"
+    recipe.write_text(
+        "accelerate_config: zero3\nnum_processes: 4\nmax_steps: 7\n" + find_recipe("quickstart").read_text()
+    )
+    module.launch(["--config", str(recipe)])
+    module.launch(["--config", str(recipe), "--accelerate_config", "ddp", "--num_processes", "2"])
+    first, second = launched
+    assert (Path(first.config_file).name, first.num_processes) == ("zero3.yaml", 4)
+    assert (Path(second.config_file).name, second.num_processes) == ("ddp.yaml", 2)
+    assert first.training_script_args == second.training_script_args == ["--config", str(recipe)]
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        (["--config", "nope"], "nope is neither a file nor a recipe"),
+        (["--config", "quickstart", "--accelerate_config", "nope"], "accelerate_config: nope is neither a file nor"),
+        (["--config", "quickstart", "--lerning_rate", "1"], "unrecognized arguments: --lerning_rate"),
+        (["--config", "quickstart", "--num_processes", "two"], "argument --num_processes.*invalid int value: 'two'"),
+    ],
+)
+def test_what_cannot_be_started(launched, options, message, capsys):
+    with pytest.raises((ValueError, OSError), match=message) as caught:
+        module.launch(options)
+    assert "\n" not in str(caught.value)
+    assert not launched
+    assert capsys.readouterr() == ("", "")
+
+
+def test_a_script_that_fails_has_said_why(monkeypatch):
+    def fail(arguments):
+        raise CalledProcessError(2, ["train"])
+
+    monkeypatch.setattr(module, "launch_command", fail)
+    monkeypatch.delenv(LAUNCHED, raising=False)
+    assert module.launch(["--config", "quickstart"]) == 2
+    monkeypatch.delenv(LAUNCHED)
+
+
+def test_launch_options_in_a_yaml_need_a_launcher(monkeypatch, tmp_path, capsys):
+    """Elsewhere they would be ignored."""
+    recipe = tmp_path / "mine.yaml"
+    recipe.write_text("accelerate_config: cpu\n" + find_recipe("quickstart").read_text())
+    monkeypatch.setattr(sys, "argv", ["train_mle.py", "--config", str(recipe), "--report_to", "none"])
+    monkeypatch.delenv(LAUNCHED, raising=False)
+    with pytest.raises(SystemExit):
+        parse()[3].report()
+    assert "accelerate_config: start this with `trl-mle train`" in capsys.readouterr().err
+    monkeypatch.setenv(LAUNCHED, "1")
+    assert parse()[3].messages == []
+
+
+@pytest.mark.slow
+def test_it_trains_in_two_processes(solution_model, tmp_path, monkeypatch, capfd):
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.delenv(LAUNCHED, raising=False)
+    options = {
+        "config": "quickstart", "model_name_or_path": solution_model.path, "output_dir": "policy", "max_steps": 1,
+        "per_device_train_batch_size": 4, "num_generations": 8, "max_completion_length": 8, "max_prompt_length": 4000,
+        "generation_kwargs": json.dumps(solution_model.options["generation_kwargs"]), "accelerate_config": "ddp", "num_processes": 2, "sandbox": "none",
+    }  # fmt: skip
+    code = module.launch([str(part) for name, value in options.items() for part in (f"--{name}", value)])
+    monkeypatch.delenv(LAUNCHED)
+    assert code == 0, capfd.readouterr().err[-3000:]
+    assert (tmp_path / "policy" / "model.safetensors").is_file()
+    assert (tmp_path / "policy" / "executions" / "rank-1.jsonl").is_file()

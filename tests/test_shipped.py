@@ -1,0 +1,42 @@
+"""Recipes and accelerate's configurations, found by name."""
+
+import pytest
+import yaml
+
+from trl_mle.shipped import copy_recipe, describe_recipe, find_accelerate_config, find_recipe, recipe_names, shipped
+
+
+def test_recipes_by_name(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    assert "quickstart" in recipe_names()
+    assert "hardware/1x24gb" in recipe_names()
+    assert len(recipe_names()) == len(list(shipped("recipes").rglob("*.yaml")))
+    for name in recipe_names():
+        assert find_recipe(name) == find_recipe(f"{name}.yaml")
+        assert 10 < len(describe_recipe(name)) < 200
+    own = tmp_path / "quickstart"
+    own.write_text("max_steps: 1")
+    assert find_recipe("quickstart").absolute() == own  # a file of the user's comes first
+    with pytest.raises(FileNotFoundError, match="nope is neither a file nor a recipe: `trl-mle recipes` lists those"):
+        find_recipe("nope")
+
+
+def test_a_copy_to_edit(tmp_path):
+    path = copy_recipe("hardware/1x24gb", tmp_path)
+    assert path == tmp_path / "1x24gb.yaml"
+    assert path.read_text() == find_recipe("hardware/1x24gb").read_text()
+    assert copy_recipe("quickstart", tmp_path / "mine.yaml").name == "mine.yaml"
+    with pytest.raises(FileExistsError, match="--to"):
+        copy_recipe("quickstart", tmp_path / "mine.yaml")
+
+
+def test_accelerate_configurations_are_ours(tmp_path):
+    for name in ("cpu", "zero3"):  # TRL has a zero3, too
+        path = find_accelerate_config(name)
+        assert path.parent == shipped("accelerate_configs")
+        assert "distributed_type" in yaml.safe_load(path.read_text())
+    own = tmp_path / "own.yaml"
+    own.touch()
+    assert find_accelerate_config(str(own)) == own
+    with pytest.raises(FileNotFoundError, match="accelerate_config: zero9 is neither a file nor one of cpu, ddp"):
+        find_accelerate_config("zero9")

@@ -1,0 +1,106 @@
+"""How much is sampled at once, and how much by a server while the trainer goes on."""
+
+from types import SimpleNamespace
+
+import pytest
+
+from trl_mle.execution import Outcome
+from trl_mle.rewards import Evaluation
+from trl_mle.trainer.rollout_ledger import Rollout, RolloutLedger
+from trl_mle.trainer.rollouts_in_flight import RolloutsInFlight
+
+
+BATCH = 4
+
+
+class Sampler:
+    """Says what it is asked for in `said`; what a server samples is there when it is received, or earlier if `is_fast`."""
+
+    def __init__(self, is_server, is_fast=False):
+        self.is_server, self.is_fast, self.said = is_server, is_fast, ""
+        self.rows, self.step = [], 0
+
+    def ask(self, rows, step):
+        assert not self.rows
+        self.rows, self.step, self.said = rows, step, self.said + "a"
+
+    def has_arrived(self):
+        return self.is_server and self.is_fast and bool(self.rows)
+
+    def receive(self):
+        rollouts = [Rollout(row, [1], [2], "pass") for row in self.rows]
+        self.rows, self.said = [], self.said + "r"
+        return rollouts
+
+    def take_seconds(self):
+        return {}
+
+
+class Reward:
+    """Programs end at once."""
+
+    show_progress, executor = False, SimpleNamespace(slots=1, tells_start=False)
+
+    def items(self, completions, competitions):
+        return completions
+
+    def submit(self, items):
+        done = Evaluation(0.0, 0.1, None, Outcome.OK, (), "", "")
+        return [SimpleNamespace(poll=lambda: True, result=lambda: done, running_s=lambda: 0.1) for _ in items]
+
+
+def steps(sampler, batches, count=4, **limits):
+    """What is sampled in each step, and the ages of what is trained on; rollouts are as many as were sampled, at the end."""
+    rollouts = RolloutsInFlight(RolloutLedger(batches * BATCH, BATCH, **limits), Reward(), sampler)
+    for _ in range(count):
+        sampler.said = ""
+        rollouts.fill(BATCH, lambda: [{"prompt": "?"}] * BATCH)
+        in_fill, sampler.said = sampler.said, ""
+        taken = rollouts.take(BATCH)
+        assert len(rollouts.ledger.in_flight) + len(sampler.rows) <= rollouts.ledger.max_in_flight
+        yield in_fill, sampler.said, {row["staleness"] for row in rollouts.rows(taken)}
+    assert rollouts.ledger.trained == count * BATCH
+    assert sum(rollouts.ledger.dropped) == 0
+
+
+@pytest.mark.parametrize(
+    ("is_server", "batches", "expected"),
+    [
+        # a: asked for, r: received; the first step has more to fill
+        (False, 1, [("ar", "", {0})] * 4),
+        (False, 2, [("arar", "", {0})] + [("ar", "", {1})] * 3),
+        (True, 1, [("ar", "", {0})] * 4),
+        (True, 2, [("ara", "", {0})] + [("ra", "", {1})] * 3),  # r comes first: what was asked for a step before
+        (True, 3, [("arara", "", {0}), ("ra", "", {1})] + [("ra", "", {2})] * 2),
+    ],
+)
+def test_what_is_sampled_when(is_server, batches, expected):
+    assert list(steps(Sampler(is_server), batches)) == expected
+
+
+def test_what_arrives_while_programs_run_is_taken_then():
+    """Its programs need not wait for the next step."""
+    assert list(steps(Sampler(True, is_fast=True), 2)) == [("ara", "r", {0})] + [("a", "r", {1})] * 3
+
+
+def test_nothing_is_asked_for_that_would_be_dropped():
+    sampler = Sampler(True)
+    [first, *later] = steps(sampler, 1, max_staleness=0)
+    assert [first, *later] == [("ar", "", {0})] * 4
+
+
+def test_what_was_asked_for_is_in_a_checkpoint():
+    sampler = Sampler(True)
+    rollouts = RolloutsInFlight(RolloutLedger(2 * BATCH, BATCH), Reward(), sampler)
+    rollouts.fill(BATCH, lambda: [{"prompt": "?"}] * BATCH)
+    rollouts.take(BATCH)
+    state = rollouts.state_dict()
+    assert state["asked"] == [{"prompt": "?"}] * BATCH
+
+    resumed = Sampler(True)
+    others = RolloutsInFlight(RolloutLedger(2 * BATCH, BATCH), Reward(), resumed)
+    others.load_state_dict(state)
+    others.fill(BATCH, lambda: [{"prompt": "another"}] * BATCH)
+    assert resumed.said == "ra"  # first what was asked for before
+    assert [rollout.row["prompt"] for rollout in others.ledger.in_flight.values()] == ["?"] * BATCH
+    assert resumed.rows == [{"prompt": "another"}] * BATCH

@@ -1,0 +1,208 @@
+"""A competition of one's own from a table: `trl-mle new train.csv --target price --metric rmse`."""
+
+import shutil
+import tempfile
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import yaml
+
+from trl_mle.competitions.competition import Competition, CompetitionError
+from trl_mle.competitions.loading import CONFIG, load_competition
+from trl_mle.competitions.metrics import METRICS, find_metric
+from trl_mle.competitions.prepared import csv_text, description, write_file
+from trl_mle.competitions.split import held_out_rows
+
+
+LABELS = ("accuracy", "quadratic_weighted_kappa", "word_level_jaccard")  # metrics of what is named, not measured
+LEAST_ROWS = 20
+
+
+def new_competition(
+    table: Path,
+    targets: Sequence[str],
+    metric: str,
+    folder: Path,
+    id_column: str | None = None,
+    test_share: float = 0.25,
+) -> Competition:
+    """
+    Makes a competition of a table with its labels: a part of the rows, stratified by label, becomes the test set.
+
+    Args:
+        table (`Path`):
+            CSV file with a row for each example. Its cells are copied as they stand.
+        targets (`Sequence[str]`):
+            Columns to predict; with `log_loss` one column of labels, of which a submission has the probabilities.
+        metric (`str`):
+            A key of [`~trl_mle.competitions.metrics.METRICS`].
+        folder (`Path`):
+            Where to write it; its name is the competition's. It may not exist yet.
+        id_column (`str`, *optional*):
+            Column that names the rows, each differently. Defaults to `id`, which is made if there is none.
+        test_share (`float`, *optional*, defaults to `0.25`):
+            Share of the rows to hide the labels of.
+
+    Returns:
+        [`Competition`]: The competition, as [`load_competition`] loads it from the folder.
+
+    Raises:
+        [`CompetitionError`]: The table cannot be one.
+        `FileExistsError`: The folder is there.
+    """
+    if folder.exists():
+        raise FileExistsError(f"{folder} exists: name another folder with --to")
+    find_metric(metric)
+    if metric not in METRICS:
+        raise CompetitionError(
+            f"metric {metric!r} is a function of your own: make the competition with another, then edit {CONFIG}"
+        )
+    if not 0 < test_share < 1:
+        raise CompetitionError(f"test_share must be between 0 and 1, got {test_share:g}")
+    rows = _read(table, targets, id_column)
+    # A table is often sorted by what is to be predicted: neither the order of its rows nor an id that counts them may tell
+    rows = rows.iloc[np.random.RandomState(0).permutation(len(rows))].reset_index(drop=True)
+    ids, id_column = _ids(rows, id_column)
+    answers, labels = _answers(rows, targets, metric)
+    is_test = held_out_rows(answers.set_index(ids.to_numpy()), test_share)
+    if not is_test.any() or is_test.all():
+        raise CompetitionError(
+            f"{is_test.sum()} of {len(rows)} rows with test_share {test_share:g}: take another share"
+        )
+    features = rows.drop(columns=[*targets, id_column], errors="ignore")
+    if features.empty or not len(features.columns):
+        raise CompetitionError(
+            f"{table} has no column but {', '.join([id_column, *targets])}: there is nothing to predict from"
+        )
+    known = pd.concat([ids, features], axis=1)
+    sample = pd.concat([ids, answers], axis=1)[is_test].assign(
+        **_guesses(answers[~is_test], metric, int(is_test.sum()))
+    )
+    shown = {
+        "public/train.csv": pd.concat([known, rows[list(targets)]], axis=1)[~is_test],
+        "public/test.csv": known[is_test],
+        "public/sample_submission.csv": sample,
+        "private/test.csv": pd.concat([ids, answers], axis=1)[is_test],
+    }
+    folder.absolute().parent.mkdir(parents=True, exist_ok=True)
+    with tempfile.TemporaryDirectory(dir=folder.absolute().parent, prefix=f".{folder.name}-") as staging:
+        staged = Path(staging, folder.name)
+        for name, part in shown.items():
+            write_file(staged / name, csv_text(part))
+        write_file(
+            staged / "public" / "description.md", _description(folder.name, sample, features, targets, labels, metric)
+        )
+        layout = {"id": folder.name, "metric": metric, "id_column": id_column, "target_columns": list(answers.columns)}
+        write_file(staged / CONFIG, yaml.safe_dump(layout, sort_keys=False, allow_unicode=True))
+        competition = load_competition(str(staged))
+        competition.check_answers()
+        score = competition.grade(competition.sample_submission)
+        if not score.valid:
+            raise CompetitionError(f"{metric} cannot score a constant guess of {', '.join(targets)}: {score.error}")
+        shutil.move(staged, folder)
+    return load_competition(str(folder.absolute()))
+
+
+def _read(table: Path, targets: Sequence[str], id_column: str | None) -> pd.DataFrame:
+    """All cells as text, so that nothing is written otherwise than it was read."""
+    try:
+        rows = pd.read_csv(table, dtype=str, keep_default_na=False)
+    except (pd.errors.ParserError, pd.errors.EmptyDataError, UnicodeDecodeError) as error:
+        raise CompetitionError(f"{table} is not a CSV file: {' '.join(str(error).split())}") from error
+    for name in [*targets, *([id_column] if id_column is not None else [])]:
+        if name not in rows:
+            raise CompetitionError(f"{table} has no column {name!r}; it has {', '.join(rows.columns[:20])}")
+    if len(set(targets)) < len(targets) or id_column in targets:
+        raise CompetitionError("--target names a column twice, or the ids")
+    if len(rows) < LEAST_ROWS:
+        raise CompetitionError(f"{table} has {len(rows)} rows: take {LEAST_ROWS} at least")
+    for name in targets:
+        empty = int(rows[name].str.strip().isin(["", "NA", "NaN", "nan", "null"]).sum())
+        if empty:
+            raise CompetitionError(f"{empty} of {len(rows)} rows have no {name!r}: leave them out of {table}")
+    return rows
+
+
+def _ids(rows: pd.DataFrame, id_column: str | None) -> tuple[pd.Series, str]:
+    name = id_column or "id"
+    if name in rows:
+        if rows[name].duplicated().any():
+            twice = rows[name][rows[name].duplicated()].iloc[0]
+            raise CompetitionError(f"two rows have the {name} {twice!r}: name a column with --id whose values differ")
+        return rows[name], name
+    return pd.Series(range(len(rows)), name=name), name
+
+
+def _answers(rows: pd.DataFrame, targets: Sequence[str], metric: str) -> tuple[pd.DataFrame, list[str]]:
+    """The answers in the form of a submission, and the labels of which it has the probabilities, if that is its form."""
+    if metric == "log_loss":
+        if len(targets) > 1:
+            raise CompetitionError("log_loss takes one --target, a column of labels")
+        labels = sorted(rows[targets[0]].unique())
+        if not 2 <= len(labels) <= len(rows) / 4:
+            raise CompetitionError(
+                f"{targets[0]!r} has {len(labels)} different values: those are no labels for log_loss"
+            )
+        return pd.DataFrame(
+            {f"{targets[0]}_{label}": (rows[targets[0]] == label).astype(int) for label in labels}
+        ), labels
+    columns = {}
+    for name in targets:
+        numbers = pd.to_numeric(rows[name], errors="coerce")
+        if metric == "word_level_jaccard":
+            columns[name] = rows[name]
+        elif numbers.isna().any():
+            if metric not in LABELS:
+                raise CompetitionError(
+                    f"{metric} needs numbers, and {name!r} holds {rows[name][numbers.isna()].iloc[0]!r}"
+                )
+            columns[name] = rows[name]
+        else:
+            is_whole = (numbers % 1 == 0).all()
+            columns[name] = numbers.astype(int) if is_whole else numbers
+            if "auc" in metric and not set(numbers) == {0, 1}:
+                raise CompetitionError(f"{metric} needs 0 and 1 in {name!r}, which holds {rows[name].iloc[0]!r}, say")
+    return pd.DataFrame(columns), []
+
+
+def _guesses(answers: pd.DataFrame, metric: str, count: int) -> dict[str, Any]:
+    """What the sample submission says of each column: something valid, and no help."""
+    if metric == "log_loss":
+        return dict.fromkeys(answers.columns, 1 / len(answers.columns))
+    if metric == "pearson_correlation":  # which has no value for a constant
+        return {name: np.resize(np.unique(answers[name]), count) for name in answers.columns}
+    if metric in LABELS:
+        return {name: answers[name].mode()[0] for name in answers.columns}
+    return {name: 0.5 if "auc" in metric else round(float(answers[name].mean()), 6) for name in answers.columns}
+
+
+def _description(
+    name: str, sample: pd.DataFrame, features: pd.DataFrame, targets: Sequence[str], labels: Sequence[str], metric: str
+) -> str:
+    known, direction = METRICS[metric], "higher" if METRICS[metric].higher_is_better else "lower"
+    what = ", ".join(f"`{target}`" for target in targets)
+    evaluation = f"Submissions are scored by {metric.replace('_', ' ')}; {direction} is better. {known.rule}".strip()
+    if labels:
+        evaluation += f" There is a column with the probability of each label: {', '.join(labels[:20])}{', …' if len(labels) > 20 else ''}."
+    shown = features.columns[:40]
+    data = "\n".join(f"- `{column}`: such as `{_example(features[column])}`." for column in shown)
+    if len(features.columns) > len(shown):
+        data += f"\n- {len(features.columns) - len(shown)} more columns."
+    data += f"\n- {what}: to be predicted (train only)."
+    return description(
+        title=name,
+        overview=f"Predict {what} of each row of test.csv from its other columns.",
+        evaluation=evaluation,
+        submission="A row for each row of test.csv, in this form:",
+        sample=sample,
+        data=data,
+    )
+
+
+def _example(column: pd.Series) -> str:
+    known = column[column != ""]
+    text = "" if known.empty else " ".join(known.iloc[0].split())
+    return text if len(text) <= 40 else text[:40] + "…"

@@ -1,0 +1,80 @@
+"""`trl-mle compare`: tables over the results of several evaluations."""
+
+import argparse
+import sys
+from itertools import pairwise
+from pathlib import Path
+
+from rich.box import SIMPLE_HEAD
+from rich.console import Console
+from rich.table import Table
+from rich.text import Text
+
+from trl_mle.evaluation import comparison
+from trl_mle.scripts.output import print_json
+
+
+MOST_COLUMNS = 6  # of a table on a terminal of 80 characters
+
+
+def compare(args: argparse.Namespace) -> int:
+    """Compares systems over the results of several evaluations, beside the paper's figures."""
+    rows = comparison.read_results([Path(folder) for folder in args.folders])
+    uneven = comparison.uneven_holdouts(rows)
+    for line in [*comparison.uneven_runs(rows), *uneven]:
+        print(f"trl-mle: warning: {line}", file=sys.stderr)
+    if uneven:
+        rows = comparison.on_all_rows(rows)
+    if args.card is not None:
+        comparison.write_card_section(Path(args.card), rows)
+    for path, text in ((args.markdown, comparison.to_markdown(rows)), (args.csv, comparison.to_csv(rows))):
+        if path is not None:
+            Path(path).write_text(text, encoding="utf-8")
+    if args.json:
+        print_json(rows)
+        return 0
+    scores = comparison.main_table(rows, reported=("Qwen2.5-3B RL",))
+    programs = [line[:5] for line in comparison.program_table(rows)]
+    console = Console()
+    for part in _parts(scores):
+        console.print(_table("best score, mean ± standard error over runs", part))
+    console.print(_table("programs, mean ± standard error over runs", programs))
+    console.print(_table("best of k", comparison.best_of_k_table(rows)))
+    if comparison.chosen_by_validation(rows):
+        console.print(
+            "The best are chosen by one part of the hidden rows, and scores are on the other part. A footnote, to compare with "
+            "published figures: chosen by and scored on all rows.",
+            highlight=False,
+        )
+        for part in _parts(comparison.main_table(comparison.on_all_rows(rows), reported=("Qwen2.5-3B RL",))):
+            console.print(_table("chosen by the test score", part))
+    return 0
+
+
+def _parts(lines: list[list[str]]) -> list[list[list[str]]]:
+    """A table in parts that fit a terminal: if it has too many columns for one, with the systems as rows."""
+    if len(lines[0]) > MOST_COLUMNS:
+        lines = [list(column) for column in zip(*lines, strict=True)]
+    step = MOST_COLUMNS - 1
+    return [[[line[0], *line[i : i + step]] for line in lines] for i in range(1, len(lines[0]), step)]
+
+
+def _table(title: str, lines: list[list[str]]) -> Table:
+    """The first line is the header; competition and system stand once, not in each line that has them."""
+    table = Table(title=title, box=SIMPLE_HEAD, show_edge=False, pad_edge=False)
+    for name in lines[0]:
+        table.add_column(
+            Text(name),
+            overflow="fold",
+            justify="left" if name in ("competition", "metric", "system") else "right",
+        )
+    for above, line in pairwise(lines):
+        first = "" if line[0] == above[0] else line[0]
+        second = "" if line[:2] == above[:2] else line[1]
+        table.add_row(*map(_cell, (first, second, *line[2:])))
+    return table
+
+
+def _cell(text: str) -> Text:
+    """What is marked as the best by `**`, bold."""
+    return Text(text[2:-2], style="bold") if text.startswith("**") else Text(text)

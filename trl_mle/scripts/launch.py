@@ -1,0 +1,71 @@
+"""`trl-mle train`: the training script under `accelerate launch`, with TRL's conventions."""
+
+import os
+from collections.abc import Sequence
+from contextlib import redirect_stderr
+from io import StringIO
+from subprocess import CalledProcessError
+
+from accelerate.commands.launch import launch_command, launch_command_parser
+from torch.distributed.elastic.multiprocessing.errors import ChildFailedError
+from trl.cli.accelerate_config import resolve_accelerate_config_argument
+from trl.cli.commands.training import _subtract_subsequence
+
+from trl_mle.launching.arguments import LAUNCHED, split
+from trl_mle.shipped import find_accelerate_config, find_recipe, shipped
+
+
+CONFIG, ACCELERATE_CONFIG = "--config", "--accelerate_config"
+
+
+def launch(options: Sequence[str]) -> int:
+    """
+    Trains, in as many processes as asked for.
+
+    Args:
+        options (`Sequence[str]`):
+            Those of the training script, and those of `accelerate launch` with `--accelerate_config` (one of ours by name, or a
+            path), here or in the YAML that `--config` names (one of ours by name, or a path).
+
+    Returns:
+        `int`: The exit code.
+
+    Raises:
+        `FileNotFoundError`: No such recipe, or no such configuration.
+        `ValueError`: An option that neither of them has.
+    """
+    given = list(options)
+    if CONFIG in given[:-1]:
+        place = given.index(CONFIG) + 1
+        given[place] = str(find_recipe(given[place]))
+    from_config, from_command_line = split(given)
+    launch_options = resolve_accelerate_config_argument(_with_our_configs(from_config + from_command_line))
+    script = shipped("recipes") / "train_mle.py"
+    said = StringIO()
+    try:
+        with redirect_stderr(said):  # a usage of a hundred lines, and then why
+            arguments = launch_command_parser().parse_args(
+                [*launch_options, str(script), *_subtract_subsequence(given, from_command_line)]
+            )
+    except SystemExit as error:
+        raise ValueError(said.getvalue().strip().splitlines()[-1].partition("error: ")[2]) from error
+    os.environ[LAUNCHED] = "1"
+    try:
+        launch_command(arguments)
+    except CalledProcessError as error:  # the script has said why
+        return error.returncode
+    except ChildFailedError as error:  # one of several processes
+        return max(failure.exitcode for failure in error.failures.values())
+    return 0
+
+
+def _with_our_configs(options: list[str]) -> list[str]:
+    """With paths, because TRL would take its own files of the same names."""
+    found = list(options)
+    while found.count(ACCELERATE_CONFIG) > 1:  # the command line, which comes last, wins over the YAML
+        place = found.index(ACCELERATE_CONFIG)
+        del found[place : place + 2]
+    if ACCELERATE_CONFIG in found[:-1]:
+        place = found.index(ACCELERATE_CONFIG) + 1
+        found[place] = str(find_accelerate_config(found[place]))
+    return found

@@ -1,0 +1,106 @@
+"""Recipes and accelerate's configurations: beside the package in a checkout, inside it in a wheel."""
+
+import shutil
+from itertools import takewhile
+from pathlib import Path
+
+
+PACKAGE = Path(__file__).parent
+
+
+def shipped(folder: str) -> Path:
+    """
+    Where files lie that come with the package.
+
+    Args:
+        folder (`str`):
+            `"recipes"` or `"accelerate_configs"`.
+
+    Returns:
+        `Path`: The folder.
+    """
+    return next(path for path in (PACKAGE / folder, PACKAGE.parent / folder) if path.is_dir())
+
+
+def recipe_names() -> list[str]:
+    """All recipes, by the names that [`find_recipe`] knows."""
+    folder = shipped("recipes")
+    return sorted(
+        str(path.relative_to(folder).with_suffix(""))
+        for path in folder.rglob("*.yaml")
+        if path.parent.name != "templates"
+    )
+
+
+def find_recipe(name: str) -> Path:
+    """
+    A recipe: a file of the user's, or else one of ours.
+
+    Args:
+        name (`str`):
+            Path, or one of [`recipe_names`], such as `"hardware/1x24gb"`.
+
+    Returns:
+        `Path`: Its file.
+
+    Raises:
+        `FileNotFoundError`: There is neither.
+    """
+    if Path(name).is_file():
+        return Path(name)
+    if name.removesuffix(".yaml") in recipe_names():
+        return shipped("recipes") / f"{name.removesuffix('.yaml')}.yaml"
+    raise FileNotFoundError(f"{name} is neither a file nor a recipe: `trl-mle recipes` lists those")
+
+
+def describe_recipe(name: str) -> str:
+    """The first sentence of a recipe's comment."""
+    lines = find_recipe(name).read_text(encoding="utf-8").splitlines()
+    comment = " ".join(line.removeprefix("#").strip() for line in takewhile(lambda line: line.startswith("#"), lines))
+    return comment.partition(". ")[0].rstrip(".")
+
+
+def copy_recipe(name: str, target: Path) -> Path:
+    """
+    Copies a recipe, to be edited.
+
+    Args:
+        name (`str`):
+            One of [`recipe_names`].
+        target (`Path`):
+            File, or a folder that exists.
+
+    Returns:
+        `Path`: The new file.
+
+    Raises:
+        `FileExistsError`: It is there already.
+    """
+    source = find_recipe(name)
+    path = target / source.name if target.is_dir() else target
+    if path.exists():
+        raise FileExistsError(f"{path} exists: name another file with --to")
+    shutil.copyfile(source, path)
+    return path
+
+
+def find_accelerate_config(name: str) -> Path:
+    """
+    A configuration of accelerate: a file of the user's, or else one of ours. TRL has some of the same names.
+
+    Args:
+        name (`str`):
+            Path, or a name such as `"zero3"`.
+
+    Returns:
+        `Path`: Its file.
+
+    Raises:
+        `FileNotFoundError`: There is neither.
+    """
+    folder = shipped("accelerate_configs")
+    for path in (Path(name), folder / f"{name}.yaml"):
+        if path.is_file():
+            return path
+    names = ", ".join(sorted(path.stem for path in folder.glob("*.yaml")))
+    raise FileNotFoundError(f"accelerate_config: {name} is neither a file nor one of {names}")
