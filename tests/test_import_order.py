@@ -10,7 +10,7 @@ import trl_mle
 PACKAGE = Path(trl_mle.__file__).parent
 ROOMS = [
     "competitions", "execution", "prompts", "models", "instrumentation", "solutions", "rewards", "trainer", "evaluation",
-    "report", "launching", "scripts", "starter", "cli",
+    "report", "shipped", "launching", "scripts", "starter", "cli",
 ]  # fmt: skip
 FILES = {
     ".".join(("trl_mle", *path.relative_to(PACKAGE).with_suffix("").parts)).removesuffix(".__init__"): path

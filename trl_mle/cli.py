@@ -12,11 +12,11 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
-from trl_mle.scripts.output import facts_table, metric_name, print_json
+from trl_mle.scripts.output import metric_name, print_json
 
 
 if TYPE_CHECKING:
-    from trl_mle.competitions import Competition, Score
+    from trl_mle.competitions import Competition
 
 
 # The commands import what they need: `trl-mle --help` should not wait for pandas.
@@ -118,89 +118,16 @@ def _size(competition: "Competition") -> dict[str, Any]:
 
 def grade(args: argparse.Namespace) -> int:
     """Scores a submission; exit code 1 if it is invalid."""
-    from trl_mle.competitions import load_competition
-    from trl_mle.competitions.medals import medal, medal_thresholds
+    from trl_mle.scripts.grade import grade
 
-    competition = load_competition(args.competition, args.data_dir, args.holdout)
-    score = competition.grade(Path(args.submission).read_bytes())
-    thresholds = medal_thresholds(competition.id)
-    won = None
-    if thresholds is not None and score.full is not None:
-        won = medal(score.full, thresholds, competition.higher_is_better)
-    if args.json:
-        print_json(
-            _graded(competition, score)
-            | {"error": score.error, "medal": won, "thresholds": thresholds and thresholds._asdict()}
-        )
-        return 0 if score.valid else 1
-    table = facts_table()
-    table.add_row("competition", competition.id)
-    if score.valid:
-        _add_score(table, competition, score)
-        if thresholds is not None:
-            figures = ", ".join(f"{name} {value:.5f}" for name, value in thresholds._asdict().items())
-            table.add_row("medal", f"{won or 'none'} ({figures})")
-    else:
-        table.add_row("invalid", Text(score.error or ""))
-    Console().print(table)
-    return 0 if score.valid else 1
+    return grade(args)
 
 
 def run(args: argparse.Namespace) -> int:
     """Runs one program as training would; exit code 1 without a valid submission."""
-    from trl_mle.competitions import load_competition
-    from trl_mle.execution.building import ExecutorArguments, make_executor
-    from trl_mle.instrumentation import MILESTONES, AstInstrumenter
-    from trl_mle.rewards import MLEReward
+    from trl_mle.scripts.grade import run
 
-    competition = load_competition(args.competition, args.data_dir, args.holdout)
-    source = Path(args.solution).read_text(encoding="utf-8")
-    asked = ExecutorArguments(
-        program_timeout_s=args.timeout_s,
-        program_memory_mb=args.memory_mb,
-        max_parallel_programs=1,
-        sandbox=args.sandbox,
-        ray_address=args.ray_address,
-    )
-    with make_executor(asked) as executor:
-        executor.check(competition)
-        reward = MLEReward([competition], executor, AstInstrumenter())
-        fence = "~" * (max(map(len, source.split()), default=0) + 3)  # longer than any in the program
-        evaluation = reward.evaluate(f"{fence}python\n{source}\n{fence}", competition)
-    if args.json:
-        print_json(
-            _graded(competition, evaluation.score)
-            | {
-                "outcome": str(evaluation.outcome),
-                "reward": evaluation.reward,
-                "detail": evaluation.detail,
-                "duration_s": evaluation.duration_s,
-                "cpu_s": evaluation.cpu_s,
-                "milestones": evaluation.milestones,
-                "output": evaluation.output,
-            }
-        )
-        return 0 if evaluation.valid else 1
-    table = facts_table()
-    table.add_row("competition", competition.id)
-    table.add_row("outcome", str(evaluation.outcome))
-    if evaluation.detail:
-        table.add_row("", Text(evaluation.detail))
-    if evaluation.duration_s is not None:
-        table.add_row("Δt", f"{evaluation.duration_s:.2f} s ({evaluation.cpu_s or 0:.2f} s of CPU time)")
-    missed = [name for name in MILESTONES if name not in evaluation.milestones]
-    table.add_row("milestones", f"{len(evaluation.milestones)} of {len(MILESTONES)}")
-    if missed:
-        table.add_row("", f"not reached: {', '.join(missed)}")
-    if evaluation.score is not None and evaluation.score.value is not None:
-        _add_score(table, competition, evaluation.score)
-    table.add_row("reward", "none" if evaluation.reward is None else f"{evaluation.reward:.5g}")
-    console = Console()
-    console.print(table)
-    if evaluation.output:
-        console.rule("output")
-        console.print(Text(evaluation.output))
-    return 0 if evaluation.valid else 1
+    return run(args)
 
 
 def prompt(args: argparse.Namespace) -> int:
@@ -262,6 +189,24 @@ def train(args: argparse.Namespace) -> int:
     return launch(args.options)
 
 
+def solve(args: argparse.Namespace) -> int:
+    """Writes the best submission that a policy finds in a given time; its options are printed by --help."""
+    from transformers import HfArgumentParser
+
+    from trl_mle.scripts.solve import SolveArguments, solve
+
+    parser = HfArgumentParser(
+        (SolveArguments,),  # type: ignore[arg-type]
+        prog="trl-mle solve COMPETITION",
+        usage=argparse.SUPPRESS,
+        description=SolveArguments.__doc__,
+    )
+    competition = ["--competition", args.options.pop(0)] if args.options and args.options[0][0] != "-" else []
+    (arguments,) = parser.parse_args_into_dataclasses(competition + args.options)
+    solve(arguments)
+    return 0
+
+
 def recipes(args: argparse.Namespace) -> int:
     """Lists the recipes that `trl-mle train --config` knows by name, or copies one to edit it: `trl-mle recipes copy NAME`."""
     from trl_mle.shipped import copy_recipe, describe_recipe, recipe_names
@@ -304,25 +249,6 @@ def report(args: argparse.Namespace) -> int:
     print(f"report   {path}")
     print(f"pictures {folder}/*.png")
     return 0
-
-
-def _graded(competition: "Competition", score: "Score | None") -> dict[str, Any]:
-    return {
-        "competition": competition.id,
-        "metric": competition.metric,
-        "higher_is_better": competition.higher_is_better,
-        "valid": score is not None and score.valid,
-        "score": score and score.value,
-        "held_out": score and score.held_out,
-        "full": score and score.full,
-    }
-
-
-def _add_score(table: Table, competition: "Competition", score: "Score") -> None:
-    table.add_row("score", f"{score.value:.5f} ({metric_name(competition.metric, competition.higher_is_better)})")
-    if score.held_out is not None:
-        table.add_row("held out", f"{score.held_out:.5f}")
-        table.add_row("all rows", f"{score.full:.5f}")
 
 
 def make_parser() -> argparse.ArgumentParser:
@@ -385,6 +311,10 @@ def make_parser() -> argparse.ArgumentParser:
     # Its options are the fields of a dataclass, which is not read before they are needed
     command = commands.add_parser("evaluate", add_help=False, help="sample, execute, grade, and compare policies")
     command.set_defaults(run=evaluate)
+    command = commands.add_parser(
+        "solve", add_help=False, help="the best submission that a policy finds in a given time"
+    )
+    command.set_defaults(run=solve)
     command = commands.add_parser("compare", help="tables over several evaluations", description=compare.__doc__)
     command.set_defaults(run=compare)
     command.add_argument(
@@ -410,7 +340,7 @@ def main() -> None:
     parser = make_parser()
     args, options = parser.parse_known_args()
     args.options = options
-    if options and args.run not in (evaluate, train):
+    if options and args.run not in (evaluate, solve, train):
         parser.error(f"unrecognized arguments: {' '.join(options)}")
     from trl_mle.execution import SandboxError
 

@@ -190,6 +190,10 @@ class Competition:
         except MemoryError:
             return _invalid("the submission is too large")
 
+    def predictions(self, submission: bytes) -> pd.DataFrame:
+        """What a valid submission predicts: shape (rows of the answers, targets), with the ids as index."""
+        return self._align(_read_submission(submission, len(self._answers)), self._answers)
+
     def check_answers(self) -> None:
         """Raises [`CompetitionError`] if the answers cannot be graded; where rows are held out, neither part of them."""
         _ = self._held_out

@@ -126,12 +126,12 @@ def search_tree(harness: Harness, num_samples: int) -> list[Node]:
                 prompt = harness.scratch_prompt()
             else:
                 prompt = harness.improve_prompt(nodes[parent].evaluation, failed=step == "debug")
-            harness.write([sample], [_ask_to_validate(prompt)], step, [parent])
+            harness.write([sample], [ask_to_validate(prompt)], step, [parent])
         [evaluation] = harness.execute([sample])
         written = log.written[sample]  # of a run that was interrupted, perhaps, and saw another failure of ours
         nodes.append(Node(written.step, written.parent, evaluation, validation_score(evaluation, competition)))
     return nodes
 
 
-def _ask_to_validate(prompt: Prompt) -> Prompt:
+def ask_to_validate(prompt: Prompt) -> Prompt:
     return [*prompt[:-1], prompt[-1] | {"content": prompt[-1]["content"] + ASK_TO_VALIDATE}]

@@ -1,0 +1,161 @@
+"""`trl-mle solve`: the best submission that a policy finds in a given time."""
+
+import re
+
+import numpy as np
+import pandas as pd
+import pytest
+from support.scripted_policy import CountingExecutor, ScriptedPolicy, fenced
+
+from trl_mle.competitions import load_competition
+from trl_mle.evaluation import solving
+from trl_mle.evaluation.sample_log import SampleLog
+from trl_mle.evaluation.solving import average
+from trl_mle.scripts import solve as module
+from trl_mle.scripts.solve import SolveArguments, seconds_of, solve
+
+
+PROGRAM = """\
+import pandas as pd
+from sklearn.metrics import root_mean_squared_error
+train, sub = pd.read_csv("input/train.csv"), pd.read_csv("input/sample_submission.csv")
+mean = train["progression"].mean()
+rmse = root_mean_squared_error([0.0], [{rmse}])
+sub["progression"] = mean + {shift}
+sub.to_csv("submission.csv", index=False)
+"""
+
+
+def answer(prompt, seed):
+    """
+    From scratch, in turn: a program that fails, one that is good and says nothing of it, and bad ones that say how bad. An
+    improvement says half as much as what it was shown, and is half as far from the mean.
+    """
+    shown = re.search(r"^rmse = .*\[([\d.]+)\]\)$", prompt, re.MULTILINE)
+    if shown is not None:
+        return fenced(PROGRAM.format(rmse=float(shown[1]) / 2, shift=float(shown[1]) / 2))
+    return [
+        "no program",
+        fenced("1 / 0"),
+        fenced(PROGRAM.replace("rmse = root_mean_squared_error([0.0], [{rmse}])\n", "").format(shift=0)),
+        fenced(PROGRAM.format(rmse=4.0, shift=4.0)),
+        fenced(PROGRAM.format(rmse=2.0, shift=2.0)),
+    ][seed % 5]
+
+
+@pytest.fixture
+def scripted(monkeypatch, tmp_path):
+    """A policy that is no model; time passes by 20 s a batch."""
+    policy = ScriptedPolicy(answer)
+    monkeypatch.setattr(module, "load_policy", lambda name: policy)
+    monkeypatch.setattr(module, "check_policy", lambda name: None)
+    monkeypatch.setattr(SampleLog, "now", lambda log: 5.0 * len(log.written))
+    monkeypatch.chdir(tmp_path)
+    return policy
+
+
+def asked(**options):
+    return SolveArguments(
+        **{"competition": "diabetes", "policy": "scripted", "budget": "1m", "batch_size": 4} | options
+    )
+
+
+def shift_of(submission):
+    """How far predictions are from the mean of the labels."""
+    mean = pd.read_csv(load_competition("diabetes").public_dir / "train.csv")["progression"].mean()
+    return pd.read_csv(submission)["progression"].mean() - mean
+
+
+def test_it_is_chosen_by_what_it_says_of_itself(scripted, tmp_path, capsys):
+    submission = solve(asked())
+    assert submission.resolve() == tmp_path / "solved" / "diabetes" / "submission.csv"
+    # 12 programs: half of all but the first batch improve
+    improving = [prompt for prompt in scripted.prompts if "Improve it" in prompt[0]["content"]]
+    assert len(scripted.prompts) == 12
+    assert len(improving) == 4
+    assert all("Hold out a part of the training data" in prompt[0]["content"] for prompt in scripted.prompts)
+    # Twice improved, 4.0 is 1.0. The one that is best says nothing of itself
+    assert shift_of(submission) == pytest.approx(1.0, abs=1e-6)
+    said = capsys.readouterr()
+    assert "submission" in said.out
+    assert "by what they report of themselves" in said.out
+    assert "which decided nothing" in said.out
+    assert "00:20 of 01:00  4 programs" in said.err
+    assert all(len(line) <= 80 for line in said.out.splitlines())
+
+
+def test_it_goes_on_after_an_interruption(scripted, tmp_path, monkeypatch):
+    whole = solve(asked(output_dir="whole")).read_bytes()
+    made = module.make_executor
+
+    def interrupted(args):
+        return CountingExecutor(made(args), 5)
+
+    with monkeypatch.context() as patch:
+        patch.setattr(module, "make_executor", interrupted)
+        with pytest.raises(KeyboardInterrupt):
+            solve(asked(output_dir="parts"))
+    before = len(scripted.prompts)
+    assert solve(asked(output_dir="parts")).read_bytes() == whole
+    assert len(scripted.prompts) - before < 12  # what was answered is not asked again
+    again = len(scripted.prompts)
+    assert solve(asked(output_dir="parts")).read_bytes() == whole
+    assert len(scripted.prompts) == again  # the time is over
+    with pytest.raises(ValueError, match="was made with other settings"):
+        solve(asked(output_dir="parts", seed=1))
+
+
+def test_an_average_of_the_best(scripted):
+    submission = solve(asked(keep=2, output_dir="two"))
+    assert sorted(path.name for path in submission.parent.glob("solution*.py")) == ["solution-1.py", "solution-2.py"]
+    assert load_competition("diabetes").grade(submission).valid
+    shifts = [
+        float(re.search(r"mean \+ ([\d.]+)", path.read_text())[1]) for path in submission.parent.glob("solution*.py")
+    ]
+    assert shift_of(submission) == pytest.approx(np.mean(shifts), abs=1e-6)
+
+
+def test_averages():
+    """In the form of the sample submission, whatever the order of the rows; ranks where only they count."""
+    digits, cancer = load_competition("digits"), load_competition("breast-cancer")
+    answers = [pd.read_csv(comp.answers) for comp in (digits, cancer)]
+    uniform = pd.read_csv(digits.sample_submission)
+    mean = average([answers[0].iloc[::-1].to_csv(index=False).encode(), uniform.to_csv(index=False).encode()], digits)
+    found = pd.read_csv(pd.io.common.BytesIO(mean))
+    assert list(found.columns) == list(uniform.columns)
+    assert digits.grade(mean).value == pytest.approx(-np.log(0.55), abs=1e-4)
+    far = answers[1].assign(malignant=0.999 + 0.001 * answers[1]["malignant"])  # of the same order, on another scale
+    wrong = answers[1].assign(malignant=0.5)
+    assert (
+        cancer.grade(average([far.to_csv(index=False).encode(), wrong.to_csv(index=False).encode()], cancer)).value
+        == 1
+    )
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({"budget": "ten"}, "--budget must be a time such as 90s, 10m or 2h, got 'ten'"),
+        ({"budget": "0m"}, "--budget must be a time"),
+        ({"keep": 0}, "--keep must be at least 1, got 0"),
+        ({"competition": "wine", "keep": 3}, "--keep 3: accuracy is of labels, which have no average"),
+        ({"competition": "whine"}, "did you mean 'wine'"),
+    ],
+)
+def test_what_cannot_be_asked(scripted, tmp_path, options, message):
+    with pytest.raises(ValueError, match=message):
+        solve(asked(**options))
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_a_policy_that_solves_nothing(scripted, tmp_path):
+    scripted.answer = lambda prompt, seed: fenced("1 / 0")
+    with pytest.raises(ValueError, match=r"no program made a valid submission: give it more time \(--budget\)"):
+        solve(asked())
+    assert not (tmp_path / "solved" / "diabetes" / "submission.csv").exists()
+
+
+def test_times():
+    assert [seconds_of(text) for text in ("90s", "10m", "1.5h")] == [90, 600, 5400]
+    assert solving.clock(61) == "01:01"
+    assert solving.clock(3600) == "01:00:00"

@@ -1,0 +1,156 @@
+"""Finding one good submission: search by what programs report of themselves, choice, average."""
+
+import random
+import time
+from collections.abc import Sequence
+
+import pandas as pd
+from rich.console import Console
+
+from trl_mle.competitions import Competition
+from trl_mle.competitions.prepared import csv_text
+from trl_mle.evaluation.harness import Harness
+from trl_mle.evaluation.sample_log import Sample
+from trl_mle.evaluation.self_improvement import validation_score
+from trl_mle.evaluation.tree_search import ask_to_validate
+from trl_mle.execution import Executor, Outcome
+from trl_mle.rewards import Evaluation
+
+
+IMPROVED = 4  # the best so many programs are improved
+ROUND = "solve"
+# Metrics of quantities of which a mean is one, too; labels have none
+AVERAGED = ("log_loss", "roc_auc", "mean_columnwise_roc_auc", "pearson_correlation", "mean_columnwise_rmsle", "rmse")
+
+
+def search(harness: Harness, budget_s: float, console: Console) -> list[Evaluation]:
+    """
+    Programs in batches until the time is over, at least one batch. Of each batch after the first one a half is from scratch, and a
+    half improves one of the best so far, by the scores that they report of themselves.
+
+    Args:
+        harness ([`~trl_mle.evaluation.harness.Harness`]):
+            Who writes them, and what they are to solve.
+        budget_s (`float`):
+            Seconds, those of an earlier run that was interrupted included.
+        console (`Console`):
+            Shows the best so far.
+
+    Returns:
+        `list[Evaluation]`: One for each program.
+    """
+    competition, log = harness.competition, harness.log
+    evaluations: list[Evaluation] = []
+    while True:
+        samples = [Sample(competition.id, ROUND, len(evaluations) + i) for i in range(harness.batch_size)]
+        if evaluations and log.now() >= budget_s and samples[0] not in log.written:
+            break
+        if samples[0] not in log.written or any(sample not in log.evaluations for sample in samples):
+            console.print(_progress(evaluations, competition, log.now(), budget_s), highlight=False, soft_wrap=True)
+        best = ranked(evaluations, competition)[:IMPROVED]
+        scratch = samples[: len(samples) // 2] if best else samples
+        harness.write(scratch, [ask_to_validate(harness.scratch_prompt())] * len(scratch), "scratch")
+        improved = samples[len(scratch) :]
+        parents = [random.Random(f"{harness.seed}-{sample.index}").choice(best) for sample in improved]
+        harness.write(
+            improved,
+            [ask_to_validate(harness.improve_prompt(parent)) for parent in parents],
+            "improve",
+            [evaluations.index(parent) for parent in parents],
+        )
+        evaluations += harness.execute(samples)
+    console.print(_progress(evaluations, competition, log.now(), budget_s), highlight=False, soft_wrap=True)
+    return evaluations
+
+
+def ranked(evaluations: Sequence[Evaluation], competition: Competition) -> list[Evaluation]:
+    """Valid programs, each once, the one that reports the best score of itself first; those that report none come last."""
+    valid: dict[str | None, Evaluation] = {}
+    for evaluation in evaluations:
+        if evaluation.valid:
+            valid.setdefault(evaluation.source, evaluation)
+
+    def worth(evaluation: Evaluation) -> tuple[bool, float]:
+        score = validation_score(evaluation, competition)
+        return score is not None, competition.scoring.gain(score) if score is not None else 0.0
+
+    return sorted(valid.values(), key=worth, reverse=True)
+
+
+def run_again(
+    programs: Sequence[Evaluation], competition: Competition, executor: Executor, count: int
+) -> list[tuple[Evaluation, bytes]]:
+    """
+    The first programs that are valid again, with their submissions.
+
+    Args:
+        programs (`Sequence[Evaluation]`):
+            The best first.
+        competition ([`~trl_mle.competitions.Competition`]):
+            What they solve.
+        executor ([`~trl_mle.execution.Executor`]):
+            Executes them.
+        count (`int`):
+            How many.
+
+    Raises:
+        `ValueError`: There is none.
+    """
+    found: list[tuple[Evaluation, bytes]] = []
+    for evaluation in programs:
+        if len(found) == count:
+            break
+        [result] = executor.run_many([(evaluation.source or "", competition)])
+        valid = (
+            result.outcome == Outcome.OK
+            and result.submission is not None
+            and competition.grade(result.submission).valid
+        )
+        if valid and result.submission is not None:
+            found.append((evaluation, result.submission))
+    if not found:
+        raise ValueError("no program made a valid submission: give it more time (--budget), or take another policy")
+    return found
+
+
+def average(submissions: Sequence[bytes], competition: Competition) -> bytes:
+    """
+    The mean of submissions, or the only one as it is. Areas under the ROC curve are of ranks: there the ranks are averaged.
+
+    Args:
+        submissions (`Sequence[bytes]`):
+            Contents of valid files.
+        competition ([`~trl_mle.competitions.Competition`]):
+            What they are for.
+
+    Returns:
+        `bytes`: Contents of a file in the form of the sample submission.
+    """
+    if len(submissions) == 1:
+        return submissions[0]
+    predictions = [competition.predictions(content) for content in submissions]
+    if "auc" in competition.metric:
+        predictions = [table.rank(pct=True) for table in predictions]
+    mean = sum(predictions[1:], start=predictions[0]) / len(predictions)
+    sample = pd.read_csv(competition.sample_submission, dtype=str, keep_default_na=False)
+    columns = {name: mean[name].to_numpy() for name in competition.target_columns}
+    if competition.in_file_order:
+        table = sample.assign(**columns)
+    else:
+        table = pd.DataFrame({competition.id_column: mean.index} | columns)[
+            [name for name in sample.columns if name in (competition.id_column, *competition.target_columns)]
+        ]
+    return csv_text(table).encode()
+
+
+def _progress(evaluations: Sequence[Evaluation], competition: Competition, now_s: float, budget_s: float) -> str:
+    valid = sum(evaluation.valid for evaluation in evaluations)
+    line = f"{clock(now_s)} of {clock(budget_s)}  {len(evaluations)} programs, {valid} valid"
+    best = ranked(evaluations, competition)
+    score = validation_score(best[0], competition) if best else None
+    return line + (f"  best by its own validation: {competition.metric} {score:.5g}" if score is not None else "")
+
+
+def clock(seconds: float) -> str:
+    """Seconds as minutes and seconds."""
+    return time.strftime("%H:%M:%S" if seconds >= 3600 else "%M:%S", time.gmtime(seconds))

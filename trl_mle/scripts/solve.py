@@ -1,0 +1,146 @@
+"""`trl-mle solve`: the best submission that a policy finds in a given time."""
+
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from rich.console import Console
+
+from trl_mle.competitions import Competition, load_competition
+from trl_mle.evaluation.comparison import write_whole
+from trl_mle.evaluation.evaluate import alone_in
+from trl_mle.evaluation.harness import Harness
+from trl_mle.evaluation.policies import check_policy, load_policy
+from trl_mle.evaluation.sample_log import SampleLog
+from trl_mle.evaluation.self_improvement import validation_score
+from trl_mle.evaluation.solving import AVERAGED, average, clock, ranked, run_again, search
+from trl_mle.execution.building import ExecutorArguments, make_executor
+from trl_mle.instrumentation import AstInstrumenter
+from trl_mle.prompts import keep_packages
+from trl_mle.rewards import Evaluation, MLEReward
+from trl_mle.scripts.output import facts_table, metric_name
+from trl_mle.solutions import open_results
+
+
+@dataclass
+class SolveArguments(ExecutorArguments):
+    """
+    Samples programs, executes and improves them until the time is over, and writes the submission of the one that reports the
+    best score on data that it held back itself. The hidden answers decide nothing. A rerun goes on.
+    """
+
+    competition: str = field(metadata={"help": "Id or folder of the competition."})
+    policy: str = field(
+        metadata={
+            "help": "Who writes the programs: folder or Hub id of a model or LoRA adapter, or URL of an OpenAI-compatible endpoint, "
+            "after which `#` may name the model."
+        }
+    )
+    budget: str = field(default="10m", metadata={"help": "Time for it, such as 90s, 10m or 2h; a batch is finished."})
+    output_dir: str | None = field(default=None, metadata={"help": "Folder for what is found; solved/<competition>."})
+    keep: int = field(default=1, metadata={"help": "Average the submissions of so many programs, the best ones."})
+    data_dir: str | None = field(default=None, metadata={"help": "Where MLE-bench's prepared competitions lie."})
+    seed: int = field(default=0, metadata={"help": "Seed of the sampling."})
+    batch_size: int = field(default=16, metadata={"help": "Programs sampled side by side."})
+    max_prompt_length: int = field(default=2048, metadata={"help": "Length limit of an improve prompt, in tokens."})
+    max_completion_length: int = field(default=1024, metadata={"help": "Length limit of a completion, in tokens."})
+
+    def __post_init__(self) -> None:
+        self.budget_s = seconds_of(self.budget)
+        for name in ("keep", "batch_size", "max_prompt_length", "max_completion_length"):
+            if getattr(self, name) < 1:
+                raise ValueError(f"--{name} must be at least 1, got {getattr(self, name)}")
+
+
+def seconds_of(text: str) -> float:
+    """Seconds of a time such as `"90s"`, `"10m"` or `"2h"`."""
+    match = re.fullmatch(r"(\d+(?:\.\d+)?)([smh])", text.strip())
+    if match is None or not float(match[1]):
+        raise ValueError(f"--budget must be a time such as 90s, 10m or 2h, got {text!r}")
+    return float(match[1]) * {"s": 1, "m": 60, "h": 3600}[match[2]]
+
+
+def solve(args: SolveArguments) -> Path:
+    """
+    Does it, and prints what came out.
+
+    Args:
+        args ([`SolveArguments`]):
+            What to solve, by whom, for how long.
+
+    Returns:
+        `Path`: The submission.
+
+    Raises:
+        `ValueError`: No program was valid, or submissions of this kind have no average.
+    """
+    competition = load_competition(args.competition, args.data_dir)
+    if args.keep > 1 and competition.metric not in AVERAGED:
+        raise ValueError(f"--keep {args.keep}: {competition.metric} is of labels, which have no average: leave it out")
+    check_policy(args.policy)  # a wrong name ends here, before anything is written
+    folder = Path(args.output_dir or Path("solved") / competition.slug)
+    with make_executor(args) as executor, alone_in(folder):
+        executor.check(competition)
+        begun = any(folder.glob("*.jsonl"))
+        limits = keep_packages(executor.limits, folder, begun_in=folder if begun else None)
+        policy = load_policy(args.policy)
+        names = (
+            "seed",
+            "batch_size",
+            "max_prompt_length",
+            "max_completion_length",
+            "program_timeout_s",
+            "program_memory_mb",
+        )
+        settings = {"policy": policy.identity} | {name: getattr(args, name) for name in names}
+        log = SampleLog(folder / "programs.jsonl", settings)
+        reward = MLEReward(
+            [competition],
+            executor,
+            AstInstrumenter(),
+            show_progress=False,
+            results=open_results(args.reuse_results, folder),
+        )
+        harness = Harness(
+            policy, competition, reward, log, args.max_completion_length, args.max_prompt_length, limits, args.seed, args.batch_size
+        )  # fmt: skip
+        evaluations = search(harness, args.budget_s, Console(stderr=True))
+        chosen = run_again(ranked(evaluations, competition), competition, executor, args.keep)
+        submission = average([content for _, content in chosen], competition)
+    write_whole(folder / "submission.csv", submission)
+    for number, (evaluation, _) in enumerate(chosen, 1):
+        name = "solution.py" if args.keep == 1 else f"solution-{number}.py"
+        (folder / name).write_text(evaluation.source or "", encoding="utf-8", errors="backslashreplace")
+    _report(evaluations, chosen, submission, competition, log.now(), folder)
+    return folder / "submission.csv"
+
+
+def _report(
+    evaluations: Sequence[Evaluation],
+    chosen: Sequence[tuple[Evaluation, bytes]],
+    submission: bytes,
+    competition: Competition,
+    seconds: float,
+    folder: Path,
+) -> None:
+    own = [validation_score(evaluation, competition) for evaluation, _ in chosen]
+    facts = facts_table()
+    facts.add_row("competition", competition.id)
+    facts.add_row("metric", metric_name(competition.metric, competition.higher_is_better))
+    valid = sum(evaluation.valid for evaluation in evaluations)
+    facts.add_row("programs", f"{len(evaluations)} in {clock(seconds)}, {valid} of them valid")
+    what = "the best of them" if len(chosen) == 1 else f"the average of the best {len(chosen)}"
+    known = ", ".join(f"{score:.5g}" for score in own if score is not None)
+    facts.add_row(
+        "chosen",
+        f"{what}, by what they report of themselves" if known else "the first: none reports a score of itself",
+    )
+    if known:
+        facts.add_row("", known)
+    score = competition.grade(submission)
+    if score.value is not None:
+        facts.add_row("hidden", f"{score.value:.5g}, which decided nothing")
+    facts.add_row("submission", str(folder / "submission.csv"))
+    facts.add_row("program", ", ".join(str(path) for path in sorted(folder.glob("solution*.py"))[: len(chosen)]))
+    Console(highlight=False).print(facts)
