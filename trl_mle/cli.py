@@ -189,6 +189,19 @@ def train(args: argparse.Namespace) -> int:
     return launch(args.options)
 
 
+def prepare(args: argparse.Namespace) -> int:
+    """Downloads a competition of MLE-bench with MLE-bench's own tool, or says what that needs."""
+    from trl_mle.competitions import CompetitionError
+    from trl_mle.scripts.prepare import prepare
+
+    try:
+        print(prepare(args.competition, args.data_dir))
+    except CompetitionError as error:  # it may list what to do
+        print(f"trl-mle: error: {error}", file=sys.stderr)
+        return 2
+    return 0
+
+
 def solve(args: argparse.Namespace) -> int:
     """Writes the best submission that a policy finds in a given time; its options are printed by --help."""
     from transformers import HfArgumentParser
@@ -280,6 +293,10 @@ def make_parser() -> argparse.ArgumentParser:
     command.add_argument("--sandbox", default="auto", help="auto, bubblewrap, landlock, or none: no isolation (auto)")
     command.add_argument("--ray_address", help="a Ray cluster to run it on, or auto")
     add(prompt, "print the prompt of a competition", "competition", limits=True)
+    command = commands.add_parser("prepare", help="download a competition of MLE-bench", description=prepare.__doc__)
+    command.set_defaults(run=prepare)
+    command.add_argument("competition")
+    command.add_argument("--data_dir", help="where to (where mlebench puts it)")
     command = commands.add_parser("train", add_help=False, help="train a policy, in as many processes as asked for")
     command.set_defaults(run=train)
     command = commands.add_parser("recipes", help="configurations to train with", description=recipes.__doc__)

@@ -1,0 +1,92 @@
+"""
+`trl-mle prepare`. What stands for `mlebench` is a script that does, or says, what the real one does: that needs Kaggle's network and
+an account.
+"""
+
+import os
+import sys
+
+import pytest
+
+from trl_mle.competitions import CompetitionError
+from trl_mle.scripts.prepare import prepare
+
+
+PIZZA = "random-acts-of-pizza"
+
+
+@pytest.fixture
+def mlebench(tmp_path, monkeypatch):
+    """Takes the body of a script; without one there is no mlebench."""
+    tools = tmp_path / "tools"
+    tools.mkdir()
+    monkeypatch.setenv("PATH", str(tools))
+    monkeypatch.setenv("MLEBENCH_DATA_DIR", str(tmp_path / "data"))
+
+    def install(body):
+        script = tools / "mlebench"
+        script.write_text(f"#!{sys.executable}\nimport os, sys\nfrom pathlib import Path\n{body}\n")
+        script.chmod(0o755)
+
+    return install
+
+
+WRITES = """
+name, data = sys.argv[3], Path(sys.argv[5] if len(sys.argv) > 4 else os.environ["MLEBENCH_DATA_DIR"])
+assert sys.argv[1:3] == ["prepare", "-c"], sys.argv
+for part in ("public/sampleSubmission.csv", "private/test.csv"):
+    path = data / name / "prepared" / part
+    path.parent.mkdir(parents=True)
+    path.write_text("request_id,requester_received_pizza\\na,0\\nb,1\\n")
+print("Preparing competition", name)
+"""
+
+
+def test_it_is_prepared_once(mlebench, tmp_path, capsys):
+    mlebench(WRITES)
+    public = prepare(PIZZA, None)
+    assert public == tmp_path / "data" / PIZZA / "prepared" / "public"
+    assert "Preparing competition random-acts-of-pizza" in capsys.readouterr().err
+    mlebench("sys.exit('asked twice')")
+    assert prepare(PIZZA, None) == public
+    mlebench(WRITES)
+    assert prepare(PIZZA, str(tmp_path / "elsewhere")).is_relative_to(tmp_path / "elsewhere")
+
+
+def test_without_mlebench_it_says_how_to_get_it(mlebench):
+    with pytest.raises(CompetitionError) as caught:
+        prepare(PIZZA, None)
+    for part in ("pip install git+https://github.com/openai/mle-bench", "kaggle.json", f"kaggle.com/c/{PIZZA}/rules"):
+        assert part in str(caught.value)
+
+
+SAID = {
+    "no token": (
+        "OSError: Could not find kaggle.json. Make sure it's located in /root/.kaggle.",
+        "put kaggle.json into",
+    ),
+    "wrong token": ("kaggle.rest.ApiException: (401) Reason: Unauthorized", "Create New Token"),
+    "rules": ("ApiException: (403) Reason: Forbidden: You must accept this competition's rules", f"/c/{PIZZA}/rules"),
+    "half": ("zipfile.BadZipFile: File is not a zip file", f"remove .*data/{PIZZA} and run the same command again"),
+    "disk": ("OSError: [Errno 28] No space left on device", "the disk is full: name another one with --data_dir"),
+    "network": (
+        "urllib3.exceptions.MaxRetryError: Max retries exceeded with url",
+        "Kaggle cannot be reached from here",
+    ),
+    "else": ("ValueError: something new", "mlebench prepare failed with exit code 1: ValueError: something new"),
+    "silence": ("", "exit code 1: nothing was said"),
+}
+
+
+@pytest.mark.parametrize(("said", "message"), SAID.values(), ids=SAID)
+def test_problems_are_one_line(mlebench, said, message):
+    mlebench(f"print('downloading 1%'); print({said!r}, file=sys.stderr); sys.exit(1)" if said else "sys.exit(1)")
+    with pytest.raises(CompetitionError, match=message) as caught:
+        prepare(PIZZA, None)
+    assert "\n" not in str(caught.value)
+
+
+def test_others_cannot_be_prepared(mlebench):
+    with pytest.raises(CompetitionError, match="did you mean 'leaf-classification'"):
+        prepare("leaf-clasification", None)
+    assert "PATH" in os.environ
