@@ -264,6 +264,13 @@ def report(args: argparse.Namespace) -> int:
     return 0
 
 
+def watch(args: argparse.Namespace) -> int:
+    """Shows a run as it goes on: steps, programs, scores. It reads files alone, so that the run may be on another machine."""
+    from trl_mle.scripts.watch import watch
+
+    return watch(Path(args.folder))
+
+
 def make_parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(prog="trl-mle", description=(__doc__ or "").removeprefix("`trl-mle`: "))
     commands = parser.add_subparsers(required=True, metavar="command")
@@ -350,6 +357,9 @@ def make_parser() -> argparse.ArgumentParser:
     command.add_argument("folders", nargs="+", help="output folders of runs")
     command.add_argument("--names", nargs="+", help="a name for each; equally named runs are shown as mean and band")
     command.add_argument("--report_dir", help="where to write (report/ in the first folder)")
+    command = commands.add_parser("watch", help="a run as it goes on", description=watch.__doc__)
+    command.set_defaults(run=watch)
+    command.add_argument("folder", help="output folder of a run")
     return parser
 
 

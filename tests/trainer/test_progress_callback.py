@@ -1,3 +1,7 @@
+import json
+from pathlib import Path
+
+import pytest
 from transformers import TrainerControl, TrainerState, TrainingArguments
 
 from trl_mle.trainer import MLEProgressCallback
@@ -12,6 +16,11 @@ LOGS = {
     "step_time": 12.4,
     "loss": 0.1,
 }
+
+
+@pytest.fixture(autouse=True)
+def in_a_folder(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
 
 
 def printed(logs, capsys, **state) -> str:
@@ -30,3 +39,15 @@ def test_what_is_unknown_is_left_out(capsys):
     assert printed({"reward": -10.0}, capsys) == "step  3/24  reward -10.00\n"
     assert printed({"train_loss": 0.1}, capsys) == ""
     assert printed(LOGS, capsys, is_world_process_zero=False) == ""
+
+
+def test_all_metrics_are_in_a_file_at_once(capsys):
+    for step in (1, 2, 3):
+        printed(LOGS | {"reward": float(step)}, capsys, global_step=step)
+    rows = [json.loads(line) for line in Path("x/metrics.jsonl").read_text().splitlines()]
+    assert [(row["step"], row["reward"], row["loss"]) for row in rows] == [(1, 1.0, 0.1), (2, 2.0, 0.1), (3, 3.0, 0.1)]
+    # A run that goes on keeps it, a new one does not
+    for step, is_there in ((2, True), (0, False)):
+        state = TrainerState(global_step=step, is_world_process_zero=True)
+        MLEProgressCallback().on_train_begin(TrainingArguments("x"), state, TrainerControl())
+        assert Path("x/metrics.jsonl").exists() == is_there

@@ -10,6 +10,7 @@ import numpy as np
 import pandas as pd
 
 from trl_mle.instrumentation import MILESTONES
+from trl_mle.rewards.progress import METRICS_FILE
 from trl_mle.solutions.best_solutions import UNFINISHED
 from trl_mle.solutions.pool import Solution
 
@@ -88,6 +89,9 @@ def read_run(folder: Path, name: str) -> TrainingRun:
     """
     skipped: list[str] = []
     history = _newest(folder, "trainer_state.json", "log_history", skipped) or []
+    written = read_metrics(folder)  # of steps after the last checkpoint, too
+    if _last_step(written) > _last_step(history):
+        history = written
     executions = _executions(folder / "executions", skipped)
     if not history and executions.empty:
         raise FileNotFoundError(
@@ -98,6 +102,34 @@ def read_run(folder: Path, name: str) -> TrainingRun:
     return TrainingRun(
         folder, name, history, executions, solutions, _best(folder / "best_solutions", skipped), skipped
     )
+
+
+def read_metrics(folder: Path) -> list[dict[str, Any]]:
+    """
+    The metrics of each step so far, as [`~trl_mle.trainer.MLEProgressCallback`] writes them; of steps that a resumed run has made
+    again, those of the resumed run.
+
+    Args:
+        folder (`Path`):
+            A run's output folder.
+    """
+    path = folder / METRICS_FILE
+    if not path.is_file():
+        return []
+    whole, _, _ = path.read_text(encoding="utf-8", errors="replace").rpartition(
+        "\n"
+    )  # the last line may be on its way
+    entries: list[dict[str, Any]] = []
+    for line in whole.splitlines():
+        entry = json.loads(line)
+        while entries and entries[-1]["step"] >= entry["step"]:
+            entries.pop()
+        entries.append(entry)
+    return entries
+
+
+def _last_step(history: list[dict[str, Any]]) -> int:
+    return max((entry["step"] for entry in history), default=0)
 
 
 def _newest(folder: Path, name: str, key: str, skipped: list[str]) -> Any:

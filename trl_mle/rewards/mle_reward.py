@@ -124,6 +124,7 @@ class MLEReward:
                 )
         rank = os.environ.get("RANK", "0")  # launchers set it in every process they start
         self.show_progress = show_progress and rank == "0"
+        self._running_dir = Path(log_dir) if log_dir is not None and rank == "0" else None
         self.log = ExecutionLog(Path(log_dir) / f"rank-{rank}.jsonl") if log_dir is not None else None
         self.best_solutions = BestSolutions(Path(best_solutions_dir)) if best_solutions_dir is not None else None
         self.reuse = Reuse(results, self.best_solutions) if results is not None else None
@@ -223,7 +224,7 @@ class MLEReward:
         pending = self.submit(items)
         running = dict(enumerate(pending))
         valid = 0
-        with ProgramsProgress(len(items), self.show_progress) as progress:
+        with self.progress(len(items)) as progress:
             while True:
                 for index in [index for index, item in running.items() if item.poll()]:
                     evaluation = running.pop(index).result()
@@ -234,6 +235,10 @@ class MLEReward:
                 slowest = max(item.running_s() for item in running.values())
                 progress.update(len(items) - len(running), f"valid {valid}, slowest running {slowest:.0f} s")
                 wait([item.future for item in running.values()], timeout=POLL_S, return_when=FIRST_COMPLETED)
+
+    def progress(self, count: int) -> ProgramsProgress:
+        """What is shown while so many programs run."""
+        return ProgramsProgress(count, self.show_progress, self._running_dir, self.executor.slots)
 
     def submit(self, items: Sequence[tuple[str, Competition | str]]) -> list["PendingEvaluation"]:
         """

@@ -1,13 +1,35 @@
-"""What a terminal shows while programs run."""
+"""What a terminal shows while programs run, and a file for those who watch from elsewhere."""
+
+import json
+import os
+import time
+from pathlib import Path
 
 from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
 
 
-class ProgramsProgress:
-    """The progress line of a batch of programs: how many are done, valid so far, and how long the slowest has run."""
+METRICS_FILE = "metrics.jsonl"  # in the output folder of a run, see MLEProgressCallback
+RUNNING_FILE = "running.json"  # in the folder of the record of executions
+WRITE_S = 1.0  # between two writes of it
 
-    def __init__(self, total: int, show: bool):
+
+class ProgramsProgress:
+    """
+    The progress line of a batch of programs: how many are done, valid so far, and how long the slowest has run.
+
+    Args:
+        total (`int`):
+            Programs of the batch.
+        show (`bool`):
+            Whether to show it, on a terminal.
+        folder (`Path`, *optional*):
+            Where the same is in `running.json` while the batch runs.
+        slots (`int`, *optional*):
+            Programs at a time.
+    """
+
+    def __init__(self, total: int, show: bool, folder: Path | None = None, slots: int | None = None):
         console = Console(stderr=True)
         self.bar = Progress(
             SpinnerColumn(),
@@ -21,6 +43,9 @@ class ProgramsProgress:
             disable=not show or not console.is_terminal,
         )
         self.task = self.bar.add_task("programs", total=total, note="")
+        self._total, self._slots = total, slots
+        self._path = folder / RUNNING_FILE if folder is not None else None
+        self._written_at = -WRITE_S
 
     def __enter__(self) -> "ProgramsProgress":
         self.bar.start()
@@ -28,6 +53,15 @@ class ProgramsProgress:
 
     def __exit__(self, *_: object) -> None:
         self.bar.stop()
+        if self._path is not None:
+            self._path.unlink(missing_ok=True)
 
     def update(self, completed: int, note: str) -> None:
         self.bar.update(self.task, completed=completed, note=note)
+        if self._path is None or time.monotonic() < self._written_at + WRITE_S:
+            return
+        self._written_at = time.monotonic()
+        self._path.parent.mkdir(parents=True, exist_ok=True)
+        whole = self._path.with_suffix(".new")
+        whole.write_text(json.dumps({"done": completed, "of": self._total, "slots": self._slots, "note": note}))
+        os.replace(whole, self._path)

@@ -1,13 +1,20 @@
 """One line a step instead of a dictionary of sixty metrics, which go where `report_to` says all the same."""
 
+import json
+from pathlib import Path
 from typing import Any
 
 from transformers import TrainerCallback, TrainerControl, TrainerState, TrainingArguments
+
+from trl_mle.rewards.progress import METRICS_FILE
 
 
 class MLEProgressCallback(TrainerCallback):
     """
     Prints what a step came to in one line: reward, share of valid submissions, mean and best score, mean Δt.
+
+    All metrics of the step are a line of `metrics.jsonl` in the output folder, so that `trl-mle watch` and `trl-mle report` need not
+    wait for a checkpoint.
 
     It stands in for transformers' `ProgressCallback` and `PrinterCallback`; `log_history` and trackers are untouched.
     With several competitions the scores are left out, because they are of different metrics.
@@ -20,6 +27,12 @@ class MLEProgressCallback(TrainerCallback):
     ```
     """
 
+    def on_train_begin(
+        self, args: TrainingArguments, state: TrainerState, control: TrainerControl, **kwargs: Any
+    ) -> None:
+        if state.is_world_process_zero and not state.global_step:  # those of another run
+            metrics_file(args).unlink(missing_ok=True)
+
     def on_log(
         self,
         args: TrainingArguments,
@@ -30,6 +43,9 @@ class MLEProgressCallback(TrainerCallback):
     ) -> None:
         if not state.is_world_process_zero or logs is None or "reward" not in logs:
             return
+        metrics_file(args).parent.mkdir(parents=True, exist_ok=True)
+        with metrics_file(args).open("a", encoding="utf-8") as file:
+            file.write(json.dumps({"step": state.global_step, "max_steps": state.max_steps} | logs) + "\n")
         width = len(str(state.max_steps))
         parts = [f"step {state.global_step:>{width}}/{state.max_steps}", f"reward {logs['reward']:6.2f}"]
         if "mle/valid_rate" in logs:
@@ -42,3 +58,9 @@ class MLEProgressCallback(TrainerCallback):
         if "step_time" in logs:
             parts.append(f"{logs['step_time']:.0f} s/step")
         print("  ".join(parts), flush=True)
+
+
+def metrics_file(args: TrainingArguments) -> Path:
+    """Where the metrics of each step are written as soon as they are known."""
+    assert args.output_dir is not None  # TrainingArguments has filled it in
+    return Path(args.output_dir, METRICS_FILE)

@@ -13,7 +13,6 @@ from accelerate.utils import gather_object
 from trl_mle.rewards import MLEReward
 from trl_mle.rewards.mle_reward import POLL_S, cut_middle
 from trl_mle.rewards.pending import PendingEvaluation
-from trl_mle.rewards.progress import ProgramsProgress
 from trl_mle.trainer.mle_grpo_config import MLEGRPOConfig
 from trl_mle.trainer.rollout_ledger import Rollout, RolloutLedger
 from trl_mle.trainer.rows import Row
@@ -71,7 +70,7 @@ class RolloutsInFlight:
     def take(self, count: int) -> list[Rollout]:
         """Waits until so many rollouts can be trained on; returns those of all processes, in the order of sampling."""
         began = time.monotonic()
-        with ProgramsProgress(count, self._reward.show_progress) as progress:
+        with self._reward.progress(count) as progress:
             while True:
                 if self._sampler.has_arrived():
                     self._arrive()

@@ -1,0 +1,88 @@
+"""`trl-mle watch`: a run as it goes on."""
+
+import json
+import os
+import time
+
+import pytest
+from rich.console import Console
+from support.training_runs import make_run
+
+from trl_mle.report.training_run import read_metrics, read_run
+from trl_mle.rewards.progress import RUNNING_FILE, ProgramsProgress
+from trl_mle.scripts import watch as module
+from trl_mle.scripts.watch import has_ended, view, watch
+
+
+def shown(folder):
+    console = Console(width=80)
+    with console.capture() as capture:
+        console.print(view(folder))
+    text = capture.get()
+    assert all(len(line) <= 80 for line in text.splitlines())
+    return text
+
+
+def write_steps(folder, steps):
+    lines = [{"step": step, "max_steps": 30, "reward": -7.0 + step, "mle/valid_rate": step / 30} for step in steps]
+    with (folder / "metrics.jsonl").open("a") as file:
+        file.write("".join(json.dumps(line) + "\n" for line in lines))
+
+
+def test_a_run_before_its_first_checkpoint(tmp_path):
+    folder = make_run(tmp_path / "run", finished=False, steps=2)
+    assert "step      none yet" in shown(folder)
+    write_steps(folder, [1, 2])
+    text = shown(folder)
+    assert "step      2 of 30" in text
+    assert "programs  32, " in text
+    assert "no programs run: the policy samples or is trained" in text
+    assert "best      wine: accuracy ↑ 0." in text
+    assert not has_ended(folder)
+
+
+def test_programs_that_run(tmp_path):
+    folder = make_run(tmp_path / "run", finished=False, steps=2)
+    with ProgramsProgress(64, False, folder / "executions", 8) as progress:
+        progress.update(12, "valid 3, slowest running 34 s")
+        assert "12 of 64 programs are done, 8 at a time; valid 3, slowest running 34 s" in shown(folder)
+        progress.update(13, "too soon to be written")
+        assert "12 of 64" in shown(folder)
+        old = time.time() - 100
+        os.utime(folder / "executions" / RUNNING_FILE, (old, old))
+        assert "nothing was heard for 100 s: the run was killed, or hangs" in shown(folder)
+    assert not (folder / "executions" / RUNNING_FILE).exists()
+
+
+def test_steps_that_a_resumed_run_makes_again(tmp_path):
+    folder = make_run(tmp_path / "run", finished=False, steps=2)
+    write_steps(folder, [1, 2, 3, 4])
+    write_steps(folder, [3])
+    with (folder / "metrics.jsonl").open("a") as file:
+        file.write('{"step": 4, "rew')  # is on its way
+    assert [entry["step"] for entry in read_metrics(folder)] == [1, 2, 3]
+    assert [entry["step"] for entry in read_run(folder, "x").history] == [1, 2, 3]
+
+
+def test_until_it_has_ended(tmp_path, monkeypatch, capsys):
+    folder = make_run(tmp_path / "run", steps=3)
+    waits = []
+
+    def wait(seconds):  # the run ends meanwhile
+        waits.append(seconds)
+        (folder / "trainer_state.json").write_bytes((folder / "checkpoint-3" / "trainer_state.json").read_bytes())
+
+    (folder / "trainer_state.json").unlink(missing_ok=True)
+    monkeypatch.setattr(module.time, "sleep", wait)
+    monkeypatch.setattr(module, "Console", lambda: Console(force_terminal=True, width=80))
+    assert watch(folder) == 0
+    assert len(waits) == 1
+    assert "ended" in capsys.readouterr().out
+
+
+def test_once_where_it_is_no_terminal(tmp_path, capsys):
+    folder = make_run(tmp_path / "run", steps=3, finished=False)
+    assert watch(folder) == 0
+    assert "programs  48, " in capsys.readouterr().out
+    with pytest.raises(FileNotFoundError, match="holds neither"):
+        watch(tmp_path)

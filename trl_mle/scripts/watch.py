@@ -1,0 +1,128 @@
+"""`trl-mle watch`: a run as it goes on, in a terminal, also over a shared disk."""
+
+import json
+import sys
+import time
+from pathlib import Path
+from typing import Any
+
+from rich.box import SIMPLE_HEAD
+from rich.console import Console, Group
+from rich.live import Live
+from rich.table import Table
+from rich.text import Text
+
+from trl_mle.report.training_run import TrainingRun, read_run
+from trl_mle.rewards.progress import METRICS_FILE, RUNNING_FILE
+from trl_mle.scripts.output import facts_table, metric_name
+
+
+LAST_STEPS = 10
+REFRESH_S = 2.0
+FRESH_S = 30.0  # a file that is older is of a run that was killed, or of a disk that lags behind
+
+
+def watch(folder: Path) -> int:
+    """
+    Shows a run until it has ended, or Ctrl-C; once, where the output is no terminal.
+
+    Args:
+        folder (`Path`):
+            The run's output folder.
+
+    Returns:
+        `int`: 0.
+
+    Raises:
+        `OSError`: There is nothing of a run.
+    """
+    console = Console()
+    if not console.is_terminal:
+        console.print(view(folder))
+        return 0
+    with Live(view(folder), console=console, auto_refresh=False) as live:
+        while not has_ended(folder):
+            time.sleep(REFRESH_S)
+            live.update(view(folder), refresh=True)
+    return 0
+
+
+def has_ended(folder: Path) -> bool:
+    """Whether training came to its end, where the script writes the log of all metrics."""
+    state, metrics = folder / "trainer_state.json", folder / METRICS_FILE
+    if not state.is_file() or (folder / "executions" / RUNNING_FILE).is_file():
+        return False
+    return not metrics.is_file() or state.stat().st_mtime >= metrics.stat().st_mtime  # else it goes on from there
+
+
+def view(folder: Path) -> Group:
+    """
+    What is known of a run now.
+
+    Args:
+        folder (`Path`):
+            The run's output folder.
+    """
+    run = read_run(folder, folder.name)
+    for note in run.skipped:
+        print(f"trl-mle: {note}", file=sys.stderr)
+    facts = facts_table()
+    facts.add_row("run", str(folder))
+    facts.add_row("step", _step(run, folder))
+    facts.add_row("programs", _programs(run))
+    facts.add_row("now", _running(folder))
+    for best in run.best:
+        name = metric_name(best["metric"], best["higher_is_better"])
+        held_out = " on held-out rows" if run.holds_out else ""
+        facts.add_row("best", f"{best['competition']}: {name} {best['reported']:.5g}{held_out}")
+    return Group(facts, Text(""), _steps(run))
+
+
+def _step(run: TrainingRun, folder: Path) -> str:
+    if not run.history:
+        return "none yet"
+    last = run.history[-1]
+    total = f" of {last['max_steps']}" if "max_steps" in last else ""
+    return f"{last['step']}{total}{', ended' if has_ended(folder) else ''}"
+
+
+def _programs(run: TrainingRun) -> str:
+    table = run.programs()
+    if table.empty:
+        return "none yet"
+    lately = table.iloc[-64:]
+    return (
+        f"{len(table)}, {table['valid'].mean():.0%} valid; of the last {len(lately)}: {lately['valid'].mean():.0%} valid, "
+        f"median {lately['duration_s'].median():.2f} s"
+    )
+
+
+def _running(folder: Path) -> str:
+    path = folder / "executions" / RUNNING_FILE
+    try:
+        age_s = time.time() - path.stat().st_mtime
+        status: dict[str, Any] = json.loads(path.read_text(encoding="utf-8"))
+    except (OSError, ValueError):  # no batch runs, or it has just ended
+        return "ended" if has_ended(folder) else "no programs run: the policy samples or is trained"
+    if age_s > FRESH_S:
+        return f"nothing was heard for {age_s:.0f} s: the run was killed, or hangs"
+    slots = f", {status['slots']} at a time" if status["slots"] is not None else ""
+    return f"{status['done']} of {status['of']} programs are done{slots}; {status['note']}"
+
+
+def _steps(run: TrainingRun) -> Table:
+    columns = {
+        "reward": ("reward", "{:.2f}"),
+        "valid": ("mle/valid_rate", "{:.0%}"),
+        "score": ("mle/score/mean", "{:.4g}"),
+        "best": ("mle/score/best", "{:.4g}"),
+        "Δt (s)": ("mle/duration_s/mean", "{:.2f}"),
+        "step (s)": ("step_time", "{:.1f}"),
+    }
+    table = Table(box=SIMPLE_HEAD, show_edge=False, pad_edge=False)
+    for name in ("step", *columns):
+        table.add_column(name, justify="right")
+    for entry in [entry for entry in run.history if "reward" in entry][-LAST_STEPS:]:
+        cells = [form.format(entry[key]) if entry.get(key) is not None else "-" for key, form in columns.values()]
+        table.add_row(str(entry["step"]), *cells)
+    return table
