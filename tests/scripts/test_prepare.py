@@ -80,7 +80,8 @@ SAID = {
 
 @pytest.mark.parametrize(("said", "message"), SAID.values(), ids=SAID)
 def test_problems_are_one_line(mlebench, said, message):
-    mlebench(f"print('downloading 1%'); print({said!r}, file=sys.stderr); sys.exit(1)" if said else "sys.exit(1)")
+    noise = "Warning: run chmod 600 /root/.kaggle/kaggle.json\n403M/1.2G 401 files\n" + "more\n" * 20
+    mlebench(f"print({noise!r}); print({said!r}, file=sys.stderr); sys.exit(1)" if said else "sys.exit(1)")
     with pytest.raises(CompetitionError, match=message) as caught:
         prepare(PIZZA, None)
     assert "\n" not in str(caught.value)

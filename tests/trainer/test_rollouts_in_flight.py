@@ -6,6 +6,7 @@ import pytest
 
 from trl_mle.execution import Outcome
 from trl_mle.rewards import Evaluation
+from trl_mle.rewards.progress import ProgramsProgress
 from trl_mle.trainer.rollout_ledger import Rollout, RolloutLedger
 from trl_mle.trainer.rollouts_in_flight import RolloutsInFlight
 
@@ -32,6 +33,9 @@ class Sampler:
         self.rows, self.said = [], self.said + "r"
         return rollouts
 
+    def load(self, rows, step):
+        self.rows, self.step = rows, step
+
     def take_seconds(self):
         return {}
 
@@ -39,7 +43,10 @@ class Sampler:
 class Reward:
     """Programs end at once."""
 
-    show_progress, executor = False, SimpleNamespace(slots=1, tells_start=False)
+    executor = SimpleNamespace(slots=1, tells_start=False)
+
+    def progress(self, count):
+        return ProgramsProgress(count, False)
 
     def items(self, completions, competitions):
         return completions
@@ -103,4 +110,7 @@ def test_what_was_asked_for_is_in_a_checkpoint():
     others.fill(BATCH, lambda: [{"prompt": "another"}] * BATCH)
     assert resumed.said == "ra"  # first what was asked for before
     assert [rollout.row["prompt"] for rollout in others.ledger.in_flight.values()] == ["?"] * BATCH
+    assert {rollout.step for rollout in others.ledger.in_flight.values()} == {
+        1
+    }  # sampled by the policy of the checkpoint
     assert resumed.rows == [{"prompt": "another"}] * BATCH

@@ -7,6 +7,7 @@ vLLM. TRL's client and the classes that wait for it are the real ones. With the 
 
 import json
 import threading
+import time
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 
 import pytest
@@ -27,7 +28,8 @@ class Answers:
     """Notes each request, and answers by a path's next answer, or well."""
 
     def __init__(self):
-        self.seen, self.next, self.instance = [], {}, "first"
+        self.seen, self.next, self.started_at = [], {}, time.time() - 100
+        self.mode = "processed_logprobs"
         self.going_on = threading.Event()
         self.going_on.set()
         answers = self
@@ -36,7 +38,11 @@ class Answers:
             protocol_version = "HTTP/1.1"
 
             def do_GET(self):
-                self.answer({"vllm_config": {"instance_id": answers.instance, "weight_transfer_config": {}}})
+                config = {
+                    "instance_id": str(int(1e9 * answers.started_at)),
+                    "model_config": {"logprobs_mode": answers.mode},
+                }
+                self.answer({"vllm_config": config})
 
             def do_POST(self):
                 body = json.loads(self.rfile.read(int(self.headers.get("Content-Length", 0))) or "{}")
@@ -80,6 +86,14 @@ def choices(prompts, n):
     ]
 
 
+def cut(found, logprobs=()):
+    """Completions with other log-probabilities than one for each token."""
+    return [
+        choice | {"logprobs": choice["logprobs"] | {"token_logprobs": list(logprobs), "top_logprobs": [None]}}
+        for choice in found
+    ]
+
+
 @pytest.fixture
 def answers():
     answers = Answers()
@@ -90,8 +104,8 @@ def answers():
 
 
 @pytest.fixture
-def server(answers, monkeypatch):
-    """One that does not wait between attempts, of a model with two weights."""
+def server(answers, monkeypatch, request):
+    """One that does not wait between attempts, of a model with two weights; a parameter is its limit."""
     monkeypatch.setattr(vllm_server.time, "sleep", lambda seconds: None)
     client = object.__new__(VLLMClient)  # its __init__ asks for vLLM
     client.session, client.base_url, client.model = requests.Session(), answers.url, "tiny"
@@ -114,7 +128,7 @@ def server(answers, monkeypatch):
         "temperature": 1.0, "top_p": 1.0, "top_k": 0, "min_p": None,
     }  # fmt: skip
     generation._iter_named_params = lambda: iter(generation.model.named_parameters())
-    return VLLMServer(generation, request_timeout_s=2, start_timeout_s=0.1)
+    return VLLMServer(generation, getattr(request, "param", 2), start_timeout_s=0.1)
 
 
 WEIGHTS = ["start_weight_update", ["weight", "bias"], "finish_weight_update", "reset_prefix_cache"]
@@ -167,6 +181,11 @@ def test_no_request_is_in_flight_while_weights_change(server, answers):
         pytest.param({"choices": choices([[5, 6]], 2)}, id="one prompt"),
         pytest.param({"choices": [choice | {"logprobs": None} for choice in choices([[5, 6], [7]], 2)]}, id="no logprobs"),
         pytest.param({"choices": [choice | {"token_ids": []} for choice in choices([[5, 6], [7]], 2)]}, id="empty"),
+        pytest.param({"choices": [choice | {"token_ids": None} for choice in choices([[5, 6], [7]], 2)]}, id="null"),
+        pytest.param({"choices": cut(choices([[5, 6], [7]], 2))}, id="cut logprobs"),
+        pytest.param({"choices": cut(choices([[5, 6], [7]], 2), [float("nan")])}, id="no number"),
+        pytest.param(202, id="another status"),
+        pytest.param(404, id="not yet there"),
         pytest.param({"surprise": 1}, id="something else"),
         pytest.param([], id="nothing"),
     ],
@@ -195,10 +214,8 @@ def test_it_is_not_tried_for_ever(server, answers, failures, message):
     assert answers.seen == ["completions"] * len(failures)
 
 
+@pytest.mark.parametrize("server", [0.2], indirect=True)
 def test_one_that_hangs(server, answers):
-    server._client._client.session.request = lambda *args, **options: requests.Session().request(
-        *args, **(options | {"timeout": 0.2})
-    )
     answers.going_on.clear()
     with pytest.raises(VLLMServerError, match="does not answer: ReadTimeout"):
         server.generate(PROMPTS, None, 2)
@@ -213,9 +230,15 @@ def test_one_that_is_gone(server, answers):
         server.sync_weights()
 
 
+def restart(server, answers):
+    """A minute has passed since it was joined, and half a minute since it was started."""
+    server._client._joined_at -= 60
+    answers.started_at = time.time() - 30
+
+
 def test_one_that_was_restarted_gets_the_weights_first(server, answers):
     server.generate(PROMPTS, None, 2)
-    answers.instance = "second"
+    restart(server, answers)
     server.generate(PROMPTS, None, 2)
     join = ["finish_weight_update", "join"]
     assert answers.seen == ["completions", *join, *WEIGHTS, "completions"]
@@ -238,3 +261,38 @@ def test_an_update_that_breaks_off_is_made_again_whole(server, answers, name):
     answers.next[name] = [500] * 9
     with pytest.raises(VLLMServerError, match=rf"answers 500: .*no {name}.*3 attempts"):
         server.sync_weights()
+
+
+def test_several_processes_of_one_server_are_one(server, answers):
+    """Each has an id of its own, from when it was started: before it was joined."""
+    for seconds in (-99.0, -50.0, -99.5):
+        answers.started_at = time.time() + seconds
+        server.generate(PROMPTS, None, 2)
+    assert answers.seen == ["completions"] * 3
+
+
+def test_one_that_cannot_be_joined(server, answers, monkeypatch):
+    def fail(device):
+        raise RuntimeError("The vLLM server has no\nweight-transfer engine")
+
+    server.generate(PROMPTS, None, 2)
+    restart(server, answers)
+    server._client._client.init_communicator = fail
+    with pytest.raises(
+        VLLMServerError, match=r"cannot be joined: The vLLM server has no weight-transfer engine, for 0\.1 s"
+    ):
+        server.generate(PROMPTS, None, 2)
+
+
+def test_what_the_main_process_raises_is_raised(server):
+    with pytest.raises(ZeroDivisionError):
+        server._of_main(lambda: 1 / 0)
+
+
+def test_log_probabilities_of_what_is_sampled(server, answers):
+    server.check_logps()
+    answers.mode = "raw_logprobs"
+    with pytest.raises(
+        ValueError, match=r"--logprobs-mode raw_logprobs.*restart it with --logprobs-mode processed_logprobs"
+    ):
+        server.check_logps()

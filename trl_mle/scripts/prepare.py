@@ -19,19 +19,27 @@ mlebench, which downloads competitions from Kaggle and splits them, is not insta
   accept the rules at https://www.kaggle.com/c/{competition}/rules
 and then the same command again."""
 
-# What mlebench, or Kaggle's client below it, says, and what to do about it
+LAST_LINES = 20  # of what mlebench says: above them stand progress and warnings
+
+# What mlebench, or Kaggle's client below it, says at its end, and what to do about it
 PROBLEMS = (
+    (r"No space left on device", "the disk is full: name another one with --data_dir"),
     (
-        r"kaggle\.json|401|Unauthorized",
+        r"Could not find kaggle\.json|\(401\)|401 Client Error|Unauthorized",
         'Kaggle does not know you: at https://www.kaggle.com/settings, "Create New Token", and put kaggle.json into ~/.kaggle',
     ),
-    (r"403|Forbidden|accept.{0,40}rules", "accept the rules at https://www.kaggle.com/c/{competition}/rules"),
+    (
+        r"\(403\)|403 Client Error|[Aa]ccept.{0,40}rules",
+        "accept the rules at https://www.kaggle.com/c/{competition}/rules",
+    ),
     (
         r"BadZipFile|not a zip file|[Cc]hecksum|IncompleteRead|EOFError: Compressed",
         "half a download: remove {folder} and run the same command again",
     ),
-    (r"No space left", "the disk is full: name another one with --data_dir"),
-    (r"[Nn]ame or service not known|getaddrinfo|ConnectionError|Max retries", "Kaggle cannot be reached from here"),
+    (
+        r"[Nn]ame or service not known|getaddrinfo|ConnectionError|Max retries exceeded",
+        "Kaggle cannot be reached from here",
+    ),
 )
 
 
@@ -72,8 +80,9 @@ def prepare(competition_id: str, data_dir: str | None) -> Path:
             print(line, end="", file=sys.stderr)
     if process.returncode:
         where = Path(folder[1]).parent if folder is not None else competition_id
+        last_lines = "\n".join(said.splitlines()[-LAST_LINES:])
         for pattern, remedy in PROBLEMS:
-            if re.search(pattern, said):
+            if re.search(pattern, last_lines):
                 raise CompetitionError(remedy.format(competition=competition_id, folder=where))
         last = " ".join((said.strip().splitlines() or ["nothing was said"])[-1].split())
         raise CompetitionError(f"mlebench prepare failed with exit code {process.returncode}: {last}")

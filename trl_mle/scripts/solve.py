@@ -109,10 +109,12 @@ def solve(args: SolveArguments) -> Path:
         chosen = run_again(ranked(evaluations, competition), competition, executor, args.keep)
         submission = average([content for _, content in chosen], competition)
     write_whole(folder / "submission.csv", submission)
-    for number, (evaluation, _) in enumerate(chosen, 1):
-        name = "solution.py" if args.keep == 1 else f"solution-{number}.py"
-        (folder / name).write_text(evaluation.source or "", encoding="utf-8", errors="backslashreplace")
-    _report(evaluations, chosen, submission, competition, log.now(), folder)
+    for path in folder.glob("solution*.py"):  # of an earlier run that kept more
+        path.unlink()
+    programs = [folder / ("solution.py" if args.keep == 1 else f"solution-{i}.py") for i in range(1, len(chosen) + 1)]
+    for path, (evaluation, _) in zip(programs, chosen, strict=True):
+        path.write_text(evaluation.source or "", encoding="utf-8", errors="backslashreplace")
+    _report(evaluations, chosen, submission, competition, log.now(), [folder / "submission.csv", *programs])
     return folder / "submission.csv"
 
 
@@ -122,7 +124,7 @@ def _report(
     submission: bytes,
     competition: Competition,
     seconds: float,
-    folder: Path,
+    files: Sequence[Path],
 ) -> None:
     own = [validation_score(evaluation, competition) for evaluation, _ in chosen]
     facts = facts_table()
@@ -141,6 +143,6 @@ def _report(
     score = competition.grade(submission)
     if score.value is not None:
         facts.add_row("hidden", f"{score.value:.5g}, which decided nothing")
-    facts.add_row("submission", str(folder / "submission.csv"))
-    facts.add_row("program", ", ".join(str(path) for path in sorted(folder.glob("solution*.py"))[: len(chosen)]))
+    facts.add_row("submission", str(files[0]))
+    facts.add_row("program", ", ".join(map(str, files[1:])))
     Console(highlight=False).print(facts)

@@ -129,7 +129,9 @@ def main(
             trainer.train(resume_from_checkpoint=checkpoint)
         except VLLMServerError as error:  # the trainer has saved a checkpoint
             problems.messages.append(str(error))
-        problems.report("training has stopped, and resume_from_checkpoint: true goes on from its last checkpoint")
+        problems.report(
+            "training has stopped; resume_from_checkpoint: true goes on from the last checkpoint, if there is one"
+        )
 
     # The policy, its card, and the Hub
     trainer.save_state()  # the log of all metrics, in trainer_state.json

@@ -36,6 +36,10 @@ HOOKS: dict[tuple[type, str], tuple[str, ...]] = {
     (VLLMClient, "reset_prefix_cache"): (),
     (VLLMClient, "init_communicator"): ("device",),
     (VLLMClient, "close_communicator"): (),
+    (VLLMClient, "_finish_weight_update"): (),
+    (VLLMClient, "image_features"): ("images", "..."),
+    (VLLMClient, "get_server_info"): (),
+    (GRPOTrainer, "_generate_single_turn"): ("prompt_ids", "images", "multimodal_fields", "num_generations", "..."),
     (VLLMGeneration, "_fix_param_name_to_vllm"): ("name", "extra_prefixes"),
 }
 

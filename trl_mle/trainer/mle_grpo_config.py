@@ -296,7 +296,10 @@ class MLEGRPOConfig(GRPOConfig):
             has_server = (
                 self.use_vllm and self.vllm_mode == "server"
             )  # one batch sampled, one executed, one trained on
-            self.max_in_flight = (3 if has_server else 2) * self.completions_per_batch
+            batches = 3 if has_server else 2
+            if has_server and self.max_staleness is not None:  # more would be dropped
+                batches = min(batches, self.max_staleness + 1)
+            self.max_in_flight = batches * self.completions_per_batch
         if self.max_in_flight < 1 or self.max_in_flight % self.completions_per_batch:
             raise ValueError(
                 f"max_in_flight={self.max_in_flight} must be a multiple of the {self.completions_per_batch} rollouts of a "

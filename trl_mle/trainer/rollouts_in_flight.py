@@ -73,7 +73,9 @@ class RolloutsInFlight:
         with self._reward.progress(count) as progress:
             while True:
                 if self._sampler.has_arrived():
+                    arrived = time.monotonic()
                     self._arrive()
+                    began += time.monotonic() - arrived  # that was no waiting for programs
                 self._poll()
                 taken = self.ledger.take(count)
                 if taken:
@@ -131,7 +133,7 @@ class RolloutsInFlight:
         had not arrived are sampled by the policy as it is now.
         """
         self.ledger.load_state_dict(state)
-        self._sampler.rows = state.get("asked", [])  # older checkpoints have none
+        self._sampler.load(state.get("asked", []), self.ledger.step)  # older checkpoints have none
         self._pending, self._last, self._restored = {}, None, True
 
     def _arrive(self) -> None:

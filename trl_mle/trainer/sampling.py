@@ -13,7 +13,7 @@ from trl.trainer.utils import pad
 
 from trl_mle.trainer.rollout_ledger import Rollout
 from trl_mle.trainer.rows import Row
-from trl_mle.trainer.vllm_server import Request, VLLMServerError
+from trl_mle.trainer.vllm_server import Request
 from trl_mle.trainer.vllm_trainer import VLLMTrainer
 
 
@@ -35,8 +35,9 @@ class Sampler:
         self._keeps_logps = keeps_logps
         self._server = trainer.vllm_server
         self._request: Request | None = None
-        self._waited_s = 0.0
-        self._told: dict[str, float] = {}
+        self._seconds = dict.fromkeys(("sync_s", "generation_s", "generation_wait_s"), 0.0)
+        if self._server is not None and keeps_logps:
+            self._server.check_logps()
         self.rows: list[Row] = []  # of all processes: asked for, and not received
         self.step = 0  # generation steps that had been trained on when they were asked for
 
@@ -76,27 +77,50 @@ class Sampler:
         self.rows, self._request = [], None
         return rollouts
 
+    def load(self, rows: list[Row], step: int) -> None:
+        """
+        Takes what a checkpoint holds: completions of these rows are sampled by the policy as it is now.
+
+        Args:
+            rows (`list[Row]`):
+                Of all processes.
+            step (`int`):
+                Generation steps that were trained on so far.
+
+        Raises:
+            `ValueError`: So many processes cannot share them.
+        """
+        trainer = self._trainer
+        if len(rows) % (trainer.accelerator.num_processes * (trainer.num_generations or 1)):
+            raise ValueError(
+                f"the checkpoint's {len(rows)} completions that were asked for are no whole groups of {trainer.num_generations} on "
+                f"{trainer.accelerator.num_processes} processes: resume with as many as before"
+            )
+        self.rows, self.step, self._request = rows, step, None
+        if self._server is not None:
+            self._server.forget()
+            trainer._last_loaded_step = -1  # the server may have the weights of later steps
+
     def take_seconds(self) -> dict[str, float]:
         """
         What sampling took since this was last called, in seconds, see [`RolloutsInFlight.metrics`]: `sync_s`, `generation_s` and
         `generation_wait_s`.
         """
-        waited_s = self._waited_s - self._sync_s
-        generation_s = waited_s if self._server is None else self._server.generation_s
-        now = {"sync_s": self._sync_s, "generation_s": generation_s, "generation_wait_s": waited_s}
-        since = {name: seconds - self._told.get(name, 0.0) for name, seconds in now.items()}
-        self._told = now
-        return since
-
-    @property
-    def _sync_s(self) -> float:
-        return 0.0 if self._server is None else self._server.sync_s
+        seconds, self._seconds = self._seconds, dict.fromkeys(self._seconds, 0.0)
+        return seconds
 
     @contextmanager
     def _timed(self) -> Iterator[None]:
-        began = time.monotonic()
+        began, server = time.monotonic(), self._server
+        before = (server.sync_s, server.generation_s) if server is not None else (0.0, 0.0)
         yield
-        self._waited_s += time.monotonic() - began
+        waited_s = generated_s = time.monotonic() - began
+        if server is not None:
+            synced_s, generated_s = server.sync_s - before[0], server.generation_s - before[1]
+            waited_s -= synced_s
+            self._seconds["sync_s"] += synced_s
+        self._seconds["generation_s"] += generated_s
+        self._seconds["generation_wait_s"] += waited_s
 
     @property
     def _own_rows(self) -> list[Row]:
@@ -124,8 +148,6 @@ class Sampler:
             logps = policy_logps(trainer, prompt_ids, completion_ids)
         elif self._keeps_logps:  # the weights that sampled may be gone
             logps = sampling_logps
-            if any(None in values for values in sampling_logps):
-                raise VLLMServerError("the vLLM server has no log-probability of a token: its logits are not numbers")
         columns = rows, prompt_ids, completion_ids, completions, sampling_logps or [None] * len(rows), logps
         return [Rollout(*column) for column in zip(*columns, strict=True)]
 

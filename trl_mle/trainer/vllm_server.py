@@ -1,5 +1,6 @@
 """A vLLM server that samples while the trainer works, and that may hang, die and come back."""
 
+import copy
 import functools
 import logging
 import threading
@@ -8,12 +9,12 @@ from collections.abc import Callable, Iterator
 from concurrent.futures import Future, wait
 from contextlib import contextmanager, nullcontext, suppress
 from dataclasses import dataclass
+from email.utils import parsedate_to_datetime
 from typing import Any
 
 import torch
 from accelerate.utils import broadcast_object_list
-from requests import HTTPError, RequestException, Response
-from requests.adapters import HTTPAdapter
+from requests import HTTPError, RequestException, Response, Session
 from trl.generation.vllm_client import VLLMClient
 from trl.generation.vllm_generation import VLLMGeneration
 
@@ -23,6 +24,8 @@ logger = logging.getLogger(__name__)
 ATTEMPTS = 3  # at a request or an update of the weights, before training ends
 POLL_S = 0.2  # between two looks of all processes at what the main process waits for
 LOOK_S = 10.0  # in which a server has to say who it is
+CONTROL_S = 600.0  # in which it has to take weights, at most: all processes wait in a collective operation, which has a limit, too
+FINAL = (400, 401, 403, 413, 422)  # statuses: the same request would be refused again
 
 
 class VLLMServerError(RuntimeError):
@@ -64,7 +67,8 @@ class VLLMServer:
     processes call the methods together, on their main threads; only that thread does without the others.
 
     No request is in flight while the server takes new weights. A request or an update that fails is tried again, three times in
-    all. A server that was restarted has the weights of its files: it is recognised, and gets the policy's first.
+    all. A server that was restarted has the weights of its files: it is recognised by when it started, and gets the policy's
+    first.
 
     Args:
         generation ([`~trl.generation.vllm_generation.VLLMGeneration`]):
@@ -88,12 +92,10 @@ class VLLMServer:
 
     def sync_weights(self) -> None:
         """Hands the policy's weights to the server, once it has answered what it was asked before."""
-        for request in self._open:
+        for request in list(self._open):
             while not self.answered(request, POLL_S):
                 pass
-        began = time.monotonic()
         self._update()
-        self.sync_s += time.monotonic() - began
 
     def generate(
         self, prompts: list[list[int]], images: list | None, num_generations: int, profiler: Any = None
@@ -169,8 +171,21 @@ class VLLMServer:
         finally:
             self._expected = None
 
+    def forget(self) -> None:
+        """Nobody will collect what was asked for: training goes on from a checkpoint."""
+        self._open, self._expected = [], None
+
+    def check_logps(self) -> None:
+        """Raises `ValueError` if the server's log-probabilities are not those of the distribution that it samples from."""
+        mode = self._of_main(lambda: self._client.logprobs_mode())  # type: ignore[union-attr]
+        if mode != "processed_logprobs":
+            raise ValueError(
+                f"the vLLM server runs with --logprobs-mode {mode}, and asynchronous training divides by its log-probabilities: "
+                "restart it with --logprobs-mode processed_logprobs"
+            )
+
     def _send(self, request: Request) -> None:
-        if self._connect():
+        if self._connect():  # whatever another request was sampling is gone with the weights
             self._update()
         request.asked_at = time.monotonic()
         self._generation.generate(request.prompts, request.images, request.num_generations)  # returns nothing yet
@@ -179,30 +194,29 @@ class VLLMServer:
 
     def _update(self) -> None:
         """Hands over the weights, until a server has taken them all."""
+        began = time.monotonic()
         for failures in range(1, ATTEMPTS + 1):
             self._connect()
             self._generation.sync_weights()
             problem = self._of_main(lambda: self._client.take_problem())  # type: ignore[union-attr]
             if problem is None:
-                return
+                break
             self._retry(problem, failures)
+        self.sync_s += time.monotonic() - began
 
     def _connect(self) -> bool:
-        """Waits until the server can be reached; returns whether it is another one than that which has the weights."""
+        """Waits until the server can be reached; returns whether it lacks the weights, because it was started again."""
         deadline, pause_s = time.monotonic() + self._start_timeout_s, 1.0
         while True:
-            found = self._of_main(lambda: self._client.look())  # type: ignore[union-attr]
+            found = self._of_main(lambda: self._client.connect())  # type: ignore[union-attr]
             if not isinstance(found, Problem):
-                break
+                return found
             if found.is_final:
                 raise VLLMServerError(found.text)
             if self._of_main(lambda: time.monotonic() > deadline):
                 raise VLLMServerError(f"{found.text}, for {self._start_timeout_s:g} s (vllm_server_timeout)")
             time.sleep(pause_s)
             pause_s = min(2 * pause_s, 10.0)
-        if found and self._client is not None:
-            self._client.join()
-        return found
 
     def _retry(self, problem: "Problem", failures: int) -> None:
         if problem.is_final or failures == ATTEMPTS:
@@ -212,9 +226,17 @@ class VLLMServer:
         time.sleep(2.0**failures)
 
     def _of_main(self, look: Callable[[], Any]) -> Any:
-        """What the main process finds, on all processes."""
-        found = [look() if self._client is not None else None]
+        """What the main process finds, on all processes; if it raises, all do, lest the others wait for it."""
+        found: list[Any] = [None, None]
+        if self._client is not None:
+            try:
+                found[0] = look()
+            except Exception as error:  # raised below
+                found[1] = error
+        raised, found[1] = found[1], found[1] and f"{type(found[1]).__name__}: {found[1]}"
         broadcast_object_list(found)
+        if found[1] is not None:
+            raise raised or RuntimeError(f"the main process has raised {found[1]}")
         return found[0]
 
 
@@ -259,29 +281,38 @@ class RecoveringClient:
         self.answer: dict[str, Any] | None = None  # what `generate` returns next, instead of asking
         self.asked: Future | None = None  # what it has asked last
         self._problem: Problem | None = None
-        session = client.session
-        for scheme in ("http://", "https://"):  # TRL's retry by themselves: a server that came back has other weights
-            session.mount(scheme, HTTPAdapter())
-        session.hooks["response"].append(_raise_for_status)
-        session.request = functools.partial(session.request, timeout=timeout_s)  # type: ignore[method-assign]
-        self._instance: str | None = self._find_instance()
+        self._joined_at: float | None = None  # by the server's clock
+        self._has_group = True  # TRL has made it
+        client.session = _session(min(timeout_s, CONTROL_S))
+        self._asking = copy.copy(client)
+        self._asking.session = _session(timeout_s)  # of its own, because another thread uses it
 
-    def look(self) -> bool | Problem:
-        """Whether the server is another one than that which has the weights; or that it cannot be reached."""
+    def connect(self) -> bool | Problem:
+        """
+        Joins a server that was started after the last one was joined; returns whether it was, so that it lacks the weights. Or why it
+        cannot be reached.
+        """
         try:
-            return self._find_instance() != self._instance
+            now, started_at = self._times()
+            if self._joined_at is None:
+                self._joined_at = now
+            if self._has_group and started_at <= self._joined_at + 1:
+                return False
+            self._has_group = False
+            with suppress(RequestException):  # of an update that broke off; vLLM refuses another one before
+                self._client._finish_weight_update()
+            self._client.close_communicator()
+            self._client.init_communicator(self._device)
         except RequestException as error:
-            problem = problem_of(error)
-            assert problem is not None
-            return problem
+            return problem_of(error) or Problem(str(error))
+        except RuntimeError as error:  # TRL's, of a server without what it takes; and those of the group of processes
+            return Problem(f"the vLLM server cannot be joined: {' '.join(str(error).split())[:300]}")
+        self._joined_at, self._has_group = now, True
+        return True
 
-    def join(self) -> None:
-        """Makes the group of processes in which the server takes weights."""
-        self._instance = self._find_instance()
-        with suppress(RequestException):  # of an update that broke off; vLLM refuses another one before
-            self._client._finish_weight_update()
-        self._client.close_communicator()
-        self._client.init_communicator(self._device)
+    def logprobs_mode(self) -> str:
+        """Of which distribution the server's log-probabilities are."""
+        return self._client.get_server_info()["model_config"]["logprobs_mode"]
 
     def generate(self, prompts: list[list[int]], n: int, **parameters: Any) -> dict[str, Any]:
         """As TRL's, if there is an answer; else it asks for one, and returns nothing yet."""
@@ -306,21 +337,25 @@ class RecoveringClient:
         self._try(self._client.reset_prefix_cache)
 
     def take_problem(self) -> Problem | None:
-        """What went wrong with an update of the weights. The server then counts as another one."""
+        """What went wrong with an update of the weights. The server is then joined anew."""
         problem, self._problem = self._problem, None
-        if problem is not None:
-            self._instance = None
+        self._has_group = problem is None
         return problem
 
     def _generate(self, prompts: list[list[int]], n: int, parameters: dict[str, Any]) -> dict[str, Any]:
         try:
-            output = self._client.generate(prompts=prompts, n=n, **parameters)
-        except (LookupError, TypeError) as error:  # TRL looked for what was not there
+            output: dict[str, Any] = self._asking.generate(prompts=prompts, n=n, **parameters)
+            lengths = [len(ids) for ids in output["completion_ids"]]
+            logps = [len(values) for values in output["logprobs"]]
+            known = all(value is not None for row in output["logprobs"] for values in row for value in values)
+        except RequestException:
+            raise
+        except (LookupError, TypeError, ValueError, AttributeError) as error:  # TRL looked for what was not there
             raise HalfAnswer(f"{type(error).__name__}: {error}") from error
-        lengths = [len(ids) for ids in output["completion_ids"]]
-        logps = [len(values) for values in output["logprobs"] or []]
         if len(lengths) != n * len(prompts) or not all(lengths) or logps != lengths:
             raise HalfAnswer(f"{len(lengths)} of {n * len(prompts)} completions, {len(logps)} with log-probabilities")
+        if not known:
+            raise HalfAnswer("a token without a log-probability: the logits are not numbers")
         return output
 
     def _try(self, call: Callable[[], None]) -> None:
@@ -329,12 +364,15 @@ class RecoveringClient:
                 call()
             except RequestException as error:
                 self._problem = problem_of(error)
+            except RuntimeError as error:  # NCCL's
+                self._problem = Problem(f"the vLLM server takes no weights: {' '.join(str(error).split())[:300]}")
 
-    def _find_instance(self) -> str:
-        """The random id that a vLLM gives itself when it starts."""
+    def _times(self) -> tuple[float, float]:
+        """What the server's clock says now, and when it was started: vLLM's ids of its processes are times in nanoseconds."""
         url = f"{self._client.base_url}/server_info"
         answer = self._client.session.get(url, params={"config_format": "json"}, timeout=LOOK_S)
-        return answer.json()["vllm_config"]["instance_id"]
+        now = parsedate_to_datetime(answer.headers["Date"]).timestamp()
+        return now, int(answer.json()["vllm_config"]["instance_id"]) / 1e9
 
 
 def problem_of(error: BaseException | None) -> Problem | None:
@@ -345,7 +383,7 @@ def problem_of(error: BaseException | None) -> Problem | None:
         assert error.response is not None
         said = " ".join(error.response.text.split())[:300]
         code = error.response.status_code
-        return Problem(f"the vLLM server answers {code}: {said}", is_final=400 <= code < 500)
+        return Problem(f"the vLLM server answers {code}: {said}", is_final=code in FINAL)
     if isinstance(error, HalfAnswer):
         return Problem(f"the vLLM server answers half: {error}")
     if isinstance(error, RequestException):
@@ -369,5 +407,15 @@ def in_background(call: Callable[[], Any]) -> Future:
     return future
 
 
-def _raise_for_status(response: Response, **kwargs: Any) -> None:
-    response.raise_for_status()
+def _session(timeout_s: float) -> Session:
+    """One whose requests all have a limit, and fail by a `RequestException` only."""
+    session = Session()
+    # Without retries, as TRL's has them: a server that came back has other weights
+    session.hooks["response"].append(_check_status)
+    session.request = functools.partial(session.request, timeout=timeout_s)  # type: ignore[method-assign]
+    return session
+
+
+def _check_status(response: Response, **kwargs: Any) -> None:
+    if response.status_code != 200:
+        raise HTTPError(f"status {response.status_code}", response=response)

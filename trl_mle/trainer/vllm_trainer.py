@@ -2,11 +2,14 @@
 
 import functools
 from collections.abc import Iterator
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import torch
-from accelerate.utils import is_peft_model, set_seed
+from accelerate.utils import broadcast_object_list, is_peft_model, set_seed
 from peft.tuners.tuners_utils import BaseTunerLayer
+from transformers.trainer import TRAINER_STATE_NAME
+from transformers.trainer_utils import PREFIX_CHECKPOINT_DIR
 from trl import GRPOTrainer
 from trl.generation.vllm_generation import VLLMGeneration
 
@@ -69,8 +72,15 @@ class VLLMTrainer(GRPOTrainer):
         try:
             return super().train(*args, **kwargs)
         except VLLMServerError:
-            # All processes are here, before an update or behind it; within one there is nothing to resume from
-            if self.state.global_step and self._step % self.args.gradient_accumulation_steps == 0:
+            # All processes are here. Between two generations there is nothing to resume from
+            step = self.state.global_step
+            aligned = not (
+                self._step % self.args.gradient_accumulation_steps or self._step % self.args.micro_steps_per_generation
+            )
+            state = Path(self.args.output_dir or "", f"{PREFIX_CHECKPOINT_DIR}-{step}", TRAINER_STATE_NAME)
+            is_saved = [state.is_file()]
+            broadcast_object_list(is_saved)  # other machines need not see the files
+            if step and aligned and not is_saved[0]:
                 self._save_checkpoint(self.model, None)
             raise
 
