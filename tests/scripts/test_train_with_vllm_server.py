@@ -107,7 +107,7 @@ def test_with_staleness_zero_it_is_synchronous_training(policy, server, tmp_path
         for row, other in zip(ahead, whole, strict=True):
             assert row["grad_norm"] == pytest.approx(other["grad_norm"], rel=1e-4)
         first, second = (load_file(tmp_path / run / "model.safetensors") for run in ("sync", name))
-        assert all((weight - second[key]).abs().max() < 1e-4 for key, weight in first.items())
+        assert all((weight - second[key]).abs().max() < 1e-3 for key, weight in first.items())  # three steps of 1e-2
 
 
 def test_a_server_that_fails_and_comes_back(policy, server, tmp_path):
