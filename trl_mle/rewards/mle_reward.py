@@ -238,7 +238,8 @@ class MLEReward:
 
     def progress(self, count: int) -> ProgramsProgress:
         """What is shown while so many programs run."""
-        return ProgramsProgress(count, self.show_progress, self._running_dir, self.executor.slots)
+        slots = self.executor.slots if self._running_dir is not None else None
+        return ProgramsProgress(count, self.show_progress, self._running_dir, slots)
 
     def submit(self, items: Sequence[tuple[str, Competition | str]]) -> list["PendingEvaluation"]:
         """
