@@ -162,7 +162,7 @@ def test_what_the_hub_says_is_told_in_one_line(monkeypatch, error):
     def fail(name):
         raise error
 
-    monkeypatch.setattr("trl_mle.evaluation.policies.find_adapter_config_file", fail)
+    monkeypatch.setattr("trl_mle.evaluation.policies.look_up", fail)
     said = " ".join(str(error).split())
     with pytest.raises(OSError, match=f"^cannot load the policy no-such-model, which is no folder here: {said}$"):
         check_policy("no-such-model")

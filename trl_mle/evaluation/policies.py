@@ -20,7 +20,7 @@ from transformers.utils import (
     find_adapter_config_file,
 )
 
-from trl_mle.models import Completion, EndpointModel, Prompt, generate, render_prompt, weights_digest
+from trl_mle.models import Completion, EndpointModel, Prompt, generate, look_up, render_prompt, weights_digest
 from trl_mle.prompts import estimate_tokens
 
 
@@ -93,9 +93,11 @@ def check_policy(name: str) -> None:
         return
     _check_folder(name)
     try:
+        look_up(name)
         base = _base_model(name)
         if base is not None:
             _check_folder(base)
+            look_up(base)
         AutoConfig.from_pretrained(base or name)
         tokenizer = _load_tokenizer(name)
     except (OSError, ValueError, HTTPError, StrictDataclassError) as error:

@@ -17,6 +17,7 @@ from yaml import YAMLError
 
 from trl_mle.competitions import Competition
 from trl_mle.execution import Limits, SandboxError
+from trl_mle.models import look_up
 from trl_mle.prompts import scratch_prompt
 from trl_mle.trainer.hub import in_one_line, is_failed_upload
 from trl_mle.trainer.mle_grpo_config import MLEGRPOConfig
@@ -151,6 +152,7 @@ def load_tokenizer(name: str | None, **options: Any) -> Any:
     if name is None:
         raise ValueError("model_name_or_path: name the model to train")
     try:
+        look_up(name)
         tokenizer = AutoTokenizer.from_pretrained(name, **options)
     except (OSError, ValueError) as error:
         where = "" if Path(name).is_dir() else ", which is no folder here"

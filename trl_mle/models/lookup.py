@@ -1,0 +1,35 @@
+"""Whether a model that is named can be had at all, told at once."""
+
+from pathlib import Path
+
+from huggingface_hub import HfApi, try_to_load_from_cache
+from huggingface_hub.errors import HTTPError, OfflineModeIsEnabled, RepositoryNotFoundError
+
+
+TIMEOUT_S = 10.0
+
+
+def look_up(name: str) -> None:
+    """
+    Asks the Hub once for a model that is neither a folder nor cached. Loading it without a network asks for a minute, file by
+    file, and prints a line for each try.
+
+    Args:
+        name (`str`):
+            Folder or Hub id of a model or of an adapter.
+
+    Raises:
+        `OSError`: There is no such model, or no Hub that answers.
+        `ValueError`: This is no id of the Hub.
+    """
+    files = ("config.json", "adapter_config.json")
+    if Path(name).is_dir() or any(isinstance(try_to_load_from_cache(name, file), str) for file in files):
+        return
+    try:
+        HfApi().model_info(name, timeout=TIMEOUT_S)
+    except OfflineModeIsEnabled as error:
+        raise OSError("it is not in the cache, and HF_HUB_OFFLINE forbids to look further") from error
+    except RepositoryNotFoundError as error:
+        raise OSError("the Hub has no such model, or shows it to its owners only (`hf auth login`)") from error
+    except HTTPError as error:
+        raise OSError(f"the Hub does not answer ({error}): check the network, or give a folder") from error
