@@ -39,14 +39,14 @@ def hub(monkeypatch):
 def test_what_the_hub_has(hub, tmp_path):
     look_up("org/there")
     look_up(str(tmp_path))  # a folder is no matter for the Hub
-    with pytest.raises(OSError, match="^the Hub has no such model"):
+    with pytest.raises(OSError, match=r"^the Hub has no such model"):
         look_up("org/elsewhere")
 
 
 def test_a_hub_that_does_not_answer_is_asked_once(hub, caplog):
     hub.shutdown()
     hub.server_close()
-    with pytest.raises(OSError, match="^the Hub does not answer .*: check the network, or give a folder$"):
+    with pytest.raises(OSError, match=r"^the Hub does not answer .*: check the network, or give a folder$"):
         look_up("org/there")
     assert not caplog.records
 
