@@ -13,6 +13,7 @@ import torch
 from accelerate.utils import gather_object
 from huggingface_hub.errors import HTTPError
 from transformers import AutoTokenizer, TrainerState
+from transformers.integrations.integration_utils import INTEGRATION_TO_CALLBACK, get_available_reporting_integrations
 from yaml import YAMLError
 
 from trl_mle.competitions import Competition
@@ -160,6 +161,16 @@ def load_tokenizer(name: str | None, **options: Any) -> Any:
     if tokenizer.chat_template is None:
         raise ValueError(f"model_name_or_path: {name} has no chat template, take an instruction-tuned model")
     return tokenizer
+
+
+def check_trackers(report_to: Sequence[str]) -> None:
+    """Raises `ValueError` if the run is to be reported to a tracker that transformers does not know or that is not installed."""
+    for name in report_to:
+        if name not in INTEGRATION_TO_CALLBACK:
+            raise ValueError(f"report_to: {name} is none of {', '.join(sorted(INTEGRATION_TO_CALLBACK))}")
+        if name not in get_available_reporting_integrations():
+            package = "trl-mle[trackio]" if name == "trackio" else name
+            raise ValueError(f"report_to: {name} is not installed: pip install '{package}'")
 
 
 def check_prompts(

@@ -58,6 +58,8 @@ def main(
     with problems.noted():
         launching.check_model(training_args, model_args)
     with problems.noted():
+        launching.check_trackers(training_args.report_to or [])
+    with problems.noted():
         options = {"revision": model_args.model_revision, "trust_remote_code": training_args.trust_remote_code}
         tokenizer = launching.load_tokenizer(model_args.model_name_or_path, **options)
     with problems.noted():

@@ -101,6 +101,12 @@ class MLEGRPOConfig(GRPOConfig):
 
         push_checkpoint_revisions (`bool`, *optional*, defaults to `False`):
             Whether each checkpoint's model is pushed to a branch of its own, `step-<step>`. Needs `push_to_hub`.
+
+        > Parameters with another default than [`~trl.GRPOConfig`]'s
+
+        num_completions_to_print (`int`, *optional*, defaults to `0`):
+            Programs of each step that `log_completions` prints; `None` prints all. They go to the tracker's table and to
+            `completions/*.parquet` in any case: a terminal is too narrow for them.
     """
 
     max_prompt_length: int | None = field(
@@ -200,6 +206,12 @@ class MLEGRPOConfig(GRPOConfig):
     push_checkpoint_revisions: bool = field(
         default=False,
         metadata={"help": "Push each checkpoint's model to a branch of its own, `step-<step>`. Needs `push_to_hub`."},
+    )
+    num_completions_to_print: int | None = field(
+        default=0,
+        metadata={
+            "help": "Programs of each step that log_completions prints; null prints all. Trackers get all of them."
+        },
     )
 
     def __post_init__(self) -> None:
