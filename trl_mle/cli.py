@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 # The commands import what they need: `trl-mle --help` should not wait for pandas.
 def doctor(args: argparse.Namespace) -> int:
-    """Tells how programs are isolated on this machine, and what they can import, by trying; exit code 1 if they cannot."""
+    """Shows how programs are isolated on this machine, and what they can import, by trying; exit code 1 if they cannot."""
     from trl_mle.competitions import load_competition
     from trl_mle.execution import LocalExecutor, SandboxError
     from trl_mle.execution.sandbox import IMPORTS, TIERS
@@ -31,7 +31,7 @@ def doctor(args: argparse.Namespace) -> int:
     works, remedies = [], []
     for tier in TIERS:
         try:
-            with LocalExecutor(sandbox=tier) as executor:
+            with LocalExecutor(sandbox=tier, python=args.program_python) as executor:
                 executor.check(competition)
                 [imported] = executor.run_many([(IMPORTS, competition)])
                 works.append(executor.description)
@@ -131,13 +131,17 @@ def run(args: argparse.Namespace) -> int:
 
 
 def prompt(args: argparse.Namespace) -> int:
-    """Prints the prompt that asks for a solution from scratch, with the usual packages; its estimated tokens on stderr."""
+    """Prints the prompt that asks for a solution from scratch; its estimated tokens on stderr."""
     from trl_mle.competitions import load_competition
-    from trl_mle.execution import Limits
+    from trl_mle.execution import Limits, LocalExecutor
     from trl_mle.prompts import estimate_tokens, scratch_prompt
 
     competition = load_competition(args.competition, args.data_dir)
-    messages = scratch_prompt(competition, Limits(args.timeout_s, args.memory_mb))
+    limits = Limits(args.timeout_s, args.memory_mb)
+    if args.program_python:
+        with LocalExecutor(1, args.timeout_s, args.memory_mb, python=args.program_python) as executor:
+            limits = executor.limits
+    messages = scratch_prompt(competition, limits)
     tokens = estimate_tokens(messages[0]["content"])
     if args.json:
         print_json({"competition": competition.id, "prompt": messages, "estimated_tokens": tokens})
@@ -296,10 +300,13 @@ def make_parser() -> argparse.ArgumentParser:
 
     add(competitions, "which competitions there are")
     add(grade, "score a submission", "competition", "submission", holdout=True)
+    python_help = "interpreter that runs programs, with the packages of its environment (this one)"
     command = add(run, "run one program as training would", "competition", "solution", limits=True, holdout=True)
+    command.add_argument("--program_python", help=python_help)
     command.add_argument("--sandbox", default="auto", help="auto, bubblewrap, landlock, or none: no isolation (auto)")
     command.add_argument("--ray_address", help="a Ray cluster to run it on, or auto")
-    add(prompt, "print the prompt of a competition", "competition", limits=True)
+    command = add(prompt, "print the prompt of a competition", "competition", limits=True)
+    command.add_argument("--program_python", help="interpreter whose packages it names (the usual ones)")
     command = commands.add_parser("prepare", help="download a competition of MLE-bench", description=prepare.__doc__)
     command.set_defaults(run=prepare)
     command.add_argument("competition")
@@ -331,7 +338,8 @@ def make_parser() -> argparse.ArgumentParser:
     command.add_argument("--seed", type=int, default=0, help="of the policy and of its training (0)")
     command.add_argument("--output_dir", default="outputs/quickstart", help="where to write (outputs/quickstart)")
     command.add_argument("--resume", action="store_true", help="go on with a training that was interrupted")
-    add(doctor, "how programs are isolated on this machine, and what is missing", data=False)
+    command = add(doctor, "how programs are isolated on this machine, and what is missing", data=False)
+    command.add_argument("--program_python", help=python_help)
     # Its options are the fields of a dataclass, which is not read before they are needed
     command = commands.add_parser("evaluate", add_help=False, help="sample, execute, grade, and compare policies")
     command.set_defaults(run=evaluate)

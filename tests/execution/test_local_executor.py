@@ -15,6 +15,7 @@ import pytest
 from support.tiers import LANDLOCK, TIERS
 
 from trl_mle.execution import ExecutionResult, LocalExecutor, Outcome, SandboxError, inside
+from trl_mle.execution.sandbox import Interpreter
 from trl_mle.execution.sandbox.landlock import FIRST_SLOT_UID
 from trl_mle.instrumentation import AstInstrumenter
 
@@ -197,7 +198,7 @@ def test_labels_where_programs_can_read_are_refused(competition, monkeypatch, sa
         LocalExecutor(max_parallel=1, sandbox="none", packages=()) as unsafe,
         LocalExecutor(max_parallel=1, sandbox=sandbox, packages=()) as executor,
     ):
-        monkeypatch.setattr("trl_mle.execution.sandbox.python_path.python_folders", lambda: [str(folder.parent)])
+        monkeypatch.setattr(Interpreter, "folders", [str(folder.parent)])
         unsafe.check(competition)  # every program can read them anyway
         for ask in (executor.check, lambda competition: executor.submit("pass", competition)):
             with pytest.raises(

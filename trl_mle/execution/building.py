@@ -24,6 +24,12 @@ class ExecutorArguments:
     sandbox: str = field(
         default="auto", metadata={"help": "`auto`, `bubblewrap`, `landlock`, or `none`: no isolation."}
     )
+    program_python: str | None = field(
+        default=None,
+        metadata={
+            "help": "Interpreter that runs programs, with the packages of its environment; this one's unless set."
+        },
+    )
     ray_address: str | None = field(
         default=None, metadata={"help": "A Ray cluster to run the programs on, or `auto`."}
     )
@@ -53,6 +59,7 @@ def make_executor(args: ExecutorArguments) -> execution.Executor:
         "max_parallel": args.max_parallel_programs,
         "threads_per_program": args.threads_per_program,
         "sandbox": args.sandbox,
+        "python": args.program_python,
     }
     if args.ray_address:
         return execution.RayExecutor(args.ray_address, num_gpus=bool(args.gpu_slots), **options)

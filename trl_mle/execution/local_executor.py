@@ -8,11 +8,11 @@ import os
 import shutil
 import socket
 import subprocess
-import sys
 import threading
 import time
 from collections.abc import Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
+from functools import partial
 from pathlib import Path
 from typing import Any, Literal
 
@@ -40,7 +40,7 @@ logger = logging.getLogger(__name__)
 
 CONTROL = "print('control')"  # what any executor that works can run
 CONTROL_NUMBER, CHECK_NUMBER = 1998, 1999  # as of slots that no other has
-_PROVEN: dict[str, tuple[str, ...]] = {}  # by tier, the packages that a program has found on this process' search path
+_PROVEN: dict[tuple, tuple[str, ...]] = {}  # packages that a program has found, by tier and interpreter
 MAX_FILES = 1024  # that a program may have open
 
 
@@ -82,6 +82,8 @@ class LocalExecutor(Executor):
         sandbox (`str`, *optional*, defaults to `"auto"`):
             `"auto"`: the strongest tier of this machine, or refusal. `"bubblewrap"`, `"landlock"`: that tier, or refusal;
             see `sandbox/` for what each guarantees. `"none"`: no isolation.
+        python (`str`, *optional*):
+            The interpreter that runs programs, 3.11 or newer, with an environment of its own. Defaults to the caller's.
 
     Raises:
         `SandboxError`: Programs cannot be isolated on this machine; the message says what to install.
@@ -115,7 +117,9 @@ class LocalExecutor(Executor):
         start: Literal["warm", "cold"] = "warm",
         packages: Sequence[str] = _sandbox.PACKAGES,
         sandbox: str = "auto",
+        python: str | None = None,
     ):
+        self._python = _sandbox.find_interpreter(python)
         self._slots = Slots(max_parallel, threads_per_program, gpus)
         self.max_parallel = len(self._slots.slots)
         self.timeout_s = timeout_s
@@ -138,14 +142,14 @@ class LocalExecutor(Executor):
             "gpus": bool(gpus),
             "input": bubblewrap.INPUT,
             "scratch": bubblewrap.SCRATCH,
-            "python_folders": _sandbox.python_folders(),
+            "python_folders": self._python.folders,
         }
         self._run_dir, self._run_dir_lock = make_run_dir()
+        self._start = partial(WarmParent, run_dir=self._run_dir, fixed=self._fixed, python=self._python)
         # One for each slot, and the last one for control programs. The files that a program writes are memory, too.
         names = [f"{self._run_dir.name}.{index}" for index in range(self.max_parallel + 1)]
         self._groups = cgroups.make_groups(names, memory_mb + disk_mb, max_processes)
         self._warm_parents: dict[Path, WarmParent] = {}
-        self._checked: set[Path] = set()
         self._job_sockets: set[socket.socket] = set()
         self._warm_parents_lock = threading.Lock()
         self._closed = threading.Event()
@@ -177,14 +181,14 @@ class LocalExecutor(Executor):
     @property
     def limits(self) -> Limits:
         """What a program may use. Its packages are looked for inside the sandbox, once in a process."""
-        if self.tier not in _PROVEN:
+        if (self.tier, self._python) not in _PROVEN:
             with _sandbox.make_probe(self._run_dir) as (_, public_dir), self._slots.take(self._closed) as slot:
-                warm_parent = WarmParent(self.tier, public_dir, self._run_dir, self._packages, self._fixed)
+                warm_parent = self._start(self.tier, public_dir, self._packages)
                 try:
                     self._check_imports(warm_parent, slot)
                 finally:
                     warm_parent.close()
-        return Limits(self.timeout_s, self.memory_mb, self.threads_per_program, _PROVEN[self.tier])
+        return Limits(self.timeout_s, self.memory_mb, self.threads_per_program, _PROVEN[self.tier, self._python])
 
     @property
     def slots(self) -> int:
@@ -195,7 +199,7 @@ class LocalExecutor(Executor):
     @property
     def identity(self) -> dict[str, Any]:
         """What results depend on: limits, sandbox, whether there is a GPU, Python and the packages. Not the machine's speed."""
-        return _sandbox.identity(self.limits, self._fixed, self._packages)
+        return _sandbox.identity(self.limits, self._fixed, self._packages, self._python)
 
     @property
     def description(self) -> str:
@@ -237,9 +241,8 @@ class LocalExecutor(Executor):
             self._warm_parent(competition.public_dir.absolute(), slot)
 
     def _check_labels(self, competition: Competition) -> None:
-        if self.tier != "none" and competition.public_dir not in self._checked:
-            _sandbox.check_labels_hidden(competition.id, competition.public_dir)
-            self._checked.add(competition.public_dir)
+        if self.tier != "none":
+            self._python.check_labels_hidden(competition.id, competition.public_dir)
 
     def submit(self, program: Program, competition: Competition) -> ProgramFuture:
         """
@@ -288,11 +291,10 @@ class LocalExecutor(Executor):
             if self._closed.is_set():
                 raise SandboxError("the executor is closed")
             warm_parent = self._warm_parents.get(public_dir)
-            if warm_parent is not None and warm_parent.process.poll() is not None:  # killed from outside
-                warm_parent.close()
-                warm_parent = None
-            if warm_parent is None:
-                warm_parent = WarmParent(self.tier, public_dir, self._run_dir, self._packages, self._fixed)
+            if warm_parent is None or warm_parent.process.poll() is not None:  # killed from outside
+                if warm_parent is not None:
+                    warm_parent.close()
+                warm_parent = self._start(self.tier, public_dir, self._packages)
                 try:
                     self._check_imports(warm_parent, slot)
                 except BaseException:
@@ -303,18 +305,18 @@ class LocalExecutor(Executor):
 
     def _check_imports(self, warm_parent: WarmParent, slot: Slot) -> None:
         """Raises `SandboxError` if a program lacks a package: all would fail, and the policy would be charged for it."""
-        if self.tier in _PROVEN:
+        if (self.tier, self._python) in _PROVEN:
             return
         result = self._run(_sandbox.IMPORTS, warm_parent, slot, 0.0)
         if result.outcome is not Outcome.OK:
-            left_out = ", ".join(_sandbox.search_path().left_out)
+            missed = ", ".join(self._python.left_out)
             raise SandboxError(
                 f"programs cannot import the usual packages inside the sandbox ({self.tier}): {result.detail}",
-                f"Install them in {sys.prefix}, readable for everyone: programs see the folders on sys.path, but not what "
-                f"links there point to" + (f", and not {left_out}, where more than packages lies" if left_out else ""),
+                f"Install them in {self._python.prefix}, readable for everyone: programs see the folders on sys.path, but not "
+                "what links there point to" + (f", and not {missed}, where more than packages lies" if missed else ""),
             )
         found = {line.partition(" ")[0] for line in result.stdout.splitlines()}
-        _PROVEN[self.tier] = tuple(name for name in REQUIRED + OPTIONAL if name in found)
+        _PROVEN[self.tier, self._python] = tuple(name for name in REQUIRED + OPTIONAL if name in found)
 
     def _execute(self, program: Program, public_dir: Path, submitted: float, future: ProgramFuture) -> ExecutionResult:
         index = -1
@@ -440,7 +442,7 @@ class LocalExecutor(Executor):
     def _check_isolation(self, tier: str) -> None:
         """Runs a program that tries what none may do; raises `SandboxError` if anything succeeds."""
         with _sandbox.make_probe(self._run_dir) as (program, public_dir):
-            warm_parent = WarmParent(tier, public_dir, self._run_dir, (), self._fixed)
+            warm_parent = self._start(tier, public_dir, ())
             try:
                 result = self._run(program, warm_parent, Slot(0, CHECK_NUMBER), 0.0)
             finally:

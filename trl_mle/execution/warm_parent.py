@@ -26,18 +26,28 @@ class WarmParent:
             The tier of the sandbox.
         public_dir (`Path`):
             What programs find as `input/`.
-        run_dir (`Path`):
-            The executor's own folder.
         packages (`Sequence[str]`):
             What it imports.
+        run_dir (`Path`):
+            The executor's own folder.
         fixed (`dict`):
             What it needs to know of the executor: the limits of programs, and how they are isolated.
+        python ([`~trl_mle.execution.sandbox.Interpreter`]):
+            What runs them.
 
     Raises:
         `SandboxError`: It did not start.
     """
 
-    def __init__(self, tier: str, public_dir: Path, run_dir: Path, packages: Sequence[str], fixed: dict):
+    def __init__(
+        self,
+        tier: str,
+        public_dir: Path,
+        packages: Sequence[str],
+        run_dir: Path,
+        fixed: dict,
+        python: _sandbox.Interpreter,
+    ):
         self.control, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
         self.lock = threading.Lock()
         self.input_dir = public_dir
@@ -45,14 +55,14 @@ class WarmParent:
             self.input_dir = Path(tempfile.mkdtemp(dir=run_dir)) / "input"
             shutil.copytree(public_dir, self.input_dir)
         if tier == "landlock":
-            grants = landlock.grants(public_dir, fixed["gpus"])
-            fixed = fixed | {"grants": grants, "keep_capabilities": landlock.capabilities(public_dir)}
+            grants = landlock.grants(public_dir, fixed["gpus"], python)
+            fixed = fixed | {"grants": grants, "keep_capabilities": landlock.capabilities(public_dir, python)}
         with theirs, tempfile.TemporaryFile("w+") as stdin, tempfile.TemporaryFile() as errors:
             json.dump({"packages": packages, "fixed": fixed}, stdin)
             stdin.seek(0)
             self.process = subprocess.Popen(
-                _sandbox.warm_parent_command(tier, theirs.fileno(), public_dir, run_dir, fixed["gpus"]),
-                env=_sandbox.environment_variables(fixed["threads"]),
+                _sandbox.warm_parent_command(tier, theirs.fileno(), public_dir, run_dir, fixed["gpus"], python),
+                env=_sandbox.environment_variables(fixed["threads"], python),
                 cwd="/",
                 stdin=stdin,
                 stdout=subprocess.DEVNULL,

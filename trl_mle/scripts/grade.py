@@ -53,6 +53,7 @@ def run(args: argparse.Namespace) -> int:
         max_parallel_programs=1,
         sandbox=args.sandbox,
         ray_address=args.ray_address,
+        program_python=args.program_python,
     )
     with make_executor(asked) as executor:
         executor.check(competition)

@@ -7,15 +7,14 @@ process tree hold there too.
 
 import logging
 import os
-import sys
 from pathlib import Path
 
 from trl_mle.execution import inside
 from trl_mle.execution.sandbox import bubblewrap, landlock
 from trl_mle.execution.sandbox.environment import IMPORTS, PACKAGES, environment_variables, home_environment, identity
 from trl_mle.execution.sandbox.error import REMEDY, SandboxError
+from trl_mle.execution.sandbox.interpreter import Interpreter, find_interpreter
 from trl_mle.execution.sandbox.probe import make_probe
-from trl_mle.execution.sandbox.python_path import check_labels_hidden, python_folders, search_path
 from trl_mle.execution.sandbox.seccomp import seccomp_filter
 
 
@@ -24,16 +23,15 @@ __all__ = [
     "PACKAGES",
     "REMEDY",
     "TIERS",
+    "Interpreter",
     "SandboxError",
     "candidate_tiers",
     "check_available",
-    "check_labels_hidden",
     "environment_variables",
+    "find_interpreter",
     "home_environment",
     "identity",
     "make_probe",
-    "python_folders",
-    "search_path",
     "seccomp_filter",
     "warm_parent_command",
 ]
@@ -77,9 +75,11 @@ def check_available(tier: str) -> None:
         landlock.check_available()
 
 
-def warm_parent_command(tier: str, control_fd: int, public_dir: Path, run_dir: Path, gpus: bool) -> list[str]:
+def warm_parent_command(
+    tier: str, control_fd: int, public_dir: Path, run_dir: Path, gpus: bool, python: Interpreter
+) -> list[str]:
     """The command line that starts the warm parent for one competition; see `bubblewrap.command`."""
     if tier == "bubblewrap":
-        return bubblewrap.command(control_fd, public_dir, run_dir, gpus)
+        return bubblewrap.command(control_fd, public_dir, run_dir, gpus, python)
     main = os.path.join(os.path.dirname(inside.__file__), "__main__.py")
-    return [sys.executable, "-P", main, str(control_fd)]
+    return [python.executable, "-P", main, str(control_fd)]

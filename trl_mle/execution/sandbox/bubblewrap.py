@@ -1,7 +1,7 @@
 """The tier `"bubblewrap"`: namespaces, for machines that allow them.
 
 A program reaches its own working folder, /tmp and /dev/shm (one sized tmpfs), and, read-only, the competition's public
-files, the Python environment (see [`SearchPath`]) and /usr. It has no network, sees no other process, holds no
+files, the Python environment (see [`Interpreter`]) and /usr. It has no network, sees no other process, holds no
 capability, runs as an unprivileged uid, and may use a filtered set of system calls.
 """
 
@@ -9,7 +9,6 @@ import errno
 import os
 import shutil
 import socket
-import sys
 import tempfile
 from pathlib import Path
 
@@ -17,7 +16,7 @@ import pyseccomp
 
 from trl_mle.execution import inside
 from trl_mle.execution.sandbox.error import SandboxError
-from trl_mle.execution.sandbox.python_path import SYSTEM, hidden_folders, python_folders, views
+from trl_mle.execution.sandbox.interpreter import SYSTEM, Interpreter
 
 
 # Where a program that runs as root's child continues as; any uid that owns nothing will do.
@@ -38,7 +37,7 @@ def add_rules(filter_: pyseccomp.SyscallFilter) -> None:
     filter_.add_rule(pyseccomp.ERRNO(errno.EPERM), "socket", pyseccomp.Arg(0, pyseccomp.NE, socket.AF_UNIX))
 
 
-def command(control_fd: int, public_dir: Path, run_dir: Path, gpus: bool) -> list[str]:
+def command(control_fd: int, public_dir: Path, run_dir: Path, gpus: bool, python: Interpreter) -> list[str]:
     """
     The command line that starts the warm parent for one competition.
 
@@ -52,8 +51,10 @@ def command(control_fd: int, public_dir: Path, run_dir: Path, gpus: bool) -> lis
             sandbox's uid may not be allowed to walk to where it lies (a Python environment in root's home, say).
         gpus (`bool`):
             Whether programs see the NVIDIA devices.
+        python ([`~trl_mle.execution.sandbox.Interpreter`]):
+            What runs them.
     """
-    folders = python_folders()
+    folders = python.folders
     sources = [*folders, str(public_dir), os.path.dirname(inside.__file__)]
     targets = [*folders, INPUT, LIBRARY]
     as_root = os.geteuid() == 0
@@ -89,11 +90,11 @@ def command(control_fd: int, public_dir: Path, run_dir: Path, gpus: bool) -> lis
         command += ["--ro-bind-try", name, name]
     for source, target in zip(sources, targets, strict=True):
         command += ["--ro-bind", source, target]
-    for folder in views(hidden_folders()):
+    for folder in python.views(python.hidden_folders()):
         command += ["--tmpfs", folder, "--remount-ro", folder]
     command += ["--proc", "/proc", "--dev", "/dev", "--dir", WORKDIR, "--dir", SCRATCH, "--dir", "/tmp"]  # noqa: S108
     if gpus:
         for path in Path("/dev").glob("nvidia*"):
             command += ["--dev-bind", str(path), str(path)]
     command += ["--remount-ro", "/dev", "--remount-ro", "/", "--chdir", "/"]
-    return [*prefix, *command, "--", sys.executable, "-P", f"{LIBRARY}/__main__.py", str(control_fd)]
+    return [*prefix, *command, "--", python.executable, "-P", f"{LIBRARY}/__main__.py", str(control_fd)]

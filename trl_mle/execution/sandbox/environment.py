@@ -2,16 +2,13 @@
 
 import functools
 import hashlib
-import os
-import site
-import sys
 from collections.abc import Sequence
 from dataclasses import asdict
 from importlib.metadata import distributions
 from typing import Any
 
 from trl_mle.execution.program import OPTIONAL, REQUIRED, Limits
-from trl_mle.execution.sandbox.python_path import pythonpath, search_path
+from trl_mle.execution.sandbox.interpreter import Interpreter
 
 
 # Imported once by the warm parent; a program that imports something else pays for it itself.
@@ -44,13 +41,11 @@ for name in {OPTIONAL}:
 """
 
 
-def environment_variables(threads: int) -> dict[str, str]:
-    """The whole environment of a program, but for its home. Of the caller's it has what `sys.path` is made of."""
+def environment_variables(threads: int, python: Interpreter) -> dict[str, str]:
+    """The whole environment of a program, but for its home."""
     numeric = ("OMP", "OPENBLAS", "MKL", "NUMEXPR", "BLIS", "VECLIB_MAXIMUM")
-    visible = search_path().visible
-    has_user_site = site.getusersitepackages() in visible
     return {
-        "PATH": f"{sys.prefix}/bin:/usr/local/bin:/usr/bin:/bin",
+        "PATH": f"{python.prefix}/bin:/usr/local/bin:/usr/bin:/bin",
         **home_environment("/tmp"),  # noqa: S108
         "USER": "solution",
         "LOGNAME": "solution",
@@ -58,8 +53,7 @@ def environment_variables(threads: int) -> dict[str, str]:
         "MPLBACKEND": "Agg",
         "PYTHONHASHSEED": "0",  # equal programs do equal things
         "PYTHONDONTWRITEBYTECODE": "1",
-        "PYTHONPATH": os.pathsep.join(folder for folder in pythonpath() if folder in visible),
-        **({"PYTHONUSERBASE": site.getuserbase()} if has_user_site else {"PYTHONNOUSERSITE": "1"}),
+        **dict(python.variables),
         "LOKY_MAX_CPU_COUNT": str(threads),
         "JE_ARROW_MALLOC_CONF": "background_thread:false",  # pyarrow's thread: only a process with one can be forked
         **{f"{name}_NUM_THREADS": str(threads) for name in numeric},
@@ -70,7 +64,7 @@ def home_environment(home: str) -> dict[str, str]:
     return {"HOME": home, "TMPDIR": home}
 
 
-def identity(limits: Limits, fixed: dict[str, Any], imported: Sequence[str]) -> dict[str, Any]:
+def identity(limits: Limits, fixed: dict[str, Any], imported: Sequence[str], python: Interpreter) -> dict[str, Any]:
     """
     What a program's result depends on here, as JSON can hold it.
 
@@ -81,14 +75,18 @@ def identity(limits: Limits, fixed: dict[str, Any], imported: Sequence[str]) -> 
             What their jobs have in common.
         imported (`list[str]`):
             What the warm parent imports.
+        python ([`~trl_mle.execution.sandbox.Interpreter`]):
+            What runs them.
     """
     names = ("start", "disk_mb", "output_kb", "submission_mb", "max_processes", "gpus", "tier")
     settings = {**asdict(limits), **{name: fixed[name] for name in names}, "imported": list(imported)}
-    return settings | {"python": sys.version, "installed": _installed()}
+    return settings | {"python": python.version, "installed": _installed(python)}
 
 
 @functools.cache
-def _installed() -> str:
+def _installed(python: Interpreter) -> str:
     """SHA-256 of the names and versions of all that programs could import."""
-    found = sorted({f"{item.name}=={item.version}" for item in distributions()})
+    found = sorted(
+        {f"{item.name}=={item.version}" for item in distributions(path=[*python.visible, *python.left_out])}
+    )
     return hashlib.sha256("\n".join(found).encode()).hexdigest()

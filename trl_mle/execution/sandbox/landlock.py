@@ -17,7 +17,7 @@ import pyseccomp
 
 from trl_mle.execution.inside import kernel
 from trl_mle.execution.sandbox.error import SandboxError
-from trl_mle.execution.sandbox.python_path import SYSTEM, hidden_folders, python_folders
+from trl_mle.execution.sandbox.interpreter import SYSTEM, Interpreter
 
 
 # Each slot has a uid of its own, so that limits and signals reach no other program; uids that own nothing will do.
@@ -67,10 +67,10 @@ def _without(folder: str, hidden: set[str], kind: str) -> Iterator[tuple[str, st
                 yield from _without(entry.path, hidden, kind)
 
 
-def grants(public_dir: Path, gpus: bool) -> list[tuple[str, str]]:
+def grants(public_dir: Path, gpus: bool, python: Interpreter) -> list[tuple[str, str]]:
     """What every program of a competition may reach under Landlock; see `kernel.restrict`."""
-    hidden = hidden_folders()
-    roots = {os.path.realpath(path) for path in (*SYSTEM, *python_folders())}
+    hidden = python.hidden_folders()
+    roots = {os.path.realpath(path) for path in (*SYSTEM, *python.folders)}
     found = [grant for root in sorted(roots) if os.path.exists(root) for grant in _without(root, hidden, "run")]
     files = ("/etc/ld.so.cache", "/etc/alternatives", "/etc/localtime", "/proc/cpuinfo", "/proc/meminfo", "/proc/stat")
     found += [(path, "read") for path in (*files, "/sys/devices/system/cpu", str(public_dir))]
@@ -89,11 +89,11 @@ def _others_may_enter(path: str) -> bool:
     return False
 
 
-def capabilities(public_dir: Path) -> int:
+def capabilities(public_dir: Path, python: Interpreter) -> int:
     """The one capability, if any, that a program which root started keeps under Landlock: to walk to the Python
     environment and the data where they lie in a folder that others may not enter (root's home, say). Landlock decides
     all the same what it can read there."""
-    folders = [*map(os.path.realpath, python_folders()), os.path.realpath(public_dir)]
+    folders = [*map(os.path.realpath, python.folders), os.path.realpath(public_dir)]
     if os.geteuid() != 0 or all(map(_others_may_enter, folders)):
         return 0
     for number in (kernel.CAP_DAC_READ_SEARCH, kernel.CAP_DAC_OVERRIDE):  # containers often have the second alone

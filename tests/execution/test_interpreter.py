@@ -12,6 +12,7 @@ from pathlib import Path
 import pytest
 from support.tiers import LANDLOCK
 
+from trl_mle.execution import LocalExecutor, SandboxError
 from trl_mle.execution.program import OPTIONAL, REQUIRED
 from trl_mle.prompts import scratch_prompt
 
@@ -137,9 +138,9 @@ def test_data_in_a_folder_on_the_path_are_refused(overlay):
     check = """
         import sys
         from pathlib import Path
-        from trl_mle.execution.sandbox import SandboxError, check_labels_hidden
+        from trl_mle.execution.sandbox import SandboxError, find_interpreter
         try:
-            check_labels_hidden("wine", Path(sys.argv[1]))
+            find_interpreter().check_labels_hidden("wine", Path(sys.argv[1]))
         except SandboxError as error:
             print(error)
     """
@@ -227,3 +228,58 @@ def test_packages_are_those_that_programs_can_import(tmp_path, tier):
     assert packages[:6] == [*REQUIRED, "xgboost"]
     assert "lightgbm" not in packages
     assert [name for name in OPTIONAL if name in packages] == packages[5:]
+
+
+@pytest.mark.parametrize(
+    ("tier", "start"),
+    [
+        ("bubblewrap", "warm"),
+        pytest.param("bubblewrap", "cold", marks=pytest.mark.slow),
+        pytest.param("landlock", "warm", marks=[LANDLOCK, pytest.mark.slow]),
+        pytest.param("none", "warm", marks=pytest.mark.slow),
+    ],
+)
+def test_programs_have_an_environment_of_their_own(competition, tmp_path, monkeypatch, tier, start):
+    packages = make_environment(tmp_path / "own")
+    (packages / "others.pth").write_text(f"import site; site.addsitedir({SITE_PACKAGES!r})\n")
+    (packages / "lightgbm.py").write_text("")
+    (packages / "lightgbm-4.0.dist-info").mkdir()
+    (packages / "lightgbm-4.0.dist-info" / "METADATA").write_text("Name: lightgbm\nVersion: 4.0\n")
+    (tmp_path / "callers").mkdir()
+    (tmp_path / "callers" / "of_caller.py").write_text("")
+    monkeypatch.setenv("PYTHONPATH", str(tmp_path / "callers"))
+    program = """
+        import json, sys, lightgbm, pandas
+        try:
+            import of_caller
+        except ModuleNotFoundError as error:
+            print(json.dumps([sys.prefix, lightgbm.__file__, str(error)]))
+    """
+    python = str(tmp_path / "own" / "bin" / "python")
+    with LocalExecutor(max_parallel=1, sandbox=tier, start=start, packages=["numpy"], python=python) as executor:
+        assert "lightgbm" in executor.limits.packages
+        [result] = executor.run_many([(textwrap.dedent(program), competition)])
+        theirs = executor.identity
+    assert json.loads(result.stdout) == [
+        str(tmp_path / "own"), str(packages / "lightgbm.py"), "No module named 'of_caller'",
+    ], result  # fmt: skip
+    with LocalExecutor(max_parallel=1, sandbox="none", packages=["numpy"]) as executor:
+        assert executor.identity["installed"] != theirs["installed"]
+
+
+@pytest.mark.parametrize(
+    ("script", "message"),
+    [
+        (None, "is no Python that runs: .*No such file"),
+        ("exit 3", "is no Python that runs: .*exit status 3"),
+        ("echo hello", "is no Python that runs: "),
+        ("""echo '{"numbers": [3, 10]}'""", r"is Python 3\.10, and programs need 3\.11 or a newer one"),
+    ],
+)
+def test_an_interpreter_that_will_not_do(tmp_path, script, message):
+    python = tmp_path / "python"
+    if script is not None:
+        python.write_text(f"#!/bin/sh\n{script}\n")
+        python.chmod(0o755)
+    with pytest.raises(SandboxError, match=f"^program_python: {python} {message}"):
+        LocalExecutor(python=str(python))

@@ -1,0 +1,179 @@
+"""The Python environment of programs, what they see of it, and what of it is hidden from them."""
+
+import functools
+import json
+import os
+import subprocess
+import sys
+from collections.abc import Iterable
+from dataclasses import dataclass
+from pathlib import Path
+
+from trl_mle.execution.sandbox.error import SandboxError
+
+
+SYSTEM = ("/usr", "/bin", "/sbin", "/lib", "/lib32", "/lib64")  # what programs see of the system, beside some files
+OLDEST = (3, 11)  # Python that `inside/` runs on
+ASK = """
+import json, os, site, sys
+print(json.dumps({
+    "executable": sys.executable, "prefix": sys.prefix, "base_prefix": sys.base_prefix, "version": sys.version,
+    "path": [entry for entry in sys.path if os.path.exists(entry)], "numbers": sys.version_info[:2],
+    "user_base": site.getuserbase(), "user_site": site.getusersitepackages(),
+}))
+"""
+
+
+@dataclass(frozen=True)
+class Interpreter:
+    """
+    What runs programs, and where its packages lie.
+
+    Args:
+        executable (`str`):
+            The interpreter.
+        prefix (`str`):
+            Root of its environment.
+        base_prefix (`str`):
+            Root of the installation that it was made from.
+        version (`str`):
+            Its `sys.version`.
+        visible (`tuple[str, ...]`):
+            Folders and zip files on its `sys.path` that programs see, in its order.
+        left_out (`tuple[str, ...]`):
+            Those that they do not see, because more than packages lies there: a checkout of this package, the working
+            folder, the user's home, /tmp, and what these lie in.
+        variables (`tuple[tuple[str, str], ...]`):
+            The environment variables that `sys.path` is made of.
+    """
+
+    executable: str
+    prefix: str
+    base_prefix: str
+    version: str
+    visible: tuple[str, ...]
+    left_out: tuple[str, ...]
+    variables: tuple[tuple[str, str], ...]
+
+    @property
+    def folders(self) -> list[str]:
+        """What it and its packages live in, outermost folders and zip files only, the system's left out."""
+        roots = (self.prefix, self.base_prefix, *self.visible)
+        # uv and others reach the base through a link, which has to be there too.
+        paths = [path for root in roots for path in (os.path.abspath(root), os.path.realpath(root))]
+        return _outermost(path for path in paths if not any(_lies_in(path, root) for root in SYSTEM))
+
+    def check_labels_hidden(self, competition_id: str, public_dir: Path) -> None:
+        """Raises `SandboxError` if a competition's data lie where every program can read, its labels among them."""
+        folder = os.path.realpath(public_dir.parent)
+        for prefix in map(os.path.realpath, ("/usr", *self.folders)):
+            if _lies_in(folder, prefix):
+                raise SandboxError(
+                    f"the data of {competition_id!r} lie in {prefix}, which programs can read with the Python environment",
+                    "Move them elsewhere (TRL_MLE_CACHE, data_dir)",
+                )
+
+    def hidden_folders(self) -> set[str]:
+        """Real paths of folders in every Python environment that a program can see from which it could tell labels:
+        scikit-learn's data, of which the local competitions are made, and this package, which makes the mirrors."""
+        patterns = [
+            f"{below}{lib}/python3*/{packages}"
+            for below in ("", "local/", "envs/*/", "pkgs/*/")  # Debian, conda
+            for lib in ("lib", "lib64")
+            for packages in ("site-packages", "dist-packages")
+        ]
+        found = [
+            place for root in ("/usr", *self.folders) for pattern in patterns for place in Path(root).glob(pattern)
+        ]
+        folders = [Path(entry) for entry in self.left_out if _is_checkout(entry)]
+        for place in (*map(str, found), *self.visible):
+            folders += [Path(place, "sklearn/datasets/data"), Path(place, "trl_mle")]
+        return {os.path.realpath(folder) for folder in folders if folder.is_dir()}
+
+    def views(self, paths: set[str]) -> list[str]:
+        """Where programs would see what lies below their folders at these real paths, outermost only."""
+        roots = [(root, os.path.realpath(root)) for root in ("/usr", *self.folders)]
+        return _outermost(
+            root + path[len(real) :] for path in paths for root, real in roots if path.startswith(f"{real}/")
+        )
+
+
+@functools.cache
+def find_interpreter(python: str | None = None) -> Interpreter:
+    """
+    The interpreter of programs, as it describes itself. A new one is asked, because `.pth` files add what they like, and
+    this process' own `sys.path` has a script's folder and whatever was put there since.
+
+    Args:
+        python (`str`, *optional*):
+            Path of an interpreter with an environment of its own: PYTHONPATH and the user's packages are no part of it.
+            Defaults to that of this process, with all that is on its path.
+
+    Raises:
+        `SandboxError`: It does not run, or is too old.
+    """
+    if python is None:
+        flags = ["-P", *["-E"] * sys.flags.ignore_environment, *["-s"] * sys.flags.no_user_site]
+        pythonpath = _pythonpath()
+    else:
+        flags, pythonpath = ["-I"], []
+    try:
+        done = subprocess.run(
+            [os.path.expanduser(python) if python else sys.executable, *flags, "-c", ASK],
+            env=os.environ | {"PYTHONPATH": os.pathsep.join(pythonpath)},
+            stdout=subprocess.PIPE,
+            check=True,
+        )
+        said = json.loads(done.stdout.splitlines()[-1])
+    except (OSError, subprocess.CalledProcessError, ValueError, IndexError) as error:
+        raise SandboxError(f"program_python: {python} is no Python that runs: {error}") from error
+    if tuple(said["numbers"]) < OLDEST:
+        numbers = ".".join(map(str, said["numbers"]))
+        raise SandboxError(f"program_python: {python} is Python {numbers}, and programs need 3.11 or a newer one")
+    roots = (*SYSTEM, said["prefix"], said["base_prefix"])
+    left_out = [entry for entry in said["path"] if _holds_more_than_packages(os.path.realpath(entry), roots)]
+    visible = [entry for entry in said["path"] if entry not in left_out]
+    has_user_site = said["user_site"] in visible
+    return Interpreter(
+        said["executable"],
+        said["prefix"],
+        said["base_prefix"],
+        said["version"],
+        tuple(visible),
+        tuple(left_out),
+        (
+            ("PYTHONPATH", os.pathsep.join(folder for folder in pythonpath if folder in visible)),
+            ("PYTHONUSERBASE", said["user_base"]) if has_user_site else ("PYTHONNOUSERSITE", "1"),
+        ),
+    )
+
+
+def _pythonpath() -> list[str]:
+    """PYTHONPATH's folders. An empty one, the working folder, mostly comes of a colon too many."""
+    if sys.flags.ignore_environment:
+        return []
+    return [os.path.abspath(folder) for folder in os.environ.get("PYTHONPATH", "").split(os.pathsep) if folder]
+
+
+def _lies_in(path: str, folder: str) -> bool:
+    return path == folder or path.startswith(folder.rstrip("/") + "/")
+
+
+def _outermost(paths: Iterable[str]) -> list[str]:
+    distinct = sorted(set(paths))
+    return [path for path in distinct if not any(_lies_in(path, other) for other in distinct if other != path)]
+
+
+def _is_checkout(folder: str) -> bool:
+    """Whether this package's source lies there: what makes the mirrors' labels, and tests that know good solutions."""
+    return os.path.isdir(f"{folder}/trl_mle") and not any(Path(folder).glob("trl_mle-*.dist-info"))
+
+
+def _holds_more_than_packages(folder: str, seen: Iterable[str]) -> bool:
+    if _is_checkout(folder):
+        return True
+    if any(_lies_in(folder, os.path.realpath(root)) for root in seen):
+        return False  # these are seen whole
+    source = str(Path(__file__).parents[3])
+    private = [os.getcwd(), os.path.expanduser("~"), "/tmp", *[source] * _is_checkout(source)]  # noqa: S108
+    return any(_lies_in(os.path.realpath(place), folder) for place in private)
