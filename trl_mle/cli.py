@@ -243,7 +243,8 @@ def new(args: argparse.Namespace) -> int:
     """Makes a competition of a CSV file with labels: hides those of a part of the rows, and describes the rest."""
     from trl_mle.scripts.new import new
 
-    new(Path(args.table), args.target, args.metric, Path(args.to or Path(args.table).stem), args.id, args.test_share)
+    folder, test = Path(args.to or Path(args.table).stem), Path(args.test) if args.test else None
+    new(Path(args.table), args.target, args.metric, folder, args.id, args.test_share, test)
     return 0
 
 
@@ -327,6 +328,7 @@ def make_parser() -> argparse.ArgumentParser:
     command.add_argument(
         "--test_share", type=float, default=0.25, help="share of the rows to hide the labels of (0.25)"
     )
+    command.add_argument("--test", help="CSV file of the rows whose labels nobody knows, which `solve` then predicts")
     command.add_argument("--to", help="folder to write (the file's name without .csv)")
     command = commands.add_parser(
         "quickstart", help="see it work: no GPU, no download", description=quickstart.__doc__

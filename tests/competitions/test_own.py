@@ -6,7 +6,7 @@ import pytest
 import yaml
 
 from trl_mle.competitions import CompetitionError, load_competition
-from trl_mle.competitions.own import new_competition
+from trl_mle.competitions.own import final_competition, new_competition
 from trl_mle.execution import Limits
 from trl_mle.prompts import scratch_prompt
 
@@ -133,3 +133,52 @@ def test_tables_that_are_none(tmp_path):
             new_competition(path, ["b"], "rmse", tmp_path / "mine")
     with pytest.raises(FileExistsError, match="exists: name another folder with --to"):
         new_competition(path, ["b"], "rmse", tmp_path)
+
+
+@pytest.mark.parametrize("id_column", [None, "house"])
+@pytest.mark.parametrize(("target", "metric"), KINDS, ids=[f"{metric} of {target}" for target, metric in KINDS])
+def test_rows_whose_labels_nobody_knows(tmp_path, target, metric, id_column):
+    ids = {} if id_column is None else {id_column: range(80)}
+    path, table = write(tmp_path, **ids)
+    unknown = (
+        table.tail(7)
+        .drop(columns=[target])
+        .assign(note="of nobody", other=1, **{name: range(100, 107) for name in ids})
+    )
+    unknown.to_csv(tmp_path / "test.csv", index=False)
+    comp = new_competition(path, [target], metric, tmp_path / "mine", id_column, test=tmp_path / "test.csv")
+    final = final_competition(comp)
+    train, test, sample, shown = (
+        pd.read_csv(folder / f"{name}.csv", dtype=str, keep_default_na=False)
+        for folder, name in [
+            (final.public_dir, "train"), (final.public_dir, "test"), (final.public_dir, "sample_submission"),
+            (comp.public_dir, "train"),
+        ]
+    )  # fmt: skip
+    assert len(train) == len(table)
+    assert list(train.columns) == list(shown.columns) == [*test.columns, target]
+    assert list(test[comp.id_column]) == list(sample[comp.id_column]) == [str(i + 100 * bool(ids)) for i in range(7)]
+    assert set(test["note"]) == {"of nobody"}
+    assert list(sample.columns) == list(pd.read_csv(comp.sample_submission).columns)
+    assert final.description == comp.description
+    assert not final.grade(comp.sample_submission).valid
+    if metric != "pearson_correlation":  # of a constant
+        assert final.grade(final.sample_submission).valid
+    assert final_competition(new_competition(path, [target], metric, tmp_path / "without", id_column)) is None
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        (lambda rows: rows.drop(columns="code"), "has no column 'code', which the rows with labels have"),
+        (lambda rows: rows.drop(columns="house"), "has no column 'house'"),
+        (lambda rows: rows.head(1), "has 1 rows: take 2 at least"),
+        (lambda rows: rows.assign(house=3), "two rows of .* have the house '3'"),
+    ],
+)
+def test_rows_that_cannot_be_predicted(tmp_path, change, message):
+    path, table = write(tmp_path, house=range(80))
+    change(table.tail(7)).to_csv(tmp_path / "test.csv", index=False)
+    with pytest.raises(CompetitionError, match=message):
+        new_competition(path, ["price"], "rmse", tmp_path / "mine", "house", test=tmp_path / "test.csv")
+    assert not (tmp_path / "mine").exists()

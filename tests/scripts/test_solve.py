@@ -7,7 +7,7 @@ import pandas as pd
 import pytest
 from support.scripted_policy import CountingExecutor, ScriptedPolicy, fenced
 
-from trl_mle.competitions import load_competition
+from trl_mle.competitions import load_competition, own
 from trl_mle.evaluation import solving
 from trl_mle.evaluation.sample_log import SampleLog
 from trl_mle.evaluation.solving import average
@@ -81,6 +81,25 @@ def test_it_is_chosen_by_what_it_says_of_itself(scripted, tmp_path, capsys):
     assert "by what they report of themselves" in said.out
     assert "which decided nothing" in said.out
     assert "00:20 of 01:00  4 programs" in said.err
+    assert all(len(line) <= 80 for line in said.out.splitlines())
+
+
+def test_rows_whose_labels_nobody_knows(scripted, tmp_path, capsys):
+    """The best on the rows held out decides, whatever programs say of themselves, and sees all labels in the end."""
+    diabetes = load_competition("diabetes").public_dir
+    table = pd.read_csv(diabetes / "train.csv")
+    table.to_csv("patients.csv", index=False)
+    pd.read_csv(diabetes / "test.csv").head(9).to_csv("unknown.csv", index=False)
+    test = tmp_path / "unknown.csv"
+    own.new_competition(tmp_path / "patients.csv", ["progression"], "rmse", tmp_path / "patients", test=test)
+    submission = solve(asked(competition="./patients"))
+    predicted = pd.read_csv(submission)
+    assert list(predicted["id"]) == list(pd.read_csv("unknown.csv")["id"])
+    assert np.allclose(predicted["progression"], table["progression"].mean())  # of all rows, without a shift
+    said = capsys.readouterr()
+    assert "by their scores on held-out rows" in " ".join(said.out.split())
+    assert "best on held-out rows: rmse" in said.err
+    assert "hidden" not in said.out
     assert all(len(line) <= 80 for line in said.out.splitlines())
 
 

@@ -3,6 +3,7 @@
 import shutil
 import tempfile
 from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -19,6 +20,7 @@ from trl_mle.competitions.split import held_out_rows
 
 LABELS = ("accuracy", "quadratic_weighted_kappa", "word_level_jaccard")  # metrics of what is named, not measured
 LEAST_ROWS = 20
+FINAL = "final"  # folder with all labels, and the rows that have none
 
 
 def new_competition(
@@ -28,6 +30,7 @@ def new_competition(
     folder: Path,
     id_column: str | None = None,
     test_share: float = 0.25,
+    test: Path | None = None,
 ) -> Competition:
     """
     Makes a competition of a table with its labels: a part of the rows, stratified by label, becomes the test set.
@@ -45,6 +48,9 @@ def new_competition(
             Column that names the rows, each differently. Defaults to `id`, which is made if there is none.
         test_share (`float`, *optional*, defaults to `0.25`):
             Share of the rows to hide the labels of.
+        test (`Path`, *optional*):
+            CSV file with the rows whose labels nobody knows, in columns of the same names. With all rows of `table` they become
+            the folder `final/`, see [`final_competition`].
 
     Returns:
         [`Competition`]: The competition, as [`load_competition`] loads it from the folder.
@@ -87,6 +93,16 @@ def new_competition(
         "public/sample_submission.csv": sample,
         "private/test.csv": pd.concat([ids, answers], axis=1)[is_test],
     }
+    if test is not None:
+        unknown = _test_rows(test, list(features.columns), id_column, is_made=id_column not in rows)
+        kinds = answers.drop_duplicates().reset_index(drop=True)
+        stand_in = kinds.iloc[np.arange(len(unknown)) % len(kinds)].reset_index(drop=True)
+        shown |= {
+            f"{FINAL}/train.csv": pd.concat([known, rows[list(targets)]], axis=1),
+            f"{FINAL}/test.csv": unknown,
+            f"private/{FINAL}.csv": pd.concat([unknown[id_column], stand_in], axis=1),
+            f"{FINAL}/sample_submission.csv": unknown[[id_column]].assign(**_guesses(answers, metric, len(unknown))),
+        }
     folder.absolute().parent.mkdir(parents=True, exist_ok=True)
     with tempfile.TemporaryDirectory(dir=folder.absolute().parent, prefix=f".{folder.name}-") as staging:
         staged = Path(staging, folder.name)
@@ -95,10 +111,14 @@ def new_competition(
         write_file(
             staged / "public" / "description.md", _description(folder.name, sample, features, targets, labels, metric)
         )
+        if test is not None:
+            shutil.copy(staged / "public" / "description.md", staged / FINAL)
         layout = {"id": folder.name, "metric": metric, "id_column": id_column, "target_columns": list(answers.columns)}
         write_file(staged / CONFIG, yaml.safe_dump(layout, sort_keys=False, allow_unicode=True))
         competition = load_competition(str(staged))
         competition.check_answers()
+        if (final := final_competition(competition)) is not None:
+            final.check_answers()
         score = competition.grade(competition.sample_submission)
         if not score.valid:
             raise CompetitionError(f"{metric} cannot score a constant guess of {', '.join(targets)}: {score.error}")
@@ -106,12 +126,56 @@ def new_competition(
     return load_competition(str(folder.absolute()))
 
 
-def _read(table: Path, targets: Sequence[str], id_column: str | None) -> pd.DataFrame:
+def final_competition(competition: Competition) -> Competition | None:
+    """
+    The rows whose labels nobody knows, to be predicted by programs that see all labels there are.
+
+    Args:
+        competition ([`Competition`]):
+            One that [`new_competition`] has made.
+
+    Returns:
+        [`Competition`] or `None`: `None` if there are no such rows. Its answers are labels in turn, which stand in for unknown
+        ones: what it grades is the form of a submission.
+    """
+    folder = competition.public_dir.parent / FINAL
+    if not folder.is_dir():
+        return None
+    return replace(
+        competition,
+        public_dir=folder,
+        sample_submission=folder / "sample_submission.csv",
+        answers=folder.parent / "private" / f"{FINAL}.csv",
+        holdout=0.0,
+    )
+
+
+def _cells(table: Path) -> pd.DataFrame:
     """All cells as text, so that nothing is written otherwise than it was read."""
     try:
-        rows = pd.read_csv(table, dtype=str, keep_default_na=False)
+        return pd.read_csv(table, dtype=str, keep_default_na=False)
     except (pd.errors.ParserError, pd.errors.EmptyDataError, UnicodeDecodeError) as error:
         raise CompetitionError(f"{table} is not a CSV file: {' '.join(str(error).split())}") from error
+
+
+def _test_rows(table: Path, columns: Sequence[str], id_column: str, is_made: bool) -> pd.DataFrame:
+    """The rows without labels, with the columns that the others have; ids that are made count from 0."""
+    rows = _cells(table)
+    if missing := [name for name in [*columns, *[id_column] * (not is_made)] if name not in rows]:
+        raise CompetitionError(f"{table} has no column {missing[0]!r}, which the rows with labels have")
+    if len(rows) < 2:  # of one there is no correlation, and no area under a curve
+        raise CompetitionError(f"{table} has {len(rows)} rows: take 2 at least")
+    if is_made:
+        rows[id_column] = range(len(rows))
+    if rows[id_column].duplicated().any():
+        raise CompetitionError(
+            f"two rows of {table} have the {id_column} {rows[id_column][rows[id_column].duplicated()].iloc[0]!r}"
+        )
+    return rows[[id_column, *columns]]
+
+
+def _read(table: Path, targets: Sequence[str], id_column: str | None) -> pd.DataFrame:
+    rows = _cells(table)
     for name in [*targets, *([id_column] if id_column is not None else [])]:
         if name not in rows:
             raise CompetitionError(f"{table} has no column {name!r}; it has {', '.join(rows.columns[:20])}")

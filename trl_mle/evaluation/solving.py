@@ -1,8 +1,8 @@
-"""Finding one good submission: search by what programs report of themselves, choice, average."""
+"""Finding one good submission: search by a score that the hidden answers have no part in, choice, average."""
 
 import random
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 import pandas as pd
 from rich.console import Console
@@ -19,14 +19,20 @@ from trl_mle.rewards import Evaluation
 
 IMPROVED = 4  # the best so many programs are improved
 ROUND = "solve"
+Worth = Callable[[Evaluation, Competition], float | None]
 # Metrics of quantities of which a mean is one, too; labels have none
 AVERAGED = ("log_loss", "roc_auc", "mean_columnwise_roc_auc", "pearson_correlation", "mean_columnwise_rmsle", "rmse")
 
 
-def search(harness: Harness, budget_s: float, console: Console) -> list[Evaluation]:
+def held_out_score(evaluation: Evaluation, competition: Competition) -> float | None:
+    """The score on rows of one's own whose labels the program has not seen."""
+    return evaluation.score.value if evaluation.score is not None else None
+
+
+def search(harness: Harness, budget_s: float, console: Console, worth: Worth = validation_score) -> list[Evaluation]:
     """
     Programs in batches until the time is over, at least one batch. Of each batch after the first one a half is from scratch, and a
-    half improves one of the best so far, by the scores that they report of themselves.
+    half improves one of the best so far.
 
     Args:
         harness ([`~trl_mle.evaluation.harness.Harness`]):
@@ -35,6 +41,8 @@ def search(harness: Harness, budget_s: float, console: Console) -> list[Evaluati
             Seconds, those of an earlier run that was interrupted included.
         console (`Console`):
             Shows the best so far.
+        worth (`Callable`, *optional*, defaults to [`~trl_mle.evaluation.self_improvement.validation_score`]):
+            The score by which programs are compared, in the competition's metric; `None` where there is none.
 
     Returns:
         `list[Evaluation]`: One for each program.
@@ -46,8 +54,10 @@ def search(harness: Harness, budget_s: float, console: Console) -> list[Evaluati
         if evaluations and log.now() >= budget_s and samples[0] not in log.written:
             break
         if samples[0] not in log.written or any(sample not in log.evaluations for sample in samples):
-            console.print(_progress(evaluations, competition, log.now(), budget_s), highlight=False, soft_wrap=True)
-        best = ranked(evaluations, competition)[:IMPROVED]
+            console.print(
+                _progress(evaluations, competition, log.now(), budget_s, worth), highlight=False, soft_wrap=True
+            )
+        best = ranked(evaluations, competition, worth)[:IMPROVED]
         scratch = samples[: len(samples) // 2] if best else samples
         harness.write(scratch, [ask_to_validate(harness.scratch_prompt())] * len(scratch), "scratch")
         improved = samples[len(scratch) :]
@@ -59,22 +69,24 @@ def search(harness: Harness, budget_s: float, console: Console) -> list[Evaluati
             [evaluations.index(parent) for parent in parents],
         )
         evaluations += harness.execute(samples)
-    console.print(_progress(evaluations, competition, log.now(), budget_s), highlight=False, soft_wrap=True)
+    console.print(_progress(evaluations, competition, log.now(), budget_s, worth), highlight=False, soft_wrap=True)
     return evaluations
 
 
-def ranked(evaluations: Sequence[Evaluation], competition: Competition) -> list[Evaluation]:
-    """Valid programs, each once, the one that reports the best score of itself first; those that report none come last."""
+def ranked(
+    evaluations: Sequence[Evaluation], competition: Competition, worth: Worth = validation_score
+) -> list[Evaluation]:
+    """Valid programs, each once, the best one first; those without a score to compare come last."""
     valid: dict[str | None, Evaluation] = {}
     for evaluation in evaluations:
         if evaluation.valid:
             valid.setdefault(evaluation.source, evaluation)
 
-    def worth(evaluation: Evaluation) -> tuple[bool, float]:
-        score = validation_score(evaluation, competition)
+    def key(evaluation: Evaluation) -> tuple[bool, float]:
+        score = worth(evaluation, competition)
         return score is not None, competition.scoring.gain(score) if score is not None else 0.0
 
-    return sorted(valid.values(), key=worth, reverse=True)
+    return sorted(valid.values(), key=key, reverse=True)
 
 
 def run_again(
@@ -143,12 +155,15 @@ def average(submissions: Sequence[bytes], competition: Competition) -> bytes:
     return csv_text(table).encode()
 
 
-def _progress(evaluations: Sequence[Evaluation], competition: Competition, now_s: float, budget_s: float) -> str:
+def _progress(
+    evaluations: Sequence[Evaluation], competition: Competition, now_s: float, budget_s: float, worth: Worth
+) -> str:
     valid = sum(evaluation.valid for evaluation in evaluations)
     line = f"{clock(now_s)} of {clock(budget_s)}  {len(evaluations)} programs, {valid} valid"
-    best = ranked(evaluations, competition)
-    score = validation_score(best[0], competition) if best else None
-    return line + (f"  best by its own validation: {competition.metric} {score:.5g}" if score is not None else "")
+    best = ranked(evaluations, competition, worth)
+    score = worth(best[0], competition) if best else None
+    where = "by its own validation" if worth is validation_score else "on held-out rows"
+    return line + (f"  best {where}: {competition.metric} {score:.5g}" if score is not None else "")
 
 
 def clock(seconds: float) -> str:

@@ -6,32 +6,41 @@ from pathlib import Path
 import pandas as pd
 from rich.console import Console
 
-from trl_mle.competitions.own import new_competition
+from trl_mle.competitions.own import final_competition, new_competition
 from trl_mle.rewards.mle_reward import lowest_valid_reward
 from trl_mle.scripts.output import facts_table, metric_name
 
 
 def new(
-    table: Path, targets: Sequence[str], metric: str, folder: Path, id_column: str | None, test_share: float
+    table: Path,
+    targets: Sequence[str],
+    metric: str,
+    folder: Path,
+    id_column: str | None,
+    test_share: float,
+    test: Path | None,
 ) -> None:
     """
     Makes it, and prints what can be done with it. The arguments are those of
     [`~trl_mle.competitions.own.new_competition`].
     """
-    competition = new_competition(table, targets, metric, folder, id_column, test_share)
+    competition = new_competition(table, targets, metric, folder, id_column, test_share, test)
     score = competition.grade(competition.sample_submission).value
     assert score is not None  # or there would be no folder
-    train, test = (len(pd.read_csv(competition.public_dir / name, dtype=str)) for name in ("train.csv", "test.csv"))
+    train, hidden = (len(pd.read_csv(competition.public_dir / name, dtype=str)) for name in ("train.csv", "test.csv"))
     name = str(folder) if "/" in str(folder) else f"./{folder}"
     facts = facts_table()
     facts.add_row("competition", name)
-    facts.add_row("rows", f"{train} with labels, {test} without")
+    facts.add_row("rows", f"{train} with labels that programs see, {hidden} with hidden ones")
+    if final := final_competition(competition):
+        facts.add_row("", f"{len(pd.read_csv(final.sample_submission, dtype=str))} without, for `solve`")
     facts.add_row("metric", metric_name(metric, competition.higher_is_better))
     facts.add_row("", f"a constant guess scores {score:.5g}")
     facts.add_row("to edit", f"{folder}/public/description.md: what is known of the columns")
     facts.add_row("then", f"trl-mle prompt {name}")
     facts.add_row("", f"trl-mle run {name} solution.py")
     facts.add_row("", f"trl-mle train --config RECIPE --competitions {name}")
+    facts.add_row("", f"trl-mle solve {name} --policy POLICY")
     console = Console(highlight=False)
     console.print(facts)
     lowest = lowest_valid_reward()

@@ -8,13 +8,14 @@ from pathlib import Path
 from rich.console import Console
 
 from trl_mle.competitions import Competition, load_competition
+from trl_mle.competitions.own import final_competition
 from trl_mle.evaluation.comparison import write_whole
 from trl_mle.evaluation.evaluate import alone_in
 from trl_mle.evaluation.harness import Harness
 from trl_mle.evaluation.policies import check_policy, load_policy
 from trl_mle.evaluation.sample_log import SampleLog
 from trl_mle.evaluation.self_improvement import validation_score
-from trl_mle.evaluation.solving import AVERAGED, average, clock, ranked, run_again, search
+from trl_mle.evaluation.solving import AVERAGED, Worth, average, clock, held_out_score, ranked, run_again, search
 from trl_mle.execution.building import ExecutorArguments, make_executor
 from trl_mle.instrumentation import AstInstrumenter
 from trl_mle.prompts import keep_packages
@@ -27,7 +28,8 @@ from trl_mle.solutions import open_results
 class SolveArguments(ExecutorArguments):
     """
     Samples programs, executes and improves them until the time is over, and writes the submission of the one that reports the
-    best score on data that it held back itself. The hidden answers decide nothing. A rerun goes on.
+    best score on data that it held back itself. The hidden answers decide nothing. In a folder of `trl-mle new --test` the one
+    decides that is best on the rows held out there, runs again with all labels, and predicts the rows without. A rerun goes on.
     """
 
     competition: str = field(metadata={"help": "Id or folder of the competition."})
@@ -76,6 +78,8 @@ def solve(args: SolveArguments) -> Path:
         `ValueError`: No program was valid, or submissions of this kind have no average.
     """
     competition = load_competition(args.competition, args.data_dir)
+    final = final_competition(competition)
+    worth: Worth = validation_score if final is None else held_out_score
     if args.keep > 1 and competition.metric not in AVERAGED:
         raise ValueError(f"--keep {args.keep}: {competition.metric} is of labels, which have no average: leave it out")
     check_policy(args.policy)  # a wrong name ends here, before anything is written
@@ -105,16 +109,16 @@ def solve(args: SolveArguments) -> Path:
         harness = Harness(
             policy, competition, reward, log, args.max_completion_length, args.max_prompt_length, limits, args.seed, args.batch_size
         )  # fmt: skip
-        evaluations = search(harness, args.budget_s, Console(stderr=True))
-        chosen = run_again(ranked(evaluations, competition), competition, executor, args.keep)
-        submission = average([content for _, content in chosen], competition)
+        evaluations = search(harness, args.budget_s, Console(stderr=True), worth)
+        chosen = run_again(ranked(evaluations, competition, worth), final or competition, executor, args.keep)
+        submission = average([content for _, content in chosen], final or competition)
     write_whole(folder / "submission.csv", submission)
     for path in folder.glob("solution*.py"):  # of an earlier run that kept more
         path.unlink()
     programs = [folder / ("solution.py" if args.keep == 1 else f"solution-{i}.py") for i in range(1, len(chosen) + 1)]
     for path, (evaluation, _) in zip(programs, chosen, strict=True):
         path.write_text(evaluation.source or "", encoding="utf-8", errors="backslashreplace")
-    _report(evaluations, chosen, submission, competition, log.now(), [folder / "submission.csv", *programs])
+    _report(evaluations, chosen, submission, competition, worth, log.now(), [folder / "submission.csv", *programs])
     return folder / "submission.csv"
 
 
@@ -123,10 +127,11 @@ def _report(
     chosen: Sequence[tuple[Evaluation, bytes]],
     submission: bytes,
     competition: Competition,
+    worth: Worth,
     seconds: float,
     files: Sequence[Path],
 ) -> None:
-    own = [validation_score(evaluation, competition) for evaluation, _ in chosen]
+    own = [worth(evaluation, competition) for evaluation, _ in chosen]
     facts = facts_table()
     facts.add_row("competition", competition.id)
     facts.add_row("metric", metric_name(competition.metric, competition.higher_is_better))
@@ -134,14 +139,13 @@ def _report(
     facts.add_row("programs", f"{len(evaluations)} in {clock(seconds)}, {valid} of them valid")
     what = "the best of them" if len(chosen) == 1 else f"the average of the best {len(chosen)}"
     known = ", ".join(f"{score:.5g}" for score in own if score is not None)
-    facts.add_row(
-        "chosen",
-        f"{what}, by what they report of themselves" if known else "the first: none reports a score of itself",
-    )
+    by = "by what they report of themselves" if worth is validation_score else "by their scores on held-out rows"
+    facts.add_row("chosen", f"{what}, {by}" if known else "the first: none reports a score of itself")
     if known:
         facts.add_row("", known)
-    score = competition.grade(submission)
-    if score.value is not None:
+    if worth is held_out_score:
+        facts.add_row("then", "run again with all labels, for the rows without")
+    elif (score := competition.grade(submission)).value is not None:
         facts.add_row("hidden", f"{score.value:.5g}, which decided nothing")
     facts.add_row("submission", str(files[0]))
     facts.add_row("program", ", ".join(map(str, files[1:])))
