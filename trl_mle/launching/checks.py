@@ -163,9 +163,12 @@ def load_tokenizer(name: str | None, **options: Any) -> Any:
     return tokenizer
 
 
-def check_trackers(report_to: Sequence[str]) -> None:
+def check_trackers(report_to: Sequence[str] | None) -> None:
     """Raises `ValueError` if the run is to be reported to a tracker that transformers does not know or that is not installed."""
-    for name in report_to:
+    names = [report_to] if isinstance(report_to, str) else report_to or []  # of bad arguments it is as it was given
+    for name in names:
+        if name in ("all", "none"):
+            continue
         if name not in INTEGRATION_TO_CALLBACK:
             raise ValueError(f"report_to: {name} is none of {', '.join(sorted(INTEGRATION_TO_CALLBACK))}")
         if name not in get_available_reporting_integrations():

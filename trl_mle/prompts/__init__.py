@@ -1,10 +1,19 @@
 """What the policy is asked, and the program in its answer."""
 
-from trl_mle.prompts.extract import extract_code
+from trl_mle.prompts.agent import agent_prompt
+from trl_mle.prompts.extract import extract_code, in_fence
 from trl_mle.prompts.improve import improve_prompt
 from trl_mle.prompts.packages import keep_packages
 from trl_mle.prompts.prompt import scratch_prompt
 from trl_mle.prompts.tokens import estimate_tokens
 
 
-__all__ = ["estimate_tokens", "extract_code", "improve_prompt", "keep_packages", "scratch_prompt"]
+__all__ = [
+    "agent_prompt",
+    "estimate_tokens",
+    "extract_code",
+    "improve_prompt",
+    "in_fence",
+    "keep_packages",
+    "scratch_prompt",
+]

@@ -11,6 +11,12 @@ _IMPORT = re.compile(r"import \w|from \S+ import ")
 _PYTHON = {"python", "python3", "py"}
 
 
+def in_fence(source: str) -> str:
+    """A program as a completion, whatever fences it holds itself."""
+    fence = "~" * (max(map(len, source.split()), default=0) + 3)  # longer than any in it
+    return f"{fence}python\n{source}\n{fence}"
+
+
 def extract_code(completion: str) -> str | None:
     """
     Take the program out of a completion.

@@ -3,8 +3,17 @@
 from trl_mle.rewards.evaluation import Evaluation
 from trl_mle.rewards.execution_log import ExecutionLog
 from trl_mle.rewards.mle_reward import MLEReward, cut_middle
+from trl_mle.rewards.pending import PendingEvaluation
 from trl_mle.rewards.program_reward import program_reward
 from trl_mle.solutions.best_solutions import BestSolutions
 
 
-__all__ = ["BestSolutions", "Evaluation", "ExecutionLog", "MLEReward", "cut_middle", "program_reward"]
+__all__ = [
+    "BestSolutions",
+    "Evaluation",
+    "ExecutionLog",
+    "MLEReward",
+    "PendingEvaluation",
+    "cut_middle",
+    "program_reward",
+]

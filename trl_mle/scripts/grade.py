@@ -12,6 +12,7 @@ from trl_mle.competitions import Competition, Score, load_competition
 from trl_mle.competitions.medals import medal, medal_thresholds
 from trl_mle.execution.building import ExecutorArguments, make_executor
 from trl_mle.instrumentation import MILESTONES, AstInstrumenter
+from trl_mle.prompts import in_fence
 from trl_mle.rewards import MLEReward
 from trl_mle.scripts.output import facts_table, metric_name, print_json
 
@@ -58,8 +59,7 @@ def run(args: argparse.Namespace) -> int:
     with make_executor(asked) as executor:
         executor.check(competition)
         reward = MLEReward([competition], executor, AstInstrumenter())
-        fence = "~" * (max(map(len, source.split()), default=0) + 3)  # longer than any in the program
-        evaluation = reward.evaluate(f"{fence}python\n{source}\n{fence}", competition)
+        evaluation = reward.evaluate(in_fence(source), competition)
     if args.json:
         print_json(
             _graded(competition, evaluation.score)

@@ -58,7 +58,7 @@ def main(
     with problems.noted():
         launching.check_model(training_args, model_args)
     with problems.noted():
-        launching.check_trackers(training_args.report_to or [])
+        launching.check_trackers(training_args.report_to)
     with problems.noted():
         options = {"revision": model_args.model_revision, "trust_remote_code": training_args.trust_remote_code}
         tokenizer = launching.load_tokenizer(model_args.model_name_or_path, **options)

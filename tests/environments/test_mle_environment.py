@@ -1,0 +1,114 @@
+"""An agent's view of a competition."""
+
+import time
+
+import pytest
+
+from trl_mle.competitions import load_competition
+from trl_mle.environments import MLEEnvironment, MLESpec, ScoredMLEEnvironment
+from trl_mle.execution import LocalExecutor
+from trl_mle.instrumentation import AstInstrumenter
+from trl_mle.rewards import MLEReward
+
+
+SUBMIT = "import pandas as pd\npd.read_csv('input/sample_submission.csv').to_csv('submission.csv', index=False)\n"
+
+
+@pytest.fixture(scope="module")
+def executor():
+    with LocalExecutor(max_parallel=2, timeout_s=20, packages=["pandas"]) as executor:
+        yield executor
+
+
+@pytest.fixture
+def environment(executor):
+    environment = MLEEnvironment(MLEReward(["wine", "diabetes"], executor, AstInstrumenter()), max_programs=2)
+    environment.reset(competition="wine", prompt="of the row")
+    return environment
+
+
+def test_files(environment):
+    names = [line.split()[0] for line in environment.read_file(".").splitlines()]
+    assert names == sorted(path.name for path in load_competition("wine").public_dir.iterdir())
+    lines = (load_competition("wine").public_dir / "train.csv").read_text().splitlines()
+    for path in ("train.csv", "input/train.csv", "./train.csv"):
+        assert environment.read_file(path, lines=3) == "\n".join(lines[:3])
+    assert environment.read_file("train.csv", first_line=4, lines=1) == lines[3]
+    assert len(environment.read_file("train.csv", lines=10_000)) <= 2000
+
+
+@pytest.mark.parametrize("path", ["../private/test.csv", "/etc/passwd", "../../..", "no.csv", "input/../../private"])
+def test_nothing_but_what_programs_see_can_be_read(environment, path):
+    with pytest.raises(ValueError, match=r"^input/ holds no "):
+        environment.read_file(path)
+
+
+def test_the_last_program_counts_and_all_their_seconds_do(environment):
+    assert environment.start_program("import time; time.sleep(0.3); 1 / 0") == "program 1 of 2 runs"
+    said = environment.wait_for_program()
+    assert said.startswith("no valid submission after 0.")
+    assert "ZeroDivisionError" in said
+    assert environment.start_program(f"Here:\n```python\n{SUBMIT}```") == "program 2 of 2 runs"
+    said = environment.wait_for_program()
+    assert said.startswith("valid submission after 0.")
+    score = load_competition("wine").grade(load_competition("wine").sample_submission).value
+    assert str(score) not in said  # of the hidden labels nothing is shown
+    with pytest.raises(ValueError, match=r"^all 2 programs of this task have been started$"):
+        environment.start_program(SUBMIT)
+    episode = environment._episode()
+    assert episode.valid
+    assert episode.score.value == score
+    assert episode.duration_s >= 0.3
+
+    environment.reset(competition="diabetes")
+    with pytest.raises(ValueError, match=r"^no program has been started$"):
+        environment.wait_for_program()
+    assert environment._episode().reward == -10
+    assert environment._episode().duration_s is None
+
+
+def test_programs_run_side_by_side_and_are_waited_for_in_the_end(executor):
+    spec = MLESpec(["wine"], executor, max_programs=1)
+    environments = [spec.environment_factory() for _ in range(4)]
+    started = time.monotonic()
+    for environment in environments:
+        environment.reset(competition="wine")
+        environment.start_program(f"import time; time.sleep(1)\n{SUBMIT}")
+    assert time.monotonic() - started < 1
+    (reward,) = spec.reward_funcs
+    logged = {}
+    rewards = reward([], [], environments=environments, competition=["wine"] * 4, log_extra=logged.__setitem__)
+    assert len(set(rewards)) == 1
+    assert rewards[0] > -1
+    assert all(1 <= seconds < 3 for seconds in logged["duration_s"])
+    assert logged["valid"] == [True] * 4
+
+
+def test_an_environment_that_owns_its_reward(executor):
+    spec = MLESpec(["wine"], executor, owns_reward=True)
+    assert spec.reward_funcs == []
+    environment = spec.environment_factory()
+    assert isinstance(environment, ScoredMLEEnvironment)
+    environment.reset(competition="wine")
+    environment.start_program(SUBMIT)
+    assert environment.get_reward() > -1
+
+
+def test_what_cannot_be(executor, environment):
+    with pytest.raises(ValueError, match="does not know the competition 'whine'"):
+        environment.reset(competition="whine")
+    with pytest.raises(ValueError, match="reset has not named a competition"):
+        MLEEnvironment(environment._reward).read_file(".")
+    with pytest.raises(ValueError, match="max_programs must be at least 1"):
+        MLESpec(["wine"], executor, max_programs=0)
+    with pytest.raises(ValueError, match="hands over no environments"):
+        MLESpec(["wine"], executor).reward_funcs[0]([], [], competition=[])
+
+
+def test_dataset(executor):
+    spec = MLESpec(["wine", "diabetes"], executor, max_programs=3)
+    assert spec.train_dataset["competition"] == ["wine", "diabetes"]
+    (message,) = spec.train_dataset[1]["prompt"]
+    assert message["content"].startswith("Kaggle competition: diabetes\n")
+    assert "start_program, 3 at most" in message["content"]
+    assert "20 seconds" in message["content"]

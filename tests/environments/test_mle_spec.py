@@ -1,0 +1,88 @@
+"""An agent trained by TRL's own trainer and by ours. Its policy is random, but all that it knows are calls of tools."""
+
+import json
+from collections import Counter
+
+import pytest
+from support.tiny_models import SUBMIT, prompts, save_tiny_model
+
+from trl_mle.environments import MLESpec
+from trl_mle.execution import LocalExecutor
+from trl_mle.instrumentation import AstInstrumenter
+
+
+def call(name, **arguments):
+    return f"<tool_call>\n{json.dumps({'name': name, 'arguments': arguments})}\n</tool_call>"
+
+
+CALLS = [
+    call("read_file", path="train.csv", lines=2),
+    call("read_file", path="../private/test.csv"),
+    *[call("start_program", program=f"import time; time.sleep(0.{i})\n{SUBMIT.format(i=i)}") for i in range(1, 4)],
+    call("start_program", program="1 / 0"),
+    call("wait_for_program"),
+]
+
+
+@pytest.fixture(scope="module")
+def agent(tmp_path_factory):
+    """Folder of the policy, and the options that it is sampled with."""
+    from transformers import AutoTokenizer
+    from trl.chat_template_utils import qwen3_chat_template
+
+    path = save_tiny_model(tmp_path_factory.mktemp("agent"), [*prompts(), qwen3_chat_template], 1500, CALLS)
+    tokenizer = AutoTokenizer.from_pretrained(path)
+    tokenizer.chat_template = qwen3_chat_template
+    tokenizer.save_pretrained(path)
+    known = {tokenizer.convert_tokens_to_ids(text) for text in CALLS} | {tokenizer.eos_token_id}
+    return path, {"suppress_tokens": [i for i in range(len(tokenizer)) if i not in known]}
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("ours", [False, True], ids=["GRPOTrainer", "MLEGRPOTrainer"])
+def test_an_agent_is_trained(agent, tmp_path, monkeypatch, ours):
+    from trl import GRPOConfig, GRPOTrainer
+
+    from trl_mle.trainer import MLEGRPOConfig, MLEGRPOTrainer
+
+    monkeypatch.setenv("TRL_EXPERIMENTAL_SILENCE", "1")
+    path, generation = agent
+    options = {
+        "output_dir": str(tmp_path), "use_cpu": True, "bf16": False, "report_to": "none", "save_strategy": "no",
+        "per_device_train_batch_size": 8, "num_generations": 8, "max_completion_length": 400, "max_steps": 2,
+        "logging_steps": 1, "max_tool_calling_iterations": 3, "generation_kwargs": generation, "seed": 1,
+        "log_completions": True, "num_completions_to_print": 0,
+    }  # fmt: skip
+    own = {"improve_probability": 0.0, "duration_weighting": "linear", "max_prompt_length": None}
+    config, trainer_class = (
+        (MLEGRPOConfig(**options, **own), MLEGRPOTrainer) if ours else (GRPOConfig(**options), GRPOTrainer)
+    )
+    with LocalExecutor(max_parallel=2, timeout_s=20, packages=["pandas"]) as executor:
+        spec = MLESpec(["wine"], executor, AstInstrumenter(), max_programs=2, output_chars=200)
+        trainer = trainer_class(
+            model=path,
+            args=config,
+            train_dataset=spec.train_dataset,
+            environment_factory=spec.environment_factory,
+            reward_funcs=spec.reward_funcs,
+        )
+        trainer.train()
+    steps = [line for line in trainer.state.log_history if "reward" in line]
+    assert len(steps) == 2
+    assert all(line["tools/call_frequency"] >= 1 for line in steps)
+    assert all(0 < line["tools/failure_frequency"] < 1 for line in steps)  # what is private, and a third program
+    import pandas as pd
+
+    table = pd.concat([pd.read_parquet(file) for file in sorted((tmp_path / "completions").glob("*.parquet"))])
+    said = [message for messages in table["completion"] for message in messages if message["role"] == "tool"]
+    assert {"read_file", "start_program", "wait_for_program"} <= {message["name"] for message in said}
+    assert any("input/ holds no '../private/test.csv'" in message["content"] for message in said)
+    outcomes = Counter(table["outcome"])
+    assert set(outcomes) <= {"ok", "error", "no_code"}
+    assert outcomes["ok"] >= 2
+    ran = table[table["outcome"] == "ok"]
+    assert (ran["duration_s"] >= 0.1).all()
+    assert (ran["mle_reward"] > -1).all()
+    if ours:
+        assert "mle/duration_s/mean" in steps[0]
+        assert table["duration_weight"].nunique() > 2

@@ -1,0 +1,160 @@
+"""One agent at work on one competition."""
+
+from concurrent.futures import wait
+from dataclasses import replace
+from itertools import islice
+from pathlib import Path
+from typing import Any
+
+from trl_mle.competitions import Competition
+from trl_mle.execution import Outcome
+from trl_mle.prompts import extract_code, in_fence
+from trl_mle.rewards import Evaluation, MLEReward, PendingEvaluation, cut_middle
+
+
+POLL_S = 0.2
+LINE_CHARS = 400  # of a line that is read
+
+
+class MLEEnvironment:
+    """
+    An environment in TRL's sense: its public methods are the agent's tools, but for `reset`.
+
+    Programs run in the executor of the reward, in its sandbox, as many at a time as there are slots. TRL calls the tools of one
+    rollout after those of another, so `start_program` returns at once: the programs of a whole batch run side by side while the
+    policy writes on, and `wait_for_program` mostly finds them done.
+
+    Args:
+        reward ([`~trl_mle.rewards.MLEReward`]):
+            Executes and grades the programs.
+        max_programs (`int`, *optional*, defaults to `4`):
+            Programs in an episode.
+        output_chars (`int`, *optional*, defaults to `2000`):
+            Characters of a tool's answer.
+    """
+
+    def __init__(self, reward: MLEReward, max_programs: int = 4, output_chars: int = 2000):
+        self._reward = reward
+        self._max_programs = max_programs
+        self._output_chars = output_chars
+        self._competition: Competition | None = None
+        self._pending: list[PendingEvaluation] = []
+
+    def reset(self, competition: str, **row: Any) -> None:
+        """
+        Begins an episode.
+
+        Args:
+            competition (`str`):
+                Id of the competition, from the dataset's row.
+            **row:
+                The other columns, which are not looked at.
+        """
+        if competition not in self._reward.competitions:
+            raise ValueError(
+                f"the environment does not know the competition {competition!r}; it was given: "
+                f"{', '.join(self._reward.competitions)}"
+            )
+        for pending in self._pending:
+            pending.future.cancel()  # of an episode that nobody has asked about
+        self._competition, self._pending = self._reward.competitions[competition], []
+
+    def read_file(self, path: str, first_line: int = 1, lines: int = 20) -> str:
+        """
+        Read lines of a text file that programs see in input/, or list a folder.
+
+        Args:
+            path: The file or folder, such as "train.csv"; "." is input/ itself.
+            first_line: Number of the first line to read, from 1.
+            lines: How many lines to read.
+
+        Returns:
+            The lines, or the names in the folder with their sizes in bytes.
+        """
+        folder = self._running.public_dir.resolve()
+        name = path.strip().removeprefix("./").removeprefix("input/")
+        file = (folder / name).resolve()
+        if not file.is_relative_to(folder) or not file.exists():
+            raise ValueError(f"input/ holds no {name!r}: list it with '.'")
+        if file.is_dir():
+            entries = sorted(file.iterdir())
+            shown = [
+                f"{entry.name}/" if entry.is_dir() else f"{entry.name} {entry.stat().st_size}"
+                for entry in entries[:100]
+            ]
+            return "\n".join([*shown, *[f"… {len(entries) - 100} more"] * (len(entries) > 100)])
+        return self._cut(_lines(file, max(1, int(first_line)), max(1, int(lines))))
+
+    def start_program(self, program: str) -> str:
+        """
+        Start a Python program that reads input/ and writes submission.csv. It returns at once: wait_for_program shows what came
+        out. The last program that you start is the one that counts.
+
+        Args:
+            program: The whole source of the program.
+
+        Returns:
+            Which program it is.
+        """
+        if len(self._pending) == self._max_programs:
+            raise ValueError(f"all {self._max_programs} programs of this task have been started")
+        source = extract_code(program) if "```" in program else program
+        self._pending += self._reward.submit([(in_fence(source or ""), self._running)])
+        return f"program {len(self._pending)} of {self._max_programs} runs"
+
+    def wait_for_program(self) -> str:
+        """
+        Wait until the program that was started last has ended.
+
+        Returns:
+            Whether its submission is valid, how long it ran, and what it printed.
+        """
+        if not self._pending:
+            raise ValueError("no program has been started")
+        evaluation = _result(self._pending[-1])
+        if evaluation.outcome == Outcome.INFRASTRUCTURE:
+            return "the machine failed, not the program: start it again"
+        ended = f"valid submission after {evaluation.duration_s:.1f} s"
+        if not evaluation.valid:
+            ran = "" if evaluation.duration_s is None else f" after {evaluation.duration_s:.1f} s"
+            ended = f"no valid submission{ran}: {evaluation.detail}"
+        return self._cut(f"{ended}\n\n{evaluation.output}".strip())
+
+    def _episode(self) -> Evaluation:
+        """What the last program came to, with the seconds of all of them; waits for what still runs."""
+        evaluations = [_result(pending) for pending in self._pending]
+        if not evaluations:
+            return Evaluation(self._reward.fail_reward, detail="no program was started")
+        seconds = [evaluation.duration_s for evaluation in evaluations if evaluation.duration_s is not None]
+        return replace(evaluations[-1], duration_s=sum(seconds) if seconds else None)
+
+    @property
+    def _running(self) -> Competition:
+        if self._competition is None:
+            raise ValueError("reset has not named a competition yet")
+        return self._competition
+
+    def _cut(self, text: str) -> str:
+        return cut_middle(text, self._output_chars)
+
+
+class ScoredMLEEnvironment(MLEEnvironment):
+    """One that says itself what an episode is worth, for trainers that give reward functions no environments."""
+
+    def get_reward(self) -> float | None:
+        """The reward of the last program; `None` if our own infrastructure failed."""
+        return self._episode().reward
+
+
+def _result(pending: PendingEvaluation) -> Evaluation:
+    while not pending.poll():
+        wait([pending.future], timeout=POLL_S)
+    return pending.result()
+
+
+def _lines(file: Path, first: int, count: int) -> str:
+    with open(file, encoding="utf-8", errors="replace") as text:
+        found = [line.rstrip("\n") for line in islice(text, first - 1, first - 1 + count)]
+    if any("\0" in line for line in found):
+        raise ValueError(f"{file.name} is no text file")
+    return "\n".join(line if len(line) <= LINE_CHARS else line[:LINE_CHARS] + "…" for line in found)
