@@ -1,6 +1,8 @@
 """An agent's view of a competition."""
 
 import time
+from concurrent.futures import ProcessPoolExecutor
+from multiprocessing import get_context
 
 import pytest
 
@@ -9,6 +11,7 @@ from trl_mle.environments import MLEEnvironment, MLESpec, ScoredMLEEnvironment
 from trl_mle.execution import LocalExecutor
 from trl_mle.instrumentation import AstInstrumenter
 from trl_mle.rewards import MLEReward
+from trl_mle.solutions import ResultStore
 
 
 SUBMIT = "import pandas as pd\npd.read_csv('input/sample_submission.csv').to_csv('submission.csv', index=False)\n"
@@ -112,3 +115,21 @@ def test_dataset(executor):
     assert message["content"].startswith("Kaggle competition: diabetes\n")
     assert "start_program, 3 at most" in message["content"]
     assert "20 seconds" in message["content"]
+
+
+def in_another_process(factory):
+    environment = factory()
+    environment.reset(competition="wine")
+    environment.start_program(SUBMIT)
+    return environment.get_reward(), environment._episode().duration_s
+
+
+def test_an_environment_works_where_it_lands(executor, tmp_path):
+    """As in AsyncGRPOTrainer, whose spawned worker gets the factory as a pickle."""
+    options = {"log_dir": tmp_path / "executions", "results": ResultStore(tmp_path / "results.sqlite")}
+    spec = MLESpec(["wine"], executor, AstInstrumenter(), owns_reward=True, **options)
+    with ProcessPoolExecutor(1, mp_context=get_context("spawn")) as pool:
+        reward, duration_s = pool.submit(in_another_process, spec.environment_factory).result()
+    assert reward > -1
+    assert duration_s > 0
+    assert len((tmp_path / "executions" / "rank-0.jsonl").read_text().splitlines()) == 1

@@ -5,6 +5,7 @@ import time
 from collections.abc import Iterable
 from concurrent.futures import Future
 from dataclasses import asdict, dataclass
+from functools import partial
 from types import TracebackType
 from typing import Any, Protocol, Self
 
@@ -86,6 +87,24 @@ class ProgramFuture(Future[ExecutionResult]):
     def set_running_or_notify_cancel(self) -> bool:
         self.started = time.monotonic()
         return super().set_running_or_notify_cancel()
+
+
+class MadeAgain:
+    """
+    What a pickle holds of an object is what it was made with. So an executor starts where it lands: another process has slots,
+    sockets and children of its own, and programs of both share the machine's slots.
+    """
+
+    def __new__(cls, *args: Any, **kwargs: Any) -> Self:
+        self = super().__new__(cls)
+        self._arguments = args, kwargs
+        return self
+
+    def __reduce__(self) -> tuple[partial, tuple]:
+        args, kwargs = self._arguments
+        return partial(type(self), *args, **kwargs), ()
+
+    _arguments: tuple[tuple, dict[str, Any]]
 
 
 class Executor(Protocol):

@@ -25,6 +25,7 @@ from trl_mle.execution.executor import (
     START_TIMEOUT_S,
     ExecutionResult,
     Executor,
+    MadeAgain,
     Outcome,
     ProgramFuture,
     longest_round_s,
@@ -44,7 +45,7 @@ _PROVEN: dict[tuple, tuple[str, ...]] = {}  # packages that a program has found,
 MAX_FILES = 1024  # that a program may have open
 
 
-class LocalExecutor(Executor):
+class LocalExecutor(MadeAgain, Executor):
     """
     Runs programs on this machine, each in a sandbox of its own, at most `max_parallel` at a time.
 

@@ -20,6 +20,7 @@ from trl_mle.execution.executor import (
     START_TIMEOUT_S,
     ExecutionResult,
     Executor,
+    MadeAgain,
     Outcome,
     ProgramFuture,
     longest_round_s,
@@ -52,7 +53,7 @@ def _identity_here(options: dict[str, Any]) -> dict[str, Any]:
     return _local_executor(json.dumps(options | {"gpus": []})).identity
 
 
-class RayExecutor(Executor):
+class RayExecutor(MadeAgain, Executor):
     """
     Runs programs on the machines of a Ray cluster, as many at a time as it has room for.
 

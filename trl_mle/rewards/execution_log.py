@@ -28,6 +28,9 @@ class ExecutionLog:
             path, maxBytes=max_mb << 20, backupCount=1000, encoding="utf-8", delay=True
         )
 
+    def __reduce__(self) -> tuple:  # another process has a handler of its own
+        return ExecutionLog, (self.path, self._handler.maxBytes >> 20)
+
     def append(self, source: str, **fields: Any) -> None:
         """Adds a line: the time, the SHA-256 of the program's source, and the fields, which must be what JSON can hold."""
         digest = hashlib.sha256(source.encode("utf-8", errors="surrogatepass")).hexdigest()

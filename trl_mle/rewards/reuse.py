@@ -60,6 +60,9 @@ class Reuse:
         self.best_solutions = best_solutions
         self.running: dict[str, Execution] = {}  # of this process, the first of each key
 
+    def __reduce__(self) -> tuple:  # what runs in this process is no other's
+        return Reuse, (self.store, self.best_solutions)
+
     def look_up(self, asked: Sequence[Asked], settings: dict[str, Any]) -> None:
         """
         Finds out which programs are known and which are to be executed.
