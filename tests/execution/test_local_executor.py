@@ -539,3 +539,20 @@ def test_without_a_sandbox_programs_run_and_are_ended_all_the_same(competition, 
         [warm_parent] = executor._warm_parents.values()
         time.sleep(0.2)
         assert psutil.Process(warm_parent.process.pid).children(recursive=True) == []
+
+
+@pytest.mark.parametrize("sandbox", [*TIERS, "none"])
+def test_a_program_that_nobody_waits_for_is_ended(competition, sandbox):
+    with LocalExecutor(max_parallel=1, timeout_s=60, sandbox=sandbox, packages=()) as executor:
+        running, queued = (executor.submit("import time\ntime.sleep(60)", competition) for _ in range(2))
+        while running.started is None:
+            time.sleep(0.01)
+        time.sleep(0.5)
+        began = time.monotonic()
+        queued.stop()
+        running.stop()
+        result = running.result(timeout=10)
+        assert time.monotonic() - began < 5
+        assert (result.outcome, result.detail) == (Outcome.KILLED, "ended by the caller")
+        assert queued.cancelled()
+        assert run(executor, competition, "print(1)").stdout == "1\n"  # the slot is free

@@ -55,8 +55,7 @@ class MLEEnvironment:
                 f"the environment does not know the competition {competition!r}; it was given: "
                 f"{', '.join(self._reward.competitions)}"
             )
-        for pending in self._pending:
-            pending.future.cancel()  # of an episode that nobody has asked about
+        self._close()
         self._competition, self._pending = self._reward.competitions[competition], []
 
     def read_file(self, path: str, first_line: int = 1, lines: int = 20) -> str:
@@ -127,6 +126,11 @@ class MLEEnvironment:
             return Evaluation(self._reward.fail_reward, detail="no program was started")
         seconds = [evaluation.duration_s for evaluation in evaluations if evaluation.duration_s is not None]
         return replace(evaluations[-1], duration_s=sum(seconds) if seconds else None)
+
+    def _close(self) -> None:
+        """Ends what still runs, for nobody will ask."""
+        for pending in self._pending:
+            pending.stop()
 
     @property
     def _running(self) -> Competition:

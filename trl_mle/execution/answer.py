@@ -7,6 +7,7 @@ import select
 import signal
 import socket
 import struct
+import threading
 import time
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -104,8 +105,14 @@ def lost_report(evidence: str, duration_s: float) -> dict[str, Any]:
     }
 
 
-def receive(job_socket: socket.socket, streams: dict[int, Output], group: ControlGroup, limit_s: float) -> Answer:
-    """Drains both outputs until the report has come, or is lost."""
+def receive(
+    job_socket: socket.socket,
+    streams: dict[int, Output],
+    group: ControlGroup,
+    limit_s: float,
+    stopping: threading.Event,
+) -> Answer:
+    """Drains both outputs until the report has come, or is lost; ends a program that is to stop."""
     answer = Answer()
     deadline = time.monotonic() + limit_s
     poll = select.poll()
@@ -120,7 +127,7 @@ def receive(job_socket: socket.socket, streams: dict[int, Output], group: Contro
             answer.lost = f"no report within {limit_s:.0f} s"
             return answer
         events = poll.poll(min(left, TICK_S) * 1000)
-        if not stopped and (answer.over_limit or group.over_memory()):
+        if not stopped and (answer.over_limit or group.over_memory() or stopping.is_set()):
             stopped = True
             with contextlib.suppress(BrokenPipeError):
                 job_socket.send(b"k")
@@ -181,6 +188,8 @@ def execution_result(
         outcome, detail = Outcome.KILLED, f"ran more than {limits['max_processes']} processes"
     elif report["reason"] == "disk":
         outcome, detail = Outcome.OUTPUT_LIMIT, f"wrote more than {limits['disk_mb']} MB of files"
+    elif report["reason"] == "stopped":
+        outcome, detail = Outcome.KILLED, "ended by the caller"
     elif code == 0:
         outcome, detail = Outcome.OK, report["submission_error"] or ""
     elif code == -signal.SIGKILL and report["oom_kills"] > 0:

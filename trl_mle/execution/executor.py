@@ -1,6 +1,7 @@
 """What every executor has in common: programs in, results out."""
 
 import enum
+import threading
 import time
 from collections.abc import Iterable
 from concurrent.futures import Future
@@ -83,6 +84,15 @@ class ProgramFuture(Future[ExecutionResult]):
     """
 
     started: float | None = None
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.stopping = threading.Event()  # what the executor looks at while the program runs
+
+    def stop(self) -> None:
+        """Ends the program, for one that nobody waits for any more: it does not start, or its outcome is `killed`."""
+        if not self.cancel():
+            self.stopping.set()
 
     def set_running_or_notify_cancel(self) -> bool:
         self.started = time.monotonic()

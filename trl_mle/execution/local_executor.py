@@ -328,9 +328,9 @@ class LocalExecutor(MadeAgain, Executor):
                 index, queue_wait_s = slot.index, time.monotonic() - submitted
                 warm_parent = self._warm_parent(public_dir.absolute(), slot)
                 try:
-                    return self._run(program, warm_parent, slot, queue_wait_s)
+                    return self._run(program, warm_parent, slot, queue_wait_s, stopping=future.stopping)
                 except ReportLost as error:
-                    if warm_parent.process.poll() is not None or self._closed.is_set():
+                    if warm_parent.process.poll() is not None or self._closed.is_set() or future.stopping.is_set():
                         raise
                     lost = str(error)
             try:
@@ -353,6 +353,7 @@ class LocalExecutor(MadeAgain, Executor):
         queue_wait_s: float,
         limit_s: float | None = None,
         alone: bool = False,
+        stopping: threading.Event | None = None,
     ) -> ExecutionResult:
         """
         Runs a program in a slot.
@@ -363,6 +364,8 @@ class LocalExecutor(MadeAgain, Executor):
             alone (`bool`, *optional*, defaults to `False`):
                 Whether nothing else of ours runs. A lost report is the program's own failure then, if it had started
                 and a control program ends well beside it.
+            stopping (`threading.Event`, *optional*):
+                Ends the program when it is set.
 
         Raises:
             `ReportLost`: No report came, and that is not known to be the program's failure.
@@ -410,7 +413,7 @@ class LocalExecutor(MadeAgain, Executor):
                     to_send.append(fd)
                 send_job(ours, job, to_send)
             stdout, stderr = streams.values()
-            answer = receive(ours, streams, group, limit_s or self.timeout_s + GRACE_S)
+            answer = receive(ours, streams, group, limit_s or self.timeout_s + GRACE_S, stopping or threading.Event())
             if answer.lost:
                 answer.report = self._judge_lost(answer, warm_parent, alone)
         answer.report["over_memory"] = group.over_memory()
