@@ -224,6 +224,23 @@ def solve(args: argparse.Namespace) -> int:
     return 0
 
 
+def serve(args: argparse.Namespace) -> int:
+    """Serves competitions by OpenEnv's protocol; its options are printed by --help."""
+    from transformers import HfArgumentParser
+
+    from trl_mle.scripts.serve import ServeArguments, serve
+
+    parser = HfArgumentParser(
+        (ServeArguments,),  # type: ignore[arg-type]
+        prog="trl-mle serve",
+        usage=argparse.SUPPRESS,
+        description=ServeArguments.__doc__,
+    )
+    (arguments,) = parser.parse_args_into_dataclasses(args.options)
+    serve(arguments)
+    return 0
+
+
 def recipes(args: argparse.Namespace) -> int:
     """Lists the recipes that `trl-mle train --config` knows by name, or copies one to edit it: `trl-mle recipes copy NAME`."""
     from trl_mle.shipped import copy_recipe, describe_recipe, recipe_names
@@ -349,6 +366,10 @@ def make_parser() -> argparse.ArgumentParser:
         "solve", add_help=False, help="the best submission that a policy finds in a given time"
     )
     command.set_defaults(run=solve)
+    command = commands.add_parser(
+        "serve", add_help=False, help="competitions for agents and trainers elsewhere (OpenEnv)"
+    )
+    command.set_defaults(run=serve)
     command = commands.add_parser("compare", help="tables over several evaluations", description=compare.__doc__)
     command.set_defaults(run=compare)
     command.add_argument(
@@ -377,7 +398,7 @@ def main() -> None:
     parser = make_parser()
     args, options = parser.parse_known_args()
     args.options = options
-    if options and args.run not in (evaluate, solve, train):
+    if options and args.run not in (evaluate, serve, solve, train):
         parser.error(f"unrecognized arguments: {' '.join(options)}")
     from trl_mle.execution import SandboxError
 

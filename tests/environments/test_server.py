@@ -1,0 +1,200 @@
+"""Competitions behind OpenEnv's protocol: the real server in a process of its own, OpenEnv's own client."""
+
+import asyncio
+import json
+import os
+import signal
+import socket
+import subprocess
+import sys
+import time
+from contextlib import contextmanager
+
+import pytest
+
+
+pytest.importorskip("openenv", reason="make test-openenv installs it")
+
+import httpx
+from openenv import GenericEnvClient
+from websockets.asyncio.client import connect
+from websockets.exceptions import ConnectionClosed
+
+from trl_mle.competitions import load_competition
+
+
+SUBMIT = "import pandas as pd\npd.read_csv('input/sample_submission.csv').to_csv('submission.csv', index=False)\n"
+SLOW = f"import time\ntime.sleep(2)\n{SUBMIT}"
+SERVE = """
+import sys, uvicorn
+from trl_mle.competitions import load_competition
+from trl_mle.environments.server import make_app
+from trl_mle.execution import LocalExecutor
+from trl_mle.instrumentation import AstInstrumenter
+from trl_mle.rewards import MLEReward
+
+with LocalExecutor(max_parallel=2, timeout_s=60, packages=["pandas"]) as executor:
+    competitions = [load_competition("wine", holdout=0.5), load_competition("diabetes")]
+    reward = MLEReward(competitions, executor, AstInstrumenter(), show_progress=False, log_dir=sys.argv[2])
+    app = make_app(reward, max_programs=2, max_sessions=6, token=sys.argv[3] or None, answer_s=1.0)
+    uvicorn.run(app, port=int(sys.argv[1]), log_level="warning", ws_max_size=1 << 20)
+"""
+
+
+@contextmanager
+def served(folder, token=""):
+    with socket.socket() as free:
+        free.bind(("127.0.0.1", 0))
+        port = free.getsockname()[1]
+    process = subprocess.Popen([sys.executable, "-c", SERVE, str(port), str(folder / "executions"), token])
+    try:
+        deadline = time.monotonic() + 120
+        while True:
+            try:
+                httpx.get(f"http://127.0.0.1:{port}/health", timeout=5)
+                break
+            except httpx.HTTPError:
+                assert process.poll() is None
+                assert time.monotonic() < deadline
+                time.sleep(0.2)
+        yield f"127.0.0.1:{port}"
+    finally:
+        process.terminate()
+        process.wait(timeout=30)
+
+
+@pytest.fixture(scope="module")
+def server(tmp_path_factory):
+    with served(tmp_path_factory.mktemp("served")) as address:
+        yield address
+
+
+def client(address, **options):
+    return GenericEnvClient(base_url=f"ws://{address}", **options).sync()
+
+
+def run(environment, program):
+    """Until the program has ended; returns the result and how often it was asked."""
+    result, asked = environment.step({"program": program}), 1
+    while result.observation["status"] == "running":
+        result, asked = environment.step({"program": ""}), asked + 1
+    return result, asked
+
+
+def test_an_episode(server):
+    with client(server) as environment:
+        task = environment.reset(competition="wine")
+        assert task.observation["prompt"].startswith("Kaggle competition: wine\n")
+        assert (task.observation["status"], task.observation["programs_left"], task.done) == ("task", 2, False)
+        failed, asked = run(environment, "1 / 0")
+        assert (failed.observation["outcome"], failed.done, failed.reward, asked) == ("error", False, None, 1)
+        assert "ZeroDivisionError" in failed.observation["output"]
+        slow, asked = run(environment, f"```python\n{SLOW}```")
+        assert asked >= 2  # answered before it had ended
+        assert slow.done
+        assert slow.observation["duration_s"] >= 2
+        score = load_competition("wine", holdout=0.5).grade(load_competition("wine").sample_submission)
+        assert slow.reward == slow.observation["score"] == score.value
+        assert score.held_out is not None
+        assert str(score.full) not in json.dumps(slow.observation)  # nor anything that tells of the held-out rows
+        with pytest.raises(RuntimeError, match="all 2 programs of this episode have run"):
+            environment.step({"program": SUBMIT})
+        assert environment.reset(index=1).observation["competition"] == "diabetes"
+        assert {environment.reset(seed=seed).observation["competition"] for seed in range(20)} == {"wine", "diabetes"}
+
+
+def test_what_is_malformed_is_refused_and_the_session_lives(server):
+    async def talk():
+        async with connect(f"ws://{server}/ws") as ws:
+
+            async def answer(text):
+                await ws.send(text)
+                return json.loads(await ws.recv())
+
+            def of(kind, **data):
+                return json.dumps({"type": kind, "data": data})
+
+            for text, said in [
+                ("no json", "INVALID_JSON"),
+                (of("jump"), "UNKNOWN_TYPE"),
+                (of("step", program=SUBMIT), "reset first"),
+                (of("reset", competition="whine"), "this server does not have"),
+                (of("reset", index=7), "index must be from 0 to 1"),
+                (of("reset", split="test", index=0), "there is no split"),
+            ]:
+                assert said in json.dumps(await answer(text))
+            assert (await answer(of("reset", competition="wine")))["data"]["observation"]["status"] == "task"
+            for data in (
+                {},
+                {"program": 3},
+                {"program": "x" * 100_001},
+                {"program": "1", "more": 2},
+                {"program": " "},
+            ):
+                assert (await answer(of("step", **data)))["type"] == "error"
+            done = await answer(of("step", program=SUBMIT))
+            while done["data"]["observation"]["status"] == "running":
+                done = await answer(of("step", program=""))
+            assert done["data"]["observation"]["valid"]
+
+    asyncio.run(talk())
+
+
+def test_what_is_too_large_or_too_much_is_refused_and_the_server_lives(server):
+    async def flood():
+        async with connect(f"ws://{server}/ws") as ws:
+            await ws.send("x" * (2 << 20))
+            with pytest.raises(ConnectionClosed):
+                await ws.recv()
+        sessions = [await connect(f"ws://{server}/ws") for _ in range(6)]
+        for ws in sessions:
+            await ws.send(json.dumps({"type": "reset", "data": {"competition": "wine"}}))
+            assert json.loads(await ws.recv())["type"] != "error"
+        async with connect(f"ws://{server}/ws") as one_more:
+            assert "CAPACITY_REACHED" in await one_more.recv()
+        for ws in sessions:
+            await ws.close()
+
+    asyncio.run(flood())
+    assert httpx.post(f"http://{server}/mcp", content=b"x" * (2 << 20)).status_code == 413
+    assert httpx.post(f"http://{server}/step", json={"action": {"program": SUBMIT}}).status_code == 404
+    time.sleep(1)  # the sessions end
+    test_an_episode(server)
+
+
+VANISH = """
+import sys, time
+from openenv import GenericEnvClient
+with GenericEnvClient(base_url="ws://" + sys.argv[1]).sync() as environment:
+    environment.reset(competition="wine")
+    print(environment.step({"program": "import time; time.sleep(50)"}).observation["status"], flush=True)
+    time.sleep(60)
+"""
+
+
+def test_a_client_that_vanishes_leaves_its_slots(server):
+    """Two clients hold both slots and are killed; a third one's program runs at once."""
+    clients = [
+        subprocess.Popen([sys.executable, "-c", VANISH, server], stdout=subprocess.PIPE, text=True) for _ in range(2)
+    ]
+    assert [process.stdout.readline().strip() for process in clients] == ["running"] * 2
+    for process in clients:
+        os.kill(process.pid, signal.SIGKILL)
+        process.wait()
+    began = time.monotonic()
+    with client(server) as environment:
+        environment.reset(competition="diabetes")
+        result, _ = run(environment, SUBMIT)
+    assert result.observation["valid"]
+    assert time.monotonic() - began < 20
+
+
+def test_a_token(tmp_path):
+    with served(tmp_path, token="secret") as address:
+        assert httpx.get(f"http://{address}/health").status_code == 401
+        wrong = {"Authorization": "Bearer guess"}
+        assert httpx.get(f"http://{address}/schema", headers=wrong).status_code == 401
+        with pytest.raises(ConnectionError), client(address, headers=wrong):
+            pass
+        with client(address, headers={"Authorization": "Bearer secret"}) as environment:
+            assert environment.reset(competition="wine").observation["status"] == "task"

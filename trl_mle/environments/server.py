@@ -1,0 +1,294 @@
+"""
+Competitions behind OpenEnv's protocol (https://github.com/huggingface/OpenEnv), for agents and trainers elsewhere.
+
+A session is one episode: `reset` names the task, `step` runs a program. A program that takes longer than a client waits is answered
+with the status `running`, and an empty program asks again. Programs of all sessions share the executor's slots and its sandbox; what a
+session leaves running is ended with it.
+"""
+
+import hmac
+import random
+import threading
+import time
+from concurrent.futures import wait
+from typing import Any, Literal
+
+from fastapi import FastAPI
+from openenv.core.env_server import Action, Environment, Observation, State, create_fastapi_app
+from pydantic import ConfigDict, Field
+from starlette.types import ASGIApp, Message, Receive, Scope, Send
+
+from trl_mle.competitions import Competition
+from trl_mle.prompts import extract_code, in_fence, scratch_prompt
+from trl_mle.rewards import Evaluation, MLEReward, PendingEvaluation, cut_middle
+
+
+ANSWER_S = 25.0  # a step's answer comes after so many seconds at the latest: clients wait for 60
+MAX_CHARS = 100_000  # of a program
+MAX_BYTES = 1 << 20  # of a request
+
+
+class ProgramAction(Action):
+    """A program to run; an empty one asks again for the one that runs."""
+
+    model_config = ConfigDict(extra="forbid")
+    program: str = Field(max_length=MAX_CHARS, description="Whole source of a Python program; empty: ask again")
+
+
+class ProgramObservation(Observation):
+    """The task, or what a program came to. Its reward comes with the last program of the episode."""
+
+    status: Literal["task", "running", "ended"] = Field(
+        description="Whether there is a program, and whether it has ended"
+    )
+    competition: str = Field(description="Id of the competition")
+    prompt: str = Field(default="", description="The task, where an episode begins")
+    outcome: str | None = Field(default=None, description="How the program ended: ok, error, timeout, …")
+    valid: bool | None = Field(default=None, description="Whether its submission is valid")
+    score: float | None = Field(
+        default=None, description="Score of a valid submission, on the rows that are not held out"
+    )
+    duration_s: float | None = Field(default=None, description="Δt: seconds that the program ran")
+    milestones: list[str] = Field(default_factory=list, description="The milestones that it reached")
+    output: str = Field(default="", description="What it printed, its beginning and end; errors last")
+    detail: str = Field(default="", description="Why there is no valid submission, in one line")
+    programs_left: int = Field(description="Programs that may still be run in this episode")
+
+
+class EpisodeState(State):
+    """Where an episode stands."""
+
+    competition: str | None = None
+    programs: int = 0
+
+
+class ProgramEnvironment(Environment[ProgramAction, ProgramObservation, EpisodeState]):
+    """
+    One session of the server.
+
+    Args:
+        reward ([`~trl_mle.rewards.MLEReward`]):
+            Executes and grades the programs, those of all sessions.
+        max_programs (`int`):
+            Programs in an episode.
+        answer_s (`float`):
+            Seconds that a step waits for its program.
+        lock (`threading.Lock`):
+            Of the reward: sessions run in threads of their own.
+    """
+
+    SUPPORTS_CONCURRENT_SESSIONS = True
+
+    def __init__(self, reward: MLEReward, max_programs: int, answer_s: float, lock: threading.Lock):
+        super().__init__()
+        self._reward = reward
+        self._max_programs = max_programs
+        self._answer_s = answer_s
+        self._lock = lock
+        self._competition: Competition | None = None
+        self._pending: PendingEvaluation | None = None
+        self._state = EpisodeState()
+
+    def reset(
+        self,
+        seed: int | None = None,
+        episode_id: str | None = None,
+        competition: str | None = None,
+        index: int | None = None,
+        split: str = "train",
+        **kwargs: Any,
+    ) -> ProgramObservation:
+        """
+        Begins an episode.
+
+        Args:
+            seed (`int`, *optional*):
+                Draws a competition where none is named.
+            episode_id (`str`, *optional*):
+                Name of the episode.
+            competition (`str`, *optional*):
+                Id of the competition.
+            index (`int`, *optional*):
+                Its place among those of the server, from 0.
+            split (`str`, *optional*, defaults to `"train"`):
+                The only split there is.
+            **kwargs:
+                Not looked at.
+        """
+        known = self._reward.competitions
+        if competition is None:
+            ids = list(known)
+            competition = (
+                str(self.get_task(split, index)["id"]) if index is not None else random.Random(seed).choice(ids)
+            )
+        if competition not in known:
+            raise ValueError(f"this server does not have {competition!r}; it has {', '.join(known)}")
+        self.close()
+        self._competition = known[competition]
+        self._state = EpisodeState(episode_id=episode_id, competition=competition)
+        (message,) = scratch_prompt(self._competition, self._reward.executor.limits)
+        return self._observation("task", prompt=message["content"])
+
+    def step(self, action: ProgramAction, timeout_s: float | None = None, **kwargs: Any) -> ProgramObservation:
+        """
+        Runs a program, and waits for it as long as a client does.
+
+        Args:
+            action ([`ProgramAction`]):
+                The program. While one runs, no other is started.
+            timeout_s (`float`, *optional*):
+                Seconds to wait, at most as many as the server does.
+            **kwargs:
+                Not looked at.
+        """
+        if self._competition is None:
+            raise ValueError("reset first: no competition was named")
+        if self._pending is None or self._has_ended(self._pending):
+            if not action.program.strip():
+                raise ValueError("no program runs: send one")
+            if not self._left:
+                raise ValueError(f"all {self._max_programs} programs of this episode have run: reset")
+            source = extract_code(action.program) if "```" in action.program else action.program
+            with self._lock:
+                (self._pending,) = self._reward.submit([(in_fence(source or ""), self._competition)])
+            self._state.programs += 1
+            self._state.step_count += 1
+        until = time.monotonic() + min(self._answer_s, timeout_s or self._answer_s)
+        while not self._has_ended(self._pending):
+            if (left := until - time.monotonic()) <= 0:
+                return self._observation("running")
+            wait([self._pending.future], timeout=min(left, 0.2))
+        return self._ended(self._pending.result())
+
+    def _has_ended(self, pending: PendingEvaluation) -> bool:
+        with self._lock:  # it may be graded and recorded now
+            return pending.poll()
+
+    def _ended(self, evaluation: Evaluation) -> ProgramObservation:
+        over = not self._left
+        return self._observation(
+            "ended",
+            done=over,
+            reward=evaluation.reward if over else None,
+            outcome=str(evaluation.outcome),
+            valid=evaluation.valid,
+            score=evaluation.score.value if evaluation.score is not None else None,
+            duration_s=evaluation.duration_s,
+            milestones=list(evaluation.milestones),
+            output=cut_middle(evaluation.output),
+            detail=evaluation.detail,
+        )
+
+    def _observation(self, status: Literal["task", "running", "ended"], **fields: Any) -> ProgramObservation:
+        assert self._competition is not None
+        return ProgramObservation(status=status, competition=self._competition.id, programs_left=self._left, **fields)
+
+    @property
+    def _left(self) -> int:
+        return self._max_programs - self._state.programs
+
+    @property
+    def state(self) -> EpisodeState:
+        """Where the episode stands."""
+        return self._state
+
+    def close(self) -> None:
+        """Ends what still runs."""
+        if self._pending is not None:
+            self._pending.stop()
+        self._pending = None
+
+    def list_splits(self) -> list[str]:
+        """The splits of tasks: one."""
+        return ["train"]
+
+    def list_tasks(self, split: str) -> list[dict[str, Any]]:
+        """The competitions."""
+        if split not in self.list_splits():
+            raise ValueError(f"there is no split {split!r}: take 'train'")
+        return [{"id": name, "index": i} for i, name in enumerate(self._reward.competitions)]
+
+    def num_tasks(self, split: str) -> int:
+        """How many competitions there are."""
+        return len(self.list_tasks(split))
+
+    def get_task(self, split: str, index: int) -> dict[str, Any]:
+        """One competition."""
+        if not 0 <= index < self.num_tasks(split):
+            raise IndexError(f"index must be from 0 to {self.num_tasks(split) - 1}, got {index}")
+        return self.list_tasks(split)[index]
+
+
+class Guard:
+    """
+    What every request has to pass: the token, if there is one, and the limit of its size.
+
+    Args:
+        app (`ASGIApp`):
+            The server.
+        token (`str`, *optional*):
+            What clients send as `Authorization: Bearer <token>`.
+    """
+
+    def __init__(self, app: ASGIApp, token: str | None):
+        self._app = app
+        self._token = token
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        if scope["type"] not in ("http", "websocket"):
+            await self._app(scope, receive, send)
+            return
+        headers = dict(scope["headers"])
+        given = headers.get(b"authorization", b"")
+        if self._token is not None and not hmac.compare_digest(given, f"Bearer {self._token}".encode()):
+            await _refuse(scope, send, 401)
+            return
+        if int(headers.get(b"content-length", b"0") or 0) > MAX_BYTES or b"transfer-encoding" in headers:
+            await _refuse(scope, send, 413)
+            return
+        await self._app(scope, receive, send)
+
+
+async def _refuse(scope: Scope, send: Send, status: int) -> None:
+    if scope["type"] == "websocket":
+        await send({"type": "websocket.close", "code": 1008})
+        return
+    start: Message = {"type": "http.response.start", "status": status, "headers": [(b"content-length", b"0")]}
+    await send(start)
+    await send({"type": "http.response.body", "body": b""})
+
+
+def make_app(
+    reward: MLEReward,
+    max_programs: int = 1,
+    max_sessions: int = 64,
+    token: str | None = None,
+    answer_s: float = ANSWER_S,
+) -> FastAPI:
+    """
+    The server, as an ASGI application.
+
+    Args:
+        reward ([`~trl_mle.rewards.MLEReward`]):
+            Executes and grades programs. Of its competitions' held-out rows nothing leaves the server.
+        max_programs (`int`, *optional*, defaults to `1`):
+            Programs in an episode.
+        max_sessions (`int`, *optional*, defaults to `64`):
+            Sessions at a time; a further one is refused.
+        token (`str`, *optional*):
+            What clients have to send.
+        answer_s (`float`, *optional*, defaults to `25.0`):
+            Seconds after which a step is answered at the latest.
+    """
+    lock = threading.Lock()
+    app = create_fastapi_app(
+        lambda: ProgramEnvironment(reward, max_programs, answer_s, lock),
+        ProgramAction,
+        ProgramObservation,
+        max_concurrent_envs=max_sessions,
+        env_name="trl_mle",
+        state_cls=EpisodeState,
+        mode="production",  # episodes are sessions: a request on its own has none
+    )
+    app.add_middleware(Guard, token=token)
+    return app
