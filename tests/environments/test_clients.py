@@ -1,9 +1,5 @@
 """Other frameworks on one server: verifiers' bundled OpenEnv task set and an Inspect task, at the same time."""
 
-import asyncio
-import json
-import threading
-
 import pytest
 
 

@@ -1,0 +1,65 @@
+"""Duration weights for a trainer that is not GRPO."""
+
+import pytest
+import torch
+from datasets import Dataset
+from support.on_cpu import ON_CPU
+from support.toy_trainer import PROMPTS, timed_reward
+from trl import RLOOConfig, RLOOTrainer
+
+from trl_mle.trainer import DurationWeighted, duration_weights
+
+
+class Remembering(RLOOTrainer):
+    def _generate_and_score_completions(self, inputs):
+        output = super()._generate_and_score_completions(inputs)
+        self.seen = output["advantages"].clone()
+        return output
+
+
+class Weighted(DurationWeighted, Remembering):
+    def _generate_and_score_completions(self, inputs):
+        output = super()._generate_and_score_completions(inputs)
+        self.weighted = output["advantages"].clone()
+        return output
+
+
+def trained(model, folder, cls, reward=timed_reward):
+    prompts = [PROMPTS[i % 2] for i in range(8)]
+    dataset = Dataset.from_dict({"prompt": prompts, "competition": ["ab"[i % 2] for i in range(8)]})
+    options = {"per_device_train_batch_size": 8, "num_generations": 4, "max_completion_length": 8, "max_steps": 1}
+    args = RLOOConfig(str(folder), **(ON_CPU | options | {"shuffle_dataset": False, "learning_rate": 1e-2}))
+    trainer = cls(model, reward, args=args, train_dataset=dataset)
+    trainer.train()
+    return trainer
+
+
+def test_advantages_are_those_of_the_trainer_times_the_weights(tiny_model, tmp_path):
+    trainer = trained(tiny_model, tmp_path / "weighted", Weighted)
+    seconds = torch.tensor([float(value or torch.nan) for value in trainer._logs["extra"]["duration_s"]])
+    weights = torch.cat([duration_weights(seconds[:4]), duration_weights(seconds[4:])])  # a competition each
+    torch.testing.assert_close(torch.tensor(list(trainer._logs["extra"]["duration_weight"])), weights)
+    assert weights.unique().numel() > 2
+    torch.testing.assert_close(trainer.weighted, trainer.seen * weights)
+    stock = trained(tiny_model, tmp_path / "stock", Remembering)
+    torch.testing.assert_close(stock.seen, trainer.seen)
+    parameters = [torch.cat([p.flatten() for p in t.model.parameters()]) for t in (stock, trainer)]
+    assert not torch.equal(*parameters)
+
+
+def test_without_weights_it_is_the_trainer(tiny_model, tmp_path):
+    class Unweighted(Weighted):
+        duration_weighting = "none"
+
+    trainers = trained(tiny_model, tmp_path / "none", Unweighted), trained(tiny_model, tmp_path / "stock", Remembering)
+    for one, other in zip(*(trainer.model.parameters() for trainer in trainers), strict=True):
+        assert torch.equal(one, other)
+
+
+def test_a_duration_for_each_completion(tiny_model, tmp_path):
+    def twice(completions, log_extra, **kwargs):
+        log_extra("duration_s", [1.0])
+        return [0.0] * len(completions)
+
+    with pytest.raises(ValueError, match=r'^log_extra\("duration_s", ...\) got 1 values for 8 completions$'):
+        trained(tiny_model, tmp_path, Weighted, twice)

@@ -1,0 +1,71 @@
+"""Duration weights for other trainers of TRL's, see [`DurationWeighted`]."""
+
+from collections import defaultdict
+from typing import Any
+
+import torch
+from accelerate.utils import gather_object
+
+from trl_mle.trainer.duration import duration_weights
+
+
+class DurationWeighted:
+    """
+    Weights the advantages of a trainer that scores completions as [`~trl.GRPOTrainer`] does, such as [`~trl.RLOOTrainer`], with the
+    Δt that a reward function has logged (`log_extra("duration_s", [...])`). Advantages are otherwise the trainer's own: no pool, no
+    asynchrony, no objective.
+
+    Where the dataset has a column `competition`, means of Δt are taken by competition.
+
+    Example:
+
+    ```python
+    >>> class DurationWeightedRLOOTrainer(DurationWeighted, RLOOTrainer):
+    ...     duration_weight_low, duration_weight_high = 0.5, 2.0
+    ```
+
+    Attributes:
+        duration_weighting (`str`), duration_weight_low (`float`), duration_weight_high (`float`):
+            See [`~trl_mle.trainer.duration_weights`].
+    """
+
+    duration_weighting = "linear"
+    duration_weight_low: float | None = None
+    duration_weight_high: float | None = None
+
+    accelerator: Any
+    model: Any
+    _pending_extra_logs: Any
+    _local_weights: torch.Tensor
+
+    def _calculate_rewards(
+        self, inputs: list[dict[str, Any]], prompts: list, completions: list, completion_ids_list: list
+    ) -> torch.Tensor:
+        rewards = super()._calculate_rewards(inputs, prompts, completions, completion_ids_list)  # type: ignore[misc]
+        seconds = self._pending_extra_logs.get("duration_s", [None] * len(inputs))
+        if len(seconds) != len(inputs):
+            raise ValueError(f'log_extra("duration_s", ...) got {len(seconds)} values for {len(inputs)} completions')
+        known = [(row.get("competition"), value) for row, value in zip(inputs, seconds, strict=True)]
+        weights = self._duration_weights(gather_object(known))
+        start = self.accelerator.process_index * len(inputs)
+        self._local_weights = weights[start : start + len(inputs)]
+        self._pending_extra_logs["duration_weight"].extend(self._local_weights.tolist())
+        return rewards
+
+    def _duration_weights(self, known: list[tuple[str | None, float | None]]) -> torch.Tensor:
+        durations = torch.tensor([torch.nan if seconds is None else float(seconds) for _, seconds in known])
+        by_competition = defaultdict(list)
+        for i, (competition, _) in enumerate(known):
+            by_competition[competition].append(i)
+        weights = torch.ones(len(known))
+        for rows in by_competition.values():
+            weights[rows] = duration_weights(
+                durations[rows], self.duration_weighting, self.duration_weight_low, self.duration_weight_high
+            )
+        return weights
+
+    def _generate_and_score_completions(self, inputs: list[dict[str, Any]]) -> dict[str, Any]:
+        output = super()._generate_and_score_completions(inputs)  # type: ignore[misc]
+        if self.model.training:
+            output["advantages"] = output["advantages"] * self._local_weights.to(output["advantages"])
+        return output
