@@ -28,7 +28,7 @@ APT_INSTALL = [ -z "$$packages" ] && exit 0; \
 	elif sudo -n true 2>/dev/null; then sudo apt-get update -qq && sudo apt-get install -y -qq $$packages; \
 	else echo "missing:$$packages; install with: sudo apt-get install$$packages" >&2; fi
 
-.PHONY: quickstart resume test test-slow test-vllm test-gpu lint install system compiler browser clean
+.PHONY: quickstart resume test test-slow test-openenv test-vllm test-gpu lint install system compiler browser clean
 .DEFAULT_GOAL := quickstart
 
 quickstart: install
@@ -43,6 +43,14 @@ test: compiler install
 
 test-slow: compiler browser install
 	$(BIN)/python -m pytest -m slow --timeout=900 $(PYTEST_ARGS)
+
+# The server with OpenEnv's own client, and with other frameworks that drive it
+test-openenv: install $(VENV)/.openenv
+	$(BIN)/python -m pytest tests/environments $(PYTEST_ARGS)
+
+$(VENV)/.openenv: $(VENV)/.installed
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check $(PIP_ARGS) -c constraints.txt -e '.[openenv]' verifiers inspect_ai
+	touch $@
 
 test-vllm: install $(VLLM_VENV)/.installed
 	VLLM_PYTHON=$(abspath $(VLLM_VENV))/bin/python $(BIN)/python -m pytest -m vllm $(PYTEST_ARGS)
