@@ -1,0 +1,72 @@
+"""The real OpenEnv server in a process of its own, and clients of it."""
+
+import socket
+import subprocess
+import sys
+import time
+from contextlib import contextmanager
+
+import httpx
+from openenv import GenericEnvClient
+
+
+SUBMIT = "import pandas as pd\npd.read_csv('input/sample_submission.csv').to_csv('submission.csv', index=False)\n"
+SLOW = f"import time\ntime.sleep(2)\n{SUBMIT}"
+SERVE = """
+import sys, uvicorn
+from trl_mle.competitions import load_competition
+from trl_mle.environments.server import make_app
+from trl_mle.execution import LocalExecutor
+from trl_mle.instrumentation import AstInstrumenter
+from trl_mle.rewards import MLEReward
+
+with LocalExecutor(max_parallel=2, timeout_s=60, packages=["pandas"]) as executor:
+    competitions = [load_competition("wine", holdout=0.5), load_competition("diabetes")]
+    reward = MLEReward(competitions, executor, AstInstrumenter(), show_progress=False, log_dir=sys.argv[2])
+    app = make_app(reward, max_programs=int(sys.argv[4]), max_sessions=6, token=sys.argv[3] or None, answer_s=1.0)
+    uvicorn.run(app, port=int(sys.argv[1]), log_level="warning", ws_max_size=1 << 20)
+"""
+# Starts a program of 50 s, says that it runs, and waits to be killed
+VANISH = """
+import sys, time
+from openenv import GenericEnvClient
+with GenericEnvClient(base_url="ws://" + sys.argv[1]).sync() as environment:
+    environment.reset(competition="wine")
+    print(environment.step({"program": "import time; time.sleep(50)"}).observation["status"], flush=True)
+    time.sleep(60)
+"""
+
+
+@contextmanager
+def served(folder, token="", max_programs=2):
+    with socket.socket() as free:
+        free.bind(("127.0.0.1", 0))
+        port = free.getsockname()[1]
+    arguments = [str(port), str(folder / "executions"), token, str(max_programs)]
+    process = subprocess.Popen([sys.executable, "-c", SERVE, *arguments])
+    try:
+        deadline = time.monotonic() + 120
+        while True:
+            try:
+                httpx.get(f"http://127.0.0.1:{port}/health", timeout=5)
+                break
+            except httpx.HTTPError:
+                assert process.poll() is None
+                assert time.monotonic() < deadline
+                time.sleep(0.2)
+        yield f"127.0.0.1:{port}"
+    finally:
+        process.terminate()
+        process.wait(timeout=30)
+
+
+def client(address, **options):
+    return GenericEnvClient(base_url=f"ws://{address}", **options).sync()
+
+
+def run(environment, program):
+    """Until the program has ended; returns the result and how often it was asked."""
+    result, asked = environment.step({"program": program}), 1
+    while result.observation["status"] == "running":
+        result, asked = environment.step({"program": ""}), asked + 1
+    return result, asked
