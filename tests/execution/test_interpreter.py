@@ -14,6 +14,7 @@ from support.tiers import LANDLOCK
 
 from trl_mle.execution import LocalExecutor, SandboxError
 from trl_mle.execution.program import OPTIONAL, REQUIRED
+from trl_mle.execution.sandbox.interpreter import MARK, find_interpreter
 from trl_mle.prompts import scratch_prompt
 
 
@@ -273,7 +274,7 @@ def test_programs_have_an_environment_of_their_own(competition, tmp_path, monkey
         (None, "is no Python that runs: .*No such file"),
         ("exit 3", "is no Python that runs: .*exit status 3"),
         ("echo hello", "is no Python that runs: "),
-        ("""echo '{"numbers": [3, 10]}'""", r"is Python 3\.10, and programs need 3\.11 or a newer one"),
+        (f"""echo '{MARK}{{"numbers": [3, 10]}}'""", r"is Python 3\.10, and programs need 3\.11 or a newer one"),
     ],
 )
 def test_an_interpreter_that_will_not_do(tmp_path, script, message):
@@ -283,3 +284,31 @@ def test_an_interpreter_that_will_not_do(tmp_path, script, message):
         python.chmod(0o755)
     with pytest.raises(SandboxError, match=f"^program_python: {python} {message}"):
         LocalExecutor(python=str(python))
+
+
+def test_an_environment_that_prints_or_is_linked_to(tmp_path):
+    packages = make_environment(tmp_path / "own")
+    (packages / "talks.pth").write_text("import atexit; print('hello'); atexit.register(print, 'bye')\n")
+    found = find_interpreter(str(tmp_path / "own" / "bin" / "python"))
+    assert found.executable == str(tmp_path / "own" / "bin" / "python")
+    base = tmp_path / "link"
+    base.symlink_to(os.path.realpath(sys.executable))
+    assert find_interpreter(str(base)).executable == os.path.realpath(sys.executable)
+
+
+def test_an_environment_around_the_working_folder_is_refused(tmp_path, monkeypatch):
+    make_environment(tmp_path / "project")
+    (tmp_path / "project" / "work").mkdir()
+    python = find_interpreter(str(tmp_path / "project" / "bin" / "python"))
+    python.check_nothing_private()
+    monkeypatch.chdir(tmp_path / "project" / "work")
+    with pytest.raises(SandboxError, match=r"work lies in the Python environment .*project, which programs can read"):
+        LocalExecutor(python=python.executable)
+
+
+def test_the_source_of_this_package_is_hidden_wherever_it_lies(tmp_path, monkeypatch):
+    make_environment(tmp_path / "own")
+    (tmp_path / "own" / "conda-meta").mkdir()
+    (tmp_path / "own" / "pkgs").mkdir()
+    python = find_interpreter(str(tmp_path / "own" / "bin" / "python"))
+    assert {str(CHECKOUT), str(tmp_path / "own" / "pkgs")} <= python.hidden_folders()

@@ -556,3 +556,10 @@ def test_a_program_that_nobody_waits_for_is_ended(competition, sandbox):
         assert (result.outcome, result.detail) == (Outcome.KILLED, "ended by the caller")
         assert queued.cancelled()
         assert run(executor, competition, "print(1)").stdout == "1\n"  # the slot is free
+
+
+@pytest.mark.parametrize("sandbox", [*TIERS, "none"])
+def test_joblib_learns_how_many_cores_it_has(competition, sandbox):
+    source = "import joblib\nprint(joblib.cpu_count() > 0, joblib.Parallel(2, 'threading')([joblib.delayed(abs)(-1)]))"
+    with LocalExecutor(max_parallel=1, timeout_s=60, sandbox=sandbox, packages=()) as executor:
+        assert run(executor, competition, source).stdout == "True [1]\n"

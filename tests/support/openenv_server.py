@@ -26,13 +26,16 @@ with LocalExecutor(max_parallel=2, timeout_s=60, packages=["pandas"]) as executo
     app = make_app(reward, max_programs=int(sys.argv[4]), max_sessions=6, token=sys.argv[3] or None, answer_s=1.0)
     uvicorn.run(app, port=int(sys.argv[1]), log_level="warning", ws_max_size=1 << 20)
 """
-# Starts a program of 50 s, says that it runs, and waits to be killed
+# Starts a program of 50 s, says that it runs, and waits to be killed; without openenv, whose import takes seconds
 VANISH = """
-import sys, time
-from openenv import GenericEnvClient
-with GenericEnvClient(base_url="ws://" + sys.argv[1]).sync() as environment:
-    environment.reset(competition="wine")
-    print(environment.step({"program": "import time; time.sleep(50)"}).observation["status"], flush=True)
+import json, sys, time
+from websockets.sync.client import connect
+
+with connect(f"ws://{sys.argv[1]}/ws") as ws:
+    for kind, data in ("reset", {"competition": "wine"}), ("step", {"program": "import time; time.sleep(50)"}):
+        ws.send(json.dumps({"type": kind, "data": data}))
+        answer = json.loads(ws.recv())
+    print(answer["data"]["observation"]["status"], flush=True)
     time.sleep(60)
 """
 

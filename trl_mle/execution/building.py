@@ -1,5 +1,6 @@
 """What executes programs, made as a command's arguments ask for it."""
 
+import os
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -59,7 +60,7 @@ def make_executor(args: ExecutorArguments) -> execution.Executor:
         "max_parallel": args.max_parallel_programs,
         "threads_per_program": args.threads_per_program,
         "sandbox": args.sandbox,
-        "python": args.program_python,
+        "python": os.path.abspath(os.path.expanduser(args.program_python)) if args.program_python else None,
     }
     if args.ray_address:
         return execution.RayExecutor(args.ray_address, num_gpus=bool(args.gpu_slots), **options)

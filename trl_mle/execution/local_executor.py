@@ -170,6 +170,7 @@ class LocalExecutor(MadeAgain, Executor):
             try:
                 _sandbox.check_available(tier)
                 if tier != "none":
+                    self._python.check_nothing_private()
                     self._check_isolation(tier)
             except (SandboxError, OSError) as error:
                 problems.append(f"{tier}: {error}")

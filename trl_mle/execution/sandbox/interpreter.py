@@ -14,13 +14,15 @@ from trl_mle.execution.sandbox.error import SandboxError
 
 SYSTEM = ("/usr", "/bin", "/sbin", "/lib", "/lib32", "/lib64")  # what programs see of the system, beside some files
 OLDEST = (3, 11)  # Python that `inside/` runs on
-ASK = """
+TIMEOUT_S = 60.0
+MARK = "trl_mle-interpreter:"  # .pth files may print, too
+ASK = f"""
 import json, os, site, sys
-print(json.dumps({
+print({MARK!r} + json.dumps({{
     "executable": sys.executable, "prefix": sys.prefix, "base_prefix": sys.base_prefix, "version": sys.version,
     "path": [entry for entry in sys.path if os.path.exists(entry)], "numbers": sys.version_info[:2],
     "user_base": site.getuserbase(), "user_site": site.getusersitepackages(),
-}))
+}}))
 """
 
 
@@ -63,6 +65,16 @@ class Interpreter:
         paths = [path for root in roots for path in (os.path.abspath(root), os.path.realpath(root))]
         return _outermost(path for path in paths if not any(_lies_in(path, root) for root in SYSTEM))
 
+    def check_nothing_private(self) -> None:
+        """Raises `SandboxError` if the working folder or the user's home lies in the environment, which programs see whole."""
+        for root in map(os.path.realpath, (self.prefix, self.base_prefix)):
+            for place in map(os.path.realpath, (os.getcwd(), os.path.expanduser("~"))):
+                if _lies_in(place, root) and not any(_lies_in(root, system) for system in SYSTEM):
+                    raise SandboxError(
+                        f"{place} lies in the Python environment {root}, which programs can read",
+                        "Make an environment in a folder of its own, or work elsewhere",
+                    )
+
     def check_labels_hidden(self, competition_id: str, public_dir: Path) -> None:
         """Raises `SandboxError` if a competition's data lie where every program can read, its labels among them."""
         folder = os.path.realpath(public_dir.parent)
@@ -85,7 +97,11 @@ class Interpreter:
         found = [
             place for root in ("/usr", *self.folders) for pattern in patterns for place in Path(root).glob(pattern)
         ]
-        folders = [Path(entry) for entry in self.left_out if _is_checkout(entry)]
+        source = str(Path(__file__).parents[3])  # it may lie in what another environment shows
+        folders = [Path(entry) for entry in (source, *self.left_out) if _is_checkout(entry)]
+        folders += [
+            Path(root, "pkgs") for root in self.folders if Path(root, "conda-meta").is_dir()
+        ]  # archives of packages
         for place in (*map(str, found), *self.visible):
             folders += [Path(place, "sklearn/datasets/data"), Path(place, "trl_mle")]
         return {os.path.realpath(folder) for folder in folders if folder.is_dir()}
@@ -123,10 +139,16 @@ def find_interpreter(python: str | None = None) -> Interpreter:
             env=os.environ | {"PYTHONPATH": os.pathsep.join(pythonpath)},
             stdout=subprocess.PIPE,
             check=True,
+            timeout=TIMEOUT_S,
+            text=True,
+            errors="replace",
         )
-        said = json.loads(done.stdout.splitlines()[-1])
-    except (OSError, subprocess.CalledProcessError, ValueError, IndexError) as error:
+    except (OSError, subprocess.SubprocessError) as error:
         raise SandboxError(f"program_python: {python} is no Python that runs: {error}") from error
+    answers = [line for line in done.stdout.splitlines() if line.startswith(MARK)]
+    if not answers:
+        raise SandboxError(f"program_python: {python} is no Python that runs: it does not answer as one")
+    said = json.loads(answers[-1].removeprefix(MARK))
     if tuple(said["numbers"]) < OLDEST:
         numbers = ".".join(map(str, said["numbers"]))
         raise SandboxError(f"program_python: {python} is Python {numbers}, and programs need 3.11 or a newer one")
@@ -134,8 +156,11 @@ def find_interpreter(python: str | None = None) -> Interpreter:
     left_out = [entry for entry in said["path"] if _holds_more_than_packages(os.path.realpath(entry), roots)]
     visible = [entry for entry in said["path"] if entry not in left_out]
     has_user_site = said["user_site"] in visible
+    executable = said["executable"]
+    if not any(_lies_in(executable, root) for root in (*roots, *visible)):  # a link that programs would not see
+        executable = os.path.realpath(executable)
     return Interpreter(
-        said["executable"],
+        executable,
         said["prefix"],
         said["base_prefix"],
         said["version"],
