@@ -103,6 +103,52 @@ def test_rows_whose_labels_nobody_knows(scripted, tmp_path, capsys):
     assert all(len(line) <= 80 for line in said.out.splitlines())
 
 
+def test_nothing_of_ones_own_is_overwritten(scripted, tmp_path):
+    (tmp_path / "solution.py").write_text("mine")
+    (tmp_path / "solution_mine.py").write_text("mine")
+    with pytest.raises(ValueError, match=r"--output_dir: \. holds solution\.py, which is none of an earlier run"):
+        solve(asked(output_dir="."))
+    (tmp_path / "solution.py").unlink()
+    solve(asked(output_dir="."))
+    solve(asked(output_dir=".", keep=2))
+    assert sorted(path.name for path in tmp_path.glob("sol*.py")) == [
+        "solution-1.py",
+        "solution-2.py",
+        "solution_mine.py",
+    ]
+
+
+def test_another_competition_of_the_name_is_another(scripted, tmp_path):
+    table = pd.read_csv(load_competition("diabetes").public_dir / "train.csv")
+    for factor in (1, 1000):
+        table.assign(progression=table["progression"] * factor).to_csv("table.csv", index=False)
+        comp = own.new_competition(
+            tmp_path / "table.csv", ["progression"], "rmse", tmp_path / str(factor) / "patients"
+        )
+        ask = asked(competition=str(comp.public_dir.parent), output_dir="solved")
+        if factor == 1:
+            solve(ask)
+        else:
+            with pytest.raises(ValueError, match="was made with other settings"):
+                solve(ask)
+
+
+def test_a_program_that_fails_in_the_end_is_passed_over(scripted, tmp_path, capsys):
+    """The best one by far, on the rows held out, cannot do with fewer rows than these."""
+    public = load_competition("diabetes").public_dir
+    pd.read_csv(public / "train.csv").to_csv("patients.csv", index=False)
+    pd.read_csv(public / "test.csv").head(9).to_csv("unknown.csv", index=False)
+    test = tmp_path / "unknown.csv"
+    own.new_competition(tmp_path / "patients.csv", ["progression"], "rmse", tmp_path / "patients", test=test)
+    picky = PROGRAM.replace("rmse =", "assert len(sub) > 9\nrmse =", 1).format(rmse=1.0, shift=0)
+    plain = PROGRAM.format(rmse=1.0, shift=30)
+    scripted.answer = lambda prompt, seed: fenced([picky, plain][seed % 2])
+    assert "mean + 30" in (solve(asked(competition="./patients")).parent / "solution.py").read_text()
+    said = capsys.readouterr()
+    assert "number 1 of 2 is passed over: run again, AssertionError" in said.err
+    assert "number 2 of them, the best that ran again" in " ".join(said.out.split())
+
+
 def test_it_goes_on_after_an_interruption(scripted, tmp_path, monkeypatch):
     whole = solve(asked(output_dir="whole")).read_bytes()
     made = module.make_executor
@@ -157,7 +203,10 @@ def test_averages():
         ({"budget": "ten"}, "--budget must be a time such as 90s, 10m or 2h, got 'ten'"),
         ({"budget": "0m"}, "--budget must be a time"),
         ({"keep": 0}, "--keep must be at least 1, got 0"),
-        ({"competition": "wine", "keep": 3}, "--keep 3: accuracy is of labels, which have no average"),
+        (
+            {"competition": "wine", "keep": 3},
+            "--keep 3: of submissions there are averages for log_loss, .*, not for accuracy",
+        ),
         ({"competition": "whine"}, "did you mean 'wine'"),
     ],
 )

@@ -1,7 +1,9 @@
 """A competition of one's own from a table: `trl-mle new train.csv --target price --metric rmse`."""
 
+import re
 import shutil
 import tempfile
+import warnings
 from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
@@ -20,6 +22,7 @@ from trl_mle.competitions.split import held_out_rows
 
 LABELS = ("accuracy", "quadratic_weighted_kappa", "word_level_jaccard")  # metrics of what is named, not measured
 LEAST_ROWS = 20
+MISSING = ("", "NA", "N/A", "NaN", "nan", "null", "NULL", "None")  # what pandas reads as no value
 FINAL = "final"  # folder with all labels, and the rows that have none
 
 
@@ -95,12 +98,10 @@ def new_competition(
     }
     if test is not None:
         unknown = _test_rows(test, list(features.columns), id_column, is_made=id_column not in rows)
-        kinds = answers.drop_duplicates().reset_index(drop=True)
-        stand_in = kinds.iloc[np.arange(len(unknown)) % len(kinds)].reset_index(drop=True)
         shown |= {
             f"{FINAL}/train.csv": pd.concat([known, rows[list(targets)]], axis=1),
             f"{FINAL}/test.csv": unknown,
-            f"private/{FINAL}.csv": pd.concat([unknown[id_column], stand_in], axis=1),
+            f"private/{FINAL}.csv": unknown[[id_column]].assign(**_stand_in(answers, metric, len(unknown))),
             f"{FINAL}/sample_submission.csv": unknown[[id_column]].assign(**_guesses(answers, metric, len(unknown))),
         }
     folder.absolute().parent.mkdir(parents=True, exist_ok=True)
@@ -153,9 +154,17 @@ def final_competition(competition: Competition) -> Competition | None:
 def _cells(table: Path) -> pd.DataFrame:
     """All cells as text, so that nothing is written otherwise than it was read."""
     try:
-        return pd.read_csv(table, dtype=str, keep_default_na=False)
+        with warnings.catch_warnings(action="error", category=pd.errors.ParserWarning):
+            rows = pd.read_csv(table, dtype=str, keep_default_na=False, index_col=False)
     except (pd.errors.ParserError, pd.errors.EmptyDataError, UnicodeDecodeError) as error:
         raise CompetitionError(f"{table} is not a CSV file: {' '.join(str(error).split())}") from error
+    except pd.errors.ParserWarning as error:
+        raise CompetitionError(f"{table} has rows with more cells than its header has names") from error
+    # What `to_csv` writes of an index, which may tell in what order the rows once were
+    index = [
+        name for name in rows.columns if re.fullmatch(r"Unnamed: \d+", name) and rows[name].str.fullmatch(r"\d+").all()
+    ]
+    return rows.drop(columns=index)
 
 
 def _test_rows(table: Path, columns: Sequence[str], id_column: str, is_made: bool) -> pd.DataFrame:
@@ -165,12 +174,9 @@ def _test_rows(table: Path, columns: Sequence[str], id_column: str, is_made: boo
         raise CompetitionError(f"{table} has no column {missing[0]!r}, which the rows with labels have")
     if len(rows) < 2:  # of one there is no correlation, and no area under a curve
         raise CompetitionError(f"{table} has {len(rows)} rows: take 2 at least")
-    if is_made:
+    if is_made and id_column not in rows:
         rows[id_column] = range(len(rows))
-    if rows[id_column].duplicated().any():
-        raise CompetitionError(
-            f"two rows of {table} have the {id_column} {rows[id_column][rows[id_column].duplicated()].iloc[0]!r}"
-        )
+    _check_ids(rows[id_column])
     return rows[[id_column, *columns]]
 
 
@@ -184,7 +190,7 @@ def _read(table: Path, targets: Sequence[str], id_column: str | None) -> pd.Data
     if len(rows) < LEAST_ROWS:
         raise CompetitionError(f"{table} has {len(rows)} rows: take {LEAST_ROWS} at least")
     for name in targets:
-        empty = int(rows[name].str.strip().isin(["", "NA", "NaN", "nan", "null"]).sum())
+        empty = int(rows[name].str.strip().isin(MISSING).sum())
         if empty:
             raise CompetitionError(f"{empty} of {len(rows)} rows have no {name!r}: leave them out of {table}")
     return rows
@@ -193,11 +199,17 @@ def _read(table: Path, targets: Sequence[str], id_column: str | None) -> pd.Data
 def _ids(rows: pd.DataFrame, id_column: str | None) -> tuple[pd.Series, str]:
     name = id_column or "id"
     if name in rows:
-        if rows[name].duplicated().any():
-            twice = rows[name][rows[name].duplicated()].iloc[0]
-            raise CompetitionError(f"two rows have the {name} {twice!r}: name a column with --id whose values differ")
+        _check_ids(rows[name])
         return rows[name], name
     return pd.Series(range(len(rows)), name=name), name
+
+
+def _check_ids(ids: pd.Series) -> None:
+    if ids.duplicated().any():
+        twice = ids[ids.duplicated()].iloc[0]
+        raise CompetitionError(f"two rows have the {ids.name} {twice!r}: name a column with --id whose values differ")
+    if (missing := ids.astype(str).str.strip().isin(MISSING)).any():
+        raise CompetitionError(f"{ids[missing].iloc[0]!r} is no {ids.name}: programs would read it as a missing value")
 
 
 def _answers(rows: pd.DataFrame, targets: Sequence[str], metric: str) -> tuple[pd.DataFrame, list[str]]:
@@ -225,7 +237,7 @@ def _answers(rows: pd.DataFrame, targets: Sequence[str], metric: str) -> tuple[p
                 )
             columns[name] = rows[name]
         else:
-            is_whole = (numbers % 1 == 0).all()
+            is_whole = (numbers % 1 == 0).all() and numbers.abs().max() < 2**53
             columns[name] = numbers.astype(int) if is_whole else numbers
             if "auc" in metric and not set(numbers) == {0, 1}:
                 raise CompetitionError(f"{metric} needs 0 and 1 in {name!r}, which holds {rows[name].iloc[0]!r}, say")
@@ -241,6 +253,19 @@ def _guesses(answers: pd.DataFrame, metric: str, count: int) -> dict[str, Any]:
     if metric in LABELS:
         return {name: answers[name].mode()[0] for name in answers.columns}
     return {name: 0.5 if "auc" in metric else round(float(answers[name].mean()), 6) for name in answers.columns}
+
+
+def _stand_in(answers: pd.DataFrame, metric: str, count: int) -> dict[str, Any]:
+    """Labels in turn, of each column all that there are, and texts first: what they hold says what a submission may."""
+    if metric == "log_loss":
+        one_hot = np.eye(len(answers.columns), dtype=int)[np.arange(count) % len(answers.columns)]
+        return dict(zip(answers.columns, one_hot.T, strict=True))
+    columns = {}
+    for name in answers.columns:
+        values = answers[name].unique()
+        is_number = pd.to_numeric(pd.Series(values), errors="coerce").notna()
+        columns[name] = np.resize(values[np.argsort(is_number, kind="stable")], count)
+    return columns
 
 
 def _description(

@@ -119,7 +119,8 @@ class EvaluationArguments(ExecutorArguments):
         """What a policy's programs depend on."""
         names = ("num_samples", "seed", "batch_size", "max_prompt_length", "max_completion_length", "program_timeout_s", "program_memory_mb", "threads_per_program")  # fmt: skip
         found = {"policy": policy.identity, "tree": tree} | {name: getattr(self, name) for name in names}
-        return found | ({"holdout": self.holdout} if self.holdout else {})  # files of before know of none
+        later = {"holdout": self.holdout, "program_python": self.program_python}  # files of before know of none
+        return found | {name: value for name, value in later.items() if value}
 
 
 def file_name(name: str) -> str:

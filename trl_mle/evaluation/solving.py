@@ -13,7 +13,7 @@ from trl_mle.evaluation.harness import Harness
 from trl_mle.evaluation.sample_log import Sample
 from trl_mle.evaluation.self_improvement import validation_score
 from trl_mle.evaluation.tree_search import ask_to_validate
-from trl_mle.execution import Executor, Outcome
+from trl_mle.execution import ExecutionResult, Executor, Outcome
 from trl_mle.rewards import Evaluation
 
 
@@ -90,10 +90,10 @@ def ranked(
 
 
 def run_again(
-    programs: Sequence[Evaluation], competition: Competition, executor: Executor, count: int
+    programs: Sequence[Evaluation], competition: Competition, executor: Executor, count: int, console: Console
 ) -> list[tuple[Evaluation, bytes]]:
     """
-    The first programs that are valid again, with their submissions.
+    The first programs that are valid again, with their submissions. One that our own infrastructure fails gets another try.
 
     Args:
         programs (`Sequence[Evaluation]`):
@@ -104,30 +104,45 @@ def run_again(
             Executes them.
         count (`int`):
             How many.
+        console (`Console`):
+            Shows why one is passed over.
 
     Raises:
         `ValueError`: There is none.
     """
+    if not programs:
+        raise ValueError("no program made a valid submission: give it more time (--budget), or take another policy")
     found: list[tuple[Evaluation, bytes]] = []
-    for evaluation in programs:
+    why = ""
+    for place, evaluation in enumerate(programs, 1):
         if len(found) == count:
             break
-        [result] = executor.run_many([(evaluation.source or "", competition)])
-        valid = (
-            result.outcome == Outcome.OK
-            and result.submission is not None
-            and competition.grade(result.submission).valid
+        result = _executed(evaluation.source or "", competition, executor)
+        if result.outcome == Outcome.INFRASTRUCTURE:
+            result = _executed(evaluation.source or "", competition, executor)
+        why = result.detail or "no submission.csv was written"
+        if result.outcome == Outcome.OK and result.submission is not None:
+            score = competition.grade(result.submission)
+            if score.valid:
+                found.append((evaluation, result.submission))
+                continue
+            why = score.error or ""
+        console.print(
+            f"number {place} of {len(programs)} is passed over: run again, {why}", soft_wrap=True, highlight=False
         )
-        if valid and result.submission is not None:
-            found.append((evaluation, result.submission))
     if not found:
-        raise ValueError("no program made a valid submission: give it more time (--budget), or take another policy")
+        raise ValueError(f"none of {len(programs)} programs was valid when it was run again; the last one: {why}")
     return found
+
+
+def _executed(source: str, competition: Competition, executor: Executor) -> ExecutionResult:
+    [result] = executor.run_many([(source, competition)])
+    return result
 
 
 def average(submissions: Sequence[bytes], competition: Competition) -> bytes:
     """
-    The mean of submissions, or the only one as it is. Areas under the ROC curve are of ranks: there the ranks are averaged.
+    The mean of submissions, or the only one. Areas under the ROC curve are of ranks: there the ranks are averaged.
 
     Args:
         submissions (`Sequence[bytes]`):
@@ -136,23 +151,27 @@ def average(submissions: Sequence[bytes], competition: Competition) -> bytes:
             What they are for.
 
     Returns:
-        `bytes`: Contents of a file in the form of the sample submission.
+        `bytes`: Contents of a file in the form of the sample submission, with its ids as they stand there, if it has them once
+        each; the only submission as it is, if not.
     """
-    if len(submissions) == 1:
+    sample = pd.read_csv(competition.sample_submission, dtype=str, keep_default_na=False)
+    has_ids = not competition.in_file_order
+    ids = pd.read_csv(competition.sample_submission)[competition.id_column] if has_ids else pd.Series()
+    if len(submissions) == 1 and not (has_ids and ids.is_unique):
         return submissions[0]
     predictions = [competition.predictions(content) for content in submissions]
-    if "auc" in competition.metric:
+    if len(submissions) > 1 and "auc" in competition.metric:
         predictions = [table.rank(pct=True) for table in predictions]
-    mean = sum(predictions[1:], start=predictions[0]) / len(predictions)
-    sample = pd.read_csv(competition.sample_submission, dtype=str, keep_default_na=False)
+    mean = predictions[0] if len(predictions) == 1 else sum(predictions[1:], start=predictions[0]) / len(predictions)
+    if has_ids and ids.is_unique:
+        mean = mean.loc[ids]
     columns = {name: mean[name].to_numpy() for name in competition.target_columns}
-    if competition.in_file_order:
-        table = sample.assign(**columns)
-    else:
-        table = pd.DataFrame({competition.id_column: mean.index} | columns)[
-            [name for name in sample.columns if name in (competition.id_column, *competition.target_columns)]
-        ]
-    return csv_text(table).encode()
+    for name, values in columns.items():  # labels were read as numbers
+        if len(submissions) == 1 and values.dtype == float and (values % 1 == 0).all() and abs(values).max() < 2**53:
+            columns[name] = values.astype(int)
+    if has_ids and not ids.is_unique:
+        sample = pd.DataFrame({competition.id_column: mean.index})
+    return csv_text(sample.assign(**columns)[list(sample.columns)]).encode()
 
 
 def _progress(

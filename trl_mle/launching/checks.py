@@ -24,6 +24,15 @@ from trl_mle.trainer.hub import in_one_line, is_failed_upload
 from trl_mle.trainer.mle_grpo_config import MLEGRPOConfig
 
 
+TRACKERS = (
+    "mlflow",
+    "swanlab",
+    "tensorboard",
+    "trackio",
+    "wandb",
+)  # packages of these names; others say it themselves
+
+
 class Problems:
     """
     What is wrong with what the user asked for.
@@ -153,7 +162,7 @@ def load_tokenizer(name: str | None, **options: Any) -> Any:
     if name is None:
         raise ValueError("model_name_or_path: name the model to train")
     try:
-        look_up(name)
+        look_up(name, options.get("revision"))
         tokenizer = AutoTokenizer.from_pretrained(name, **options)
     except (OSError, ValueError) as error:
         where = "" if Path(name).is_dir() else ", which is no folder here"
@@ -171,8 +180,8 @@ def check_trackers(report_to: Sequence[str] | None) -> None:
             continue
         if name not in INTEGRATION_TO_CALLBACK:
             raise ValueError(f"report_to: {name} is none of {', '.join(sorted(INTEGRATION_TO_CALLBACK))}")
-        if name not in get_available_reporting_integrations():
-            package = "trl-mle[trackio]" if name == "trackio" else name
+        package = {"trackio": "trl-mle[trackio]"}.get(name, name)
+        if name in TRACKERS and name not in get_available_reporting_integrations():
             raise ValueError(f"report_to: {name} is not installed: pip install '{package}'")
 
 

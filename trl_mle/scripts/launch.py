@@ -35,7 +35,9 @@ def launch(options: Sequence[str]) -> int:
         `ValueError`: An option that neither of them has.
     """
     given = list(options)
-    if CONFIG in given[:-1]:
+    if given[-1:] == [CONFIG]:
+        raise ValueError("--config: name a recipe (`trl-mle recipes`) or a file")
+    if CONFIG in given:
         place = given.index(CONFIG) + 1
         given[place] = str(find_recipe(given[place]))
     from_config, from_command_line = split(given)

@@ -1,6 +1,7 @@
 """`trl-mle prepare`: MLE-bench's own tool downloads a competition; what stands in its way is said in one line."""
 
 import difflib
+import os
 import re
 import shutil
 import subprocess
@@ -69,6 +70,7 @@ def prepare(competition_id: str, data_dir: str | None) -> Path:
         folder = re.search(r"prepared in (\S+);", str(error))
     if shutil.which("mlebench") is None:
         raise CompetitionError(INSTALL.format(competition=competition_id))
+    data_dir = data_dir or os.environ.get("MLEBENCH_DATA_DIR")  # ours: mlebench knows no such variable
     command = ["mlebench", "prepare", "-c", competition_id, *(["--data-dir", data_dir] if data_dir else [])]
     said = ""
     with subprocess.Popen(

@@ -42,7 +42,7 @@ def quickstart(competition: str, seed: int, folder: Path, resume: bool = False) 
     if resume:
         commands[1] += ["--resume_from_checkpoint", "true"]
         del commands[0]
-    elif (evaluation / "results.json").is_file():  # of other policies
+    elif evaluation.is_dir():  # of other policies
         shutil.rmtree(evaluation)
     for command in commands:
         code = run_until_we_end([str(part) for part in command])

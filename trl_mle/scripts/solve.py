@@ -8,6 +8,7 @@ from pathlib import Path
 from rich.console import Console
 
 from trl_mle.competitions import Competition, load_competition
+from trl_mle.competitions.content import content_digest
 from trl_mle.competitions.own import final_competition
 from trl_mle.evaluation.comparison import write_whole
 from trl_mle.evaluation.evaluate import alone_in
@@ -22,6 +23,9 @@ from trl_mle.prompts import keep_packages
 from trl_mle.rewards import Evaluation, MLEReward
 from trl_mle.scripts.output import facts_table, metric_name
 from trl_mle.solutions import open_results
+
+
+LOG, SUBMISSION = "programs.jsonl", "submission.csv"
 
 
 @dataclass
@@ -81,12 +85,19 @@ def solve(args: SolveArguments) -> Path:
     final = final_competition(competition)
     worth: Worth = validation_score if final is None else held_out_score
     if args.keep > 1 and competition.metric not in AVERAGED:
-        raise ValueError(f"--keep {args.keep}: {competition.metric} is of labels, which have no average: leave it out")
+        known = ", ".join(AVERAGED)
+        raise ValueError(
+            f"--keep {args.keep}: of submissions there are averages for {known}, not for {competition.metric}"
+        )
     check_policy(args.policy)  # a wrong name ends here, before anything is written
     folder = Path(args.output_dir or Path("solved") / competition.slug)
     with make_executor(args) as executor, alone_in(folder):
         executor.check(competition)
-        begun = any(folder.glob("*.jsonl"))
+        begun = (folder / LOG).is_file()
+        if not begun and (others := [path.name for path in _written(folder)]):
+            raise ValueError(
+                f"--output_dir: {folder} holds {others[0]}, which is none of an earlier run: take another folder"
+            )
         limits = keep_packages(executor.limits, folder, begun_in=folder if begun else None)
         policy = load_policy(args.policy)
         names = (
@@ -96,9 +107,10 @@ def solve(args: SolveArguments) -> Path:
             "max_completion_length",
             "program_timeout_s",
             "program_memory_mb",
+            "program_python",
         )
-        settings = {"policy": policy.identity} | {name: getattr(args, name) for name in names}
-        log = SampleLog(folder / "programs.jsonl", settings)
+        settings = {"policy": policy.identity, "competition": content_digest(competition)}
+        log = SampleLog(folder / LOG, settings | {name: getattr(args, name) for name in names})
         reward = MLEReward(
             [competition],
             executor,
@@ -109,17 +121,26 @@ def solve(args: SolveArguments) -> Path:
         harness = Harness(
             policy, competition, reward, log, args.max_completion_length, args.max_prompt_length, limits, args.seed, args.batch_size
         )  # fmt: skip
-        evaluations = search(harness, args.budget_s, Console(stderr=True), worth)
-        chosen = run_again(ranked(evaluations, competition, worth), final or competition, executor, args.keep)
+        console = Console(stderr=True)
+        evaluations = search(harness, args.budget_s, console, worth)
+        chosen = run_again(ranked(evaluations, competition, worth), final or competition, executor, args.keep, console)
         submission = average([content for _, content in chosen], final or competition)
-    write_whole(folder / "submission.csv", submission)
-    for path in folder.glob("solution*.py"):  # of an earlier run that kept more
-        path.unlink()
+    write_whole(folder / SUBMISSION, submission)
+    for path in _written(folder):
+        if path.name != SUBMISSION:  # of an earlier run that kept more
+            path.unlink()
     programs = [folder / ("solution.py" if args.keep == 1 else f"solution-{i}.py") for i in range(1, len(chosen) + 1)]
     for path, (evaluation, _) in zip(programs, chosen, strict=True):
         path.write_text(evaluation.source or "", encoding="utf-8", errors="backslashreplace")
-    _report(evaluations, chosen, submission, competition, worth, log.now(), [folder / "submission.csv", *programs])
-    return folder / "submission.csv"
+    _report(evaluations, chosen, submission, competition, worth, log.now(), [folder / SUBMISSION, *programs])
+    return folder / SUBMISSION
+
+
+def _written(folder: Path) -> list[Path]:
+    """What is there of a submission and its programs."""
+    return [
+        path for path in sorted(folder.glob("*")) if re.fullmatch(r"submission\.csv|solution(-\d+)?\.py", path.name)
+    ]
 
 
 def _report(
@@ -131,13 +152,18 @@ def _report(
     seconds: float,
     files: Sequence[Path],
 ) -> None:
+    ranking = [evaluation.source for evaluation in ranked(evaluations, competition, worth)]
+    ranks = [ranking.index(evaluation.source) for evaluation, _ in chosen]
     own = [worth(evaluation, competition) for evaluation, _ in chosen]
     facts = facts_table()
     facts.add_row("competition", competition.id)
     facts.add_row("metric", metric_name(competition.metric, competition.higher_is_better))
     valid = sum(evaluation.valid for evaluation in evaluations)
     facts.add_row("programs", f"{len(evaluations)} in {clock(seconds)}, {valid} of them valid")
-    what = "the best of them" if len(chosen) == 1 else f"the average of the best {len(chosen)}"
+    place = 1 + max(ranks)
+    what = "the best of them" if place == 1 else f"number {place} of them, the best that ran again"
+    if len(chosen) > 1:
+        what = f"the average of the best {len(chosen)}" + (" that ran again" if place > len(chosen) else "")
     known = ", ".join(f"{score:.5g}" for score in own if score is not None)
     by = "by what they report of themselves" if worth is validation_score else "by their scores on held-out rows"
     facts.add_row("chosen", f"{what}, {by}" if known else "the first: none reports a score of itself")
