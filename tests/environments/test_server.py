@@ -49,6 +49,15 @@ def test_an_episode(server):
         assert {environment.reset(seed=seed).observation["competition"] for seed in range(20)} == {"wine", "diabetes"}
 
 
+def test_a_result_waits_until_it_is_asked_for(server):
+    with client(server) as environment:
+        environment.reset(competition="wine")
+        assert environment.step({"program": SLOW}).observation["status"] == "running"
+        time.sleep(4)
+        ended = environment.step({"program": ""})
+        assert (ended.observation["status"], ended.observation["valid"], ended.done) == ("ended", True, False)
+
+
 def test_what_is_malformed_is_refused_and_the_session_lives(server):
     async def talk():
         async with connect(f"ws://{server}/ws") as ws:

@@ -143,7 +143,7 @@ class ProgramEnvironment(Environment[ProgramAction, ProgramObservation, EpisodeS
         """
         if self._competition is None:
             raise ValueError("reset first: no competition was named")
-        if self._pending is None or self._has_ended(self._pending):
+        if self._pending is None:
             if not action.program.strip():
                 raise ValueError("no program runs: send one")
             if not self._left:
@@ -158,7 +158,8 @@ class ProgramEnvironment(Environment[ProgramAction, ProgramObservation, EpisodeS
             if (left := until - time.monotonic()) <= 0:
                 return self._observation("running")
             wait([self._pending.future], timeout=min(left, 0.2))
-        return self._ended(self._pending.result())
+        evaluation, self._pending = self._pending.result(), None
+        return self._ended(evaluation)
 
     def _has_ended(self, pending: PendingEvaluation) -> bool:
         with self._lock:  # it may be graded and recorded now
