@@ -2,6 +2,7 @@
 
 import ipaddress
 import os
+import socket
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -63,7 +64,7 @@ def serve(args: ServeArguments) -> None:
             What, and where.
 
     Raises:
-        `ValueError`: OpenEnv is not installed.
+        `ValueError`: OpenEnv is not installed, or the port is taken.
     """
     try:
         import uvicorn
@@ -72,6 +73,10 @@ def serve(args: ServeArguments) -> None:
     except ModuleNotFoundError as error:
         raise ValueError(f"{error.name} is not installed: pip install 'trl-mle[openenv]'") from error
 
+    try:
+        socket.create_server((args.host, args.port)).close()
+    except OSError as error:
+        raise ValueError(f"cannot listen at {args.host}:{args.port}: {error.strerror}") from error
     loaded = [load_competition(name, args.data_dir, args.holdout) for name in args.competitions]
     with make_executor(args) as executor:
         for competition in loaded:

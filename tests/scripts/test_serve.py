@@ -1,0 +1,38 @@
+"""What `trl-mle serve` refuses; tests/environments/test_server.py talks to the server."""
+
+import socket
+
+import pytest
+
+from trl_mle.scripts.serve import ServeArguments, serve
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({"competitions": []}, "--competitions: name one at least"),
+        ({"max_sessions": 0}, "--max_sessions must be at least 1, got 0"),
+        ({"host": "0.0.0.0"}, "--host 0.0.0.0 can be reached from elsewhere: set TRL_MLE_TOKEN"),
+        ({"host": "machine.example"}, "--host machine.example can be reached from elsewhere"),
+    ],
+)
+def test_what_cannot_be_asked(monkeypatch, options, message):
+    monkeypatch.delenv("TRL_MLE_TOKEN", raising=False)
+    with pytest.raises(ValueError, match=message):
+        ServeArguments(**{"competitions": ["wine"]} | options)
+
+
+def test_beyond_this_machine_with_a_token(monkeypatch):
+    monkeypatch.setenv("TRL_MLE_TOKEN", "secret")
+    ServeArguments(competitions=["wine"], host="0.0.0.0")
+    monkeypatch.delenv("TRL_MLE_TOKEN")
+    for host in ("localhost", "127.0.0.1", "::1"):
+        ServeArguments(competitions=["wine"], host=host)
+
+
+def test_a_port_that_is_taken():
+    pytest.importorskip("openenv", reason="make test-openenv installs it")
+    with socket.create_server(("127.0.0.1", 0)) as taken:
+        port = taken.getsockname()[1]
+        with pytest.raises(ValueError, match=f"cannot listen at 127.0.0.1:{port}: Address already in use"):
+            serve(ServeArguments(competitions=["wine"], port=port))
