@@ -18,8 +18,7 @@ def launched(monkeypatch):
     seen = []
     monkeypatch.setattr(module, "launch_command", seen.append)
     monkeypatch.delenv(LAUNCHED, raising=False)
-    yield seen
-    monkeypatch.delenv(LAUNCHED, raising=False)
+    return seen
 
 
 def test_options_find_their_way(launched):

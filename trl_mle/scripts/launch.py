@@ -58,6 +58,8 @@ def launch(options: Sequence[str]) -> int:
         return error.returncode
     except ChildFailedError as error:  # one of several processes
         return max(failure.exitcode for failure in error.failures.values())
+    finally:
+        os.environ.pop(LAUNCHED, None)  # accelerate may have restored what was there before
     return 0
 
 
