@@ -5,7 +5,7 @@ import os
 import sys
 from itertools import groupby
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from rich.box import SIMPLE_HEAD
 from rich.console import Console
@@ -17,6 +17,9 @@ from trl_mle.scripts.output import metric_name, print_json
 
 if TYPE_CHECKING:
     from trl_mle.competitions import Competition
+
+
+Arguments = TypeVar("Arguments")
 
 
 # The commands import what they need: `trl-mle --help` should not wait for pandas.
@@ -151,21 +154,28 @@ def prompt(args: argparse.Namespace) -> int:
     return 0
 
 
-def evaluate(args: argparse.Namespace) -> int:
-    """Samples programs from policies, executes and grades them, and compares the policies."""
+def _parsed(arguments: type[Arguments], command: str, options: list[str]) -> Arguments:
+    """The options of a command that are the fields of a dataclass."""
     from transformers import HfArgumentParser
 
+    parser = HfArgumentParser(
+        (arguments,),  # type: ignore[arg-type]
+        prog=f"trl-mle {command}",
+        usage=argparse.SUPPRESS,
+        description=arguments.__doc__,
+    )
+    (parsed,) = parser.parse_args_into_dataclasses(options)
+    return parsed
+
+
+def evaluate(args: argparse.Namespace) -> int:
+    """Samples programs from policies, executes and grades them, and compares the policies."""
     from trl_mle.evaluation.evaluate import EvaluationArguments, file_name, run
     from trl_mle.report import plot_learning_curves
 
-    parser = HfArgumentParser(
-        (EvaluationArguments,),  # type: ignore[arg-type]
-        prog="trl-mle evaluate",
-        usage=argparse.SUPPRESS,
-        description=EvaluationArguments.__doc__,
-    )
-    (arguments,) = parser.parse_args_into_dataclasses(args.options)
+    arguments = _parsed(EvaluationArguments, "evaluate", args.options)
     files = run(arguments)
+    assert arguments.names is not None  # EvaluationArguments has filled it in
     policies = list(zip(arguments.names, arguments.policies + arguments.tree_policies, strict=True))
     for name, policy in policies:
         trainer_state = Path(policy) / "trainer_state.json"
@@ -208,36 +218,18 @@ def prepare(args: argparse.Namespace) -> int:
 
 def solve(args: argparse.Namespace) -> int:
     """Writes the best submission that a policy finds in a given time; its options are printed by --help."""
-    from transformers import HfArgumentParser
-
     from trl_mle.scripts.solve import SolveArguments, solve
 
-    parser = HfArgumentParser(
-        (SolveArguments,),  # type: ignore[arg-type]
-        prog="trl-mle solve COMPETITION",
-        usage=argparse.SUPPRESS,
-        description=SolveArguments.__doc__,
-    )
     competition = ["--competition", args.options.pop(0)] if args.options and args.options[0][0] != "-" else []
-    (arguments,) = parser.parse_args_into_dataclasses(competition + args.options)
-    solve(arguments)
+    solve(_parsed(SolveArguments, "solve COMPETITION", competition + args.options))
     return 0
 
 
 def serve(args: argparse.Namespace) -> int:
     """Serves competitions by OpenEnv's protocol; its options are printed by --help."""
-    from transformers import HfArgumentParser
-
     from trl_mle.scripts.serve import ServeArguments, serve
 
-    parser = HfArgumentParser(
-        (ServeArguments,),  # type: ignore[arg-type]
-        prog="trl-mle serve",
-        usage=argparse.SUPPRESS,
-        description=ServeArguments.__doc__,
-    )
-    (arguments,) = parser.parse_args_into_dataclasses(args.options)
-    serve(arguments)
+    serve(_parsed(ServeArguments, "serve", args.options))
     return 0
 
 
