@@ -2,6 +2,7 @@
 
 import time
 from concurrent.futures import ProcessPoolExecutor
+from dataclasses import replace
 from multiprocessing import get_context
 
 import pytest
@@ -38,6 +39,49 @@ def test_files(environment):
         assert environment.read_file(path, lines=3) == "\n".join(lines[:3])
     assert environment.read_file("train.csv", first_line=4, lines=1) == lines[3]
     assert len(environment.read_file("train.csv", lines=10_000)) <= 2000
+
+
+def test_files_as_they_may_be(environment, tmp_path):
+    public = tmp_path / "public"
+    public.mkdir()
+    (public / "dangling").symlink_to(tmp_path / "nowhere")
+    (public / "outside").symlink_to("/etc/passwd")
+    (public / "long.txt").write_text("x" * 5_000_000)
+    (public / "image.jpg").write_bytes(b"\xff\0" * 100)
+    environment._competition = replace(environment._competition, public_dir=public)
+    assert [line.split()[0] for line in environment.read_file("input").splitlines()] == ["image.jpg", "long.txt"]
+    assert environment.read_file("long.txt") == "x" * 400 + "…"
+    for name, said in {
+        "dangling": "holds no",
+        "outside": "holds no",
+        "image.jpg": "no text file",
+        "x" * 300: "holds no",
+    }.items():
+        with pytest.raises(ValueError, match=said):
+            environment.read_file(name)
+    with pytest.raises(ValueError, match=r"long\.txt has 1 lines, as far as it is read"):
+        environment.read_file("long.txt", first_line="2", lines="3")
+
+
+@pytest.mark.parametrize(
+    "program", [f'"""\n```python\nprint(1)\n```\n"""\n{SUBMIT}', f"text = '<think> </think>'\n{SUBMIT}"]
+)
+def test_a_program_is_taken_as_it_is(environment, program):
+    environment.start_program(program)
+    assert environment._episode().source == program
+    assert environment._episode().valid
+
+
+def test_our_failure_is_not_the_agents(environment, monkeypatch):
+    def fail(program, competition):
+        raise OSError("/a/path of ours")
+
+    with monkeypatch.context() as patch:
+        patch.setattr(environment._reward.executor, "submit", fail)
+        assert environment.start_program(SUBMIT) == "the machine failed, not the program: start it again"
+        assert environment._episode().reward is None
+    assert environment.start_program(SUBMIT) == "program 1 of 2 runs"
+    assert environment._episode().valid
 
 
 @pytest.mark.parametrize("path", ["../private/test.csv", "/etc/passwd", "../../..", "no.csv", "input/../../private"])

@@ -111,7 +111,9 @@ def test_what_is_too_large_or_too_much_is_refused_and_the_server_lives(server):
             await ws.close()
 
     asyncio.run(flood())
-    assert httpx.post(f"http://{server}/mcp", content=b"x" * (2 << 20)).status_code == 413
+    assert httpx.post(f"http://{server}/trl_mle/task", content=b"x" * (2 << 20)).status_code == 413
+    assert httpx.post(f"http://{server}/mcp", json={}).status_code == 403  # sessions there would never end
+    assert httpx.get(f"http://{server}/health", headers={"Origin": "https://a.page"}).status_code == 403
     assert httpx.post(f"http://{server}/step", json={"action": {"program": SUBMIT}}).status_code == 404
     time.sleep(1)  # the sessions end
     test_an_episode(server)

@@ -1,3 +1,5 @@
+import time
+
 import pytest
 
 from trl_mle.prompts import extract_code
@@ -59,3 +61,11 @@ CASES = {
 def test_extract_code(case):
     completion, code = CASES[case]
     assert extract_code(completion) == code
+
+
+def test_many_opening_thoughts_take_no_time():
+    """A policy may write anything, and the training process reads it."""
+    began = time.process_time()
+    assert extract_code("<think>" * 100_000) is None
+    assert extract_code("<think>a</think>" * 100_000 + "```python\nprint(1)\n```") == "print(1)"
+    assert time.process_time() - began < 5

@@ -1,19 +1,22 @@
 """One agent at work on one competition."""
 
+import threading
 from concurrent.futures import wait
 from dataclasses import replace
-from itertools import islice
 from pathlib import Path
 from typing import Any
 
 from trl_mle.competitions import Competition
-from trl_mle.execution import Outcome
-from trl_mle.prompts import extract_code, in_fence
+from trl_mle.execution import Outcome, SandboxError
+from trl_mle.prompts import given_program
 from trl_mle.rewards import Evaluation, MLEReward, PendingEvaluation, cut_middle
 
 
 POLL_S = 0.2
-LINE_CHARS = 400  # of a line that is read
+LINE_CHARS = 400  # of a line that is shown
+READ_BYTES = 16 << 20  # of a file, to find a line
+FAILED = "the machine failed, not the program: start it again"
+LOCK = threading.Lock()  # of this process' rewards: some trainers call tools in threads
 
 
 class MLEEnvironment:
@@ -71,18 +74,23 @@ class MLEEnvironment:
             The lines, or the names in the folder with their sizes in bytes.
         """
         folder = self._running.public_dir.resolve()
-        name = path.strip().removeprefix("./").removeprefix("input/")
-        file = (folder / name).resolve()
-        if not file.is_relative_to(folder) or not file.exists():
-            raise ValueError(f"input/ holds no {name!r}: list it with '.'")
+        name = str(path).strip().removeprefix("./").removeprefix("input").lstrip("/")
+        try:
+            file = (folder / name).resolve(strict=True)
+        except OSError:
+            file = Path("/")
+        if not file.is_relative_to(folder):
+            raise ValueError(f"input/ holds no {path!r}: list it with '.'")
         if file.is_dir():
-            entries = sorted(file.iterdir())
+            entries = [
+                entry for entry in sorted(file.iterdir()) if entry.resolve().is_relative_to(folder) and entry.exists()
+            ]
             shown = [
                 f"{entry.name}/" if entry.is_dir() else f"{entry.name} {entry.stat().st_size}"
                 for entry in entries[:100]
             ]
             return "\n".join([*shown, *[f"… {len(entries) - 100} more"] * (len(entries) > 100)])
-        return self._cut(_lines(file, max(1, int(first_line)), max(1, int(lines))))
+        return self._cut(_lines(file, max(1, int(first_line)), max(1, int(lines)), self._output_chars))
 
     def start_program(self, program: str) -> str:
         """
@@ -95,10 +103,14 @@ class MLEEnvironment:
         Returns:
             Which program it is.
         """
+        self._pending = [pending for pending in self._pending if not _is_ours(pending)]
         if len(self._pending) == self._max_programs:
             raise ValueError(f"all {self._max_programs} programs of this task have been started")
-        source = extract_code(program) if "```" in program else program
-        self._pending += self._reward.submit([(in_fence(source or ""), self._running)])
+        try:
+            self._pending += start(self._reward, str(program), self._running)
+        except (OSError, SandboxError):
+            self._pending.append(PendingEvaluation(Evaluation(None, outcome=Outcome.INFRASTRUCTURE)))
+            return FAILED
         return f"program {len(self._pending)} of {self._max_programs} runs"
 
     def wait_for_program(self) -> str:
@@ -112,7 +124,7 @@ class MLEEnvironment:
             raise ValueError("no program has been started")
         evaluation = _result(self._pending[-1])
         if evaluation.outcome == Outcome.INFRASTRUCTURE:
-            return "the machine failed, not the program: start it again"
+            return FAILED
         ended = f"valid submission after {evaluation.duration_s:.1f} s"
         if not evaluation.valid:
             ran = "" if evaluation.duration_s is None else f" after {evaluation.duration_s:.1f} s"
@@ -130,7 +142,7 @@ class MLEEnvironment:
     def _close(self) -> None:
         """Ends what still runs, for nobody will ask."""
         for pending in self._pending:
-            pending.stop()
+            stop(self._reward, pending)
 
     @property
     def _running(self) -> Competition:
@@ -150,15 +162,50 @@ class ScoredMLEEnvironment(MLEEnvironment):
         return self._episode().reward
 
 
+def start(reward: MLEReward, program: str, competition: Competition) -> list[PendingEvaluation]:
+    """Queues what was given as a program."""
+    source = given_program(program)
+    with LOCK:
+        return reward.submit_programs([(source, competition)])
+
+
+def has_ended(pending: PendingEvaluation) -> bool:
+    """Whether its evaluation is there; it may be graded and recorded now."""
+    with LOCK:
+        return pending.poll()
+
+
+def stop(reward: MLEReward, pending: PendingEvaluation) -> None:
+    """Ends a program that nobody asks about any more; where results are reused, another may wait for it."""
+    if reward.reuse is None:
+        pending.stop()
+
+
 def _result(pending: PendingEvaluation) -> Evaluation:
-    while not pending.poll():
+    while not has_ended(pending):
         wait([pending.future], timeout=POLL_S)
     return pending.result()
 
 
-def _lines(file: Path, first: int, count: int) -> str:
-    with open(file, encoding="utf-8", errors="replace") as text:
-        found = [line.rstrip("\n") for line in islice(text, first - 1, first - 1 + count)]
-    if any("\0" in line for line in found):
+def _is_ours(pending: PendingEvaluation) -> bool:
+    """Whether it has ended because our own infrastructure failed; such a program does not count."""
+    return has_ended(pending) and pending.result().outcome == Outcome.INFRASTRUCTURE
+
+
+def _lines(file: Path, first: int, count: int, chars: int) -> str:
+    """So many lines from the first on, as far as they are among the file's first megabytes, and until there are enough."""
+    with open(file, "rb") as content:
+        lines = content.read(READ_BYTES).split(b"\n")
+    if len(lines) > 1 and not lines[-1]:
+        del lines[-1]
+    if first > len(lines):
+        raise ValueError(f"{file.name} has {len(lines)} lines, as far as it is read: look further by a program")
+    if b"\0" in b"".join(lines[first - 1 : first + 9]):
         raise ValueError(f"{file.name} is no text file")
-    return "\n".join(line if len(line) <= LINE_CHARS else line[:LINE_CHARS] + "…" for line in found)
+    found: list[str] = []
+    for line in lines[first - 1 : first - 1 + count]:
+        text = line[: 4 * LINE_CHARS].decode(errors="replace").rstrip("\r")
+        found.append(text if len(text) <= LINE_CHARS else text[:LINE_CHARS] + "…")
+        if sum(map(len, found)) > chars:
+            break
+    return "\n".join(found)

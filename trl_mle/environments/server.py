@@ -8,7 +8,6 @@ session leaves running is ended with it.
 
 import hmac
 import random
-import threading
 import time
 from concurrent.futures import wait
 from typing import Any, Literal
@@ -19,7 +18,9 @@ from pydantic import ConfigDict, Field
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from trl_mle.competitions import Competition
-from trl_mle.prompts import extract_code, in_fence, scratch_prompt
+from trl_mle.environments.environment import FAILED, has_ended, start, stop
+from trl_mle.execution import Outcome, SandboxError
+from trl_mle.prompts import scratch_prompt
 from trl_mle.rewards import Evaluation, MLEReward, PendingEvaluation, cut_middle
 
 
@@ -73,18 +74,15 @@ class ProgramEnvironment(Environment[ProgramAction, ProgramObservation, EpisodeS
             Programs in an episode.
         answer_s (`float`):
             Seconds that a step waits for its program.
-        lock (`threading.Lock`):
-            Of the reward: sessions run in threads of their own.
     """
 
     SUPPORTS_CONCURRENT_SESSIONS = True
 
-    def __init__(self, reward: MLEReward, max_programs: int, answer_s: float, lock: threading.Lock):
+    def __init__(self, reward: MLEReward, max_programs: int, answer_s: float):
         super().__init__()
         self._reward = reward
         self._max_programs = max_programs
         self._answer_s = answer_s
-        self._lock = lock
         self._competition: Competition | None = None
         self._pending: PendingEvaluation | None = None
         self._state = EpisodeState()
@@ -148,24 +146,24 @@ class ProgramEnvironment(Environment[ProgramAction, ProgramObservation, EpisodeS
                 raise ValueError("no program runs: send one")
             if not self._left:
                 raise ValueError(f"all {self._max_programs} programs of this episode have run: reset")
-            source = extract_code(action.program) if "```" in action.program else action.program
-            with self._lock:
-                (self._pending,) = self._reward.submit([(in_fence(source or ""), self._competition)])
+            try:
+                (self._pending,) = start(self._reward, action.program, self._competition)
+            except (OSError, SandboxError) as error:
+                raise ValueError(FAILED) from error
             self._state.programs += 1
             self._state.step_count += 1
         until = time.monotonic() + min(self._answer_s, timeout_s or self._answer_s)
-        while not self._has_ended(self._pending):
+        while not has_ended(self._pending):
             if (left := until - time.monotonic()) <= 0:
                 return self._observation("running")
             wait([self._pending.future], timeout=min(left, 0.2))
         evaluation, self._pending = self._pending.result(), None
         return self._ended(evaluation)
 
-    def _has_ended(self, pending: PendingEvaluation) -> bool:
-        with self._lock:  # it may be graded and recorded now
-            return pending.poll()
-
     def _ended(self, evaluation: Evaluation) -> ProgramObservation:
+        if evaluation.outcome == Outcome.INFRASTRUCTURE:  # it does not count
+            self._state.programs -= 1
+            return self._observation("ended", outcome=str(evaluation.outcome), valid=False, detail=FAILED)
         over = not self._left
         return self._observation(
             "ended",
@@ -196,7 +194,7 @@ class ProgramEnvironment(Environment[ProgramAction, ProgramObservation, EpisodeS
     def close(self) -> None:
         """Ends what still runs."""
         if self._pending is not None:
-            self._pending.stop()
+            stop(self._reward, self._pending)
         self._pending = None
 
     def list_splits(self) -> list[str]:
@@ -244,6 +242,14 @@ class Guard:
         if self._token is not None and not hmac.compare_digest(given, f"Bearer {self._token}".encode()):
             await _refuse(scope, send, 401)
             return
+        # Without a token only programs of this machine: a browser says for which page it asks, and a session has one client
+        if (
+            (self._token is None and b"origin" in headers)
+            or scope["path"].startswith("/mcp")
+            or b"session_id" in scope["query_string"]
+        ):
+            await _refuse(scope, send, 403)
+            return
         if int(headers.get(b"content-length", b"0") or 0) > MAX_BYTES or b"transfer-encoding" in headers:
             await _refuse(scope, send, 413)
             return
@@ -281,9 +287,8 @@ def make_app(
         answer_s (`float`, *optional*, defaults to `25.0`):
             Seconds after which a step is answered at the latest.
     """
-    lock = threading.Lock()
     app = create_fastapi_app(
-        lambda: ProgramEnvironment(reward, max_programs, answer_s, lock),
+        lambda: ProgramEnvironment(reward, max_programs, answer_s),
         ProgramAction,
         ProgramObservation,
         max_concurrent_envs=max_sessions,

@@ -336,9 +336,8 @@ class LocalExecutor(MadeAgain, Executor):
                     lost = str(error)
             try:
                 with self._slots.take_all(self._closed, self.timeout_s + GRACE_S) as slot:
-                    return self._run(
-                        program, self._warm_parent(public_dir.absolute(), slot), slot, queue_wait_s, alone=True
-                    )
+                    warm_parent = self._warm_parent(public_dir.absolute(), slot)
+                    return self._run(program, warm_parent, slot, queue_wait_s, alone=True, stopping=future.stopping)
             except (OSError, SandboxError, Closed) as error:
                 raise ReportLost(f"{lost}; tried again alone: {error or type(error).__name__}") from error
         except (OSError, SandboxError, Closed) as error:

@@ -220,12 +220,13 @@ class RayExecutor(MadeAgain, Executor):
         where = NodeAffinitySchedulingStrategy(machine, soft=False) if machine else "DEFAULT"
         reference = self._remote.options(scheduling_strategy=where).remote(program, competition, self._options)
         self._running[outer] = reference
+        outer.add_done_callback(lambda done: ray.cancel(reference, force=True) if done.cancelled() else None)
         reference.future().add_done_callback(settle)
         return outer
 
     def _settle(self, outer: ProgramFuture, result: ExecutionResult) -> None:
         with self._lock:  # a program may end while the executor is closed
-            if self._running.pop(outer, None) is not None:
+            if self._running.pop(outer, None) is not None and not outer.cancelled():
                 outer.set_result(result)
 
     def longest_s(self, programs: int) -> float:

@@ -4,17 +4,34 @@ import ast
 import re
 
 
-_CLOSED_THOUGHT = re.compile(r"<think>.*?</think>", re.DOTALL)
 _FENCE = re.compile(r"(?P<indent>[ \t]*)(?P<mark>`{3,}|~{3,})[ \t]*(?P<info>[^`]*)")
 _FENCE_AFTER_TEXT = re.compile(r"(?P<mark>`{3,})[ \t]*(python3?|py)[ \t]*$", re.IGNORECASE)
 _IMPORT = re.compile(r"import \w|from \S+ import ")
 _PYTHON = {"python", "python3", "py"}
 
 
+def _without_thoughts(text: str) -> str:
+    """In one pass: a regular expression would take seconds for many opening tags."""
+    kept, end = [], 0
+    while (start := text.find("<think>", end)) >= 0 and (close := text.find("</think>", start)) >= 0:
+        kept.append(text[end:start])
+        end = close + len("</think>")
+    return "".join([*kept, text[end:]])
+
+
 def in_fence(source: str) -> str:
     """A program as a completion, whatever fences it holds itself."""
     fence = "~" * (max(map(len, source.split()), default=0) + 3)  # longer than any in it
     return f"{fence}python\n{source}\n{fence}"
+
+
+def given_program(text: str) -> str:
+    """The program in what was asked for as a program: all of it if it is Python, else the one in its fence, if there is one."""
+    try:
+        ast.parse(text)
+    except (SyntaxError, ValueError, RecursionError, MemoryError):
+        return (extract_code(text) if "```" in text else None) or text
+    return text
 
 
 def extract_code(completion: str) -> str | None:
@@ -32,7 +49,7 @@ def extract_code(completion: str) -> str | None:
     Returns:
         `str`, *optional*: The program, or `None` where there is none.
     """
-    text = _CLOSED_THOUGHT.sub("", completion.replace("\r\n", "\n"))
+    text = _without_thoughts(completion.replace("\r\n", "\n"))
     # The opening tag may stand in the prompt, and a completion may end before the closing one.
     text = text.rpartition("</think>")[2]
     if "<think>" in text:

@@ -252,7 +252,17 @@ class MLEReward:
         Returns:
             `list[PendingEvaluation]`: In the order of `items`.
         """
-        found = [(extract_code(text), self._competition(which)) for text, which in items]
+        return self.submit_programs([(extract_code(text), which) for text, which in items])
+
+    def submit_programs(self, items: Sequence[tuple[str | None, Competition | str]]) -> list["PendingEvaluation"]:
+        """
+        The same with programs instead of completions.
+
+        Args:
+            items (`list[tuple[str | None, Competition | str]]`):
+                Programs, `None` where there is none, and their competitions.
+        """
+        found = [(source, self._competition(which)) for source, which in items]
         asked = [None if source is None else Asked(source, competition) for source, competition in found]
         if self.reuse is not None:
             self.reuse.look_up([item for item in asked if item is not None], self._settings())

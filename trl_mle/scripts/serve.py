@@ -4,7 +4,6 @@ import ipaddress
 import os
 import socket
 from dataclasses import dataclass, field
-from pathlib import Path
 
 from rich.console import Console
 
@@ -12,7 +11,6 @@ from trl_mle.competitions import load_competition
 from trl_mle.execution.building import ExecutorArguments, make_executor
 from trl_mle.instrumentation import AstInstrumenter
 from trl_mle.rewards import MLEReward
-from trl_mle.solutions import open_results
 
 
 TOKEN = "TRL_MLE_TOKEN"  # the environment variable
@@ -40,6 +38,10 @@ class ServeArguments(ExecutorArguments):
         for name in ("max_sessions", "max_programs"):
             if getattr(self, name) < 1:
                 raise ValueError(f"--{name} must be at least 1, got {getattr(self, name)}")
+        if self.reuse_results is not None:
+            raise ValueError(
+                "--reuse_results: a server runs every program, because a client that is gone ends its own"
+            )
         if not _is_this_machine(self.host) and not os.environ.get(TOKEN):
             raise ValueError(
                 f"--host {self.host} can be reached from elsewhere: set {TOKEN} to what clients have to send"
@@ -74,7 +76,8 @@ def serve(args: ServeArguments) -> None:
         raise ValueError(f"{error.name} is not installed: pip install 'trl-mle[openenv]'") from error
 
     try:
-        socket.create_server((args.host, args.port)).close()
+        family = socket.AF_INET6 if ":" in args.host else socket.AF_INET
+        socket.create_server((args.host, args.port), family=family).close()
     except OSError as error:
         raise ValueError(f"cannot listen at {args.host}:{args.port}: {error.strerror}") from error
     loaded = [load_competition(name, args.data_dir, args.holdout) for name in args.competitions]
@@ -87,9 +90,8 @@ def serve(args: ServeArguments) -> None:
             AstInstrumenter(),
             show_progress=False,
             log_dir=args.output_dir,
-            results=open_results(args.reuse_results, Path(args.output_dir)),
         )
-        app = make_app(reward, args.max_programs, args.max_sessions, os.environ.get(TOKEN))
+        app = make_app(reward, args.max_programs, args.max_sessions, os.environ.get(TOKEN) or None)
         console = Console(stderr=True)
         console.print(
             f"{executor.description}; {', '.join(args.competitions)} at ws://{args.host}:{args.port}", soft_wrap=True
