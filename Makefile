@@ -46,7 +46,7 @@ test-slow: compiler browser install
 
 # The server with OpenEnv's own client, and with other frameworks that drive it
 test-openenv: install $(VENV)/.openenv
-	$(BIN)/python -m pytest tests/environments $(PYTEST_ARGS)
+	$(BIN)/python -m pytest tests/environments tests/scripts/test_serve.py $(PYTEST_ARGS)
 
 $(VENV)/.openenv: $(VENV)/.installed
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check $(PIP_ARGS) -c constraints.txt -e '.[openenv]' verifiers inspect_ai

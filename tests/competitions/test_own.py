@@ -209,7 +209,7 @@ def test_tables_as_they_come(tmp_path):
     (tmp_path / "commas.csv").write_text("code,price\n" + "".join(f"{i},{i / 2},\n" for i in range(40)))
     with pytest.raises(CompetitionError, match="has rows with more cells than its header has names"):
         new_competition(tmp_path / "commas.csv", ["price"], "rmse", tmp_path / "mine")
-    table.to_csv(path)  # with its index, which tells the price
+    table.to_csv(path)  # with its index, from which the price follows
     comp = new_competition(path, ["price"], "rmse", tmp_path / "mine")
     assert not any("Unnamed" in name for name in pd.read_csv(comp.public_dir / "train.csv"))
     path, _ = write(tmp_path, price=[float(10**25 + i * 10**24) for i in range(80)])

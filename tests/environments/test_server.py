@@ -42,7 +42,7 @@ def test_an_episode(server):
         score = load_competition("wine", holdout=0.5).grade(load_competition("wine").sample_submission)
         assert slow.reward == slow.observation["score"] == score.value
         assert score.held_out is not None
-        assert str(score.full) not in json.dumps(slow.observation)  # nor anything that tells of the held-out rows
+        assert str(score.full) not in json.dumps(slow.observation)  # nor anything about the held-out rows
         with pytest.raises(RuntimeError, match="all 2 programs of this episode have run"):
             environment.step({"program": SUBMIT})
         assert environment.reset(index=1).observation["competition"] == "diabetes"

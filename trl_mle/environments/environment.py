@@ -1,6 +1,8 @@
 """One agent at work on one competition."""
 
+import math
 import threading
+import time
 from concurrent.futures import wait
 from dataclasses import replace
 from pathlib import Path
@@ -122,7 +124,8 @@ class MLEEnvironment:
         """
         if not self._pending:
             raise ValueError("no program has been started")
-        evaluation = _result(self._pending[-1])
+        evaluation = finished(self._pending[-1])
+        assert evaluation is not None
         if evaluation.outcome == Outcome.INFRASTRUCTURE:
             return FAILED
         ended = f"valid submission after {evaluation.duration_s:.1f} s"
@@ -133,7 +136,7 @@ class MLEEnvironment:
 
     def _episode(self) -> Evaluation:
         """What the last program came to, with the seconds of all of them; waits for what still runs."""
-        evaluations = [_result(pending) for pending in self._pending]
+        evaluations = [evaluation for pending in self._pending if (evaluation := finished(pending)) is not None]
         if not evaluations:
             return Evaluation(self._reward.fail_reward, detail="no program was started")
         seconds = [evaluation.duration_s for evaluation in evaluations if evaluation.duration_s is not None]
@@ -142,7 +145,7 @@ class MLEEnvironment:
     def _close(self) -> None:
         """Ends what still runs, for nobody will ask."""
         for pending in self._pending:
-            stop(self._reward, pending)
+            self._reward.stop(pending)
 
     @property
     def _running(self) -> Competition:
@@ -169,27 +172,21 @@ def start(reward: MLEReward, program: str, competition: Competition) -> list[Pen
         return reward.submit_programs([(source, competition)])
 
 
-def has_ended(pending: PendingEvaluation) -> bool:
-    """Whether its evaluation is there; it may be graded and recorded now."""
-    with LOCK:
-        return pending.poll()
-
-
-def stop(reward: MLEReward, pending: PendingEvaluation) -> None:
-    """Ends a program that nobody asks about any more; where results are reused, another may wait for it."""
-    if reward.reuse is None:
-        pending.stop()
-
-
-def _result(pending: PendingEvaluation) -> Evaluation:
-    while not has_ended(pending):
-        wait([pending.future], timeout=POLL_S)
-    return pending.result()
+def finished(pending: PendingEvaluation, until: float = math.inf) -> Evaluation | None:
+    """Waits for a program until a time of `time.monotonic()`; `None` if it still runs then."""
+    while True:
+        with LOCK:  # it may be graded and recorded now
+            if pending.poll():
+                return pending.result()
+        if (left := until - time.monotonic()) <= 0:
+            return None
+        wait([pending.future], timeout=min(left, POLL_S))
 
 
 def _is_ours(pending: PendingEvaluation) -> bool:
     """Whether it has ended because our own infrastructure failed; such a program does not count."""
-    return has_ended(pending) and pending.result().outcome == Outcome.INFRASTRUCTURE
+    evaluation = finished(pending, until=0.0)
+    return evaluation is not None and evaluation.outcome == Outcome.INFRASTRUCTURE
 
 
 def _lines(file: Path, first: int, count: int, chars: int) -> str:

@@ -9,7 +9,6 @@ session leaves running is ended with it.
 import hmac
 import random
 import time
-from concurrent.futures import wait
 from typing import Any, Literal
 
 from fastapi import FastAPI
@@ -18,7 +17,7 @@ from pydantic import ConfigDict, Field
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from trl_mle.competitions import Competition
-from trl_mle.environments.environment import FAILED, has_ended, start, stop
+from trl_mle.environments.environment import FAILED, finished, start
 from trl_mle.execution import Outcome, SandboxError
 from trl_mle.prompts import scratch_prompt
 from trl_mle.rewards import Evaluation, MLEReward, PendingEvaluation, cut_middle
@@ -153,11 +152,10 @@ class ProgramEnvironment(Environment[ProgramAction, ProgramObservation, EpisodeS
             self._state.programs += 1
             self._state.step_count += 1
         until = time.monotonic() + min(self._answer_s, timeout_s or self._answer_s)
-        while not has_ended(self._pending):
-            if (left := until - time.monotonic()) <= 0:
-                return self._observation("running")
-            wait([self._pending.future], timeout=min(left, 0.2))
-        evaluation, self._pending = self._pending.result(), None
+        evaluation = finished(self._pending, until)
+        if evaluation is None:
+            return self._observation("running")
+        self._pending = None
         return self._ended(evaluation)
 
     def _ended(self, evaluation: Evaluation) -> ProgramObservation:
@@ -194,7 +192,7 @@ class ProgramEnvironment(Environment[ProgramAction, ProgramObservation, EpisodeS
     def close(self) -> None:
         """Ends what still runs."""
         if self._pending is not None:
-            stop(self._reward, self._pending)
+            self._reward.stop(self._pending)
         self._pending = None
 
     def list_splits(self) -> list[str]:

@@ -42,7 +42,7 @@ def search(harness: Harness, budget_s: float, console: Console, worth: Worth = v
         console (`Console`):
             Shows the best so far.
         worth (`Callable`, *optional*, defaults to [`~trl_mle.evaluation.self_improvement.validation_score`]):
-            The score by which programs are compared, in the competition's metric; `None` where there is none.
+            The score by which programs are compared, in the competition's metric; `None` if a program has no such score.
 
     Returns:
         `list[Evaluation]`: One for each program.

@@ -151,6 +151,7 @@ class LocalExecutor(MadeAgain, Executor):
         names = [f"{self._run_dir.name}.{index}" for index in range(self.max_parallel + 1)]
         self._groups = cgroups.make_groups(names, memory_mb + disk_mb, max_processes)
         self._warm_parents: dict[Path, WarmParent] = {}
+        self._checked: set[Path] = set()
         self._job_sockets: set[socket.socket] = set()
         self._warm_parents_lock = threading.Lock()
         self._closed = threading.Event()
@@ -243,8 +244,9 @@ class LocalExecutor(MadeAgain, Executor):
             self._warm_parent(competition.public_dir.absolute(), slot)
 
     def _check_labels(self, competition: Competition) -> None:
-        if self.tier != "none":
+        if self.tier != "none" and competition.public_dir not in self._checked:
             self._python.check_labels_hidden(competition.id, competition.public_dir)
+            self._checked.add(competition.public_dir)
 
     def submit(self, program: Program, competition: Competition) -> ProgramFuture:
         """

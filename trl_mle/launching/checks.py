@@ -24,13 +24,8 @@ from trl_mle.trainer.hub import in_one_line, is_failed_upload
 from trl_mle.trainer.mle_grpo_config import MLEGRPOConfig
 
 
-TRACKERS = (
-    "mlflow",
-    "swanlab",
-    "tensorboard",
-    "trackio",
-    "wandb",
-)  # packages of these names; others say it themselves
+# Packages of these names; other trackers report it themselves
+TRACKERS = ("mlflow", "swanlab", "tensorboard", "trackio", "wandb")
 
 
 class Problems:

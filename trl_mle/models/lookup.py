@@ -1,4 +1,4 @@
-"""Whether a model that is named can be had at all, told at once."""
+"""Finds out at once whether a named model exists."""
 
 from pathlib import Path
 

@@ -1,7 +1,7 @@
 """What the policy is asked, and the program in its answer."""
 
 from trl_mle.prompts.agent import agent_prompt
-from trl_mle.prompts.extract import extract_code, given_program, in_fence
+from trl_mle.prompts.extract import extract_code, given_program
 from trl_mle.prompts.improve import improve_prompt
 from trl_mle.prompts.packages import keep_packages
 from trl_mle.prompts.prompt import scratch_prompt
@@ -14,7 +14,6 @@ __all__ = [
     "extract_code",
     "given_program",
     "improve_prompt",
-    "in_fence",
     "keep_packages",
     "scratch_prompt",
 ]

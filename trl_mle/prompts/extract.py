@@ -19,12 +19,6 @@ def _without_thoughts(text: str) -> str:
     return "".join([*kept, text[end:]])
 
 
-def in_fence(source: str) -> str:
-    """A program as a completion, whatever fences it holds itself."""
-    fence = "~" * (max(map(len, source.split()), default=0) + 3)  # longer than any in it
-    return f"{fence}python\n{source}\n{fence}"
-
-
 def given_program(text: str) -> str:
     """The program in what was asked for as a program: all of it if it is Python, else the one in its fence, if there is one."""
     try:

@@ -221,10 +221,20 @@ class MLEReward:
         Returns:
             `list[Evaluation]`: In the order of `items`.
         """
-        pending = self.submit(items)
+        return self._wait_for(self.submit(items), on_done)
+
+    def evaluate_program(self, source: str | None, competition: Competition | str) -> Evaluation:
+        """Evaluates what is a program already."""
+        return self._wait_for(self.submit_programs([(source, competition)]))[0]
+
+    def _wait_for(
+        self,
+        pending: Sequence[PendingEvaluation],
+        on_done: Callable[[int, Evaluation], None] = lambda index, evaluation: None,
+    ) -> list[Evaluation]:
         running = dict(enumerate(pending))
         valid = 0
-        with self.progress(len(items)) as progress:
+        with self.progress(len(pending)) as progress:
             while True:
                 for index in [index for index, item in running.items() if item.poll()]:
                     evaluation = running.pop(index).result()
@@ -233,7 +243,7 @@ class MLEReward:
                 if not running:
                     return [item.result() for item in pending]
                 slowest = max(item.running_s() for item in running.values())
-                progress.update(len(items) - len(running), f"valid {valid}, slowest running {slowest:.0f} s")
+                progress.update(len(pending) - len(running), f"valid {valid}, slowest running {slowest:.0f} s")
                 wait([item.future for item in running.values()], timeout=POLL_S, return_when=FIRST_COMPLETED)
 
     def progress(self, count: int) -> ProgramsProgress:
@@ -260,7 +270,7 @@ class MLEReward:
 
         Args:
             items (`list[tuple[str | None, Competition | str]]`):
-                Programs, `None` where there is none, and their competitions.
+                Programs (`None` for a completion without one) and their competitions.
         """
         found = [(source, self._competition(which)) for source, which in items]
         asked = [None if source is None else Asked(source, competition) for source, competition in found]
@@ -272,6 +282,11 @@ class MLEReward:
             self.instrumenter.instrument_many(new) if self.instrumenter is not None else new
         )
         return [self._begin(item, programs) for item in asked]
+
+    def stop(self, pending: PendingEvaluation) -> None:
+        """Ends a program that nobody asks about any more. Where results are reused it goes on: an equal one may wait for it."""
+        if self.reuse is None:
+            pending.future.stop()
 
     def _settings(self) -> dict[str, Any]:
         """What evaluations depend on besides program and competition."""

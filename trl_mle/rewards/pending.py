@@ -36,10 +36,6 @@ class PendingEvaluation:
         assert self._evaluation is not None
         return self._evaluation
 
-    def stop(self) -> None:
-        """Ends the program, if nobody else waits for it."""
-        self.future.stop()
-
     def running_s(self) -> float:
         """Seconds since the program has its slot; 0 while it is queued, and where the executor does not report it."""
         return 0.0 if self.future.started is None else time.monotonic() - self.future.started
@@ -133,10 +129,6 @@ class Repeat(PendingEvaluation):
                 return self.poll()
         self.future = self._awaited.future
         return super().poll()
-
-    def stop(self) -> None:
-        if self._is_own:
-            self.future.stop()
 
     def running_s(self) -> float:
         return self._awaited.running_s() if self._is_own else 0.0  # the other one's time is not this one's

@@ -12,7 +12,6 @@ from trl_mle.competitions import Competition, Score, load_competition
 from trl_mle.competitions.medals import medal, medal_thresholds
 from trl_mle.execution.building import ExecutorArguments, make_executor
 from trl_mle.instrumentation import MILESTONES, AstInstrumenter
-from trl_mle.prompts import in_fence
 from trl_mle.rewards import MLEReward
 from trl_mle.scripts.output import facts_table, metric_name, print_json
 
@@ -47,7 +46,7 @@ def grade(args: argparse.Namespace) -> int:
 def run(args: argparse.Namespace) -> int:
     """Runs one program as training would; exit code 1 without a valid submission."""
     competition = load_competition(args.competition, args.data_dir, args.holdout)
-    source = Path(args.solution).read_text(encoding="utf-8")
+    source = Path(args.solution).read_text(encoding="utf-8").strip("\n")  # as it is taken out of a completion
     asked = ExecutorArguments(
         program_timeout_s=args.timeout_s,
         program_memory_mb=args.memory_mb,
@@ -59,7 +58,7 @@ def run(args: argparse.Namespace) -> int:
     with make_executor(asked) as executor:
         executor.check(competition)
         reward = MLEReward([competition], executor, AstInstrumenter())
-        evaluation = reward.evaluate(in_fence(source), competition)
+        evaluation = reward.evaluate_program(source if source.strip() else None, competition)
     if args.json:
         print_json(
             _graded(competition, evaluation.score)

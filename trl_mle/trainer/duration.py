@@ -1,5 +1,8 @@
 """Duration-aware gradient updates, section 4.1 of https://huggingface.co/papers/2509.01684. Derivations: docs/duration.md."""
 
+from collections import defaultdict
+from collections.abc import Callable, Sequence
+
 import torch
 
 
@@ -49,3 +52,31 @@ def duration_weights(
         return torch.ones_like(durations)
     weights = (durations / divisor).nan_to_num(nan=1.0)
     return weights if low is None and high is None else weights.clamp(low, high)
+
+
+def weights_by_competition(
+    competitions: Sequence[str | None],
+    durations: torch.Tensor,
+    weigh: Callable[[str | None, torch.Tensor], torch.Tensor],
+) -> torch.Tensor:
+    """
+    Weights of a batch of several competitions, each weighed by itself, or the slow competition would own the gradient.
+
+    Args:
+        competitions (`Sequence[str | None]`):
+            The competition of each action.
+        durations (`torch.Tensor` of shape `(B,)`):
+            Δt of each action; NaN where it is unknown.
+        weigh (`Callable[[str | None, torch.Tensor], torch.Tensor]`):
+            The weights of one competition's durations.
+
+    Returns:
+        `torch.Tensor` of shape `(B,)`: The weights.
+    """
+    by_competition = defaultdict(list)
+    for i, competition in enumerate(competitions):
+        by_competition[competition].append(i)
+    weights = torch.ones(len(competitions))
+    for competition, indices in by_competition.items():
+        weights[indices] = weigh(competition, durations[indices])
+    return weights

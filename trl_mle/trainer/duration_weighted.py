@@ -1,12 +1,11 @@
 """Duration weights for other trainers of TRL's, see [`DurationWeighted`]."""
 
-from collections import defaultdict
 from typing import Any
 
 import torch
 from accelerate.utils import gather_object
 
-from trl_mle.trainer.duration import duration_weights
+from trl_mle.trainer.duration import duration_weights, weights_by_competition
 
 
 class DurationWeighted:
@@ -45,24 +44,18 @@ class DurationWeighted:
         seconds = self._pending_extra_logs.get("duration_s", [None] * len(inputs))
         if len(seconds) != len(inputs):
             raise ValueError(f'log_extra("duration_s", ...) got {len(seconds)} values for {len(inputs)} completions')
-        known = [(row.get("competition"), value) for row, value in zip(inputs, seconds, strict=True)]
-        weights = self._duration_weights(gather_object(known))
+        known = gather_object([(row.get("competition"), value) for row, value in zip(inputs, seconds, strict=True)])
+        durations = torch.tensor([torch.nan if value is None else float(value) for _, value in known])
+        weights = weights_by_competition([competition for competition, _ in known], durations, self._weights)
         start = self.accelerator.process_index * len(inputs)
         self._local_weights = weights[start : start + len(inputs)]
         self._pending_extra_logs["duration_weight"].extend(self._local_weights.tolist())
         return rewards
 
-    def _duration_weights(self, known: list[tuple[str | None, float | None]]) -> torch.Tensor:
-        durations = torch.tensor([torch.nan if seconds is None else float(seconds) for _, seconds in known])
-        by_competition = defaultdict(list)
-        for i, (competition, _) in enumerate(known):
-            by_competition[competition].append(i)
-        weights = torch.ones(len(known))
-        for rows in by_competition.values():
-            weights[rows] = duration_weights(
-                durations[rows], self.duration_weighting, self.duration_weight_low, self.duration_weight_high
-            )
-        return weights
+    def _weights(self, competition: str | None, durations: torch.Tensor) -> torch.Tensor:
+        return duration_weights(
+            durations, self.duration_weighting, self.duration_weight_low, self.duration_weight_high
+        )
 
     def _generate_and_score_completions(self, inputs: list[dict[str, Any]]) -> dict[str, Any]:
         output = super()._generate_and_score_completions(inputs)  # type: ignore[misc]

@@ -1,14 +1,13 @@
 """How each completion of a batch is weighted, as the arguments ask."""
 
 import math
-from collections import defaultdict
 from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
 import torch
 
-from trl_mle.trainer.duration import duration_weights
+from trl_mle.trainer.duration import duration_weights, weights_by_competition
 from trl_mle.trainer.inclusion import MeanDuration, inclusion_weights
 from trl_mle.trainer.mle_grpo_config import MLEGRPOConfig
 from trl_mle.trainer.rollout_ledger import RolloutLedger
@@ -48,14 +47,7 @@ class Weighting:
         known = [0.0 if by_inclusion and row.get("reused") else row.get("duration_s") for row in rows]
         durations = torch.tensor([unknown if seconds is None else float(seconds) for seconds in known])
         durations[[i for i, row in enumerate(rows) if is_ours(row)]] = torch.nan
-        by_competition = defaultdict(list)
-        for i, row in enumerate(rows):
-            by_competition[row["competition"]].append(i)
-        weights = torch.ones(len(rows))
-        # The mean is taken per competition, or the slow competition would own the gradient
-        for competition, indices in by_competition.items():
-            weights[indices] = self._weights(competition, durations[indices])
-        return weights
+        return weights_by_competition([row["competition"] for row in rows], durations, self._weights)
 
     def _weights(self, competition: str | None, durations: torch.Tensor) -> torch.Tensor:
         low, high = self.args.duration_weight_low, self.args.duration_weight_high
