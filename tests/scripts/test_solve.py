@@ -7,7 +7,7 @@ import pandas as pd
 import pytest
 from support.scripted_policy import CountingExecutor, ScriptedPolicy, fenced
 
-from trl_mle.competitions import load_competition, own
+from trl_mle.competitions import Competition, load_competition, own
 from trl_mle.evaluation import solving
 from trl_mle.evaluation.sample_log import SampleLog
 from trl_mle.evaluation.solving import average
@@ -227,3 +227,13 @@ def test_times():
     assert [seconds_of(text) for text in ("90s", "10m", "1.5h")] == [90, 600, 5400]
     assert solving.clock(61) == "01:01"
     assert solving.clock(3600) == "01:00:00"
+
+
+def test_an_average_where_ids_come_again(tmp_path):
+    """Rows of one id are told apart by their order: no column is lost."""
+    for name, values in {"sample": [0.0, 0.0, 0.0], "answers": [1.0, 2.0, 4.0]}.items():
+        pd.DataFrame({"id": [1, 1, 2], "y": values}).to_csv(tmp_path / f"{name}.csv", index=False)
+    sample, answers = tmp_path / "sample.csv", tmp_path / "answers.csv"
+    comp = Competition("twice", "rmse", tmp_path, sample, answers, ("y",))
+    assert average([b"id,y\n1,1\n1,2\n2,3\n", b"id,y\n1,3\n1,4\n2,5\n"], comp) == b"id,y\n1,2.0\n1,3.0\n2,4.0\n"
+    assert average([b"id,y\n1,1\n1,2\n2,3\n"], comp) == b"id,y\n1,1\n1,2\n2,3\n"

@@ -155,23 +155,28 @@ def average(submissions: Sequence[bytes], competition: Competition) -> bytes:
         each; the only submission as it is, if not.
     """
     sample = pd.read_csv(competition.sample_submission, dtype=str, keep_default_na=False)
-    has_ids = not competition.in_file_order
-    ids = pd.read_csv(competition.sample_submission)[competition.id_column] if has_ids else pd.Series()
-    if len(submissions) == 1 and not (has_ids and ids.is_unique):
+    ids = None if competition.in_file_order else pd.read_csv(competition.sample_submission)[competition.id_column]
+    keeps_ids = ids is not None and ids.is_unique
+    if len(submissions) == 1 and not keeps_ids:
         return submissions[0]
     predictions = [competition.predictions(content) for content in submissions]
-    if len(submissions) > 1 and "auc" in competition.metric:
-        predictions = [table.rank(pct=True) for table in predictions]
-    mean = predictions[0] if len(predictions) == 1 else sum(predictions[1:], start=predictions[0]) / len(predictions)
-    if has_ids and ids.is_unique:
-        mean = mean.loc[ids]
-    columns = {name: mean[name].to_numpy() for name in competition.target_columns}
-    for name, values in columns.items():  # labels were read as numbers
-        if len(submissions) == 1 and values.dtype == float and (values % 1 == 0).all() and abs(values).max() < 2**53:
-            columns[name] = values.astype(int)
-    if has_ids and not ids.is_unique:
-        sample = pd.DataFrame({competition.id_column: mean.index})
-    return csv_text(sample.assign(**columns)[list(sample.columns)]).encode()
+    if len(predictions) == 1:
+        table = predictions[0].apply(_whole)  # labels were read as floats
+    else:
+        if "auc" in competition.metric:
+            predictions = [table.rank(pct=True) for table in predictions]
+        table = sum(predictions[1:], start=predictions[0]) / len(predictions)
+    if keeps_ids:
+        table = table.loc[ids]
+    elif ids is not None:
+        sample = pd.DataFrame({competition.id_column: table.index}, columns=sample.columns)
+    columns = {name: table[name].to_numpy() for name in competition.target_columns}
+    return csv_text(sample.assign(**columns)).encode()
+
+
+def _whole(values: pd.Series) -> pd.Series:
+    is_whole = values.dtype == float and (values % 1 == 0).all() and values.abs().max() < 2**53
+    return values.astype(int) if is_whole else values
 
 
 def _progress(
