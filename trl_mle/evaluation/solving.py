@@ -167,7 +167,7 @@ def average(submissions: Sequence[bytes], competition: Competition) -> bytes:
             predictions = [table.rank(pct=True) for table in predictions]
         table = sum(predictions[1:], start=predictions[0]) / len(predictions)
     if keeps_ids:
-        table = table.loc[ids]
+        table = table.reindex(ids)
     elif ids is not None:
         sample = pd.DataFrame({competition.id_column: table.index}, columns=sample.columns)
     columns = {name: table[name].to_numpy() for name in competition.target_columns}
