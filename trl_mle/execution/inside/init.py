@@ -3,7 +3,6 @@
 import array
 import contextlib
 import errno
-import itertools
 import json
 import math
 import os
@@ -241,10 +240,11 @@ def watch(job: dict[str, Any], found: int) -> None:
     reads of a process' memory waits while it forks, and a fork bomb's processes do nothing else.
     """
     try:
-        for look in itertools.count(1):
+        look, reason = 0, None
+        while reason is None:
             time.sleep(TICK_S)
-            if (reason := exceeded(job, look)) is not None:
-                break
+            look += 1
+            reason = exceeded(job, look)
     except BaseException as error:  # without a watch nothing may go on
         reason = f"!{type(error).__name__}: {error}"
     os.write(found, reason.encode())
