@@ -300,7 +300,7 @@ FLAT = {
 
 @pytest.mark.parametrize("name", FLAT)
 def test_long_flat_programs_take_no_long_time(name):
-    """Tens of seconds, and minutes for the fourth, before there was a bound."""
+    """30,000 of `with` took 5 s, and of `try` 8 s, before there was a bound; the fourth kind took minutes."""
     began = time.process_time()
     program = AstInstrumenter().instrument("import pandas as pd\n" + FLAT[name])
     assert time.process_time() - began < 4
