@@ -189,6 +189,39 @@ except OSError:
     assert result.submission is None
 
 
+@pytest.mark.parametrize("sandbox", TIERS)
+def test_the_disk_is_bounded_without_control_groups(competition, sandbox, monkeypatch):
+    monkeypatch.setattr("trl_mle.execution.cgroups.parents", list)
+    names = [path.stem for path in PROGRAMS if re.match("disk_(mapped|in_flight|of_|without)", path.name)]
+    programs = [PRELUDE + Path(__file__).with_name("hostile").joinpath(f"{name}.py").read_text() for name in names]
+    with LocalExecutor(max_parallel=1, timeout_s=10, disk_mb=64, sandbox=sandbox, packages=()) as executor:
+        assert "control groups" not in executor.description
+        results = executor.run_many([(program, competition) for program in programs])
+    assert len(names) == 5
+    for name, result in zip(names, results, strict=True):
+        assert result.outcome in (Outcome.ERROR, Outcome.OUTPUT_LIMIT), (name, result)
+        assert "LOOT" not in result.stdout, name
+
+
+LIBRARY_MAPS = """
+import mmap, os, tempfile, time
+for _ in range(150):
+    with tempfile.TemporaryFile() as file:
+        file.write(b"x" * 4096)
+        file.flush()
+        with mmap.mmap(file.fileno(), 4096):
+            time.sleep(0.01)
+print("done")
+"""
+
+
+@pytest.mark.parametrize("sandbox", TIERS)
+def test_a_deleted_file_that_a_library_maps_is_no_offence(competition, sandbox):
+    with LocalExecutor(max_parallel=1, timeout_s=20, disk_mb=64, sandbox=sandbox, packages=()) as executor:
+        [result] = executor.run_many([(LIBRARY_MAPS, competition)])
+    assert (result.outcome, result.stdout) == (Outcome.OK, "done\n"), result
+
+
 @pytest.mark.parametrize("name", ["fork_bomb", "fork_bomb_of_daemons"])
 def test_bombs_end_without_a_sandbox(competition, name):
     """Here no signal reaches all of them in one step."""

@@ -288,6 +288,25 @@ def test_standard_library():
     assert checked > 80
 
 
+FLAT = {
+    "comparisons": "x = " + " < ".join(["1"] * 100_000),
+    "with": "with a as b: c\n" * 50_000,
+    "try": "try:\n  x\nexcept A:\n  y\n" * 30_000,
+    "variables and branches": "".join(f"a{i} = 1\nif a:\n  b = 2\n" for i in range(15_000)),
+    "names": "x\n" * 60_000,
+    "the most that is looked at": "".join(f"a{i} = 1\nif a:\n  b = 2\n" for i in range(900)),
+}
+
+
+@pytest.mark.parametrize("name", FLAT)
+def test_long_flat_programs_take_no_long_time(name):
+    """30,000 of `with` took 5 s, and of `try` 8 s, before there was a bound; the fourth kind took minutes."""
+    began = time.process_time()
+    program = AstInstrumenter().instrument("import pandas as pd\n" + FLAT[name])
+    assert time.process_time() - began < 4
+    assert program.milestones == (("imports",) if name == "the most that is looked at" else ())
+
+
 def test_many_paths_through_a_program_end():
     """Calls that double at every level, loops in loops: the analysis is bounded."""
     calls = (

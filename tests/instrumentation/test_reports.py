@@ -129,7 +129,7 @@ def test_reports_are_read_from_the_output():
     output, _ = run(source)
     program = insert_prints(source, [], NONCE, found(source))
     assert program.reports(output) == [("auc", "0.5")]
-    assert program.reports(f"{NONCE} report: x.shape = (3, 4)\nreport: auc = 1\n") == [("x.shape", "(3, 4)")]
+    assert program.reports(f"{NONCE} report: auc = (3, 4)\nreport: auc = 1\n") == [("auc", "(3, 4)")]
 
 
 def test_what_a_report_prints_is_no_milestone():

@@ -19,6 +19,9 @@ from trl_mle.execution.sandbox import SandboxError
 
 
 TICK_S = 0.5  # how often a program's control group is looked at
+PAUSE_S = (
+    0.005  # between two looks at its output: a program that prints byte by byte would keep the caller from its work
+)
 NO_BYTES = struct.pack("=I", 0)  # the message that a program has started
 # What a program says whose address space is used up.
 OUT_OF_MEMORY_WORDS = ("MemoryError", "Unable to allocate", "std::bad_alloc", "Cannot allocate memory")
@@ -52,41 +55,43 @@ class Answer:
 
 
 class Output:
-    """One bounded output stream. Repeats of a milestone's line, as a loop prints them, do not count."""
+    """
+    One bounded output stream. Repeats of a milestone's line, as a loop prints them, are dropped as they come: the work for a
+    byte does not depend on what came before it.
+    """
 
     def __init__(self, limit: int, nonce: str):
         self.limit = limit
         self.nonce = nonce.encode()
-        self.content = bytearray()
         self.fed = 0
+        self._content = bytearray()
+        self._line = bytearray()  # the last one, which has no end yet
+        self._seen: set[bytes] = set()  # lines of ours
+        self._within = True
 
     def feed(self, chunk: bytes) -> bool:
         """Takes a chunk; returns whether the stream is still within its limit."""
-        self.content += chunk
-        if len(self.content) > self.limit:
-            self._drop_repeats()
+        if not self._within:
+            return False
+        *ended, rest = chunk.split(b"\n") if self.nonce else (chunk,)
+        for line in ended:
+            self._line += line + b"\n"
+            if self.nonce not in self._line or self._is_new(bytes(self._line)):
+                self._content += self._line
+            self._line.clear()
+        self._line += rest
         self.fed += len(chunk)
         # The repeats of one line of ours may be many, but not so many that dropping them keeps the caller from its work.
-        within = len(self.content) <= self.limit and self.fed <= REPEATS * self.limit
-        del self.content[self.limit :]
-        return within
+        self._within = len(self._content) + len(self._line) <= self.limit and self.fed <= REPEATS * self.limit
+        return self._within
 
-    def _drop_repeats(self) -> None:
-        if not self.nonce:
-            return
-        seen: set[bytes] = set()
-        kept = bytearray()
-        for line in bytes(self.content).splitlines(keepends=True):
-            if self.nonce in line:
-                if line in seen:
-                    continue
-                seen.add(line)
-            kept += line
-        self.content = kept
+    def _is_new(self, line: bytes) -> bool:
+        is_new = line not in self._seen
+        self._seen.add(line)
+        return is_new
 
     def text(self) -> str:
-        self._drop_repeats()
-        return self.content.decode("utf-8", errors="replace")
+        return (self._content + self._line)[: self.limit].decode("utf-8", errors="replace")
 
 
 class ReportLost(SandboxError):
@@ -115,7 +120,8 @@ def receive(
     """Drains both outputs until the report has come, or is lost; ends a program that is to stop."""
     answer = Answer()
     deadline = time.monotonic() + limit_s
-    poll = select.poll()
+    poll, report_alone = select.poll(), select.poll()
+    report_alone.register(job_socket, select.POLLIN)
     for fd in (*streams, job_socket.fileno()):
         poll.register(fd, select.POLLIN)
     waiting = {*streams, job_socket.fileno()}
@@ -147,6 +153,8 @@ def receive(
             if not chunk:
                 poll.unregister(fd)
                 waiting.discard(fd)
+        if job_socket.fileno() in waiting and any(fd in streams for fd, _ in events):
+            report_alone.poll(PAUSE_S * 1000)
     answer.read(bytes(received))
     return answer
 

@@ -2,6 +2,7 @@
 
 import io
 import re
+from collections import Counter
 from dataclasses import dataclass
 
 
@@ -32,7 +33,8 @@ class InstrumentedProgram:
         nonce (`str`):
             Random text in every marker, unknown to the policy when it writes. A program that inspects its own running
             code (frames, the garbage collector, its memory) can find it and print markers of steps that it has but does
-            not reach; that is worth at most the partial credit of a failure, and stays below every valid submission.
+            not reach, in an order in which it could reach them; that is worth at most the partial credit of a failure,
+            and stays below every valid submission.
         is_final (`bool`, *optional*, defaults to `True`):
             Whether the instrumenter would place the same prints again; not so if its model has not answered.
     """
@@ -53,17 +55,47 @@ class InstrumentedProgram:
     def reached(self, output: str) -> set[str]:
         """
         The milestones whose markers are in the output. A marker may stand in the middle of a line: the program may
-        have printed without a newline before it.
+        have printed without a newline before it. One counts only if its print was placed, and behind the markers of all
+        prints that must have run before it.
         """
-        found = re.findall(rf"{re.escape(self.nonce)} milestone: (\w+)", output)
-        return {milestone for milestone in self.milestones if milestone in found}
+        before = self._before()
+        found: set[str] = set()
+        for milestone in re.findall(rf"{re.escape(self.nonce)} milestone: (\w+)", output):
+            if milestone not in found and any(needed <= found for needed in before.get(milestone, ())):
+                found.add(milestone)
+        return found
+
+    def _before(self) -> dict[str, list[set[str]]]:
+        """
+        For each print of a milestone those that stand before it in its block or in one around it: nothing jumps over them.
+        A block ends at the first line that is indented less; one within a string only makes this ask for less.
+        """
+        before: dict[str, list[set[str]]] = {milestone: [] for milestone in self.milestones}
+        around: list[tuple[str, str]] = []  # indentation and milestone
+        for line in split_lines(self.source) if self.milestones else ():
+            if not (text := line.strip()):
+                continue
+            while around and not line.startswith(around[-1][0]):
+                around.pop()
+            marker = re.match(rf'print\("{re.escape(self.nonce)} milestone: (\w+)"', text)
+            if marker is not None and marker[1] in before:
+                before[marker[1]].append({milestone for _, milestone in around} - {marker[1]})
+                around.append((line[: line.index(text)], marker[1]))
+        return before
 
     def reports(self, output: str) -> list[tuple[str, str]]:
         """
-        The names and printed values of the reports in the output, in its order. What the program itself prints in their
-        form lacks the nonce, and does not count.
+        The names and printed values of the reports in the output, in its order, as many of a name as were placed. What
+        the program itself prints in their form lacks the nonce, and does not count.
         """
-        return re.findall(rf"{re.escape(self.nonce)} report: ([\w.]+) = (.*)", output)
+        report = rf"{re.escape(self.nonce)} report: ([\w.]+) = "
+        left = Counter(re.findall(report, self.source))
+        found = []
+        for name, value in re.findall(report + "(.{0,80})", output):
+            if left[name] > 0:
+                left[name] -= 1
+                found.append((name, value))
+        return found
 
 
 Program = str | InstrumentedProgram

@@ -2,6 +2,7 @@
 
 import ast
 import functools
+import itertools
 import re
 import warnings
 from collections.abc import Sequence
@@ -29,6 +30,9 @@ DESCRIPTIONS = {
 }
 MILESTONES = tuple(DESCRIPTIONS)
 
+# Of a program that is instrumented; the work for some grows with the square of them. A solution has hundreds.
+MAX_LENGTH, MAX_NODES = 200_000, 10_000
+
 # The compiler names the file in its warnings ("\d" is no escape sequence, ...). They are the policy's, and there
 # are thousands of them: they would bury the log of the training run.
 FILENAME = "<program>"
@@ -53,8 +57,19 @@ def report_lines(nonce: str, value: str) -> tuple[str, str]:
 
 @functools.lru_cache(maxsize=4)  # choosing places, checking them and inserting prints all look at the same program
 def parse(source: str) -> ast.Module:
-    """The program's AST, as if it were read from a file (which may begin with a byte order mark). Not to be changed."""
-    return ast.parse(source.removeprefix("\ufeff"), filename=FILENAME)
+    """
+    The program's AST, as if it were read from a file (which may begin with a byte order mark). Not to be changed.
+
+    Raises:
+        `SyntaxError`, `ValueError`, `RecursionError`, `MemoryError`: It does not compile.
+        `ValueError`: It is too large to be looked at: a flat program of a few hundred KB would take minutes.
+    """
+    if len(source) > MAX_LENGTH:
+        raise ValueError(f"the program has more than {MAX_LENGTH} characters")
+    tree = ast.parse(source.removeprefix("\ufeff"), filename=FILENAME)
+    if next(itertools.islice(ast.walk(tree), MAX_NODES, None), None) is not None:
+        raise ValueError(f"the program's syntax tree has more than {MAX_NODES} nodes")
+    return tree
 
 
 class Instrumenter(Protocol):

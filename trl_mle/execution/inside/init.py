@@ -22,6 +22,8 @@ from .program import become_program, execute_interpreter
 
 
 TICK_S = 0.1  # how often the memory of a program is looked at
+LOOKS_AT_MAPS = 10  # one look in so many is at its mappings, too: they are long
+PF_EXITING = 0x4  # <linux/sched.h>
 
 
 def make_mounts(job: dict[str, Any]) -> None:
@@ -29,6 +31,10 @@ def make_mounts(job: dict[str, Any]) -> None:
     quiet = kernel.MS_NOSUID | kernel.MS_NODEV
     kernel.mount("none", "/", None, kernel.MS_REC | kernel.MS_PRIVATE)
     kernel.mount("proc", "/proc", "proc", quiet | kernel.MS_NOEXEC)
+    # Terminals of its own: else all programs of a competition would share theirs, and what is in them
+    kernel.mount(
+        "devpts", "/dev/pts", "devpts", kernel.MS_NOSUID | kernel.MS_NOEXEC, "newinstance,ptmxmode=0666,mode=620"
+    )
     kernel.write_text("/proc/sys/user/max_user_namespaces", "0")
     kernel.mount("/proc/sys", "/proc/sys", None, kernel.MS_BIND | kernel.MS_REC)
     kernel.mount(
@@ -141,11 +147,12 @@ def entries(folder: int) -> Iterator[os.stat_result]:
                         os.close(below)
 
 
-def disk_bytes(folders: list[int], pids: list[int], limit: int) -> float:
+def disk_bytes(folders: list[int], pids: list[int], limit: int, mapped: set[int]) -> float:
     """
     What the files below open folders take, and those that these processes hold open without a name, in bytes, each entry
-    counted as one page at least. Counts no further than to a limit. Infinite if a folder cannot be looked into, or is
-    nested too deep.
+    counted as one page at least. Counts no further than to a limit. Infinite if a folder or a process cannot be looked into,
+    if a folder is nested too deep, or if a nameless file is `mapped` (an inode) that none of them holds open: nobody can
+    know its size.
     """
     total = 0
     try:
@@ -162,13 +169,41 @@ def disk_bytes(folders: list[int], pids: list[int], limit: int) -> float:
         raise
     unnamed: dict[tuple[int, int], int] = {}
     for pid in pids:
-        with contextlib.suppress(OSError):  # it ended meanwhile
-            for name in os.listdir(f"/proc/{pid}/fd"):
-                with contextlib.suppress(OSError):
-                    info = os.stat(f"/proc/{pid}/fd/{name}")
-                    if stat.S_ISREG(info.st_mode) and info.st_nlink == 0:
-                        unnamed[info.st_dev, info.st_ino] = info.st_blocks * 512
+        try:
+            for task in os.listdir(f"/proc/{pid}/task"):  # each may have descriptors of its own
+                for name in os.listdir(f"/proc/{pid}/task/{task}/fd"):
+                    with contextlib.suppress(FileNotFoundError):
+                        info = os.stat(f"/proc/{pid}/task/{task}/fd/{name}")
+                        if stat.S_ISREG(info.st_mode) and info.st_nlink == 0:
+                            unnamed[info.st_dev, info.st_ino] = info.st_blocks * 512
+        except PermissionError:
+            if is_hidden(pid):
+                return math.inf
+        except OSError:  # it ended meanwhile
+            pass
+    if mapped - {inode for _, inode in unnamed}:
+        return math.inf
     return total + sum(unnamed.values())
+
+
+def is_hidden(pid: int) -> bool:
+    """Whether a process has made itself undumpable, so that nobody can look into it; one that is ending is no other."""
+    with contextlib.suppress(OSError):
+        with open(f"/proc/{pid}/stat") as file:
+            state, *fields = file.read().rpartition(") ")[2].split()
+        return state not in "ZX" and not int(fields[5]) & PF_EXITING
+    return False
+
+
+def deleted_mappings(folders: list[str], pids: list[int]) -> set[int]:
+    """Inodes of files of these folders that are mapped, and have no name any more."""
+    found = set()
+    for pid in pids:
+        with contextlib.suppress(OSError), open(f"/proc/{pid}/maps", errors="surrogateescape") as file:
+            for line in file:
+                if line.endswith(" (deleted)\n") and any(f" {folder}/" in line for folder in folders):
+                    found.add(int(line.split()[4]))
+    return found
 
 
 def threads(pids: list[int]) -> int:
@@ -180,16 +215,22 @@ def threads(pids: list[int]) -> int:
     return total
 
 
-def exceeded(job: dict[str, Any]) -> str | None:
-    """Which limit the program exceeds, of those that the kernel does not keep by itself."""
+def exceeded(job: dict[str, Any], look: int) -> str | None:
+    """Which limit the program exceeds, of those that the kernel does not keep by itself, at its `look`-th look."""
     pids = processes(job)
     if memory_bytes(pids, job["memory_mb"] << 20) > job["memory_mb"] << 20:
         return "memory"
     if job["tier"] != "bubblewrap":
         if threads(pids) > job["max_processes"]:
             return "processes"
-        if disk_bytes(job["folders"], pids, job["disk_mb"] << 20) > job["disk_mb"] << 20:
-            return "disk"
+        paths, limit = [job["workdir"], job["tmp"]], job["disk_mb"] << 20
+        mapped = deleted_mappings(paths, pids) if look % LOOKS_AT_MAPS == 0 else set()
+        if disk_bytes(job["folders"], pids, limit, mapped) > limit:
+            if not mapped:
+                return "disk"
+            mapped &= deleted_mappings(paths, pids)  # or it was unmapped and closed between the two looks
+            if disk_bytes(job["folders"], pids, limit, mapped) > limit:
+                return "disk"
     return None
 
 
@@ -199,10 +240,11 @@ def watch(job: dict[str, Any], found: int) -> None:
     reads of a process' memory waits while it forks, and a fork bomb's processes do nothing else.
     """
     try:
-        while True:
+        look, reason = 0, None
+        while reason is None:
             time.sleep(TICK_S)
-            if (reason := exceeded(job)) is not None:
-                break
+            look += 1
+            reason = exceeded(job, look)
     except BaseException as error:  # without a watch nothing may go on
         reason = f"!{type(error).__name__}: {error}"
     os.write(found, reason.encode())

@@ -24,10 +24,10 @@ from trl_mle.execution.sandbox.interpreter import SYSTEM, Interpreter
 FIRST_SLOT_UID = 57000
 
 # Without namespaces, the kernel's shared memory, semaphores and queues are everybody's too, and Landlock says nothing of
-# owners, modes, times and attributes. Changing a mode or a time does nothing then, and says it did: copying a file does.
+# owners, modes, times and attributes. Descriptors on their way between sockets would be in nobody's sight. Changing a mode or a time does nothing then, and says it did: copying a file does.
 DENIED = """
     chown fchown fchownat fremovexattr fsetxattr lchown lremovexattr lsetxattr mq_open mq_unlink msgctl msgget msgrcv
-    msgsnd removexattr semctl semget semop semtimedop setxattr shmat shmctl socket
+    msgsnd removexattr semctl semget semop semtimedop sendmmsg sendmsg setxattr shmat shmctl socket
 """.split()  # noqa: SIM905
 NEW_CALLS = (463, 466, 469)  # setxattrat, removexattrat, file_setattr: libseccomp has no names yet
 IGNORED = "chmod fchmod fchmodat fchmodat2 futimesat utime utimensat utimes".split()  # noqa: SIM905
@@ -52,7 +52,8 @@ def add_rules(filter_: pyseccomp.SyscallFilter) -> None:
     for request in CHANGE_FLAGS:
         filter_.add_rule(forbidden, "ioctl", pyseccomp.Arg(1, pyseccomp.MASKED_EQ, 0xFFFFFFFF, request))
     # The files that it holds open must stay in sight of its init.
-    filter_.add_rule(ignored, "prctl", pyseccomp.Arg(0, pyseccomp.EQ, kernel.PR_SET_DUMPABLE))
+    dumpable = pyseccomp.Arg(0, pyseccomp.MASKED_EQ, 0xFFFFFFFF, kernel.PR_SET_DUMPABLE)  # the kernel compares 32 bits
+    filter_.add_rule(ignored, "prctl", dumpable)
 
 
 def _without(folder: str, hidden: set[str], kind: str) -> Iterator[tuple[str, str]]:

@@ -9,11 +9,11 @@ from trl_mle.execution.sandbox import bubblewrap, landlock
 
 
 # System calls that no solution needs and that reach beyond it: other processes' memory, namespaces and mounts, the
-# kernel's keys, tracing, modules, clocks, memory that no limit counts. They fail with EPERM; io_uring, which would run calls past the filter, and
+# kernel's keys, tracing, modules, clocks, memory that no limit counts, events of files that it may not read. They fail with EPERM; io_uring, which would run calls past the filter, and
 # clone3, whose flags a filter cannot see, are said not to exist (libc then falls back on clone).
 DENIED = """
     acct add_key adjtimex bpf chroot clock_adjtime clock_settime delete_module fanotify_init finit_module fsconfig
-    fsmount fsopen fspick init_module ioperm iopl ioprio_set kcmp kexec_file_load kexec_load keyctl lookup_dcookie mbind
+    fsmount fsopen fspick init_module inotify_init inotify_init1 ioperm iopl ioprio_set kcmp kexec_file_load kexec_load keyctl lookup_dcookie mbind
     memfd_create memfd_secret migrate_pages mount mount_setattr move_mount move_pages name_to_handle_at nfsservctl open_by_handle_at open_tree
     perf_event_open personality pidfd_getfd pivot_root process_madvise process_vm_readv process_vm_writev ptrace quotactl
     reboot request_key sched_setaffinity sched_setattr sched_setparam sched_setscheduler set_mempolicy setdomainname
@@ -22,6 +22,10 @@ DENIED = """
 ABSENT = ("clone3", "io_uring_enter", "io_uring_register", "io_uring_setup")
 CLONE_NEW_ANY = (0x00020000, 0x02000000, 0x04000000, 0x08000000, 0x10000000, 0x20000000, 0x40000000)
 TIOCSTI, TIOCLINUX = 0x5412, 0x541C
+F_SETLEASE, F_NOTIFY = (
+    1024,
+    1026,
+)  # keep others from opening the data for as long as a lease lasts; report what they do
 
 
 def seccomp_filter(tier: str) -> bytes:
@@ -36,6 +40,8 @@ def seccomp_filter(tier: str) -> bytes:
         filter_.add_rule(forbidden, "clone", pyseccomp.Arg(0, pyseccomp.MASKED_EQ, flag, flag))
     for request in (TIOCSTI, TIOCLINUX):
         filter_.add_rule(forbidden, "ioctl", pyseccomp.Arg(1, pyseccomp.MASKED_EQ, 0xFFFFFFFF, request))
+    for command in (F_SETLEASE, F_NOTIFY):
+        filter_.add_rule(forbidden, "fcntl", pyseccomp.Arg(1, pyseccomp.MASKED_EQ, 0xFFFFFFFF, command))
     filter_.add_rule(forbidden, "prlimit64", pyseccomp.Arg(0, pyseccomp.NE, 0))
     with tempfile.TemporaryFile() as file:
         filter_.export_bpf(file)

@@ -1,0 +1,115 @@
+"""What a program with prints is credited for by its output."""
+
+import contextlib
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from trl_mle.execution.program import InstrumentedProgram
+
+
+NONCE = "0123456789abcdef"
+SOURCE = """
+import a
+print("@ milestone: imports", flush=True)
+def load(path):
+    text = '''
+no end of a block: this only asks for less
+'''
+    x = 1
+    print("@ milestone: train_data", flush=True)
+    if x:
+        y = 1
+        print("@ milestone: test_data", flush=True)
+    else:
+        z = 1
+        print("@ milestone: model_built", flush=True)
+load("train.csv")
+print("@ milestone: submission", flush=True)
+""".replace("@", NONCE)
+PLACED = ("imports", "train_data", "test_data", "model_built", "submission")
+PROGRAM = InstrumentedProgram(SOURCE, "", PLACED, NONCE)
+
+
+def output(*milestones: str) -> str:
+    return "".join(f"{NONCE} milestone: {milestone}\n" for milestone in milestones)
+
+
+def test_a_marker_counts_behind_those_that_must_have_come_before():
+    assert PROGRAM.reached(output("submission", "predictions", "test_data")) == set()
+    assert PROGRAM.reached(output("imports", "submission")) == {
+        "imports",
+        "submission",
+    }  # `load` may not have been called
+    assert PROGRAM.reached(output("imports", "test_data")) == {"imports"}
+    assert PROGRAM.reached(output("imports", "train_data", "model_built")) == {"imports", "train_data", "model_built"}
+    assert PROGRAM.reached(output("imports", "train_data", "model_built", "test_data")) == set(PLACED) - {"submission"}
+
+
+def test_milestones_that_were_not_placed_do_not_count():
+    assert PROGRAM.reached(output("imports", "predictions")) == {"imports"}
+    assert InstrumentedProgram(SOURCE, "", ("train_data",), NONCE).reached(output("submission", "train_data")) == {
+        "train_data"
+    }
+
+
+def test_one_of_several_places_is_enough():
+    source = 'if x:\n    import a\n    print("@ milestone: imports", flush=True)\n    b = 1\n    print("@ milestone: train_data", flush=True)\n'
+    source += 'else:\n    b = 2\n    print("@ milestone: train_data", flush=True)\n'
+    program = InstrumentedProgram(source.replace("@", NONCE), "", ("imports", "train_data"), NONCE)
+    assert program.reached(output("train_data")) == {"train_data"}
+
+
+BLOCKS = st.recursive(
+    st.just(["x"]),
+    lambda inner: st.lists(
+        st.one_of(
+            st.tuples(st.sampled_from(["if r():", "for _ in range(2):", "while r():", "try:", "def f():"]), inner),
+            st.sampled_from(PLACED),
+        ),
+        max_size=5,
+    ).map(lambda items: ["x", *items]),
+    max_leaves=30,
+)
+
+
+def lines(block, indentation=""):
+    for item in block:
+        if isinstance(item, tuple):
+            yield indentation + item[0]
+            yield from lines(item[1], indentation + "  ")
+            if item[0] == "try:":
+                yield f"{indentation}except KeyError:"
+            elif item[0] == "def f():":
+                yield indentation + "f()"
+                continue
+            else:
+                continue
+            yield f"{indentation}  pass"
+        elif item == "x":
+            yield f"{indentation}x()"
+        else:
+            yield f'{indentation}print("{NONCE} milestone: {item}", flush=True)'
+
+
+@given(BLOCKS, st.randoms(use_true_random=False))
+def test_whatever_a_program_really_prints_counts(block, random):
+    """Programs of nested blocks, whose conditions fall and which fail as it comes."""
+
+    def x():
+        if random.random() < 0.05:
+            raise KeyError
+
+    source, printed = "\n".join(lines(block)), []
+    names = {"x": x, "r": lambda: random.random() < 0.5, "print": lambda text, flush: printed.append(text)}
+    with contextlib.suppress(KeyError):
+        exec(source, names)
+    program = InstrumentedProgram(source, "", PLACED, NONCE)
+    assert program.reached("\n".join(printed)) == {text.split()[-1] for text in printed}
+
+
+def test_reports_count_as_often_as_they_were_placed():
+    source = f'try: print("{NONCE} report: auc = %.80s" % (auc,), flush=True)\nexcept BaseException: "{NONCE}"\n'
+    program = InstrumentedProgram(source, "", (), NONCE)
+    forged = f"{NONCE} report: auc = 0.9{'9' * 200}\n" + f"{NONCE} report: auc = 1\n{NONCE} report: x = 1\n" * 1000
+    assert program.reports(forged) == [("auc", "0.9" + "9" * 77)]
