@@ -33,8 +33,22 @@ ARROWS = [
 WIDTH, HEIGHT, BOX, TALL, GAP, ROW, MARGIN = 760, 292, 160, 92, 36, 126, 6
 BELOW = "valid solutions"
 THEMES = {
-    "light": {"ink": "#1f2328", "soft": "#59636e", "line": "#59636e", "box": "#f6f8fa", "edge": "#d1d9e0", "own": "#0550ae"},
-    "dark": {"ink": "#f0f6fc", "soft": "#9da7b3", "line": "#9da7b3", "box": "#151b23", "edge": "#3d444d", "own": "#79c0ff"},
+    "light": {
+        "ink": "#1f2328",
+        "soft": "#59636e",
+        "line": "#59636e",
+        "box": "#f6f8fa",
+        "edge": "#d1d9e0",
+        "own": "#0550ae",
+    },
+    "dark": {
+        "ink": "#f0f6fc",
+        "soft": "#9da7b3",
+        "line": "#9da7b3",
+        "box": "#151b23",
+        "edge": "#3d444d",
+        "own": "#79c0ff",
+    },
 }
 
 
