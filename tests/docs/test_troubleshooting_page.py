@@ -50,10 +50,9 @@ def messages() -> dict[str, str]:
             if not (isinstance(call, ast.Call) and call.args):
                 continue
             kind = ast.unparse(call.func)
-            is_said = (
-                isinstance(node, ast.Raise)
-                and kind.split(".")[-1] not in CAUGHT
-                or kind in ("logger.warning", "Problem")
+            is_said = (isinstance(node, ast.Raise) and kind.split(".")[-1] not in CAUGHT) or kind in (
+                "logger.warning",
+                "Problem",
             )
             text = text_of(call.args[0]) if is_said else None
             if text and text not in WITHIN and re.search(r"\w{3}", text):
