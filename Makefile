@@ -67,7 +67,7 @@ lint: install
 	$(BIN)/codespell
 
 docs: install $(VENV)/.docs
-	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --strict --quiet
+	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --strict
 	@echo "the site is in .ci-work/site/index.html"
 
 $(VENV)/.docs: $(VENV)/.installed
