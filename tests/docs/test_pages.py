@@ -35,5 +35,19 @@ def test_links_lead_somewhere(page):
         assert not anchor or anchor in anchors(target), link
 
 
+def test_pages_that_the_code_names_are_there():
+    written_later = {"docs/gpu.md"}  # by make test-gpu
+    files = [ROOT / "Makefile", ROOT / "Dockerfile"]
+    files += [
+        path
+        for name in ("trl_mle", "recipes", "benchmarks")
+        for path in (ROOT / name).rglob("*")
+        if path.suffix in (".py", ".yaml", ".template")
+    ]
+    named = {page for path in files for page in re.findall(r"docs/[\w/]+\.md", path.read_text(encoding="utf-8"))}
+    assert "docs/duration.md" in named
+    assert not [page for page in named - written_later if not (ROOT / page).is_file()]
+
+
 def test_the_readme_is_a_screen_or_two():
     assert len((ROOT / "README.md").read_text(encoding="utf-8").splitlines()) <= 130
