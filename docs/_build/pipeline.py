@@ -71,7 +71,7 @@ def draw(theme: str) -> str:
     """The picture in one theme."""
     colour = THEMES[theme]
     lines = [
-        f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {WIDTH} {HEIGHT}" role="img" '
+        f'<svg xmlns="http://www.w3.org/2000/svg" width="{WIDTH}" height="{HEIGHT}" viewBox="0 0 {WIDTH} {HEIGHT}" role="img" '
         'font-family="-apple-system, Segoe UI, Helvetica, Arial, sans-serif">',
         "<title>One completion's way: prompt, policy, instrument, execute, grade, reward, update; valid solutions go to the pool, "
         "which makes new prompts</title>",
