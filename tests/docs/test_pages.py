@@ -49,5 +49,12 @@ def test_pages_that_the_code_names_are_there():
     assert not [page for page in named - written_later if not (ROOT / page).is_file()]
 
 
+def test_every_package_is_in_the_reference():
+    reference = "\n".join(path.read_text(encoding="utf-8") for path in (ROOT / "docs/api").glob("*.md"))
+    packages = [path.parent.name for path in (ROOT / "trl_mle").glob("*/__init__.py") if "__all__" in path.read_text()]
+    assert len(packages) > 10
+    assert not [name for name in packages if f"::: trl_mle.{name}\n" not in reference]
+
+
 def test_the_readme_is_a_screen_or_two():
     assert len((ROOT / "README.md").read_text(encoding="utf-8").splitlines()) <= 130
