@@ -1,10 +1,12 @@
 """What the README and the pages tell people to type is what the commands take; what a CPU can run in seconds is run."""
 
+import argparse
 import ast
 import importlib
 import inspect
 import re
 import shlex
+from dataclasses import fields
 from pathlib import Path
 
 import numpy as np
@@ -18,11 +20,12 @@ from trl import GRPOConfig
 
 from trl_mle import cli
 from trl_mle.evaluation.evaluate import EvaluationArguments
-from trl_mle.launching import make_parser
+from trl_mle.launching import MLEScriptArguments, make_parser
 from trl_mle.scripts import launch
 from trl_mle.scripts.serve import ServeArguments
 from trl_mle.scripts.solve import SolveArguments
 from trl_mle.starter import StarterConfig
+from trl_mle.trainer import MLEGRPOConfig
 
 
 ROOT = Path(__file__).parents[2]
@@ -136,6 +139,12 @@ def test_command_is_one_that_can_be_typed(words, elsewhere, monkeypatch):
         assert program in FOREIGN, f"what is {program}?"
 
 
+def commands_of_ours() -> dict[str, argparse.ArgumentParser]:
+    """Of `trl-mle`."""
+    (subcommands,) = (action for action in cli.make_parser()._actions if action.choices)
+    return dict(subcommands.choices or {})
+
+
 def known_options() -> set[str]:
     """Every option of our commands and of `accelerate launch`."""
     parsers = [
@@ -143,10 +152,7 @@ def known_options() -> set[str]:
         launch_command_parser(),
         *(HfArgumentParser((kind,)) for kind in (*PARSED_LATE.values(), StarterConfig)),
     ]
-    (subcommands,) = (
-        action for action in cli.make_parser()._actions if action.dest == "==SUPPRESS==" or action.choices
-    )
-    parsers += subcommands.choices.values()
+    parsers += commands_of_ours().values()
     return {option for parser in parsers for action in parser._actions for option in action.option_strings} | {"--to"}
 
 
@@ -177,6 +183,16 @@ def test_every_option_of_a_yaml_is_known():
     others = {"max_off_policy_steps", "staleness_threshold"}  # of other trainers
     others |= {"higher_is_better", "chosen_by", "distributed_type", "num_processes", "accelerate_config"}
     assert not [name for name in asked if name.partition(": ")[2] not in fields | others]
+
+
+def test_every_option_of_ours_is_on_the_page_of_recipes():
+    """And each command somewhere."""
+    page = (ROOT / "docs/recipes.md").read_text(encoding="utf-8")
+    ours = {item.name for item in fields(MLEScriptArguments)} | MLEGRPOConfig.__dataclass_fields__.keys()
+    missing = sorted(name for name in ours - GRPOConfig.__dataclass_fields__.keys() if f"`{name}`" not in page)
+    assert not missing, f"docs/recipes.md lacks {', '.join(missing)}"
+    text = "".join(path.read_text(encoding="utf-8") for path in PAGES)
+    assert not [name for name in commands_of_ours() if f"trl-mle {name}" not in text]
 
 
 def test_yaml_blocks_are_yaml():
