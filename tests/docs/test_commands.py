@@ -299,19 +299,20 @@ def test_a_run_is_evaluated_compared_and_drawn(typed, folder, solution_model):
     assert (folder / "outputs/quickstart/policy/report/report.html").is_file()
 
 
+TRAINED = [pytest.param(ROOT / page, folder, id=page) for page, folder in (
+    ("README.md", "outputs/digits"), ("docs/recipes.md", "outputs/digits"), ("docs/objective.md", "outputs/short"),
+)]  # fmt: skip
+
+
 @pytest.mark.slow
-def test_the_readmes_ten_lines_train(program_model, tmp_path, monkeypatch):
-    """As they stand, but for a tiny model, one step, and a CPU."""
+@pytest.mark.parametrize(("page", "folder"), TRAINED)
+def test_python_trains(program_model, tmp_path, monkeypatch, page, folder):
+    """As it stands, but for a tiny model, one step, and a CPU."""
     monkeypatch.chdir(tmp_path)
-    (text,) = blocks(ROOT / "README.md", "python")
-    for was, becomes in (
-        ('"Qwen/Qwen2.5-0.5B-Instruct"', repr(str(program_model))),
-        (
-            "max_steps=100",
-            "max_steps=1, use_cpu=True, bf16=False, max_completion_length=8, report_to='none', max_prompt_length=None",
-        ),
-    ):
+    (text,) = blocks(page, "python")
+    small = "max_steps=1, use_cpu=True, bf16=False, max_completion_length=8, report_to='none', max_prompt_length=None"
+    for was, becomes in (('"Qwen/Qwen2.5-0.5B-Instruct"', repr(str(program_model))), ("max_steps=100", small)):
         assert was in text
         text = text.replace(was, becomes)
-    exec(compile(text, "README.md", "exec"), {})
-    assert list(Path("outputs/digits/checkpoint-1").glob("*.safetensors"))
+    exec(compile(text, page.name, "exec"), {})
+    assert list(Path(folder, "checkpoint-1").glob("*.safetensors"))
