@@ -3,6 +3,7 @@
 # make test          set everything up and run the tests
 # make test-slow     the tests of sharded engines, of killed runs, and of the report in a browser
 # make test-vllm     the tests with a real vLLM, on a CPU, as a server and in training; it gets an environment of its own
+# make docs          the site, in .ci-work/site; a warning or a link that leads nowhere is an error
 # make test-gpu      every way to train that needs a GPU, on one, in 8 minutes; docs/gpu.md is written from it
 #
 # COMPETITION is digits, breast-cancer, diabetes, wine, or mirror:<id> (see trl-mle competitions).
@@ -28,7 +29,7 @@ APT_INSTALL = [ -z "$$packages" ] && exit 0; \
 	elif sudo -n true 2>/dev/null; then sudo apt-get update -qq && sudo apt-get install -y -qq $$packages; \
 	else echo "missing:$$packages; install with: sudo apt-get install$$packages" >&2; fi
 
-.PHONY: quickstart resume test test-slow test-openenv test-vllm test-gpu lint install system compiler browser clean
+.PHONY: quickstart resume test test-slow test-openenv test-vllm test-gpu docs lint install system compiler browser clean
 .DEFAULT_GOAL := quickstart
 
 quickstart: install
@@ -63,6 +64,15 @@ lint: install
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
+	$(BIN)/codespell
+
+docs: install $(VENV)/.docs
+	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --strict
+	@echo "the site is in .ci-work/site/index.html"
+
+$(VENV)/.docs: $(VENV)/.installed
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check $(PIP_ARGS) -c constraints.txt -e '.[docs]'
+	touch $@
 
 install: system $(VENV)/.installed
 

@@ -58,6 +58,7 @@ print({NONCE[:8]!r} + {NONCE[8:]!r}, "milestone: imports")
 """
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("sandbox", TIERS)
 @pytest.mark.parametrize("text", [MARKER, b"."])
 def test_a_flood_costs_the_caller_little(competition, sandbox, text):
@@ -70,4 +71,4 @@ def test_a_flood_costs_the_caller_little(competition, sandbox, text):
         [result] = executor.run_many([(program, competition)])
         after = resource.getrusage(resource.RUSAGE_SELF)
     assert result.outcome is (Outcome.OK if text == MARKER else Outcome.OUTPUT_LIMIT), result.detail
-    assert after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime < 0.25 * max(3, result.duration_s)
+    assert after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime < 0.5 * max(3, result.duration_s)

@@ -1,0 +1,318 @@
+"""What the README and the pages tell people to type is what the commands take; what a CPU can run in seconds is run."""
+
+import argparse
+import ast
+import importlib
+import inspect
+import re
+import shlex
+from dataclasses import fields
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+import pytest
+import yaml
+from accelerate.commands.launch import launch_command_parser
+from support.training_runs import make_run
+from transformers import HfArgumentParser
+from trl import GRPOConfig
+
+from trl_mle import cli
+from trl_mle.evaluation.evaluate import EvaluationArguments
+from trl_mle.launching import MLEScriptArguments, make_parser
+from trl_mle.scripts import launch
+from trl_mle.scripts.serve import ServeArguments
+from trl_mle.scripts.solve import SolveArguments
+from trl_mle.starter import StarterConfig
+from trl_mle.trainer import MLEGRPOConfig
+
+
+ROOT = Path(__file__).parents[2]
+PAGES = [ROOT / "README.md", ROOT / "CONTRIBUTING.md", *sorted((ROOT / "docs").rglob("*.md"))]
+PARSED_LATE = {"evaluate": EvaluationArguments, "serve": ServeArguments, "solve": SolveArguments}
+ON_CPU = ["--use_cpu", "true", "--bf16", "false"]
+# Programs of others. `cp` and `git` bring files to where a benchmark looks for them
+FOREIGN = {"pip", "vllm", "ray", "docker", "cp", "git", "mlebench"}
+# Options of others' programs, in running text and in scripts
+FOREIGN_OPTIONS = re.compile(
+    r"--(weight-transfer-config|logprobs-mode|max-logprobs|structured-outputs-config|extra-index-url|security-opt|cap-add|user|scope"
+    r"|head|num-gpus|address|host|port|submission|output-dir|cpu|worker-extension-cls|index-url|reward_funcs|entrypoint|data-parallel-size|silent|fail)$"
+)
+
+
+def blocks(page: Path, language: str) -> list[str]:
+    """The blocks of a page in a language."""
+    return re.findall(rf"^ *```{language}\n(.*?)^ *```$", page.read_text(encoding="utf-8"), re.MULTILINE | re.DOTALL)
+
+
+def commands(page: Path) -> list[list[str]]:
+    """The commands of a page, each as its words. Scripts are left out: `test_every_option_is_known` reads them."""
+    texts = [text for text in blocks(page, "sh") if not text.startswith("#!")]
+    lines = "\n".join(texts).replace("\\\n", " ").splitlines()
+    return [words for line in lines if (words := shlex.split(line, comments=True))]
+
+
+EVERY = [
+    pytest.param(words, id=f"{page.stem}-{number}-{words[0]}")
+    for page in PAGES
+    for number, words in enumerate(commands(page))
+]
+
+
+@pytest.fixture
+def elsewhere(tmp_path, monkeypatch):
+    """A folder with the files that commands name."""
+    monkeypatch.chdir(tmp_path)
+    for name in ("recipes", "accelerate_configs", "benchmarks"):
+        Path(name).symlink_to(ROOT / name)
+    Path("mine.yaml").write_text((ROOT / "recipes/quickstart.yaml").read_text())
+    return tmp_path
+
+
+def check_training(arguments: list[str], processes: int = 1) -> None:
+    """Those of the training script."""
+    arguments = [word for word in arguments if word != "..."]
+    if "--config" not in arguments:
+        arguments = ["--config", "mine.yaml", *arguments]
+    # This process has no GPU, and what several would have sampled it samples one after the other
+    in_turn = ["--gradient_accumulation_steps", str(processes)] if processes > 1 else []
+    make_parser().parse_args_and_config([*arguments, *ON_CPU, *in_turn])
+
+
+def check_trl_mle(words: list[str], monkeypatch: pytest.MonkeyPatch) -> None:
+    command, *options = [word for word in words if word != "..."]
+    if command == "train":
+        taken = []
+        monkeypatch.setattr(launch, "launch_command", taken.append)
+        monkeypatch.delenv(launch.LAUNCHED, raising=False)
+        monkeypatch.setenv(launch.LAUNCHED, "1")  # `launch` sets it, and it is taken back afterwards
+        launch.launch([*options, *ON_CPU])
+        (asked,) = taken
+        check_training(asked.training_script_args)
+    elif command in PARSED_LATE:
+        if command == "solve":
+            options = ["--competition", *options]
+        required = {"evaluate": ("--policies", "--competitions", "--output_dir")}.get(command, ())
+        for name in required:
+            if "..." in words and name not in options:
+                options += [name, "x"]
+        HfArgumentParser((PARSED_LATE[command],)).parse_args_into_dataclasses(options)
+    else:
+        cli.make_parser().parse_args([command, *options])
+
+
+def check_benchmark(path: Path, options: list[str]) -> None:
+    """That the file is there, and spells out each option, as an argument or as the field of a dataclass."""
+    text = path.read_text(encoding="utf-8")
+    for option in options:
+        if option.startswith("--"):
+            assert option in text or re.search(rf"^    {option[2:]}: ", text, re.MULTILINE), (
+                f"{path.name} has no {option}"
+            )
+
+
+@pytest.mark.parametrize("words", EVERY)
+def test_command_is_one_that_can_be_typed(words, elsewhere, monkeypatch):
+    while "=" in words[0] and not words[0].startswith("-"):  # NAME=value before a command
+        words = words[1:]
+    program, *rest = words
+    if program == "trl-mle":
+        check_trl_mle(rest, monkeypatch)
+    elif program == "make":
+        makefile = (ROOT / "Makefile").read_text()
+        for word in rest:
+            name, is_variable, _ = word.partition("=")
+            assert re.search(rf"^{name} [?:]?=" if is_variable else rf"^{name}:", makefile, re.MULTILINE), word
+    elif words[:3] == ["python", "-m", "trl_mle.starter"]:
+        HfArgumentParser((StarterConfig,)).parse_args_into_dataclasses(words[3:])
+    elif program == "python" and rest[0] == "recipes/train_mle.py":
+        check_training(rest[1:])
+    elif program == "python":
+        check_benchmark(ROOT / rest[0], rest[1:])
+    elif words[:2] == ["accelerate", "launch"]:
+        asked = launch_command_parser().parse_args([word for word in words[2:] if word != "..."])
+        assert (ROOT / asked.config_file).is_file()
+        assert asked.training_script == "recipes/train_mle.py"
+        check_training(asked.training_script_args, asked.num_processes or 1)
+    else:
+        assert program in FOREIGN, f"what is {program}?"
+
+
+def commands_of_ours() -> dict[str, argparse.ArgumentParser]:
+    """Of `trl-mle`."""
+    (subcommands,) = (action for action in cli.make_parser()._actions if action.choices)
+    return dict(subcommands.choices or {})
+
+
+def known_options() -> set[str]:
+    """Every option of our commands and of `accelerate launch`."""
+    parsers = [
+        make_parser(),
+        launch_command_parser(),
+        *(HfArgumentParser((kind,)) for kind in (*PARSED_LATE.values(), StarterConfig)),
+    ]
+    parsers += commands_of_ours().values()
+    return {option for parser in parsers for action in parser._actions for option in action.option_strings} | {"--to"}
+
+
+def test_every_option_is_known():
+    """Those in running text and in scripts, too."""
+    known, unknown = known_options(), []
+    for page in PAGES:
+        text = page.read_text(encoding="utf-8")
+        spans = re.findall(r"`[^`\n]+`", text) + blocks(page, "sh")
+        for option in {option for span in spans for option in re.findall(r"(?<![\w-])--[a-z][\w-]*", span)}:
+            of_benchmark = any(option in path.read_text() for path in (ROOT / "benchmarks").glob("*.py"))
+            of_slurm = (page.name == "launching.md" and f"#SBATCH {option}" in text) or re.search(
+                rf"(srun|ray|serve)\b.*{option}\b", text
+            )
+            if option not in known and not FOREIGN_OPTIONS.match(option) and not of_benchmark and not of_slurm:
+                unknown.append(f"{page.name}: {option}")
+    assert not unknown
+
+
+def test_every_option_of_a_yaml_is_known():
+    """`name: value` in code is an option, of ours or of TRL's."""
+    fields = {action.dest for action in make_parser()._actions} | set(GRPOConfig.__dataclass_fields__)
+    asked = []
+    for page in PAGES:
+        for name in re.findall(r"`([a-z]+(?:_[a-z]+)+): [^`\n]*`", page.read_text(encoding="utf-8")):
+            asked.append(f"{page.name}: {name}")
+    assert len(asked) > 20
+    others = {"max_off_policy_steps", "staleness_threshold"}  # of other trainers
+    others |= {"higher_is_better", "chosen_by", "distributed_type", "num_processes", "accelerate_config"}
+    assert not [name for name in asked if name.partition(": ")[2] not in fields | others]
+
+
+def test_every_option_of_ours_is_on_the_page_of_recipes():
+    """And each command somewhere."""
+    page = (ROOT / "docs/recipes.md").read_text(encoding="utf-8")
+    ours = {item.name for item in fields(MLEScriptArguments)} | MLEGRPOConfig.__dataclass_fields__.keys()
+    missing = sorted(name for name in ours - GRPOConfig.__dataclass_fields__.keys() if f"`{name}`" not in page)
+    assert not missing, f"docs/recipes.md lacks {', '.join(missing)}"
+    text = "".join(path.read_text(encoding="utf-8") for path in PAGES)
+    assert not [name for name in commands_of_ours() if f"trl-mle {name}" not in text]
+
+
+def test_yaml_blocks_are_yaml():
+    for page in PAGES:
+        for text in blocks(page, "yaml"):
+            assert isinstance(yaml.safe_load(text), dict)
+
+
+PYTHON = [
+    pytest.param(text, id=f"{page.stem}-{number}")
+    for page in PAGES
+    for number, text in enumerate(blocks(page, "python"))
+]
+
+
+@pytest.mark.parametrize("text", PYTHON)
+def test_python_names_what_there_is(text):
+    """Every import is there, and every call of something imported takes the arguments that it is given."""
+    imported = {}
+    tree = ast.parse(text)
+    for node in ast.walk(tree):
+        if isinstance(node, ast.ImportFrom) and node.module and node.module.split(".")[0] in ("trl_mle", "trl"):
+            module = importlib.import_module(node.module)
+            imported |= {alias.name: getattr(module, alias.name) for alias in node.names}
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Call) and isinstance(node.func, ast.Name) and node.func.id in imported:
+            keywords = {keyword.arg: None for keyword in node.keywords}
+            inspect.signature(imported[node.func.id]).bind(*[None] * len(node.args), **keywords)
+
+
+# What is run: in the order of the page, in one folder
+QUICK = ("competitions", "grade", "new", "prompt", "recipes", "run")
+SOLUTION = """
+import pandas as pd
+train, test = pd.read_csv("input/train.csv"), pd.read_csv("input/test.csv")
+sample = pd.read_csv("input/sample_submission.csv")
+sample.to_csv("submission.csv", index=False)
+"""
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory):
+    """What a reader has before the first command."""
+    folder = tmp_path_factory.mktemp("reader")
+    rng = np.random.default_rng(0)
+    houses = pd.DataFrame(rng.normal(size=(200, 3)), columns=["rooms", "age", "distance"])
+    houses.assign(price=houses.sum(axis=1)).to_csv(folder / "houses.csv", index=False)
+    houses.head(20).to_csv(folder / "unlabelled.csv", index=False)
+    (folder / "solution.py").write_text(SOLUTION)
+    from trl_mle.competitions import load_competition
+
+    (folder / "submission.csv").write_bytes(load_competition("wine").sample_submission.read_bytes())
+    make_run(folder / "outputs/quickstart/policy", steps=3)
+    return folder
+
+
+@pytest.fixture
+def typed(folder, monkeypatch, capsys):
+    """Runs a command in this process, in the reader's folder; returns what it wrote."""
+    monkeypatch.chdir(folder)
+
+    def run(words):
+        monkeypatch.setattr("sys.argv", words)
+        with pytest.raises(SystemExit) as ended:
+            cli.main()
+        written = capsys.readouterr()
+        assert ended.value.code == 0, f"{shlex.join(words)}: {written.err}"
+        return written.out
+
+    return run
+
+
+@pytest.mark.slow
+def test_quick_commands_do_what_the_pages_say(typed, folder):
+    done = []
+    for page in PAGES:
+        for words in commands(page):
+            if words[0] == "trl-mle" and words[1] in QUICK and words not in done:
+                typed(words)
+                done.append(words)
+    assert len(done) >= 8
+    assert (folder / "mine.yaml").is_file()
+    assert (folder / "houses/competition.yaml").is_file()
+    assert (folder / "houses-final/final").is_dir()
+
+
+@pytest.mark.slow
+def test_a_run_is_evaluated_compared_and_drawn(typed, folder, solution_model):
+    """The page's commands, with fewer programs, for policies that are there."""
+    for name in ("starter", "policy"):
+        policy = folder / "outputs/quickstart" / name
+        policy.mkdir(parents=True, exist_ok=True)
+        for file in Path(solution_model.path).iterdir():
+            (policy / file.name).write_bytes(file.read_bytes())
+    page = ROOT / "docs/evaluation.md"
+    asked = {words[1]: words for words in commands(page) if words[0] == "trl-mle"}
+    few = ["--num_samples", "4", "--max_completion_length", "64"]
+    shown = typed([*asked["evaluate"], *few])
+    assert "before" in shown
+    assert "after" in shown
+    assert (folder / "outputs/evaluation/results.json").is_file()
+    typed(asked["compare"])
+    typed(asked["report"])
+    assert (folder / "outputs/quickstart/policy/report/report.html").is_file()
+
+
+TRAINED = [pytest.param(ROOT / page, folder, id=page) for page, folder in (
+    ("README.md", "outputs/digits"), ("docs/recipes.md", "outputs/digits"), ("docs/objective.md", "outputs/short"),
+)]  # fmt: skip
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(("page", "folder"), TRAINED)
+def test_python_trains(program_model, tmp_path, monkeypatch, page, folder):
+    """As it stands, but for a tiny model, one step, and a CPU."""
+    monkeypatch.chdir(tmp_path)
+    (text,) = blocks(page, "python")
+    small = "max_steps=1, use_cpu=True, bf16=False, max_completion_length=8, report_to='none', max_prompt_length=None"
+    for was, becomes in (('"Qwen/Qwen2.5-0.5B-Instruct"', repr(str(program_model))), ("max_steps=100", small)):
+        assert was in text
+        text = text.replace(was, becomes)
+    exec(compile(text, page.name, "exec"), {})
+    assert list(Path(folder, "checkpoint-1").glob("*.safetensors"))

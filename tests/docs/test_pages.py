@@ -1,0 +1,60 @@
+"""Pictures that a script draws are what it draws, and links of the pages that the site does not hold lead somewhere."""
+
+import re
+import runpy
+from pathlib import Path
+
+import pytest
+
+
+ROOT = Path(__file__).parents[2]
+# What mkdocs does not read
+PAGES = [ROOT / "README.md", *sorted(ROOT.glob("*.md")), *sorted((ROOT / ".github").rglob("*.md"))]
+
+
+def test_the_pictures_are_what_the_script_draws():
+    drawn = runpy.run_path(str(ROOT / "docs/_build/pipeline.py"))["pictures"]()
+    assert len(drawn) == 2
+    assert {path: path.read_text(encoding="utf-8") for path in drawn} == drawn, "run python docs/_build/pipeline.py"
+
+
+def anchors(page: Path) -> set[str]:
+    """Of the headings of a page, as GitHub and the site name them."""
+    headings = re.findall(r"^#+ (.*)$", page.read_text(encoding="utf-8"), re.MULTILINE)
+    return {re.sub(r"[^\w -]", "", heading.lower()).strip().replace(" ", "-") for heading in headings}
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
+def test_links_lead_somewhere(page):
+    text = re.sub(r"^ *```.*?^ *```$", "", page.read_text(encoding="utf-8"), flags=re.MULTILINE | re.DOTALL)
+    links = re.findall(r"\]\((?!https?:)([^)\s]+)\)|(?:src|srcset)=\"(?!https?:)([^\"]+)\"", text)
+    for link in map("".join, links):
+        name, _, anchor = link.partition("#")
+        target = page.parent / name if name else page
+        assert target.is_file(), link
+        assert not anchor or anchor in anchors(target), link
+
+
+def test_pages_that_the_code_names_are_there():
+    written_later = {"docs/gpu.md"}  # by make test-gpu
+    files = [ROOT / "Makefile", ROOT / "Dockerfile"]
+    files += [
+        path
+        for name in ("trl_mle", "recipes", "benchmarks")
+        for path in (ROOT / name).rglob("*")
+        if path.suffix in (".py", ".yaml", ".template")
+    ]
+    named = {page for path in files for page in re.findall(r"docs/[\w/]+\.md", path.read_text(encoding="utf-8"))}
+    assert "docs/duration.md" in named
+    assert not [page for page in named - written_later if not (ROOT / page).is_file()]
+
+
+def test_every_package_is_in_the_reference():
+    reference = "\n".join(path.read_text(encoding="utf-8") for path in (ROOT / "docs/api").glob("*.md"))
+    packages = [path.parent.name for path in (ROOT / "trl_mle").glob("*/__init__.py") if "__all__" in path.read_text()]
+    assert len(packages) > 10
+    assert not [name for name in packages if f"::: trl_mle.{name}\n" not in reference]
+
+
+def test_the_readme_is_a_screen_or_two():
+    assert len((ROOT / "README.md").read_text(encoding="utf-8").splitlines()) <= 130
