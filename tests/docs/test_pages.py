@@ -9,7 +9,7 @@ import pytest
 
 ROOT = Path(__file__).parents[2]
 # What mkdocs does not read
-PAGES = [ROOT / "README.md", *sorted(ROOT.glob("*.md")), *sorted((ROOT / ".github").rglob("*.md"))]
+PAGES = [*sorted(ROOT.glob("*.md")), *sorted((ROOT / ".github").rglob("*.md"))]
 
 
 def test_the_pictures_are_what_the_script_draws():
@@ -19,7 +19,7 @@ def test_the_pictures_are_what_the_script_draws():
 
 
 def anchors(page: Path) -> set[str]:
-    """Of the headings of a page, as GitHub and the site name them."""
+    """The anchors of a page's headings, as GitHub and the site name them."""
     headings = re.findall(r"^#+ (.*)$", page.read_text(encoding="utf-8"), re.MULTILINE)
     return {re.sub(r"[^\w -]", "", heading.lower()).strip().replace(" ", "-") for heading in headings}
 

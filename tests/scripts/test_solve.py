@@ -230,7 +230,7 @@ def test_times():
 
 
 def test_an_average_where_ids_come_again(tmp_path):
-    """Rows of one id are told apart by their order: no column is lost."""
+    """Only their order distinguishes rows of one id: no column is lost."""
     for name, values in {"sample": [0.0, 0.0, 0.0], "answers": [1.0, 2.0, 4.0]}.items():
         pd.DataFrame({"id": [1, 1, 2], "y": values}).to_csv(tmp_path / f"{name}.csv", index=False)
     sample, answers = tmp_path / "sample.csv", tmp_path / "answers.csv"

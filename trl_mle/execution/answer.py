@@ -19,9 +19,8 @@ from trl_mle.execution.sandbox import SandboxError
 
 
 TICK_S = 0.5  # how often a program's control group is looked at
-PAUSE_S = (
-    0.005  # between two looks at its output: a program that prints byte by byte would keep the caller from its work
-)
+# Between two looks at its output: a program that prints byte by byte would keep the caller from its work
+PAUSE_S = 0.005
 NO_BYTES = struct.pack("=I", 0)  # the message that a program has started
 # What a program says whose address space is used up.
 OUT_OF_MEMORY_WORDS = ("MemoryError", "Unable to allocate", "std::bad_alloc", "Cannot allocate memory")

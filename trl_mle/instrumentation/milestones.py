@@ -30,7 +30,7 @@ DESCRIPTIONS = {
 }
 MILESTONES = tuple(DESCRIPTIONS)
 
-# Of a program that is instrumented; the work for some grows with the square of them. A solution has hundreds.
+# The largest program that is instrumented: work can grow with the square of its nodes. A solution has hundreds.
 MAX_LENGTH, MAX_NODES = 200_000, 10_000
 
 # The compiler names the file in its warnings ("\d" is no escape sequence, ...). They are the policy's, and there

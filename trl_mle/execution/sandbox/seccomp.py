@@ -22,10 +22,8 @@ DENIED = """
 ABSENT = ("clone3", "io_uring_enter", "io_uring_register", "io_uring_setup")
 CLONE_NEW_ANY = (0x00020000, 0x02000000, 0x04000000, 0x08000000, 0x10000000, 0x20000000, 0x40000000)
 TIOCSTI, TIOCLINUX = 0x5412, 0x541C
-F_SETLEASE, F_NOTIFY = (
-    1024,
-    1026,
-)  # keep others from opening the data for as long as a lease lasts; report what they do
+# Keep others from opening the data for as long as a lease lasts; report what they do
+F_SETLEASE, F_NOTIFY = 1024, 1026
 
 
 def seccomp_filter(tier: str) -> bytes:
