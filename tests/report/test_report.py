@@ -104,6 +104,23 @@ def test_the_page_holds_everything(page):
     assert "first half" in text
 
 
+def test_each_of_several_competitions_has_a_row(tmp_path, page, first_chart_only):
+    assert "<h2>Competitions</h2>" not in page.read_text()
+    run = make_run(tmp_path / "run", competitions=("wine", "diabetes"), steps=4)
+    text = write_report([run], ["both"], tmp_path / "report").read_text()
+    section = text.partition("<h2>Competitions</h2>")[2].partition("</section>")[0]
+    for name in ("wine", "diabetes"):
+        [row] = re.findall(
+            rf'<tr><td data-name="run">both</td><td data-name="competition">{name}</td>(.*?)</tr>', section
+        )
+        cells = re.findall(r">([^<]*)</td>", row)
+        assert cells[:2] == ["32", "50%"]
+        assert cells[-1].startswith("0.")
+        assert name in cells[-1]
+    shares = [float(share) for share in re.findall(r'data-name="share of Δt"[^>]*>(\d+)%', section)]
+    assert sum(shares) == pytest.approx(100, abs=1)
+
+
 def test_the_page_asks_for_nothing(page):
     """What a browser could fetch is in the page itself; and it is told to fetch nothing else."""
     text = page.read_text()

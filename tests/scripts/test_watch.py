@@ -86,3 +86,15 @@ def test_once_where_it_is_no_terminal(tmp_path, capsys):
     assert "programs  48, " in capsys.readouterr().out
     with pytest.raises(FileNotFoundError, match="holds neither"):
         watch(tmp_path)
+
+
+def test_each_of_several_competitions_has_a_row(tmp_path):
+    folder = make_run(tmp_path / "run", steps=3, competitions=("wine", "diabetes"))
+    text = shown(folder)
+    assert "best      " not in text
+    rows = [line.split() for line in text.splitlines() if line.startswith(("wine", "diabetes"))]
+    best = {one["competition"]: one["reported"] for one in read_run(folder, "x").best}
+    assert [(row[0], row[1], row[-2:]) for row in rows] == [
+        ("wine", "24", [f"{best['wine']:.5g}", "↑"]),
+        ("diabetes", "24", [f"{best['diabetes']:.5g}", "↓"]),
+    ]

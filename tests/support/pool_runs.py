@@ -162,10 +162,17 @@ def record(trainer):
 
 
 def run(
-    model, output_dir, steps, resume_from_checkpoint=None, replay=False, save=False, to_be_killed=False, **options
+    model,
+    output_dir,
+    steps,
+    resume_from_checkpoint=None,
+    cls=RecordingTrainer,
+    save=False,
+    to_be_killed=False,
+    **options,
 ):
     """Trains up to a step, saves the model if asked to, and returns the record; or waits to be killed."""
-    trainer = make_trainer(model, output_dir, ReplayTrainer if replay else RecordingTrainer, **options)
+    trainer = make_trainer(model, output_dir, cls, **options)
     trainer.add_callback(StopAfter(steps))
     trainer.train(resume_from_checkpoint=resume_from_checkpoint)
     if to_be_killed:

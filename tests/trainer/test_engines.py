@@ -22,7 +22,12 @@ from transformers import AutoModelForCausalLM, AutoTokenizer
 ROOT = Path(__file__).parents[2]
 SCRIPT = str(ROOT / "recipes" / "train_mle.py")
 STEPS = 3
-REPLAYED = {"steps": STEPS, "replay": True, "optim": "sgd", "learning_rate": 0.1}  # in which a wrong scale would show
+REPLAYED = {
+    "steps": STEPS,
+    "cls": pool_runs.ReplayTrainer,
+    "optim": "sgd",
+    "learning_rate": 0.1,
+}  # in which a wrong scale would show
 SAVED = {"steps": 4, "save_strategy": "steps", "save_steps": 2}
 LORA = {"peft_config": LoraConfig(r=4, lora_alpha=8, target_modules=["q_proj", "v_proj", "down_proj"])}
 ENGINES = {"ddp": ("MULTI_CPU", None), "zero1": ("DEEPSPEED", 1), "zero2": ("DEEPSPEED", 2), "zero3": ("DEEPSPEED", 3)}

@@ -23,6 +23,7 @@ LIVES = int(os.environ.get("LIVES", "3"))  # of the run that is killed again and
 BATCH = pool_runs.GROUPS * pool_runs.GROUP_SIZE
 ASYNC = {"async_rollouts": True, "max_in_flight": 2 * BATCH}
 BY_ROLLOUT = {"objective": "max_at_k", "improvement_bonus": 0.0, "async_unit": "rollout"}  # with qualities of before
+SPENDING = {"curriculum": "learnability", "skip_zero_signal": 2}
 SAVED = {"save_strategy": "steps", "save_steps": 2}
 
 
@@ -67,6 +68,8 @@ def check(whole, resumed, checkpoint):
     [
         pytest.param({}, id="sync"),
         pytest.param(ASYNC, id="async", marks=pytest.mark.slow),
+        pytest.param(SPENDING, id="spending", marks=pytest.mark.slow),
+        pytest.param(SPENDING | ASYNC, id="spending-async", marks=pytest.mark.slow),
         pytest.param(ASYNC | BY_ROLLOUT, id="max_at_k-by-rollout", marks=pytest.mark.slow),
     ],
 )

@@ -52,6 +52,13 @@ def config(**kwargs):
         ({"objective": "mean_rank", "improvement_bonus": 0.5}, "improvement_bonus=0.5 adds to a reward"),
         ({"objective": "max_at_k", "scale_rewards": "none"}, "leave scale_rewards and multi_objective_aggregation"),
         ({"objective": "max_at_k", "scale_rewards": "batch"}, "leave scale_rewards and multi_objective_aggregation"),
+        ({"curriculum": "hard"}, "curriculum must be 'uniform' or 'learnability', got 'hard'"),
+        ({"skip_zero_signal": -1}, "skip_zero_signal must be at least 0, got -1"),
+        ({"skip_zero_signal": 1, "max_turns": 2}, "leave it out, or set max_turns to 1"),
+        (
+            {"skip_zero_signal": 1, "async_rollouts": True, "async_unit": "rollout"},
+            "leave it out, or set async_unit to 'group'",
+        ),
         (
             {"objective": "mean_rank", "multi_objective_aggregation": "normalize_then_sum"},
             "leave scale_rewards and multi_objective_aggregation",

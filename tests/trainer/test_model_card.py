@@ -26,3 +26,21 @@ def test_without_held_out_rows_there_is_one_score(tmp_path):
     assert "The best program of the whole run scores **0.9000** in `wine`." in text
     assert "valid submissions on the hidden answers. Valid" in text
     assert "held-out" not in text
+
+
+def test_each_competition_has_its_first_and_its_last_batch(tmp_path):
+    """A curriculum does not ask for each of them in each batch."""
+    names = ["wine", "diabetes"]
+    history = [{"step": step, "reward": 0.5} for step in (1, 2, 3)]
+    for step, name, rate in ((1, "wine", 0.25), (2, "wine", 0.5), (2, "diabetes", 0.0), (3, "diabetes", 0.75)):
+        history[step - 1] |= {f"mle/{name}/programs": 8, f"mle/{name}/valid_rate": rate}
+    args = MLEGRPOConfig(str(tmp_path), max_steps=3, use_cpu=True, bf16=False)
+    loaded = [load_competition(name) for name in names]
+    text = card_body("policy", None, None, args, tmp_path, "one process", False, loaded, [], history, Limits())
+    for expected in (
+        "before, step 1 | 8 | 25%",
+        "after, step 2 | 8 | 50%",
+        "before, step 2 | 8 | 0%",
+        "after, step 3 | 8 | 75%",
+    ):
+        assert f"| {expected} |" in text

@@ -5,7 +5,7 @@ from support.pool_runs import GROUP_SIZE, GROUPS
 
 
 STEPS = 3
-OPTIONS = {"steps": STEPS, "replay": True, "optim": "sgd", "learning_rate": 0.1}
+OPTIONS = {"steps": STEPS, "cls": pool_runs.ReplayTrainer, "optim": "sgd", "learning_rate": 0.1}
 
 
 TURNS = [1, 2]  # max_turns

@@ -2,6 +2,7 @@ import heapq
 import json
 import logging
 import random
+from dataclasses import replace
 from itertools import product
 
 import pytest
@@ -12,7 +13,7 @@ from hypothesis import strategies as st
 from trl_mle.competitions import Score
 from trl_mle.rewards import Evaluation
 from trl_mle.trainer.inclusion import inclusion_weights
-from trl_mle.trainer.rollout_ledger import HISTORY, Rollout, RolloutLedger
+from trl_mle.trainer.rollout_ledger import HISTORY, Rollout, RolloutLedger, are_alike
 
 
 def rollouts(count):
@@ -21,9 +22,9 @@ def rollouts(count):
     ]
 
 
-def evaluation(seconds):
+def evaluation(seconds, reward=0.5):
     return Evaluation(
-        0.5, seconds, Score(0.5, True), "ok", ("imports",), "printed", "x = 1", cpu_s=0.1, queue_wait_s=0.0
+        reward, seconds, Score(0.5, True), "ok", ("imports",), "printed", "x = 1", cpu_s=0.1, queue_wait_s=0.0
     )
 
 
@@ -280,3 +281,62 @@ def test_without_competitions_all_durations_are_of_the_only_one():
         del rollout.row["competition"]
     ledger.add(unnamed)
     assert len(ledger.known_units("wine")[0]) == 8
+
+
+@settings(deadline=None, max_examples=40)  # no timed tests
+@given(st.integers(0, 2**32), st.sampled_from([2, 4]), st.integers(1, 3), st.booleans())
+def test_units_without_signal_leave_untrained(seed, unit_size, batches, fills_up):
+    """Whatever finishes when: what is handed out differs in its rewards, unless it is to fill up."""
+    rng, count = random.Random(seed), 8
+    ledger = RolloutLedger(batches * count, unit_size, skips_zero_signal=True)
+    trained, skipped, filled = [], [], 0
+    for _ in range(30):
+        if ledger.has_room(count):
+            ledger.add(rollouts(count))
+        for rollout in rng.sample(ledger.unfinished, rng.randrange(len(ledger.unfinished) + 1)):
+            ledger.finish(rollout.id, evaluation(1.0, rng.choice([0.1, 0.2])))
+        if fills_up:
+            before = ledger.fresh
+            filled += (more := ledger.fill_up(count))
+            assert ledger.fresh == before + more * unit_size
+            assert not more or ledger.fresh <= count
+        taken = ledger.take(count)
+        trained += taken
+        if taken:
+            gone = ledger.skip()
+            assert gone == sorted(gone, key=lambda rollout: rollout.id)
+            assert all(ledger.durations[rollout.id].trained for rollout in taken + gone)
+            skipped += gone
+        ledger.check([rollout.id for rollout in ledger.unfinished])
+    alike = [units(part, unit_size) for part in (trained, skipped)]
+    assert sum(alike[0]) <= filled  # the last may not have been handed out yet
+    assert filled or not any(alike[0])
+    assert all(alike[1])
+    assert ledger.skipped == len(skipped)
+    assert not {rollout.id for rollout in trained} & {rollout.id for rollout in skipped}
+
+
+def units(members, unit_size):
+    """For each unit whether its members are alike."""
+    rewards = [rollout.evaluation.reward for rollout in members]
+    return [len(set(rewards[i : i + unit_size])) == 1 for i in range(0, len(rewards), unit_size)]
+
+
+def test_scores_that_earn_the_same_differ():
+    """Where the floor cuts them off, say; they count for an objective of two parts."""
+    assert not are_alike([replace(evaluation(1.0), quality=quality) for quality in (-9.5, -20.0)])
+
+
+@pytest.mark.parametrize(
+    ("rewards", "outcomes", "expected"),
+    [
+        ([0.5, 0.5, 0.5], ["ok"] * 3, True),
+        ([0.5, 0.6, 0.5], ["ok"] * 3, False),
+        ([0.5, None, 0.5], ["ok", "infrastructure", "ok"], True),
+        ([None, None, None], ["infrastructure"] * 3, True),
+        ([0.5, None, 0.6], ["ok", "infrastructure", "ok"], False),
+    ],
+)
+def test_failures_of_ours_do_not_make_members_differ(rewards, outcomes, expected):
+    members = [replace(evaluation(1.0, reward), outcome=name) for reward, name in zip(rewards, outcomes, strict=True)]
+    assert are_alike(members) == expected

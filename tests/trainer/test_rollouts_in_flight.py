@@ -36,12 +36,18 @@ class Sampler:
     def load(self, rows, step):
         self.rows, self.step = rows, step
 
+    def whole_groups(self, groups):
+        return groups
+
     def take_seconds(self):
         return {}
 
 
 class Reward:
-    """Programs end at once."""
+    """Programs end at once; `rewards` are theirs, those of the last one again and again."""
+
+    def __init__(self, rewards=(0.0,)):
+        self.rewards = list(rewards)
 
     executor = SimpleNamespace(slots=1, tells_start=False)
 
@@ -52,8 +58,15 @@ class Reward:
         return completions
 
     def submit(self, items):
-        done = Evaluation(0.0, 0.1, None, Outcome.OK, (), "", "")
-        return [SimpleNamespace(poll=lambda: True, result=lambda: done, running_s=lambda: 0.1) for _ in items]
+        return [self.pending(self.rewards.pop(0) if len(self.rewards) > 1 else self.rewards[0]) for _ in items]
+
+    def pending(self, reward):
+        done = Evaluation(reward, 0.1, None, Outcome.OK, (), "", "")
+        return SimpleNamespace(poll=lambda: True, result=lambda: done, running_s=lambda: 0.1)
+
+
+def no_more(groups):
+    raise AssertionError(f"{groups} more groups were asked for")
 
 
 def steps(sampler, batches, count=4, **limits):
@@ -63,7 +76,7 @@ def steps(sampler, batches, count=4, **limits):
         sampler.said = ""
         rollouts.fill(BATCH, lambda: [{"prompt": "?"}] * BATCH)
         in_fill, sampler.said = sampler.said, ""
-        taken = rollouts.take(BATCH)
+        taken = rollouts.take(BATCH, no_more)
         assert len(rollouts.ledger.in_flight) + len(sampler.rows) <= rollouts.ledger.max_in_flight
         yield in_fill, sampler.said, {row["staleness"] for row in rollouts.rows(taken)}
     assert rollouts.ledger.trained == count * BATCH
@@ -100,7 +113,7 @@ def test_what_was_asked_for_is_in_a_checkpoint():
     sampler = Sampler(True)
     rollouts = RolloutsInFlight(RolloutLedger(2 * BATCH, BATCH), Reward(), sampler)
     rollouts.fill(BATCH, lambda: [{"prompt": "?"}] * BATCH)
-    rollouts.take(BATCH)
+    rollouts.take(BATCH, no_more)
     state = rollouts.state_dict()
     assert state["asked"] == [{"prompt": "?"}] * BATCH
 
@@ -114,3 +127,37 @@ def test_what_was_asked_for_is_in_a_checkpoint():
         1
     }  # sampled by the policy of the checkpoint
     assert resumed.rows == [{"prompt": "another"}] * BATCH
+
+
+@pytest.mark.parametrize("is_server", [False, True])
+@pytest.mark.parametrize(
+    ("rewards", "allowed", "expected"),
+    [
+        # groups of two; numbers of the groups that are trained on, of those skipped, and of extra generations
+        ([1, 2, 3, 4], 2, ([0, 1], [], 0)),
+        ([1, 1, 3, 4, 5, 6], 2, ([1, 2], [0], 1)),
+        ([1, 1, 2, 2, 3, 3, 4, 5, 6, 7], 2, ([3, 4], [0, 1, 2], 2)),
+        ([1, 1, 2, 2, 3, 3, 4, 5, 6, 7], 1, ([0, 3], [1, 2], 1)),  # no more is sampled: the first to finish fills up
+        ([1, 1], 3, ([0, 1], [2, 3, 4, 5, 6, 7], 3)),
+    ],
+)
+def test_groups_without_signal_are_replaced(rewards, allowed, expected, is_server):
+    sampler = Sampler(is_server)
+    ledger = RolloutLedger(BATCH, 2, skips_zero_signal=True)
+    rollouts = RolloutsInFlight(ledger, Reward(rewards), sampler, extra_generations=allowed)
+    asked = []
+
+    def more(groups):
+        asked.append(groups)
+        return [{"prompt": "more"}] * (2 * groups)
+
+    rollouts.fill(BATCH, lambda: [{"prompt": "?"}] * BATCH)
+    taken = rollouts.take(BATCH, more)
+    trained, skipped, generations = expected
+    assert [rollout.id // 2 for rollout in taken[::2]] == trained
+    assert [rollout.id // 2 for rollout in rollouts.skipped[::2]] == skipped
+    assert len(asked) == generations
+    metrics = rollouts.skip_metrics()
+    assert (metrics["skipped"], metrics["generations"]) == (len(skipped), generations)
+    assert not ledger.in_flight
+    assert ledger.skipped == 2 * len(skipped)

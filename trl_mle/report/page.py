@@ -119,6 +119,7 @@ def write_report(folders: Sequence[Path], names: Sequence[str], report_dir: Path
     body = [
         "".join(f'<p class="note">{escape(note)}</p>' for note in skipped),
         _section("Runs", _table(_summary(groups)) + (HELD_OUT_NOTE if any(run.holds_out for run in runs) else "")),
+        _section("Competitions", _table(_of_competitions(groups))),
         _section("What happened", f'<div class="charts">{"".join(shown)}</div>'),
         _section(
             "Best programs",
@@ -198,6 +199,32 @@ def _summary(groups: Groups) -> list[dict[str, Any]]:
             rows[-1]["best score, chosen by test"] = _best_scores(
                 [best for run in runs for best in _by_test(run)], "full"
             )
+    return rows
+
+
+def _of_competitions(groups: Groups) -> list[dict[str, Any]]:
+    """Where programs were spent, and what came of them: a row for each competition of runs that have several."""
+    rows = []
+    for name, runs in groups.items():
+        names = list(dict.fromkeys(competition for run in runs for competition in run.competitions))
+        for competition in names if len(names) > 1 else ():
+            pairs = [(run.programs(), table) for run in runs if not (table := run.programs(competition)).empty]
+            tables = [table for _, table in pairs]
+            quarters = [(table, max(1, len(table) // 4)) for table in tables]
+            best = [one for run in runs for one in run.best if one["competition"] == competition]
+            rows.append(
+                {
+                    "run": name,
+                    "competition": competition,
+                    "programs": _mean([len(table) for table in tables], "{:.0f}"),
+                    "share of programs": _mean([len(table) / len(all_) for all_, table in pairs], "{:.0%}"),
+                    "share of Δt": _mean([table["duration_s"].sum() / (all_["duration_s"].sum() or 1) for all_, table in pairs], "{:.0%}"),
+                    "valid, first quarter": _mean([table["valid"][:quarter].mean() for table, quarter in quarters], "{:.0%}"),
+                    "valid, last quarter": _mean([table["valid"][-quarter:].mean() for table, quarter in quarters], "{:.0%}"),
+                    "mean Δt (s)": _mean([table["duration_s"].mean() for table in tables], "{:.2f}"),
+                    "best score": _best_scores(best, "reported"),
+                }
+            )  # fmt: skip
     return rows
 
 

@@ -60,6 +60,11 @@ class TrainingRun:
         """Whether scores are reported on other rows than those that training saw."""
         return not self.executions.empty and bool(self.executions["held_out"].notna().any())
 
+    @cached_property
+    def competitions(self) -> list[str]:
+        """Ids of those that programs were written for, in the order in which they first came."""
+        return [] if self.executions.empty else list(dict.fromkeys(self.executions["competition"]))
+
     def metric(self, key: str) -> dict[int, float]:
         """A metric of the trainer's log by step."""
         return {entry["step"]: entry[key] for entry in self.history if entry.get(key) is not None}

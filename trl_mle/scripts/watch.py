@@ -71,11 +71,33 @@ def view(folder: Path) -> Group:
     facts.add_row("step", _step(run, folder))
     facts.add_row("programs", _programs(run))
     facts.add_row("now", _running(folder))
-    for best in run.best:
+    for best in run.best if len(run.competitions) < 2 else ():
         name = metric_name(best["metric"], best["higher_is_better"])
         held_out = " on held-out rows" if run.holds_out else ""
         facts.add_row("best", f"{best['competition']}: {name} {best['reported']:.5g}{held_out}")
-    return Group(facts, Text(""), _steps(run))
+    parts: list[Table | Text] = [facts, Text(""), _steps(run)]
+    if len(run.competitions) > 1:
+        parts += [Text(""), _of_competitions(run)]
+    return Group(*parts)
+
+
+def _of_competitions(run: TrainingRun) -> Table:
+    """A row for each; the best score is on the held-out rows, where there are some."""
+    table = Table(box=SIMPLE_HEAD, show_edge=False, pad_edge=False)
+    for name in ("competition", "programs", "valid", "lately", "Δt (s)", "best"):
+        table.add_column(name, justify="left" if name == "competition" else "right", overflow="fold")
+    best = {one["competition"]: one for one in run.best}
+    for competition in run.competitions:
+        programs, found = run.programs(competition), best.get(competition)
+        table.add_row(
+            competition,
+            str(len(programs)),
+            f"{programs['valid'].mean():.0%}",
+            f"{programs['valid'].iloc[-64:].mean():.0%}",
+            f"{programs['duration_s'].median():.2f}",
+            f"{found['reported']:.5g} {'↑' if found['higher_is_better'] else '↓'}" if found else "-",
+        )
+    return table
 
 
 def _step(run: TrainingRun, folder: Path) -> str:

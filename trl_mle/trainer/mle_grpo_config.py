@@ -56,6 +56,20 @@ class MLEGRPOConfig(GRPOConfig):
         max_at_k (`int`, *optional*):
             k of `"max_at_k"`, from 2 to `num_generations`. Defaults to half of them, at most 8.
 
+        > Parameters that control where programs are spent
+
+        curriculum (`str`, *optional*, defaults to `"uniform"`):
+            Which competition a group is asked about. Supported values are:
+
+            - `"uniform"`: each equally often.
+            - `"learnability"`: more often the one where a group teaches more per second of programs, see
+              [`~trl_mle.trainer.curriculum.Curriculum`]. Needs the trainer's `competitions`, at least two, and an
+              [`~trl_mle.rewards.MLEReward`].
+        skip_zero_signal (`int`, *optional*, defaults to `0`):
+            Most generations of a step that replace groups whose members are all alike, so that their advantages are 0. Their
+            programs count for the pool, the curriculum and the metrics all the same. When no more may be sampled, such groups are
+            trained on. 0 replaces none. Needs an [`~trl_mle.rewards.MLEReward`], and no other reward function.
+
         > Parameters that control the duration weighting
 
         duration_weighting (`str`, *optional*):
@@ -153,6 +167,20 @@ class MLEGRPOConfig(GRPOConfig):
         default=None,
         metadata={"help": "k of `max_at_k`. `None` (default) for half of `num_generations`, at most 8."},
     )
+    curriculum: str = field(
+        default="uniform",
+        metadata={
+            "help": "Which competition a group is asked about: each equally often (`uniform`), or more often the one where a "
+            "group teaches more per second of programs (`learnability`).",
+            "choices": ["uniform", "learnability"],
+        },
+    )
+    skip_zero_signal: int = field(
+        default=0,
+        metadata={
+            "help": "Most generations of a step that replace groups whose members are all alike, and so teach nothing."
+        },
+    )
     duration_weighting: str | None = field(
         default=None,
         metadata={
@@ -236,6 +264,9 @@ class MLEGRPOConfig(GRPOConfig):
                 "group: use vllm_mode='colocate'"
             )
         self._check_objective()
+        if self.curriculum not in ("uniform", "learnability"):
+            raise ValueError(f"curriculum must be 'uniform' or 'learnability', got {self.curriculum!r}")
+        self._check_skip_zero_signal()
         if self.duration_weighting is None:
             other = "inclusion" if self.async_rollouts else "none"
             self.duration_weighting = "linear" if self.objective == "reward" else other
@@ -293,6 +324,14 @@ class MLEGRPOConfig(GRPOConfig):
                 "multi_objective_aggregation at their defaults"
             )
 
+    def _check_skip_zero_signal(self) -> None:
+        if self.skip_zero_signal < 0:
+            raise ValueError(f"skip_zero_signal must be at least 0, got {self.skip_zero_signal}")
+        if self.skip_zero_signal and self.max_turns > 1:
+            raise ValueError("skip_zero_signal replaces groups of one turn: leave it out, or set max_turns to 1")
+        if self.skip_zero_signal and self.async_rollouts and self.async_unit == "rollout":
+            raise ValueError("skip_zero_signal replaces groups: leave it out, or set async_unit to 'group'")
+
     def _check_async_rollouts(self) -> None:
         if self.async_unit not in ("group", "rollout"):
             raise ValueError(f"async_unit must be 'group' or 'rollout', got {self.async_unit!r}")
@@ -332,6 +371,12 @@ class MLEGRPOConfig(GRPOConfig):
         """Completions of a generation batch, over all processes."""
         assert self.generation_batch_size is not None  # GRPOConfig has filled it in
         return self.generation_batch_size
+
+    @property
+    def group_size(self) -> int:
+        """Completions of a group."""
+        assert self.num_generations is not None  # GRPOConfig has a default
+        return self.num_generations
 
     @property
     def micro_steps_per_generation(self) -> int:

@@ -1,5 +1,7 @@
 import json
+import random
 import time
+from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -14,6 +16,7 @@ from trl.trainer.utils import get_config_model_id
 from trl_mle.competitions import Competition, load_competition
 from trl_mle.execution import Limits
 from trl_mle.trainer.base_model import BaseModelTrainer
+from trl_mle.trainer.curriculum import Curriculum
 from trl_mle.trainer.dataset import scratch_dataset
 from trl_mle.trainer.hooks import check_hooks
 from trl_mle.trainer.hub import HubTrainer
@@ -21,6 +24,7 @@ from trl_mle.trainer.limits import LimitsTrainer, find_limits
 from trl_mle.trainer.mle_grpo_config import MLEGRPOConfig
 from trl_mle.trainer.objective import Objective
 from trl_mle.trainer.program_metrics import batch_metrics
+from trl_mle.trainer.rollout_ledger import Rollout
 from trl_mle.trainer.rollouts_in_flight import RolloutsInFlight, make_rollouts
 from trl_mle.trainer.rows import SCRATCH, Row, beats_parent, is_ours, read_rows
 from trl_mle.trainer.sampling import Sampler, generated
@@ -35,6 +39,7 @@ if TYPE_CHECKING:
 
 POOL_FILE = "solution_pool.json"  # in a checkpoint
 ROLLOUTS_FILE = "rollouts.json"  # the same
+CURRICULUM_FILE = "curriculum.json"  # the same
 
 
 class MLEGRPOTrainer(BaseModelTrainer, HubTrainer, LimitsTrainer, VLLMTrainer):
@@ -128,6 +133,10 @@ class MLEGRPOTrainer(BaseModelTrainer, HubTrainer, LimitsTrainer, VLLMTrainer):
         self.competitions = {comp.id: comp for comp in loaded}
         self.limits = find_limits(reward_funcs, limits, {"timeout_s": timeout_s, "memory_mb": memory_mb})
         self.makes_dataset = train_dataset is None and bool(loaded)
+        if args.curriculum == "learnability" and (len(self.competitions) < 2 or not self.makes_dataset):
+            raise ValueError(
+                "curriculum='learnability' chooses among competitions: give the trainer at least two, and no train_dataset"
+            )
         if self.makes_dataset:
             train_dataset = scratch_dataset(loaded, args, self.limits)
         self._mle_step: Step | None = None  # while a batch is generated and scored (TRL has a `_step`, which counts)
@@ -142,10 +151,11 @@ class MLEGRPOTrainer(BaseModelTrainer, HubTrainer, LimitsTrainer, VLLMTrainer):
         if args.max_turns > 1:
             self._logs = resized(self._logs, args.completions_per_batch * args.max_turns)
 
-        self.rollouts: RolloutsInFlight | None = None  # of asynchronous training
-        if args.async_rollouts:
+        self.rollouts: RolloutsInFlight | None = None  # where programs run ahead of the step that they are trained in
+        if args.async_rollouts or args.skip_zero_signal:
             if self.tools or self.environment_factories is not None or self.rollout_func is not None:
-                raise ValueError("async_rollouts knows no tools, environments or rollout functions: leave them out")
+                option = "async_rollouts" if args.async_rollouts else "skip_zero_signal"
+                raise ValueError(f"{option} knows no tools, environments or rollout functions: leave them out")
             assert self.train_dataset is not None
             sampler = Sampler(self, args.keeps_logps)
             self.rollouts = make_rollouts(args, self.reward_funcs, next(iter(self.train_dataset)), sampler)
@@ -153,6 +163,9 @@ class MLEGRPOTrainer(BaseModelTrainer, HubTrainer, LimitsTrainer, VLLMTrainer):
         self.objective: Objective = Objective(args, self.reward_funcs, self.reward_weights)
         self.reward_funcs = self.objective.watched(self.reward_funcs)
         self.solution_prompts = SolutionPrompts(self.competitions, args, self.limits, self._count_tokens)
+        self.curriculum: Curriculum | None = None
+        if args.curriculum == "learnability":
+            self.curriculum = Curriculum(list(self.competitions), args.group_size, args.seed)
 
         # Refuse long prompts now, not hours later; those of an environment or a stream are seen when they come
         if isinstance(train_dataset, Dataset) and self.environment_factories is None:
@@ -168,7 +181,7 @@ class MLEGRPOTrainer(BaseModelTrainer, HubTrainer, LimitsTrainer, VLLMTrainer):
         if self.rollouts is not None:
             return self._train_on_finished_rollouts(self.rollouts, inputs)
         step = Step()
-        roots = self.solution_prompts.choose(inputs, self._local(len(inputs)).start)
+        roots = self._choose(inputs)
         outputs = [self._turn(roots, step)]
         own = step.solutions
         for _ in range(1, self.args.max_turns):
@@ -178,17 +191,51 @@ class MLEGRPOTrainer(BaseModelTrainer, HubTrainer, LimitsTrainer, VLLMTrainer):
         return join_outputs(outputs, self._tokenizer.pad_token_id)
 
     def _train_on_finished_rollouts(self, rollouts: RolloutsInFlight, inputs: list[Row]) -> dict[str, Any]:
-        """A step of asynchronous training: samples as many rollouts as may be in flight, trains on those that finished first."""
+        """Samples as many rollouts as may be in flight, trains on those that finished first: all of them if training is synchronous."""
         count, local = self.args.completions_per_batch, self._local(len(inputs))
-        rollouts.fill(count, lambda: self.solution_prompts.choose(inputs, local.start))
-        taken = rollouts.take(count)
-        self._log_metrics("train", rollouts.metrics(taken), "mle/async")
-        step = Step(replayed=taken[local])
+        rollouts.fill(count, lambda: self._choose(inputs))
+        taken = rollouts.take(count, lambda groups: self._choose_more(inputs, groups))
+        if self.args.async_rollouts:
+            self._log_metrics("train", rollouts.metrics(taken), "mle/async")
+        if self.args.skip_zero_signal:
+            self._log_metrics("train", rollouts.skip_metrics(), "mle/zero_signal")
+        step = Step(replayed=taken[local], skipped=self._read_skipped(rollouts.skipped))
         output = self._turn(rollouts.rows(taken[local]), step)
         stored = step.take_stored_logps(output["completion_ids"].shape[1])
         if stored is not None:  # TRL did not ask for them, because it takes what it is given for fresh
             output["old_per_token_logps"] = stored.to(self.accelerator.device)
         return output
+
+    def _choose(self, inputs: list[Row]) -> list[Row]:
+        """The rows of a new batch: what the dataset asks for, or the curriculum, some groups with a solution to improve."""
+        first, size = self._local(len(inputs)).start, self.args.group_size
+        if self.curriculum is not None:
+            names = self.curriculum.choose(len(inputs) * self.accelerator.num_processes // size)
+            inputs = [self._row_of_competition[names[(first + i) // size]] for i in range(len(inputs))]
+        return self.solution_prompts.choose(inputs, first)
+
+    def _choose_more(self, inputs: list[Row], groups: int) -> list[Row]:
+        """The rows of more groups, which ask for what some of this batch have asked for, unless the curriculum decides."""
+        rng = random.Random(f"{self.args.seed}-more-{self.solution_prompts.generation}")
+        asked = rng.choices(gather_object(inputs)[:: self.args.group_size], k=groups)
+        rows = [row for row in asked for _ in range(self.args.group_size)]
+        return self._choose(rows[self._local(len(rows) // self.accelerator.num_processes)])
+
+    def _read_skipped(self, skipped: list[Rollout]) -> list[Row]:
+        """What is known of completions that were executed and are not trained on."""
+        if not skipped:
+            return []
+        reward: Any = self.reward_funcs[0]  # the only one
+        columns: dict[str, list] = {}
+        evaluations = [rollout.evaluation for rollout in skipped]
+        reward([], [], evaluation=evaluations, log_extra=columns.__setitem__)
+        needs_quality = self.args.objective != "reward"
+        return read_rows([rollout.row for rollout in skipped], columns, self.competitions, needs_quality)
+
+    @cached_property
+    def _row_of_competition(self) -> dict[str, Row]:
+        dataset: Any = self.train_dataset  # made of them, each asked for from scratch
+        return {row["competition"]: row for row in dataset}
 
     def _turn(self, rows: list[Row], step: Step) -> dict[str, Any]:
         """TRL's own batch, with weighted advantages."""
@@ -278,16 +325,21 @@ class MLEGRPOTrainer(BaseModelTrainer, HubTrainer, LimitsTrainer, VLLMTrainer):
         step.weights, step.durations = weights[local], [row.get("duration_s") for row in rows[local]]
         for name in ("duration_weight", "prompt_kind", "parent_id"):
             self._log_completion_extra(name, [row[name] for row in rows[local]])
-        if self.rollouts is not None:
+        if self.args.async_rollouts:
             for name in ("rollout_id", "staleness"):
                 self._log_completion_extra(name, [example.get(name) for example in inputs])
         if mode == "train":
             step.advantages = self.objective.advantages(rows, rewards_per_func, weights)
             self._log_metrics(mode, self.objective.metrics())
-        self._log_metrics(mode, batch_metrics(rows, self.competitions, self.solution_prompts.shows_solutions))
+        executed = rows + step.skipped
+        self._log_metrics(mode, batch_metrics(executed, self.competitions, self.solution_prompts.shows_solutions))
         if mode == "train" and self.competitions:
-            step.solutions = self.solution_prompts.observe(rows, self.state.global_step)[local]
+            step.solutions = self.solution_prompts.observe(executed, self.state.global_step)[local]
             self._log_metrics(mode, self.solution_prompts.metrics())
+        if mode == "train" and self.curriculum is not None:
+            self.curriculum.observe(executed)
+            slugs = {name: competition.slug for name, competition in self.competitions.items()}
+            self._log_metrics(mode, self.curriculum.metrics(slugs))
         return rewards_per_func
 
     def _log_completion_extra(self, column: str, values: list) -> None:
@@ -313,6 +365,8 @@ class MLEGRPOTrainer(BaseModelTrainer, HubTrainer, LimitsTrainer, VLLMTrainer):
         super()._save_rng_state(output_dir)
         if self.args.should_save:
             states = {POOL_FILE: self.solution_prompts.state_dict()}
+            if self.curriculum is not None:
+                states[CURRICULUM_FILE] = self.curriculum.state_dict()
             if self.rollouts is not None:
                 states[ROLLOUTS_FILE] = {
                     "rollouts": self.rollouts.state_dict(),
@@ -327,18 +381,27 @@ class MLEGRPOTrainer(BaseModelTrainer, HubTrainer, LimitsTrainer, VLLMTrainer):
         super()._load_optimizer_and_scheduler(checkpoint)
         if checkpoint is None:
             return
-        states = [None, None]
+        states: dict[str, Any] = {}
         if self.accelerator.is_main_process:
-            for i, name in enumerate((POOL_FILE, ROLLOUTS_FILE)):
-                if (path := Path(checkpoint, name)).is_file():  # else the checkpoint is TRL's, or not asynchronous
-                    states[i] = json.loads(path.read_text(encoding="utf-8"))
-        prompts, rollouts = broadcast_object_list(states)  # other machines need not see the files
+            for name in (POOL_FILE, CURRICULUM_FILE, ROLLOUTS_FILE):
+                if (
+                    path := Path(checkpoint, name)
+                ).is_file():  # else the checkpoint is TRL's, or of another kind of run
+                    states[name] = json.loads(path.read_text(encoding="utf-8"))
+        [states] = broadcast_object_list([states])  # other machines need not see the files
+        prompts, rollouts = states.get(POOL_FILE), states.get(ROLLOUTS_FILE)
+        if self.curriculum is not None and CURRICULUM_FILE in states:
+            self.curriculum.load_state_dict(states[CURRICULUM_FILE])
         if prompts is not None:
             self.solution_prompts.load_state_dict(prompts)
         if rollouts is None:
             return
         if self.rollouts is None:
-            raise ValueError(f"{checkpoint} holds rollouts that were not trained on yet: resume with async_rollouts")
+            if rollouts["rollouts"]["in_flight"]:
+                raise ValueError(
+                    f"{checkpoint} holds rollouts that were not trained on yet: resume with async_rollouts"
+                )
+            return
         self.rollouts.load_state_dict(rollouts["rollouts"])
         if self.rollouts.ledger.in_flight and not self.args.keeps_logps:
             raise ValueError(

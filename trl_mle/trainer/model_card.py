@@ -125,8 +125,12 @@ def _results(
     for competition in competitions:
         arrow = "↑" if competition.higher_is_better else "↓"
         name = f"`{competition.id}` ({competition.metric.replace('_', ' ')} {arrow})"
-        for label, entry in (("before", batches[0]), ("after", batches[-1])):
-            prefix = f"mle/{competition.slug}" if several else "mle"
+        of_all = f"mle/{competition.slug}" if several else "mle"
+        asked = [
+            entry for entry in batches if f"{of_all}/programs" in entry
+        ] or batches  # not every batch asks for each
+        for label, entry in (("before", asked[0]), ("after", asked[-1])):
+            prefix = of_all
             if not several and "mle/scratch/valid_rate" in entry:  # those that were shown a solution have it easier
                 prefix = "mle/scratch"
             programs = entry.get(f"{prefix}/programs")

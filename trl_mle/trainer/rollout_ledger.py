@@ -84,9 +84,12 @@ class RolloutLedger:
     The rollouts in flight (sampled, neither trained on nor dropped), which are handed out for training in the order in
     which they finished, whenever they were sampled. Nothing is dropped unless `max_staleness` is set.
 
+    With `skips_zero_signal` a finished unit whose members are all alike, so that their advantages are 0, is set aside: it is
+    not handed out, unless [`fill_up`] asks for it, and leaves with [`skip`].
+
     It is a function of what it was told, in order: processes that tell theirs the same have the same ledger. At any time
 
-        sampled = trained + in flight + dropped.
+        sampled = trained + in flight + dropped + skipped.
 
     Args:
         max_in_flight (`int`):
@@ -95,19 +98,29 @@ class RolloutLedger:
             Rollouts that are trained on together, consecutive in the order of sampling: a group, or one.
         max_staleness (`int`, *optional*):
             A finished unit is dropped if more generation steps than this were trained on since it was sampled.
+        skips_zero_signal (`bool`, *optional*, defaults to `False`):
+            Whether units whose members are all alike are set aside.
     """
 
-    def __init__(self, max_in_flight: int, unit_size: int = 1, max_staleness: int | None = None):
+    def __init__(
+        self,
+        max_in_flight: int,
+        unit_size: int = 1,
+        max_staleness: int | None = None,
+        skips_zero_signal: bool = False,
+    ):
         self.max_in_flight = max_in_flight
         self.unit_size = unit_size
         self.max_staleness = max_staleness
+        self.skips_zero_signal = skips_zero_signal
         self.step = 0  # generation steps trained on so far
-        self.sampled = self.trained = 0
+        self.sampled = self.trained = self.skipped = 0
         self.dropped = [0, 0, 0, 0]  # by quartile of Δt
         self.in_flight: dict[int, Rollout] = {}
         self.durations: dict[int, Duration] = {}  # of the rollouts sampled lately
         self._ended_s = 0.0  # that programs ran which have ended
         self._ready: list[int] = []  # units, in the order in which their last member finished
+        self._alike: list[int] = []  # the same of those that are set aside
 
     def has_room(self, count: int) -> bool:
         """Whether so many more rollouts are to be sampled now: they may be, or too few are in flight that can be trained on."""
@@ -115,8 +128,9 @@ class RolloutLedger:
 
     @property
     def fresh(self) -> int:
-        """How many rollouts are in flight that can be trained on."""
-        return sum(not self._is_stale(rollout) for rollout in self.in_flight.values())
+        """How many rollouts are in flight that can be trained on, those that are set aside left out."""
+        alike = {member for unit in self._alike for member in self._members(unit)}
+        return sum(not self._is_stale(rollout) for rollout in self.in_flight.values() if rollout.id not in alike)
 
     def add(self, rollouts: Iterable[Rollout], step: int | None = None) -> list[Rollout]:
         """
@@ -161,8 +175,10 @@ class RolloutLedger:
             duration.seconds, duration.ended = 0.0 if evaluation.reused else evaluation.duration_s or 0.0, True
             self._ended_s += duration.seconds
         unit = rollout_id // self.unit_size
-        if all(self.in_flight[member].evaluation is not None for member in self._members(unit)):
-            self._ready.append(unit)
+        evaluations = [self.in_flight[member].evaluation for member in self._members(unit)]
+        known = [evaluation for evaluation in evaluations if evaluation is not None]
+        if len(known) == self.unit_size:
+            (self._alike if self.skips_zero_signal and are_alike(known) else self._ready).append(unit)
 
     @property
     def ready(self) -> int:
@@ -197,12 +213,35 @@ class RolloutLedger:
             return []
         units, self._ready = self._ready[: count // self.unit_size], self._ready[count // self.unit_size :]
         taken = [self.in_flight.pop(member) for unit in sorted(units) for member in self._members(unit)]
-        for rollout in taken:
-            if rollout.id in self.durations:
-                self.durations[rollout.id].trained = True
+        self._mark_trained(taken)
         self.trained += len(taken)
         self.step += 1
         return taken
+
+    def fill_up(self, count: int) -> int:
+        """
+        Lets units that are set aside be handed out, as many as are missing, the first to finish first.
+
+        Args:
+            count (`int`):
+                Rollouts of a generation step.
+
+        Returns:
+            `int`: How many units.
+        """
+        fresh = [unit for unit in self._alike if not self._is_stale(self.in_flight[unit * self.unit_size])]
+        chosen = fresh[: max(0, count - self.fresh) // self.unit_size]
+        self._ready += chosen
+        self._alike = [unit for unit in self._alike if unit not in chosen]
+        return len(chosen)
+
+    def skip(self) -> list[Rollout]:
+        """Lets go of the units that are set aside, and returns their rollouts, in the order of sampling."""
+        skipped = [self.in_flight.pop(member) for unit in sorted(self._alike) for member in self._members(unit)]
+        self._alike = []
+        self._mark_trained(skipped)  # they were not left out for their Δt, of which the weights are to make up
+        self.skipped += len(skipped)
+        return skipped
 
     def check(self, executing: Iterable[int]) -> None:
         """
@@ -212,8 +251,9 @@ class RolloutLedger:
             executing (`Iterable[int]`):
                 Ids of the rollouts whose programs are queued or run, of all processes.
         """
-        counts = f"{self.sampled} sampled, {self.trained} trained, {len(self.in_flight)} in flight, {sum(self.dropped)} dropped"
-        if self.sampled != self.trained + len(self.in_flight) + sum(self.dropped):
+        left = f"{sum(self.dropped)} dropped, {self.skipped} skipped"
+        counts = f"{self.sampled} sampled, {self.trained} trained, {len(self.in_flight)} in flight, {left}"
+        if self.sampled != self.trained + len(self.in_flight) + sum(self.dropped) + self.skipped:
             raise RuntimeError(f"the ledger of rollouts does not add up: {counts}")
         unfinished = [rollout.id for rollout in self.unfinished]
         if sorted(executing) != unfinished:
@@ -317,6 +357,7 @@ class RolloutLedger:
             "sampled": self.sampled,
             "trained": self.trained,
             "dropped": self.dropped,
+            "skipped": self.skipped,
             "in_flight": [asdict(rollout) for rollout in self.in_flight.values()],
             "ready": self._ready,
             "durations": [[number, *astuple(duration)] for number, duration in self.durations.items()],
@@ -331,6 +372,7 @@ class RolloutLedger:
             )
         self.step, self.sampled, self.trained = state["step"], state["sampled"], state["trained"]
         self.dropped, self._ready = list(state["dropped"]), list(state["ready"])
+        self.skipped = state.get("skipped", 0)  # older checkpoints have none
         self.in_flight = {entry["id"]: _rollout(entry) for entry in state["in_flight"]}
         self.durations = {number: Duration(*values) for number, *values in state["durations"]}
         for rollout in self.unfinished:
@@ -339,6 +381,11 @@ class RolloutLedger:
 
     def _members(self, unit: int) -> range:
         return range(unit * self.unit_size, (unit + 1) * self.unit_size)
+
+    def _mark_trained(self, rollouts: Iterable[Rollout]) -> None:
+        for rollout in rollouts:
+            if rollout.id in self.durations:
+                self.durations[rollout.id].trained = True
 
     def _is_stale(self, rollout: Rollout) -> bool:
         return self.max_staleness is not None and self.step - rollout.step > self.max_staleness
@@ -366,6 +413,12 @@ class RolloutLedger:
                 "finished rollouts are dropped, as max_staleness=%d asks for; mle/async/dropped counts them by quartile of Δt",
                 self.max_staleness,
             )
+
+
+def are_alike(evaluations: Iterable[Evaluation]) -> bool:
+    """Whether nothing tells the members of a group apart, so that all their advantages are 0. Failures of ours say nothing."""
+    known = {(item.reward, item.quality) for item in evaluations if item.outcome != Outcome.INFRASTRUCTURE}
+    return len(known) < 2
 
 
 def _columns(known: Iterable[Duration]) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor]:

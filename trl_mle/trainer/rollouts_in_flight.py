@@ -33,10 +33,18 @@ class RolloutsInFlight:
             Executes the programs of this process.
         sampler ([`~trl_mle.trainer.sampling.Sampler`]):
             Samples.
+        extra_generations (`int`, *optional*, defaults to `0`):
+            Most generations of a step that replace groups without signal.
+
+    Attributes:
+        skipped (`list[Rollout]`):
+            Those of the last step's groups without signal that were not trained on.
     """
 
-    def __init__(self, ledger: RolloutLedger, reward: MLEReward, sampler: Sampler):
+    def __init__(self, ledger: RolloutLedger, reward: MLEReward, sampler: Sampler, extra_generations: int = 0):
         self.ledger = ledger
+        self.extra_generations = extra_generations
+        self.skipped: list[Rollout] = []
         self._reward = reward
         self._sampler = sampler
         self._pending: dict[int, PendingEvaluation] = {}  # of this process
@@ -67,9 +75,22 @@ class RolloutsInFlight:
                 break
             self._arrive()
 
-    def take(self, count: int) -> list[Rollout]:
-        """Waits until so many rollouts can be trained on; returns those of all processes, in the order of sampling."""
+    def take(self, count: int, choose_more: Callable[[int], list[Row]]) -> list[Rollout]:
+        """
+        Waits until so many rollouts can be trained on. Where groups without signal leave too few, samples others, or, when it may
+        not sample more, takes them after all.
+
+        Args:
+            count (`int`):
+                Rollouts of a generation step.
+            choose_more (`Callable`):
+                Gives this process' rows of so many more groups.
+
+        Returns:
+            `list[Rollout]`: Those of all processes, in the order of sampling.
+        """
         began = time.monotonic()
+        self._generations = self._filled_up = 0
         with self._reward.progress(count) as progress:
             while True:
                 if self._sampler.has_arrived():
@@ -80,9 +101,15 @@ class RolloutsInFlight:
                 taken = self.ledger.take(count)
                 if taken:
                     break
+                if self.ledger.fresh < count:
+                    arrived = time.monotonic()
+                    self._replace(count, choose_more)
+                    began += time.monotonic() - arrived
+                    continue
                 running = [pending.running_s() for pending in self._pending.values()]
                 progress.update(self.ledger.ready, f"slowest running {max(running, default=0):.0f} s")
                 wait([item.future for item in self._pending.values()], POLL_S, return_when=FIRST_COMPLETED)
+        self.skipped = self.ledger.skip()
         self.ledger.check(gather_object(list(self._pending)))
         self._waited_s = time.monotonic() - began
         return taken
@@ -123,6 +150,17 @@ class RolloutsInFlight:
         self._last = (now, ran_s)
         return metrics
 
+    def skip_metrics(self) -> dict[str, float]:
+        """
+        Of the last step: `skipped` and `trained`, groups without signal that were left out, and that were trained on all the same,
+        and `generations`, those that were to replace them.
+        """
+        return {
+            "skipped": len(self.skipped) / self.ledger.unit_size,
+            "trained": float(self._filled_up),
+            "generations": float(self._generations),
+        }
+
     def state_dict(self) -> dict[str, Any]:
         """What a checkpoint keeps; JSON can hold it."""
         return self.ledger.state_dict() | {"asked": self._sampler.rows}
@@ -142,6 +180,23 @@ class RolloutsInFlight:
         added = self.ledger.add(gather_object(rollouts), self._sampler.step)
         start = PartialState().process_index * len(rollouts)
         self._execute(added[start : start + len(rollouts)])
+
+    def _replace(self, count: int, choose_more: Callable[[int], list[Row]]) -> None:
+        """Samples what is missing, or fills up with groups without signal; a server's answer that is due comes first."""
+        if self._sampler.rows:
+            self._arrive()
+            return
+        missing = (count - self.ledger.fresh) // self.ledger.unit_size
+        groups = self._sampler.whole_groups(missing)
+        if self._generations < self.extra_generations and groups:
+            self._generations += 1
+        elif filled := self.ledger.fill_up(count):
+            self._filled_up += filled
+            return
+        else:  # what is missing became too stale meanwhile
+            groups = count // self.ledger.unit_size
+        self._sampler.ask(choose_more(groups), self.ledger.step)
+        self._arrive()
 
     def _restart(self) -> None:
         """After a resume, executes again what had not ended."""
@@ -194,20 +249,24 @@ def make_rollouts(
         [`RolloutsInFlight`]: Empty.
 
     Raises:
-        `ValueError`: No reward function can execute programs ahead, the executor does not report what the weights need, or a
-            checkpoint could not hold such rows.
+        `ValueError`: No reward function can execute programs ahead, another one could tell apart what they find alike, the
+            executor does not report what the weights need, or a checkpoint could not hold such rows.
     """
     rewards = [func for func in reward_funcs if isinstance(func, MLEReward)]
+    option = "async_rollouts" if args.async_rollouts else "skip_zero_signal"
     if len(rewards) != 1:
+        raise ValueError(f"{option} needs one MLEReward, which executes programs ahead; there are {len(rewards)}")
+    if args.skip_zero_signal and len(reward_funcs) > 1:
         raise ValueError(
-            f"async_rollouts needs one MLEReward, which executes programs ahead; there are {len(rewards)}"
+            "skip_zero_signal judges groups by their programs, and another reward function may tell their members apart: "
+            "leave out one of the two"
         )
     if args.duration_weighting == "inclusion" and not rewards[0].executor.tells_start:
         raise ValueError(
             f"duration_weighting='inclusion' needs to know since when programs run, which {type(rewards[0].executor).__name__} does "
             "not report: set 'linear' or 'none'"
         )
-    for name, value in example.items():
+    for name, value in example.items() if args.async_rollouts else ():
         try:
             json.dumps(value)
         except TypeError as error:
@@ -215,7 +274,11 @@ def make_rollouts(
                 f"checkpoints of async_rollouts hold rows of the dataset as JSON, which cannot hold its column {name!r}: "
                 "remove it, or make text of it"
             ) from error
-    assert args.max_in_flight is not None  # MLEGRPOConfig has filled it in
-    assert args.num_generations is not None
-    unit_size = args.num_generations if args.async_unit == "group" else 1
-    return RolloutsInFlight(RolloutLedger(args.max_in_flight, unit_size, args.max_staleness), rewards[0], sampler)
+    skips = args.skip_zero_signal > 0
+    if args.async_rollouts:
+        assert args.max_in_flight is not None  # MLEGRPOConfig has filled it in
+        unit_size = args.group_size if args.async_unit == "group" else 1
+        ledger = RolloutLedger(args.max_in_flight, unit_size, args.max_staleness, skips)
+    else:  # one batch, which is trained on before the next
+        ledger = RolloutLedger(args.completions_per_batch, args.group_size, skips_zero_signal=skips)
+    return RolloutsInFlight(ledger, rewards[0], sampler, args.skip_zero_signal)

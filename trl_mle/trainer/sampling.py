@@ -3,6 +3,7 @@
 import time
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
+from math import gcd
 from typing import Any
 
 import torch
@@ -45,6 +46,17 @@ class Sampler:
     def is_server(self) -> bool:
         """Whether a server samples."""
         return self._server is not None
+
+    def whole_groups(self, groups: int) -> int:
+        """
+        How many groups to sample where so many are missing: what all processes can share equally. Where nothing is kept for later
+        steps these are no more than that, else no fewer.
+        """
+        processes, size = self._trainer.accelerator.num_processes, self._trainer.args.group_size
+        together = processes // gcd(processes, size) if self._server is None else processes
+        if self._keeps_logps:
+            return -(-groups // together) * together
+        return groups // together * together
 
     def ask(self, rows: list[Row], step: int) -> None:
         """

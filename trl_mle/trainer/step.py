@@ -9,6 +9,7 @@ import torch
 
 from trl_mle.solutions.pool import Solution
 from trl_mle.trainer.rollout_ledger import Rollout
+from trl_mle.trainer.rows import Row
 
 
 @dataclass
@@ -19,6 +20,8 @@ class Step:
     Args:
         replayed (`list[Rollout]`, *optional*):
             Rollouts of this process, sampled before, that take the place of fresh samples.
+        skipped (`list[Row]`, *optional*):
+            What is known of completions of all processes that were executed and are not trained on.
         rewarded_at (`float`, *optional*):
             When a reward function has last logged a column, by `time.monotonic()`: when rewards were done, at the end.
         durations (`list[float | None]` of length `B`):
@@ -34,6 +37,7 @@ class Step:
     """
 
     replayed: list[Rollout] | None = None
+    skipped: list[Row] = field(default_factory=list)
     rewarded_at: float | None = None
     durations: list[float | None] = field(default_factory=list)
     weights: torch.Tensor = field(default_factory=lambda: torch.ones(0))
