@@ -84,7 +84,7 @@ def test_extra_generations_are_bounded(program_model, tmp_path):
     """Then groups without signal are trained on, as without the option."""
     trainer = train(program_model, tmp_path, skip_zero_signal=1)
     logs = [entry for entry in trainer.state.log_history if "loss" in entry]
-    assert {entry["mle/zero_signal/generations"] for entry in logs} == {0, 1}
+    assert max(entry["mle/zero_signal/generations"] for entry in logs) == 1
     trained = [sum(without_signal(turn)) for turn in trainer.turns]
     assert trained == [entry["mle/zero_signal/trained"] for entry in logs]
     assert 0 < sum(trained) < sum(entry["mle/zero_signal/skipped"] for entry in logs) + sum(trained)

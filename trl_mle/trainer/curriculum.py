@@ -1,7 +1,7 @@
 """Which competition a group is asked about: the one where a group teaches the most per second of programs."""
 
 import random
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 from itertools import accumulate
 from math import comb
@@ -92,19 +92,15 @@ class Curriculum:
         total = sum(worth.values())
         return {name: FLOOR / len(worth) + (1 - FLOOR) * value / total for name, value in worth.items()}
 
-    def metrics(self, slugs: Mapping[str, str]) -> dict[str, float]:
-        """
-        For each competition `<slug>/curriculum/learnability`, and `<slug>/curriculum/probability`, with which a group asks for it.
-
-        Args:
-            slugs (`Mapping[str, str]`):
-                What metrics call each competition.
-        """
-        metrics = {}
-        for name, probability in self.probabilities().items():
-            metrics[f"{slugs[name]}/curriculum/learnability"] = self.lessons[name].learnability
-            metrics[f"{slugs[name]}/curriculum/probability"] = probability
-        return metrics
+    def metrics(self) -> dict[str, dict[str, float]]:
+        """For each competition its `curriculum/learnability`, and the `curriculum/probability` that a group asks for it."""
+        return {
+            name: {
+                "curriculum/learnability": self.lessons[name].learnability,
+                "curriculum/probability": probability,
+            }
+            for name, probability in self.probabilities().items()
+        }
 
     def choose(self, groups: int) -> list[str]:
         """

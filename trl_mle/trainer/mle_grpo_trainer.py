@@ -338,8 +338,8 @@ class MLEGRPOTrainer(BaseModelTrainer, HubTrainer, LimitsTrainer, VLLMTrainer):
             self._log_metrics(mode, self.solution_prompts.metrics())
         if mode == "train" and self.curriculum is not None:
             self.curriculum.observe(executed)
-            slugs = {name: competition.slug for name, competition in self.competitions.items()}
-            self._log_metrics(mode, self.curriculum.metrics(slugs))
+            for name, metrics in self.curriculum.metrics().items():
+                self._log_metrics(mode, metrics, f"mle/{self.competitions[name].slug}")
         return rewards_per_func
 
     def _log_completion_extra(self, column: str, values: list) -> None:
