@@ -29,7 +29,7 @@ APT_INSTALL = [ -z "$$packages" ] && exit 0; \
 	elif sudo -n true 2>/dev/null; then sudo apt-get update -qq && sudo apt-get install -y -qq $$packages; \
 	else echo "missing:$$packages; install with: sudo apt-get install$$packages" >&2; fi
 
-.PHONY: quickstart resume test test-slow test-openenv test-vllm test-gpu docs lint install system compiler browser clean
+.PHONY: quickstart resume test test-slow test-openenv test-vllm test-gpu docs lint audit install system compiler browser clean
 .DEFAULT_GOAL := quickstart
 
 quickstart: install
@@ -59,6 +59,11 @@ test-vllm: install $(VLLM_VENV)/.installed
 # In the environment of $(PYTHON), which has torch for this GPU, TRL, vLLM and DeepSpeed already
 test-gpu:
 	$(PYTHON) benchmarks/gpu.py --part correct
+
+# Known vulnerabilities in the versions of constraints.txt; what the service does not answer for is listed as not audited
+audit:
+	test -x .ci-work/audit/bin/pip-audit || { $(PYTHON) -m venv .ci-work/audit && .ci-work/audit/bin/python -m pip install --quiet --disable-pip-version-check pip-audit; }
+	.ci-work/audit/bin/pip-audit --requirement constraints.txt --no-deps --disable-pip --progress-spinner off
 
 lint: install
 	$(BIN)/ruff check .

@@ -4,16 +4,18 @@ import contextlib
 import datetime
 import hashlib
 import json
+import math
 import platform
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import torch
+from transformers import TrainerCallback
 
-from trl_mle.competitions import load_competition
+from trl_mle.competitions import Competition, load_competition
 from trl_mle.evaluation.best_of_k import best_of_k
 from trl_mle.evaluation.harness import Harness
 from trl_mle.evaluation.policies import TransformersPolicy
@@ -39,27 +41,27 @@ class Cell:
     One policy.
 
     Args:
-        competition (`str`):
-            Its id.
+        competitions (`tuple[str, ...]`):
+            Ids of those that it is trained on.
         arm (`str`):
             Name of what is compared; [`BEFORE`] is the starter policy itself.
         seed (`int`):
             Of training, and of sampling.
     """
 
-    competition: str
+    competitions: tuple[str, ...]
     arm: str
     seed: int
 
     @property
     def folder(self) -> str:
-        slug = load_competition(self.competition).slug
-        return f"{slug}-{self.seed}/{self.arm.replace(', ', '-').replace(' = ', '').replace(' ', '-')}"
+        slugs = "+".join(load_competition(competition).slug for competition in self.competitions)
+        return f"{slugs}-{self.seed}/{self.arm.replace(', ', '-').replace(' = ', '').replace(' ', '-')}"
 
 
 class Experiment:
     """
-    Runs cells, each once: a finished one is a line of `cells.jsonl`, and one that was interrupted goes on where it was,
+    Runs cells, each once: a finished one is a line of `cells.jsonl` for each of its competitions, and one that was interrupted goes on where it was,
     training from its beginning. Equal programs run once over all cells.
 
     Args:
@@ -79,28 +81,35 @@ class Experiment:
         self.lines = output / "cells.jsonl"
         self.store = ResultStore(output / "results.sqlite")
 
-    def run(self, cell: Cell, options: Mapping[str, Any] | None, num_samples: int) -> dict[str, Any]:
-        """Trains and samples a policy, and returns its line; `options` are those of its arm, `None` for no training."""
-        corpus = corpus_of(cell.competition)
+    def run(self, cell: Cell, options: Mapping[str, Any] | None, num_samples: int) -> list[dict[str, Any]]:
+        """
+        Trains a policy, samples so many programs for each of its competitions, and returns their lines; `options` are those of
+        its arm, `None` for no training.
+        """
+        corpus = corpus_of(cell.competitions)
         training = {} if options is None else {**self.training, **options}
         setting = {
             "training": {name: value for name, value in training.items() if name != "use_cpu"},
             "num_samples": num_samples,
             "corpus": corpus,
         }
-        for line in read(self.lines):
-            if (line["competition"], line["arm"], line["seed"]) == (cell.competition, cell.arm, cell.seed):
-                if line["setting"] != setting:
-                    raise SystemExit(f"error: {self.lines} has this cell in another setting: take another --output")
-                return line
-        competition = load_competition(cell.competition, holdout=HOLDOUT)
-        start = self.output / "starters" / f"{competition.slug}-{corpus}"
+        known = {
+            line["competition"]: line
+            for line in read(self.lines)
+            if line["competition"] in cell.competitions and (line["arm"], line["seed"]) == (cell.arm, cell.seed)
+        }
+        if any(line["setting"] != setting for line in known.values()):
+            raise SystemExit(f"error: {self.lines} has this cell in another setting: take another --output")
+        if len(known) == len(cell.competitions):
+            return [known[competition] for competition in cell.competitions]
+        competitions = [load_competition(name, holdout=HOLDOUT) for name in cell.competitions]
         folder = self.output / cell.folder
+        start = self.output / "starters" / f"{folder.parent.name.rpartition('-')[0]}-{corpus}"
         if not (start / "README.md").is_file():  # which is written last
-            build_starter(StarterConfig(output_dir=str(start), competitions=[cell.competition]))
+            build_starter(StarterConfig(output_dir=str(start), competitions=list(cell.competitions)))
         folder.mkdir(parents=True, exist_ok=True)
         reward = MLEReward(
-            [competition],
+            competitions,
             self.executor,
             AstInstrumenter(),
             show_progress=False,
@@ -110,9 +119,39 @@ class Experiment:
         policy, cost = start, {}
         if options is not None:
             policy, cost = folder, self._train(options, start, folder, reward, cell)
-        log = SampleLog(folder / "samples.jsonl", {"policy": policy.name, "seed": cell.seed})
+        model = TransformersPolicy.from_pretrained(str(policy))
+        for competition in competitions:
+            if competition.id not in known:
+                line = self._sample(model, policy.name, competition, reward, folder, cell, num_samples)
+                known[competition.id] = line = {
+                    "competition": competition.id,
+                    "arm": cell.arm,
+                    "seed": cell.seed,
+                    "setting": setting,
+                    "cost": cost,
+                    **line,
+                    "finished": f"{datetime.datetime.now(datetime.UTC):%Y-%m-%d}",
+                    "machine": "cuda" if torch.cuda.is_available() else platform.machine(),
+                }
+                with self.lines.open("a") as lines:
+                    lines.write("\n" * cut_short(self.lines) + json.dumps(line) + "\n")
+        return [known[competition] for competition in cell.competitions]
+
+    def _sample(
+        self,
+        model: TransformersPolicy,
+        name: str,
+        competition: Competition,
+        reward: MLEReward,
+        folder: Path,
+        cell: Cell,
+        num_samples: int,
+    ) -> dict[str, Any]:
+        """What programs of a policy score."""
+        several = f"-{competition.slug}" if len(cell.competitions) > 1 else ""
+        log = SampleLog(folder / f"samples{several}.jsonl", {"policy": name, "seed": cell.seed})
         harness = Harness(
-            policy=TransformersPolicy.from_pretrained(str(policy)),
+            policy=model,
             competition=competition,
             reward=reward,
             log=log,
@@ -122,20 +161,10 @@ class Experiment:
             seed=1_000_000 + cell.seed,  # which training never used
         )
         samples = sample_programs(harness, num_samples)
-        line = {
-            "competition": cell.competition,
-            "arm": cell.arm,
-            "seed": cell.seed,
-            "setting": setting,
-            "cost": cost,
+        return {
             "scores": [scores_of(sample) for sample in samples],
             "unique": len({sample.source for sample in samples}),
-            "finished": f"{datetime.datetime.now(datetime.UTC):%Y-%m-%d}",
-            "machine": "cuda" if torch.cuda.is_available() else platform.machine(),
         }
-        with self.lines.open("a") as lines:
-            lines.write("\n" * cut_short(self.lines) + json.dumps(line) + "\n")
-        return line
 
     def _train(
         self, options: Mapping[str, Any], start: Path, folder: Path, reward: MLEReward, cell: Cell
@@ -145,10 +174,10 @@ class Experiment:
         if not metrics.is_file():
             options = dict(self.training) | dict(options)
             advantages.QUALITY_SCALE = options.pop("scale", QUALITY_SCALE)
+            budget_s = options.pop("budget_s", math.inf)
             args = MLEGRPOConfig(str(folder), seed=cell.seed, **options)
-            trainer = MLEGRPOTrainer(
-                str(start), reward, args, competitions=[load_competition(cell.competition, holdout=HOLDOUT)]
-            )
+            trainer = MLEGRPOTrainer(str(start), reward, args, competitions=list(reward.competitions.values()))
+            trainer.add_callback(StopAtBudget(budget_s))
             trainer.train()
             trainer.save_model()
             whole = folder / "metrics.json.new"
@@ -157,9 +186,25 @@ class Experiment:
         steps = [line for line in json.loads(metrics.read_text()) if "mle/duration_s/mean" in line]
         return {
             "programs": sum(step["mle/programs"] for step in steps),
-            "program_s": sum(step["mle/programs"] * step["mle/duration_s/mean"] for step in steps),
+            "program_s": sum(map(program_s, steps)),
             "saved_s": sum(step["mle/reuse/saved_s"] for step in steps),  # of program_s, by repeats that did not run
         }
+
+
+class StopAtBudget(TrainerCallback):
+    """Ends a run after the step in which its programs have taken so many seconds, those that were reused included."""
+
+    def __init__(self, budget_s: float):
+        self.left_s = budget_s
+
+    def on_log(self, args: Any, state: Any, control: Any, logs: Any = None, **kwargs: Any) -> None:
+        self.left_s -= program_s(logs or {})
+        control.should_training_stop = control.should_training_stop or self.left_s <= 0
+
+
+def program_s(metrics: Mapping[str, float]) -> float:
+    """Seconds that the programs of a step have taken."""
+    return metrics.get("mle/programs", 0) * metrics.get("mle/duration_s/mean", 0.0)
 
 
 def read(path: Path) -> list[dict[str, Any]]:
@@ -182,9 +227,9 @@ def scores_of(sample: Evaluation) -> list[float] | None:
     return [sample.score.value, sample.score.held_out] if valid else None
 
 
-def corpus_of(competition: str) -> str:
+def corpus_of(competitions: Sequence[str]) -> str:
     """What tells the starter policies of one grammar from those of another: a few programs' hash."""
-    programs = sketch_corpus(StarterConfig(competitions=[competition], num_programs=20))["completion"]
+    programs = sketch_corpus(StarterConfig(competitions=list(competitions), num_programs=20))["completion"]
     return hashlib.sha256(json.dumps(list(programs)).encode()).hexdigest()[:8]
 
 

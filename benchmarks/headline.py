@@ -116,9 +116,9 @@ def main() -> None:
         experiment = Experiment(args.output, executor, TRAINING)
         lines = []
         for competition in args.competitions:
-            lines.append(experiment.run(Cell(competition, BEFORE, 0), None, STATIC_SAMPLES))
+            lines += experiment.run(Cell((competition,), BEFORE, 0), None, STATIC_SAMPLES)
         for seed, competition, (arm, options) in product(args.seeds, args.competitions, ARMS.items()):
-            lines.append(experiment.run(Cell(competition, arm, seed), options, SAMPLES))
+            lines += experiment.run(Cell((competition,), arm, seed), options, SAMPLES)
             print(competition, seed, arm, f"{sum(map(bool, lines[-1]['scores']))} of {SAMPLES} valid", flush=True)
         strong = {competition: strong_score(competition, executor) for competition in args.competitions}
     found = {

@@ -74,7 +74,7 @@ def main() -> None:
         experiment = Experiment(args.output, executor, TRAINING)
         lines = []
         for seed, competition, (arm, options) in product(args.seeds, args.competitions, arms.items()):
-            lines.append(experiment.run(Cell(competition, arm, seed), options, SAMPLES))
+            lines += experiment.run(Cell((competition,), arm, seed), options, SAMPLES)
             print(competition, seed, arm, f"{sum(map(bool, lines[-1]['scores']))} of {SAMPLES} valid", flush=True)
 
     found: dict[str, list[dict[str, float]]] = {arm: [] for arm in arms}  # paired
