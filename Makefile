@@ -1,10 +1,10 @@
 # make quickstart    train a tiny policy to write Kaggle solutions, on a CPU, without a download
-# make resume        go on with an interrupted quickstart
+# make resume        resume an interrupted quickstart
 # make test          set everything up and run the tests
-# make test-slow     the tests of sharded engines, of killed runs, and of the report in a browser
-# make test-vllm     the tests with a real vLLM, on a CPU, as a server and in training; it gets an environment of its own
-# make docs          the site, in .ci-work/site; a warning or a link that leads nowhere is an error
-# make test-gpu      every way to train that needs a GPU, on one, in 8 minutes; docs/gpu.md is written from it
+# make test-slow     the tests of sharded engines, killed runs, and the report in a browser
+# make test-vllm     the tests with a real vLLM on a CPU, as a server and in training, in a separate environment
+# make docs          build the site in .ci-work/site; a warning or a broken link is an error
+# make test-gpu      every way to train that needs a GPU, on one GPU, in 8 minutes; writes docs/gpu.md
 #
 # COMPETITION is digits, breast-cancer, diabetes, wine, or mirror:<id> (see trl-mle competitions).
 # Variables: PYTHON (an interpreter ≥ 3.11), VENV (the virtual environment), PIP_ARGS (extra arguments of pip, such as
@@ -21,7 +21,7 @@ SEED ?= 0
 OUTPUT ?= outputs/quickstart
 
 BIN := $(VENV)/bin
-# What is started here ends when make does, however that ends
+# Commands started here end when make ends, for any reason
 QUICKSTART = setpriv --pdeathsig KILL $(BIN)/trl-mle quickstart --competition '$(COMPETITION)' --seed $(SEED) --output_dir $(OUTPUT)
 
 APT_INSTALL = [ -z "$$packages" ] && exit 0; \
@@ -35,7 +35,7 @@ APT_INSTALL = [ -z "$$packages" ] && exit 0; \
 quickstart: install
 	$(QUICKSTART)
 
-# Go on from the last checkpoint of an interrupted quickstart.
+# Resume an interrupted quickstart from its last checkpoint.
 resume: install
 	$(QUICKSTART) --resume
 
@@ -45,7 +45,7 @@ test: compiler install
 test-slow: compiler browser install
 	$(BIN)/python -m pytest -m slow --timeout=900 $(PYTEST_ARGS)
 
-# The server with OpenEnv's own client, and with other frameworks that drive it
+# The server, with OpenEnv's own client and with other frameworks
 test-openenv: install $(VENV)/.openenv
 	$(BIN)/python -m pytest tests/environments tests/scripts/test_serve.py $(PYTEST_ARGS)
 
@@ -56,7 +56,7 @@ $(VENV)/.openenv: $(VENV)/.installed
 test-vllm: install $(VLLM_VENV)/.installed
 	VLLM_PYTHON=$(abspath $(VLLM_VENV))/bin/python $(BIN)/python -m pytest -m vllm $(PYTEST_ARGS)
 
-# In the environment of $(PYTHON), which has torch for this GPU, TRL, vLLM and DeepSpeed already
+# Uses the environment of $(PYTHON), which must have torch for this GPU, TRL, vLLM and DeepSpeed
 test-gpu:
 	$(PYTHON) benchmarks/gpu.py --part correct
 
@@ -81,16 +81,16 @@ $(VENV)/.docs: $(VENV)/.installed
 
 install: system $(VENV)/.installed
 
-# torch first, so that pip takes the build that its source offers for this machine (a CPU build, say).
+# Install torch first, so that pip takes the index's build for this machine (for example, a CPU build).
 $(VENV)/.installed: pyproject.toml constraints.txt
 	test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check $(PIP_ARGS) -c constraints.txt torch==2.13.0
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check $(PIP_ARGS) -c constraints.txt -e '.[dev]'
 	touch $@
 
-# vLLM with this package: it pins other versions than constraints.txt. torch's builds for a CPU are not on PyPI: PIP_ARGS as
-# above. The three packages are for pictures and sound; those that pip finds here may be built for another torch, and then
-# break the import.
+# vLLM with this package. It pins other versions than constraints.txt. CPU builds of torch are not on PyPI: set PIP_ARGS as
+# above. The three uninstalled packages are for images and sound; pip may find builds for another torch, which break the
+# import.
 $(VLLM_VENV)/.installed: pyproject.toml
 	test -x $(VLLM_VENV)/bin/python || $(PYTHON) -m venv $(VLLM_VENV)
 	$(VLLM_VENV)/bin/python -m pip install --quiet --disable-pip-version-check $(PIP_ARGS) \
@@ -99,14 +99,14 @@ $(VLLM_VENV)/.installed: pyproject.toml
 	$(VLLM_VENV)/bin/python -m pip install --quiet --disable-pip-version-check $(PIP_ARGS) -e '.[deepspeed]' torch==2.13.0+cpu
 	touch $@
 
-# bubblewrap, which isolates the programs, and what a bare Debian lacks for a virtual environment.
+# bubblewrap, which isolates the programs, and the package that a bare Debian lacks for virtual environments.
 system:
 	@packages=""; \
 	command -v bwrap >/dev/null 2>&1 || packages="$$packages bubblewrap"; \
 	$(PYTHON) -c "import ensurepip" 2>/dev/null || packages="$$packages python3-venv"; \
 	$(APT_INSTALL)
 
-# DeepSpeed, which the tests train with, compiles one op at its first use.
+# The tests train with DeepSpeed, which compiles an op at its first use.
 compiler:
 	@packages=""; \
 	command -v g++ >/dev/null 2>&1 || packages="$$packages g++"; \
@@ -114,7 +114,7 @@ compiler:
 	    || packages="$$packages python3-dev"; \
 	$(APT_INSTALL)
 
-# Chromium, which looks at the report; where there is none to be had, these tests are skipped.
+# Chromium, which renders the report; without it, these tests are skipped.
 browser:
 	@-for name in chromium chromium-browser google-chrome; do command -v $$name >/dev/null 2>&1 && exit 0; done; \
 	packages=" chromium"; $(APT_INSTALL)

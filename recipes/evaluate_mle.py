@@ -1,5 +1,6 @@
 """
-Samples programs from one or several policies, executes and grades them, and compares the policies: `trl-mle evaluate`.
+Samples programs from one or more policies, executes and grades them, and compares the policies, as `trl-mle evaluate`
+does.
 
 python recipes/evaluate_mle.py --policies outputs/quickstart/starter outputs/quickstart/policy --names before after \
     --competitions digits --output_dir outputs/quickstart/evaluation

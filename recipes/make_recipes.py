@@ -1,7 +1,8 @@
 """
-Writes the recipes that differ in nothing but the competition: `python recipes/make_recipes.py`.
+Writes the recipes that differ only in the competition: `python recipes/make_recipes.py`.
 
-Change a setting of all of them in `recipes/templates/`, what one competition needs here, and run it again.
+To change a setting of all of them, edit `recipes/templates/`; for a single competition, edit this file. Then run it
+again.
 """
 
 from pathlib import Path
@@ -13,7 +14,7 @@ from trl_mle.competitions.mirrors import MIRRORS
 
 RECIPES = Path(__file__).parent
 
-# Where 600 seconds are too few: what there is to read, and the memory that it takes, in MB
+# Competitions for which 600 seconds are too few: their data, and the memory that programs need, in MB
 LARGE = {
     "lmsys-chatbot-arena": ("50,000 long conversations, 180 MB of text", 32768),
     "plant-pathology-2020-fgvc7": ("1,600 photos of 2048 x 1365 pixels to read", 16384),
@@ -21,15 +22,15 @@ LARGE = {
     "tabular-playground-series-may-2022": ("800,000 rows to train on", 16384),
 }
 
-# What those of each folder maximise
+# The objective of each folder's recipes
 OBJECTIVES = {
     "qwen2.5-3b-instruct": {
         "title": "The paper's setting (https://huggingface.co/papers/2509.01684)",
         "objective": "objective: reward  # weighted by how long programs ran\nduration_weighting: linear",
     },
     "qwen2.5-3b-instruct-max-at-k": {
-        "title": "The paper's setting (https://huggingface.co/papers/2509.01684), but for the objective,",
-        "objective": "objective: max_at_k  # valid programs, and the best of 8 of each group of 16; see docs/objective.md",
+        "title": "The paper's setting (https://huggingface.co/papers/2509.01684), except for the objective,",
+        "objective": "objective: max_at_k  # valid programs, and the best of 8, in groups of 16; see docs/objective.md",
     },
 }
 
@@ -45,7 +46,7 @@ def recipes() -> dict[Path, str]:
         settings = {"why_longer": "", "timeout_s": 600, "memory_mb": 16384}
         if competition in LARGE:
             what, memory_mb = LARGE[competition]
-            why = f" There are\n# {what}: programs take longer than elsewhere."
+            why = f" The competition has\n# {what}, so programs take longer than elsewhere."
             settings = {"why_longer": why, "timeout_s": 1200, "memory_mb": memory_mb}
         for folder, objective in OBJECTIVES.items():
             texts[RECIPES / folder / f"{competition}.yaml"] = paper.substitute(

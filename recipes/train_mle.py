@@ -1,9 +1,9 @@
 """
-Train a language model to solve Kaggle competitions by writing programs (https://huggingface.co/papers/2509.01684).
+Trains a language model to solve Kaggle competitions by writing programs (https://huggingface.co/papers/2509.01684).
 
     accelerate launch --config_file accelerate_configs/cpu.yaml recipes/train_mle.py --config recipes/quickstart.yaml
 
-The command line wins over the YAML. Go on after a crash with `--resume_from_checkpoint true`.
+The command line overrides the YAML. To resume after a crash, add `--resume_from_checkpoint true`.
 """
 
 from trl_mle.scripts.signals import die_with_launcher

@@ -1,4 +1,4 @@
-"""`trl-mle`: train policies that write programs, and everything around it."""
+"""`trl-mle`: train and evaluate policies that write programs that solve competitions."""
 
 import argparse
 import os
@@ -24,13 +24,14 @@ Arguments = TypeVar("Arguments")
 
 # The commands import what they need: `trl-mle --help` should not wait for pandas.
 def doctor(args: argparse.Namespace) -> int:
-    """Shows how programs are isolated on this machine, and what they can import, by trying; exit code 1 if they cannot."""
+    """Runs test programs to show how this machine isolates programs and what they can import; exit code 1 if it cannot
+    isolate them."""
     from trl_mle.competitions import load_competition
     from trl_mle.execution import LocalExecutor, SandboxError
     from trl_mle.execution.sandbox import IMPORTS, TIERS
 
     competition = load_competition("wine")
-    table = Table("tier", "works", "with, or why not", title="isolation of programs")
+    table = Table("tier", "works", "how, or why not", title="program isolation")
     works, remedies = [], []
     for tier in TIERS:
         try:
@@ -53,7 +54,7 @@ def doctor(args: argparse.Namespace) -> int:
 
 
 def competitions(args: argparse.Namespace) -> int:
-    """Lists the competitions: which are there, how they are scored, and how large they are."""
+    """Lists the competitions with their metrics and sizes, and whether they are prepared."""
     from trl_mle.competitions import list_competitions
 
     listings = [_listing(competition_id, args.data_dir) for competition_id in list_competitions()]
@@ -66,10 +67,10 @@ def competitions(args: argparse.Namespace) -> int:
     table.add_column("test rows", justify="right", max_width=6)
     table.add_column("MB", justify="right")
     titles = {
-        "local": "local: real data that scikit-learn ships",
+        "local": "local: real data that ships with scikit-learn",
         "prepared": "prepared: by mlebench prepare",
-        "missing": "missing: get it with mlebench prepare -c <id>",
-        "mirror": "mirror: synthetic; write mirror:<id>",
+        "missing": "missing: prepare it with mlebench prepare -c <id>",
+        "mirror": "mirror: synthetic; use mirror:<id>",
     }
     for status, group in groupby(
         sorted(listings, key=lambda row: list(titles).index(row["status"])), lambda row: row["status"]
@@ -97,7 +98,7 @@ def _listing(competition_id: str, data_dir: str | None) -> dict[str, Any]:
     if original in MLEBENCH_COMPETITIONS:
         metric = MLEBENCH_COMPETITIONS[original].metric
         row = {"id": competition_id, "metric": metric, "higher_is_better": METRICS[metric].higher_is_better}
-        if original != competition_id:  # made on first use, not by looking at it
+        if original != competition_id:  # generated on first use, not by listing it
             return row | {"status": "mirror", "test_rows": MIRRORS[original].rows // 4, "size_mb": None}
         try:
             competition = load_competition(competition_id, data_dir)
@@ -127,14 +128,14 @@ def grade(args: argparse.Namespace) -> int:
 
 
 def run(args: argparse.Namespace) -> int:
-    """Runs one program as training would; exit code 1 without a valid submission."""
+    """Runs one program as training would; exit code 1 if it makes no valid submission."""
     from trl_mle.scripts.grade import run
 
     return run(args)
 
 
 def prompt(args: argparse.Namespace) -> int:
-    """Prints the prompt that asks for a solution from scratch; its estimated tokens on stderr."""
+    """Prints a competition's scratch prompt, and its estimated number of tokens on stderr."""
     from trl_mle.competitions import load_competition
     from trl_mle.execution import Limits, LocalExecutor
     from trl_mle.prompts import estimate_tokens, scratch_prompt
@@ -155,7 +156,7 @@ def prompt(args: argparse.Namespace) -> int:
 
 
 def _parsed(arguments: type[Arguments], command: str, options: list[str]) -> Arguments:
-    """The options of a command that are the fields of a dataclass."""
+    """Parses a command's options into a dataclass."""
     from transformers import HfArgumentParser
 
     parser = HfArgumentParser(
@@ -190,34 +191,34 @@ def evaluate(args: argparse.Namespace) -> int:
 
 
 def compare(args: argparse.Namespace) -> int:
-    """Compares systems over the results of several evaluations, beside the paper's figures."""
+    """Compares systems across the results of several evaluations, next to the paper's figures."""
     from trl_mle.scripts.compare import compare
 
     return compare(args)
 
 
 def train(args: argparse.Namespace) -> int:
-    """Trains a policy, as a YAML and the command line say."""
+    """Trains a policy, configured by a YAML file and the command line."""
     from trl_mle.scripts.launch import launch
 
     return launch(args.options)
 
 
 def prepare(args: argparse.Namespace) -> int:
-    """Downloads a competition of MLE-bench with MLE-bench's own tool, or says what that needs."""
+    """Downloads an MLE-bench competition with MLE-bench's own tool, or reports what is missing."""
     from trl_mle.competitions import CompetitionError
     from trl_mle.scripts.prepare import prepare
 
     try:
         print(prepare(args.competition, args.data_dir))
-    except CompetitionError as error:  # it may list what to do
+    except CompetitionError as error:  # it may take several lines
         print(f"trl-mle: error: {error}", file=sys.stderr)
         return 2
     return 0
 
 
 def solve(args: argparse.Namespace) -> int:
-    """Writes the best submission that a policy finds in a given time; its options are printed by --help."""
+    """Writes the best submission that a policy finds in a given time; --help prints its options."""
     from trl_mle.scripts.solve import SolveArguments, solve
 
     competition = ["--competition", args.options.pop(0)] if args.options and args.options[0][0] != "-" else []
@@ -226,7 +227,7 @@ def solve(args: argparse.Namespace) -> int:
 
 
 def serve(args: argparse.Namespace) -> int:
-    """Serves competitions by OpenEnv's protocol; its options are printed by --help."""
+    """Serves competitions through OpenEnv's protocol; --help prints its options."""
     from trl_mle.scripts.serve import ServeArguments, serve
 
     serve(_parsed(ServeArguments, "serve", args.options))
@@ -234,7 +235,8 @@ def serve(args: argparse.Namespace) -> int:
 
 
 def recipes(args: argparse.Namespace) -> int:
-    """Lists the recipes that `trl-mle train --config` knows by name, or copies one to edit it: `trl-mle recipes copy NAME`."""
+    """Lists the recipes that `trl-mle train --config` takes by name. `trl-mle recipes copy NAME` copies one to
+    edit."""
     from trl_mle.shipped import copy_recipe, describe_recipe, recipe_names
 
     if args.name is not None:
@@ -249,7 +251,7 @@ def recipes(args: argparse.Namespace) -> int:
 
 
 def new(args: argparse.Namespace) -> int:
-    """Makes a competition of a CSV file with labels: hides those of a part of the rows, and describes the rest."""
+    """Makes a competition from a labelled CSV file: hides the labels of some rows, and describes the data."""
     from trl_mle.scripts.new import new
 
     folder, test = Path(args.to or Path(args.table).stem), Path(args.test) if args.test else None
@@ -258,14 +260,14 @@ def new(args: argparse.Namespace) -> int:
 
 
 def quickstart(args: argparse.Namespace) -> int:
-    """Teaches a tiny policy to write programs, trains it, and compares it with itself before: minutes on two CPU cores."""
+    """Builds a tiny policy, trains it, and compares it before and after: minutes on two CPU cores."""
     from trl_mle.scripts.quickstart import quickstart
 
     return quickstart(args.competition, args.seed, Path(args.output_dir), args.resume)
 
 
 def report(args: argparse.Namespace) -> int:
-    """Draws what training did, as one HTML file that needs nothing else; works while a run is going on."""
+    """Plots a training run in one self-contained HTML file; also works during the run."""
     from trl_mle.report import write_report
 
     names = args.names or args.folders
@@ -279,7 +281,8 @@ def report(args: argparse.Namespace) -> int:
 
 
 def watch(args: argparse.Namespace) -> int:
-    """Shows a run as it goes on: steps, programs, scores. It reads files alone, so that the run may be on another machine."""
+    """Shows a run as it progresses: steps, programs, scores. It only reads files, so the run may be on another
+    machine."""
     from trl_mle.scripts.watch import watch
 
     return watch(Path(args.folder))
@@ -301,86 +304,91 @@ def make_parser() -> argparse.ArgumentParser:
             command.add_argument("--memory_mb", type=int, default=4096, help="memory limit in MB (4096)")
         if holdout:
             command.add_argument(
-                "--holdout", type=float, default=0.0, help="share of the hidden rows with a score of its own (0)"
+                "--holdout",
+                type=float,
+                default=0.0,
+                help="share of the hidden rows to hold out and score separately (0)",
             )
         if data:
-            command.add_argument("--data_dir", help="where MLE-bench's prepared competitions lie")
+            command.add_argument("--data_dir", help="folder with MLE-bench's prepared competitions")
             command.add_argument("--json", action="store_true", help="print JSON")
         return command
 
-    add(competitions, "which competitions there are")
+    add(competitions, "list the competitions")
     add(grade, "score a submission", "competition", "submission", holdout=True)
-    python_help = "interpreter that runs programs, with the packages of its environment (this one)"
+    python_help = "interpreter that runs the programs, with its environment's packages (this one)"
     command = add(run, "run one program as training would", "competition", "solution", limits=True, holdout=True)
     command.add_argument("--program_python", help=python_help)
-    command.add_argument("--sandbox", default="auto", help="auto, bubblewrap, landlock, or none: no isolation (auto)")
-    command.add_argument("--ray_address", help="a Ray cluster to run it on, or auto")
+    command.add_argument(
+        "--sandbox", default="auto", help="auto, bubblewrap, landlock, or none for no isolation (auto)"
+    )
+    command.add_argument("--ray_address", help="address of a Ray cluster to run it on, or auto")
     command = add(prompt, "print the prompt of a competition", "competition", limits=True)
-    command.add_argument("--program_python", help="interpreter whose packages it names (the usual ones)")
-    command = commands.add_parser("prepare", help="download a competition of MLE-bench", description=prepare.__doc__)
+    command.add_argument("--program_python", help="interpreter whose packages the prompt lists (the usual ones)")
+    command = commands.add_parser("prepare", help="download an MLE-bench competition", description=prepare.__doc__)
     command.set_defaults(run=prepare)
     command.add_argument("competition")
-    command.add_argument("--data_dir", help="where to (where mlebench puts it)")
-    command = commands.add_parser("train", add_help=False, help="train a policy, in as many processes as asked for")
+    command.add_argument("--data_dir", help="folder to write to (mlebench's own)")
+    command = commands.add_parser("train", add_help=False, help="train a policy, in one or several processes")
     command.set_defaults(run=train)
-    command = commands.add_parser("recipes", help="configurations to train with", description=recipes.__doc__)
+    command = commands.add_parser("recipes", help="list or copy training configurations", description=recipes.__doc__)
     command.set_defaults(run=recipes, name=None)
-    copying = command.add_subparsers(metavar="copy").add_parser("copy", help="copy one, to edit it")
+    copying = command.add_subparsers(metavar="copy").add_parser("copy", help="copy a recipe to edit it")
     copying.add_argument("name")
-    copying.add_argument("--to", default=".", help="file, or a folder (this one)")
-    command = commands.add_parser("new", help="a competition of your own from a CSV file", description=new.__doc__)
+    copying.add_argument("--to", default=".", help="target file or folder (the current folder)")
+    command = commands.add_parser("new", help="make your own competition from a CSV file", description=new.__doc__)
     command.set_defaults(run=new)
-    command.add_argument("table", help="CSV file with a row for each example")
+    command.add_argument("table", help="CSV file with one row per example")
     command.add_argument("--target", nargs="+", required=True, help="column to predict; some metrics take several")
     command.add_argument("--metric", required=True, help="rmse, roc_auc, log_loss, accuracy, …")
-    command.add_argument("--id", help="column that names the rows (id; made if there is none)")
+    command.add_argument("--id", help="column with the rows' ids (id; generated if missing)")
     command.add_argument(
-        "--test_share", type=float, default=0.25, help="share of the rows to hide the labels of (0.25)"
+        "--test_share", type=float, default=0.25, help="share of the rows whose labels to hide (0.25)"
     )
-    command.add_argument("--test", help="CSV file of the rows whose labels nobody knows, which `solve` then predicts")
-    command.add_argument("--to", help="folder to write (the file's name without .csv)")
+    command.add_argument("--test", help="CSV file with unlabelled rows for `solve` to predict")
+    command.add_argument("--to", help="folder to write to (the file's name without .csv)")
     command = commands.add_parser(
-        "quickstart", help="see it work: no GPU, no download", description=quickstart.__doc__
+        "quickstart", help="train and compare a tiny policy: no GPU, no download", description=quickstart.__doc__
     )
     command.set_defaults(run=quickstart)
     command.add_argument(
         "--competition", default="digits", help="digits, breast-cancer, diabetes, wine, or mirror:<id>"
     )
-    command.add_argument("--seed", type=int, default=0, help="of the policy and of its training (0)")
-    command.add_argument("--output_dir", default="outputs/quickstart", help="where to write (outputs/quickstart)")
-    command.add_argument("--resume", action="store_true", help="go on with a training that was interrupted")
-    command = add(doctor, "how programs are isolated on this machine, and what is missing", data=False)
+    command.add_argument("--seed", type=int, default=0, help="seed of the policy and of its training (0)")
+    command.add_argument("--output_dir", default="outputs/quickstart", help="folder to write to (outputs/quickstart)")
+    command.add_argument("--resume", action="store_true", help="resume an interrupted training run")
+    command = add(doctor, "show how this machine isolates programs, and what is missing", data=False)
     command.add_argument("--program_python", help=python_help)
-    # Its options are the fields of a dataclass, which is not read before they are needed
+    # Its options are the fields of a dataclass, which is imported only when needed
     command = commands.add_parser("evaluate", add_help=False, help="sample, execute, grade, and compare policies")
     command.set_defaults(run=evaluate)
-    command = commands.add_parser(
-        "solve", add_help=False, help="the best submission that a policy finds in a given time"
-    )
+    command = commands.add_parser("solve", add_help=False, help="find the best submission in a given time")
     command.set_defaults(run=solve)
     command = commands.add_parser(
-        "serve", add_help=False, help="competitions for agents and trainers elsewhere (OpenEnv)"
+        "serve", add_help=False, help="serve competitions to other agents and trainers (OpenEnv)"
     )
     command.set_defaults(run=serve)
-    command = commands.add_parser("compare", help="tables over several evaluations", description=compare.__doc__)
+    command = commands.add_parser("compare", help="compare several evaluations in tables", description=compare.__doc__)
     command.set_defaults(run=compare)
     command.add_argument(
-        "folders", nargs="+", help="what trl-mle evaluate has written; equal names are runs of a system"
+        "folders", nargs="+", help="output folders of trl-mle evaluate; equal policy names count as runs of one system"
     )
-    command.add_argument("--markdown", help="file for all tables as Markdown")
-    command.add_argument("--csv", help="file for the scores as CSV")
+    command.add_argument("--markdown", help="file to write all tables to, as Markdown")
+    command.add_argument("--csv", help="file to write the scores to, as CSV")
     command.add_argument(
         "--card",
-        help="README.md of a model: all tables as its section Evaluation, in the place of an earlier one; training that goes "
-        "on writes the card anew, without it",
+        help="README.md of a model, in which to write or replace the section Evaluation; further training rewrites "
+        "the card without it",
     )
     command.add_argument("--json", action="store_true", help="print JSON")
-    command = commands.add_parser("report", help="pictures of what training did", description=report.__doc__)
+    command = commands.add_parser("report", help="plot a training run", description=report.__doc__)
     command.set_defaults(run=report)
     command.add_argument("folders", nargs="+", help="output folders of runs")
-    command.add_argument("--names", nargs="+", help="a name for each; equally named runs are shown as mean and band")
-    command.add_argument("--report_dir", help="where to write (report/ in the first folder)")
-    command = commands.add_parser("watch", help="a run as it goes on", description=watch.__doc__)
+    command.add_argument(
+        "--names", nargs="+", help="a name for each; runs with equal names are shown as mean and band"
+    )
+    command.add_argument("--report_dir", help="folder to write to (report/ in the first folder)")
+    command = commands.add_parser("watch", help="follow a run in the terminal", description=watch.__doc__)
     command.set_defaults(run=watch)
     command.add_argument("folder", help="output folder of a run")
     return parser
@@ -396,7 +404,7 @@ def main() -> None:
 
     try:
         code = args.run(args)
-    except BrokenPipeError:  # the reader has seen enough
+    except BrokenPipeError:  # for example, piped into head
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         code = 0
     except (ValueError, OSError, SandboxError) as error:  # a CompetitionError is a ValueError

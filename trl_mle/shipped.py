@@ -1,4 +1,4 @@
-"""Recipes and accelerate's configurations: beside the package in a checkout, inside it in a wheel."""
+"""Finds recipes and accelerate's configurations: beside the package in a checkout, inside it in a wheel."""
 
 import shutil
 from itertools import takewhile
@@ -10,7 +10,7 @@ PACKAGE = Path(__file__).parent
 
 def shipped(folder: str) -> Path:
     """
-    Where files lie that come with the package.
+    Locates files that come with the package.
 
     Args:
         folder (`str`):
@@ -23,7 +23,7 @@ def shipped(folder: str) -> Path:
 
 
 def recipe_names() -> list[str]:
-    """All recipes, by the names that [`find_recipe`] knows."""
+    """Names of all recipes, as [`find_recipe`] takes them."""
     folder = shipped("recipes")
     return sorted(
         str(path.relative_to(folder).with_suffix(""))
@@ -34,23 +34,23 @@ def recipe_names() -> list[str]:
 
 def find_recipe(name: str) -> Path:
     """
-    A recipe: a file of the user's, or else one of ours.
+    Finds a recipe: a user's file, or else a bundled recipe.
 
     Args:
         name (`str`):
-            Path, or one of [`recipe_names`], such as `"hardware/1x24gb"`.
+            A path, or one of [`recipe_names`], such as `"hardware/1x24gb"`.
 
     Returns:
-        `Path`: Its file.
+        `Path`: The file.
 
     Raises:
-        `FileNotFoundError`: There is neither.
+        `FileNotFoundError`: Neither exists.
     """
     if Path(name).is_file():
         return Path(name)
     if name.removesuffix(".yaml") in recipe_names():
         return shipped("recipes") / f"{name.removesuffix('.yaml')}.yaml"
-    raise FileNotFoundError(f"{name} is neither a file nor a recipe: `trl-mle recipes` lists those")
+    raise FileNotFoundError(f"{name} is neither a file nor a recipe: `trl-mle recipes` lists them")
 
 
 def describe_recipe(name: str) -> str:
@@ -62,19 +62,19 @@ def describe_recipe(name: str) -> str:
 
 def copy_recipe(name: str, target: Path) -> Path:
     """
-    Copies a recipe, to be edited.
+    Copies a recipe for editing.
 
     Args:
         name (`str`):
             One of [`recipe_names`].
         target (`Path`):
-            File, or a folder that exists.
+            A file, or an existing folder.
 
     Returns:
         `Path`: The new file.
 
     Raises:
-        `FileExistsError`: It is there already.
+        `FileExistsError`: The file already exists.
     """
     source = find_recipe(name)
     path = target / source.name if target.is_dir() else target
@@ -86,17 +86,17 @@ def copy_recipe(name: str, target: Path) -> Path:
 
 def find_accelerate_config(name: str) -> Path:
     """
-    A configuration of accelerate: a file of the user's, or else one of ours. TRL has some of the same names.
+    Finds a configuration of accelerate: a user's file, or else a bundled one. TRL uses some of the same names.
 
     Args:
         name (`str`):
-            Path, or a name such as `"zero3"`.
+            A path, or a name such as `"zero3"`.
 
     Returns:
-        `Path`: Its file.
+        `Path`: The file.
 
     Raises:
-        `FileNotFoundError`: There is neither.
+        `FileNotFoundError`: Neither exists.
     """
     folder = shipped("accelerate_configs")
     for path in (Path(name), folder / f"{name}.yaml"):

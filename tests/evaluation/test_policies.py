@@ -80,7 +80,7 @@ def test_a_model_without_a_chat_template_is_refused(tiny_model, tmp_path):
     (tmp_path / "base" / "chat_template.jinja").unlink(missing_ok=True)
     config = tmp_path / "base" / "tokenizer_config.json"
     config.write_text(json.dumps({key: value for key, value in json.loads(config.read_text()).items() if key != "chat_template"}))  # fmt: skip
-    with pytest.raises(ValueError, match="has no chat template, take an instruction-tuned model"):
+    with pytest.raises(ValueError, match="has no chat template: use an instruction-tuned model"):
         TransformersPolicy.from_pretrained(str(tmp_path / "base"))
 
 
@@ -164,7 +164,7 @@ def test_what_the_hub_says_is_told_in_one_line(monkeypatch, error):
 
     monkeypatch.setattr("trl_mle.evaluation.policies.look_up", fail)
     said = " ".join(str(error).split())
-    with pytest.raises(OSError, match=f"^cannot load the policy no-such-model, which is no folder here: {said}$"):
+    with pytest.raises(OSError, match=f"^cannot load the policy no-such-model, which is not a local folder: {said}$"):
         check_policy("no-such-model")
 
 
@@ -174,7 +174,7 @@ def test_what_the_hub_says_is_told_in_one_line(monkeypatch, error):
         (["model.safetensors"], "holds no weights: none of model.safetensors, "),
         (["tokenizer.json", "tokenizer_config.json", "chat_template.jinja"], "has no tokenizer: put the files"),
         (["tokenizer.json"], "has no tokenizer: put the files"),  # what is left renders prompts without words
-        (["chat_template.jinja"], "has no chat template, take an instruction-tuned model"),
+        (["chat_template.jinja"], "has no chat template: use an instruction-tuned model"),
     ],
 )
 def test_what_a_folder_lacks_is_noticed_before_it_is_loaded(tiny_model, tmp_path, removed, message):

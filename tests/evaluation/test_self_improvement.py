@@ -141,7 +141,7 @@ def test_both_selections_where_rows_are_held_out():
     first, second = graded(0.8, 0.1, 0.5), graded(0.7, 0.9, 0.8)
     unreported, reported = Improvement(first, second), Improvement(first, second, (0.6, 0.7))
     assert unreported.kept("validation") is first  # by the validation rows
-    assert reported.kept("validation") is second  # by what they report of themselves
+    assert reported.kept("validation") is second  # by their self-reported scores
     assert unreported.kept("test") is reported.kept("test") is second
     assert unreported.test_scores == (0.5, 0.8)
     by = {row["chosen_by"]: row["best_score"] for row in summarize_improvements([unreported])["kept"]}

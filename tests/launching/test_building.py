@@ -46,7 +46,7 @@ def test_an_adapter_under_fsdp_is_refused(monkeypatch):
     monkeypatch.setenv("ACCELERATE_USE_FSDP", "true")
     _, training_args, _ = parsed("--use_vllm", "true")
     check_vllm(training_args, [], use_peft=False)
-    with pytest.raises(ValueError, match=r"^use_vllm: under FSDP TRL merges an adapter"):
+    with pytest.raises(ValueError, match=r"^use_vllm: under FSDP, TRL would merge the adapter"):
         check_vllm(training_args, [], use_peft=True)
 
 

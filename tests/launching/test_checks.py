@@ -5,7 +5,7 @@ from trl_mle.launching import check_trackers
 
 def test_trackers_that_are_not_there_are_missed_at_start():
     check_trackers([])
-    with pytest.raises(ValueError, match=r"^report_to: pen is none of .*tensorboard"):
+    with pytest.raises(ValueError, match=r"^report_to: pen is not one of .*tensorboard"):
         check_trackers(["pen"])
 
 

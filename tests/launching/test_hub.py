@@ -140,7 +140,7 @@ def test_card(runs, hub):
     [
         ("refused", "push_to_hub: the Hub refuses the token: "),
         ("without", "push_to_hub: there is no token: run `hf auth login`, or set HF_TOKEN"),
-        ("foreign", "push_to_hub: the token is of user, org, and hub_model_id names others"),
+        ("foreign", "push_to_hub: the token belongs to user, org, but hub_model_id names others"),
     ],
 )
 def test_what_the_hub_will_not_take_is_told_at_start(runs, folder, name, message):
@@ -158,7 +158,7 @@ def test_broken_upload_loses_nothing(runs, hub, folder):
     assert code == 2
     lines = [line for line in errors.splitlines() if "error" in line or "failed" in line]
     assert [line for line in lines if line.startswith("a push to the Hub failed; nothing is lost")]
-    last = f"train_mle.py: error: the push to the Hub failed, and nothing is lost in {folder / 'broken'}: "
+    last = f"train_mle.py: error: the push to the Hub failed; everything is still in {folder / 'broken'}: "
     assert last in lines[-1]  # which may begin with a progress bar that the failure cut off
     assert "413" in lines[-1]
     assert hub.branches["models/user/broken", "main"] == {}

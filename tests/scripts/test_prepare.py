@@ -68,13 +68,16 @@ SAID = {
     "wrong token": ("kaggle.rest.ApiException: (401) Reason: Unauthorized", "Create New Token"),
     "rules": ("ApiException: (403) Reason: Forbidden: You must accept this competition's rules", f"/c/{PIZZA}/rules"),
     "half": ("zipfile.BadZipFile: File is not a zip file", f"remove .*data/{PIZZA} and run the same command again"),
-    "disk": ("OSError: [Errno 28] No space left on device", "the disk is full: name another one with --data_dir"),
+    "disk": (
+        "OSError: [Errno 28] No space left on device",
+        "the disk is full: name a folder on another disk with --data_dir",
+    ),
     "network": (
         "urllib3.exceptions.MaxRetryError: Max retries exceeded with url",
         "Kaggle cannot be reached from here",
     ),
     "else": ("ValueError: something new", "mlebench prepare failed with exit code 1: ValueError: something new"),
-    "silence": ("", "exit code 1: nothing was said"),
+    "silence": ("", "exit code 1: no output"),
 }
 
 

@@ -10,10 +10,10 @@ from trl_mle.scripts.serve import ServeArguments, serve
 @pytest.mark.parametrize(
     ("options", "message"),
     [
-        ({"competitions": []}, "--competitions: name one at least"),
+        ({"competitions": []}, "--competitions: name at least one"),
         ({"max_sessions": 0}, "--max_sessions must be at least 1, got 0"),
-        ({"host": "0.0.0.0"}, "--host 0.0.0.0 can be reached from elsewhere: set TRL_MLE_TOKEN"),
-        ({"host": "machine.example"}, "--host machine.example can be reached from elsewhere"),
+        ({"host": "0.0.0.0"}, "--host 0.0.0.0 can be reached from other machines: set TRL_MLE_TOKEN"),
+        ({"host": "machine.example"}, "--host machine.example can be reached from other machines"),
     ],
 )
 def test_what_cannot_be_asked(monkeypatch, options, message):
@@ -34,5 +34,5 @@ def test_a_port_that_is_taken():
     pytest.importorskip("openenv", reason="make test-openenv installs it")
     with socket.create_server(("127.0.0.1", 0)) as taken:
         port = taken.getsockname()[1]
-        with pytest.raises(ValueError, match=f"cannot listen at 127.0.0.1:{port}: Address already in use"):
+        with pytest.raises(ValueError, match=f"cannot listen on 127.0.0.1:{port}: Address already in use"):
             serve(ServeArguments(competitions=["wine"], port=port))

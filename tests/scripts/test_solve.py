@@ -78,8 +78,8 @@ def test_it_is_chosen_by_what_it_says_of_itself(scripted, tmp_path, capsys):
     assert shift_of(submission) == pytest.approx(1.0, abs=1e-6)
     said = capsys.readouterr()
     assert "submission" in said.out
-    assert "by what they report of themselves" in said.out
-    assert "which decided nothing" in said.out
+    assert "by their self-reported scores" in said.out
+    assert "not used to choose" in said.out
     assert "00:20 of 01:00  4 programs" in said.err
     assert all(len(line) <= 80 for line in said.out.splitlines())
 
@@ -106,7 +106,7 @@ def test_rows_whose_labels_nobody_knows(scripted, tmp_path, capsys):
 def test_nothing_of_ones_own_is_overwritten(scripted, tmp_path):
     (tmp_path / "solution.py").write_text("mine")
     (tmp_path / "solution_mine.py").write_text("mine")
-    with pytest.raises(ValueError, match=r"--output_dir: \. holds solution\.py, which is none of an earlier run"):
+    with pytest.raises(ValueError, match=r"--output_dir: \. holds solution\.py, which is not from an earlier run"):
         solve(asked(output_dir="."))
     (tmp_path / "solution.py").unlink()
     solve(asked(output_dir="."))
@@ -205,7 +205,7 @@ def test_averages():
         ({"keep": 0}, "--keep must be at least 1, got 0"),
         (
             {"competition": "wine", "keep": 3},
-            "--keep 3: of submissions there are averages for log_loss, .*, not for accuracy",
+            "--keep 3: submissions can be averaged for log_loss, .*, not for accuracy",
         ),
         ({"competition": "whine"}, "did you mean 'wine'"),
     ],

@@ -36,7 +36,7 @@ def test_a_run_before_its_first_checkpoint(tmp_path):
     text = shown(folder)
     assert "step      2 of 30" in text
     assert "programs  32, " in text
-    assert "no programs run: the policy samples or is trained" in text
+    assert "no programs are running: the policy is sampling or training" in text
     assert "best      wine: accuracy ↑ 0." in text
     assert not has_ended(folder)
 
@@ -45,12 +45,12 @@ def test_programs_that_run(tmp_path):
     folder = make_run(tmp_path / "run", finished=False, steps=2)
     with ProgramsProgress(64, False, folder / "executions", 8) as progress:
         progress.update(12, "valid 3, slowest running 34 s")
-        assert "12 of 64 programs are done, 8 at a time; valid 3, slowest running 34 s" in shown(folder)
+        assert "12 of 64 programs done, 8 at a time; valid 3, slowest running 34 s" in shown(folder)
         progress.update(13, "too soon to be written")
         assert "12 of 64" in shown(folder)
         old = time.time() - 100
         os.utime(folder / "executions" / RUNNING_FILE, (old, old))
-        assert "nothing was heard for 100 s: the run was killed, or hangs" in shown(folder)
+        assert "no update for 100 s: the run was killed, or hangs" in shown(folder)
     assert not (folder / "executions" / RUNNING_FILE).exists()
 
 

@@ -101,7 +101,7 @@ def check_policy(name: str) -> None:
         AutoConfig.from_pretrained(base or name)
         tokenizer = _load_tokenizer(name)
     except (OSError, ValueError, HTTPError, StrictDataclassError) as error:
-        where = "" if Path(name).is_dir() else ", which is no folder here"
+        where = "" if Path(name).is_dir() else ", which is not a local folder"
         raise OSError(f"cannot load the policy {name}{where}: {' '.join(str(error).split())}") from error
     _check_tokenizer(name, tokenizer)
 
@@ -148,7 +148,7 @@ def _check_tokenizer(name: str, tokenizer: Any) -> None:
     if not tokenizer("Write a program.", add_special_tokens=False)["input_ids"]:
         raise ValueError(f"{name} has no tokenizer: put the files of the model there that it was trained from")
     if not tokenizer.chat_template:
-        raise ValueError(f"{name} has no chat template, take an instruction-tuned model")
+        raise ValueError(f"{name} has no chat template: use an instruction-tuned model")
     try:
         tokenizer.apply_chat_template([{"role": "user", "content": "Write a program."}], add_generation_prompt=True)
     except TemplateError as error:

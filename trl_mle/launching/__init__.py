@@ -1,4 +1,4 @@
-"""What a training script does around training: arguments, checks, the instrumenter, timeouts, the Hub."""
+"""Parts of a training script around training: arguments, checks, the instrumenter, timeouts, the Hub."""
 
 from trl_mle.launching.arguments import MLEScriptArguments, make_parser, parse
 from trl_mle.launching.building import make_endpoint, make_instrumenter

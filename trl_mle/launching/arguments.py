@@ -1,4 +1,4 @@
-"""What can be asked of a training run, and how it is asked: a YAML, the command line, or both."""
+"""Arguments of a training run, from a YAML file, the command line, or both."""
 
 import argparse
 import os
@@ -13,22 +13,24 @@ from trl_mle.launching.checks import Problems
 from trl_mle.trainer.mle_grpo_config import MLEGRPOConfig
 
 
-LAUNCHED = "TRL_MLE_LAUNCHED"  # environment variable of what `trl-mle train` has started
+LAUNCHED = "TRL_MLE_LAUNCHED"  # environment variable, set in the processes that `trl-mle train` starts
 
 
 @dataclass
 class MLEScriptArguments(ExecutorArguments):
-    """Arguments beside those of [`~trl_mle.trainer.MLEGRPOConfig`] and [`~trl.ModelConfig`]; see their help."""
+    """Arguments in addition to [`~trl_mle.trainer.MLEGRPOConfig`] and [`~trl.ModelConfig`]; see their help."""
 
-    competitions: list[str] = field(default_factory=list, metadata={"help": "Ids of the competitions to train on."})
+    competitions: list[str] = field(
+        default_factory=list, metadata={"help": "Ids or folders of the competitions to train on."}
+    )
     data_dir: str | None = field(default=None, metadata={"help": "Folder with the prepared MLE-bench competitions."})
     holdout: float = field(
         default=0.0,
-        metadata={"help": "Share of the hidden rows that training never sees, for reports; 0 is the paper's way."},
+        metadata={"help": "Share of the hidden rows kept from training, for reports; 0 as in the paper."},
     )
     instrumenter: str = field(
         default="ast",
-        metadata={"help": "Who marks the milestones: `ast`, `lm` (a frozen language model), or `none` (no credit)."},
+        metadata={"help": "What marks the milestones: `ast`, `lm` (a frozen language model), or `none` (no credit)."},
     )
     instrumenter_url: str | None = field(
         default=None, metadata={"help": "OpenAI-compatible endpoint of the instrumenting model."}
@@ -36,22 +38,31 @@ class MLEScriptArguments(ExecutorArguments):
     instrumenter_model: str | None = field(
         default=None,
         metadata={
-            "help": "Its name there; without an endpoint, a model to load. Without either, the policy's base model."
+            "help": "The model's name at the endpoint, or without an endpoint, a model to load. Defaults to the policy's "
+            "base model."
         },
     )
-    instrumenter_mode: str = field(default="lines", metadata={"help": "What it answers: `lines` or `rewrite`."})
-    instrumenter_deadline_s: float = field(default=60.0, metadata={"help": "Seconds for its answers to a batch."})
+    instrumenter_mode: str = field(
+        default="lines", metadata={"help": "What the instrumenting model answers: `lines` or `rewrite`."}
+    )
+    instrumenter_deadline_s: float = field(
+        default=60.0, metadata={"help": "Time limit for its answers to a batch, in seconds."}
+    )
     fail_reward: float = field(default=-10.0, metadata={"help": "Reward of a program that fails."})
     milestone_reward: float = field(default=0.1, metadata={"help": "Partial credit per milestone."})
     push_rollouts_to_hub: bool = field(
         default=False,
-        metadata={"help": "With `push_to_hub`: upload best solutions and the record of executions as a dataset."},
+        metadata={
+            "help": "With `push_to_hub`, also upload best solutions and the record of executions, as a dataset."
+        },
     )
     best_of_n: int = field(
         default=0,
-        metadata={"help": "Every `best_of_n_steps` steps, sample so many programs per competition and log the best."},
+        metadata={
+            "help": "Every `best_of_n_steps` steps, sample this many programs per competition and log the best."
+        },
     )
-    best_of_n_steps: int = field(default=10, metadata={"help": "Steps from one best of N to the next."})
+    best_of_n_steps: int = field(default=10, metadata={"help": "Steps between two best-of-n evaluations."})
 
     def __post_init__(self) -> None:
         if isinstance(self.competitions, str):  # `competitions: digits` in a YAML
@@ -59,7 +70,7 @@ class MLEScriptArguments(ExecutorArguments):
         self.gpu_slots = [str(gpu) for gpu in self.gpu_slots]  # `[0, 1]` in a YAML
 
     def check(self) -> None:
-        """Raises `ValueError` if they ask for what there is not."""
+        """Raises `ValueError` if an argument has an impossible value."""
         if not self.competitions:
             raise ValueError("competitions: name at least one")
         for name, least in (("best_of_n", 0), ("best_of_n_steps", 1)):
@@ -72,7 +83,7 @@ class MLEScriptArguments(ExecutorArguments):
 
 
 class Parser(TrlParser):
-    """Remembers what was asked for: a configuration that is refused must not hide what else is wrong."""
+    """Keeps the raw arguments, so that a refused configuration does not hide other problems."""
 
     asked: argparse.Namespace | None = None
 
@@ -85,13 +96,14 @@ class Parser(TrlParser):
         remaining = super().set_defaults_with_config(**config)
         if "--accelerate_config" in remaining and LAUNCHED not in os.environ:
             raise ValueError(
-                "accelerate_config: start this with `trl-mle train`, or take `accelerate launch --config_file`"
+                "accelerate_config: start this with `trl-mle train`, or use `accelerate launch --config_file`"
             )
         return remaining
 
 
 class Splitter(Parser):
-    """Finds what is not for the training script, and reads nothing else: a configuration may ask for a GPU."""
+    """Finds the arguments that are not for the training script, without building a configuration, which may need a
+    GPU."""
 
     def set_defaults_with_config(self, **config: Any) -> list[str]:
         return TrlParser.set_defaults_with_config(self, **config)
@@ -102,14 +114,14 @@ class Splitter(Parser):
 
 def split(args: list[str]) -> tuple[list[str], list[str]]:
     """
-    What a launcher should take.
+    Separates the launcher's arguments.
 
     Args:
         args (`list[str]`):
-            Arguments of the training script, with others between them.
+            Arguments of the training script, mixed with others.
 
     Returns:
-        `tuple[list[str], list[str]]`: The others, those in the YAML and those in `args`.
+        `tuple[list[str], list[str]]`: The other arguments: those in the YAML, and those in `args`.
     """
     parser: Any = make_parser(Splitter)
     return parser.parse_args_and_config(args, return_remaining_strings=True, separate_remaining_strings=True)
@@ -117,25 +129,25 @@ def split(args: list[str]) -> tuple[list[str], list[str]]:
 
 def make_parser(kind: type[Parser] = Parser) -> Parser:
     """The parser of [`MLEScriptArguments`], [`~trl_mle.trainer.MLEGRPOConfig`] and [`~trl.ModelConfig`]."""
-    # What warns is TRL's own default; and a usage would bury a message below some hundred options
+    # The warning is about TRL's own default. Without `SUPPRESS`, usage would bury a message under a hundred options
     warnings.filterwarnings("ignore", r"`(is_)?gradient_checkpointing` is deprecated", FutureWarning)
     arguments: Any = (MLEScriptArguments, MLEGRPOConfig, ModelConfig)
     parser = kind(arguments, usage=argparse.SUPPRESS)
-    parser.set_defaults(lora_dropout=0.0)  # TRL's 0.05 makes noise of every ratio to a stored log-probability
+    parser.set_defaults(lora_dropout=0.0)  # TRL's 0.05 adds noise to every ratio to a stored log-probability
     return parser
 
 
 def parse() -> tuple[Any, Any, Any, Problems]:
     """
-    The arguments, and what is wrong with them.
+    Parses the arguments, and collects their problems.
 
     Returns:
-        `tuple`: The three that [`make_parser`] parses, and the problems. Of a configuration that is refused, the second and
-        the third are what was asked for.
+        `tuple`: The three dataclasses that [`make_parser`] parses, and the problems. If the configuration is refused,
+        the second and the third are the raw arguments.
     """
     parser, problems = make_parser(), Problems()
     with problems.noted():
-        # What `trl-mle train` left in the YAML was for accelerate, which has taken it
+        # Unknown keys in the YAML of `trl-mle train` are accelerate's, which has already read them
         script_args, training_args, model_args = parser.parse_args_and_config(
             fail_with_unknown_args=LAUNCHED not in os.environ
         )

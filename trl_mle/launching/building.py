@@ -1,4 +1,4 @@
-"""What marks the milestones, made as the arguments ask for it."""
+"""Builds the instrumenter from the arguments."""
 
 from transformers.integrations import unset_hf_deepspeed_config
 
@@ -16,7 +16,7 @@ from trl_mle.trainer.mle_grpo_config import MLEGRPOConfig
 
 
 def make_endpoint(script_args: MLEScriptArguments, training_args: MLEGRPOConfig) -> EndpointModel | None:
-    """The instrumenting model's endpoint, if it has one. Raises `LanguageModelError` if it does not answer."""
+    """Connects to the instrumenting model's endpoint, if any. Raises `LanguageModelError` if it does not answer."""
     if script_args.instrumenter != "lm" or script_args.instrumenter_url is None:
         return None
     model = EndpointModel(
@@ -33,14 +33,15 @@ def make_endpoint(script_args: MLEScriptArguments, training_args: MLEGRPOConfig)
 def make_instrumenter(
     script_args: MLEScriptArguments, training_args: MLEGRPOConfig, endpoint: EndpointModel | None = None
 ) -> Instrumenter | None:
-    """What marks the milestones."""
+    """Builds the instrumenter that marks the milestones."""
     if script_args.instrumenter != "lm":
         return AstInstrumenter() if script_args.instrumenter == "ast" else None
     model: LanguageModel
     if endpoint is not None:
         model = endpoint
     elif script_args.instrumenter_model is not None:
-        # Whole in every process: ZeRO-3 would split what is loaded while it is announced to transformers
+        # Load the whole model in every process: ZeRO-3 would shard it while its configuration is registered with
+        # transformers
         unset_hf_deepspeed_config()
         model = TransformersModel(script_args.instrumenter_model, training_args.device)
         if training_args.deepspeed_plugin is not None:

@@ -1,4 +1,4 @@
-"""What would fail hours later is looked for before a model is loaded, and all of it is reported at once."""
+"""Checks before a model is loaded, for everything that would fail hours later; all problems are reported at once."""
 
 import importlib.util
 import os
@@ -24,13 +24,13 @@ from trl_mle.trainer.hub import in_one_line, is_failed_upload
 from trl_mle.trainer.mle_grpo_config import MLEGRPOConfig
 
 
-# Packages of these names; other trackers report it themselves
+# Trackers whose package has the same name; the others report a missing package themselves
 TRACKERS = ("mlflow", "swanlab", "tensorboard", "trackio", "wandb")
 
 
 class Problems:
     """
-    What is wrong with what the user asked for.
+    Collects the problems of the user's arguments.
 
     Example:
 
@@ -44,14 +44,14 @@ class Problems:
     ```
     """
 
-    EXPECTED = (ValueError, OSError, ImportError, YAMLError, SandboxError, HTTPError)  # not our mistakes
+    EXPECTED = (ValueError, OSError, ImportError, YAMLError, SandboxError, HTTPError)  # the user's mistakes, not ours
 
     def __init__(self) -> None:
         self.messages: list[str] = []
 
     @contextmanager
     def noted(self) -> Iterator[None]:
-        """Goes on behind a check that fails, and keeps what it says, in one line."""
+        """Records the message of a failed check as one line, and continues."""
         try:
             yield
         except (*self.EXPECTED, RuntimeError) as error:
@@ -62,19 +62,19 @@ class Problems:
                 self.messages.append(message)
 
     def gather(self) -> None:
-        """Tells all processes of a run what each of them has found. All call it, or none."""
+        """Shares the problems of each process with all processes of a run. A collective operation."""
         if torch.distributed.is_initialized():
             self.messages = list(dict.fromkeys(gather_object(self.messages)))
 
     def report(self, headline: str = "", made: Sequence[Path] = ()) -> None:
         """
-        Ends the process with exit code 2 if there are problems, having told them: a line each, once per machine.
+        If there are problems, prints them, one per line and once per machine, and exits with code 2.
 
         Args:
             headline (`str`, *optional*):
-                What they mean. Defaults to nothing having been started.
+                What the problems mean. By default, that nothing was started.
             made (`list[Path]`, *optional*):
-                Folders to remove if they are empty.
+                Folders to remove if empty.
         """
         if not self.messages:
             return
@@ -93,7 +93,7 @@ class Problems:
 
 
 def check_writable(folder: Path) -> None:
-    """Raises `OSError` if nothing can be written to the folder, without creating it."""
+    """Raises `OSError` if the folder is not writable; does not create it."""
     existing = next(path for path in (folder.absolute(), *folder.absolute().parents) if path.exists())
     try:
         tempfile.TemporaryFile(dir=existing).close()
@@ -103,19 +103,19 @@ def check_writable(folder: Path) -> None:
 
 def checkpoint_to_resume(value: str | bool | None, folder: Path) -> str | None:
     """
-    The checkpoint that `resume_from_checkpoint` names.
+    Finds the checkpoint that `resume_from_checkpoint` names.
 
     Args:
         value (`str` or `bool`, *optional*):
-            A path, or `true` for the newest whole one in `folder`.
+            A path, or `true` for the newest complete checkpoint in `folder`.
         folder (`Path`):
             The output folder.
 
     Returns:
-        `str`: Its path; `None` if training is to start anew.
+        `str`: Its path, or `None` if training starts from scratch.
 
     Raises:
-        `ValueError`: There is none.
+        `ValueError`: No complete checkpoint was found.
     """
     if str(value or False).lower() == "false":
         return None
@@ -127,12 +127,12 @@ def checkpoint_to_resume(value: str | bool | None, folder: Path) -> str | None:
         where = str(value)
         checkpoint = Path(where) if is_whole(Path(where)) else None
     if checkpoint is None:
-        raise ValueError(f"resume_from_checkpoint: there is no checkpoint {where} that was written to its end")
+        raise ValueError(f"resume_from_checkpoint: there is no complete checkpoint {where}")
     return str(checkpoint)
 
 
 def is_whole(checkpoint: Path) -> bool:
-    """Whether a checkpoint was written to its end: its last file is there, and can be read."""
+    """Whether a checkpoint is complete: its last file exists and can be read."""
     try:
         TrainerState.load_from_json(str(checkpoint / "trainer_state.json"))
     except (OSError, ValueError):
@@ -146,13 +146,13 @@ def load_tokenizer(name: str | None, **options: Any) -> Any:
 
     Args:
         name (`str`, *optional*):
-            The model: a folder, or its name on the Hub.
+            Folder or Hub id of the model.
         **options:
-            For [`~transformers.AutoTokenizer`].
+            Options of [`~transformers.AutoTokenizer`].
 
     Raises:
         `ValueError`: No model is named, or it has no chat template.
-        `OSError`: It cannot be loaded.
+        `OSError`: The tokenizer cannot be loaded.
     """
     if name is None:
         raise ValueError("model_name_or_path: name the model to train")
@@ -160,21 +160,21 @@ def load_tokenizer(name: str | None, **options: Any) -> Any:
         look_up(name, options.get("revision"))
         tokenizer = AutoTokenizer.from_pretrained(name, **options)
     except (OSError, ValueError) as error:
-        where = "" if Path(name).is_dir() else ", which is no folder here"
+        where = "" if Path(name).is_dir() else ", which is not a local folder"
         raise OSError(f"model_name_or_path: cannot load the tokenizer of {name}{where}: {error}") from error
     if tokenizer.chat_template is None:
-        raise ValueError(f"model_name_or_path: {name} has no chat template, take an instruction-tuned model")
+        raise ValueError(f"model_name_or_path: {name} has no chat template: use an instruction-tuned model")
     return tokenizer
 
 
 def check_trackers(report_to: Sequence[str] | None) -> None:
-    """Raises `ValueError` if the run is to be reported to a tracker that transformers does not know or that is not installed."""
-    names = [report_to] if isinstance(report_to, str) else report_to or []  # of bad arguments it is as it was given
+    """Raises `ValueError` if transformers does not know a tracker in `report_to`, or if it is not installed."""
+    names = [report_to] if isinstance(report_to, str) else report_to or []  # a raw argument if it was refused
     for name in names:
         if name in ("all", "none"):
             continue
         if name not in INTEGRATION_TO_CALLBACK:
-            raise ValueError(f"report_to: {name} is none of {', '.join(sorted(INTEGRATION_TO_CALLBACK))}")
+            raise ValueError(f"report_to: {name} is not one of {', '.join(sorted(INTEGRATION_TO_CALLBACK))}")
         package = {"trackio": "trl-mle[trackio]"}.get(name, name)
         if name in TRACKERS and name not in get_available_reporting_integrations():
             raise ValueError(f"report_to: {name} is not installed: pip install '{package}'")
@@ -198,29 +198,29 @@ def check_prompts(
 
 
 def is_fsdp() -> bool:
-    """Whether the launcher was asked for FSDP."""
+    """Whether the launcher uses FSDP."""
     return os.environ.get("ACCELERATE_USE_FSDP", "false").lower() == "true"
 
 
 def check_engine(use_cpu: bool, best_of_n: int = 0) -> None:
     """
-    Raises `ValueError` if the launcher was asked for FSDP and accelerate would silently train by DDP instead, or if programs
-    are to be sampled for `best_of_n`: under FSDP each forward pass needs all processes, and they write unequally much.
+    Raises `ValueError` if accelerate would silently train with DDP instead of FSDP, or if `best_of_n` samples programs
+    under FSDP: there, each forward pass needs all processes, and their completions differ in length.
     """
     if not is_fsdp():
         return
     if best_of_n:
-        raise ValueError("best_of_n cannot sample under FSDP: leave it out, and use trl-mle evaluate on checkpoints")
+        raise ValueError("best_of_n cannot sample under FSDP: unset it, and run trl-mle evaluate on checkpoints")
     if use_cpu or not torch.accelerator.is_available():
         raise ValueError(
-            "FSDP needs GPUs, and on a CPU accelerate would train by DDP without a word: take accelerate_configs/ddp.yaml "
-            "or zero3.yaml"
+            "FSDP needs GPUs; on a CPU, accelerate would silently train with DDP: use "
+            "accelerate_configs/ddp.yaml or zero3.yaml"
         )
 
 
 def check_model(args: Any, model_args: Any) -> None:
-    """Raises `ValueError` if the model, as [`~trl.ModelConfig`] says it is to be loaded, cannot be trained as asked."""
-    if isinstance(args, MLEGRPOConfig):  # else they were refused, and are not all there
+    """Raises `ValueError` if the model, loaded as [`~trl.ModelConfig`] says, cannot be trained as configured."""
+    if isinstance(args, MLEGRPOConfig):  # otherwise the configuration was refused, and is incomplete
         args.check_model(
             dropout=model_args.lora_dropout if model_args.use_peft else 0.0,
             quantized=model_args.load_in_4bit or model_args.load_in_8bit,
@@ -228,33 +228,33 @@ def check_model(args: Any, model_args: Any) -> None:
 
 
 def check_base_model(script_args: Any, args: Any, model_args: Any) -> None:
-    """Raises `ValueError` if the policy's own base model is to mark the milestones, and training keeps none."""
+    """Raises `ValueError` if the policy's base model should mark the milestones, but training keeps no base model."""
     named = script_args.instrumenter_url or script_args.instrumenter_model
     if script_args.instrumenter == "lm" and not named and not model_args.use_peft and args.beta == 0:
         raise ValueError(
-            "there is no base model to instrument with: train with LoRA (use_peft) or beta > 0, or give "
+            "there is no base model to instrument with: train with LoRA (use_peft) or beta > 0, or set "
             "instrumenter_url or instrumenter_model"
         )
 
 
 def check_weighting(script_args: Any, args: Any) -> None:
-    """Raises `ValueError` if the weighting needs what the executor does not report."""
+    """Raises `ValueError` if the weighting needs start times that the executor does not report."""
     if script_args.ray_address and args.duration_weighting == "inclusion":
         raise ValueError(
-            "duration_weighting: inclusion (async_rollouts' default unless the objective is reward) needs to know since when "
-            "programs run, which a Ray cluster does not report: run them on this machine (without ray_address), or set linear "
+            "duration_weighting: inclusion (async_rollouts' default unless the objective is reward) needs the start times of "
+            "programs, which a Ray cluster does not report: run programs on this machine (without ray_address), or set linear "
             "or none"
         )
 
 
 def check_vllm(args: Any, gpu_slots: Sequence[str], use_peft: bool) -> None:
-    """Raises `ImportError` if vLLM is asked for and not installed, `ValueError` if what is asked of it cannot work."""
+    """Raises `ImportError` if vLLM is needed but not installed, and `ValueError` if its options conflict."""
     if not args.use_vllm:
         return
     if use_peft and is_fsdp():
         raise ValueError(
-            "use_vllm: under FSDP TRL merges an adapter into weights that are split over the processes: train with LoRA under "
-            "ddp.yaml, zero2.yaml or zero3.yaml, or all weights (use_peft: false)"
+            "use_vllm: under FSDP, TRL would merge the adapter into sharded weights: train with LoRA under ddp.yaml, "
+            "zero2.yaml or zero3.yaml, or train all weights (use_peft: false)"
         )
     if importlib.util.find_spec("vllm") is None:
         raise ImportError("use_vllm: vLLM is not installed: pip install 'trl-mle[vllm]'")

@@ -1,4 +1,4 @@
-"""The Hugging Face Hub before and after training: whether it will take what is pushed, and the record of the programs."""
+"""The Hugging Face Hub: checks access before training, and pushes the record of the programs after it."""
 
 import os
 from pathlib import Path
@@ -18,7 +18,7 @@ tags: [trl_mle]
 
 # Programs of {model}
 
-What [{model}](https://huggingface.co/{model}) wrote for Kaggle competitions while it was trained with `trl_mle`.
+Programs that [{model}](https://huggingface.co/{model}) wrote for Kaggle competitions during training with `trl_mle`.
 
 - `best_solutions/<competition>/`: the best program (`solution.py`), its `submission.csv`, and its score on the hidden
   answers (`score.json`; where some are held out, `score` is that on the others).
@@ -33,57 +33,58 @@ What [{model}](https://huggingface.co/{model}) wrote for Kaggle competitions whi
 
 def check_hub(args: Any) -> None:
     """
-    Asks the Hub whether it knows the token, and whether the repository's owner is one that the token may write for.
+    Checks that the Hub accepts the token, and that the token may write for the repository's owner.
 
-    A token in the arguments is moved to the environment: they are saved as `training_args.bin`, which is pushed, too.
+    A token in the arguments is moved to the environment, because `training_args.bin` would save it and is pushed as
+    well.
 
     Args:
         args ([`~transformers.TrainingArguments`]):
             With `hub_token` and `hub_model_id`.
 
     Raises:
-        `ValueError`: The Hub cannot be reached, or does not take the token.
+        `ValueError`: The Hub cannot be reached, or refuses the token.
     """
     if args.hub_token is not None:
         os.environ["HF_TOKEN"] = args.hub_token
         args.hub_token = None
-    if os.environ.get("RANK", "0") != "0":  # the Hub limits how often it is asked, and one process pushes
+    if os.environ.get("RANK", "0") != "0":  # the Hub limits requests, and only one process pushes
         return
     try:
         user = HfApi().whoami()
     except LocalTokenNotFoundError as error:
         raise ValueError("push_to_hub: there is no token: run `hf auth login`, or set HF_TOKEN") from error
     except OfflineModeIsEnabled as error:
-        raise ValueError("push_to_hub: HF_HUB_OFFLINE forbids it: unset it, or set push_to_hub to false") from error
+        raise ValueError("push_to_hub: HF_HUB_OFFLINE is set: unset it, or set push_to_hub to false") from error
     except HfHubHTTPError as error:
         raise ValueError(f"push_to_hub: the Hub refuses the token: {error}") from error
     except HTTPError as error:
         raise ValueError(f"push_to_hub: the Hub does not answer: {error}") from error
     if user.get("auth", {}).get("accessToken", {}).get("role") == "read":
-        raise ValueError("push_to_hub: the token may only read: make one that may write")
+        raise ValueError("push_to_hub: the token is read-only: create one with write access")
     owner, slash, _ = (args.hub_model_id or "").partition("/")
     owners = [user["name"], *(organization["name"] for organization in user.get("orgs", []))]
     if slash and owner not in owners:
-        raise ValueError(f"push_to_hub: the token is of {', '.join(owners)}, and hub_model_id names {owner}")
+        raise ValueError(f"push_to_hub: the token belongs to {', '.join(owners)}, but hub_model_id names {owner}")
 
 
 def push_rollouts(output_dir: Path, repo_id: str, private: bool | None = None) -> str:
     """
-    Uploads the best solutions and the record of all executions as a dataset repository.
+    Uploads the best solutions and the record of all executions to a dataset repository.
 
     Args:
         output_dir (`Path`):
-            Output folder of a run.
+            The run's output folder.
         repo_id (`str`):
-            Repository of the model; the dataset's is `<repo_id>-rollouts`.
+            The model's repository; the dataset's is `<repo_id>-rollouts`.
         private (`bool`, *optional*):
-            Whether a new repository is private. Defaults to what its owner has set.
+            Whether a new repository is private. Defaults to the owner's setting.
 
     Returns:
         `str`: Id of the dataset repository.
 
     Raises:
-        `OSError`: The Hub refused it.
+        `OSError`: The Hub refused the upload.
     """
     api = HfApi()
     dataset_id = f"{repo_id}-rollouts"

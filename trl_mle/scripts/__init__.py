@@ -1,1 +1,1 @@
-"""What users launch."""
+"""Scripts behind the commands."""

@@ -1,4 +1,4 @@
-"""`trl-mle compare`: tables over the results of several evaluations."""
+"""`trl-mle compare`: tables across the results of several evaluations."""
 
 import argparse
 import sys
@@ -14,11 +14,11 @@ from trl_mle.evaluation import comparison
 from trl_mle.scripts.output import print_json
 
 
-MOST_COLUMNS = 6  # of a table on a terminal of 80 characters
+MOST_COLUMNS = 6  # that fit a terminal of 80 characters
 
 
 def compare(args: argparse.Namespace) -> int:
-    """Compares systems over the results of several evaluations, beside the paper's figures."""
+    """Compares systems across the results of several evaluations, next to the paper's figures."""
     rows = comparison.read_results([Path(folder) for folder in args.folders])
     uneven = comparison.uneven_holdouts(rows)
     for line in [*comparison.uneven_runs(rows), *uneven]:
@@ -42,8 +42,8 @@ def compare(args: argparse.Namespace) -> int:
     console.print(_table("best of k", comparison.best_of_k_table(rows)))
     if comparison.chosen_by_validation(rows):
         console.print(
-            "The best are chosen by one part of the hidden rows, and scores are on the other part. A footnote, to compare with "
-            "published figures: chosen by and scored on all rows.",
+            "The best programs are chosen on one part of the hidden rows and scored on the other. For comparison with "
+            "published figures, the next table chooses and scores on all rows.",
             highlight=False,
         )
         for part in _parts(comparison.main_table(comparison.on_all_rows(rows), reported=("Qwen2.5-3B RL",))):
@@ -52,7 +52,7 @@ def compare(args: argparse.Namespace) -> int:
 
 
 def _parts(lines: list[list[str]]) -> list[list[list[str]]]:
-    """A table in parts that fit a terminal: if it has too many columns for one, with the systems as rows."""
+    """Splits a table into parts that fit a terminal; a table with too many columns gets the systems as rows."""
     if len(lines[0]) > MOST_COLUMNS:
         lines = [list(column) for column in zip(*lines, strict=True)]
     step = MOST_COLUMNS - 1
@@ -60,7 +60,7 @@ def _parts(lines: list[list[str]]) -> list[list[list[str]]]:
 
 
 def _table(title: str, lines: list[list[str]]) -> Table:
-    """The first line is the header; competition and system stand once, not in each line that has them."""
+    """Makes a table whose first line is the header; a repeated competition or system is left blank."""
     table = Table(title=title, box=SIMPLE_HEAD, show_edge=False, pad_edge=False)
     for name in lines[0]:
         table.add_column(
@@ -76,5 +76,5 @@ def _table(title: str, lines: list[list[str]]) -> Table:
 
 
 def _cell(text: str) -> Text:
-    """What is marked as the best by `**`, bold."""
+    """Shows text in bold if `**` marks it as the best."""
     return Text(text[2:-2], style="bold") if text.startswith("**") else Text(text)

@@ -1,4 +1,4 @@
-"""`trl-mle grade` and `trl-mle run`: a submission, or a program, and what it comes to."""
+"""`trl-mle grade` and `trl-mle run`: score a submission, or run and score a program."""
 
 import argparse
 from pathlib import Path
@@ -44,9 +44,9 @@ def grade(args: argparse.Namespace) -> int:
 
 
 def run(args: argparse.Namespace) -> int:
-    """Runs one program as training would; exit code 1 without a valid submission."""
+    """Runs one program as training would; exit code 1 if it makes no valid submission."""
     competition = load_competition(args.competition, args.data_dir, args.holdout)
-    source = Path(args.solution).read_text(encoding="utf-8").strip("\n")  # as it is taken out of a completion
+    source = Path(args.solution).read_text(encoding="utf-8").strip("\n")  # as extracted from a completion
     asked = ExecutorArguments(
         program_timeout_s=args.timeout_s,
         program_memory_mb=args.memory_mb,

@@ -1,4 +1,4 @@
-"""`trl-mle train`: the training script under `accelerate launch`, with TRL's conventions."""
+"""`trl-mle train`: runs the training script under `accelerate launch`, with TRL's conventions."""
 
 import os
 from collections.abc import Sequence
@@ -20,19 +20,19 @@ CONFIG, ACCELERATE_CONFIG = "--config", "--accelerate_config"
 
 def launch(options: Sequence[str]) -> int:
     """
-    Trains, in as many processes as asked for.
+    Trains a policy in one or several processes.
 
     Args:
         options (`Sequence[str]`):
-            Those of the training script, and those of `accelerate launch` with `--accelerate_config` (one of ours by name, or a
-            path), here or in the YAML that `--config` names (one of ours by name, or a path).
+            Options of the training script, and of `accelerate launch` with `--accelerate_config` (a bundled name or a
+            path). They may also be in the YAML that `--config` names (a bundled name or a path).
 
     Returns:
         `int`: The exit code.
 
     Raises:
-        `FileNotFoundError`: No such recipe, or no such configuration.
-        `ValueError`: An option that neither of them has.
+        `FileNotFoundError`: The recipe or the configuration does not exist.
+        `ValueError`: Neither of them has this option.
     """
     given = list(options)
     if given[-1:] == [CONFIG]:
@@ -45,7 +45,7 @@ def launch(options: Sequence[str]) -> int:
     script = shipped("recipes") / "train_mle.py"
     said = StringIO()
     try:
-        with redirect_stderr(said):  # a usage of a hundred lines, and then why
+        with redirect_stderr(said):  # a hundred lines of usage precede the reason
             arguments = launch_command_parser().parse_args(
                 [*launch_options, str(script), *_subtract_subsequence(given, from_command_line)]
             )
@@ -54,19 +54,19 @@ def launch(options: Sequence[str]) -> int:
     os.environ[LAUNCHED] = "1"
     try:
         launch_command(arguments)
-    except CalledProcessError as error:  # the script has said why
+    except CalledProcessError as error:  # the script has printed the reason
         return error.returncode
-    except ChildFailedError as error:  # one of several processes
+    except ChildFailedError as error:  # raised by one of several processes
         return max(failure.exitcode for failure in error.failures.values())
     finally:
-        os.environ.pop(LAUNCHED, None)  # accelerate may have restored what was there before
+        os.environ.pop(LAUNCHED, None)  # accelerate may have restored the environment
     return 0
 
 
 def _with_our_configs(options: list[str]) -> list[str]:
-    """With paths, because TRL would take its own files of the same names."""
+    """Replaces names by paths, because TRL would use its own files of the same names."""
     found = list(options)
-    while found.count(ACCELERATE_CONFIG) > 1:  # the command line, which comes last, wins over the YAML
+    while found.count(ACCELERATE_CONFIG) > 1:  # the command line comes last and overrides the YAML
         place = found.index(ACCELERATE_CONFIG)
         del found[place : place + 2]
     if ACCELERATE_CONFIG in found[:-1]:

@@ -1,4 +1,4 @@
-"""`trl-mle new`: a competition of one's own."""
+"""`trl-mle new`: makes the user's own competition."""
 
 from collections.abc import Sequence
 from pathlib import Path
@@ -21,22 +21,22 @@ def new(
     test: Path | None,
 ) -> None:
     """
-    Makes it, and prints what can be done with it. The arguments are those of
+    Makes the competition, and prints the next commands. Takes the arguments of
     [`~trl_mle.competitions.own.new_competition`].
     """
     competition = new_competition(table, targets, metric, folder, id_column, test_share, test)
     score = competition.grade(competition.sample_submission).value
-    assert score is not None  # or there would be no folder
+    assert score is not None  # otherwise no folder would have been made
     train, hidden = (len(pd.read_csv(competition.public_dir / name, dtype=str)) for name in ("train.csv", "test.csv"))
     name = str(folder) if "/" in str(folder) else f"./{folder}"
     facts = facts_table()
     facts.add_row("competition", name)
-    facts.add_row("rows", f"{train} with labels that programs see, {hidden} with hidden ones")
+    facts.add_row("rows", f"{train} with labels that programs see, {hidden} with hidden labels")
     if final := final_competition(competition):
-        facts.add_row("", f"{len(pd.read_csv(final.sample_submission, dtype=str))} without, for `solve`")
+        facts.add_row("", f"{len(pd.read_csv(final.sample_submission, dtype=str))} without labels, for `solve`")
     facts.add_row("metric", metric_name(metric, competition.higher_is_better))
     facts.add_row("", f"a constant guess scores {score:.5g}")
-    facts.add_row("to edit", f"{folder}/public/description.md: what is known of the columns")
+    facts.add_row("to edit", f"{folder}/public/description.md: what the columns mean")
     facts.add_row("then", f"trl-mle prompt {name}")
     facts.add_row("", f"trl-mle run {name} solution.py")
     facts.add_row("", f"trl-mle train --config RECIPE --competitions {name}")
@@ -46,6 +46,6 @@ def new(
     lowest = lowest_valid_reward()
     if competition.scoring.gain(score) < lowest:
         console.print(
-            f"The paper's reward cuts off such scores at {lowest:g}: train with objective: max_at_k, which ranks them.",
+            f"The paper's reward clips such scores at {lowest:g}: train with objective: max_at_k, which ranks them.",
             soft_wrap=True,
         )

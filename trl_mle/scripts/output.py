@@ -1,4 +1,4 @@
-"""What commands print, for people and for machines."""
+"""Output of the commands, for people and for machines."""
 
 import json
 from typing import Any
@@ -15,7 +15,7 @@ def metric_name(name: str, higher_is_better: bool) -> str:
 
 
 def facts_table() -> Table:
-    """Names and what they are."""
+    """A table of names and values."""
     table = Table(box=None, show_header=False, pad_edge=False)
     table.add_column(style="bold")
     table.add_column(overflow="fold")

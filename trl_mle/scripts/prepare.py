@@ -1,4 +1,4 @@
-"""`trl-mle prepare`: MLE-bench's own tool downloads a competition; what stands in its way is said in one line."""
+"""`trl-mle prepare`: downloads a competition with MLE-bench's own tool, and reports what prevents that."""
 
 import difflib
 import os
@@ -13,21 +13,21 @@ from trl_mle.competitions.catalog import MLEBENCH_COMPETITIONS
 
 
 INSTALL = """\
-mlebench, which downloads competitions from Kaggle and splits them, is not installed. Once:
+mlebench, which downloads competitions from Kaggle and splits them, is not installed. To install it:
   git lfs install
   pip install git+https://github.com/openai/mle-bench
-  at https://www.kaggle.com/settings, "Create New Token", and put kaggle.json into ~/.kaggle
+  click "Create New Token" at https://www.kaggle.com/settings, and put kaggle.json into ~/.kaggle
   accept the rules at https://www.kaggle.com/c/{competition}/rules
-and then the same command again."""
+then run the same command again."""
 
-LAST_LINES = 20  # of what mlebench says: above them stand progress and warnings
+LAST_LINES = 20  # of mlebench's output: progress and warnings come before them
 
-# What mlebench, or Kaggle's client below it, says at its end, and what to do about it
+# Errors at the end of the output of mlebench, or of Kaggle's client, and their remedies
 PROBLEMS = (
-    (r"No space left on device", "the disk is full: name another one with --data_dir"),
+    (r"No space left on device", "the disk is full: name a folder on another disk with --data_dir"),
     (
         r"Could not find kaggle\.json|\(401\)|401 Client Error|Unauthorized",
-        'Kaggle does not know you: at https://www.kaggle.com/settings, "Create New Token", and put kaggle.json into ~/.kaggle',
+        'Kaggle needs a token: click "Create New Token" at https://www.kaggle.com/settings, and put kaggle.json into ~/.kaggle',
     ),
     (
         r"\(403\)|403 Client Error|[Aa]ccept.{0,40}rules",
@@ -35,7 +35,7 @@ PROBLEMS = (
     ),
     (
         r"BadZipFile|not a zip file|[Cc]hecksum|IncompleteRead|EOFError: Compressed",
-        "half a download: remove {folder} and run the same command again",
+        "the download is incomplete: remove {folder} and run the same command again",
     ),
     (
         r"[Nn]ame or service not known|getaddrinfo|ConnectionError|Max retries exceeded",
@@ -46,31 +46,32 @@ PROBLEMS = (
 
 def prepare(competition_id: str, data_dir: str | None) -> Path:
     """
-    Downloads a competition, unless it is there.
+    Downloads a competition unless it is already prepared.
 
     Args:
         competition_id (`str`):
-            One of MLE-bench's.
+            Id of an MLE-bench competition.
         data_dir (`str`, *optional*):
-            Where to; defaults to where [`load_competition`] looks.
+            Folder to write to; defaults to where [`load_competition`] looks.
 
     Returns:
-        `Path`: Its public files.
+        `Path`: Folder with its public files.
 
     Raises:
-        [`CompetitionError`]: There is no such competition, or it could not be prepared: why, and what to do.
+        [`CompetitionError`]: The competition does not exist, or could not be prepared; the message says why and what
+        to do.
     """
     if competition_id not in MLEBENCH_COMPETITIONS:
         near = difflib.get_close_matches(competition_id, MLEBENCH_COMPETITIONS, n=1)
         hint = f"did you mean {near[0]!r}?" if near else f"known are {', '.join(MLEBENCH_COMPETITIONS)}"
-        raise CompetitionError(f"{competition_id!r} is none of MLE-bench's twelve; {hint}")
+        raise CompetitionError(f"{competition_id!r} is not one of MLE-bench's twelve competitions; {hint}")
     try:
         return load_competition(competition_id, data_dir).public_dir
     except CompetitionError as error:
         folder = re.search(r"prepared in (\S+);", str(error))
     if shutil.which("mlebench") is None:
         raise CompetitionError(INSTALL.format(competition=competition_id))
-    data_dir = data_dir or os.environ.get("MLEBENCH_DATA_DIR")  # ours: mlebench knows no such variable
+    data_dir = data_dir or os.environ.get("MLEBENCH_DATA_DIR")  # our variable: mlebench does not read it
     command = ["mlebench", "prepare", "-c", competition_id, *(["--data-dir", data_dir] if data_dir else [])]
     said = ""
     with subprocess.Popen(
@@ -86,6 +87,6 @@ def prepare(competition_id: str, data_dir: str | None) -> Path:
         for pattern, remedy in PROBLEMS:
             if re.search(pattern, last_lines):
                 raise CompetitionError(remedy.format(competition=competition_id, folder=where))
-        last = " ".join((said.strip().splitlines() or ["nothing was said"])[-1].split())
+        last = " ".join((said.strip().splitlines() or ["no output"])[-1].split())
         raise CompetitionError(f"mlebench prepare failed with exit code {process.returncode}: {last}")
     return load_competition(competition_id, data_dir).public_dir

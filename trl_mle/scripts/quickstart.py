@@ -1,4 +1,4 @@
-"""`trl-mle quickstart`: the commands of a newcomer, one after the other."""
+"""`trl-mle quickstart`: runs a newcomer's commands one after the other."""
 
 import shutil
 import sys
@@ -9,24 +9,24 @@ from trl_mle.scripts.signals import run_until_we_end
 
 def quickstart(competition: str, seed: int, folder: Path, resume: bool = False) -> int:
     """
-    Makes a tiny policy, trains it, and compares it with itself before.
+    Builds a tiny policy, trains it, and compares it before and after.
 
     Args:
         competition (`str`):
-            What it learns.
+            Competition to train on.
         seed (`int`):
-            Of all three.
+            Seed of all three steps.
         folder (`Path`):
-            Gets `starter`, `policy` and `evaluation`.
+            Folder for `starter`, `policy` and `evaluation`.
         resume (`bool`, *optional*, defaults to `False`):
-            Whether to go on from the last checkpoint of a training that was interrupted.
+            Whether to resume an interrupted training run from its last checkpoint.
 
     Returns:
         `int`: Exit code of the first command that failed, or 0.
     """
     ours = [sys.executable, "-m", "trl_mle.cli"]
     starter, policy, evaluation = (folder / name for name in ("starter", "policy", "evaluation"))
-    # Programs run without isolation only where the sandbox does not work; what stands in its way is then printed
+    # Programs run without isolation only if no sandbox works; doctor then prints why
     sandbox = "auto" if run_until_we_end([*ours, "doctor"], stdout=sys.stderr) == 0 else "none"
     commands = [
         [sys.executable, "-m", "trl_mle.starter", "--output_dir", starter, "--competitions", competition, "--seed", seed],
@@ -42,7 +42,7 @@ def quickstart(competition: str, seed: int, folder: Path, resume: bool = False) 
     if resume:
         commands[1] += ["--resume_from_checkpoint", "true"]
         del commands[0]
-    elif evaluation.is_dir():  # of other policies
+    elif evaluation.is_dir():  # it evaluates other policies
         shutil.rmtree(evaluation)
     for command in commands:
         code = run_until_we_end([str(part) for part in command])

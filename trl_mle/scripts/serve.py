@@ -1,4 +1,4 @@
-"""`trl-mle serve`: competitions behind OpenEnv's protocol."""
+"""`trl-mle serve`: serves competitions through OpenEnv's protocol."""
 
 import ipaddress
 import os
@@ -19,32 +19,32 @@ TOKEN = "TRL_MLE_TOKEN"  # the environment variable
 @dataclass
 class ServeArguments(ExecutorArguments):
     """
-    Serves competitions by OpenEnv's protocol: `reset` names the task, `step` runs a program in the sandbox and returns outcome, output,
-    score, reward and Δt. Beyond this machine clients need a token, which TRL_MLE_TOKEN names.
+    Serves competitions through OpenEnv's protocol: `reset` returns the task, `step` runs a program in the sandbox and
+    returns outcome, output, score, reward and Δt. Clients on other machines need the token in TRL_MLE_TOKEN.
     """
 
     competitions: list[str] = field(default_factory=list, metadata={"help": "Ids or folders of the competitions."})
-    host: str = field(default="127.0.0.1", metadata={"help": "Address to listen at."})
-    port: int = field(default=8000, metadata={"help": "Port to listen at."})
-    max_sessions: int = field(default=64, metadata={"help": "Sessions at a time; a further one is refused."})
-    max_programs: int = field(default=1, metadata={"help": "Programs in an episode; the last one is graded."})
+    host: str = field(default="127.0.0.1", metadata={"help": "Address to listen on."})
+    port: int = field(default=8000, metadata={"help": "Port to listen on."})
+    max_sessions: int = field(default=64, metadata={"help": "Maximum number of sessions; further ones are refused."})
+    max_programs: int = field(default=1, metadata={"help": "Programs per episode; the last one is graded."})
     holdout: float = field(default=0.0, metadata={"help": "Share of the hidden rows whose scores stay on the server."})
-    data_dir: str | None = field(default=None, metadata={"help": "Where MLE-bench's prepared competitions lie."})
+    data_dir: str | None = field(default=None, metadata={"help": "Folder with MLE-bench's prepared competitions."})
     output_dir: str = field(default="served", metadata={"help": "Folder for the record of the programs."})
 
     def __post_init__(self) -> None:
         if not self.competitions:
-            raise ValueError("--competitions: name one at least")
+            raise ValueError("--competitions: name at least one")
         for name in ("max_sessions", "max_programs"):
             if getattr(self, name) < 1:
                 raise ValueError(f"--{name} must be at least 1, got {getattr(self, name)}")
         if self.reuse_results is not None:
             raise ValueError(
-                "--reuse_results: a server runs every program, because a client that is gone ends its own"
+                "--reuse_results: the server runs every program, because a client that disconnects ends its program"
             )
         if not _is_this_machine(self.host) and not os.environ.get(TOKEN):
             raise ValueError(
-                f"--host {self.host} can be reached from elsewhere: set {TOKEN} to what clients have to send"
+                f"--host {self.host} can be reached from other machines: set {TOKEN} to a token for the clients"
             )
 
 
@@ -59,11 +59,11 @@ def _is_this_machine(host: str) -> bool:
 
 def serve(args: ServeArguments) -> None:
     """
-    Serves until it is interrupted.
+    Serves until interrupted.
 
     Args:
         args ([`ServeArguments`]):
-            What, and where.
+            Competitions, address and limits.
 
     Raises:
         `ValueError`: OpenEnv is not installed, or the port is taken.
@@ -79,7 +79,7 @@ def serve(args: ServeArguments) -> None:
         family = socket.AF_INET6 if ":" in args.host else socket.AF_INET
         socket.create_server((args.host, args.port), family=family).close()
     except OSError as error:
-        raise ValueError(f"cannot listen at {args.host}:{args.port}: {error.strerror}") from error
+        raise ValueError(f"cannot listen on {args.host}:{args.port}: {error.strerror}") from error
     loaded = [load_competition(name, args.data_dir, args.holdout) for name in args.competitions]
     with make_executor(args) as executor:
         for competition in loaded:

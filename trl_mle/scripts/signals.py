@@ -1,4 +1,4 @@
-"""How launched processes end. Nothing heavy is imported: it is called before anything else is."""
+"""How launched processes end. Imports nothing heavy, because it runs before everything else."""
 
 import ctypes
 import os
@@ -10,9 +10,9 @@ from typing import Any
 
 
 def die_with_launcher() -> None:
-    """Leave no process behind, however the run ends."""
-    # A launcher that is killed itself (SIGKILL, out of memory) cannot end its workers: the orphans would hold their
-    # memory and go on executing programs. So the kernel ends them.
+    """Leaves no process behind, however the run ends."""
+    # A launcher that is killed (SIGKILL, out of memory) cannot end its workers: the orphans would keep their memory
+    # and go on executing programs. So the kernel ends them.
     libc, PR_SET_PDEATHSIG = ctypes.CDLL(None), 1
     if "ACCELERATE_MIXED_PRECISION" in os.environ or "LOCAL_RANK" in os.environ:  # set by every launcher
         libc.prctl(PR_SET_PDEATHSIG, signal.SIGKILL)
@@ -28,13 +28,13 @@ def die_with_launcher() -> None:
 
 def run_until_we_end(command: list[str], stdout: Any = None) -> int:
     """
-    Runs a command, which ends when this process does, however that ends.
+    Runs a command that ends when this process ends, for any reason.
 
     Args:
         command (`list[str]`):
             Program and arguments.
         stdout (`IO`, *optional*):
-            Where its output goes. Defaults to this process' own.
+            Destination of its output. Defaults to this process's stdout.
 
     Returns:
         `int`: Its exit code.

@@ -1,4 +1,4 @@
-"""`trl-mle solve`: the best submission that a policy finds in a given time."""
+"""`trl-mle solve`: finds the best submission in a given time."""
 
 import re
 from collections.abc import Sequence
@@ -31,24 +31,29 @@ LOG, SUBMISSION = "programs.jsonl", "submission.csv"
 @dataclass
 class SolveArguments(ExecutorArguments):
     """
-    Samples programs, executes and improves them until the time is over, and writes the submission of the one that reports the
-    best score on data that it held back itself. The hidden answers decide nothing. In a folder of `trl-mle new --test` the one
-    decides that is best on the rows held out there, runs again with all labels, and predicts the rows without. A rerun goes on.
+    Samples, executes and improves programs until the time is up, and writes the submission of the program that reports
+    the best score on data that it held back itself. The hidden answers play no role. In a folder made by `trl-mle new
+    --test`, the program with the best score on the hidden rows runs again with all labels, and predicts the unlabelled
+    rows. Running the command again resumes the search.
     """
 
     competition: str = field(metadata={"help": "Id or folder of the competition."})
     policy: str = field(
         metadata={
-            "help": "Who writes the programs: folder or Hub id of a model or LoRA adapter, or URL of an OpenAI-compatible endpoint, "
-            "after which `#` may name the model."
+            "help": "Policy that writes the programs: folder or Hub id of a model or LoRA adapter, or URL of an OpenAI-compatible "
+            "endpoint, optionally followed by `#` and the model's name."
         }
     )
-    budget: str = field(default="10m", metadata={"help": "Time for it, such as 90s, 10m or 2h; a batch is finished."})
-    output_dir: str | None = field(default=None, metadata={"help": "Folder for what is found; solved/<competition>."})
-    keep: int = field(default=1, metadata={"help": "Average the submissions of so many programs, the best ones."})
-    data_dir: str | None = field(default=None, metadata={"help": "Where MLE-bench's prepared competitions lie."})
+    budget: str = field(
+        default="10m", metadata={"help": "Time limit, such as 90s, 10m or 2h; the last batch is finished."}
+    )
+    output_dir: str | None = field(
+        default=None, metadata={"help": "Folder to write to; defaults to solved/<competition>."}
+    )
+    keep: int = field(default=1, metadata={"help": "Average the submissions of this many best programs."})
+    data_dir: str | None = field(default=None, metadata={"help": "Folder with MLE-bench's prepared competitions."})
     seed: int = field(default=0, metadata={"help": "Seed of the sampling."})
-    batch_size: int = field(default=16, metadata={"help": "Programs sampled side by side."})
+    batch_size: int = field(default=16, metadata={"help": "Programs sampled at a time."})
     max_prompt_length: int = field(default=2048, metadata={"help": "Length limit of an improve prompt, in tokens."})
     max_completion_length: int = field(default=1024, metadata={"help": "Length limit of a completion, in tokens."})
 
@@ -60,7 +65,7 @@ class SolveArguments(ExecutorArguments):
 
 
 def seconds_of(text: str) -> float:
-    """Seconds of a time such as `"90s"`, `"10m"` or `"2h"`."""
+    """Converts a time such as `"90s"`, `"10m"` or `"2h"` to seconds."""
     match = re.fullmatch(r"(\d+(?:\.\d+)?)([smh])", text.strip())
     if match is None or not float(match[1]):
         raise ValueError(f"--budget must be a time such as 90s, 10m or 2h, got {text!r}")
@@ -69,34 +74,32 @@ def seconds_of(text: str) -> float:
 
 def solve(args: SolveArguments) -> Path:
     """
-    Does it, and prints what came out.
+    Searches for the best submission, writes it, and prints a summary.
 
     Args:
         args ([`SolveArguments`]):
-            What to solve, by whom, for how long.
+            Competition, policy and time limit.
 
     Returns:
         `Path`: The submission.
 
     Raises:
-        `ValueError`: No program was valid, or submissions of this kind have no average.
+        `ValueError`: No program was valid, or this metric's submissions cannot be averaged.
     """
     competition = load_competition(args.competition, args.data_dir)
     final = final_competition(competition)
     worth: Worth = validation_score if final is None else held_out_score
     if args.keep > 1 and competition.metric not in AVERAGED:
         known = ", ".join(AVERAGED)
-        raise ValueError(
-            f"--keep {args.keep}: of submissions there are averages for {known}, not for {competition.metric}"
-        )
-    check_policy(args.policy)  # a wrong name ends here, before anything is written
+        raise ValueError(f"--keep {args.keep}: submissions can be averaged for {known}, not for {competition.metric}")
+    check_policy(args.policy)  # refuses a wrong name before anything is written
     folder = Path(args.output_dir or Path("solved") / competition.slug)
     with make_executor(args) as executor, alone_in(folder):
         executor.check(competition)
         begun = (folder / LOG).is_file()
         if not begun and (others := [path.name for path in _written(folder)]):
             raise ValueError(
-                f"--output_dir: {folder} holds {others[0]}, which is none of an earlier run: take another folder"
+                f"--output_dir: {folder} holds {others[0]}, which is not from an earlier run: use another folder"
             )
         limits = keep_packages(executor.limits, folder, begun_in=folder if begun else None)
         policy = load_policy(args.policy)
@@ -127,7 +130,7 @@ def solve(args: SolveArguments) -> Path:
         submission = average([content for _, content in chosen], final or competition)
     write_whole(folder / SUBMISSION, submission)
     for path in _written(folder):
-        if path.name != SUBMISSION:  # of an earlier run that kept more
+        if path.name != SUBMISSION:  # from an earlier run that kept more
             path.unlink()
     programs = [folder / ("solution.py" if args.keep == 1 else f"solution-{i}.py") for i in range(1, len(chosen) + 1)]
     for path, (evaluation, _) in zip(programs, chosen, strict=True):
@@ -137,7 +140,7 @@ def solve(args: SolveArguments) -> Path:
 
 
 def _written(folder: Path) -> list[Path]:
-    """What is there of a submission and its programs."""
+    """Existing files of a submission and its programs."""
     return [
         path for path in sorted(folder.glob("*")) if re.fullmatch(r"submission\.csv|solution(-\d+)?\.py", path.name)
     ]
@@ -165,14 +168,14 @@ def _report(
     if len(chosen) > 1:
         what = f"the average of the best {len(chosen)}" + (" that ran again" if place > len(chosen) else "")
     known = ", ".join(f"{score:.5g}" for score in own if score is not None)
-    by = "by what they report of themselves" if worth is validation_score else "by their scores on held-out rows"
-    facts.add_row("chosen", f"{what}, {by}" if known else "the first: none reports a score of itself")
+    by = "by their self-reported scores" if worth is validation_score else "by their scores on held-out rows"
+    facts.add_row("chosen", f"{what}, {by}" if known else "the first: none reports a score")
     if known:
         facts.add_row("", known)
     if worth is held_out_score:
-        facts.add_row("then", "run again with all labels, for the rows without")
+        facts.add_row("then", "run again with all labels, to predict the unlabelled rows")
     elif (score := competition.grade(submission)).value is not None:
-        facts.add_row("hidden", f"{score.value:.5g}, which decided nothing")
+        facts.add_row("hidden", f"{score.value:.5g}, not used to choose")
     facts.add_row("submission", str(files[0]))
     facts.add_row("program", ", ".join(map(str, files[1:])))
     Console(highlight=False).print(facts)

@@ -1,4 +1,4 @@
-"""The training script from its arguments to the Hub; `recipes/train_mle.py` launches it."""
+"""The training script, from arguments to the Hub; `recipes/train_mle.py` launches it."""
 
 from contextlib import ExitStack
 from pathlib import Path
@@ -24,19 +24,19 @@ def main(
     script_args: MLEScriptArguments, training_args: MLEGRPOConfig, model_args: ModelConfig, problems: Problems
 ) -> None:
     """
-    Trains.
+    Trains a policy.
 
     Args:
         script_args ([`~trl_mle.launching.MLEScriptArguments`]):
             Competitions, executor, instrumenter.
         training_args ([`~trl_mle.trainer.MLEGRPOConfig`]):
-            Of the trainer.
+            The trainer's configuration.
         model_args ([`~trl.ModelConfig`]):
-            What to train.
+            The model to train.
         problems ([`~trl_mle.launching.Problems`]):
-            What is wrong with the arguments already.
+            Problems found so far, when parsing the arguments.
     """
-    # All that can be wrong is looked for before the model is loaded and before anything is written, and reported at once
+    # Check everything before loading the model or writing anything, and report all problems at once
     output_dir = Path(training_args.output_dir or "trainer_output")
     competitions, checkpoint, endpoint, results = [], None, None, None
     limits, tokenizer = Limits(script_args.program_timeout_s, script_args.program_memory_mb), None
@@ -77,20 +77,20 @@ def main(
             executor = stack.enter_context(make_executor(script_args))
             for competition in competitions:
                 executor.check(competition)
-            limits = executor.limits  # with the packages that programs really have
+            limits = executor.limits  # with the packages that programs can really import
         with problems.noted():
             if tokenizer is not None:
                 launching.check_prompts(tokenizer, competitions, training_args.max_prompt_length, limits)
         problems.gather()
-        problems.report()  # and ends here if there are any
+        problems.report()  # exits here if there are any
 
-        # Reward and trainer. What only loading the model shows is a problem, too.
+        # Reward and trainer. Problems that only loading the model reveals are reported in the same way.
         asked: Any = training_args.model_init_kwargs or {}  # a dict: parsed by now
         training_args.model_init_kwargs = {
             "revision": model_args.model_revision,
             "trust_remote_code": training_args.trust_remote_code,
             "attn_implementation": model_args.attn_implementation,
-            "dtype": model_args.dtype or "float32",  # the files' 16 bits would lose small updates under DDP
+            "dtype": model_args.dtype or "float32",  # under DDP, the files' 16 bits would lose small updates
         } | asked
         with problems.noted():
             instrumenter = launching.make_instrumenter(script_args, training_args, endpoint)
@@ -105,8 +105,8 @@ def main(
                 results=results,
             )
             most = max(training_args.completions_per_process, script_args.best_of_n * len(competitions))
-            if training_args.async_rollouts:  # evaluations queue behind what is in flight
-                most += training_args.max_in_flight  # type: ignore[operator]  # filled in by now
+            if training_args.async_rollouts:  # evaluations queue behind the rollouts in flight
+                most += training_args.max_in_flight  # type: ignore[operator]  # set by now
             launching.extend_ddp_timeout(training_args, reward.longest_s(most))
             trainer = MLEGRPOTrainer(
                 model=model_args.model_name_or_path,  # type: ignore[arg-type]  # checked above
@@ -131,9 +131,7 @@ def main(
             trainer.train(resume_from_checkpoint=checkpoint)
         except VLLMServerError as error:  # the trainer has saved a checkpoint
             problems.messages.append(str(error))
-        problems.report(
-            "training has stopped; resume_from_checkpoint: true goes on from the last checkpoint, if there is one"
-        )
+        problems.report("training has stopped; resume_from_checkpoint: true resumes from the last checkpoint, if any")
 
     # The policy, its card, and the Hub
     trainer.save_state()  # the log of all metrics, in trainer_state.json
@@ -148,5 +146,5 @@ def main(
         with problems.noted():
             if script_args.push_rollouts_to_hub and trainer.is_world_process_zero():
                 launching.push_rollouts(output_dir, trainer.hub_model_id, training_args.hub_private_repo)
-        problems.report(f"the push to the Hub failed, and nothing is lost in {output_dir}")
+        problems.report(f"the push to the Hub failed; everything is still in {output_dir}")
     trainer.end_training()

@@ -1,4 +1,4 @@
-"""`trl-mle watch`: a run as it goes on, in a terminal, also over a shared disk."""
+"""`trl-mle watch`: follows a run in a terminal, also over a shared disk."""
 
 import json
 import sys
@@ -19,12 +19,12 @@ from trl_mle.scripts.output import facts_table, metric_name
 
 LAST_STEPS = 10
 REFRESH_S = 2.0
-FRESH_S = 30.0  # a file that is older is of a run that was killed, or of a disk that lags behind
+FRESH_S = 30.0  # an older file belongs to a killed run, or to a disk that lags behind
 
 
 def watch(folder: Path) -> int:
     """
-    Shows a run until it has ended, or Ctrl-C; once, where the output is no terminal.
+    Shows a run until it ends or Ctrl-C. If the output is not a terminal, shows it once.
 
     Args:
         folder (`Path`):
@@ -34,7 +34,7 @@ def watch(folder: Path) -> int:
         `int`: 0.
 
     Raises:
-        `OSError`: There is nothing of a run.
+        `OSError`: The folder holds no run.
     """
     console = Console()
     if not console.is_terminal:
@@ -48,16 +48,16 @@ def watch(folder: Path) -> int:
 
 
 def has_ended(folder: Path) -> bool:
-    """Whether training came to its end, where the script writes the log of all metrics."""
+    """Whether training has ended: the script writes the log of all metrics at the end."""
     state, metrics = folder / "trainer_state.json", folder / METRICS_FILE
     if not state.is_file() or (folder / "executions" / RUNNING_FILE).is_file():
         return False
-    return not metrics.is_file() or state.stat().st_mtime >= metrics.stat().st_mtime  # else it goes on from there
+    return not metrics.is_file() or state.stat().st_mtime >= metrics.stat().st_mtime  # otherwise the run was resumed
 
 
 def view(folder: Path) -> Group:
     """
-    What is known of a run now.
+    Renders the current state of a run.
 
     Args:
         folder (`Path`):
@@ -124,12 +124,12 @@ def _running(folder: Path) -> str:
     try:
         age_s = time.time() - path.stat().st_mtime
         status: dict[str, Any] = json.loads(path.read_text(encoding="utf-8"))
-    except (OSError, ValueError):  # no batch runs, or it has just ended
-        return "ended" if has_ended(folder) else "no programs run: the policy samples or is trained"
+    except (OSError, ValueError):  # no batch is running, or it has just ended
+        return "ended" if has_ended(folder) else "no programs are running: the policy is sampling or training"
     if age_s > FRESH_S:
-        return f"nothing was heard for {age_s:.0f} s: the run was killed, or hangs"
+        return f"no update for {age_s:.0f} s: the run was killed, or hangs"
     slots = f", {status['slots']} at a time" if status["slots"] is not None else ""
-    return f"{status['done']} of {status['of']} programs are done{slots}; {status['note']}"
+    return f"{status['done']} of {status['of']} programs done{slots}; {status['note']}"
 
 
 def _steps(run: TrainingRun) -> Table:

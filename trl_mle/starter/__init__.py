@@ -1,4 +1,4 @@
-"""A tiny policy trained from scratch on sketched programs, so that everything runs offline and without a download."""
+"""A tiny policy, trained from scratch on generated programs, so that everything runs offline without a download."""
 
 from trl_mle.starter.build import StarterConfig, build_starter
 

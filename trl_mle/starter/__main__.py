@@ -12,7 +12,7 @@ from trl_mle.starter import StarterConfig, build_starter
 if __name__ == "__main__":
     try:
         (config,) = TrlParser(StarterConfig, usage=argparse.SUPPRESS).parse_args_and_config()  # type: ignore[arg-type]
-        Path(config.output_dir).mkdir(parents=True, exist_ok=True)  # before the minutes that training takes
+        Path(config.output_dir).mkdir(parents=True, exist_ok=True)  # fail before training, which takes minutes
     except (ValueError, OSError) as error:
         print(f"error: {error}", file=sys.stderr)
         sys.exit(2)

@@ -1,4 +1,4 @@
-"""From sketched programs to a checkpoint: corpus, tokenizer, model, supervised fine-tuning."""
+"""Builds a checkpoint from sketched programs: corpus, tokenizer, model, supervised fine-tuning."""
 
 import difflib
 import random
@@ -16,8 +16,8 @@ from trl_mle.prompts.improve import PREVIOUS, PRINTED
 from trl_mle.starter.grammar import TASKS, Sketcher
 
 
-# Of what the user says only the first line is rendered, and the previous solution if there is one, with the first short line
-# that it printed itself: see `build_starter`.
+# Renders only the first line of the user's message, plus the previous solution if there is one, with the first short
+# line that the solution printed itself: see `build_starter`.
 CHAT_TEMPLATE = (
     f"""\
 {{%- set previous = '{PREVIOUS}\\n\\n```python\\n' -%}}
@@ -60,7 +60,7 @@ tags: [trl-mle, starter]
 
 {parameters:,} parameters, trained from scratch on {programs:,} sketched programs by `python -m trl_mle.starter`
 (seed {seed}). About a quarter of the programs that it samples for digits are valid, and most of those use a weak model:
-that is what reinforcement learning with `trl_mle` improves. It is good for nothing else.
+reinforcement learning with `trl_mle` improves both. The policy has no other use.
 
 **It reads only the first line of the prompt, and the previous solution if there is one, with the first short line that it
 printed.** Its chat template leaves out system messages and everything else in a user's message, because a model of this size
@@ -74,7 +74,7 @@ Sample with temperature 1.0 and no truncation, as `generation_config.json` does.
 @dataclass
 class StarterConfig:
     """
-    What to build.
+    Configuration of the starter policy.
 
     Args:
         output_dir (`str`, *optional*, defaults to `"outputs/starter"`):
@@ -84,11 +84,11 @@ class StarterConfig:
         num_programs (`int`, *optional*, defaults to `5760`):
             Programs to sketch for each competition.
         improve_share (`float`, *optional*, defaults to `0.0`):
-            Share of them that change one or two choices of a valid program, which the prompt shows. Without any, the
-            policy does not know what to do with an improve prompt: train it with `improve_probability=0`.
+            Share of programs that change one or two choices of a valid program, which the prompt shows. With 0, the
+            policy cannot answer improve prompts: train it with `improve_probability=0`.
         slip_rate (`float`, *optional*, defaults to `0.06`):
-            Probability of a mistake at each of the places in a program where one may happen: with more of them fewer of the
-            programs that the policy writes are valid.
+            Probability of a mistake at each place in a program where one can happen: more mistakes in the corpus make
+            fewer of the policy's programs valid.
         seed (`int`, *optional*, defaults to `0`):
             Seed of the corpus, the weights and the order of training.
     """
@@ -96,14 +96,14 @@ class StarterConfig:
     output_dir: str = field(default="outputs/starter", metadata={"help": "Where to save the checkpoint."})
     competitions: list[str] = field(
         default_factory=lambda: ["digits"],
-        metadata={"help": f"Competitions whose programs it learns to write, of {', '.join(TASKS)}."},
+        metadata={"help": f"Competitions whose programs it learns to write: {', '.join(TASKS)}."},
     )
     num_programs: int = field(default=5760, metadata={"help": "Programs to sketch for each competition."})
     improve_share: float = field(
-        default=0.0, metadata={"help": "Share of them that change a valid program, which the prompt shows."}
+        default=0.0, metadata={"help": "Share of programs that change a valid program, which the prompt shows."}
     )
     slip_rate: float = field(
-        default=0.06, metadata={"help": "Probability of a mistake at each place where one may happen."}
+        default=0.06, metadata={"help": "Probability of a mistake at each place where one can happen."}
     )
     seed: int = field(default=0, metadata={"help": "Seed of the corpus, the weights and the order of training."})
 
@@ -120,11 +120,11 @@ class StarterConfig:
 
 def sketch_corpus(config: StarterConfig) -> Dataset:
     """
-    Sketch the programs to learn from, as a conversational prompt-completion dataset.
+    Sketches the training programs, as a conversational prompt-completion dataset.
 
     Args:
         config ([`StarterConfig`]):
-            What to build.
+            The starter's configuration.
 
     Returns:
         `Dataset`: Rows with a `prompt` and a `completion`, each a list of one message.
@@ -152,19 +152,20 @@ def sketch_corpus(config: StarterConfig) -> Dataset:
 
 def train_tokenizer(corpus: Dataset, vocab_size: int = 768) -> Qwen2Tokenizer:
     """
-    Train a byte-level BPE tokenizer on the corpus, with a chat template that renders what such a policy can read.
+    Trains a byte-level BPE tokenizer on the corpus, with a chat template that renders only what such a policy can
+    read.
 
     Args:
         corpus (`Dataset`):
             What [`sketch_corpus`] returns.
         vocab_size (`int`, *optional*, defaults to `768`):
-            Upper bound of the vocabulary, the 256 bytes included: any text can be encoded.
+            Upper bound of the vocabulary size, including the 256 bytes, so that any text can be encoded.
 
     Returns:
         `Qwen2Tokenizer`: The tokenizer.
     """
     texts = [messages[0]["content"] for column in ("prompt", "completion") for messages in corpus[column]]
-    # Qwen2's own pipeline, because it is what AutoTokenizer loads for a Qwen2 model. It splits the text into few words.
+    # Qwen2's own pipeline, because AutoTokenizer loads it for a Qwen2 model. It splits the text into few words.
     tokenizer = Qwen2Tokenizer().train_new_from_iterator(
         ["user\nassistant\n", *texts],
         vocab_size=vocab_size,
@@ -178,7 +179,7 @@ def train_tokenizer(corpus: Dataset, vocab_size: int = 768) -> Qwen2Tokenizer:
 
 def make_model(tokenizer: Qwen2Tokenizer) -> Qwen2ForCausalLM:
     """
-    Make an untrained Qwen2 of three layers.
+    Makes an untrained Qwen2 model with three layers.
 
     Args:
         tokenizer (`Qwen2Tokenizer`):
@@ -202,7 +203,7 @@ def make_model(tokenizer: Qwen2Tokenizer) -> Qwen2ForCausalLM:
             pad_token_id=tokenizer.pad_token_id,
         )
     )
-    # Plain sampling: RL needs samples of the policy itself, not of a sharpened or truncated one.
+    # Plain sampling: RL needs samples from the policy itself, not from a sharpened or truncated one.
     model.generation_config = GenerationConfig(
         do_sample=True,
         temperature=1.0,
@@ -217,17 +218,17 @@ def make_model(tokenizer: Qwen2Tokenizer) -> Qwen2ForCausalLM:
 
 def build_starter(config: StarterConfig, max_steps: int = -1) -> None:
     """
-    Train a tiny policy from scratch on sketched programs, and save it like any checkpoint of the Hub.
+    Trains a tiny policy from scratch on sketched programs, and saves it like any other checkpoint.
 
-    A model of this size cannot read the description of a competition. Its chat template renders only the first line of
-    the user's message, `Kaggle competition: <id>`, by which it recognises the competition, and of an improve prompt the
-    previous solution and what it printed; that also saves several hundred prompt tokens per program.
+    A model of this size cannot read a competition's description. So its chat template renders only the first line of
+    the user's message, `Kaggle competition: <id>`, which identifies the competition. For an improve prompt, it also
+    renders the previous solution and its output. This also saves several hundred prompt tokens per program.
 
     Args:
         config ([`StarterConfig`]):
-            What to build.
+            The starter's configuration.
         max_steps (`int`, *optional*, defaults to `-1`):
-            Steps to train, if positive, whatever the number of epochs.
+            Training steps; if positive, overrides the number of epochs.
     """
     start = time.perf_counter()
     console = Console()
@@ -243,8 +244,8 @@ def build_starter(config: StarterConfig, max_steps: int = -1) -> None:
     args = SFTConfig(
         output_dir=config.output_dir,
         max_steps=max_steps,
-        num_train_epochs=1,  # sketching another program is cheaper than learning twice from one
-        # Many small steps: with batches of 64, a quarter of the steps, hardly any program came out valid.
+        num_train_epochs=1,  # sketching another program is cheaper than training twice on the same one
+        # Many small steps: with batches of 64, and so a quarter of the steps, hardly any program was valid.
         per_device_train_batch_size=16,
         learning_rate=6e-3,
         lr_scheduler_type="cosine",

@@ -1,4 +1,4 @@
-"""Models that a program of the grammar may choose, and what it may do to the features before."""
+"""Models and feature transforms that a program of the grammar can choose."""
 
 from dataclasses import dataclass, field
 
@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 @dataclass(frozen=True)
 class Estimator:
     """
-    A model that a program may choose.
+    A model that a program can choose.
 
     Args:
         words (`str`):
@@ -14,11 +14,11 @@ class Estimator:
         name (`str`):
             Its class in scikit-learn. A final `*` stands for `Classifier` or `Regressor`.
         module (`str`):
-            Where scikit-learn keeps it.
+            Its module in scikit-learn.
         weight (`float`):
-            How often it is chosen, relative to the others.
+            Relative frequency of choosing it.
         settings (`dict[str, tuple]`, *optional*):
-            Values to choose from, by keyword. The first keyword is always set, each other one half of the time.
+            Values to choose from, by keyword. The first keyword is always set, the others half of the time each.
     """
 
     words: str
@@ -34,9 +34,9 @@ _FOREST: dict[str, tuple[object, ...]] = {
     "min_samples_leaf": (2, 3, 5, 10, 30),
     "max_features": (0.1, 0.2, 0.4, 0.7),
 }
-# Mostly weak and fast, so that there is something to find. What scores best (boosting with hundreds of trees and a small
-# learning rate, large forests, support vectors, networks) is rare and takes 10 to 1000 times as long as a small tree.
-# Boosted stumps are slow and poor.
+# Most models are weak and fast, so that there is something to find. The best models (boosting with hundreds of trees
+# and a small learning rate, large forests, support vectors, networks) are rare and take 10 to 1000 times as long as a
+# small tree. Boosted stumps are slow and poor.
 _COMMON = (
     Estimator("a constant", "Dummy*", "dummy", 9),
     Estimator(
@@ -132,24 +132,24 @@ REGRESSORS = (
     ),
 )
 
-# Those that predict one column only.
+# Models that predict only one column
 SINGLE_OUTPUT = ("AdaBoostRegressor", "GradientBoostingRegressor", "HistGradientBoostingRegressor", "SVR")
 
 
 @dataclass(frozen=True)
 class Transform:
     """
-    What may be done to the features before a model sees them.
+    A transform of the features before the model.
 
     Args:
         words (`str`):
-            Its name in the plan; empty for nothing.
+            Its name in the plan; empty for no transform.
         code (`str`):
-            What makes it.
+            Code that creates it.
         module (`str`):
-            Where scikit-learn keeps it.
+            Its module in scikit-learn.
         weight (`float`):
-            How often it is chosen, relative to the others.
+            Relative frequency of choosing it.
     """
 
     words: str

@@ -1,9 +1,9 @@
-"""A probabilistic grammar of programs, good, poor and broken, from which the starter policy learns to write.
+"""A probabilistic grammar of good, poor and broken programs, from which the starter policy learns to write.
 
-It is for warm-starting only: nothing else may import it, but the study of its programs in benchmarks/. A program makes
-a dozen choices and more, and at each line it may make a mistake that small language models make. So a
-policy raises its valid rate by unlearning many small mistakes rather than a large one, programs fail at every stage between
-the first import and the last line, and the best programs are those that hardly anyone would write by chance.
+It is for warm-starting only: only the study of its programs in benchmarks/ may import it as well. A program makes a
+dozen or more choices, and each line may contain a mistake that small language models make. So a policy raises its
+valid rate by unlearning many small mistakes rather than a single large one, programs fail at every stage from the
+first import to the last line, and the best programs are unlikely to be written by chance.
 """
 
 import random
@@ -18,17 +18,17 @@ from trl_mle.starter.tasks_mirrors import MIRROR_TASKS
 
 TASKS: dict[str, tuple[Task, ...]] = LOCAL_TASKS | {f"mirror:{name}": tasks for name, tasks in MIRROR_TASKS.items()}
 
-# How often a program does what few do
-ANOTHER_PART = 0.25  # of features, and with the same probability one more
+# Probabilities of rare choices
+ANOTHER_PART = 0.25  # another part of the features, repeatedly
 PARTNER = 0.1  # a second model
-TUNING = 0.05  # a setting is chosen by cross-validation
-CHECK = 0.15  # what cross-validation says is printed
-LOGARITHM = 0.25  # of what is predicted, where that makes sense
+TUNING = 0.05  # tune a setting by cross-validation
+CHECK = 0.15  # print a cross-validation score
+LOGARITHM = 0.25  # of the target, if it makes sense
 MIXING = 0.15  # with a uniform guess
 
 
 class Weighted(Protocol):
-    """What is drawn in proportion to its weight."""
+    """An item that is drawn in proportion to its weight."""
 
     @property
     def weight(self) -> float: ...
@@ -39,19 +39,19 @@ Drawn = TypeVar("Drawn", bound=Weighted)
 
 class Sketcher:
     """
-    Writes completions for one competition: a plan of one line, then a program. Without slips every program is valid.
+    Writes completions for one competition: a one-line plan, then a program. Without slips, every program is valid.
 
     Args:
         competition (`str`):
-            A key of `TASKS`. Size and seed of a mirror may follow.
+            A key of `TASKS`, optionally followed by a mirror's size and seed.
         rng (`random.Random`):
             Source of all randomness.
         slip_rate (`float`, *optional*, defaults to `0.06`):
-            Probability of a mistake at each of the places where one may happen.
+            Probability of a mistake at each place where one can happen.
 
     Attributes:
         choices (`dict`):
-            What the last program chose, its mistakes aside, as JSON can hold it.
+            Choices of the last program, without its mistakes, JSON-compatible.
     """
 
     def __init__(self, competition: str, rng: random.Random, slip_rate: float = 0.06):
@@ -60,15 +60,15 @@ class Sketcher:
         self.rng = rng
         self.slip_rate = slip_rate
         self.choices: dict[str, Any] = {}
-        self._values: dict[str, dict[str, tuple[object, ...]]] = {}  # that its settings were chosen from
+        self._values: dict[str, dict[str, tuple[object, ...]]] = {}  # that each of its settings was chosen from
 
     def sketch(self, kept: dict[str, Any] | None = None) -> str:
         """
-        Write one completion.
+        Writes one completion.
 
         Args:
             kept (`dict`, *optional*):
-                Choices that are made already, by their names in `choices`.
+                Choices that are already made, by their names in `choices`.
 
         Returns:
             `str`: The completion.
@@ -86,7 +86,7 @@ class Sketcher:
         verb = self._choose("verb", lambda: self.rng.choice(("fit", "train", "try", "use")))
         who = f"{estimator.words} and {partner.words}" if partner else estimator.words
         plan = f"Plan: {verb} {who} on {', '.join([*chosen, *filter(None, [transform.words])])}."
-        if self.rng.random() < self.slip_rate / 7:  # a plan and no program
+        if self.rng.random() < self.slip_rate / 7:  # a plan without a program
             return plan
 
         imports: list[str] = []
@@ -104,12 +104,12 @@ class Sketcher:
 
     def improve(self) -> tuple[str, str, str]:
         """
-        Write a program that changes one or two choices of a valid one, for better or worse, and makes mistakes as any
-        program does.
+        Writes a program that changes one or two choices of a valid program, for better or worse, and makes mistakes
+        like any other program.
 
         Returns:
-            `tuple[str, str, str]`: The completion with the valid program, what that might print (it is not executed: a number
-            at random, if it validates itself), and the completion that changes it.
+            `tuple[str, str, str]`: The completion with the valid program, its plausible output (a random number if it
+            validates itself, because it is not executed), and the completion that changes it.
         """
         valid = Sketcher(self.competition, self.rng, slip_rate=0)
         previous = valid.sketch()
@@ -128,7 +128,7 @@ class Sketcher:
     # Choices
 
     def _change(self, name: str, kept: dict[str, Any]) -> None:
-        """Changes one part, or one setting, or has another choice made."""
+        """Changes one part or one setting, or drops a choice so that it is made again."""
         if name == "parts":
             parts = list(kept[name])
             others = [part.words for part in self._task().parts if part.words not in parts]
@@ -145,7 +145,7 @@ class Sketcher:
             del kept[name]
 
     def _choose(self, name: str, draw: Callable[[], Any]) -> Any:
-        """What was kept of an earlier program, or else a choice of its own."""
+        """Returns the choice kept from an earlier program, or else makes it."""
         if name not in self.choices:
             self.choices[name] = draw()
         return self.choices[name]
@@ -173,7 +173,7 @@ class Sketcher:
         return [part.words for part in parts]
 
     def _settings(self, of: Estimator | Part, whose: str = "") -> str:
-        """Arguments as a program writes them. The first one is always set, each other one half of the time."""
+        """Arguments as a program writes them. The first is always set, the others half of the time each."""
 
         def draw() -> dict[str, object]:
             set_ = [keyword for number, keyword in enumerate(of.settings) if not number or self.rng.random() < 0.5]
@@ -184,7 +184,7 @@ class Sketcher:
         settings = self._choose(name, draw)
         return ", ".join(f"{keyword}={value}" if keyword else f"{value}" for keyword, value in settings.items())
 
-    # Lines; of each the first form is right, and the others are mistakes
+    # Lines of code; the first form of each is correct, and the others are mistakes
 
     def _slip(self, right: str, *wrong: str) -> str:
         return self.rng.choice(wrong) if wrong and self.rng.random() < self.slip_rate else right
@@ -258,7 +258,7 @@ class Sketcher:
         return task.logs and self._seldom("logarithm", LOGARITHM) is not None
 
     def _model(self, task: Task, estimator: Estimator, imports: list[str], whose: str = "") -> str:
-        """What makes a model, of a single column if it can do no more."""
+        """Code that creates a model."""
         name = estimator.name.replace("*", _suffix(task))
         imports.append(f"from sklearn.{estimator.module} import {name}")
         model = f"{name}({self._settings(estimator, whose)})"
@@ -300,7 +300,7 @@ class Sketcher:
         lines.append(
             self._slip("model.fit(X, y)", "model.fit(y, X)", "model.fit(X)", "model.fit(X_train, y_train)", "")
         )
-        if self.rng.random() < self.slip_rate / 20:  # endless with most models; rare, because a timeout is dear
+        if self.rng.random() < self.slip_rate / 20:  # endless with most models; rare, because timeouts are expensive
             lines.append("while model.score(X, y) < 1:\n    model.fit(X, y)")
         return lines
 
@@ -345,7 +345,7 @@ class Sketcher:
         elif task.kind == "probability":
             wrong += [forms[0].replace("pred[:, 1]", "pred"), forms[0].replace("pred[:, 1]", "pred[:, 0]")]
         elif task.kind != "numbers":
-            wrong.append(f'sub["{task.column}"] = y')  # pandas aligns the rows: not what was predicted
+            wrong.append(f'sub["{task.column}"] = y')  # pandas aligns the rows: not the predictions
         return [
             self._slip(
                 f'sub = pd.read_csv("input/{task.sample}")',

@@ -1,4 +1,4 @@
-"""What the programs of the grammar must know about a competition: its files, its labels, and parts of features."""
+"""Facts about a competition that the grammar's programs use: files, labels, and parts of features."""
 
 from dataclasses import dataclass, field
 from typing import Literal
@@ -7,23 +7,21 @@ from typing import Literal
 @dataclass(frozen=True)
 class Part:
     """
-    One part of the features, of train and test at once. A program chooses some and puts them side by side.
+    One part of the features, for train and test together. A program chooses some parts and concatenates them.
 
     Args:
         words (`str`):
             Its name in the plan.
         code (`str`):
-            An expression with two dimensions, of `both` (the rows of train, then of test) or of what the task's `base` makes.
-            `{settings}` stands for arguments.
+            A two-dimensional expression of `both` (the rows of train, then of test) or of the variable that the task's
+            `base` creates. `{settings}` stands for arguments.
         weight (`float`, *optional*, defaults to `1`):
-            How often it is chosen, relative to the others.
-        settings (`dict[str, tuple]`, *optional*):
-            Values to choose from, by keyword, or by `""` for a bare value. The first is always set, each other one half of
-            the time.
+            Relative frequency of choosing it. settings (`dict[str, tuple]`, *optional*): Values to choose from, by
+            keyword, or by `""` for a bare value. The first is always set, the others half of the time each.
         before (`str`, *optional*):
-            Lines that it needs before it.
+            Lines of code that must precede it.
         imports (`tuple[str, ...]`, *optional*):
-            Imports that it needs, beside those of numpy and pandas.
+            Imports that it needs besides numpy and pandas.
     """
 
     words: str
@@ -37,34 +35,35 @@ class Part:
 @dataclass(frozen=True)
 class Task:
     """
-    What a program must know about a competition, or about one way to solve it.
+    Facts that a program needs about a competition, or about one way to solve it.
 
     Args:
         kind (`str`):
-            What is predicted: `"probabilities"` (one column per class), `"probability"` (of the positive class),
+            Type of the prediction: `"probabilities"` (one column per class), `"probability"` (of the positive class),
             `"class"`, `"number"` or `"numbers"` (one column each).
         target (`str`):
-            Column of train that is to be predicted.
+            Column of train to predict.
         parts (`tuple[Part, ...]`):
             Parts of the features.
         base (`tuple[str, ...]`, *optional*):
-            Lines of which one stands before the features: all are right, and they differ in how the data is cleaned.
+            Alternative lines before the features, one of which is used. All are correct; they differ in how they clean
+            the data.
         column (`str`, *optional*, defaults to `""`):
-            Column of submission.csv to fill. Unused by `"probabilities"` and `"numbers"`, which fill all columns but the
-            first.
+            Column of submission.csv to fill. Not used by `"probabilities"` and `"numbers"`, which fill all columns
+            except the first.
         labels (`str`, *optional*):
-            What is predicted, as an expression of `train`. Defaults to the column `target`.
+            The labels, as an expression of `train`. Defaults to the column `target`.
         answers (`tuple[str, ...]`, *optional*):
-            Ways to make what is submitted from `pred`; unused by `"probabilities"`. Defaults to `pred` itself, and to its
+            Expressions of `pred` to submit; not used by `"probabilities"`. Defaults to `pred` itself, and to its
             second column for `"probability"`.
         logs (`bool`, *optional*, defaults to `False`):
-            Whether a program may learn the logarithm of what is predicted.
+            Whether a program may predict the logarithm of the target.
         prepare (`str`, *optional*):
-            Lines that stand before everything else, once the tables are loaded.
+            Lines that run right after the tables are loaded.
         imports (`tuple[str, ...]`, *optional*):
-            Imports that every program needs, beside those of numpy and pandas.
+            Imports that every program needs besides numpy and pandas.
         reader (`str`, *optional*, defaults to `"read_csv"`):
-            Function of pandas that reads train and test.
+            The pandas function that reads train and test.
         train (`str`, *optional*, defaults to `"train.csv"`):
             Name of the file with the labels.
         test (`str`, *optional*, defaults to `"test.csv"`):
@@ -72,9 +71,9 @@ class Task:
         sample (`str`, *optional*, defaults to `"sample_submission.csv"`):
             Name of the sample submission.
         unfit (`tuple[str, ...]`, *optional*):
-            Models that are of no use here, by their names in the plan: those that would be too slow, or invalid.
+            Models that are too slow or invalid here, by their names in the plan.
         weight (`float`, *optional*, defaults to `1`):
-            How often this way is chosen, relative to the competition's other ones.
+            Relative frequency of this way among the competition's ways.
     """
 
     kind: Literal["probabilities", "probability", "class", "number", "numbers"]
@@ -102,7 +101,7 @@ class Task:
 
 
 def table(*dropped: str) -> str:
-    """The line that makes `table` of all columns but these."""
+    """The line that sets `table` to all columns except these."""
     names = ", ".join(f'"{name}"' for name in dropped)
     return f"table = both.drop(columns=[{names}])"
 

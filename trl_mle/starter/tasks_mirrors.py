@@ -1,4 +1,4 @@
-"""Tasks of the mirrors. What is made for one task is rarely chosen, and worth most."""
+"""Tasks of the mirrors. Parts made for a single task are chosen rarely, and help most."""
 
 from typing import Any
 
@@ -10,24 +10,24 @@ _COUNTS = ("from sklearn.feature_extraction.text import CountVectorizer",)
 
 
 def columns(words: str, like: str, weight: float = 1) -> Part:
-    """The columns with a name like that."""
+    """Selects the columns whose names match a pattern."""
     return Part(words, f'both.filter(like="{like}")', weight)
 
 
 def of_images(words: str, values: str, weight: float = 1, **options: Any) -> Part:
-    """Numbers that are made of each image `i`, an array of shape `(height, width, 3)`."""
+    """Numbers computed from each image `i`, an array of shape `(height, width, 3)`."""
     return Part(words, f"np.array([{values} for i in images])", weight, **options)
 
 
 def of_answers(words: str, value: str, weight: float = 1, **options: Any) -> Part:
-    """What an expression of the question `q` and an answer says of the first answer, less what it says of the second."""
+    """The difference between the two answers of an expression of the question `q` and an answer."""
     value = f"{value.format(r='a')} - {value.format(r='b')}"
     rows = 'both["prompt"], both["response_a"], both["response_b"]'
     return Part(words, f"np.array([[{value}] for q, a, b in zip({rows})])", weight, **options)
 
 
 def neighbours(words: str, rows: str, weight: float) -> Part:
-    """Which word stands there, or beside it."""
+    """The word at an offset."""
     settings: dict[str, tuple[object, ...]] = {"max_features": (50, 100, 200, 500)}
     code = f"CountVectorizer({{settings}}).fit_transform({rows}).toarray()"
     return Part(words, code, weight, settings, imports=_COUNTS)
@@ -53,16 +53,16 @@ _ESSAY_BASES = ('text = both["full_text"]', 'text = both["full_text"]', 'text = 
 _SHARES = 'both.filter(like="percent").to_numpy()'
 _VECTORS = 'both.filter(like="vector")'
 
-# The first values of the quantiles are those of dark spots, or of those without red.
+# The first quantiles belong to dark spots, or to spots without red.
 _QUANTILES = "[0.5, 2, 10, 50, 90, 98, 99.5]"
 _IMAGES = 'images = [np.asarray(Image.open(f"input/images/{i}.jpg")).astype(float) for i in both["image_id"]]'
-_LEAVES = _IMAGES.replace(".astype", "[8:56, 12:84].astype")  # without what is around them
+_LEAVES = _IMAGES.replace(".astype", "[8:56, 12:84].astype")  # without the surroundings
 _SPOTS = """\
 def spots(v, n):
     return np.percentile(uniform_filter(v - uniform_filter(v, 21), n), [0.5, 2, 10, 50, 90, 98, 99.5])"""
 _FILTER = ("from scipy.ndimage import uniform_filter",)
 
-# What is known of a pair of words, of the anchor and of the target, comes from other rows: those of nine folds of ten.
+# Features of a pair of words from anchor and target use other rows only: those of nine of ten folds.
 _PAIRS = """\
 pairs = both.assign(row=range(len(both)), a=both["anchor"].str.split(), b=both["target"].str.split())
 pairs = pairs.explode("a").explode("b").assign(fold=lambda t: t["row"] % 10)
@@ -77,7 +77,7 @@ def topical(q, r):
     words = set(re.findall("[a-z]{4,}", q.lower()))
     return sum(any(w in words for w in s.lower().split()) for s in r.split("."))"""
 
-# One row for each word.
+# One row per word
 _SPLIT = """\
 def split(t):
     return t.assign(word=t["text"].str.split()).explode("word", ignore_index=True)
@@ -116,7 +116,7 @@ MIRROR_TASKS = {
             answers=(
                 "pred.round().clip(1, 6).astype(int)",
                 "pred.round().clip(1, 6).astype(int)",
-                "np.sort(y)[(pred.argsort().argsort() * len(y) / len(pred)).astype(int)]",  # as many of each as in train
+                "np.sort(y)[(pred.argsort().argsort() * len(y) / len(pred)).astype(int)]",  # same class counts as in train
             ),
         ),
     ),
@@ -148,7 +148,7 @@ MIRROR_TASKS = {
         ),
     ),
     "tweet-sentiment-extraction": (
-        # How many words are marked, at the end or at the beginning.
+        # How many words are selected, at the end or at the beginning
         Task(
             "number",
             "selected_text",
@@ -167,7 +167,7 @@ MIRROR_TASKS = {
             ),
             weight=6,
         ),
-        # Which words are marked: the answer is the run of them with the highest odds.
+        # Which words are selected: the answer is the run of words with the highest odds
         Task(
             "probability",
             "selected_text",
@@ -189,7 +189,7 @@ MIRROR_TASKS = {
                 'test.assign(p=pred[:, 1]).groupby("textID", sort=False)]',
             ),
             prepare=f"{_SPLIT}\n{_BEST}",
-            # Minutes on as many rows
+            # takes minutes with this many rows
             unfit=("support vectors", "the nearest neighbour", "gradient boosting", "boosted stumps"),
         ),
     ),
@@ -281,7 +281,7 @@ corr = [abs(np.corrcoef(p[:len(train)], train["target"])[0, 1]) for p in product
             ),
             ('texts, text = list(zip(both["anchor"], both["target"])), both["anchor"] + " " + both["target"]',),
             column="score",
-            unfit=("a constant",),  # has no correlation
+            unfit=("a constant",),  # its correlation is undefined
         ),
     ),
     "plant-pathology-2020-fgvc7": (
@@ -331,7 +331,7 @@ corr = [abs(np.corrcoef(p[:len(train)], train["target"])[0, 1]) for p in product
                 ),
                 Part("sums of the shape", 'both.filter(like="shape").agg(["sum", "std", "max"], axis=1)', 2),
             ),
-            # 99 classes: minutes, or too few rows of each
+            # 99 classes: takes minutes, or has too few rows per class
             unfit=("bagged trees", "boosted stumps", "gradient boosting", "histogram boosting", "support vectors"),
         ),
     ),
