@@ -73,7 +73,7 @@ def run_script(monkeypatch):
         (["--output_dir", "a_file/policy"], "output_dir a_file/policy cannot be written: Not a directory"),
         (["--output_dir", "/proc/policy"], "output_dir /proc/policy cannot be written"),
         (["--resume_from_checkpoint", "true"], "there is no complete checkpoint in policy"),
-        (["--resume_from_checkpoint", "policy/checkpoint-9"], "there is no complete checkpoint policy/checkpoint-9"),
+        (["--resume_from_checkpoint", "policy/checkpoint-9"], "policy/checkpoint-9 cannot be resumed from: it was not written to its end"),
         (["--sandbox", "perhaps"], "sandbox='perhaps'"),
         (["--program_timeout_s", "0"], "program_timeout_s must be positive, got 0"),
         (["--instrumenter", "perhaps"], "instrumenter must be 'ast', 'lm' or 'none'"),
@@ -312,3 +312,34 @@ def test_a_killed_launcher_leaves_no_process(tiny_model, tmp_path):
         )
     assert end(launcher.pid, lambda: launcher.poll() is None, tmp_path / "log", signal.SIGKILL)
     assert launcher.wait(timeout=60) == -signal.SIGKILL
+
+
+@pytest.fixture
+def small_disk(tmp_path):
+    """A folder on a disk of its own; `resize` gives it another size."""
+    folder = tmp_path / "disk"
+    folder.mkdir()
+    mount = ["mount", "-t", "tmpfs", "-o"]
+    if subprocess.run([*mount, "size=400k", "tmpfs", folder], capture_output=True).returncode:
+        pytest.skip("only root can mount a disk")
+    yield folder, lambda size: subprocess.run([*mount, f"remount,size={size}", "tmpfs", folder], check=True)
+    subprocess.run(["umount", "--lazy", folder], check=True)
+
+
+@pytest.mark.slow
+def test_a_full_disk_ends_the_run_in_one_line_and_it_can_be_resumed(tiny_model, small_disk, run_script, capsys):
+    folder, resize = small_disk
+    args = arguments(tiny_model, folder / "policy", "--max_steps", "4", "--save_steps", "1")
+    resize("1100k")  # for one checkpoint
+    with pytest.raises(SystemExit) as stop:
+        run_script(*args)
+    assert re.fullmatch(r"train_mle\.py: error: the disk of .*/policy is full \(.*\): make room, .*", str(stop.value))
+    steps = [int(path.name.partition("-")[2]) for path in (folder / "policy").glob("checkpoint-*")]
+    assert len(steps) > 1
+    resize("50m")
+    run_script(*args, "--resume_from_checkpoint", "true")
+    text = capsys.readouterr().err
+    assert f"checkpoint-{max(steps)} is left out: it was not written to its end" in text
+    lines = [json.loads(line) for line in (folder / "policy" / "metrics.jsonl").read_text().splitlines()]
+    assert lines[-1]["step"] == 4
+    assert (folder / "policy" / "model.safetensors").is_file()

@@ -13,6 +13,7 @@ from trl_mle.launching.checks import (
     check_weighting,
     check_writable,
     checkpoint_to_resume,
+    full_disk_noted,
     load_tokenizer,
 )
 from trl_mle.launching.hub import check_hub, push_rollouts
@@ -33,6 +34,7 @@ __all__ = [
     "check_writable",
     "checkpoint_to_resume",
     "extend_ddp_timeout",
+    "full_disk_noted",
     "load_tokenizer",
     "make_endpoint",
     "make_instrumenter",

@@ -2,6 +2,7 @@
 
 import importlib.util
 import os
+import shutil
 import sys
 import tempfile
 from collections.abc import Iterator, Sequence
@@ -12,7 +13,8 @@ from typing import Any
 import torch
 from accelerate.utils import gather_object
 from huggingface_hub.errors import HTTPError
-from transformers import AutoTokenizer, TrainerState
+from safetensors import SafetensorError
+from transformers import AutoTokenizer
 from transformers.integrations.integration_utils import INTEGRATION_TO_CALLBACK, get_available_reporting_integrations
 from yaml import YAMLError
 
@@ -20,6 +22,7 @@ from trl_mle.competitions import Competition
 from trl_mle.execution import Limits, SandboxError
 from trl_mle.models import look_up
 from trl_mle.prompts import scratch_prompt
+from trl_mle.trainer.checkpoint import damage
 from trl_mle.trainer.hub import in_one_line, is_failed_upload
 from trl_mle.trainer.mle_grpo_config import MLEGRPOConfig
 
@@ -119,25 +122,36 @@ def checkpoint_to_resume(value: str | bool | None, folder: Path) -> str | None:
     """
     if str(value or False).lower() == "false":
         return None
-    if str(value).lower() == "true":
-        where = f"in {folder}"
-        whole = [path for path in folder.glob("checkpoint-[0-9]*") if is_whole(path)]
-        checkpoint = max(whole, key=lambda path: int(path.name.partition("-")[2]), default=None)
-    else:
-        where = str(value)
-        checkpoint = Path(where) if is_whole(Path(where)) else None
+    if str(value).lower() != "true":
+        if (reason := damage(Path(str(value)))) is not None:
+            raise ValueError(f"resume_from_checkpoint: {value} cannot be resumed from: {reason}")
+        return str(value)
+    found = sorted(folder.glob("checkpoint-[0-9]*"), key=lambda path: int(path.name.partition("-")[2]), reverse=True)
+    reasons = {path: damage(path) for path in found}
+    checkpoint = next((path for path, reason in reasons.items() if reason is None), None)
     if checkpoint is None:
-        raise ValueError(f"resume_from_checkpoint: there is no complete checkpoint {where}")
+        why = "".join(f"; {path.name}: {reason}" for path, reason in reasons.items())
+        raise ValueError(f"resume_from_checkpoint: there is no complete checkpoint in {folder}{why}")
+    if os.environ.get("LOCAL_RANK", "0") == "0":
+        for path in found[: found.index(checkpoint)]:
+            print(f"{path.name} is left out: {reasons[path]}", file=sys.stderr)
     return str(checkpoint)
 
 
-def is_whole(checkpoint: Path) -> bool:
-    """Whether a checkpoint is complete: its last file exists and can be read."""
+@contextmanager
+def full_disk_noted(folder: Path) -> Iterator[None]:
+    """Ends the process with exit code 1 and one line if something fails because the disk of a folder is full."""
     try:
-        TrainerState.load_from_json(str(checkpoint / "trainer_state.json"))
-    except (OSError, ValueError):
-        return False
-    return True
+        yield
+    except (OSError, RuntimeError, SafetensorError) as error:  # torch does not say why it cannot write
+        message = in_one_line(error)
+        full = shutil.disk_usage(folder).free < 1 << 20
+        if not full and "No space left" not in message and "quota exceeded" not in message:
+            raise
+        sys.exit(
+            f"{Path(sys.argv[0]).name}: error: the disk of {folder} is full ({message}): make room, and resume with "
+            "--resume_from_checkpoint true"
+        )
 
 
 def load_tokenizer(name: str | None, **options: Any) -> Any:

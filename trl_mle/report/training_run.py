@@ -126,7 +126,10 @@ def read_metrics(folder: Path) -> list[dict[str, Any]]:
     )  # the last line may be on its way
     entries: list[dict[str, Any]] = []
     for line in whole.splitlines():
-        entry = json.loads(line)
+        try:
+            entry = json.loads(line)
+        except ValueError:  # cut off by a full disk, before the run was resumed
+            continue
         while entries and entries[-1]["step"] >= entry["step"]:
             entries.pop()
         entries.append(entry)

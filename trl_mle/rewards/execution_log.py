@@ -4,9 +4,17 @@ import hashlib
 import json
 import logging
 import logging.handlers
+import os
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
+
+
+class Handler(logging.handlers.RotatingFileHandler):
+    """Raises what it meets: a record must not be lost because a disk is full."""
+
+    def handleError(self, record: logging.LogRecord) -> None:
+        raise
 
 
 class ExecutionLog:
@@ -24,9 +32,8 @@ class ExecutionLog:
 
     def __init__(self, path: Path, max_mb: int = 64):
         self.path = path
-        self._handler = logging.handlers.RotatingFileHandler(
-            path, maxBytes=max_mb << 20, backupCount=1000, encoding="utf-8", delay=True
-        )
+        end_last_line(path)
+        self._handler = Handler(path, maxBytes=max_mb << 20, backupCount=1000, encoding="utf-8", delay=True)
 
     def __reduce__(self) -> tuple:  # another process has a handler of its own
         return ExecutionLog, (self.path, self._handler.maxBytes >> 20)
@@ -40,3 +47,12 @@ class ExecutionLog:
 
     def close(self) -> None:
         self._handler.close()
+
+
+def end_last_line(path: Path) -> None:
+    """Ends a line that a kill or a full disk has cut off, so that the next one stands by itself; whoever reads skips it."""
+    if path.is_file() and path.stat().st_size:
+        with path.open("rb+") as file:
+            file.seek(-1, os.SEEK_END)
+            if file.read() != b"\n":
+                file.write(b"\n")

@@ -128,15 +128,17 @@ def main(
         # Training
         trainer.accelerator.print(executor.description)
         try:
-            trainer.train(resume_from_checkpoint=checkpoint)
+            with launching.full_disk_noted(output_dir):
+                trainer.train(resume_from_checkpoint=checkpoint)
         except VLLMServerError as error:  # the trainer has saved a checkpoint
             problems.messages.append(str(error))
         problems.report("training has stopped; resume_from_checkpoint: true resumes from the last checkpoint, if any")
 
     # The policy, its card, and the Hub
-    trainer.save_state()  # the log of all metrics, in trainer_state.json
-    trainer.save_model(training_args.output_dir, _internal_call=True)  # with its tokenizer; pushed below
-    trainer.create_model_card(output_dir.name)
+    with launching.full_disk_noted(output_dir):
+        trainer.save_state()  # the log of all metrics, in trainer_state.json
+        trainer.save_model(training_args.output_dir, _internal_call=True)  # with its tokenizer; pushed below
+        trainer.create_model_card(output_dir.name)
     trainer.accelerator.print(f"💾 Model saved to {training_args.output_dir}.")
     if isinstance(instrumenter, LmInstrumenter):
         instrumenter.model.check_frozen()

@@ -16,6 +16,7 @@ from trl.trainer.utils import get_config_model_id
 from trl_mle.competitions import Competition, load_competition
 from trl_mle.execution import Limits
 from trl_mle.trainer.base_model import BaseModelTrainer
+from trl_mle.trainer.checkpoint import FILES_FILE, list_files
 from trl_mle.trainer.curriculum import Curriculum
 from trl_mle.trainer.dataset import scratch_dataset
 from trl_mle.trainer.hooks import check_hooks
@@ -356,10 +357,13 @@ class MLEGRPOTrainer(BaseModelTrainer, HubTrainer, LimitsTrainer, VLLMTrainer):
         return slice(self.accelerator.process_index * count, (self.accelerator.process_index + 1) * count)
 
     def _save_checkpoint(self, model: Any, trial: Any) -> None:
+        folder = Path(self._get_output_dir(trial), f"{PREFIX_CHECKPOINT_DIR}-{self.state.global_step}")
         if self.args.should_save:  # one of the same name, of an earlier run, is not whole while it is overwritten
-            folder = Path(self._get_output_dir(trial), f"{PREFIX_CHECKPOINT_DIR}-{self.state.global_step}")
             (folder / TRAINER_STATE_NAME).unlink(missing_ok=True)
+            (folder / FILES_FILE).unlink(missing_ok=True)
         super()._save_checkpoint(model, trial)
+        if self.args.should_save:
+            list_files(folder)
 
     def _save_rng_state(self, output_dir: str) -> None:
         super()._save_rng_state(output_dir)

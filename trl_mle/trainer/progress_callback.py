@@ -6,6 +6,7 @@ from typing import Any
 
 from transformers import TrainerCallback, TrainerControl, TrainerState, TrainingArguments
 
+from trl_mle.rewards.execution_log import end_last_line
 from trl_mle.rewards.progress import METRICS_FILE
 
 
@@ -32,6 +33,8 @@ class MLEProgressCallback(TrainerCallback):
     ) -> None:
         if state.is_world_process_zero and not state.global_step:  # those of another run
             metrics_file(args).unlink(missing_ok=True)
+        if state.is_world_process_zero:
+            end_last_line(metrics_file(args))
 
     def on_log(
         self,
