@@ -148,7 +148,7 @@ def test_what_cannot_be(executor, environment):
         MLEEnvironment(environment._reward).read_file(".")
     with pytest.raises(ValueError, match="max_programs must be at least 1"):
         MLESpec(["wine"], executor, max_programs=0)
-    with pytest.raises(ValueError, match="hands over no environments"):
+    with pytest.raises(ValueError, match="passes no environments"):
         MLESpec(["wine"], executor).reward_funcs[0]([], [], competition=[])
 
 

@@ -120,5 +120,5 @@ def test_a_seed_fixes_the_interval():
 
 
 def test_more_than_there_are():
-    with pytest.raises(ValueError, match="the best of 3 to 3 cannot be told from 2 samples"):
+    with pytest.raises(ValueError, match="the best of 3 to 3 cannot be estimated from 2 samples"):
         best_of_k([0.1, 0.2], [3], True)

@@ -237,7 +237,10 @@ def test_results_of_before_are_read(rows, held_out_rows, tmp_path, monkeypatch, 
     write_results(tmp_path / "new", held_out_rows)
     code, out, error = compare(capsys, monkeypatch, tmp_path / "old", tmp_path / "new", "--csv", tmp_path / "x.csv")
     assert code == 0
-    assert "trl-mle: warning: the evaluations hold out shares of 0, 0.5: compared by the scores on all rows" in error
+    assert (
+        "trl-mle: warning: the evaluations hold out different shares (0, 0.5): the best programs are chosen by"
+        in error
+    )
     assert "chosen by the test score" not in out
     table = csv.DictReader(io.StringIO((tmp_path / "x.csv").read_text()))
     means = {row["system"]: float(row["mean"]) for row in table if row["competition"] == PIZZA.id}
@@ -278,7 +281,7 @@ def test_all_tables_as_markdown_and_csv(rows):
         "**0.750 ± 0.050**",
         "never trained a model",
         "not measured here",
-        "Δt in sum",
+        "total Δt",
     ):
         assert part in text
     widths = {len(line) for line in best_of_k_table(rows)} | {len(line) for line in cost_table(rows)}
@@ -302,14 +305,14 @@ def test_the_best_of_k_over_runs(rows, tmp_path):
 
 
 def test_results_that_are_not_there_yet(tmp_path):
-    with pytest.raises(OSError, match=r"has no results.json: has trl-mle evaluate come to its end there\?"):
+    with pytest.raises(OSError, match=r"has no results.json: has trl-mle evaluate finished there\?"):
         read_results([tmp_path])
 
 
 @pytest.mark.parametrize(
     ("text", "problem"),
     [
-        ('{"rows": [{"pol', "is cut off, or no JSON"),
+        ('{"rows": [{"pol', "is truncated, or not JSON"),
         ('{"rows": []}', "has no rows"),
         ("[]", "has no rows"),
         ('{"a": 1}', "has no rows"),
@@ -379,7 +382,7 @@ def test_the_command_and_a_card(rows, tmp_path, monkeypatch, capsys):
     folder, card = write_results(tmp_path / "run", rows[:2]), tmp_path / "policy" / "README.md"
     code, _, error = compare(capsys, monkeypatch, folder, "--card", card)
     assert (code, error.count("\n")) == (2, 1)
-    assert f"{card} is no model card: name the README.md of a model's folder" in error
+    assert f"{card} is not a model card: name the README.md of a model's folder" in error
     card.parent.mkdir()
     card.write_text(CARD)
     assert compare(capsys, monkeypatch, folder, "--card", card)[0] == 0

@@ -137,7 +137,7 @@ def test_a_folder_without_a_model_names_its_newest_checkpoint(tmp_path):
         check_policy(str(tmp_path))
     for step in (9, 10):
         (tmp_path / f"checkpoint-{step}").mkdir()
-    with pytest.raises(FileNotFoundError, match=f"^{tmp_path} holds no model: take {tmp_path}/checkpoint-10$"):
+    with pytest.raises(FileNotFoundError, match=f"^{tmp_path} holds no model: use {tmp_path}/checkpoint-10$"):
         check_policy(str(tmp_path))
 
 
@@ -172,8 +172,8 @@ def test_what_the_hub_says_is_told_in_one_line(monkeypatch, error):
     ("removed", "message"),
     [
         (["model.safetensors"], "holds no weights: none of model.safetensors, "),
-        (["tokenizer.json", "tokenizer_config.json", "chat_template.jinja"], "has no tokenizer: put the files"),
-        (["tokenizer.json"], "has no tokenizer: put the files"),  # what is left renders prompts without words
+        (["tokenizer.json", "tokenizer_config.json", "chat_template.jinja"], "has no tokenizer: copy the tokenizer"),
+        (["tokenizer.json"], "has no tokenizer: copy the tokenizer"),  # what is left renders prompts without words
         (["chat_template.jinja"], "has no chat template: use an instruction-tuned model"),
     ],
 )
@@ -188,5 +188,5 @@ def test_what_a_folder_lacks_is_noticed_before_it_is_loaded(tiny_model, tmp_path
 def test_a_broken_chat_template_is_noticed_before_its_model_is_loaded(tiny_model, tmp_path):
     shutil.copytree(tiny_model, tmp_path, dirs_exist_ok=True)
     (tmp_path / "chat_template.jinja").write_text("{% for")
-    with pytest.raises(ValueError, match=f"^{tmp_path} has a chat template that renders no prompt: "):
+    with pytest.raises(ValueError, match=f"^{tmp_path} has a chat template that cannot render a prompt: "):
         check_policy(str(tmp_path))

@@ -138,7 +138,9 @@ def test_an_interrupted_evaluation_goes_on_without_running_a_program_twice(execu
 def test_what_an_endpoint_has_answered_is_kept(executor, tmp_path):
     path = tmp_path / "x.jsonl"
     half = ScriptedPolicy(lambda prompt, seed: program(prompt, seed) if seed % 2 else None)
-    with pytest.raises(NoAnswerError, match=r"scripted has not answered 2 of 4 prompts: .* goes on from here"):
+    with pytest.raises(
+        NoAnswerError, match=r"scripted has not answered 2 of 4 prompts: .* run the same command again to resume"
+    ):
         evaluate(half, SampleLog(path, {}), 4, executor)
     whole = ScriptedPolicy(program)
     evaluate(whole, SampleLog(path, {}), 4, executor)
@@ -203,7 +205,7 @@ def test_other_settings_are_refused(tmp_path):
     path = tmp_path / "x.jsonl"
     complete(SampleLog(path, {"seed": 1, "policy": "a"}), "no program")
     SampleLog(path, {"seed": 1, "policy": "a"})
-    files = f"{path} was made .*: remove it and {tmp_path}/completions/x.jsonl, or take another output_dir"
+    files = f"{path} was made .*: remove it and {tmp_path}/completions/x.jsonl, or use another output_dir"
     with pytest.raises(ValueError, match=files) as error:
         SampleLog(path, {"seed": 2, "policy": "b"})
     assert "with other settings (policy, seed): " in str(error.value)
@@ -227,10 +229,10 @@ def test_a_line_that_cannot_be_read_is_named(tmp_path):
     complete(SampleLog(path, {"seed": 1}), "no program", "no program")
     whole = completions.read_text()
     path.write_text("\n")
-    with pytest.raises(ValueError, match=f"^{path}, line 1, is no JSON: mend or remove it"):
+    with pytest.raises(ValueError, match=f"^{path}, line 1, is not JSON: fix or remove it"):
         SampleLog(path, {"seed": 1})
     completions.write_bytes(whole.encode() + b"\x00\xff\n")
-    with pytest.raises(ValueError, match=f"^{completions}, line 4, is no JSON: mend or remove it"):
+    with pytest.raises(ValueError, match=f"^{completions}, line 4, is not JSON: fix or remove it"):
         SampleLog(path, {"seed": 1})
     completions.write_text(whole.partition("\n")[2])
     with pytest.raises(

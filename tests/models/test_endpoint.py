@@ -170,7 +170,7 @@ def test_dead_endpoint_costs_one_deadline(server, monkeypatch, caplog, end):
         assert len(server.requests) == (0 if end == "is gone" else 4), batch
     assert instrumenter.metrics()["ast_rate"] == 1.0
     assert [record.message for record in caplog.records if "answered nothing" in record.message] == [
-        f"frozen at {server.url} answered nothing; it is asked again in 300 s"
+        f"frozen at {server.url} answered nothing; it is used again in 300 s"
     ]
 
     alive.set()
@@ -236,7 +236,7 @@ def test_endpoint_without_the_model(server, names, model, message):
 
 @pytest.mark.parametrize("url", ["localhost:8000/v1", "http://localhost:port/v1", "http:///v1", ""])
 def test_endpoint_is_no_url(url):
-    with pytest.raises(LanguageModelError, match="is no URL like http://localhost:8000/v1"):
+    with pytest.raises(LanguageModelError, match="is not a URL like http://localhost:8000/v1"):
         EndpointModel(url)
 
 

@@ -46,7 +46,7 @@ def test_what_the_hub_has(hub, tmp_path):
 def test_a_hub_that_does_not_answer_is_asked_once(hub, caplog):
     hub.shutdown()
     hub.server_close()
-    with pytest.raises(OSError, match=r"^the Hub does not answer .*: check the network, or give a folder$"):
+    with pytest.raises(OSError, match=r"^the Hub does not answer .*: check the network, or name a folder$"):
         look_up("org/there")
     assert not caplog.records
 

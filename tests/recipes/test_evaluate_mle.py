@@ -193,8 +193,8 @@ def test_half_of_the_rows_are_held_out(server, tmp_path, monkeypatch, capsys):
         (["--competition", "wine", "wine"], "--competitions has wine twice: name it once"),
         (["--policies", "x", "y", "x"], "--policies has x twice: name it once"),
         (["--tree_policies", "x", "x"], "--tree_policies has x twice: name it once"),
-        (["--names", "."], "--names: '.' is no name for a file"),
-        (["--names", ""], "--names: '' is no name for a file"),
+        (["--names", "."], "--names: '.' is not a valid file name"),
+        (["--names", ""], "--names: '' is not a valid file name"),
         (["--policies", "no/such/model"], "there is no folder no/such/model"),
         (["--policies", "http://localhost:1/v1"], "the endpoint http://localhost:1/v1 does not answer"),
         (["--mlebench_out", "x"], "MLE-bench cannot grade wine"),
@@ -228,9 +228,9 @@ def test_bad_input_ends_in_one_line(tiny_model, tmp_path, monkeypatch, capsys, m
         ("program_memory_mb", -1, "at least 1, got -1"),
         ("max_parallel_programs", 0, "at least 1, got 0"),
         ("threads_per_program", 0, "at least 1, got 0"),
-        ("program_timeout_s", -1.0, "above 0, and finite, got -1.0"),
-        ("program_timeout_s", float("nan"), "above 0, and finite, got nan"),
-        ("program_timeout_s", float("inf"), "above 0, and finite, got inf"),
+        ("program_timeout_s", -1.0, "positive and finite, got -1.0"),
+        ("program_timeout_s", float("nan"), "positive and finite, got nan"),
+        ("program_timeout_s", float("inf"), "positive and finite, got inf"),
         ("seed", -1, "from 0 to 4294967294, got -1"),
         ("seed", 2**32, "from 0 to 4294967294, got 4294967296"),
     ],
@@ -243,7 +243,7 @@ def test_a_number_out_of_its_range_is_refused(name, value, message):
 
 def test_two_evaluations_do_not_write_to_one_folder(tiny_model, tmp_path):
     args = EvaluationArguments(competitions=["wine"], output_dir=str(tmp_path), policies=[tiny_model], names=["x"])
-    with alone_in(tmp_path), pytest.raises(BlockingIOError, match=f"^another evaluation writes to {tmp_path}$"):
+    with alone_in(tmp_path), pytest.raises(BlockingIOError, match=f"^another evaluation is writing to {tmp_path}$"):
         run(args)
     assert [path.name for path in tmp_path.iterdir()] == [".lock"]
 
@@ -253,12 +253,12 @@ def test_results_of_others_are_not_dropped(tiny_model, tmp_path):
     wine = dict.fromkeys(ROW_KEYS) | {"competition": "wine"}
     results.write_text(json.dumps({"rows": [wine | {"policy": name} for name in ("x", "y", "x")]}))
     options = {"competitions": ["wine"], "output_dir": str(tmp_path), "policies": [tiny_model]}
-    with pytest.raises(ValueError, match=f"^{results} holds x: name it too, or take another output_dir$"):
+    with pytest.raises(ValueError, match=f"^{results} holds x: name it too, or use another output_dir$"):
         run(EvaluationArguments(**options, names=["y"]))
-    with pytest.raises(ValueError, match=f"^{results} holds x, y: name them too, or take another output_dir$"):
+    with pytest.raises(ValueError, match=f"^{results} holds x, y: name them too, or use another output_dir$"):
         run(EvaluationArguments(**options, names=["z"]))
     check_results(results, ["z", "y", "x"], ["digits", "wine"])
-    with pytest.raises(ValueError, match=f"^{results} holds wine: name it too, or take another output_dir$"):
+    with pytest.raises(ValueError, match=f"^{results} holds wine: name it too, or use another output_dir$"):
         check_results(results, ["x", "y"], ["digits"])
     results.write_text(results.read_text()[:40])
     check_results(results, [], [])  # cut off: it is written anew
@@ -268,7 +268,7 @@ def test_the_best_of_programs_whose_log_was_removed_is_not_taken(tiny_model, tmp
     best = tmp_path / "best_solutions" / "x"
     best.mkdir(parents=True)
     options = {"competitions": ["wine"], "output_dir": str(tmp_path), "policies": [tiny_model], "names": ["x"]}
-    with pytest.raises(ValueError, match=f"^{best} is of programs that are not in {tmp_path}/x.jsonl: remove it"):
+    with pytest.raises(ValueError, match=f"^{best} belongs to programs that are not in {tmp_path}/x.jsonl: remove it"):
         run(EvaluationArguments(**options, num_samples=1, max_completion_length=1))
 
 
@@ -279,7 +279,7 @@ def test_128_programs_are_sampled_unless_told_otherwise():
 def test_names_under_which_improved_programs_would_be_overwritten_are_refused():
     options = {"competitions": ["wine"], "output_dir": "out", "policies": ["a", "b"], "names": ["x", "x-improved"]}
     EvaluationArguments(**options)
-    with pytest.raises(ValueError, match=r"^--names: x-improved\.jsonl would hold the improved programs of x: "):
+    with pytest.raises(ValueError, match=r"^--names: x-improved\.jsonl would also hold the improved programs of x: "):
         EvaluationArguments(**options, improve=True)
 
 

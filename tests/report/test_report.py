@@ -137,7 +137,7 @@ def test_the_best_programs_ancestors(run, page):
     if entry["parent_id"] is None:
         assert "Written from scratch" in text
     else:
-        assert "It improves a program that the policy had written before" in text
+        assert "It improves an earlier program of the policy" in text
         assert "<ins>+model = Forest" in text
         assert "<del>-model = Forest" in text
 
@@ -157,7 +157,7 @@ def test_the_best_is_reported_on_the_held_out_rows(run, tmp_path, first_chart_on
     assert f"wine: accuracy ↑ {score - 0.2:g}<" in text
     for name, shown in (("best score", score - 0.2), ("best score, chosen by test", score - 0.1)):
         assert f'data-name="{name}" class=number>{shown:g} (wine, accuracy ↑)' in text
-    assert "The best programs are chosen by the hidden rows that training sees" in text
+    assert "The best programs are chosen on the hidden rows that training sees" in text
     assert "chosen by test" not in write_report([run], ["x"], tmp_path / "before").read_text()
 
 
@@ -335,7 +335,7 @@ def test_in_a_browser(page, tmp_path, width):
     for _, natural, shown in found["images"]:
         assert natural > 300
         assert 300 <= shown <= 480
-    assert found["headings"] == ["Runs", "What happened", "Best programs", "Hardest errors", "Folders"]
+    assert found["headings"] == ["Runs", "Plots", "Best programs", "Most frequent errors", "Folders"]
     assert found["requests"] == []
     assert found["urls"] == []
     picture = np.asarray(Image.open(tmp_path / "page.png").convert("RGB")).reshape(-1, 3)

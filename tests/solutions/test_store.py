@@ -64,7 +64,7 @@ def test_a_store_that_breaks_later_only_warns(tmp_path, caplog):
     store.path.mkdir()
     store.add("a", {})
     assert store.find("a") == (None, False)
-    assert "could not be kept" in caplog.text
+    assert "could not be stored" in caplog.text
     assert "could not be read" in caplog.text
 
 

@@ -1,4 +1,4 @@
-"""Competitions as environments of agents: an agent looks at the data, runs programs, and its last one counts."""
+"""Competitions as environments for agents: an agent inspects the data and runs programs, and its last program counts."""
 
 from trl_mle.environments.environment import MLEEnvironment, ScoredMLEEnvironment
 from trl_mle.environments.spec import EpisodeReward, MLESpec

@@ -1,4 +1,4 @@
-"""One agent at work on one competition."""
+"""An environment for one agent on one competition."""
 
 import math
 import threading
@@ -15,27 +15,27 @@ from trl_mle.rewards import Evaluation, MLEReward, PendingEvaluation, cut_middle
 
 
 POLL_S = 0.2
-LINE_CHARS = 400  # of a line that is shown
-READ_BYTES = 16 << 20  # of a file, to find a line
+LINE_CHARS = 400  # shown per line
+READ_BYTES = 16 << 20  # read of a file, to find a line
 FAILED = "the machine failed, not the program: start it again"
-LOCK = threading.Lock()  # of this process' rewards: some trainers call tools in threads
+LOCK = threading.Lock()  # for this process's rewards: some trainers call tools in threads
 
 
 class MLEEnvironment:
     """
-    An environment in TRL's sense: its public methods are the agent's tools, but for `reset`.
+    An environment for TRL: its public methods except `reset` are the agent's tools.
 
-    Programs run in the executor of the reward, in its sandbox, as many at a time as there are slots. TRL calls the tools of one
-    rollout after those of another, so `start_program` returns at once: the programs of a whole batch run side by side while the
-    policy writes on, and `wait_for_program` mostly finds them done.
+    Programs run in the reward's executor and its sandbox, as many at a time as there are slots. TRL calls the tools of
+    one rollout after those of another, so `start_program` returns at once: the programs of a whole batch run side by
+    side while the policy continues to write, and `wait_for_program` usually finds them finished.
 
     Args:
         reward ([`~trl_mle.rewards.MLEReward`]):
             Executes and grades the programs.
         max_programs (`int`, *optional*, defaults to `4`):
-            Programs in an episode.
+            Maximum number of programs per episode.
         output_chars (`int`, *optional*, defaults to `2000`):
-            Characters of a tool's answer.
+            Maximum number of characters of a tool's answer.
     """
 
     def __init__(self, reward: MLEReward, max_programs: int = 4, output_chars: int = 2000):
@@ -47,13 +47,13 @@ class MLEEnvironment:
 
     def reset(self, competition: str, **row: Any) -> None:
         """
-        Begins an episode.
+        Starts an episode.
 
         Args:
             competition (`str`):
                 Id of the competition, from the dataset's row.
             **row:
-                The other columns, which are not looked at.
+                Other columns, which are ignored.
         """
         if competition not in self._reward.competitions:
             raise ValueError(
@@ -135,7 +135,7 @@ class MLEEnvironment:
         return self._cut(f"{ended}\n\n{evaluation.output}".strip())
 
     def _episode(self) -> Evaluation:
-        """What the last program came to, with the seconds of all of them; waits for what still runs."""
+        """The evaluation of the last program, with the total duration of all programs; waits for running programs."""
         evaluations = [evaluation for pending in self._pending if (evaluation := finished(pending)) is not None]
         if not evaluations:
             return Evaluation(self._reward.fail_reward, detail="no program was started")
@@ -143,7 +143,7 @@ class MLEEnvironment:
         return replace(evaluations[-1], duration_s=sum(seconds) if seconds else None)
 
     def _close(self) -> None:
-        """Ends what still runs, for nobody will ask."""
+        """Ends running programs, whose results nobody needs."""
         for pending in self._pending:
             self._reward.stop(pending)
 
@@ -158,24 +158,24 @@ class MLEEnvironment:
 
 
 class ScoredMLEEnvironment(MLEEnvironment):
-    """One that says itself what an episode is worth, for trainers that give reward functions no environments."""
+    """An environment that computes its own reward, for trainers whose reward functions get no environments."""
 
     def get_reward(self) -> float | None:
-        """The reward of the last program; `None` if our own infrastructure failed."""
+        """The reward of the last program; `None` if our infrastructure failed."""
         return self._episode().reward
 
 
 def start(reward: MLEReward, program: str, competition: Competition) -> list[PendingEvaluation]:
-    """Queues what was given as a program."""
+    """Queues a text as a program."""
     source = given_program(program)
     with LOCK:
         return reward.submit_programs([(source, competition)])
 
 
 def finished(pending: PendingEvaluation, until: float = math.inf) -> Evaluation | None:
-    """Waits for a program until a time of `time.monotonic()`; `None` if it still runs then."""
+    """Waits for a program until a `time.monotonic()` time; returns `None` if it is still running."""
     while True:
-        with LOCK:  # it may be graded and recorded now
+        with LOCK:  # it can be graded and recorded now
             if pending.poll():
                 return pending.result()
         if (left := until - time.monotonic()) <= 0:
@@ -184,13 +184,13 @@ def finished(pending: PendingEvaluation, until: float = math.inf) -> Evaluation 
 
 
 def _is_ours(pending: PendingEvaluation) -> bool:
-    """Whether it has ended because our own infrastructure failed; such a program does not count."""
+    """Whether it ended because our infrastructure failed; such a program does not count."""
     evaluation = finished(pending, until=0.0)
     return evaluation is not None and evaluation.outcome == Outcome.INFRASTRUCTURE
 
 
 def _lines(file: Path, first: int, count: int, chars: int) -> str:
-    """So many lines from the first on, as far as they are among the file's first megabytes, and until there are enough."""
+    """Reads lines from `first` on, within the file's first megabytes and the character limit."""
     with open(file, "rb") as content:
         lines = content.read(READ_BYTES).split(b"\n")
     if len(lines) > 1 and not lines[-1]:

@@ -1,9 +1,9 @@
 """
-Competitions behind OpenEnv's protocol (https://github.com/huggingface/OpenEnv), for agents and trainers elsewhere.
+Serves competitions through OpenEnv's protocol (https://github.com/huggingface/OpenEnv), for other agents and trainers.
 
-A session is one episode: `reset` names the task, `step` runs a program. A program that takes longer than a client waits is answered
-with the status `running`, and an empty program asks again. Programs of all sessions share the executor's slots and its sandbox; what a
-session leaves running is ended with it.
+A session is one episode: `reset` returns the task, `step` runs a program. If a program takes longer than the client
+waits, the answer has the status `running`, and the client polls with an empty program. Programs of all sessions share
+the executor's slots and sandbox. A session's running programs end with it.
 """
 
 import hmac
@@ -23,20 +23,20 @@ from trl_mle.prompts import scratch_prompt
 from trl_mle.rewards import Evaluation, MLEReward, PendingEvaluation, cut_middle
 
 
-ANSWER_S = 25.0  # a step's answer comes after so many seconds at the latest: clients wait for 60
+ANSWER_S = 25.0  # maximum time to answer a step, in seconds; clients wait for 60
 MAX_CHARS = 100_000  # of a program
 MAX_BYTES = 1 << 20  # of a request
 
 
 class ProgramAction(Action):
-    """A program to run; an empty one asks again for the one that runs."""
+    """A program to run. An empty program polls for the running one."""
 
     model_config = ConfigDict(extra="forbid")
     program: str = Field(max_length=MAX_CHARS, description="Whole source of a Python program; empty: ask again")
 
 
 class ProgramObservation(Observation):
-    """The task, or what a program came to. Its reward comes with the last program of the episode."""
+    """The task, or the result of a program. The reward comes with the last program of the episode."""
 
     status: Literal["task", "running", "ended"] = Field(
         description="Whether there is a program, and whether it has ended"
@@ -56,7 +56,7 @@ class ProgramObservation(Observation):
 
 
 class EpisodeState(State):
-    """Where an episode stands."""
+    """State of an episode."""
 
     competition: str | None = None
     programs: int = 0
@@ -68,11 +68,11 @@ class ProgramEnvironment(Environment[ProgramAction, ProgramObservation, EpisodeS
 
     Args:
         reward ([`~trl_mle.rewards.MLEReward`]):
-            Executes and grades the programs, those of all sessions.
+            Executes and grades the programs of all sessions.
         max_programs (`int`):
             Programs in an episode.
         answer_s (`float`):
-            Seconds that a step waits for its program.
+            Maximum time that a step waits for its program, in seconds.
     """
 
     SUPPORTS_CONCURRENT_SESSIONS = True
@@ -100,17 +100,17 @@ class ProgramEnvironment(Environment[ProgramAction, ProgramObservation, EpisodeS
 
         Args:
             seed (`int`, *optional*):
-                Draws a competition where none is named.
+                Seed to draw a competition, if none is named.
             episode_id (`str`, *optional*):
                 Name of the episode.
             competition (`str`, *optional*):
                 Id of the competition.
             index (`int`, *optional*):
-                Its place among those of the server, from 0.
+                Its index among the server's competitions, from 0.
             split (`str`, *optional*, defaults to `"train"`):
-                The only split there is.
+                The only split.
             **kwargs:
-                Not looked at.
+                Ignored.
         """
         known = self._reward.competitions
         if competition is None:
@@ -128,15 +128,15 @@ class ProgramEnvironment(Environment[ProgramAction, ProgramObservation, EpisodeS
 
     def step(self, action: ProgramAction, timeout_s: float | None = None, **kwargs: Any) -> ProgramObservation:
         """
-        Runs a program, and waits for it as long as a client does.
+        Runs a program, and waits for it as long as the client does.
 
         Args:
             action ([`ProgramAction`]):
-                The program. While one runs, no other is started.
+                The program. Only one program runs at a time.
             timeout_s (`float`, *optional*):
-                Seconds to wait, at most as many as the server does.
+                Time to wait in seconds, limited by the server's.
             **kwargs:
-                Not looked at.
+                Ignored.
         """
         if self._competition is None:
             raise ValueError("reset first: no competition was named")
@@ -186,17 +186,17 @@ class ProgramEnvironment(Environment[ProgramAction, ProgramObservation, EpisodeS
 
     @property
     def state(self) -> EpisodeState:
-        """Where the episode stands."""
+        """State of the episode."""
         return self._state
 
     def close(self) -> None:
-        """Ends what still runs."""
+        """Ends the running program, if any."""
         if self._pending is not None:
             self._reward.stop(self._pending)
         self._pending = None
 
     def list_splits(self) -> list[str]:
-        """The splits of tasks: one."""
+        """The only split of tasks."""
         return ["train"]
 
     def list_tasks(self, split: str) -> list[dict[str, Any]]:
@@ -206,7 +206,7 @@ class ProgramEnvironment(Environment[ProgramAction, ProgramObservation, EpisodeS
         return [{"id": name, "index": i} for i, name in enumerate(self._reward.competitions)]
 
     def num_tasks(self, split: str) -> int:
-        """How many competitions there are."""
+        """Number of competitions."""
         return len(self.list_tasks(split))
 
     def get_task(self, split: str, index: int) -> dict[str, Any]:
@@ -218,13 +218,13 @@ class ProgramEnvironment(Environment[ProgramAction, ProgramObservation, EpisodeS
 
 class Guard:
     """
-    What every request has to pass: the token, if there is one, and the limit of its size.
+    Checks every request: its token, if one is set, and its size.
 
     Args:
         app (`ASGIApp`):
             The server.
         token (`str`, *optional*):
-            What clients send as `Authorization: Bearer <token>`.
+            Token that clients send as `Authorization: Bearer <token>`.
     """
 
     def __init__(self, app: ASGIApp, token: str | None):
@@ -240,7 +240,7 @@ class Guard:
         if self._token is not None and not hmac.compare_digest(given, f"Bearer {self._token}".encode()):
             await _refuse(scope, send, 401)
             return
-        # Without a token only programs of this machine: a browser says for which page it asks, and a session has one client
+        # Without a token, serve only local programs: browsers send an origin, and a session has a single client
         if (
             (self._token is None and b"origin" in headers)
             or scope["path"].startswith("/mcp")
@@ -271,19 +271,18 @@ def make_app(
     answer_s: float = ANSWER_S,
 ) -> FastAPI:
     """
-    The server, as an ASGI application.
+    Builds the server as an ASGI application.
 
     Args:
         reward ([`~trl_mle.rewards.MLEReward`]):
-            Executes and grades programs. Of its competitions' held-out rows nothing leaves the server.
+            Executes and grades programs. Scores on held-out rows never leave the server.
         max_programs (`int`, *optional*, defaults to `1`):
-            Programs in an episode.
-        max_sessions (`int`, *optional*, defaults to `64`):
-            Sessions at a time; a further one is refused.
+            Programs per episode. max_sessions (`int`, *optional*, defaults to `64`):
+            Maximum number of sessions; further ones are refused.
         token (`str`, *optional*):
-            What clients have to send.
+            Token that clients must send.
         answer_s (`float`, *optional*, defaults to `25.0`):
-            Seconds after which a step is answered at the latest.
+            Maximum time to answer a step, in seconds.
     """
     app = create_fastapi_app(
         lambda: ProgramEnvironment(reward, max_programs, answer_s),
@@ -292,7 +291,7 @@ def make_app(
         max_concurrent_envs=max_sessions,
         env_name="trl_mle",
         state_cls=EpisodeState,
-        mode="production",  # episodes are sessions: a request on its own has none
+        mode="production",  # episodes are sessions: a single HTTP request has none
     )
     app.add_middleware(Guard, token=token)
     return app

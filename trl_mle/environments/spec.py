@@ -1,4 +1,4 @@
-"""Competitions as what TRL's trainers take: a dataset, environments, and a reward."""
+"""Competitions in the form that TRL's trainers take: a dataset, environments, and a reward."""
 
 from collections.abc import Callable, Sequence
 from functools import cached_property, partial
@@ -16,23 +16,25 @@ from trl_mle.rewards import MLEReward
 
 class EpisodeReward(MLEReward):
     """
-    An [`~trl_mle.rewards.MLEReward`] of episodes: of the last program that an agent has started, with the Δt of all.
+    An [`~trl_mle.rewards.MLEReward`] for episodes: rewards the last program that an agent started, with the total Δt
+    of all.
     """
 
     def __call__(self, *args: Any, environments: Sequence[MLEEnvironment] = (), **kwargs: Any) -> list[float | None]:
-        """The rewards of a batch of episodes, whose environments TRL hands over."""
+        """Rewards of a batch of episodes, whose environments TRL passes in."""
         if not environments:
-            raise ValueError("the trainer hands over no environments: give it the spec's environment_factory")
+            raise ValueError("the trainer passes no environments: give it the spec's environment_factory")
         return super().__call__(*args, **kwargs | {"evaluation": [item._episode() for item in environments]})
 
 
 class MLESpec:
     """
-    One object that wires competitions into a trainer of TRL's, as its `HarborSpec` and `OpenRewardSpec` do with theirs.
+    Connects competitions to a TRL trainer, like TRL's `HarborSpec` and `OpenRewardSpec`.
 
-    An agent reads files, starts programs and waits for them; the last one that it has started is graded. [`~trl.GRPOTrainer`]
-    trains it, and [`~trl_mle.trainer.MLEGRPOTrainer`] does with advantages weighted by Δt, all programs of the episode
-    together. [`~trl.experimental.async_grpo.AsyncGRPOTrainer`] gives reward functions no environments: `owns_reward=True` is for it.
+    An agent reads files, starts programs and waits for them; the last program started is graded. [`~trl.GRPOTrainer`]
+    trains it, and so does [`~trl_mle.trainer.MLEGRPOTrainer`], with advantages weighted by the total Δt of an
+    episode's programs. For [`~trl.experimental.async_grpo.AsyncGRPOTrainer`], whose reward functions get no
+    environments, set `owns_reward=True`.
 
     Args:
         competitions (`list[Competition | str]`):
@@ -40,15 +42,15 @@ class MLESpec:
         executor ([`~trl_mle.execution.Executor`]):
             Runs the programs.
         instrumenter ([`~trl_mle.instrumentation.Instrumenter`], *optional*):
-            Inserts the milestone prints; without one there is no partial credit.
+            Inserts the milestone prints. Without it, there is no partial credit.
         max_programs (`int`, *optional*, defaults to `4`):
-            Programs in an episode.
-        output_chars (`int`, *optional*, defaults to `2000`):
-            Characters of a tool's answer.
+            Maximum number of programs per episode. output_chars (`int`, *optional*, defaults to `2000`):
+            Maximum number of characters of a tool's answer.
         owns_reward (`bool`, *optional*, defaults to `False`):
-            Whether the environments return the reward themselves (`get_reward`). Nothing else is logged of programs then.
+            Whether the environments return the reward themselves (`get_reward`). Nothing else about programs is logged
+            then.
         **options:
-            For [`~trl_mle.rewards.MLEReward`].
+            Options of [`~trl_mle.rewards.MLEReward`].
 
     Example:
 
@@ -91,7 +93,7 @@ class MLESpec:
 
     @cached_property
     def train_dataset(self) -> Dataset:
-        """A row for each competition, with the columns `prompt` (a conversation) and `competition` (its id)."""
+        """One row per competition, with the columns `prompt` (a conversation) and `competition` (its id)."""
         competitions = self.reward.competitions
         limits = self.reward.executor.limits
         return Dataset.from_dict(
@@ -105,10 +107,10 @@ class MLESpec:
 
     @property
     def environment_factory(self) -> Callable[[], MLEEnvironment]:
-        """Makes an environment for a rollout."""
+        """Creates an environment for a rollout."""
         return self._environment
 
     @property
     def reward_funcs(self) -> list[EpisodeReward]:
-        """What grades the episodes; empty where the environments do."""
+        """Reward functions of the episodes; empty if the environments compute the reward."""
         return [] if self._owns_reward else [self.reward]

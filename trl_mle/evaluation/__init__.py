@@ -1,4 +1,4 @@
-"""What a policy is worth, in figures and tables."""
+"""Evaluates policies: samples programs, executes and grades them, and makes tables."""
 
 from trl_mle.evaluation.best_of_k import BestOfK, best_of_k
 from trl_mle.evaluation.harness import Harness, NoAnswerError

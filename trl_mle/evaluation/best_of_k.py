@@ -1,4 +1,4 @@
-"""What the best of k samples is worth, estimated from n samples of which any k could have been drawn."""
+"""Estimates the expected best of k samples from n samples."""
 
 import math
 from collections.abc import Sequence
@@ -7,7 +7,7 @@ from dataclasses import dataclass
 import numpy as np
 
 
-RESAMPLES = 1000  # of the bootstrap
+RESAMPLES = 1000  # bootstrap resamples
 CONFIDENCE = 0.95
 
 
@@ -22,12 +22,12 @@ class BestOfK:
         valid_rate (`float`):
             Probability that at least one of them is valid.
         score (`float`, *optional*):
-            Expected score of the best of them, where one is valid; `None` if no sample is. If programs are chosen by one
-            score and reported by another, the latter.
+            Expected score of the best program, given that one is valid; `None` if no sample is. If programs are chosen
+            by one score and reported by another, the reported score.
         low (`float`, *optional*):
-            Lower end of its bootstrap interval.
+            Lower end of the bootstrap interval.
         high (`float`, *optional*):
-            Upper end.
+            Upper end of the bootstrap interval.
     """
 
     k: int
@@ -52,8 +52,8 @@ def best_of_k(
     r"""
     Estimates the expected best of k from n ≥ k samples.
 
-    Rank the samples from the worst to the best, those that are not valid first. Of all subsets of size k, sample j (with j
-    worse ones) is the best in \\( \binom{j}{k-1} \\), so that
+    Rank the samples from worst to best, invalid ones first. Sample j, which has j worse samples, is the best in \\(
+    \binom{j}{k-1} \\) subsets of size k, so that
 
     $$
     \Pr[\text{valid}] = \sum_{j \text{ valid}} w_j, \qquad
@@ -61,12 +61,12 @@ def best_of_k(
     w_j = \binom{j}{k-1} \Big/ \binom{n}{k}.
     $$
 
-    These are the averages over all subsets, without drawing any. The first is unbiased (it is the pass@k of
-    https://huggingface.co/papers/2107.03374), and so is the second's numerator; where every subset holds a valid sample the
-    denominator is 1 and the second is unbiased, too. Where the best is chosen by \\( s \\) and another score \\( r \\) of it is
-    reported, \\( r_j \\) takes the place of \\( s_j \\) in the numerator; samples of equal \\( s \\) are chosen equally often, so that
-    each of them counts with the mean of their \\( r \\). The interval is the percentile bootstrap's over the samples. For k near
-    n it is too narrow: no resample has a better program than the best one found.
+    These are exact averages over all subsets. The first is unbiased (it is pass@k of
+    https://huggingface.co/papers/2107.03374), and so is the numerator of the second. If every subset has a valid
+    sample, the denominator is 1 and the second is unbiased, too. If the best is chosen by \\( s \\) but another score
+    \\( r \\) is reported, \\( r_j \\) replaces \\( s_j \\) in the numerator; samples with equal \\( s \\) are chosen
+    equally often, so each of them counts with the mean of their \\( r \\). The interval is the percentile bootstrap
+    over the samples. For k near n it is too narrow: no resample has a better program than the best one found.
 
     Args:
         scores (`Sequence[float | None]`):
@@ -76,24 +76,24 @@ def best_of_k(
         higher_is_better (`bool`):
             Whether a larger score is better.
         seed (`int`, *optional*, defaults to `0`):
-            Of the bootstrap.
+            Seed of the bootstrap.
         reported (`Sequence[float | None]`, *optional*):
-            What is reported of each sample, if it is not the score that it is chosen by; `None` if it is not valid.
+            The score to report for each sample, if it differs from the score to choose by; `None` if it is not valid.
 
     Returns:
-        `list[BestOfK]`: One for each of `ks`.
+        `list[BestOfK]`: One item for each of `ks`.
     """
     if not ks:
         return []
     n = len(scores)
     if not all(1 <= k <= n for k in ks):
-        raise ValueError(f"the best of {min(ks)} to {max(ks)} cannot be told from {n} samples")
+        raise ValueError(f"the best of {min(ks)} to {max(ks)} cannot be estimated from {n} samples")
     valid_samples = sorted((i for i in range(n) if scores[i] is not None), key=scores.__getitem__, reverse=not higher_is_better)  # type: ignore[arg-type]  # fmt: skip
     ranked = np.array([math.nan] * (n - len(valid_samples)) + [scores[i] for i in valid_samples])
     weights = np.array(
         [[math.comb(j, k - 1) / math.comb(n, k) for j in range(n)] for k in ks]
     )  # exact until the division
-    # Ranks sort as their samples do
+    # Ranks sort like their samples
     ranks = np.sort(np.random.default_rng(seed).integers(0, n, (RESAMPLES, n)), axis=1)
     shown, shown_resampled = ranked[np.newaxis], ranked[ranks]
     if reported is not None:
@@ -117,7 +117,7 @@ def best_of_k(
 
 
 def _averages(ranked: np.ndarray, weights: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """For each row of samples and each k: the share of subsets with a valid sample, and the mean of the best in those."""
+    """For each row of samples and each k: the share of subsets with a valid sample, and the mean best score of these."""
     valid = ~np.isnan(ranked)
     rates = np.minimum(valid @ weights.T, 1.0)
     sums = np.where(valid, ranked, 0.0) @ weights.T
@@ -125,7 +125,7 @@ def _averages(ranked: np.ndarray, weights: np.ndarray) -> tuple[np.ndarray, np.n
 
 
 def _means_of_equals(reported: np.ndarray, equals: np.ndarray) -> np.ndarray:
-    """For each row of samples, each one's mean over those of the row that have the same number in `equals`."""
+    """For each row of samples, replaces each sample by the mean over those with the same number in `equals`."""
     groups = equals + np.arange(len(equals))[:, np.newaxis] * (equals.max() + 1)
     sums = np.bincount(groups.ravel(), weights=reported.ravel())
     counts = np.bincount(groups.ravel())

@@ -1,4 +1,4 @@
-"""Best of N on fixed prompts while training goes on."""
+"""Best of N on fixed prompts during training."""
 
 import random
 from collections.abc import Iterator, Sequence
@@ -23,29 +23,30 @@ if TYPE_CHECKING:
 
 class BestOfNCallback(TrainerCallback):
     """
-    Every so many steps it samples N programs for each of the trainer's competitions from scratch, with the same seeds each
-    time, and logs what they came to: `mle/eval/valid_rate`, `mean_score`, `best_of_n` and `untrained_valid_rate` (valid
-    submissions of programs that were never seen to train a model); with several competitions `mle/eval/<slug>/...`. If a
-    competition holds rows out, the best is chosen by the others, and these are the scores on the held-out rows; beside
-    them is `best_of_n_by_test`, chosen by the score on all rows, and that score.
+    Every `every` steps, samples N programs from scratch for each of the trainer's competitions, with the same seeds
+    each time, and logs `mle/eval/valid_rate`, `mean_score`, `best_of_n` and `untrained_valid_rate` (valid submissions
+    from programs that were not observed to train a model). With several competitions, the prefix is
+    `mle/eval/<slug>/`. If a competition holds rows out, the best program is chosen on the other rows and scored on the
+    held-out rows; in addition, `best_of_n_by_test` is chosen and scored on all rows.
 
-    The trainer's own evaluation (`eval_strategy`) averages over batches, which a best of N does not survive. All processes
-    take part. Training goes on as if nothing had happened: the random generators are put back, and the pool of solutions
-    sees nothing.
+    The trainer's own evaluation (`eval_strategy`) averages over batches, so it cannot compute a best of N. All
+    processes take part. Training is not affected: random generators are restored, and the solution pool does not
+    change.
 
     Args:
         trainer ([`~trl_mle.trainer.MLEGRPOTrainer`]):
             The trainer that the callback is added to.
         reward ([`~trl_mle.rewards.MLEReward`]):
-            Executes and grades; one of its own, so that its log and best solutions are not mixed with those of training.
+            Executes and grades the programs. Use a separate one, so that its log and best solutions do not mix with
+            training's.
         num_samples (`int`):
             N, over all processes.
         every (`int`):
-            Optimizer steps from one evaluation to the next.
+            Optimizer steps between two evaluations.
         seed (`int`, *optional*, defaults to `1_000_000`):
-            Of the sampling; far from those of training.
+            Sampling seed; far from the seeds of training.
         batch_size (`int`, *optional*, defaults to `64`):
-            Programs that a process samples side by side.
+            Programs that a process samples at a time.
 
     Example:
 
@@ -93,11 +94,11 @@ class BestOfNCallback(TrainerCallback):
                 else None,
             }
             for name, value in metrics.items():
-                if value is not None:  # TRL's next log takes it along
+                if value is not None:  # TRL's next log includes it
                     self.trainer._metrics["train"][f"{prefix}/{name}"].append(value)
 
     def sample(self, competitions: Sequence[Competition]) -> list[list[Evaluation]]:
-        """The evaluations of N programs of the present policy for each competition, the same on every process."""
+        """Evaluations of N programs from the current policy for each competition; all processes return the same."""
         trainer = self.trainer
         rank, processes = trainer.accelerator.process_index, trainer.accelerator.num_processes
         own = range(rank, self.num_samples, processes)
@@ -119,14 +120,14 @@ class BestOfNCallback(TrainerCallback):
                     seeds = [self.seed + i for i in own[start : start + self.batch_size]]
                     completions = policy.sample([prompt] * len(seeds), length, seeds)
                     items += [(completion.text or "", competition) for completion in completions]
-        evaluations = self.reward.evaluate_many(items)  # its instrumenter may need the weights to itself
+        evaluations = self.reward.evaluate_many(items)  # outside the block: the instrumenter may need the weights
         by_competition = [evaluations[i * len(own) : (i + 1) * len(own)] for i in range(len(competitions))]
         return [gather_object(part) for part in by_competition]
 
 
 @contextmanager
 def _generators_kept(device: torch.device) -> Iterator[None]:
-    """Leaves all random generators as they were."""
+    """Restores all random generators."""
     python, numpy = random.getstate(), np.random.get_state()
     with torch.random.fork_rng([device] if device.type == "cuda" else []):
         yield

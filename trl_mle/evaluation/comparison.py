@@ -13,8 +13,8 @@ from typing import Any
 from trl_mle.competitions.metrics import gain
 
 
-# The figures of https://huggingface.co/papers/2509.01684, best of 128, ± standard error, "NaN" and "N/A" as it prints them;
-# "" is not known to us.
+# Figures of https://huggingface.co/papers/2509.01684, best of 128, ± standard error, with its "NaN" and "N/A"; "" is
+# unknown to us.
 REPORTED_SYSTEMS = (
     "Qwen2.5-3B RL", "Qwen2.5-3B + AIDE", "Claude-3.5-Sonnet + AIDE", "GPT-4o + AIDE", "GPT-4o + AIDE 100 h",
     "GPT-4o OpenHands", "GPT-4o MLAB",
@@ -51,13 +51,13 @@ CARD_BEGIN, CARD_END = "<!-- trl-mle evaluation -->", "<!-- end of trl-mle evalu
 @dataclass(frozen=True)
 class Cell:
     """
-    A figure of a system at a competition, over runs.
+    A figure of a system in a competition, over runs.
 
     Args:
         values (`tuple[float, ...]`):
-            Its value in each run that has one: a run without a valid program has no score.
+            Its value in each run that has one. A run without a valid program has no score.
         num_runs (`int`):
-            Runs, those without a value included.
+            Number of runs, including those without a value.
     """
 
     values: tuple[float, ...]
@@ -65,17 +65,17 @@ class Cell:
 
     @classmethod
     def of(cls, runs: Sequence[float | None]) -> "Cell":
-        """The figure of these runs."""
+        """Builds a cell from the values of several runs."""
         return cls(tuple(value for value in runs if value is not None), len(runs))
 
     @property
     def mean(self) -> float | None:
-        """Over the runs that have a value."""
+        """Mean over the runs that have a value."""
         return fmean(self.values) if self.values else None
 
     @property
     def standard_error(self) -> float | None:
-        """Of the mean; `None` of fewer than two runs."""
+        """Standard error of the mean; `None` for fewer than two values."""
         return stdev(self.values) / math.sqrt(len(self.values)) if len(self.values) > 1 else None
 
     def __str__(self) -> str:
@@ -88,22 +88,23 @@ class Cell:
 
 def read_results(folders: Sequence[Path]) -> list[dict[str, Any]]:
     """
-    The rows of several evaluations. Equally named policies in different folders are runs of one system: other seeds.
+    Reads the rows of several evaluations. Policies with the same name in different folders are runs of one system,
+    with different seeds.
 
     Args:
         folders (`Sequence[Path]`):
-            What `trl-mle evaluate` has written.
+            Output folders of `trl-mle evaluate`.
 
     Raises:
-        `OSError`: One of them has no results yet.
-        `ValueError`: One of them is named twice, which would be two runs without a difference, or its results are not whole.
+        `OSError`: A folder has no results yet.
+        `ValueError`: A folder is named twice, or its results are incomplete.
     """
     rows = []
     known: set[Path] = set()
     for folder in folders:
         path = Path(folder) / "results.json"
         if not path.is_file():
-            raise FileNotFoundError(f"{folder} has no results.json: has trl-mle evaluate come to its end there?")
+            raise FileNotFoundError(f"{folder} has no results.json: has trl-mle evaluate finished there?")
         if path.resolve() in known:
             raise ValueError(f"{folder} is named twice: name each run once")
         known.add(path.resolve())
@@ -116,7 +117,7 @@ def _read_rows(path: Path) -> list[dict[str, Any]]:
     try:
         results = json.loads(path.read_text(encoding="utf-8"))
     except ValueError as error:
-        raise ValueError(f"{path} is cut off, or no JSON: {remedy} ({error})") from error
+        raise ValueError(f"{path} is truncated, or not JSON: {remedy} ({error})") from error
     rows = results.get("rows") if isinstance(results, dict) else None
     if not isinstance(rows, list) or not rows:
         raise ValueError(f"{path} has no rows: {remedy}")
@@ -128,28 +129,28 @@ def _read_rows(path: Path) -> list[dict[str, Any]]:
 
 
 def on_all_rows(rows: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:
-    """The rows with the figures of programs that are chosen by the score on all hidden answers, which is reported."""
+    """The rows, with figures of programs chosen by and scored on all hidden answers."""
     return [{**row, **row["on_all_rows"]} for row in rows]
 
 
 def chosen_by_validation(rows: Sequence[Mapping[str, Any]]) -> bool:
-    """Whether programs are chosen by other hidden answers than those that they are reported on."""
+    """Whether programs are chosen and scored on different hidden rows."""
     return any(row["chosen_by"] == "validation" for row in rows)
 
 
 def uneven_holdouts(rows: Sequence[Mapping[str, Any]]) -> list[str]:
-    """A line if some evaluations hold out more than others, whose scores are then not on the same rows."""
+    """A warning if evaluations hold out different shares, so that their scores are on different rows."""
     shares = sorted({row["holdout"] for row in rows})
     if len(shares) < 2:
         return []
     return [
-        f"the evaluations hold out shares of {', '.join(f'{share:g}' for share in shares)}: compared by the scores on all "
-        "rows, by which the best programs are chosen, too"
+        f"the evaluations hold out different shares ({', '.join(f'{share:g}' for share in shares)}): the best programs are chosen "
+        "by, and compared on, the scores on all rows"
     ]
 
 
 def runs_of(rows: Sequence[Mapping[str, Any]]) -> dict[tuple[str, str], list[Mapping[str, Any]]]:
-    """For each competition and system its runs."""
+    """The runs of each competition and system."""
     runs: dict[tuple[str, str], list[Mapping[str, Any]]] = {}
     for row in rows:
         runs.setdefault((row["competition"], row["policy"]), []).append(row)
@@ -157,7 +158,7 @@ def runs_of(rows: Sequence[Mapping[str, Any]]) -> dict[tuple[str, str], list[Map
 
 
 def uneven_runs(rows: Sequence[Mapping[str, Any]]) -> list[str]:
-    """A line for each system whose runs have different numbers of programs, of which a mean tells little."""
+    """A warning for each system whose runs differ in the number of programs, which makes their mean misleading."""
     lines = []
     for (competition, system), runs in runs_of(rows).items():
         counts = sorted({run["num_samples"] for run in runs})
@@ -169,7 +170,7 @@ def uneven_runs(rows: Sequence[Mapping[str, Any]]) -> list[str]:
 
 
 def cells(rows: Sequence[Mapping[str, Any]]) -> dict[str, dict[str, Cell]]:
-    """For each competition and system the best scores of its runs."""
+    """The best scores of the runs of each competition and system."""
     table: dict[str, dict[str, Cell]] = {}
     for (competition, system), runs in runs_of(rows).items():
         table.setdefault(competition, {})[system] = Cell.of([run["best_score"] for run in runs])
@@ -180,12 +181,12 @@ def average_relative_improvement(
     scores: Mapping[str, float | None], baseline: Mapping[str, float | None], higher_is_better: Mapping[str, bool]
 ) -> tuple[float | None, int]:
     """
-    The mean of (score − baseline) / |baseline| over the competitions where both have a score, with the sign flipped where
-    lower is better.
+    The mean of (score − baseline) / |baseline| over the competitions where both have a score. The sign is flipped
+    where lower is better.
 
-    https://huggingface.co/papers/2509.01684 reports such an average without its formula. With the cells of its table that
-    are known to us this one gives 36.5% over Claude-3.5-Sonnet + AIDE, on 7 of the 12 competitions, where the paper reports
-    22%, on those that it has.
+    https://huggingface.co/papers/2509.01684 reports such an average without its formula. With the cells of its table
+    that we know, this formula gives 36.5% over Claude-3.5-Sonnet + AIDE on 7 of the 12 competitions; the paper reports
+    22% on those that it has.
 
     Returns:
         `tuple[float | None, int]`: The mean, `None` without a common competition, and the number of competitions.
@@ -193,13 +194,13 @@ def average_relative_improvement(
     gains = []
     for competition, ours in scores.items():
         theirs = baseline.get(competition)
-        if ours is not None and theirs:  # nothing is relative to 0
+        if ours is not None and theirs:  # undefined relative to 0
             gains.append(gain(ours - theirs, higher_is_better[competition]) / abs(theirs))
     return (fmean(gains) if gains else None), len(gains)
 
 
 def reported_scores(system: str) -> dict[str, float | None]:
-    """The paper's figures of a system, for each competition; `None` where there is none."""
+    """The paper's figure of a system for each competition; `None` if it has no figure."""
     column = REPORTED_SYSTEMS.index(system)
     texts = {competition: row[column].partition(" ")[0] for competition, row in REPORTED.items()}
     return {competition: None if text in ("", "N/A", "NaN") else float(text) for competition, text in texts.items()}
@@ -207,18 +208,18 @@ def reported_scores(system: str) -> dict[str, float | None]:
 
 def main_table(rows: Sequence[Mapping[str, Any]], reported: Sequence[str] = REPORTED_SYSTEMS) -> list[list[str]]:
     """
-    The best score of each system at each competition, mean ± standard error over runs.
+    The best score of each system in each competition, mean ± standard error over runs.
 
     Args:
         rows (`Sequence[dict]`):
-            What [`read_results`] returns.
+            Rows from [`read_results`].
         reported (`Sequence[str]`, *optional*):
-            Systems of the paper whose figures stand beside, where a competition is one of the paper's (a mirror is not) and
-            programs are chosen as there, by the score on all rows.
+            Systems of the paper to show as well. They are shown if a competition is one of the paper's (a mirror is
+            not) and programs are chosen by the score on all rows, as in the paper.
 
     Returns:
-        `list[list[str]]`: A header, a row for each competition in which the best of our systems are marked by `**`, and the
-        average improvement over the first system.
+        `list[list[str]]`: A header, a row per competition with the best of our systems marked by `**`, and the average
+        improvement over the first system.
     """
     table = cells(rows)
     direction = {row["competition"]: row["higher_is_better"] for row in rows}
@@ -262,7 +263,7 @@ def _improvements(
 
 
 def best_of_k_table(rows: Sequence[Mapping[str, Any]]) -> list[list[str]]:
-    """The best of k programs: of one run with its bootstrap interval, of several the mean ± standard error over them."""
+    """The best of k programs: a single run with its bootstrap interval, several runs as mean ± standard error."""
     lines: list[list[str]] = [["competition", "system", "k", "any valid", "best of k", "95% interval"]]
     for (competition, system), runs in runs_of(rows).items():
         points = [{point["k"]: point for point in run["best_of_k"]} for run in runs]
@@ -277,7 +278,7 @@ def best_of_k_table(rows: Sequence[Mapping[str, Any]]) -> list[list[str]]:
 
 
 def program_table(rows: Sequence[Mapping[str, Any]]) -> list[list[str]]:
-    """What the programs of each system were, mean ± standard error over runs; counts are sums."""
+    """Figures of each system's programs, as mean ± standard error over runs; counts are sums."""
     lines = [["competition", "system", "valid rate", "mean score", "best score", "best by its own validation", "mean Δt (s)", "valid, never trained a model", "medals"]]  # fmt: skip
     for (competition, system), runs in runs_of(rows).items():
 
@@ -303,8 +304,8 @@ def program_table(rows: Sequence[Mapping[str, Any]]) -> list[list[str]]:
 
 
 def cost_table(rows: Sequence[Mapping[str, Any]]) -> list[list[str]]:
-    """What the programs of each system have cost, and what each had found at equal cost, for each run."""
-    lines = [["competition", "system", "executed", "tokens read", "tokens written", "sampling (s)", "Δt in sum (s)", "wall clock (s)", "best at equal programs", "best at equal wall clock"]]  # fmt: skip
+    """The cost of each system's programs, and the best score at equal cost, for each run."""
+    lines = [["competition", "system", "executed", "prompt tokens", "completion tokens", "sampling (s)", "total Δt (s)", "wall clock (s)", "best at equal programs", "best at equal wall clock"]]  # fmt: skip
     for row in rows:
         cost, programs, seconds = row["cost"], row["at_equal_programs"], row["at_equal_time"]
         lines.append(
@@ -324,32 +325,32 @@ def cost_table(rows: Sequence[Mapping[str, Any]]) -> list[list[str]]:
 
 def to_markdown(rows: Sequence[Mapping[str, Any]], heading: str = "##") -> str:
     """
-    All tables, for a file or for a section of a model card.
+    All tables as Markdown, for a file or for a section of a model card.
 
     Args:
         rows (`Sequence[dict]`):
-            What [`read_results`] returns.
+            Rows from [`read_results`].
         heading (`str`, *optional*, defaults to `"##"`):
             Level of the headings.
     """
     samples = sorted({row["num_samples"] for row in rows})
     numbers = str(samples[0]) if len(samples) == 1 else f"{samples[0]} to {samples[-1]}"
-    improvement = "Improvement: the mean over competitions of (score − baseline) / |baseline|, signs flipped where lower is better.\n"
+    improvement = "Improvement: mean over competitions of (score − baseline) / |baseline|, with the sign flipped where lower is better.\n"
     reported = "(reported): figures of the [paper](https://huggingface.co/papers/2509.01684), best of 128, not measured here. "
     headline = (
-        f"Scores on the hidden answers, of the best program by that score; mean ± standard error over runs. {reported}"
+        f"Scores on the hidden answers of the best program by that score; mean ± standard error over runs. {reported}"
     )
     footnote = []
     if chosen_by_validation(rows):
         headline = (
-            "Scores on the held-out rows of the hidden answers, of the best program by the score on the other rows "
-            "(`chosen_by: validation`); mean ± standard error over runs. "
+            "Scores on the held-out rows of the best program by the score on the other hidden rows (`chosen_by: validation`); mean ± "
+            "standard error over runs. "
         )
         footnote = [
             f"{heading} Chosen by the test score\n",
             _markdown(main_table(on_all_rows(rows))),
-            "A footnote, to compare with published figures: scores on all hidden answers, of the best program by that score "
-            f"(`chosen_by: test`). As the best of many they are too good. {reported}\n",
+            "For comparison with published figures: scores on all hidden answers of the best program by that score "
+            f"(`chosen_by: test`). As the best of many, these scores are too optimistic. {reported}\n",
         ]
     parts = [
         f"{heading} Best of {numbers} programs\n",
@@ -357,15 +358,15 @@ def to_markdown(rows: Sequence[Mapping[str, Any]], heading: str = "##") -> str:
         headline + improvement,
         f"{heading} Programs\n",
         _markdown(program_table(rows)),
-        "Shares and means are mean ± standard error over runs. A valid submission of a program that was never seen to train a "
+        "Shares and means are mean ± standard error over runs. A valid submission from a program that was not observed to train a "
         "model may game the metric.\n",
         f"{heading} Best of k\n",
         _markdown(best_of_k_table(rows)),
-        "The average over all subsets of k programs that hold a valid one. Of several runs the mean ± standard error over runs; "
-        "of one its 95% bootstrap interval, too narrow for k near the number of programs.\n",
+        "Average of the best score over all subsets of k programs with a valid one. Several runs: mean ± standard error over runs. One "
+        "run: 95% bootstrap interval, which is too narrow for k near the number of programs.\n",
         f"{heading} Cost\n",
         _markdown(cost_table(rows)),
-        "Equal cost: of the thriftiest system. Sampling and wall clock depend on the machine.\n",
+        "Equal cost: the cost of the cheapest system. Sampling and wall-clock time depend on the machine.\n",
         *footnote,
     ]
     return "\n".join(parts)
@@ -373,21 +374,22 @@ def to_markdown(rows: Sequence[Mapping[str, Any]], heading: str = "##") -> str:
 
 def write_card_section(path: Path, rows: Sequence[Mapping[str, Any]]) -> None:
     """
-    Writes all tables into a model card, as its section "Evaluation": in the place of an earlier one, or at the end. Metadata
-    and the rest stay byte for byte, which [`~huggingface_hub.ModelCard`] does not promise: it writes the metadata anew.
+    Writes all tables into a model card as its section "Evaluation", replacing an earlier one or at the end. Everything
+    else stays unchanged, byte for byte; [`~huggingface_hub.ModelCard`] does not promise this, because it rewrites the
+    metadata.
 
     Args:
         path (`Path`):
-            The card, which exists.
+            The existing card.
         rows (`Sequence[dict]`):
-            What [`read_results`] returns.
+            Rows from [`read_results`].
 
     Raises:
-        `OSError`: There is no card.
+        `OSError`: The card does not exist.
         `ValueError`: The end of an earlier section is not marked.
     """
     if not path.is_file():
-        raise FileNotFoundError(f"{path} is no model card: name the README.md of a model's folder")
+        raise FileNotFoundError(f"{path} is not a model card: name the README.md of a model's folder")
     card = path.read_bytes().decode(errors="surrogateescape")
     section = f"{CARD_BEGIN}\n## Evaluation\n\n{to_markdown(rows, heading='###')}\n{CARD_END}"
     before, begin, rest = card.partition(CARD_BEGIN)
@@ -400,7 +402,7 @@ def write_card_section(path: Path, rows: Sequence[Mapping[str, Any]]) -> None:
 
 
 def write_whole(path: Path, content: bytes) -> None:
-    """Writes a file; an interruption leaves the old one whole."""
+    """Writes a file atomically; an interruption leaves the old one intact."""
     new = path.with_name(f"{path.name}.new")
     new.write_bytes(content)
     new.replace(path)
@@ -408,8 +410,8 @@ def write_whole(path: Path, content: bytes) -> None:
 
 def to_csv(rows: Sequence[Mapping[str, Any]]) -> str:
     """
-    A line for each system and competition, measured here or reported by the paper. Where programs are chosen by validation
-    rows, another has what they come to if chosen by and scored on all rows.
+    One line per system and competition, measured here or reported by the paper. If programs are chosen on validation
+    rows, a further line has the figures chosen by and scored on all rows.
     """
     direction = {row["competition"]: row["higher_is_better"] for row in rows}
     out = io.StringIO()

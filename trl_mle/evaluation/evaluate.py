@@ -1,4 +1,4 @@
-"""`trl-mle evaluate`: policies sampled, their programs executed, graded and compared."""
+"""`trl-mle evaluate`: samples policies, and executes, grades and compares their programs."""
 
 import fcntl
 import json
@@ -33,44 +33,46 @@ from trl_mle.rewards import Evaluation, MLEReward
 from trl_mle.solutions import open_results
 
 
-# Options that count something
+# Options that are counts
 COUNTS = ("num_samples", "batch_size", "max_prompt_length", "max_completion_length", "program_memory_mb", "max_parallel_programs", "threads_per_program")  # fmt: skip
-SEEDS = 2**32  # that NumPy knows
+SEEDS = 2**32  # NumPy's range of seeds
 
 
 @dataclass
 class EvaluationArguments(ExecutorArguments):
-    """Samples programs from policies, executes and grades them, and compares the policies. A rerun continues."""
+    """Samples programs from policies, executes and grades them, and compares the policies. Run it again to resume."""
 
-    competitions: list[str] = field(metadata={"help": "Ids of the competitions."})
-    output_dir: str = field(metadata={"help": "Folder for the results. What is there already is not done again."})
+    competitions: list[str] = field(metadata={"help": "Ids or folders of the competitions."})
+    output_dir: str = field(metadata={"help": "Folder for the results. Existing results are reused."})
     policies: list[str] = field(
         default_factory=list,
         metadata={
-            "help": "Policies that sample independent programs: folders or Hub ids of models or LoRA adapters, or URLs of "
-            "OpenAI-compatible endpoints, after which `#` may name the model."
+            "help": "Policies that sample independent programs: folders or Hub ids of models or LoRA adapters, or URLs of OpenAI-compatible endpoints, optionally followed by `#` and the model's name."
         },
     )
     tree_policies: list[str] = field(
         default_factory=list,
         metadata={"help": "Policies that draft, repair and improve programs in a tree, as in AIDE."},
     )
-    names: list[str] | None = field(default=None, metadata={"help": "A name for each of both, for the tables."})
-    data_dir: str | None = field(default=None, metadata={"help": "Where MLE-bench's prepared competitions lie."})
+    names: list[str] | None = field(
+        default=None, metadata={"help": "A name for each policy, in this order, for the tables."}
+    )
+    data_dir: str | None = field(default=None, metadata={"help": "Folder with MLE-bench's prepared competitions."})
     holdout: float = field(
         default=0.0,
         metadata={
-            "help": "Share of the hidden rows to report on, while the best programs are chosen by the others; that of training."
+            "help": "Share of the hidden rows to report scores on; the best programs are chosen on the others. Use the value of "
+            "training."
         },
     )
     num_samples: int = field(default=128, metadata={"help": "Programs per policy and competition."})
-    seed: int = field(default=1_000_000, metadata={"help": "Seed of the sampling; far from those of training."})
-    batch_size: int = field(default=64, metadata={"help": "Programs sampled side by side."})
-    improve: bool = field(default=False, metadata={"help": "Whether to improve each valid program once, too."})
+    seed: int = field(default=1_000_000, metadata={"help": "Seed of the sampling; far from the seeds of training."})
+    batch_size: int = field(default=64, metadata={"help": "Programs sampled at a time."})
+    improve: bool = field(default=False, metadata={"help": "Whether to also improve each valid program once."})
     max_prompt_length: int = field(default=1024, metadata={"help": "Length limit of an improve prompt, in tokens."})
     max_completion_length: int = field(default=256, metadata={"help": "Length limit of a completion, in tokens."})
     mlebench_out: str | None = field(
-        default=None, metadata={"help": "Folder for the best submissions in the form that `mlebench grade` takes."}
+        default=None, metadata={"help": "Folder for the best submissions in the format of `mlebench grade`."}
     )
 
     def __post_init__(self) -> None:
@@ -87,8 +89,8 @@ class EvaluationArguments(ExecutorArguments):
             if value is not None and value < 1:
                 raise ValueError(f"--{name} must be at least 1, got {value}")
         if not 0 < self.program_timeout_s < math.inf:
-            raise ValueError(f"--program_timeout_s must be above 0, and finite, got {self.program_timeout_s}")
-        most = SEEDS - 2 * self.num_samples  # each program has a seed of its own, and each improvement
+            raise ValueError(f"--program_timeout_s must be positive and finite, got {self.program_timeout_s}")
+        most = SEEDS - 2 * self.num_samples  # each program and each improvement has its own seed
         if not 0 <= self.seed <= most:
             raise ValueError(f"--seed must be from 0 to {most}, got {self.seed}")
         count = len(self.policies) + len(self.tree_policies)
@@ -98,16 +100,16 @@ class EvaluationArguments(ExecutorArguments):
             raise ValueError(f"--names must differ, also as file names: {', '.join(self.names)}")
         files = [file_name(name) for name in self.names]
         if unfit := {"", ".", ".."} & set(files):
-            raise ValueError(f"--names: {min(unfit)!r} is no name for a file")
+            raise ValueError(f"--names: {min(unfit)!r} is not a valid file name")
         for file in files[: len(self.policies)] if self.improve else []:
             if taken := [other for other in files if other.startswith(f"{file}-improved")]:
                 raise ValueError(
-                    f"--names: {taken[0]}.jsonl would hold the improved programs of {file}: take another name"
+                    f"--names: {taken[0]}.jsonl would also hold the improved programs of {file}: use another name"
                 )
 
     @property
     def sampling(self) -> dict[str, Any]:
-        """The settings of a [`Harness`]."""
+        """Sampling settings of a [`Harness`]."""
         return {
             "max_new_tokens": self.max_completion_length,
             "max_prompt_tokens": self.max_prompt_length,
@@ -116,22 +118,22 @@ class EvaluationArguments(ExecutorArguments):
         }
 
     def settings(self, policy: Policy, tree: bool) -> dict[str, Any]:
-        """What a policy's programs depend on."""
+        """The settings that a policy's programs depend on."""
         names = ("num_samples", "seed", "batch_size", "max_prompt_length", "max_completion_length", "program_timeout_s", "program_memory_mb", "threads_per_program")  # fmt: skip
         found = {"policy": policy.identity, "tree": tree} | {name: getattr(self, name) for name in names}
-        later = {"holdout": self.holdout, "program_python": self.program_python}  # files of before know of none
+        later = {"holdout": self.holdout, "program_python": self.program_python}  # older files lack them
         return found | {name: value for name, value in later.items() if value}
 
 
 def file_name(name: str) -> str:
-    """A policy's name as a file name."""
+    """Turns a policy's name into a file name."""
     return re.sub(r"[/:#?]+", "--", name)
 
 
 def measure(
     args: EvaluationArguments, name: str, harness: Harness, tree: bool
 ) -> tuple[dict[str, Any], list[Evaluation]]:
-    """The figures of one policy at one competition, and its programs."""
+    """Evaluates one policy in one competition; returns its figures and its programs."""
     competition, log = harness.competition, harness.log
     if tree:
         evaluations = [node.evaluation for node in search_tree(harness, args.num_samples)]
@@ -148,28 +150,28 @@ def measure(
 
 @contextmanager
 def alone_in(folder: Path) -> Iterator[None]:
-    """Makes a folder, and keeps other evaluations out of it, which would run the same programs."""
+    """Makes a folder, and locks out other evaluations, which would run the same programs."""
     folder.mkdir(parents=True, exist_ok=True)
     with (folder / ".lock").open("w") as lock:
         try:
             fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError:
-            raise BlockingIOError(f"another evaluation writes to {folder}") from None
+            raise BlockingIOError(f"another evaluation is writing to {folder}") from None
         yield
 
 
 def check_results(path: Path, names: Sequence[str], competitions: Sequence[str]) -> None:
-    """Raises `ValueError` if there are results of other policies or competitions than these: they would be dropped."""
+    """Raises `ValueError` if the file has results of other policies or competitions, which would be lost."""
     if not path.exists():
         return
     try:
         rows = read_results([path.parent])
     except ValueError:
-        return  # it is not whole, and written anew from the logs
+        return  # it is incomplete, and rewritten from the logs
     for key, known in (("policy", names), ("competition", competitions)):
         if missing := [name for name in dict.fromkeys(row[key] for row in rows) if name not in known]:
             them = "it" if len(missing) == 1 else "them"
-            raise ValueError(f"{path} holds {', '.join(missing)}: name {them} too, or take another output_dir")
+            raise ValueError(f"{path} holds {', '.join(missing)}: name {them} too, or use another output_dir")
 
 
 def run(args: EvaluationArguments) -> list[tuple[str, Path]]:
@@ -178,10 +180,10 @@ def run(args: EvaluationArguments) -> list[tuple[str, Path]]:
 
     Args:
         args ([`EvaluationArguments`]):
-            What to evaluate.
+            The evaluation to run.
 
     Returns:
-        `list[tuple[str, Path]]`: The files that a reader wants: what each holds, and where it lies.
+        `list[tuple[str, Path]]`: A description and the path of each output file.
     """
     competitions = [load_competition(name, args.data_dir, args.holdout) for name in args.competitions]
     if args.mlebench_out is not None:
@@ -190,7 +192,7 @@ def run(args: EvaluationArguments) -> list[tuple[str, Path]]:
     if output_dir.exists() and not output_dir.is_dir():
         raise NotADirectoryError(f"--output_dir {output_dir} is a file: name a folder")
     for policy_name in args.policies + args.tree_policies:
-        check_policy(policy_name)  # a wrong name ends here, before anything is written
+        check_policy(policy_name)  # refuses a wrong name before anything is written
     results = open_results(args.reuse_results, output_dir)
     executor = make_executor(args)
     rows: list[dict[str, Any]] = []
@@ -210,7 +212,7 @@ def run(args: EvaluationArguments) -> list[tuple[str, Path]]:
             best_solutions = output_dir / "best_solutions" / file_name(name)
             if best_solutions.exists() and not log.written:  # its log was removed
                 raise ValueError(
-                    f"{best_solutions} is of programs that are not in {log.path}: remove it, or take another output_dir"
+                    f"{best_solutions} belongs to programs that are not in {log.path}: remove it, or use another output_dir"
                 )
             reward = MLEReward(
                 competitions, executor, AstInstrumenter(), best_solutions_dir=best_solutions, results=results
@@ -238,7 +240,7 @@ def show(
     rows: list[dict[str, Any]],
     programs: dict[str, list[Evaluation]],
 ) -> list[tuple[str, Path]]:
-    """Prints the tables and the best program of each competition; returns where the figures and the programs lie."""
+    """Prints the tables and the best program of each competition; returns the paths of figures and programs."""
     console = Console()
     output_dir = Path(args.output_dir)
     files = [("figures", output_dir / "results.json")]
@@ -259,8 +261,8 @@ def show(
     ours = sum(row["num_failures_of_ours"] for row in rows)
     if ours:
         print(
-            f"{ours} programs could not be executed, through a failure of our own infrastructure, and are left out: the same "
-            "command tries them again",
+            f"{ours} programs could not be executed because of a failure of our infrastructure, and are left out: run the same "
+            "command again to retry them",
             file=sys.stderr,
         )
     return files
@@ -307,12 +309,12 @@ def improvement_table(competition: Competition, rows: list[dict[str, Any]]) -> T
             )  # fmt: skip
         table.add_section()
     table.caption = (
-        "validation: by the score that both programs report of themselves, by the graded one where they do not; "
-        "test: by the graded score, which looks at the hidden answers"
+        "validation: by the self-reported scores, or by the graded score if a program reports none; test: by the graded score, "
+        "which uses the hidden answers"
     )
     if competition.holdout:
         table.caption = (
-            "validation: by the score that both programs report of themselves, by the graded one of the rows that are not "
-            "held out where they do not; scores are on the held-out rows; test: by the graded score on all rows, and that score"
+            "validation: by the self-reported scores, or by the graded score on the other rows if a program reports none; scores "
+            "are on the held-out rows; test: chosen by and scored on all rows"
         )
     return table

@@ -1,4 +1,4 @@
-"""What every way of evaluating shares: a policy is asked, its programs are executed and graded, and all of it is kept."""
+"""The common part of all evaluations: sample a policy, execute and grade its programs, and log everything."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -14,33 +14,33 @@ from trl_mle.rewards import Evaluation, MLEReward, cut_middle
 
 
 class NoAnswerError(ValueError):
-    """A policy has not answered; what it has answered is kept."""
+    """A policy has not answered all prompts. Answers received so far are kept."""
 
 
 @dataclass(frozen=True)
 class Harness:
     """
-    One policy at one competition. What is in the log already is not sampled and executed again.
+    One policy in one competition. Samples and executions that are already in the log are not repeated.
 
     Args:
         policy ([`Policy`]):
-            Who writes the programs.
+            The policy that writes the programs.
         competition ([`~trl_mle.competitions.Competition`]):
-            What they are to solve.
+            The competition to solve.
         reward ([`~trl_mle.rewards.MLEReward`]):
-            Executes and grades them.
+            Executes and grades the programs.
         log ([`SampleLog`]):
-            Where they are kept.
+            Stores completions and evaluations.
         max_new_tokens (`int`):
             Length limit of a completion, in tokens.
         max_prompt_tokens (`int`):
             Length limit of a prompt that shows a program, in tokens.
         limits ([`~trl_mle.execution.Limits`]):
-            What a program may use, as the prompt states it.
+            Limits of a program, as stated in the prompt.
         seed (`int`):
             Seed of the sampling.
         batch_size (`int`, *optional*, defaults to `64`):
-            Programs sampled side by side, and then executed.
+            Programs that are sampled, and then executed, at a time.
     """
 
     policy: Policy
@@ -54,18 +54,18 @@ class Harness:
     batch_size: int = 64
 
     def scratch_prompt(self) -> Prompt:
-        """Asks for a program from scratch."""
+        """The prompt for a program from scratch."""
         return scratch_prompt(self.competition, self.limits)
 
     def improve_prompt(self, evaluation: Evaluation, failed: bool = False) -> Prompt:
         """
-        Asks for a better program than one that was executed. It shows what that one printed, never its graded score.
+        The prompt for a better version of an executed program. It shows the program's output, never its graded score.
 
         Args:
             evaluation ([`~trl_mle.rewards.Evaluation`]):
                 The program.
             failed (`bool`, *optional*, defaults to `False`):
-                Whether it is to be repaired.
+                Whether the program failed and must be repaired.
 
         Raises:
             `ValueError`: The prompt is longer than `max_prompt_tokens` even without the program.
@@ -84,23 +84,23 @@ class Harness:
         seeds_used: int = 0,
     ) -> None:
         """
-        Samples one batch of completions, of those that are not in the log.
+        Samples the completions of a batch that are not in the log yet.
 
         Args:
             samples (`Sequence[Sample]`):
-                Which they are.
+                Keys of the completions.
             prompts (`Sequence[Prompt]`):
-                What is asked for each.
+                The prompt of each completion.
             step (`str`):
-                What they are, see [`~trl_mle.evaluation.sample_log.Written`].
+                Kind of the completions, see [`~trl_mle.evaluation.sample_log.Written`].
             parents (`Sequence[int | None]`, *optional*):
                 Index of the program that each prompt shows.
             seeds_used (`int`, *optional*, defaults to `0`):
-                Seeds that a round before has used up. Sample i is seeded with `seed + seeds_used + i`; where a batch has
-                one seed, that is its first sample's.
+                Number of seeds that earlier rounds have used. Sample i has the seed `seed + seeds_used + i`. A policy
+                that uses one seed per batch uses that of the first sample.
 
         Raises:
-            [`NoAnswerError`]: Not all are answered.
+            [`NoAnswerError`]: Not all prompts were answered.
         """
         missing = [i for i, sample in enumerate(samples) if sample not in self.log.written]
         if not missing:
@@ -119,12 +119,11 @@ class Harness:
         unanswered = sum(completion.text is None for completion in completions)
         if unanswered:
             raise NoAnswerError(
-                f"{self.policy.identity} has not answered {unanswered} of {len(completions)} prompts: it is down, slow, or "
-                f"refuses them as too long; the same command goes on from here ({self.log.path})"
+                f"{self.policy.identity} has not answered {unanswered} of {len(completions)} prompts: it is down, slow, or refuses them as too long; run the same command again to resume ({self.log.path})"
             )
 
     def execute(self, samples: Sequence[Sample]) -> list[Evaluation]:
-        """Executes and grades completions, of those that are not in the log; returns the evaluations of all."""
+        """Executes and grades completions that are not in the log yet; returns the evaluations of all."""
         missing = [sample for sample in samples if sample not in self.log.evaluations]
         fresh = self.reward.evaluate_many(
             [(self.log.written[sample].text, self.competition) for sample in missing],

@@ -1,4 +1,4 @@
-"""Submissions in the form that MLE-bench grades: `mlebench grade --submission <folder>/<policy>/submission.jsonl`."""
+"""Submissions in MLE-bench's format: `mlebench grade --submission <folder>/<policy>/submission.jsonl`."""
 
 import json
 import shutil
@@ -20,17 +20,17 @@ def check_gradable(competitions: Sequence[Competition]) -> None:
 
 def write_submissions(best_solutions: Path, competitions: Sequence[Competition], folder: Path) -> Path:
     """
-    Writes the best submission for each competition as `<competition>/submission.csv`, and `submission.jsonl` with a line
-    for each. A competition without a valid submission has a line, too, whose file is missing: MLE-bench counts it as a run
-    without a submission.
+    Writes the best submission for each competition as `<competition>/submission.csv`, and `submission.jsonl` with one
+    line per competition. For a competition without a valid submission, the line names a missing file: MLE-bench counts
+    it as a run without a submission.
 
     Args:
         best_solutions (`Path`):
-            What [`~trl_mle.rewards.BestSolutions`] has kept, the best by the score that training sees.
+            Folder of [`~trl_mle.rewards.BestSolutions`], with the best solutions by the score that training sees.
         competitions (`Sequence[Competition]`):
-            Competitions of MLE-bench.
+            MLE-bench competitions.
         folder (`Path`):
-            Where to write.
+            Folder to write to.
 
     Returns:
         `Path`: `submission.jsonl`.
@@ -39,7 +39,7 @@ def write_submissions(best_solutions: Path, competitions: Sequence[Competition],
     lines = []
     for competition in competitions:
         submission = folder / competition.id / "submission.csv"
-        submission.unlink(missing_ok=True)  # of another evaluation
+        submission.unlink(missing_ok=True)  # from another evaluation
         best = best_solutions / competition.slug / "submission.csv"
         if best.exists():
             submission.parent.mkdir(exist_ok=True)

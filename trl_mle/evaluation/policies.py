@@ -1,4 +1,4 @@
-"""Who writes the programs: a model in this process, or one behind an endpoint."""
+"""Policies that write programs: a model in this process, or behind an endpoint."""
 
 import json
 from collections.abc import Mapping, Sequence
@@ -24,7 +24,7 @@ from trl_mle.models import Completion, EndpointModel, Prompt, generate, look_up,
 from trl_mle.prompts import estimate_tokens
 
 
-# Files of which a model or an adapter has one
+# A model or an adapter has one of these files
 WEIGHTS = (
     SAFE_WEIGHTS_NAME, SAFE_WEIGHTS_INDEX_NAME, WEIGHTS_NAME, WEIGHTS_INDEX_NAME, ADAPTER_SAFE_WEIGHTS_NAME,
     ADAPTER_WEIGHTS_NAME,
@@ -33,43 +33,44 @@ ENDPOINT_DEADLINE_S = 900.0  # for one batch of completions
 
 
 class Policy(Protocol):
-    """Writes programs at temperature 1 from the whole distribution, as in training."""
+    """Writes programs at temperature 1 from the full distribution, as in training."""
 
-    identity: str  # which model it is, weights and all as far as they can be seen
+    identity: str  # identifies the model, including its weights where they are visible
 
     def count_tokens(self, prompt: Prompt) -> int:
-        """Tokens of a conversation, chat template included; an upper bound where the tokenizer is not known."""
+        """Number of tokens of a conversation with its chat template; an upper bound if the tokenizer is unknown."""
         ...
 
     def sample(self, prompts: Sequence[Prompt], max_new_tokens: int, seeds: Sequence[int]) -> list[Completion]:
         """
-        Samples a completion of each prompt.
+        Samples a completion for each prompt.
 
         Args:
             prompts (`list[list[dict[str, str]]]`):
-                Conversations, generated side by side.
+                Conversations, sampled in one batch.
             max_new_tokens (`int`):
                 Length limit of a completion, in tokens.
             seeds (`Sequence[int]`):
-                One for each prompt; together they fix what is sampled.
+                A seed for each prompt; together they determine the samples.
 
         Returns:
-            `list[Completion]`: With the tokens read and generated. The text is `None` if no answer came.
+            `list[Completion]`: Completions with their numbers of prompt and completion tokens. The text is `None`
+            without an answer.
         """
         ...
 
 
 def load_policy(name: str) -> Policy:
     """
-    The policy that a name stands for.
+    Loads a policy by its name.
 
     Args:
         name (`str`):
-            A folder or Hub id of a model or of a LoRA adapter; or the URL of an OpenAI-compatible endpoint, where
-            `#<model>` may follow: `http://localhost:8000/v1#Qwen/Qwen2.5-72B-Instruct`.
+            A folder or Hub id of a model or a LoRA adapter, or the URL of an OpenAI-compatible endpoint, optionally
+            followed by `#<model>`: `http://localhost:8000/v1#Qwen/Qwen2.5-72B-Instruct`.
 
     Raises:
-        `OSError`: There is no such model.
+        `OSError`: The model does not exist.
         [`~trl_mle.models.LanguageModelError`]: The endpoint does not answer or does not serve the model.
     """
     return EndpointPolicy(name) if _is_url(name) else TransformersPolicy.from_pretrained(name)
@@ -77,14 +78,14 @@ def load_policy(name: str) -> Policy:
 
 def check_policy(name: str) -> None:
     """
-    Looks for what [`load_policy`] would stumble over, without loading weights.
+    Checks that [`load_policy`] will work, without loading weights.
 
     Args:
         name (`str`):
             See [`load_policy`].
 
     Raises:
-        `OSError`: There is no such model.
+        `OSError`: The model does not exist.
         `ValueError`: Its tokenizer renders no prompt.
         [`~trl_mle.models.LanguageModelError`]: The endpoint does not answer or does not serve the model.
     """
@@ -107,12 +108,12 @@ def check_policy(name: str) -> None:
 
 
 def _check_folder(name: str) -> None:
-    """Raises `OSError` if a name can only be that of a folder that is not there, or if it is one without a model."""
+    """Raises `OSError` if the name can only be a folder and it does not exist, or if the folder holds no model."""
     folder = Path(name)
     if folder.is_dir():
         if not any((folder / file).is_file() for file in ("config.json", "adapter_config.json")):
             checkpoint = get_last_checkpoint(name)
-            raise FileNotFoundError(f"{folder} holds no model{f': take {checkpoint}' if checkpoint else ''}")
+            raise FileNotFoundError(f"{folder} holds no model{f': use {checkpoint}' if checkpoint else ''}")
         if not any((folder / file).is_file() for file in WEIGHTS):
             raise FileNotFoundError(f"{folder} holds no weights: none of {', '.join(WEIGHTS)}")
     elif (
@@ -126,7 +127,7 @@ def _is_url(name: str) -> bool:
 
 
 def _base_model(name: str) -> str | None:
-    """The model that an adapter belongs to; `None` if this is no adapter."""
+    """The base model of an adapter; `None` if the name is not an adapter."""
     path = find_adapter_config_file(name)
     if path is None:
         return None
@@ -137,22 +138,22 @@ def _base_model(name: str) -> str | None:
 def _load_tokenizer(name: str) -> Any:
     try:
         return AutoTokenizer.from_pretrained(name, padding_side="left")
-    except (OSError, ValueError):  # an adapter may come without
+    except (OSError, ValueError):  # an adapter may lack a tokenizer
         if (base := _base_model(name)) is None:
             raise
         return AutoTokenizer.from_pretrained(base, padding_side="left")
 
 
 def _check_tokenizer(name: str, tokenizer: Any) -> None:
-    """Raises `ValueError` if a tokenizer knows no words, which without its files it does not, or renders no prompt."""
+    """Raises `ValueError` if a tokenizer has no vocabulary, because its files are missing, or renders no prompt."""
     if not tokenizer("Write a program.", add_special_tokens=False)["input_ids"]:
-        raise ValueError(f"{name} has no tokenizer: put the files of the model there that it was trained from")
+        raise ValueError(f"{name} has no tokenizer: copy the tokenizer's files from the base model")
     if not tokenizer.chat_template:
         raise ValueError(f"{name} has no chat template: use an instruction-tuned model")
     try:
         tokenizer.apply_chat_template([{"role": "user", "content": "Write a program."}], add_generation_prompt=True)
     except TemplateError as error:
-        raise ValueError(f"{name} has a chat template that renders no prompt: {error}") from error
+        raise ValueError(f"{name} has a chat template that cannot render a prompt: {error}") from error
 
 
 class TransformersPolicy:
@@ -165,9 +166,9 @@ class TransformersPolicy:
         tokenizer ([`~transformers.PreTrainedTokenizerBase`]):
             Its tokenizer, with a chat template.
         identity (`str`, *optional*, defaults to `"model"`):
-            What tells it from others.
+            Identifies the model.
         chat_template_kwargs (`dict`, *optional*):
-            For the chat template.
+            Arguments of the chat template.
     """
 
     def __init__(
@@ -185,14 +186,14 @@ class TransformersPolicy:
     @classmethod
     def from_pretrained(cls, name: str) -> "TransformersPolicy":
         """
-        Loads a model, or a LoRA adapter with its base model; to the GPU if there is one.
+        Loads a model, or a LoRA adapter with its base model, onto the GPU if available.
 
         Args:
             name (`str`):
                 Folder or Hub id.
 
         Raises:
-            `OSError`: There is no such model.
+            `OSError`: The model does not exist.
             `ValueError`: Its tokenizer renders no prompt.
         """
         tokenizer = _load_tokenizer(name)
@@ -230,7 +231,8 @@ class EndpointPolicy:
 
     Args:
         url (`str`):
-            Base URL, after which `#<model>` names the model. Without, the only one that is served is taken.
+            Base URL, optionally followed by `#<model>`. Without a model's name, the endpoint must serve exactly one
+            model.
 
     Raises:
         [`~trl_mle.models.LanguageModelError`]: The endpoint does not answer or does not serve the model.
@@ -249,7 +251,7 @@ class EndpointPolicy:
         """See [`Policy`]. Each prompt is one user message."""
         texts = [prompt[-1]["content"] for prompt in prompts]
         completions = self.endpoint.complete(texts, max_new_tokens, seeds=seeds)
-        # A model may spend all its tokens on thoughts that the endpoint keeps to itself: that is an answer
+        # A model may spend all its tokens on reasoning that the endpoint hides: that counts as an answer
         return [
             Completion("", completion.tokens, completion.prompt_tokens)
             if completion.text is None and completion.tokens

@@ -1,4 +1,4 @@
-"""The figures of one policy at one competition, as `results.json` holds them."""
+"""Figures of one policy in one competition, as in `results.json`."""
 
 from collections.abc import Sequence
 from dataclasses import asdict
@@ -29,7 +29,7 @@ def figures(
     independent: bool = True,
 ) -> dict[str, Any]:
     """
-    What a policy is worth at a competition.
+    Computes a policy's figures in a competition.
 
     Args:
         name (`str`):
@@ -37,19 +37,19 @@ def figures(
         competition ([`~trl_mle.competitions.Competition`]):
             The competition.
         evaluations (`list[Evaluation]`):
-            Its programs from scratch, or those of a tree.
+            The policy's programs, from scratch or from a tree.
         log ([`SampleLog`]):
-            What they have cost, further rounds included.
+            Log with the programs' cost, including further rounds.
         independent (`bool`, *optional*, defaults to `True`):
-            Whether the programs are samples that know nothing of each other. Without, there is no best of k.
+            Whether the programs are independent samples. Otherwise, best of k is undefined.
 
     Returns:
-        `dict`: For JSON. `chosen_by` is `"validation"` where the competition holds rows out: `mean_score`, `best_score` and
-        `best_of_k` are then scores on these rows, and the best program is that with the best score on the others.
-        `on_all_rows` has the same figures with `chosen_by: "test"`, both by the score on all rows, as in
-        https://huggingface.co/papers/2509.01684. Where no rows are held out the figures are of this kind, and
-        `on_all_rows` is empty. `by_validation` is the score of the program that is best by the score that it reports of
-        itself. `medal` is that of the best program on all rows, as MLE-bench grades.
+        `dict`: JSON-compatible figures. If the competition holds rows out, `chosen_by` is `"validation"`: the best
+        program is chosen by the score on the other rows, and `mean_score`, `best_score` and `best_of_k` are scores on
+        the held-out rows. `on_all_rows` has the same figures with `chosen_by: "test"`, where programs are chosen by
+        and scored on all rows, as in https://huggingface.co/papers/2509.01684. If no rows are held out, `chosen_by` is
+        `"test"`, and `on_all_rows` is empty. `by_validation` is the score of the program with the best self-reported
+        score. `medal` is the medal of the best program on all rows, as MLE-bench grades.
     """
     higher = competition.higher_is_better
     judged = [evaluation for evaluation in evaluations if evaluation.reward is not None]
@@ -79,7 +79,7 @@ def figures(
 def _scores(
     competition: Competition, judged: Sequence[Evaluation], independent: bool, chosen_by: ChosenBy
 ) -> dict[str, Any]:
-    """The figures that depend on how programs are chosen."""
+    """Figures that depend on how programs are chosen."""
     higher = competition.higher_is_better
     summary = summarize(judged, higher, chosen_by)
     reporting = [
@@ -92,7 +92,7 @@ def _scores(
     curve = []
     if independent:
         scores = [score_of(evaluation, chosen_by) for evaluation in judged]
-        # Without held-out rows the two are the same
+        # Without held-out rows, the two scores are the same
         reported = [reported_score(evaluation, chosen_by) for evaluation in judged] if chosen_by != "test" else None
         curve = best_of_k(scores, powers_of_two(len(scores)), higher, reported=reported)
     return {
@@ -106,13 +106,13 @@ def _scores(
 
 def add_equal_costs(rows: Sequence[dict[str, Any]], logs: Sequence[SampleLog]) -> None:
     """
-    Adds to the rows of one competition what each policy had found when all of them had executed as many programs
-    (`at_equal_programs`), and when all had run as long (`at_equal_time`): as much as the thriftiest. Where results
-    were reused, equal programs count as executed, and what was found in equal time is not known.
+    Adds to the rows of one competition each policy's best score at equal numbers of executed programs
+    (`at_equal_programs`) and at equal time (`at_equal_time`), both limited to the cheapest policy's. If results were
+    reused, equal programs count as executed, and the score at equal time is unknown.
 
     Args:
         rows (`list[dict]`):
-            What [`figures`] returned for each policy.
+            Figures of each policy, from [`figures`].
         logs (`list[SampleLog]`):
             Their logs.
     """

@@ -1,4 +1,4 @@
-"""The programs sampled from a policy and what they came to, in files: an interrupted evaluation goes on from them."""
+"""Logs sampled programs and their evaluations to files, from which an interrupted evaluation resumes."""
 
 import json
 import os
@@ -15,7 +15,7 @@ from trl_mle.rewards import Evaluation
 @dataclass(frozen=True)
 class Sample:
     """
-    Which completion of a policy.
+    Identifies a completion of a policy.
 
     Args:
         competition (`str`):
@@ -35,23 +35,23 @@ class Sample:
 @dataclass(frozen=True)
 class Written:
     """
-    A completion, and what it took to get it.
+    A completion and its cost.
 
     Args:
         text (`str`):
             The completion.
         tokens (`int`):
-            Tokens of it.
+            Its number of tokens.
         prompt_tokens (`int`):
-            Tokens of its prompt.
+            Number of tokens of its prompt.
         started_s (`float`):
-            When its batch was begun, in seconds of [`SampleLog.now`].
+            Start of its batch, in seconds of [`SampleLog.now`].
         sampling_s (`float`):
-            Its share of the time that its batch took, in seconds.
+            Its share of its batch's sampling time, in seconds.
         step (`str`):
-            What was asked for: `"scratch"`, `"improve"`, `"draft"` or `"debug"`.
+            Kind of the prompt: `"scratch"`, `"improve"`, `"draft"` or `"debug"`.
         parent (`int`, *optional*):
-            Index of the program that was shown.
+            Index of the program shown in the prompt.
     """
 
     text: str
@@ -65,19 +65,19 @@ class Written:
 
 class SampleLog:
     """
-    The completions of one policy and their evaluations, as JSON lines: completions in `completions/<name>.jsonl`, their
-    evaluations in `<name>.jsonl`, both beside each other and written as soon as they are known. What is there when a log is
-    opened is not asked for and not executed again. A SIGKILL loses the batch of completions that is being sampled and the
-    programs that are running.
+    The completions of one policy and their evaluations, as JSON lines: completions in `completions/<name>.jsonl`,
+    evaluations in `<name>.jsonl`. Both are written as soon as they are available. Entries that exist when a log is
+    opened are not sampled or executed again. A SIGKILL loses the batch of completions being sampled and the running
+    programs.
 
     Args:
         path (`Path`):
             `<name>.jsonl`.
         settings (`dict`):
-            All that the completions depend on.
+            All settings that the completions depend on.
 
     Raises:
-        `ValueError`: What is there was made with other settings, or cannot be read.
+        `ValueError`: Existing files were made with other settings, or cannot be read.
     """
 
     def __init__(self, path: Path, settings: dict[str, Any]):
@@ -90,13 +90,12 @@ class SampleLog:
 
         rows = _read(self._completions_path)
         wanted = json.loads(json.dumps(settings))
-        # They are written with the first completions: a call that fails before is in nobody's way
+        # Written with the first completions, so that a call that fails earlier leaves no file behind
         self._heading = [] if rows else [{"settings": wanted}]
         found: dict[str, Any] = {}
         if rows and "settings" not in rows[0]:
             raise ValueError(
-                f"{self._completions_path}, line 1, does not hold the settings: remove the file and {path}, or take another "
-                "output_dir"
+                f"{self._completions_path}, line 1, does not hold the settings: remove the file and {path}, or use another output_dir"
             )
         if rows:
             found = rows.pop(0)["settings"]
@@ -105,8 +104,7 @@ class SampleLog:
         if found != wanted:
             changed = sorted(name for name in {*found, *wanted} if found.get(name) != wanted.get(name))
             raise ValueError(
-                f"{path} was made with other settings ({', '.join(changed)}): remove it and {self._completions_path}, or take "
-                "another output_dir"
+                f"{path} was made with other settings ({', '.join(changed)}): remove it and {self._completions_path}, or use another output_dir"
             )
         last = 0.0
         for row in rows:
@@ -119,7 +117,7 @@ class SampleLog:
         self._started = time.monotonic() - last
 
     def now(self) -> float:
-        """Seconds that the evaluation has taken; the time between an interruption and its resumption does not count."""
+        """Seconds that the evaluation has taken, without the time between an interruption and its resumption."""
         return time.monotonic() - self._started
 
     def add_completions(
@@ -130,7 +128,7 @@ class SampleLog:
         step: str,
         parents: Sequence[int | None],
     ) -> None:
-        """Takes a batch of completions that was begun at that time; those without an answer are left out."""
+        """Adds a batch of completions that started at `started_s`; completions without an answer are left out."""
         ended_s, rows = self.now(), []
         for sample, completion, parent in zip(samples, completions, parents, strict=True):
             if completion.text is None:
@@ -150,19 +148,19 @@ class SampleLog:
             self._heading = []
 
     def add_evaluation(self, sample: Sample, evaluation: Evaluation) -> None:
-        """Takes an evaluation, unless it is a failure of our own infrastructure, which is tried again another time."""
+        """Adds an evaluation, unless it is a failure of our infrastructure, which is retried later."""
         if evaluation.reward is None:
             return
         self.evaluations[sample], self.elapsed_s[sample] = evaluation, self.now()
         written = asdict(self.written[sample])
-        del written["text"]  # what is not in `source` is a plan
+        del written["text"]  # it adds only a plan to `source`
         row = asdict(sample) | {"elapsed_s": self.elapsed_s[sample]} | written | asdict(evaluation)
         _append(self.path, [row])
 
     def in_order(self, competition: str) -> list[tuple[float, Evaluation]]:
         """
-        The evaluations of a competition in the order in which they were known, and the seconds since its first completion
-        was asked for.
+        The evaluations of a competition in order of arrival, with the seconds since its first completion was
+        requested.
         """
         began = min((item.started_s for item in self._of(competition)), default=0.0)
         found = [
@@ -173,7 +171,7 @@ class SampleLog:
         return sorted(found, key=lambda pair: pair[0])
 
     def cost(self, competition: str) -> dict[str, float]:
-        """What the programs of a competition have cost: programs executed, tokens, seconds."""
+        """The cost of a competition's programs: executed programs, tokens, seconds."""
         written, known = self._of(competition), self.in_order(competition)
         return {
             "num_executed": sum(evaluation.source is not None for _, evaluation in known),
@@ -199,7 +197,7 @@ def _evaluation(row: dict[str, Any]) -> Evaluation:
 
 
 def _read(path: Path) -> list[dict[str, Any]]:
-    """The rows of a file; a last line that was not written to its end is removed."""
+    """Reads the rows of a file; removes an incomplete last line."""
     if not path.exists():
         return []
     content = path.read_bytes()
@@ -211,7 +209,7 @@ def _read(path: Path) -> list[dict[str, Any]]:
         try:
             rows.append(json.loads(line))
         except ValueError as error:
-            raise ValueError(f"{path}, line {number}, is no JSON: mend or remove it ({error})") from error
+            raise ValueError(f"{path}, line {number}, is not JSON: fix or remove it ({error})") from error
     return rows
 
 

@@ -1,4 +1,4 @@
-"""What a policy is worth: programs sampled from it, executed and graded."""
+"""Samples programs from a policy, executes and grades them, and summarizes the results."""
 
 from collections.abc import Iterable, Sequence
 from dataclasses import asdict, dataclass
@@ -11,28 +11,28 @@ from trl_mle.evaluation.sample_log import Sample
 from trl_mle.rewards import Evaluation
 
 
-# "validation": programs are chosen by their scores on the validation rows, and their scores on the held-out rows are
-# reported. "test": chosen and reported by one score, that on all rows, as in https://huggingface.co/papers/2509.01684
+# "validation": programs are chosen by their scores on the validation rows and reported by their scores on the held-out
+# rows. "test": chosen and reported by the score on all rows, as in https://huggingface.co/papers/2509.01684
 ChosenBy = Literal["validation", "test"]
 
 
 @dataclass(frozen=True)
 class Summary:
     """
-    Sampled programs in figures. Scores are those on the held-out rows where there are some.
+    Figures of sampled programs. Scores are on the held-out rows, if any.
 
     Args:
         num_samples (`int`):
-            Programs sampled.
+            Number of sampled programs.
         num_valid (`int`):
-            Those with a valid submission.
+            Number of valid submissions.
         num_untrained (`int`, *optional*):
-            Those valid ones that were never seen to train a model: they may have gamed the metric. `None` if the programs
-            were not instrumented.
+            Number of valid submissions from programs that were not observed to train a model; they may have gamed the
+            metric. `None` if the programs were not instrumented.
         mean_score (`float`, *optional*):
-            Mean over the valid ones; `None` without any.
+            Mean score of valid submissions; `None` if there are no valid submissions.
         best_score (`float`, *optional*):
-            That of the best of them, by the score on the validation rows; the mean of equally good ones.
+            Score of the best program by the score on the validation rows; the mean over ties.
         mean_duration_s (`float`, *optional*):
             Mean Δt of the programs that ran, in seconds.
     """
@@ -50,7 +50,7 @@ class Summary:
         return self.num_valid / self.num_samples if self.num_samples else 0.0
 
     def to_dict(self) -> dict[str, float | None]:
-        """The figures by their names, for JSON."""
+        """The figures as a JSON-compatible dictionary."""
         return {**asdict(self), "valid_rate": self.valid_rate}
 
 
@@ -60,12 +60,12 @@ def sample_programs(harness: Harness, num_samples: int) -> list[Evaluation]:
 
     Args:
         harness ([`Harness`]):
-            Who writes them, and what they are to solve.
+            The policy and the competition.
         num_samples (`int`):
             Number of programs.
 
     Returns:
-        `list[Evaluation]`: One for each program.
+        `list[Evaluation]`: An evaluation for each program.
 
     Raises:
         [`~trl_mle.evaluation.harness.NoAnswerError`]: An endpoint has not answered all of a batch.
@@ -81,19 +81,19 @@ def sample_programs(harness: Harness, num_samples: int) -> list[Evaluation]:
 
 
 def count_executed(evaluations: Iterable[Evaluation]) -> int:
-    """How many of the completions held a program, which was executed."""
+    """Number of completions with a program, which was executed."""
     return sum(evaluation.source is not None for evaluation in evaluations)
 
 
 def score_of(evaluation: Evaluation | None, chosen_by: ChosenBy = "validation") -> float | None:
-    """The score that a program is chosen by; `None` without a valid submission."""
+    """The score to choose a program by; `None` without a valid submission."""
     if evaluation is None or evaluation.score is None:
         return None
     return evaluation.score.full if chosen_by == "test" else evaluation.score.value
 
 
 def reported_score(evaluation: Evaluation, chosen_by: ChosenBy = "validation") -> float | None:
-    """The score that is reported of a chosen program; `None` without a valid submission."""
+    """The score to report for a chosen program; `None` without a valid submission."""
     if evaluation.score is None:
         return None
     all_rows = chosen_by == "test" or evaluation.score.held_out is None
@@ -101,7 +101,7 @@ def reported_score(evaluation: Evaluation, chosen_by: ChosenBy = "validation") -
 
 
 def best_program(evaluations: Sequence[Evaluation], higher_is_better: bool) -> Evaluation | None:
-    """The valid evaluation with the best score, on the validation rows where others are held out; of equal ones the first."""
+    """The valid evaluation with the best score (on the validation rows, if rows are held out); the first of ties."""
     valid = [evaluation for evaluation in evaluations if evaluation.valid]
     return max(valid, key=lambda evaluation: gain(evaluation.score.value, higher_is_better), default=None)  # type: ignore[union-attr,arg-type]
 
@@ -110,7 +110,7 @@ def summarize(
     evaluations: Sequence[Evaluation], higher_is_better: bool, chosen_by: ChosenBy = "validation"
 ) -> Summary:
     """
-    The figures of sampled programs. Failures of our own infrastructure are left out.
+    Summarizes sampled programs, without failures of our infrastructure.
 
     Args:
         evaluations (`list[Evaluation]`):
@@ -118,8 +118,8 @@ def summarize(
         higher_is_better (`bool`):
             Whether a larger score is better.
         chosen_by (`str`, *optional*, defaults to `"validation"`):
-            With `"test"` the best is chosen by the score on all rows, and all scores are those. Where no rows are held
-            out, it makes no difference.
+            With `"test"`, programs are chosen by and scored on all rows. Without held-out rows, this makes no
+            difference.
     """
     evaluations = [evaluation for evaluation in evaluations if evaluation.reward is not None]
     scores = [score for evaluation in evaluations if (score := score_of(evaluation, chosen_by)) is not None]
@@ -142,5 +142,5 @@ def summarize(
 
 
 def _mean(values: Sequence[float]) -> float:
-    """The mean, without rounding where all are the same."""
+    """The mean, without rounding errors if all values are equal."""
     return fmean(values) if len(set(values)) > 1 else values[0]

@@ -1,4 +1,4 @@
-"""Improving at test time: each valid program once, and the better of the two is kept."""
+"""Improvement at test time: improves each valid program once, and keeps the better of the two."""
 
 import ast
 import json
@@ -21,15 +21,15 @@ from trl_mle.rewards import Evaluation
 @dataclass(frozen=True)
 class Improvement:
     """
-    A program written from scratch, and the one that is to improve it.
+    A program written from scratch, and its improved version.
 
     Args:
         scratch ([`~trl_mle.rewards.Evaluation`]):
-            The first.
+            The program from scratch.
         improved ([`~trl_mle.rewards.Evaluation`], *optional*):
-            The second; `None` if the first is not valid, which leaves nothing to improve.
+            The improved program; `None` if the first is not valid, so that there is nothing to improve.
         validation_scores (`tuple[float | None, float | None]`, *optional*, defaults to `(None, None)`):
-            What they report of themselves, see [`validation_score`].
+            Their self-reported scores, see [`validation_score`].
         higher_is_better (`bool`, *optional*, defaults to `True`):
             Whether a larger score is better.
     """
@@ -47,8 +47,8 @@ class Improvement:
     @property
     def chosen_by(self) -> ChosenBy | None:
         """
-        What tells the better one: `"validation"` if both are valid and report a validation score, `"test"` if both are
-        valid and one does not; `None` if there is no choice, because at most one is valid.
+        The kind of score that decides: `"validation"` if both are valid and report a validation score, `"test"` if
+        both are valid and one reports none; `None` if at most one is valid, so that there is no choice.
         """
         if self.improved is None or not self.improved.valid:
             return None
@@ -56,16 +56,16 @@ class Improvement:
 
     def kept(self, by: ChosenBy) -> Evaluation:
         """
-        The better one.
+        The better of the two programs.
 
         Args:
             by (`str`):
-                `"validation"`: by the validation score that the programs themselves report, and only where one does not
-                by the graded score, on the validation rows where others are held out. `"test"`: always by the graded score
-                on all rows, as in https://huggingface.co/papers/2509.01684, which looks at the hidden answers.
+                `"validation"`: by the self-reported validation scores; if a program reports none, by the graded score
+                (on the validation rows, if rows are held out). `"test"`: always by the graded score on all rows, as in
+                https://huggingface.co/papers/2509.01684, which uses the hidden answers.
 
         Returns:
-            [`~trl_mle.rewards.Evaluation`]: One of the two; the first if they are equal.
+            [`~trl_mle.rewards.Evaluation`]: One of the two; the first on a tie.
         """
         if self.improved is None or self.chosen_by is None:
             return self.scratch
@@ -79,16 +79,16 @@ class Improvement:
 
 def improve_each(harness: Harness, evaluations: Sequence[Evaluation]) -> list[Improvement]:
     """
-    Asks for one better program for each valid one, executes and grades it.
+    Samples one improvement of each valid program, and executes and grades it.
 
     Args:
         harness ([`Harness`]):
-            Who writes them, and what they are to solve. The seeds of the round before are not used again.
+            The policy and the competition. Seeds of earlier rounds are not reused.
         evaluations (`list[Evaluation]`):
-            The programs to improve, and others.
+            All programs; the valid ones are improved.
 
     Returns:
-        `list[Improvement]`: One for each of `evaluations`.
+        `list[Improvement]`: One item for each of `evaluations`.
 
     Raises:
         `ValueError`: The prompt is longer than the harness allows even without the program.
@@ -117,12 +117,12 @@ def improve_each(harness: Harness, evaluations: Sequence[Evaluation]) -> list[Im
 
 def validation_score(evaluation: Evaluation, competition: Competition) -> float | None:
     """
-    The score that a program has computed itself, on data that it held back or not, as the instrumenter's prints report
-    it (see `trl_mle.instrumentation.reports`). What the program itself prints does not count.
+    The score that a program computes itself, on held-back data or not, as reported by the instrumenter's prints (see
+    `trl_mle.instrumentation.reports`). The program's own prints do not count.
 
-    It counts only if it can be compared with another program's: the last report in the competition's metric, as the name
-    of the variable, the function called or the `scoring` tells. A negative loss, as scikit-learn's `neg_log_loss`, and a
-    value whose name has "train" in it do not count.
+    It counts only if it is comparable with other programs' scores: the last report in the competition's metric,
+    identified by the name of the variable, the function called or the `scoring`. Negative losses such as
+    scikit-learn's `neg_log_loss`, and values with "train" in their name, do not count.
 
     Args:
         evaluation ([`~trl_mle.rewards.Evaluation`]):
@@ -137,7 +137,7 @@ def validation_score(evaluation: Evaluation, competition: Competition) -> float 
         return None
     try:
         words = _words(parse(evaluation.source))
-    except RecursionError:  # what compiles may still be too deep for this
+    except RecursionError:  # code that compiles may still be nested too deeply
         words = {}
     for name, text in reversed(evaluation.reports):
         named = " ".join((name, *words.get(name, ())))
@@ -153,7 +153,7 @@ def validation_score(evaluation: Evaluation, competition: Competition) -> float 
 
 
 def _words(tree: ast.Module) -> dict[str, list[str]]:
-    """For each variable, the functions called and the texts passed where it is assigned."""
+    """For each variable, the functions called and the strings passed in its assignments."""
     words: dict[str, list[str]] = {}
     for node in ast.walk(tree):
         match node:
@@ -170,16 +170,17 @@ def _words(tree: ast.Module) -> dict[str, list[str]]:
 
 def summarize_improvements(improvements: Sequence[Improvement]) -> dict[str, Any]:
     """
-    How often a program was improved, and the figures of what is kept of each two, chosen by either score.
+    Counts how often a program was improved, and summarizes the kept programs, chosen by either score.
 
     Args:
         improvements (`list[Improvement]`):
-            What [`improve_each`] returns.
+            Results of [`improve_each`].
 
     Returns:
-        `dict`: For JSON. `num_executed` counts the programs from scratch, too. In `kept`, `num_choices` is how often the
-        score named by `chosen_by` made the choice; by `"validation"` the other choices are made by the graded score. Where
-        rows are held out, the scores by `"validation"` are those on these rows, and those by `"test"` are on all.
+        `dict`: JSON-compatible figures. `num_executed` includes the programs from scratch. In `kept`, `num_choices`
+        counts how often the score named by `chosen_by` decided; with `"validation"`, the graded score decides the
+        other choices. If rows are held out, scores with `"validation"` are on the held-out rows, and scores with
+        `"test"` on all rows.
     """
     improved = [item.improved for item in improvements if item.improved is not None]
     chosen_by = [item.chosen_by for item in improvements if item.chosen_by is not None]
@@ -198,7 +199,7 @@ def summarize_improvements(improvements: Sequence[Improvement]) -> dict[str, Any
 
 
 def save_improvements(improvements: Sequence[Improvement], path: Path) -> None:
-    """Writes improvements as JSON lines: the improved program, what it is compared by, and which of the two is kept."""
+    """Writes improvements as JSON lines: the improved program, the scores compared, and which program is kept."""
     with open(path, "w", encoding="utf-8") as file:
         for improvement in improvements:
             row = {

@@ -1,4 +1,4 @@
-"""Finding one good submission: search by a score that the hidden answers have no part in, choice, average."""
+"""Finds one good submission: searches by a score that does not use the hidden answers, chooses, and averages."""
 
 import random
 import time
@@ -17,32 +17,32 @@ from trl_mle.execution import ExecutionResult, Executor, Outcome
 from trl_mle.rewards import Evaluation
 
 
-IMPROVED = 4  # the best so many programs are improved
+IMPROVED = 4  # number of best programs to improve
 ROUND = "solve"
 Worth = Callable[[Evaluation, Competition], float | None]
-# Metrics of quantities of which a mean is one, too; labels have none
+# Metrics whose predictions can be averaged; labels cannot
 AVERAGED = ("log_loss", "roc_auc", "mean_columnwise_roc_auc", "pearson_correlation", "mean_columnwise_rmsle", "rmse")
 
 
 def held_out_score(evaluation: Evaluation, competition: Competition) -> float | None:
-    """The score on rows of one's own whose labels the program has not seen."""
+    """The score on the user's own rows whose labels the program has not seen."""
     return evaluation.score.value if evaluation.score is not None else None
 
 
 def search(harness: Harness, budget_s: float, console: Console, worth: Worth = validation_score) -> list[Evaluation]:
     """
-    Programs in batches until the time is over, at least one batch. Of each batch after the first one a half is from scratch, and a
-    half improves one of the best so far.
+    Samples and executes programs in batches until the time is up, at least one batch. After the first batch, half of
+    each batch is written from scratch, and half improves one of the best programs so far.
 
     Args:
         harness ([`~trl_mle.evaluation.harness.Harness`]):
             Who writes them, and what they are to solve.
         budget_s (`float`):
-            Seconds, those of an earlier run that was interrupted included.
+            Time limit in seconds, including an earlier interrupted run.
         console (`Console`):
-            Shows the best so far.
+            Shows the best program so far.
         worth (`Callable`, *optional*, defaults to [`~trl_mle.evaluation.self_improvement.validation_score`]):
-            The score by which programs are compared, in the competition's metric; `None` if a program has no such score.
+            The score to compare programs by, in the competition's metric; `None` if a program has none.
 
     Returns:
         `list[Evaluation]`: One for each program.
@@ -76,7 +76,7 @@ def search(harness: Harness, budget_s: float, console: Console, worth: Worth = v
 def ranked(
     evaluations: Sequence[Evaluation], competition: Competition, worth: Worth = validation_score
 ) -> list[Evaluation]:
-    """Valid programs, each once, the best one first; those without a score to compare come last."""
+    """Valid programs without duplicates, best first; programs without a score come last."""
     valid: dict[str | None, Evaluation] = {}
     for evaluation in evaluations:
         if evaluation.valid:
@@ -93,25 +93,26 @@ def run_again(
     programs: Sequence[Evaluation], competition: Competition, executor: Executor, count: int, console: Console
 ) -> list[tuple[Evaluation, bytes]]:
     """
-    The first programs that are valid again, with their submissions. One that our own infrastructure fails gets another try.
+    Runs programs again, best first, until `count` of them are valid again, and returns these with their submissions. A
+    program that fails because of our infrastructure is tried once more.
 
     Args:
         programs (`Sequence[Evaluation]`):
-            The best first.
+            Programs, best first.
         competition ([`~trl_mle.competitions.Competition`]):
-            What they solve.
+            The competition to solve.
         executor ([`~trl_mle.execution.Executor`]):
-            Executes them.
+            Executes the programs.
         count (`int`):
-            How many.
+            Number of programs wanted.
         console (`Console`):
-            Shows why one is passed over.
+            Shows why a program is skipped.
 
     Raises:
-        `ValueError`: There is none.
+        `ValueError`: No program is valid again.
     """
     if not programs:
-        raise ValueError("no program made a valid submission: give it more time (--budget), or take another policy")
+        raise ValueError("no program made a valid submission: give it more time (--budget), or use another policy")
     found: list[tuple[Evaluation, bytes]] = []
     why = ""
     for place, evaluation in enumerate(programs, 1):
@@ -128,10 +129,10 @@ def run_again(
                 continue
             why = score.error or ""
         console.print(
-            f"number {place} of {len(programs)} is passed over: run again, {why}", soft_wrap=True, highlight=False
+            f"number {place} of {len(programs)} is skipped: when run again, {why}", soft_wrap=True, highlight=False
         )
     if not found:
-        raise ValueError(f"none of {len(programs)} programs was valid when it was run again; the last one: {why}")
+        raise ValueError(f"none of {len(programs)} programs was valid when run again; the last one: {why}")
     return found
 
 
@@ -142,17 +143,17 @@ def _executed(source: str, competition: Competition, executor: Executor) -> Exec
 
 def average(submissions: Sequence[bytes], competition: Competition) -> bytes:
     """
-    The mean of submissions, or the only one. Areas under the ROC curve are of ranks: there the ranks are averaged.
+    The mean of submissions, or the only submission. For ROC AUC, which depends only on ranks, the ranks are averaged.
 
     Args:
         submissions (`Sequence[bytes]`):
             Contents of valid files.
         competition ([`~trl_mle.competitions.Competition`]):
-            What they are for.
+            Their competition.
 
     Returns:
-        `bytes`: Contents of a file in the form of the sample submission, with its ids as they stand there, if it has them once
-        each; the only submission as it is, if not.
+        `bytes`: Contents of a file in the format of the sample submission, with its ids in the same order if they are
+        unique; otherwise a single submission is returned unchanged.
     """
     sample = pd.read_csv(competition.sample_submission, dtype=str, keep_default_na=False)
     ids = None if competition.in_file_order else pd.read_csv(competition.sample_submission)[competition.id_column]
@@ -191,5 +192,5 @@ def _progress(
 
 
 def clock(seconds: float) -> str:
-    """Seconds as minutes and seconds."""
+    """Formats seconds as minutes and seconds."""
     return time.strftime("%H:%M:%S" if seconds >= 3600 else "%M:%S", time.gmtime(seconds))

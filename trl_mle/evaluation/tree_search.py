@@ -1,10 +1,10 @@
 """
-A scaffold around a model that is not trained: it drafts programs, repairs those that fail and improves the best, one after
-the other, in a tree that is searched greedily.
+A scaffold around an untrained model: it drafts programs, repairs failed ones and improves the best, one at a time, in
+a greedy tree search.
 
-The shape of the search, and its three numbers, are those of AIDE (https://huggingface.co/papers/2502.13138). The prompts,
-the parser and the executor are those of this package, so that a scaffolded model and a trained one differ in nothing
-else. It is not AIDE: it has no prompts of AIDE's, no data preview and no model that reads the output.
+The search and its three constants follow AIDE (https://huggingface.co/papers/2502.13138). The prompts, the parser and
+the executor are this package's, so that scaffolded and trained models differ in nothing else. It is not AIDE: it lacks
+AIDE's prompts, its data preview and its model that reads the output.
 """
 
 import random
@@ -40,9 +40,9 @@ class Node:
         parent (`int`, *optional*):
             Number of the program that it repairs or improves.
         evaluation ([`~trl_mle.rewards.Evaluation`]):
-            What it came to.
+            The evaluation of the program.
         validation_score (`float`, *optional*):
-            The score that it reports of itself, see [`~trl_mle.evaluation.validation_score`].
+            Its self-reported score, see [`~trl_mle.evaluation.validation_score`].
     """
 
     step: str
@@ -53,9 +53,9 @@ class Node:
 
 def next_step(nodes: Sequence[Node], higher_is_better: bool, rng: random.Random) -> tuple[str, int | None]:
     """
-    What to do next: first a few drafts; then, with probability 0.5, repair a failed program that nothing was made of yet;
-    else improve the best valid one. The best is told by the scores that programs report of themselves, never by the hidden
-    answers; programs that report none come after those that do.
+    Chooses the next step: first a few drafts; then, with probability 0.5, repair a failed program that has no children
+    yet; otherwise improve the best valid program. The best program is the one with the best self-reported score;
+    programs that report none rank last. The hidden answers are never used.
 
     Args:
         nodes (`Sequence[Node]`):
@@ -63,7 +63,7 @@ def next_step(nodes: Sequence[Node], higher_is_better: bool, rng: random.Random)
         higher_is_better (`bool`):
             Whether a larger score is better.
         rng (`random.Random`):
-            Draws.
+            Source of randomness.
 
     Returns:
         `tuple[str, int | None]`: The step, and the number of the program to repair or improve.
@@ -75,7 +75,7 @@ def next_step(nodes: Sequence[Node], higher_is_better: bool, rng: random.Random)
         i
         for i, node in enumerate(nodes)
         if node.evaluation.source is not None
-        and node.evaluation.reward is not None  # a failure of ours is nothing to repair
+        and node.evaluation.reward is not None  # not a failure of our infrastructure
         and not node.evaluation.valid
         and i not in parents
         and _repairs(nodes, i) < MAX_DEBUG_DEPTH
@@ -94,7 +94,7 @@ def next_step(nodes: Sequence[Node], higher_is_better: bool, rng: random.Random)
 
 
 def _repairs(nodes: Sequence[Node], i: int) -> int:
-    """How many repairs in a row have led to a program."""
+    """Number of consecutive repairs that led to a program."""
     parent = nodes[i].parent
     return 0 if nodes[i].step != "debug" or parent is None else 1 + _repairs(nodes, parent)
 
@@ -105,13 +105,13 @@ def search_tree(harness: Harness, num_samples: int) -> list[Node]:
 
     Args:
         harness ([`Harness`]):
-            Who writes, and what is to be solved; its seed is the search's, too. The sentence that asks to validate is not
-            counted in the length of a prompt.
+            The policy and the competition; its seed also seeds the search. The sentence that asks for validation does
+            not count towards the prompt's length.
         num_samples (`int`):
-            Completions, as many as another policy may sample.
+            Number of completions.
 
     Returns:
-        `list[Node]`: The tree, in the order in which it grew.
+        `list[Node]`: The nodes, in the order in which the tree grew.
 
     Raises:
         [`~trl_mle.evaluation.harness.NoAnswerError`]: An endpoint does not answer.
@@ -128,7 +128,9 @@ def search_tree(harness: Harness, num_samples: int) -> list[Node]:
                 prompt = harness.improve_prompt(nodes[parent].evaluation, failed=step == "debug")
             harness.write([sample], [ask_to_validate(prompt)], step, [parent])
         [evaluation] = harness.execute([sample])
-        written = log.written[sample]  # of a run that was interrupted, perhaps, and saw another failure of ours
+        written = log.written[
+            sample
+        ]  # perhaps from an interrupted run, which saw other failures of our infrastructure
         nodes.append(Node(written.step, written.parent, evaluation, validation_score(evaluation, competition)))
     return nodes
 

@@ -1,4 +1,4 @@
-"""A program in, the same program with milestone prints out (https://huggingface.co/papers/2509.01684)."""
+"""Inserts milestone prints into programs (https://huggingface.co/papers/2509.01684)."""
 
 from importlib import import_module
 from typing import TYPE_CHECKING
@@ -36,7 +36,7 @@ __all__ = [
 
 
 def __getattr__(name: str) -> object:
-    # Torch and what reads completions come only with a language model
+    # Import torch and the language models only when they are needed
     modules = {
         "EndpointModel": "trl_mle.models",
         "LmInstrumenter": "trl_mle.instrumentation.lm_instrumenter",

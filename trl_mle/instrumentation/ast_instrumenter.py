@@ -1,4 +1,4 @@
-"""Placing milestone prints by following the program's data, without a language model."""
+"""Places milestone prints by following a program's data, without a language model."""
 
 import secrets
 from collections.abc import Sequence
@@ -13,8 +13,8 @@ from trl_mle.instrumentation.verify import verify
 
 class AstInstrumenter:
     r"""
-    Instruments programs by the rules of `find_steps`: fast, deterministic, and silent where it is not clear that a
-    milestone was reached.
+    Instruments programs by the rules of `find_steps`: fast, deterministic, and without a print wherever it is unclear
+    that a milestone was reached.
 
     Example:
 
@@ -39,7 +39,7 @@ class AstInstrumenter:
 
     def metrics(self) -> dict[str, float]:
         """Shares of the programs since the last call that were instrumented (`ast_rate`), and that could not be
-        (`none_rate`)."""
+        instrumented (`none_rate`)."""
         programs, instrumented = max(1, self._programs), self._instrumented
         metrics = {"ast_rate": instrumented / programs, "none_rate": (self._programs - instrumented) / programs}
         self._programs = self._instrumented = 0
@@ -47,18 +47,18 @@ class AstInstrumenter:
 
     def instrument(self, source: str, nonce: str | None = None) -> InstrumentedProgram:
         """
-        Place the prints.
+        Places the prints.
 
         Args:
             source (`str`):
                 The program.
             nonce (`str`, *optional*):
-                Text in the markers, for tests. By default it is random.
+                Text in the markers, for tests. Random by default.
 
         Returns:
             [`InstrumentedProgram`]:
-                The program as it is, without milestones, if it cannot be compiled or if the prints cannot be trusted
-                in it (it exchanges `print`).
+                The program, unchanged and without milestones if it does not compile or if its prints cannot be trusted
+                (it replaces `print`).
         """
         nonce = nonce or secrets.token_hex(8)
         try:

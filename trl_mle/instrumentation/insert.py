@@ -1,4 +1,4 @@
-"""Inserting prints as whole lines after statements; comments and formatting stay."""
+"""Inserts prints as whole lines after statements; keeps comments and formatting."""
 
 import ast
 from bisect import bisect_right
@@ -44,7 +44,7 @@ def _blocks(node: ast.AST) -> Iterator[list[ast.stmt]]:
 
 
 def _places(block: list[ast.stmt], owner: _Place | None = None, depth: int = 0) -> Iterator[_Place]:
-    """All places in the order of the text, an outer statement before those in it."""
+    """All places in source order, each statement before its inner statements."""
     for index, statement in enumerate(block):
         place = _Place(statement, block, index, owner, depth)
         yield place
@@ -54,13 +54,13 @@ def _places(block: list[ast.stmt], owner: _Place | None = None, depth: int = 0) 
 
 
 def _settle(place: _Place, lines: list[str]) -> tuple[_Place, str] | None:
-    """Where a line can be inserted at or soon after the place, and its indentation. `None`: nowhere."""
+    """The line and indentation to insert at, at the place or soon after it; `None` if there is none."""
     first = place.block[0]
     line = lines[first.lineno - 1]
     indentation = line[: len(line) - len(line.lstrip(INDENTATION))]
     if len(indentation) != first.col_offset:
-        # `with open(path) as file: data = json.load(file)` has no room within. What follows an `if`, `try` or `def`
-        # on one line is reached without the step.
+        # `with open(path) as file: data = json.load(file)` has no room inside. Code after a one-line `if`, `try` or
+        # `def` is reached without the step.
         within = place.owner and isinstance(place.owner.statement, ROOMY)
         return _settle(place.owner, lines) if within and place.owner else None
     end = place.statement.end_lineno or place.statement.lineno
@@ -80,12 +80,12 @@ def insert_prints(
     original: str, placements: list[tuple[int, str]], nonce: str, reports: list[tuple[int, str]] | None = None
 ) -> InstrumentedProgram:
     """
-    Insert a print after the statement at each of the given lines.
+    Inserts a print after the statement at each of the given lines.
 
-    The statement at a line is the last one that starts on that line or before it. So a line within a call that spans
-    several lines means the whole call, and the first line of a loop means the whole loop. A place that cannot take a
-    line of its own moves to the next one that is reached only after the step: after the last of `a = 1; b = 2`, after
-    a `with` or a loop written on one line. Where there is none (behind `return`, `if x: y()`), it is dropped.
+    The statement at a line is the last one that starts on or before that line. So a line within a multi-line call
+    means the whole call, and the first line of a loop means the whole loop. If a place cannot take a separate line,
+    the print moves to the next place that is reached only after the step: after the last of `a = 1; b = 2`, or after a
+    one-line `with` or loop. If there is no such place (after `return`, `if x: y()`), the print is dropped.
 
     Args:
         original (`str`):
@@ -95,7 +95,7 @@ def insert_prints(
         nonce (`str`):
             Random text for the markers.
         reports (`list[tuple[int, str]]`, *optional*):
-            Line, and the value to print there: see `report_lines`.
+            Line and the value to print there, see `report_lines`.
 
     Returns:
         [`InstrumentedProgram`]:
@@ -108,7 +108,7 @@ def insert_prints(
         (line, (marker_print(nonce, milestone),), MILESTONES.index(milestone)) for line, milestone in placements
     ]
     texts += [(line, report_lines(nonce, value), len(MILESTONES)) for line, value in reports or []]
-    # The end of the statement; inner blocks first; the milestones in their order, then reports
+    # Sort by end of the statement, inner blocks first, milestones in their order, then reports
     prints: set[tuple[int, int, int, str, tuple[str, ...]]] = set()
     for line, text, rank in texts:
         index = bisect_right(starts, line) - 1

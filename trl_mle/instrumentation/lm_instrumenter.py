@@ -1,4 +1,4 @@
-"""Placing milestone prints by asking a frozen language model, as the paper does."""
+"""Places milestone prints with a frozen language model, as in the paper."""
 
 import hashlib
 import io
@@ -21,11 +21,11 @@ from trl_mle.models import LanguageModel
 from trl_mle.prompts.extract import extract_code
 
 
-MAX_STRING = 60  # characters of a string that the model is shown
-LINES_TOKENS = 128  # of an answer in lines mode
-REWRITE_TOKENS = 1536  # of an answer in rewrite mode: a program of 1,024 tokens, and the prints
+MAX_STRING = 60  # characters of a string shown to the model
+LINES_TOKENS = 128  # tokens of an answer in lines mode
+REWRITE_TOKENS = 1536  # tokens of an answer in rewrite mode: a program of 1,024 tokens plus the prints
 
-# Bounded, or a weak model that is held to the schema writes digits until its tokens are spent.
+# Bounded, because a weak model constrained by the schema would write digits until it runs out of tokens
 _LINE = {"type": "integer", "minimum": 1, "maximum": 9999}
 LINES_SCHEMA = {
     "type": "object",
@@ -58,31 +58,32 @@ whole program in a ```python block.
 ```"""
 
 
-# Why an answer, or a milestone in it, was refused.
+# Reasons to reject an answer, or a milestone in it
 REASONS = ("no_answer", "empty", "changed", *_placements.REASONS)
 
 
 class LmInstrumenter:
     """
-    Instruments programs by asking a frozen language model where they reach the milestones
-    (https://huggingface.co/papers/2509.01684, section 4.2).
+    Asks a frozen language model where programs reach the milestones (https://huggingface.co/papers/2509.01684, section
+    4.2).
 
-    Whatever the model answers, what is executed is the original program plus our own prints, proven on the AST. Where the
-    model does not answer, or not to the point, [`AstInstrumenter`] does; where that cannot either, no milestone is marked.
+    Whatever the model answers, the executed program is the original plus our own prints, proven on the AST. If the
+    model's answer is missing or unusable, [`AstInstrumenter`] instruments the program; if it cannot either, no
+    milestone is marked.
 
-    The model does not see comments, nor more than the first 60 characters of a string: there a policy could talk to it.
-    Milestones where they cannot be reached are refused (see `placements.check`). A program that misleads it all the same,
-    by names, by short strings, or in rewrite mode by long ones, which must be returned whole, gains 0.1 for each: no
-    failed program can come above a valid submission by that.
+    The model does not see comments or more than the first 60 characters of a string, because a policy could use these
+    to influence it. Milestones at impossible places are rejected (see `placements.check`). A program can still mislead
+    the model through names, short strings, or, in rewrite mode, long strings, which must be returned unchanged. That
+    gains 0.1 per milestone, which never lifts a failed program above a valid submission.
 
     Args:
         model ([`LanguageModel`]):
-            The frozen model: never the policy being trained, which would learn to please itself.
+            The frozen model. Never the policy being trained, which would learn to reward itself.
         mode (`str`, *optional*, defaults to `"lines"`):
-            `"lines"`: the model is shown the program with line numbers and answers with a line for each milestone.
-            `"rewrite"`: it returns the program with prints, as in the paper; accepted if it is the original without them.
+            `"lines"`: the model sees the program with line numbers and answers with a line for each milestone.
+            `"rewrite"`: it returns the program with prints, as in the paper; accepted if the rest equals the original.
         cache_size (`int`, *optional*, defaults to `10000`):
-            Programs whose answers are remembered.
+            Number of programs whose answers are cached.
 
     Example:
 
@@ -106,22 +107,23 @@ class LmInstrumenter:
 
     @property
     def identity(self) -> str:
-        """What decides where it places prints: how it asks, and which model, weights and all as far as they can be seen."""
+        """Everything that determines the prints: the way of asking and the model, including its weights where they are
+        visible."""
         return f"lm {self.mode} {self.model.fingerprint()}"
 
     def instrument(self, source: str, nonce: str | None = None) -> InstrumentedProgram:
-        """Places the prints of one program: see [`AstInstrumenter.instrument`]."""
+        """Places the prints of one program, see [`AstInstrumenter.instrument`]."""
         return self.instrument_many([source], nonce)[0]
 
     def instrument_many(self, sources: Sequence[str], nonce: str | None = None) -> list[InstrumentedProgram]:
         """
-        Places the prints of programs. The model is called once, even for no program.
+        Places the prints of several programs. The model is called exactly once, even without programs.
 
         Args:
             sources (`Sequence[str]`):
                 The programs.
             nonce (`str`, *optional*):
-                Text in the markers, for tests. By default it is random for each program.
+                Text in the markers, for tests. Random for each program by default.
 
         Returns:
             `list[InstrumentedProgram]`: In the order of `sources`.
@@ -140,7 +142,7 @@ class LmInstrumenter:
         for (key, source), completion in zip(asked.items(), completions, strict=True):
             self._counts["tokens"] += completion.tokens
             if completion.text is None:
-                self._counts["rejected/no_answer"] += 1  # not remembered: the next answer may come
+                self._counts["rejected/no_answer"] += 1  # not cached: the model may answer next time
             else:
                 self._answers[key] = self._read(source, completion.text)
         programs = [
@@ -158,9 +160,9 @@ class LmInstrumenter:
 
     def metrics(self) -> dict[str, float]:
         """
-        What happened since the last call: shares of the programs that were instrumented by the model (`lm_rate`), by
-        [`AstInstrumenter`] (`ast_rate`) or not at all (`none_rate`), tokens generated per program, seconds, and shares of
-        the answers that were refused, by reason (`rejected/<reason>`).
+        Metrics since the last call: shares of programs that were instrumented by the model (`lm_rate`), by
+        [`AstInstrumenter`] (`ast_rate`) or not at all (`none_rate`), generated tokens per program, seconds, and shares
+        of rejected answers by reason (`rejected/<reason>`).
         """
         counts, self._counts = self._counts, Counter()
         programs, asked = max(1, counts["programs"]), max(1, counts["asked"])
@@ -177,7 +179,7 @@ class LmInstrumenter:
         return REWRITE_PROMPT.replace("{program}", text)
 
     def _read(self, source: str, answer: str) -> list[tuple[int, str]]:
-        """The placements of an answer; none if it is refused."""
+        """The placements of an answer; empty if it is rejected."""
         if self.mode == "lines":
             found = _placements.parse_lines(answer)
         else:
@@ -199,7 +201,7 @@ class LmInstrumenter:
             try:
                 program = insert_prints(source, found, nonce_or_new, find_reports(parse(source)))
                 verify(program.original, program.source, nonce_or_new)
-            except (VerificationError, RecursionError):  # it exchanges `print`, or is nested too deeply
+            except (VerificationError, RecursionError):  # it replaces `print`, or is nested too deeply
                 self._counts["none"] += 1
                 return InstrumentedProgram(source=source, original=source, milestones=(), nonce=nonce_or_new)
             if program.milestones:
@@ -212,16 +214,16 @@ class LmInstrumenter:
 
 def visible(source: str, cut_strings: bool) -> str | None:
     """
-    The part of a program that the model is shown, on the same lines: no comments, and of long strings the beginning.
+    The part of a program that the model sees, on the same lines: without comments, and with long strings truncated.
 
     Args:
         source (`str`):
             The program.
         cut_strings (`bool`):
-            Whether to cut strings.
+            Whether to truncate strings.
 
     Returns:
-        `str`, *optional*: The text, or `None` if it is no Python.
+        `str`, *optional*: The text, or `None` if it is not Python.
     """
     lines = [line.rstrip("\r\n") for line in split_lines(source.removeprefix("\ufeff"))]
     try:
@@ -243,5 +245,5 @@ def visible(source: str, cut_strings: bool) -> str | None:
 
 
 def numbered(text: str) -> str:
-    """The text with the number of each line before it."""
+    """The text with line numbers."""
     return "\n".join(f"{number} {line}" for number, line in enumerate(text.split("\n"), 1))

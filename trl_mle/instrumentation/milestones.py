@@ -1,4 +1,4 @@
-"""The milestones of a program, and the prints that mark them."""
+"""Milestones of a program, and the prints that mark them."""
 
 import ast
 import functools
@@ -30,11 +30,11 @@ DESCRIPTIONS = {
 }
 MILESTONES = tuple(DESCRIPTIONS)
 
-# The largest program that is instrumented: work can grow with the square of its nodes. A solution has hundreds.
+# Size limit for instrumentation: the work can grow with the square of the nodes. Solutions have hundreds of nodes.
 MAX_LENGTH, MAX_NODES = 200_000, 10_000
 
-# The compiler names the file in its warnings ("\d" is no escape sequence, ...). They are the policy's, and there
-# are thousands of them: they would bury the log of the training run.
+# The compiler names this file in its warnings (invalid escape sequences and others). Policies cause thousands of them,
+# which would bury the log of the training run.
 FILENAME = "<program>"
 warnings.filterwarnings("ignore", module=re.escape(FILENAME))
 
@@ -46,8 +46,8 @@ def marker_print(nonce: str, milestone: str) -> str:
 
 def report_lines(nonce: str, value: str) -> tuple[str, str]:
     """
-    The statement that prints a value of the program, `train.shape` or `auc`, as two lines. It does nothing if that fails,
-    and looks up no name but the value's and `print`.
+    The statement that prints a value of the program, such as `train.shape` or `auc`, as two lines. It does nothing if
+    printing fails, and looks up only the value's names and `print`.
     """
     return (
         f'try: print("{nonce} report: {value} = %.80s" % ({value},), flush=True)',
@@ -55,14 +55,14 @@ def report_lines(nonce: str, value: str) -> tuple[str, str]:
     )
 
 
-@functools.lru_cache(maxsize=4)  # choosing places, checking them and inserting prints all look at the same program
+@functools.lru_cache(maxsize=4)  # choosing places, checking them and inserting prints all parse the same program
 def parse(source: str) -> ast.Module:
     """
-    The program's AST, as if it were read from a file (which may begin with a byte order mark). Not to be changed.
+    The program's AST, as if read from a file (which may start with a byte order mark). Do not modify it.
 
     Raises:
-        `SyntaxError`, `ValueError`, `RecursionError`, `MemoryError`: It does not compile.
-        `ValueError`: It is too large to be looked at: a flat program of a few hundred KB would take minutes.
+        `SyntaxError`, `ValueError`, `RecursionError`, `MemoryError`: The program does not compile.
+        `ValueError`: The program is too large: a flat program of a few hundred KB would take minutes.
     """
     if len(source) > MAX_LENGTH:
         raise ValueError(f"the program has more than {MAX_LENGTH} characters")
@@ -73,17 +73,17 @@ def parse(source: str) -> ast.Module:
 
 
 class Instrumenter(Protocol):
-    """A program in, the same program with milestone prints out."""
+    """Inserts milestone prints into programs."""
 
     @property
     def identity(self) -> str:
-        """What decides where it places prints: its class and settings."""
+        """Everything that determines the prints: the class and its settings."""
         ...
 
     def instrument_many(self, sources: Sequence[str]) -> list[InstrumentedProgram]:
-        """Places the prints of programs; called once for a batch, in every training process, even for none."""
+        """Places the prints of several programs. Called once per batch in every training process, even without programs."""
         ...
 
     def metrics(self) -> dict[str, float]:
-        """What happened since the last call."""
+        """Metrics since the last call."""
         ...

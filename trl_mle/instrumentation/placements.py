@@ -1,4 +1,4 @@
-"""What a language model answered: where it says that milestones are reached, and whether that can be."""
+"""Reads a language model's answer: the places of the milestones, and whether they are possible."""
 
 import ast
 import re
@@ -22,14 +22,14 @@ _PRINT = re.compile(rf"milestone:\s*({'|'.join(MILESTONES)})")
 
 def parse_lines(answer: str) -> list[tuple[int, str]]:
     """
-    Read an answer like `{"imports": 3, "train_data": 7}` or `imports: line 3`.
+    Reads an answer such as `{"imports": 3, "train_data": 7}` or `imports: line 3`.
 
     Args:
         answer (`str`):
-            What the model wrote. What it thought, and any text around the pairs, is passed over.
+            The model's answer. Thoughts, and any text around the pairs, are ignored.
 
     Returns:
-        `list[tuple[int, str]]`: Line and milestone, the last of each milestone.
+        `list[tuple[int, str]]`: Line and milestone; the last pair of each milestone counts.
     """
     answer = answer.rpartition("</think>")[2]
     return [(int(line), milestone) for milestone, line in dict(_PAIR.findall(answer.lower())).items()]
@@ -37,7 +37,7 @@ def parse_lines(answer: str) -> list[tuple[int, str]]:
 
 def parse_rewrite(original: str, rewritten: str) -> list[tuple[int, str]]:
     """
-    Read where a rewritten program prints `milestone: <name>`, if it is the original program plus such prints.
+    Finds where a rewritten program prints `milestone: <name>`, if it is the original program plus such prints.
 
     Args:
         original (`str`):
@@ -46,16 +46,16 @@ def parse_rewrite(original: str, rewritten: str) -> list[tuple[int, str]]:
             The program as the model returned it.
 
     Returns:
-        `list[tuple[int, str]]`: Line of the original after whose statement the print stands, and milestone.
+        `list[tuple[int, str]]`: Line of the original statement that the print follows, and milestone.
 
     Raises:
-        [`VerificationError`]: It is another program.
+        [`VerificationError`]: The rewritten program differs otherwise.
     """
     try:
         found = parse(rewritten)
         compile(
             found, FILENAME, "exec", dont_inherit=True
-        )  # sees what the parser lets pass: a print before `__future__`
+        )  # detects an error that the parser accepts: a print before `__future__`
     except (SyntaxError, ValueError, RecursionError, MemoryError) as error:
         raise VerificationError(f"the rewritten program does not compile: {error}") from error
     placements: list[tuple[int, str]] = []
@@ -67,7 +67,7 @@ def parse_rewrite(original: str, rewritten: str) -> list[tuple[int, str]]:
 
 
 def _align(expected: list[ast.stmt], found: list[ast.stmt], placements: list[tuple[int, str]]) -> None:
-    """Walk two blocks side by side; what `found` has in addition must be milestone prints."""
+    """Walks two blocks in parallel; additional statements in `found` must be milestone prints."""
     position = 0
     for statement in found:
         if position < len(expected) and _same(expected[position], statement, placements):
@@ -78,14 +78,14 @@ def _align(expected: list[ast.stmt], found: list[ast.stmt], placements: list[tup
             raise VerificationError(f"line {statement.lineno} of the rewritten program is not the original's")
         if position == 0 and expected and _is_docstring(expected[0]):
             raise VerificationError(f"line {statement.lineno} of the rewritten program stands before a docstring")
-        if position:  # else it stands before all that could have reached it
+        if position:  # otherwise it precedes everything that could have reached it
             placements.append((expected[position - 1].lineno, milestone))
     if position < len(expected):
         raise VerificationError(f"line {expected[position].lineno} of the original is missing")
 
 
 def _same(left: ast.AST, right: ast.AST, placements: list[tuple[int, str]]) -> bool:
-    """Whether two statements are the same, but for prints in their blocks."""
+    """Whether two statements are equal except for prints in their blocks."""
     if type(left) is not type(right):
         return False
     blocks = []
@@ -133,7 +133,7 @@ def _printed_milestone(statement: ast.stmt) -> str | None:
 
 def check(original: str, placements: list[tuple[int, str]]) -> tuple[list[tuple[int, str]], list[str]]:
     """
-    Keep the milestones that can have been reached where the model says.
+    Keeps the milestones that can have been reached at the model's places.
 
     Args:
         original (`str`):
@@ -142,9 +142,9 @@ def check(original: str, placements: list[tuple[int, str]]) -> tuple[list[tuple[
             Line and milestone.
 
     Returns:
-        `tuple[list[tuple[int, str]], list[str]]`: Those that can, and for each of the others why not: `"one_line"` (all
-        on one line), `"no_line"` (there is no such line), `"before_imports"`, `"in_string"`, `"after_exit"`, or
-        `"no_work"` (nothing before it does more than import, define and name constants).
+        `tuple[list[tuple[int, str]], list[str]]`: The possible placements, and for each of the others the reason:
+        `"one_line"` (all on one line), `"no_line"` (the line does not exist), `"before_imports"`, `"in_string"`,
+        `"after_exit"`, or `"no_work"` (the code before it only imports, defines and names constants).
     """
     if len(placements) > 2 and len({line for line, _ in placements}) == 1:
         return [], ["one_line"] * len(placements)
@@ -160,7 +160,7 @@ def check(original: str, placements: list[tuple[int, str]]) -> tuple[list[tuple[
 
 
 class _Facts:
-    """What is known of a program's lines."""
+    """Facts about a program's lines."""
 
     def __init__(self, tree: ast.Module, last_line: int):
         self.first_line = min((statement.lineno for statement in tree.body), default=last_line + 1)
@@ -189,7 +189,7 @@ class _Facts:
         }
 
     def objection(self, line: int, milestone: str) -> str | None:
-        """Why the milestone cannot have been reached behind this line; `None` if it can."""
+        """The reason why the milestone cannot have been reached after this line; `None` if it can."""
         if not self.first_line <= line <= self.last_line:
             return "no_line"
         if line < self.end_of_imports:
@@ -221,7 +221,7 @@ def _behind_exit(block: list[ast.stmt]) -> list[ast.stmt]:
 
 
 def _end_of_imports(tree: ast.Module) -> int:
-    """The line of the last of the imports at the top."""
+    """The line of the last import at the top."""
     last = 0
     for statement in tree.body:
         if isinstance(statement, ast.Import | ast.ImportFrom):

@@ -1,4 +1,4 @@
-"""The frozen language model of [`LmInstrumenter`] where it is the base of the policy that is trained."""
+"""The policy's base model as the frozen language model of [`LmInstrumenter`]."""
 
 import hashlib
 import json
@@ -11,19 +11,19 @@ from trl_mle.models import Completion, LanguageModelError, weights_digest
 
 
 class BaseModelTrainer(Protocol):
-    """What [`PolicyBaseModel`] needs of a trainer: see [`~trl_mle.trainer.MLEGRPOTrainer`], which has it."""
+    """The trainer interface that [`PolicyBaseModel`] needs, implemented by [`~trl_mle.trainer.MLEGRPOTrainer`]."""
 
     @property
     def is_zero3(self) -> bool:
-        """Whether DeepSpeed has split the weights over the processes."""
+        """Whether DeepSpeed shards the weights over the processes."""
         ...
 
     def check_base_model(self) -> None:
-        """Raises [`LanguageModelError`] if the policy has no base model that could answer."""
+        """Raises [`LanguageModelError`] if the policy has no usable base model."""
         ...
 
     def complete_with_base_model(self, prompts: Sequence[str], max_tokens: int) -> list[Completion]:
-        """Answers prompts greedily by the base model; every process calls it at the same time."""
+        """Answers prompts greedily with the base model. A collective operation."""
         ...
 
     def base_weights(self) -> dict[str, torch.Tensor]:
@@ -33,11 +33,11 @@ class BaseModelTrainer(Protocol):
 
 class PolicyBaseModel:
     """
-    The original model of the policy that a trainer trains: under a LoRA policy its base, with the adapter disabled, which
-    takes no further memory; with `beta > 0` the reference model.
+    The original model of the policy being trained. With LoRA, this is the policy with its adapter disabled, which
+    takes no extra memory; with `beta > 0`, it is the reference model.
 
-    Every process must call `complete` as often as the others, from its main thread: weights may be gathered for it. The
-    trainer is made after the reward that asks the model, so it is bound later.
+    All processes must call `complete` equally often, from their main threads, because it may gather weights. The
+    trainer is created after the reward that uses this model, so it is bound later.
     """
 
     identity = "the policy's base model"
@@ -48,22 +48,22 @@ class PolicyBaseModel:
 
     def bind(self, trainer: BaseModelTrainer, mode: str = "lines") -> None:
         """
-        Takes the trainer whose policy's base model answers.
+        Binds the trainer whose policy's base model answers.
 
         Args:
             trainer ([`BaseModelTrainer`]):
                 The trainer, such as [`~trl_mle.trainer.MLEGRPOTrainer`], before it trains.
             mode (`str`, *optional*, defaults to `"lines"`):
-                What the model is asked for, see [`LmInstrumenter`].
+                Kind of answer, see [`LmInstrumenter`].
 
         Raises:
-            [`LanguageModelError`]: Its policy has no base model, or none that could rewrite programs.
+            [`LanguageModelError`]: The policy has no base model, or its base model cannot rewrite programs.
         """
         trainer.check_base_model()
         if mode == "rewrite" and trainer.is_zero3:
             raise LanguageModelError(
-                "under ZeRO-3 all processes would wait, with the whole weights gathered, for the longest rewritten program: "
-                "take mode 'lines', or give the instrumenter an endpoint or a model"
+                "under ZeRO-3 all processes would wait for the longest rewritten program, with all weights gathered: "
+                "use mode 'lines', or give the instrumenter an endpoint or a model"
             )
         self._trainer = trainer
 
@@ -75,14 +75,14 @@ class PolicyBaseModel:
         return self._trainer.complete_with_base_model(prompts, max_tokens)
 
     def fingerprint(self) -> str:
-        """See [`LanguageModel`]. Where processes split the weights, each has its own."""
-        if self.digests is None:  # now, because what prepares the model for training may cast and split its weights
+        """See [`LanguageModel`]. If weights are sharded, each process has its own fingerprint."""
+        if self.digests is None:  # now, because preparing the model for training may cast and shard its weights
             self.digests = self._digest_weights()
         return hashlib.sha256(json.dumps(self.digests, sort_keys=True).encode()).hexdigest()
 
     def check_frozen(self) -> None:
         """Raises [`LanguageModelError`] if weights have changed since the first answer."""
-        if self._trainer is None or self.digests is None:  # it has never been asked
+        if self._trainer is None or self.digests is None:  # it was never used
             return
         now = self._digest_weights()
         changed = [name for name, digest in self.digests.items() if now[name] != digest]

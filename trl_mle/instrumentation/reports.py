@@ -1,4 +1,4 @@
-"""Values worth reporting: the shapes of the tables that a program loads, and the scores that it computes."""
+"""Finds values worth reporting: shapes of loaded tables, and computed scores."""
 
 import ast
 import re
@@ -21,7 +21,8 @@ REPEATED = (
 
 def find_reports(tree: ast.Module) -> list[tuple[int, str]]:
     """
-    Find the statements after which there is a value to report: `train = pd.read_csv(...)`, `auc = roc_auc_score(...)`.
+    Finds the statements that produce a value to report, such as `train = pd.read_csv(...)` or `auc =
+    roc_auc_score(...)`.
 
     Only statements that run at most once count: in a loop the reports would flood the output.
 
@@ -30,7 +31,7 @@ def find_reports(tree: ast.Module) -> list[tuple[int, str]]:
             The program.
 
     Returns:
-        `list[tuple[int, str]]`: Line at which the statement starts, and the value, `train.shape` or `auc`.
+        `list[tuple[int, str]]`: Start line of the statement, and the value, such as `train.shape` or `auc`.
     """
     names = _imported(tree)
     found = []
@@ -46,7 +47,7 @@ def find_reports(tree: ast.Module) -> list[tuple[int, str]]:
 
 
 def _imported(tree: ast.Module) -> dict[str, str]:
-    """What imported names stand for."""
+    """Maps imported names to their full names."""
     names = {}
     for node in ast.walk(tree):
         if isinstance(node, ast.Import):
@@ -79,8 +80,8 @@ def _is_score(value: ast.expr, names: dict[str, str]) -> bool:
 
 
 def _once(tree: ast.Module) -> Iterator[ast.stmt]:
-    """The statements that run at most once: those of the module, and of functions that are called in one place, which
-    itself runs at most once."""
+    """Statements that run at most once: those of the module, and those of functions with a single call that itself
+    runs at most once."""
     uses = Counter(node.id for node in ast.walk(tree) if isinstance(node, ast.Name))
     plain = [node for node in tree.body if isinstance(node, ast.FunctionDef) and not node.decorator_list]
     defined = Counter(node.name for node in plain)

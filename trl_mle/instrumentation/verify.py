@@ -1,4 +1,4 @@
-"""Proving that an instrumented program is the original plus milestone and report prints, and nothing else."""
+"""Proves that an instrumented program is the original plus milestone and report prints, and nothing else."""
 
 import ast
 import re
@@ -11,9 +11,9 @@ class VerificationError(ValueError):
     """The instrumented program is not the original plus our prints."""
 
 
-# Names by which `print`, or what it writes to, can be exchanged or closed; escapes and other alphabets can spell them, too.
+# Names that can be used to replace or close `print` or its output; escapes and other alphabets can spell them, too.
 _WORDS = ("stdout", "builtins", "attr(", "globals", "locals", "vars", "__dict__")
-_SUSPICIOUS = [  # one by one, because each begins with what can be searched fast
+_SUSPICIOUS = [  # one by one, because each starts with text that can be searched fast
     re.compile(pattern)
     for pattern in (
         r"os\s*\.\s*(close|dup)",
@@ -25,17 +25,17 @@ _SUSPICIOUS = [  # one by one, because each begins with what can be searched fas
         r"print(?!\s*\()",
     )
 ]
-_STREAMS = {"os", "stdout", "sys.stdout", "__stdout__", "sys.__stdout__"}  # in `os.close(1)` it is the module
+_STREAMS = {"os", "stdout", "sys.stdout", "__stdout__", "sys.__stdout__"}  # in `os.close(1)`, it is the module
 _IN_BLOCKS = (ast.stmt, ast.excepthandler, ast.match_case)
 
 
 def verify(original: str, source: str, nonce: str) -> None:
     """
-    Check that `source` is `original` plus milestone and report prints with this nonce, and that these prints call
+    Checks that `source` is `original` plus milestone and report prints with this nonce, and that these prints call
     Python's own `print`.
 
-    Each print must be a statement that has its lines for itself and follows another one in its block. Without the lines
-    of such a statement the rest is parsed as before, so it is enough that the other lines are those of the original.
+    Each print must be a statement on separate lines that follows another statement in its block. Removing such lines
+    does not change how the rest is parsed, so it is enough that the other lines equal the original.
 
     Args:
         original (`str`):
@@ -46,8 +46,7 @@ def verify(original: str, source: str, nonce: str) -> None:
             The random text in the prints.
 
     Raises:
-        [`VerificationError`]:
-            With what differs.
+        [`VerificationError`]: The programs differ; the message says where.
     """
     if nonce in original:
         raise VerificationError("the original program contains the nonce")
@@ -76,7 +75,7 @@ def verify(original: str, source: str, nonce: str) -> None:
 
 
 def _check_statements(tree: ast.Module, ours: dict[int, str], nonce: str) -> None:
-    """Check that these lines are the prints that they should be, one statement each."""
+    """Checks that these lines are the expected prints, one statement each."""
     left = dict(ours)
     markers = {marker_print(nonce, milestone) for milestone in MILESTONES}
     nodes: list[ast.AST] = [tree]
@@ -88,7 +87,7 @@ def _check_statements(tree: ast.Module, ours: dict[int, str], nonce: str) -> Non
             for index, child in enumerate(block):
                 first, last = getattr(child, "lineno", 0), getattr(child, "end_lineno", 0)
                 if first not in left:
-                    if not first or last > first:  # else it has no room for a line of ours
+                    if not first or last > first:  # otherwise it has no room for our line
                         nodes.append(child)
                     continue
                 text = [left.pop(number, "") for number in range(first, last + 1)]
@@ -115,8 +114,7 @@ def _may_take_over_print(source: str) -> bool:
 
 
 def takes_over_print(node: ast.AST) -> bool:
-    """Whether the node binds or deletes the name `print`, or exchanges what `print` does, or exchanges or closes what it
-    writes to."""
+    """Whether the node binds or deletes the name `print`, changes what `print` does, or replaces or closes its output."""
     match node:
         case ast.Attribute(attr="print" | "stdout", ctx=ast.Store() | ast.Del()):
             return True
@@ -129,7 +127,7 @@ def takes_over_print(node: ast.AST) -> bool:
         case ast.Name("redirect_stdout") | ast.Attribute(attr="redirect_stdout"):
             return True
         case ast.Attribute(attr="close" | "detach", value=stream) | ast.withitem(context_expr=stream):
-            # After `os.close(1)` the next file that is opened would receive the prints.
+            # After `os.close(1)`, the next opened file would receive the prints.
             return isinstance(stream, ast.Name | ast.Attribute) and ast.unparse(stream) in _STREAMS
         case ast.Attribute(attr="closerange" | "dup2") | ast.alias(name="close" | "closerange" | "dup2"):
             return True

@@ -1,4 +1,4 @@
-"""Language models that answer: behind an endpoint, or in this process."""
+"""Language models, behind an endpoint or in this process."""
 
 from importlib import import_module
 from typing import TYPE_CHECKING
@@ -26,7 +26,7 @@ __all__ = [
 
 
 def __getattr__(name: str) -> object:
-    # What only asks an endpoint, or reads what was answered, does without torch
+    # Code that only queries an endpoint or reads completions needs no torch
     if name in __all__:
         module = "endpoint" if name == "EndpointModel" else "transformers_model"
         return getattr(import_module(f"trl_mle.models.{module}"), name)

@@ -14,7 +14,7 @@ from trl_mle.models.language_model import Completion, LanguageModelError
 
 logger = logging.getLogger(__name__)
 
-PAUSE_S = 300.0  # how long an endpoint that answered nothing is left alone
+PAUSE_S = 300.0  # pause after an endpoint answered nothing
 
 
 class EndpointModel:
@@ -23,20 +23,20 @@ class EndpointModel:
 
     Args:
         base_url (`str`):
-            Such as `http://localhost:8000/v1`.
+            Base URL, such as `http://localhost:8000/v1`.
         model (`str`, *optional*):
-            Its name there. Defaults to the only model that is served.
+            The model's name at the endpoint. Defaults to the only model served.
         api_key (`str`, *optional*):
-            Key, for a hosted API. Defaults to `$OPENAI_API_KEY`.
+            API key for a hosted API. Defaults to `$OPENAI_API_KEY`.
         max_concurrency (`int`, *optional*, defaults to `64`):
-            Requests at a time.
+            Maximum number of concurrent requests.
         deadline_s (`float`, *optional*, defaults to `60.0`):
-            Seconds for a batch, retries included. What is not answered then counts as no answer. An endpoint that
-            answers nothing at all is not asked again for five minutes.
+            Time limit for a batch, including retries, in seconds. Later answers count as no answer. An endpoint that
+            answers nothing at all is not used for five minutes.
         max_retries (`int`, *optional*, defaults to `2`):
-            Further attempts of a request that fails, with growing pauses.
+            Number of retries of a failed request, with growing pauses.
         temperature (`float`, *optional*, defaults to `0.0`):
-            Of the sampling; 0 is greedy.
+            Sampling temperature; 0 is greedy.
 
     Raises:
         [`LanguageModelError`]: The endpoint does not answer, or does not serve the model.
@@ -64,13 +64,13 @@ class EndpointModel:
         key = api_key or os.environ.get("OPENAI_API_KEY") or "EMPTY"
         self._options: dict[str, Any] = {"base_url": base_url, "api_key": key, "max_retries": max_retries}
         self._asked_again_at = 0.0
-        self._constrained = True  # until the endpoint proves to know no schemas
+        self._constrained = True  # until the endpoint turns out not to support schemas
         if not _is_http(base_url):
-            raise LanguageModelError(f"the endpoint {base_url!r} is no URL like http://localhost:8000/v1")
+            raise LanguageModelError(f"the endpoint {base_url!r} is not a URL like http://localhost:8000/v1")
         try:
             with openai.OpenAI(**self._options, timeout=10.0) as client:
                 served = [entry.id for entry in client.models.list()]
-        # The latter two where the page of another kind of server comes back
+        # The latter two occur when another kind of server answers with a page
         except (openai.OpenAIError, ValueError, AttributeError) as error:
             raise LanguageModelError(f"the endpoint {base_url} does not answer: {error}") from error
         if model is None and len(served) != 1:
@@ -92,25 +92,25 @@ class EndpointModel:
 
         Args:
             seeds (`Sequence[int | None]`, *optional*):
-                Of the sampling, one for each prompt; for an endpoint that knows them.
+                Sampling seeds, one for each prompt, for endpoints that support them.
         """
         if not prompts or time.monotonic() < self._asked_again_at:
             return [Completion(None) for _ in prompts]
         if seeds is None:
             seeds = [None] * len(prompts)
-        with ThreadPoolExecutor(1) as thread:  # the caller's thread may have an event loop of its own
+        with ThreadPoolExecutor(1) as thread:  # the caller's thread may already run an event loop
             completions, alive = thread.submit(
                 asyncio.run, self._complete(prompts, max_tokens, schema, seeds)
             ).result()
         if not alive:
-            logger.warning("%s answered nothing; it is asked again in %.0f s", self.identity, PAUSE_S)
+            logger.warning("%s answered nothing; it is used again in %.0f s", self.identity, PAUSE_S)
             self._asked_again_at = time.monotonic() + PAUSE_S
         return completions
 
     async def _complete(
         self, prompts: Sequence[str], max_tokens: int, schema: dict | None, seeds: Sequence[int | None]
     ) -> tuple[list[Completion], bool]:
-        """The answers, and whether any request was answered, if only by the refusal of its prompt."""
+        """The answers, and whether any request was answered, even if only by refusing its prompt."""
         import openai
 
         alive = False
@@ -123,7 +123,7 @@ class EndpointModel:
                 async with places:
                     try:
                         completion = await self._ask(client, prompt, max_tokens, schema, **decoding)
-                    except openai.BadRequestError:  # of this prompt: it is too long, say
+                    except openai.BadRequestError:  # refuses this prompt, for example because it is too long
                         completion = Completion(None)
                     except (openai.OpenAIError, ValueError):
                         return Completion(None)
@@ -147,7 +147,7 @@ class EndpointModel:
         form = {"type": "json_schema", "json_schema": {"name": "lines", "schema": schema}}
         try:
             return await self._chat(client, prompt, max_tokens, response_format=form, **decoding)
-        except openai.BadRequestError:  # either the schema is refused or the prompt
+        except openai.BadRequestError:  # refuses either the schema or the prompt
             completion = await self._chat(client, prompt, max_tokens, **decoding)
             self._constrained = False
             return completion
@@ -162,7 +162,7 @@ class EndpointModel:
             temperature=self.temperature,
             **decoding,
         )
-        if not isinstance(answer, ChatCompletion) or not answer.choices:  # the page of a proxy, say
+        if not isinstance(answer, ChatCompletion) or not answer.choices:  # for example, a proxy's page
             raise ValueError(f"{self.base_url} did not answer with a chat completion")
         tokens = (answer.usage.completion_tokens, answer.usage.prompt_tokens) if answer.usage else ()
         return Completion(answer.choices[0].message.content, *tokens)
@@ -172,21 +172,21 @@ class EndpointModel:
         return self.identity
 
     def check_frozen(self) -> None:
-        """Nothing: the weights of a server cannot be seen."""
+        """Does nothing: a server's weights are not visible."""
 
     def check_is_not(self, policy_server: str) -> None:
         """
-        Raises [`LanguageModelError`] if this endpoint is the server that generates for the policy: TRL overwrites that
-        server's weights as training goes on.
+        Raises [`LanguageModelError`] if this endpoint is the server that generates for the policy: training overwrites
+        that server's weights.
 
         Args:
             policy_server (`str`):
-                Its URL.
+                URL of the policy's server.
         """
         if _address(self.base_url) == _address(policy_server):
             raise LanguageModelError(
                 f"the instrumenter's endpoint {self.base_url} is the vLLM server of the policy, whose weights change in "
-                "training: give the instrumenter a server of its own"
+                "training: start a separate server for the instrumenter"
             )
 
 
@@ -194,7 +194,7 @@ def _is_http(url: str) -> bool:
     try:
         parts = urlsplit(url)
         return parts.scheme in ("http", "https") and bool(parts.hostname) and parts.port != 0
-    except ValueError:  # a port that is no number
+    except ValueError:  # a port that is not a number
         return False
 
 

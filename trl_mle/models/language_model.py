@@ -1,4 +1,4 @@
-"""What all language models share: what is asked, what is answered, what can go wrong."""
+"""The common interface of language models: prompts, completions, errors."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -9,21 +9,21 @@ Prompt = list[dict[str, str]]  # a conversation
 
 
 class LanguageModelError(ValueError):
-    """A language model cannot be used as it is configured: the user's to mend."""
+    """A language model cannot be used as configured. The user must fix it."""
 
 
 @dataclass(frozen=True)
 class Completion:
     """
-    What a language model answered.
+    A language model's answer.
 
     Args:
         text (`str` or `None`):
-            `None` if no answer came.
+            The answer; `None` if none was received.
         tokens (`int`, *optional*, defaults to `0`):
-            Tokens that it generated.
+            Number of generated tokens.
         prompt_tokens (`int`, *optional*, defaults to `0`):
-            Tokens that it read, where they are known.
+            Number of prompt tokens, if known.
     """
 
     text: str | None
@@ -34,26 +34,26 @@ class Completion:
 class LanguageModel(Protocol):
     """Texts in, texts out, in one batch: [`EndpointModel`], [`TransformersModel`]."""
 
-    identity: str  # which model it is, for the log
+    identity: str  # names the model in logs
 
     def complete(self, prompts: Sequence[str], max_tokens: int, schema: dict | None = None) -> list[Completion]:
         """
-        Answers each prompt, a user's message, greedily. It never raises because of a model that does not answer.
+        Answers each prompt, a user message, with greedy decoding. Never raises if the model does not answer.
 
         Args:
             prompts (`Sequence[str]`):
-                May be empty: where processes must generate together, each calls it all the same.
+                May be empty: if processes must generate together, each of them calls this.
             max_tokens (`int`):
-                Longest answer.
+                Maximum length of an answer, in tokens.
             schema (`dict`, *optional*):
-                JSON schema of the answers, for those that can decode by one.
+                JSON schema of the answers, for models that support constrained decoding.
         """
         ...
 
     def fingerprint(self) -> str:
-        """Which model it is, weights and all as far as they can be seen."""
+        """Identifies the model, including its weights where they are visible."""
         ...
 
     def check_frozen(self) -> None:
-        """Raises or warns if its weights have changed since it was made, as far as they can be seen."""
+        """Raises or warns if its weights have changed since creation, where they are visible."""
         ...

@@ -1,4 +1,4 @@
-"""Finds out at once whether a named model exists."""
+"""Checks quickly whether a named model exists."""
 
 from pathlib import Path
 
@@ -11,8 +11,8 @@ TIMEOUT_S = 10.0
 
 def look_up(name: str, revision: str | None = None) -> None:
     """
-    Asks the Hub once for a model that is neither a folder nor cached. Loading it without a network asks for a minute, file by
-    file, and prints a line for each try.
+    Asks the Hub once for a model that is neither a folder nor cached. Without a network, loading it would retry for a
+    minute, file by file, with a line for each attempt.
 
     Args:
         name (`str`):
@@ -21,8 +21,8 @@ def look_up(name: str, revision: str | None = None) -> None:
             Branch, tag or commit.
 
     Raises:
-        `OSError`: There is no such model, or no Hub that answers.
-        `ValueError`: This is no id of the Hub.
+        `OSError`: The model does not exist, or the Hub does not answer.
+        `ValueError`: The name is not a valid Hub id.
     """
     files = ("config.json", "adapter_config.json")
     if Path(name).is_dir() or any(
@@ -32,10 +32,10 @@ def look_up(name: str, revision: str | None = None) -> None:
     try:
         HfApi().model_info(name, revision=revision, timeout=TIMEOUT_S)
     except OfflineModeIsEnabled as error:
-        raise OSError("it is not in the cache, and HF_HUB_OFFLINE forbids to look further") from error
+        raise OSError("it is not in the cache, and HF_HUB_OFFLINE is set") from error
     except RevisionNotFoundError as error:
         raise OSError(f"the Hub has no revision {revision} of it") from error
     except RepositoryNotFoundError as error:
-        raise OSError("the Hub has no such model, or shows it to its owners only (`hf auth login`)") from error
+        raise OSError("the Hub has no such model, or it is private (`hf auth login`)") from error
     except HTTPError as error:
-        raise OSError(f"the Hub does not answer ({error}): check the network, or give a folder") from error
+        raise OSError(f"the Hub does not answer ({error}): check the network, or name a folder") from error

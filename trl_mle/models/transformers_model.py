@@ -1,4 +1,4 @@
-"""Language models in this process, and how they generate."""
+"""Language models in this process, and generation with them."""
 
 import hashlib
 from collections.abc import Mapping, Sequence
@@ -12,30 +12,30 @@ from trl_mle.models.language_model import Completion, LanguageModelError, Prompt
 
 class TransformersModel:
     """
-    A model of its own in this process.
+    A separate model in this process.
 
     Args:
         name (`str`):
             Folder or Hub id of a chat model.
         device (`str` or `torch.device`, *optional*, defaults to `"cpu"`):
-            Where it runs.
+            Device to run on.
         dtype (`str`, *optional*, defaults to `"auto"`):
-            Of its weights.
+            Data type of its weights.
         batch_size (`int`, *optional*, defaults to `16`):
-            Prompts at a time.
+            Prompts per batch.
 
     Raises:
-        [`LanguageModelError`]: It is no chat model.
-        `OSError`: It cannot be loaded.
+        [`LanguageModelError`]: It is not a chat model.
+        `OSError`: The model cannot be loaded.
     """
 
     def __init__(self, name: str, device: Any = "cpu", dtype: str = "auto", batch_size: int = 16):
         self.tokenizer = AutoTokenizer.from_pretrained(name)
         if self.tokenizer.chat_template is None:
             raise LanguageModelError(
-                f"the instrumenting model {name} has no chat template: take an instruction-tuned one"
+                f"the instrumenting model {name} has no chat template: use an instruction-tuned model"
             )
-        if self.tokenizer.pad_token is None:  # as Llama's
+        if self.tokenizer.pad_token is None:  # for example, Llama's
             self.tokenizer.pad_token = self.tokenizer.eos_token
         self.model = AutoModelForCausalLM.from_pretrained(name, dtype=dtype).to(device).eval().requires_grad_(False)
         self.batch_size = batch_size
@@ -51,7 +51,7 @@ class TransformersModel:
         return self.digest
 
     def check_frozen(self) -> None:
-        """Raises [`LanguageModelError`] if the weights are not those that were loaded."""
+        """Raises [`LanguageModelError`] if the weights have changed since loading."""
         if weights_digest(self.model.state_dict()) != self.digest:
             raise LanguageModelError(f"the weights of the instrumenting model {self.identity} have changed")
 
@@ -67,8 +67,8 @@ def generate(
     chat_template_kwargs: Mapping[str, Any] | None = None,
 ) -> list[Completion]:
     """
-    Answers prompts: greedily, without touching a random generator, or with a seed by sampling from the whole distribution,
-    as in training.
+    Answers prompts. Without a seed, decodes greedily and uses no random generator; with a seed, samples from the full
+    distribution, as in training.
 
     Args:
         model ([`~transformers.PreTrainedModel`]):
@@ -78,16 +78,16 @@ def generate(
         prompts (`Sequence[str | list[dict[str, str]]]`):
             User messages or conversations.
         max_tokens (`int`):
-            Longest answer.
+            Maximum length of an answer, in tokens.
         batch_size (`int`, *optional*, defaults to `16`):
-            Prompts at a time.
+            Prompts per batch.
         seed (`int`, *optional*):
-            Seed of the sampling. With the prompts, their order and `batch_size` it fixes what is sampled.
+            Sampling seed. Together with the prompts, their order and `batch_size`, it determines the samples.
         chat_template_kwargs (`dict`, *optional*):
-            For the chat template.
+            Arguments of the chat template.
 
     Returns:
-        `list[Completion]`: One for each prompt.
+        `list[Completion]`: A completion for each prompt.
     """
     conversations = [
         [{"role": "user", "content": prompt}] if isinstance(prompt, str) else prompt for prompt in prompts
@@ -95,7 +95,7 @@ def generate(
     order = list(range(len(conversations)))
     if seed is None:
         config = _greedy(model, tokenizer, max_tokens)
-        # Of like length together, so that little is padded. What is sampled depends on the order
+        # Batch prompts of similar length, so that little is padded. (Sampling depends on the order, so it keeps it)
         order.sort(key=lambda i: sum(len(message["content"]) for message in conversations[i]))
     else:
         config = _whole_distribution(tokenizer, max_tokens)
@@ -111,7 +111,7 @@ def generate(
             return_tensors="pt",
         ).to(model.device)
         ids, mask = inputs["input_ids"], inputs["attention_mask"]
-        # Under ZeRO-3 the weights are whole here: processes with fewer prompts, or none, need not keep step
+        # Under ZeRO-3, the weights are gathered here, so processes with fewer or no prompts need not stay in step
         outputs = model.generate(input_ids=ids, attention_mask=mask, generation_config=config, synced_gpus=False)
         for i, output, read in zip(chunk, outputs, mask, strict=True):
             answer = output[ids.shape[1] :]
@@ -125,14 +125,14 @@ def _greedy(model: Any, tokenizer: Any, max_tokens: int) -> GenerationConfig:
     return GenerationConfig(
         max_new_tokens=max_tokens,
         do_sample=False,
-        repetition_penalty=1.0,  # a chat model's own may forbid what an answer must repeat
+        repetition_penalty=1.0,  # a chat model's default may suppress text that an answer must repeat
         eos_token_id=model.generation_config.eos_token_id or tokenizer.eos_token_id,
         pad_token_id=tokenizer.pad_token_id,
     )
 
 
 def _whole_distribution(tokenizer: Any, max_tokens: int) -> GenerationConfig:
-    """Sampling as TRL samples in training, ends included. What is left out is the model's own."""
+    """Samples as TRL does in training, including the end tokens. Other settings are the model's defaults."""
     return GenerationConfig(
         max_new_tokens=max_tokens,
         do_sample=True,
@@ -149,7 +149,7 @@ def _whole_distribution(tokenizer: Any, max_tokens: int) -> GenerationConfig:
 
 
 def render_prompt(tokenizer: Any, prompt: Prompt, chat_template_kwargs: Mapping[str, Any] | None = None) -> str:
-    """The text that a model reads of a conversation, up to where its answer begins."""
+    """Renders a conversation as the text that a model reads, up to the start of its answer."""
     kwargs = chat_template_kwargs or {}
     return str(tokenizer.apply_chat_template(prompt, add_generation_prompt=True, tokenize=False, **kwargs))
 

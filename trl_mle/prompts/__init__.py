@@ -1,4 +1,4 @@
-"""What the policy is asked, and the program in its answer."""
+"""Builds the policy's prompts, and extracts the program from its completions."""
 
 from trl_mle.prompts.agent import agent_prompt
 from trl_mle.prompts.extract import extract_code, given_program

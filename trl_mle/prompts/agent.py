@@ -1,4 +1,4 @@
-"""The prompt of an agent that works with tools."""
+"""The prompt of an agent with tools."""
 
 from trl_mle.competitions import Competition
 from trl_mle.execution.program import Limits
@@ -14,15 +14,15 @@ The last program that you start is graded, and only on whether its submission is
 
 def agent_prompt(comp: Competition, limits: Limits, max_programs: int) -> list[dict[str, str]]:
     """
-    Ask for a solution by the tools of an [`~trl_mle.environments.MLEEnvironment`].
+    Builds the prompt for an agent with the tools of an [`~trl_mle.environments.MLEEnvironment`].
 
     Args:
         comp ([`~trl_mle.competitions.Competition`]):
             The competition.
         limits ([`~trl_mle.execution.Limits`]):
-            What a program may use: an executor's `limits`.
+            Limits of a program: an executor's `limits`.
         max_programs (`int`):
-            Programs that may be run.
+            Maximum number of programs.
 
     Returns:
         `list[dict[str, str]]`: A conversation of one user message, in at most about 1,000 tokens by [`estimate_tokens`].

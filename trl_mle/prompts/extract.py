@@ -1,4 +1,4 @@
-"""Taking the program out of a completion."""
+"""Extracts the program from a completion."""
 
 import ast
 import re
@@ -11,7 +11,7 @@ _PYTHON = {"python", "python3", "py"}
 
 
 def _without_thoughts(text: str) -> str:
-    """In one pass: a regular expression would take seconds for many opening tags."""
+    """Removes thoughts in one pass: a regular expression would take seconds for many opening tags."""
     kept, end = [], 0
     while (start := text.find("<think>", end)) >= 0 and (close := text.find("</think>", start)) >= 0:
         kept.append(text[end:start])
@@ -20,7 +20,7 @@ def _without_thoughts(text: str) -> str:
 
 
 def given_program(text: str) -> str:
-    """The program in what was asked for as a program: all of it if it is Python, else the one in its fence, if there is one."""
+    """The program in a text that should be a program: the whole text if it is Python, otherwise its fenced block, if any."""
     try:
         ast.parse(text)
     except (SyntaxError, ValueError, RecursionError, MemoryError):
@@ -30,27 +30,27 @@ def given_program(text: str) -> str:
 
 def extract_code(completion: str) -> str | None:
     """
-    Take the program out of a completion.
+    Extracts the program from a completion.
 
-    The last complete fenced block wins; blocks of other languages do not count, nor does what the model thought. Of a
-    completion that was cut off inside its only block the rest is taken. Without any fence the whole text counts if it
-    is Python that does something, else what is Python from its first import on.
+    The last complete fenced block counts; blocks in other languages and the model's thoughts are ignored. If the
+    completion is truncated inside its only block, the rest of the text counts. Without a fence, the whole text counts
+    if it is Python that does something; otherwise, the part that is Python from the first import on.
 
     Args:
         completion (`str`):
-            What the model wrote.
+            The completion.
 
     Returns:
-        `str`, *optional*: The program, or `None` where there is none.
+        `str`, *optional*: The program; `None` if there is none.
     """
     text = _without_thoughts(completion.replace("\r\n", "\n"))
-    # The opening tag may stand in the prompt, and a completion may end before the closing one.
+    # The opening tag may be in the prompt, and a completion may end before the closing tag.
     text = text.rpartition("</think>")[2]
     if "<think>" in text:
         return None
     blocks, rest = _fenced_blocks(text)
     if blocks:
-        # A block without a language is as often a program's output; it is taken for a program if it is one.
+        # A block without a language is often a program's output: it counts only if it is a program.
         programs = [code for language, code in blocks if language or _is_program(code)]
         return programs[-1] if programs else blocks[-1][1]
     if rest is not None:
@@ -59,7 +59,7 @@ def extract_code(completion: str) -> str | None:
 
 
 def _fenced_blocks(text: str) -> tuple[list[tuple[str, str]], str | None]:
-    """The complete blocks that may be Python, as (language, code), and the last one if it is left open."""
+    """The complete blocks that may be Python, as (language, code), and the last block if it is unclosed."""
     blocks: list[tuple[str, str]] = []
     indent, mark, language, lines = "", "", "", list[str]()
 
@@ -76,7 +76,7 @@ def _fenced_blocks(text: str) -> tuple[list[tuple[str, str]], str | None]:
             if language in _PYTHON | {""} and code():
                 blocks.append((language, code()))
             mark = ""
-        elif fence and (not mark or _PYTHON.intersection(info[:1])):  # in a block: the model began anew
+        elif fence and (not mark or _PYTHON.intersection(info[:1])):  # inside a block: the model started over
             indent, mark, language, lines = fence["indent"], fence["mark"], info[0] if info else "", []
         elif mark:
             lines.append(line.removeprefix(indent))
@@ -86,7 +86,7 @@ def _fenced_blocks(text: str) -> tuple[list[tuple[str, str]], str | None]:
 
 
 def _bare_program(text: str) -> str | None:
-    """A text that is a program, or the first part of it that begins with an import and ends before what is no Python."""
+    """The text if it is a program, or else its first part that starts with an import and ends where it stops being Python."""
     if _is_program(text):
         return text.strip()
     lines = text.split("\n")
@@ -100,7 +100,7 @@ def _bare_program(text: str) -> str | None:
 
 
 def _wrong_line(text: str) -> int | None:
-    """Number of the line that is no Python; `None` if all is."""
+    """Number of the first line that is not Python; `None` if all lines are."""
     try:
         ast.parse(text)
     except SyntaxError as error:
@@ -114,6 +114,6 @@ def _is_program(text: str) -> bool:
     """Whether a text is Python with at least one import, assignment or call: "Done" is Python, too."""
     try:
         tree = ast.parse(text)
-    except (SyntaxError, ValueError, RecursionError, MemoryError):  # the parser raises all of them on odd texts
+    except (SyntaxError, ValueError, RecursionError, MemoryError):  # the parser raises all of these on unusual texts
         return False
     return any(isinstance(node, ast.Import | ast.ImportFrom | ast.Assign | ast.Call) for node in ast.walk(tree))

@@ -8,11 +8,11 @@ from trl_mle.execution.program import Limits
 from trl_mle.prompts.prompt import PROGRAM_FORM, task
 
 
-# Of the task in this prompt. The rest of the budget is the program's and its output's.
+# Token budget of the task in this prompt; the rest is for the program and its output
 SECTION_TOKENS, TASK_TOKENS = 60, 420
 PROGRAM_SHARE = 0.75
 LEFT_OUT = "# … lines left out: {count} …"
-LONG_LINE = 400  # characters of a line that is left out first, as a printed array
+LONG_LINE = 400  # characters; longer lines, such as printed arrays, are left out first
 
 PREVIOUS = "Here is a previous solution:"
 FAILED = "Here is a program that failed:"
@@ -49,10 +49,11 @@ def improve_prompt(
     test_score: float | None = None,
 ) -> list[dict[str, str]]:
     """
-    Ask to improve a solution (https://huggingface.co/papers/2509.01684, section 4.3), or to repair a failed program.
+    Builds the prompt to improve a solution (https://huggingface.co/papers/2509.01684, section 4.3), or to repair a
+    failed program.
 
-    Task, metric and the ask are always whole. Of a long program, and of a long output, very long lines are left out, and then
-    lines in the middle.
+    Task, metric and request are always complete. If the program or its output is too long, very long lines are left
+    out first, and then lines in the middle.
 
     Args:
         comp ([`~trl_mle.competitions.Competition`]):
@@ -60,17 +61,17 @@ def improve_prompt(
         program (`str`):
             The program to improve.
         output (`str`):
-            What it printed.
+            The program's output.
         limits ([`~trl_mle.execution.Limits`]):
-            What a program may use: the executor's.
+            Limits of a program: the executor's.
         max_tokens (`int`):
-            Longest prompt.
+            Maximum length of the prompt, in tokens.
         count_tokens (`Callable`):
-            Tokens of a conversation, by the policy's tokenizer and chat template.
+            Counts the tokens of a conversation with the policy's tokenizer and chat template.
         failed (`bool`, *optional*, defaults to `False`):
             Whether the program failed.
         test_score (`float`, *optional*):
-            Its score on the hidden answers, if the model is to know it.
+            Its score on the hidden answers, if the prompt should state it.
 
     Returns:
         `list[dict[str, str]]`: A conversation of one user message, whose first line names the competition.
@@ -108,12 +109,12 @@ def improve_prompt(
         len(output_lines), lambda kept: count_tokens(prompt(0, kept)) <= max_tokens - (program_limit - bare)
     )
     in_program = _most(len(program_lines), lambda kept: count_tokens(prompt(kept, in_output)) <= max_tokens)
-    # What the program has left over
+    # The output gets the budget that the program leaves over
     in_output = _most(len(output_lines), lambda kept: count_tokens(prompt(in_program, kept)) <= max_tokens, in_output)
     return prompt(in_program, in_output)
 
 
-@lru_cache(maxsize=64)  # training asks for the same again and again
+@lru_cache(maxsize=64)  # training requests the same tasks repeatedly
 def _task(comp: Competition, limits: Limits) -> str:
     return task(comp, limits, SECTION_TOKENS, TASK_TOKENS)
 
@@ -123,7 +124,7 @@ def _without_long(lines: list[str]) -> list[str]:
 
 
 def _keep(lines: list[str], kept: int) -> str:
-    """So many of the lines, from the beginning and the end."""
+    """Keeps this many lines, from the beginning and the end."""
     if kept >= len(lines):
         return "\n".join(lines)
     head = (kept + 1) // 2
@@ -131,7 +132,7 @@ def _keep(lines: list[str], kept: int) -> str:
 
 
 def _most(count: int, fits: Callable[[int], bool], low: int = 0) -> int:
-    """The most of `count` lines that fit, by bisection; `low` always do."""
+    """The largest number of lines, up to `count`, that fits, by bisection; `low` always fits."""
     if fits(count):
         return count
     high = count

@@ -1,4 +1,4 @@
-"""The packages that the prompts of a run name, from its beginning to its end."""
+"""Keeps the packages listed in a run's prompts constant."""
 
 import json
 import logging
@@ -15,27 +15,28 @@ LIMITS_FILE = "limits.json"  # in the output folder of a training run or an eval
 
 def keep_packages(limits: Limits, folder: Path, begun_in: Path | None = None) -> Limits:
     """
-    The limits that the prompts of a run state: the executor's, with the packages that its first prompts named. So no prompt
-    changes when it goes on, on another machine or after an upgrade. They are kept in the output folder, as `limits.json`.
+    Returns the limits that a run's prompts state: the executor's, with the packages that the first prompts listed. So
+    no prompt changes when the run resumes on another machine or after an upgrade. The limits are stored in the output
+    folder as `limits.json`.
 
     Args:
         limits ([`~trl_mle.execution.Limits`]):
-            What programs may use here and now.
+            Current limits of programs.
         folder (`Path`):
             The run's output folder.
         begun_in (`Path`, *optional*):
-            The output folder in which it was begun, if it goes on. Without the file there, its prompts named the usual packages:
-            it is a run of 0.1.0.
+            The output folder in which a resumed run started. If that lacks the file, the run is from version 0.1.0,
+            whose prompts listed the usual packages.
 
     Returns:
-        [`~trl_mle.execution.Limits`]: What the prompts state.
+        [`~trl_mle.execution.Limits`]: The limits to state in prompts.
     """
     if begun_in is not None:
         packages = REQUIRED
         if (known := begun_in / LIMITS_FILE).is_file():
             packages = tuple(json.loads(known.read_text(encoding="utf-8"))["packages"])
         if missing := [name for name in packages if name not in limits.packages]:
-            logger.warning("prompts go on naming what programs can no longer import: %s", ", ".join(missing))
+            logger.warning("prompts still list packages that programs can no longer import: %s", ", ".join(missing))
         limits = replace(limits, packages=packages)
     folder.mkdir(parents=True, exist_ok=True)
     partial = folder / f"{LIMITS_FILE}.tmp"

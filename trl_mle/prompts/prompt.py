@@ -1,4 +1,4 @@
-"""The prompt that asks for a solution from scratch, made from the competition's own files."""
+"""The prompt for a solution from scratch, built from the competition's files."""
 
 import json
 import math
@@ -17,34 +17,34 @@ from trl_mle.execution.program import Limits
 from trl_mle.prompts.tokens import estimate_tokens, shorten
 
 
-# The paper's limit, less what a chat template adds: Qwen2.5's, with its own system message, takes 30 tokens.
+# The paper's limit minus a chat template: Qwen2.5's, with its system message, takes 30 tokens.
 MAX_TOKENS = 1024 - 40
-# Of the overview, and of the section about the evaluation.
+# Tokens of the overview, and of the section about the evaluation
 SECTION_TOKENS = 180
-# Of each line that shows the submission.
+# Tokens of each line of the example submission
 LINE_TOKENS = 60
-# Of a name, whose end counts: only a freak is longer.
+# Characters of a name, whose end matters; longer names are rare
 NAME_CHARS = 80
-# What is looked at of a table, however long it is.
+# Beginning of a table that is read
 ROWS_READ = 100
 JSON_CHARS_READ = 2**20
 
 
 class Detail(NamedTuple):
     """
-    How much is told about the public files.
+    Amount of detail about the public files.
 
     Args:
         files (`int`):
-            Files that are listed.
+            Number of files to list.
         names (`int`):
-            Names of columns of a table, a numbered run of them counting as one.
+            Number of column names of a table; a numbered range counts as one.
         rows (`int`):
-            Example rows of a table.
+            Number of example rows of a table.
         cells (`int`):
-            Cells of an example row.
+            Number of cells of an example row.
         chars (`int`):
-            Characters of a cell.
+            Number of characters of a cell.
     """
 
     files: int
@@ -54,7 +54,7 @@ class Detail(NamedTuple):
     chars: int
 
 
-# The first that fits is taken: texts in cells go first, then cells, rows, names of columns, and files.
+# The first that fits is used: text in cells is reduced first, then cells, rows, column names, and files
 DETAILS = (
     Detail(files=20, names=60, rows=2, cells=10, chars=80),
     Detail(files=20, names=60, rows=2, cells=10, chars=40),
@@ -87,10 +87,10 @@ Limits: {timeout_s:g} seconds, {memory_mb} MB of memory, no network. Installed: 
 
 """
 
-# What packages are called that programs import by another name.
+# Package names that differ from the import name
 INSTALLED_AS = {"sklearn": "scikit-learn", "PIL": "pillow"}
 
-# How every prompt ends.
+# The end of every prompt
 PROGRAM_FORM = """\
 one complete Python program in a ```python block. It reads its data from input/ and writes submission.csv to the working \
 directory."""
@@ -104,18 +104,19 @@ def scratch_prompt(
     timeout_s: float | None = None,
 ) -> list[dict[str, str]]:
     """
-    Ask for a solution from scratch, in at most 1,024 tokens by [`estimate_tokens`], a chat template included.
+    Builds the prompt for a solution from scratch, in at most 1,024 tokens by [`estimate_tokens`], including a chat
+    template.
 
-    Task, metric, submission format, limits and the form of the answer always have their place. What is left of the tokens
-    goes to the files, told in as much detail as fits.
+    Task, metric, submission format, limits and answer format are always included. The files get the remaining tokens,
+    in as much detail as fits.
 
     Args:
         comp ([`~trl_mle.competitions.Competition`]):
             The competition.
         limits ([`~trl_mle.execution.Limits`], *optional*):
-            What a program may use: an executor's `limits`. Defaults to `Limits()`.
+            Limits of a program: an executor's `limits`. Defaults to `Limits()`.
         memory_mb (`int`), timeout_s (`float`):
-            Deprecated, as is a number of seconds for `limits`: how calls of 0.1.0 gave them.
+            Deprecated arguments of version 0.1.0, as is a number of seconds for `limits`.
 
     Returns:
         `list[dict[str, str]]`: A conversation of one user message, whose first line names the competition.
@@ -133,17 +134,18 @@ def scratch_prompt(
 
 def task(comp: Competition, limits: Limits, section_tokens: int, max_tokens: int) -> str:
     """
-    Tell what is to be solved.
+    Describes the task.
 
     Args:
         comp ([`~trl_mle.competitions.Competition`]):
             The competition.
         limits ([`~trl_mle.execution.Limits`]):
-            What a program may use.
+            Limits of a program.
         section_tokens (`int`):
             Estimated tokens of the overview, and of the section about the evaluation.
         max_tokens (`int`):
-            Estimated tokens of all; what is left of them goes to the files. Without them it may still take a few hundred.
+            Estimated tokens of the whole text; the files get the remainder. Without the files, the text may take a few
+            hundred.
 
     Returns:
         `str`: The text, ending with an empty line.
@@ -169,7 +171,7 @@ def task(comp: Competition, limits: Limits, section_tokens: int, max_tokens: int
 
 
 def _sections(description: str) -> tuple[str, str]:
-    """The overview and what follows the heading "Evaluation", each as one paragraph."""
+    """The overview and the section "Evaluation", each as one paragraph."""
     overview, *rest = re.split(r"(?mi)^#+ *evaluation.*$", description, maxsplit=1)
     overview = re.split(r"(?mi)^#+ *overview.*$", overview, maxsplit=1)[-1]
     evaluation = re.split(r"(?m)^#", rest[0].strip(), maxsplit=1)[0] if rest else ""
@@ -201,7 +203,7 @@ def _rules(comp: Competition) -> str:
 
 
 def _files(comp: Competition, room: int) -> str:
-    """The public files in the most detail that fits into this many tokens."""
+    """Describes the public files in as much detail as fits this many tokens."""
     paths = [path for path in comp.public_dir.iterdir() if path.name != "description.md"]
     # train comes first, then test.
     rank = {"train": 0, "test": 1}
@@ -218,7 +220,7 @@ def _files(comp: Competition, room: int) -> str:
 
 
 def _entries(paths: list[Path], tables: dict[Path, pd.DataFrame], whole: Path | None, detail: Detail) -> Iterator[str]:
-    """One entry for each file. One table is told whole, with example rows; others by how their columns differ from it."""
+    """One entry per file. One table is described in full, with example rows; the others by how their columns differ."""
     paths = sorted(paths, key=lambda path: path != whole)
     for path in paths[: detail.files]:
         name = f"input/{_clip(path.name, NAME_CHARS)}"
@@ -238,7 +240,7 @@ def _entries(paths: list[Path], tables: dict[Path, pd.DataFrame], whole: Path | 
 
 
 def _content(folder: Path) -> str:
-    """How many files or folders a folder holds, and the first of them."""
+    """The number of files or folders in a folder, and the first of them."""
     names = sorted(os.listdir(folder))
     if not names:
         return "/: empty"
@@ -249,7 +251,7 @@ def _content(folder: Path) -> str:
 
 
 def _difference(table: pd.DataFrame, whole: pd.DataFrame, detail: Detail) -> str | None:
-    """What a table's columns lack of another's or add to them; `None` if they are others."""
+    """The columns that a table lacks or adds compared with another; `None` if they differ otherwise."""
     lacking = [name for name in whole.columns if name not in table.columns]
     added = [name for name in table.columns if name not in whole.columns]
     if lacking and added:
@@ -260,20 +262,20 @@ def _difference(table: pd.DataFrame, whole: pd.DataFrame, detail: Detail) -> str
 
 
 def _read_table(path: Path) -> pd.DataFrame | None:
-    """The first rows of a csv or JSON file; `None` if it is no table."""
+    """The first rows of a CSV or JSON file; `None` if it is not a table."""
     try:
         if path.suffix == ".csv":
             return pd.read_csv(path, nrows=ROWS_READ)
         if path.suffix == ".json":
             records = _json_records(path)
             return pd.DataFrame(records) if records and all(isinstance(record, dict) for record in records) else None
-    except ValueError:  # what pandas raises at files that are not what they are called, and those of another encoding
+    except ValueError:  # pandas raises it for files of another format or encoding
         pass
     return None
 
 
 def _json_records(path: Path) -> list[object]:
-    """The first elements of a JSON file that holds a list, or one value on each line. Only its beginning is read."""
+    """The first elements of a JSON list or of JSON lines. Only the beginning of the file is read."""
     with path.open(encoding="utf-8") as file:
         text = file.read(JSON_CHARS_READ)
     decoder, records = json.JSONDecoder(), list[object]()
@@ -281,7 +283,7 @@ def _json_records(path: Path) -> list[object]:
     while position < len(text) and len(records) < ROWS_READ:
         try:
             record, position = decoder.raw_decode(text, position)
-        except json.JSONDecodeError:  # the end of the list, or of what was read
+        except json.JSONDecodeError:  # the end of the list, or of the part read
             break
         records.append(record)
         position = _SEPARATOR.match(text, position).end()  # type: ignore[union-attr]
@@ -299,10 +301,10 @@ def _columns(table: pd.DataFrame, names: int) -> str:
 
 
 def _condense(names: list[str]) -> list[str]:
-    """The names, those that count up as one range."""
+    """The names, with numbered sequences condensed to ranges."""
 
     def stem(numbered: tuple[int, str]) -> tuple[str, int]:
-        # Equal for neighbours that count up: the name without its number, and the number less the position.
+        # Equal for neighbours in a sequence: the name without its number, and the number minus the position.
         position, name = numbered
         prefix, number = re.fullmatch(r"(.*?)([0-9]*)", name, re.DOTALL).groups()  # type: ignore[union-attr]
         return (prefix, int(number) - position) if number else (name, 0)

@@ -1,9 +1,10 @@
-"""How many tokens a text has, at most, without a tokenizer."""
+"""Estimates the number of tokens of a text without a tokenizer."""
 
 import re
 
 
-# A word with what joins it to the one before, other small letters, capitals, or any other character.
+# A word with the character that joins it to the previous one, other lowercase letters, capitals, or any other
+# character.
 _PIECE = re.compile(
     r"(?P<word> [A-Z]?[a-z]+|_[a-z]{4,})|(?P<letters>[A-Z]?[a-z]+)|(?P<capitals>[A-Z]+)(?![a-z])|.", re.DOTALL
 )
@@ -11,39 +12,41 @@ _PIECE = re.compile(
 
 def estimate_tokens(text: str) -> int:
     """
-    Estimate from above how many tokens Qwen2.5 makes of a text. No tokenizer is needed, so no download.
+    Estimates an upper bound of the number of Qwen2.5 tokens of a text, without a tokenizer and so without a download.
 
-    Qwen2.5 splits a text into words (each with the blank before it), single digits, and runs of punctuation or of blanks,
-    and encodes each by byte-level BPE. Counted are
+    Qwen2.5 splits a text into words (each with the preceding space), single digits, and runs of punctuation or spaces,
+    and encodes each with byte-level BPE. The estimate counts
 
-    - a word of prose or of a name (after a blank, or of 4 letters or more after "_"): 1 for each 4 letters begun;
-    - other letters (as in ids and codes): 1 for each 2 small letters begun, 2 for each 3 capitals;
-    - any other character, such as a digit, a comma or a line end: 1, or its UTF-8 bytes where it is not ASCII.
+    - a word of prose or of a name (after a space, or 4 or more letters after "_"): 1 per 4 letters, rounded up;
+    - other letters (as in ids and codes): 1 per 2 lowercase letters, rounded up, and 2 per 3 capitals;
+    - any other character, such as a digit, a comma or a newline: 1, or its number of UTF-8 bytes if it is not ASCII.
 
-    Of English, tables and code that is 1.2 to 2 times what Qwen2.5 needs. Only prose of invented words could need more.
+    For English, tables and code, the estimate is 1.2 to 2 times the true number. Only prose of invented words could
+    need more tokens than the estimate.
 
     Args:
         text (`str`):
             The text, without a chat template.
 
     Returns:
-        `int`: Number of tokens, at most.
+        `int`: Upper bound of the number of tokens.
     """
     return sum(map(_tokens, _PIECE.finditer(text)))
 
 
 def shorten(text: str, max_tokens: int) -> str:
     """
-    Cut a text of one paragraph to a number of estimated tokens: after a sentence, else after a word, else anywhere.
+    Truncates a one-paragraph text to a number of estimated tokens: after a sentence, otherwise after a word, otherwise
+    anywhere.
 
     Args:
         text (`str`):
             The text.
         max_tokens (`int`):
-            What [`estimate_tokens`] may say of the result.
+            Upper bound of [`estimate_tokens`] of the result.
 
     Returns:
-        `str`: The text, or its beginning with "…" where it does not end a sentence.
+        `str`: The text, or its beginning, with "…" if it does not end with a sentence.
     """
     left = max_tokens - estimate_tokens("…")
     end = 0

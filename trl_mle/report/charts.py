@@ -1,4 +1,4 @@
-"""The pictures of a report: one question each, for one run or for several laid over each other."""
+"""The plots of a report, each answering one question, for one run or several overlaid runs."""
 
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
@@ -43,10 +43,10 @@ OUTCOMES = {
 
 
 TIMELINE = (
-    "Of asynchronous training. Areas: what the trainer did. Lines: how long the completions of a step took, and programs on each "
-    "slot, beside it. A step takes as long as the longest of the three if nobody waits."
+    "Asynchronous training. Areas: the trainer's time. Lines: time for the completions of a step, and for programs per slot, in "
+    "parallel. Without waiting, a step takes as long as the longest of the three."
 )
-BANDS = {  # of the trainer's time, from the bottom
+BANDS = {  # the trainer's time, from the bottom
     "training_s": ("training", "#0072B2"),
     "sync_s": ("weights to vLLM", "#56B4E9"),
     "generation_wait_s": ("waits for completions", "#E69F00"),
@@ -58,11 +58,11 @@ BESIDE = {"generation_s": ("completions", "-"), "execution_s": ("programs", "--"
 @dataclass(frozen=True)
 class Chart:
     """
-    A picture.
+    A plot.
 
     Args:
         name (`str`):
-            File name, without its ending.
+            File name without extension.
         title (`str`):
             What it shows.
         caption (`str`):
@@ -79,24 +79,24 @@ class Chart:
 
 def charts(groups: Groups) -> Iterator[Chart]:
     """
-    Draws what the runs have data for.
+    Draws all plots that the runs have data for.
 
     Args:
         groups (`dict[str, list[TrainingRun]]`):
-            Runs by their names; those of one name are shown as mean and band.
+            Runs by name; runs with the same name are shown as mean and band.
     """
     several = any(len(runs) > 1 for runs in groups.values())
     mean, band = (" Mean over runs.", " Line: mean over runs, band: ± 1 standard deviation.") if several else ("", "")
     for name, title, caption, draw in (
         ("reward", "Reward", "Mean reward of the completions of a step.", _reward),
-        ("valid_rate", "Valid submissions", "Share of programs with a valid submission. Dotted: of programs that were never seen to train a model, which may game the metric.", _valid_rate),
+        ("valid_rate", "Valid submissions", "Share of programs with a valid submission. Dotted: valid programs that were not observed to train a model, which may game the metric.", _valid_rate),
     ):  # fmt: skip
         if (figure := draw(groups)) is not None:
             yield Chart(name, title, caption + band, figure)
-    joined = " The best so far starts when each run with a valid program has one." if several else ""
+    joined = " The best-so-far curve starts when each run that ever has a valid program has one." if several else ""
     where, best = "", "best so far"
     if any(run.holds_out for runs in groups.values() for run in runs):
-        where, best = "held-out rows of the ", "that of the best so far on the other rows"
+        where, best = "held-out rows of the ", "for the best program so far on the other rows"
     for competition, higher_is_better in _competitions(groups).items():
         slug = "".join(letter if letter.isalnum() else "-" for letter in competition)
         arrow = "higher is better" if higher_is_better else "lower is better"
@@ -105,16 +105,16 @@ def charts(groups: Groups) -> Iterator[Chart]:
             ("score_by_time", "Score by wall clock", " Pauses between an interruption and its resumption count.", "seconds"),
         ):  # fmt: skip
             figure = _score(groups, competition, higher_is_better, column)
-            text = f"Score on the {where}hidden answers ({arrow}). Solid: {best}, dashed: mean of the valid ones.{caption}"
+            text = f"Score on the {where}hidden answers ({arrow}). Solid: {best}, dashed: mean of valid programs.{caption}"
             yield Chart(f"{name}-{slug}", f"{title}: {competition}", text + band + joined, figure)
-    below = " Below: mean score of the valid ones." if is_logged(groups, "mle/improve/score/mean") else ""
-    over_time, panels = (band, " Each panel has a scale of its own.") if len(groups) > 1 else (mean, "")
+    below = " Below: mean score of valid programs." if is_logged(groups, "mle/improve/score/mean") else ""
+    over_time, panels = (band, " Each panel has its own scale.") if len(groups) > 1 else (mean, "")
     for name, title, caption, draw in (
         ("milestones", "Milestones", "Share of the executed programs that reached each milestone." + band, _milestones),
-        ("durations", "Δt and the weights it got", "Above: how long programs ran, median (solid), 10th and 90th percentile (dotted). Below: the duration weight of their advantages, mean (solid), smallest and largest (dotted)." + mean, _durations),
-        ("timeline", "Where the time of a step goes", TIMELINE + mean, _timeline),
-        ("outcomes", "Outcomes", "How executions ended. Completions without a program are not executed and not shown." + panels + over_time, _outcomes),
-        ("prompts", "From scratch or improving", "Solid: from scratch. Dashed: improving. Dotted: how often an improved program beat the one it was shown; dash-dotted: how often one from scratch would have." + below + band, _prompts),
+        ("durations", "Δt and duration weights", "Above: how long programs ran, median (solid), 10th and 90th percentile (dotted). Below: the duration weight of their advantages, mean (solid), smallest and largest (dotted)." + mean, _durations),
+        ("timeline", "Time within a step", TIMELINE + mean, _timeline),
+        ("outcomes", "Outcomes", "How executions ended. Completions without a program are not executed, and not shown." + panels + over_time, _outcomes),
+        ("prompts", "From scratch or improving", "Solid: from scratch. Dashed: improving. Dotted: how often an improved program beat the one shown; dash-dotted: how often a program from scratch would have." + below + band, _prompts),
         ("best_of_n", "Evaluation during training", "The best of N fresh programs on fixed prompts." + band, _evaluations),
     ):  # fmt: skip
         if (figure := draw(groups)) is not None:
@@ -185,7 +185,8 @@ def _score(groups: Groups, competition: str, higher_is_better: bool, column: str
             best.append(np.where(places >= 0, so_far[places], np.nan))
         found = np.array([curve for curve in best if not np.isnan(curve[-1])])
         if len(found):
-            # A mean that runs join or leave on the way could get worse: it starts when all have one, and an ended one keeps its
+            # If runs joined or left the mean midway, it could get worse: it starts once all runs have a best, and
+            # ended runs keep theirs
             found[:, np.isnan(found).any(axis=0)] = np.nan
             draw_curve(axis, list(grid / size), list(found), color)
         if column is None:
@@ -212,7 +213,7 @@ def _unit(seconds: float) -> tuple[str, int]:
 
 
 def duration(seconds: float) -> str:
-    """Seconds in the unit that suits them."""
+    """Formats seconds in a suitable unit."""
     unit, size = _unit(seconds)
     return f"{seconds / size:.3g} {unit}"
 
@@ -288,7 +289,7 @@ def _timeline(groups: Groups) -> Figure | None:
 
 
 def _mean_by_step(runs: Sequence[TrainingRun], key: str, steps: Sequence[int]) -> list[float]:
-    """A metric's mean over runs at these steps; 0 where none has it."""
+    """A metric's mean over runs at these steps; 0 where a run lacks it."""
     found = [[run.metric(key).get(step, 0.0) for run in runs] for step in steps]
     return [float(np.mean(values)) for values in found]
 

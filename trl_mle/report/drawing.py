@@ -1,4 +1,4 @@
-"""How a picture of a report is drawn: its size, its colours, curves with bands, axes."""
+"""Drawing helpers for the plots of a report: sizes, colours, curves with bands, axes."""
 
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
@@ -13,10 +13,10 @@ from matplotlib.ticker import FuncFormatter, MaxNLocator, PercentFormatter
 from trl_mle.report.training_run import TrainingRun
 
 
-# Those of Okabe and Ito, which colour-blind people tell apart.
+# Okabe and Ito's palette, which colour-blind people can distinguish
 COLORS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#000000")
-BINS = 20  # of a curve over executed programs, at most
-LEAST_PROGRAMS = 16  # of a point of such a curve, unless there are few
+BINS = 20  # maximum number of points of a curve over executed programs
+LEAST_PROGRAMS = 16  # minimum number of programs per point, unless there are few
 STYLE: Any = {
     "font.size": 9,
     "axes.titlesize": 10,
@@ -26,15 +26,15 @@ STYLE: Any = {
     "axes.spines.right": False,
     "legend.frameon": False,
     "legend.fontsize": 8,
-    "svg.hashsalt": "trl_mle",  # the same picture, the same file
+    "svg.hashsalt": "trl_mle",  # the same plot gives the same file
 }
 
 Groups = Mapping[str, Sequence[TrainingRun]]
 
 
 def new_figure(groups: Groups, rows: int = 1, height: float = 2.9, columns: int = 1) -> tuple[Figure, list[Axes]]:
-    """Of a width that a phone shows whole, so that its texts stay legible there."""
-    height += 0.2 * ((len(groups) + 1) // 2) if len(groups) > 1 else 0  # of the legend
+    """Makes a figure narrow enough for a phone, so that its text stays legible there."""
+    height += 0.2 * ((len(groups) + 1) // 2) if len(groups) > 1 else 0  # for the legend
     figure = Figure(figsize=(4.4, height), layout="constrained")
     axes = figure.subplots(rows, columns, sharex=True, squeeze=False)
     return figure, list(axes.flat)
@@ -45,7 +45,7 @@ def colors_of(groups: Groups) -> dict[str, str]:
 
 
 def draw_curve(axis: Axes, xs: Sequence[float], curves: Sequence[Sequence[float] | np.ndarray], color: str, label: str | None = None, **style: Any) -> None:  # fmt: skip
-    """The mean of curves, which may have gaps, and their band."""
+    """Draws the mean of curves, which may have gaps, with a band."""
     values = np.asarray(curves, dtype=float)
     known = ~np.isnan(values).all(axis=0)
     if not known.any():
@@ -59,7 +59,7 @@ def draw_curve(axis: Axes, xs: Sequence[float], curves: Sequence[Sequence[float]
 
 
 def by_step(runs: Sequence[TrainingRun], key: str) -> tuple[list[int], list[list[float]]]:
-    """A metric of the log at all steps at which any run has it."""
+    """A logged metric, at all steps where any run has it."""
     found = [run.metric(key) for run in runs]
     steps = sorted({step for metric in found for step in metric})
     return steps, [[metric.get(step, np.nan) for step in steps] for metric in found]
@@ -68,7 +68,7 @@ def by_step(runs: Sequence[TrainingRun], key: str) -> tuple[list[int], list[list
 def by_programs(
     runs: Sequence[TrainingRun], width: int, value: Callable[[pd.DataFrame], float], competition: str | None = None
 ) -> tuple[list[float], list[list[float]]]:
-    """A value of each so many programs in turn, at their middle; the last ones join those before if they are few."""
+    """A value for each `width` consecutive programs, at their middle; a short remainder joins the last group."""
     curves = []
     for run in runs:
         table = run.programs(competition)
@@ -82,13 +82,13 @@ def by_programs(
 
 
 def programs_per_point(groups: Groups, competition: str | None = None) -> int:
-    """Programs of one point of a curve."""
+    """Number of programs per point of a curve."""
     longest = max(len(run.programs(competition)) for runs in groups.values() for run in runs)
     return max(-(-longest // BINS), min(LEAST_PROGRAMS, longest // 4), 1)
 
 
 def panels(groups: Groups, shares: Mapping[str, Callable[[pd.DataFrame], float]]) -> tuple[Figure, list[Axes]]:
-    """Shares of the programs over executed programs, each in a panel, with a curve for each name."""
+    """Draws shares of programs over executed programs, one panel per share, one curve per name."""
     rows = -(-len(shares) // 2)
     figure, axes = new_figure(groups, rows, height=0.4 + 1.15 * rows, columns=2)
     for unused in axes[len(shares) :]:
@@ -100,7 +100,7 @@ def panels(groups: Groups, shares: Mapping[str, Callable[[pd.DataFrame], float]]
         axis.set_title(title)
         axis.set_ylim(bottom=0)
         axis.yaxis.set_major_formatter(PercentFormatter(1.0))
-    for axis in axes[-2:]:  # the lowest of each column
+    for axis in axes[-2:]:  # the bottom panel of each column
         axis.tick_params(labelbottom=True)
         axis.set_xlabel("executed programs")
     add_legend(figure, groups)
@@ -112,7 +112,7 @@ def has_programs(groups: Groups) -> bool:
 
 
 def add_legend(figure: Figure, groups: Groups) -> None:
-    """The names of the runs that have a curve, below the picture, where they cover nothing."""
+    """Adds the names of runs with a curve, below the plot where they cover nothing."""
     if len(groups) > 1:
         drawn = {line.get_color() for axis in figure.axes for line in axis.lines}
         colors = colors_of(groups).items()
@@ -132,7 +132,7 @@ def label_share(axis: Axes, label: str) -> None:
 
 
 def label_score(axis: Axes, groups: Groups, competition: str | None = None) -> None:
-    """Logarithmic where programs' scores are far apart, or outliers would flatten the rest; named by their one metric."""
+    """Labels a score axis by its metric; logarithmic if scores are far apart, because outliers would flatten the rest."""
     tables = [table for runs in groups.values() for run in runs if not (table := run.programs(competition)).empty]
     scores = [score for table in tables for score in table["score"].dropna()]
     if scores and min(scores) > 0 and max(scores) > 10 * min(scores):

@@ -1,4 +1,4 @@
-"""A picture of what training did, from the trainer's log."""
+"""Plots learning curves from the trainer's log."""
 
 import json
 from pathlib import Path
@@ -6,7 +6,7 @@ from pathlib import Path
 import matplotlib as mpl
 
 
-mpl.use("Agg")  # a file is all that is wanted: no display
+mpl.use("Agg")  # only writes a file, needs no display
 
 import matplotlib.pyplot as plt
 
@@ -22,7 +22,7 @@ PANELS = (
 
 def plot_learning_curves(trainer_state: Path, output: Path, title: str) -> None:
     """
-    Draws reward, valid rate, score and Δt over training steps.
+    Plots reward, valid rate, score and Δt over training steps.
 
     Args:
         trainer_state (`Path`):

@@ -1,4 +1,4 @@
-"""`trl-mle report`: what training did, as one HTML file that needs nothing else."""
+"""`trl-mle report`: reports on training runs in one self-contained HTML file."""
 
 import base64
 import difflib
@@ -76,29 +76,29 @@ summary {{ cursor: pointer; }}
 
 
 HELD_OUT_NOTE = (
-    '<p class="note">The best programs are chosen by the hidden rows that training sees, and their scores are those on the '
-    "held-out rows. Chosen by test: by the score on all hidden rows, and that score. What the trainer logs, and scores of "
-    "ancestors, are on the rows that training sees.</p>"
+    '<p class="note">The best programs are chosen on the hidden rows that training sees, and scored on the held-out rows. '
+    "Chosen by test: chosen and scored on all hidden rows. Logged metrics and scores of ancestors are on the rows that "
+    "training sees.</p>"
 )
 
 
 def write_report(folders: Sequence[Path], names: Sequence[str], report_dir: Path) -> Path:
     """
-    Writes `report.html` and its pictures as PNG.
+    Writes `report.html` and its plots as PNG files.
 
     Args:
         folders (`Sequence[Path]`):
             Output folders of runs, finished or not.
         names (`Sequence[str]`):
-            A name for each; runs of one name are shown as mean and band.
+            A name for each; runs with the same name are shown as mean and band.
         report_dir (`Path`):
-            Where to write.
+            Folder to write to.
 
     Returns:
         `Path`: The HTML file. It makes no request of any kind.
 
     Raises:
-        `OSError`: A folder holds nothing of a run.
+        `OSError`: A folder holds no run.
         `ValueError`: A folder is given twice.
     """
     for i, folder in enumerate(folders):
@@ -120,14 +120,14 @@ def write_report(folders: Sequence[Path], names: Sequence[str], report_dir: Path
         "".join(f'<p class="note">{escape(note)}</p>' for note in skipped),
         _section("Runs", _table(_summary(groups)) + (HELD_OUT_NOTE if any(run.holds_out for run in runs) else "")),
         _section("Competitions", _table(_of_competitions(groups))),
-        _section("What happened", f'<div class="charts">{"".join(shown)}</div>'),
+        _section("Plots", f'<div class="charts">{"".join(shown)}</div>'),
         _section(
             "Best programs",
             "".join(
                 part for name, of_name in groups.items() for part in _best_programs(name, of_name, len(groups) > 1)
             ),
         ),
-        _section("Hardest errors", _errors(groups)),
+        _section("Most frequent errors", _errors(groups)),
         _section(
             "Folders", _table([{"run": name, "folder": folder} for name, folder in zip(names, folders, strict=True)])
         ),
@@ -151,7 +151,7 @@ def _figure(chart: Chart, folder: Path) -> str:
     chart.figure.savefig(folder / f"{chart.name}.png", dpi=PNG_DPI)
     svg = io.BytesIO()
     chart.figure.savefig(svg, format="svg", metadata={"Date": None})
-    # As an image of its own: the ids in one picture do not meet those of another
+    # As a separate image, so that ids in different plots do not clash
     data = base64.b64encode(svg.getvalue()).decode()
     title, caption = escape(chart.title), escape(chart.caption)
     image = f'<img alt="{title}" src="data:image/svg+xml;base64,{data}">'
@@ -159,7 +159,7 @@ def _figure(chart: Chart, folder: Path) -> str:
 
 
 def _table(rows: Sequence[dict[str, Any]]) -> str:
-    """Rows with the same keys; numbers and what looks like them to the right."""
+    """A table of rows with the same keys; numeric columns are right-aligned."""
     if not rows:
         return ""
     numeric = {name: all(re.match(r"[-+]?[\d.]|-$|$", str(row[name])) for row in rows) for name in rows[0]}
@@ -173,7 +173,7 @@ def _table(rows: Sequence[dict[str, Any]]) -> str:
 
 
 def _summary(groups: Groups) -> list[dict[str, Any]]:
-    """A row for each name; of several runs sums and means."""
+    """One row per name; several runs are summed or averaged."""
     holds_out = any(run.holds_out for runs in groups.values() for run in runs)
     rows = []
     for name, runs in groups.items():
@@ -229,7 +229,7 @@ def _of_competitions(groups: Groups) -> list[dict[str, Any]]:
 
 
 def _best_scores(best: Sequence[dict[str, Any]], key: str) -> str:
-    """For each competition the mean over runs."""
+    """The mean over runs for each competition."""
     texts = []
     for found in _by_competition(best):
         score = _mean([one[key] for one in found], "{:g}" if len(found) == 1 else "{:.4f}")
@@ -238,7 +238,7 @@ def _best_scores(best: Sequence[dict[str, Any]], key: str) -> str:
 
 
 def _by_test(run: TrainingRun) -> list[dict[str, Any]]:
-    """For each competition the best score on all rows."""
+    """The best score on all rows for each competition."""
     best_scores = []
     for best in run.best:
         table = run.programs(best["competition"])
@@ -249,7 +249,7 @@ def _by_test(run: TrainingRun) -> list[dict[str, Any]]:
 
 
 def _mean(values: Sequence[float], form: str) -> str:
-    """Of several runs with the standard deviation, where they differ."""
+    """The mean, with the standard deviation if values differ."""
     if not values:
         return "-"
     deviation = f" ± {form.format(stdev(values))}" if len(set(values)) > 1 else ""
@@ -268,7 +268,7 @@ def _metric(best: dict[str, Any]) -> str:
 
 
 def _best_programs(name: str, runs: Sequence[TrainingRun], several: bool) -> Iterator[str]:
-    """The best solution of each competition, of all runs of a name, and the programs that it came from."""
+    """The best solution of each competition over all runs with a name, and its ancestors."""
     for found in _by_competition([best | {"run": run} for run in runs for best in run.best]):
         best = (max if found[0]["higher_is_better"] else min)(found, key=itemgetter("score"))
         run = best["run"]
@@ -279,11 +279,11 @@ def _best_programs(name: str, runs: Sequence[TrainingRun], several: bool) -> Ite
         line = ancestors(entry, pool)[:MOST_GENERATIONS] if entry is not None else []
         if len(line) > 1:
             steps = " ← ".join(f"{entry['score']:g} (step {entry['step']})" for entry in line)
-            yield f'<p class="note">It improves a program that the policy had written before: {steps}</p>'
+            yield f'<p class="note">It improves an earlier program of the policy: {steps}</p>'
         elif entry is not None and entry["parent_id"] is None:
             yield f'<p class="note">Written from scratch at step {entry["step"]}.</p>'
         elif entry is not None:
-            yield f'<p class="note">Written at step {entry["step"]}; the program that it improves has left the pool.</p>'
+            yield f'<p class="note">Written at step {entry["step"]}; the program it improves has left the pool.</p>'
         yield f"<details><summary>the program</summary><pre>{escape(best['source'])}</pre></details>"
         for child, parent in pairwise(line):
             yield (
@@ -301,7 +301,7 @@ def _difference(before: str, after: str) -> str:
 
 
 def _errors(groups: Groups) -> str:
-    """The most frequent errors, those that differ only in names and numbers as one."""
+    """The most frequent errors; those that differ only in names and numbers count as one."""
     parts = []
     for name, runs in groups.items():
         tables = [table for run in runs if not (table := run.programs()).empty]
@@ -328,14 +328,12 @@ def _errors(groups: Groups) -> str:
             )
         heading = f"<h3>{escape(name)}</h3>" if len(groups) > 1 else ""
         parts.append(heading + _table(rows))
-    note = (
-        '<p class="note">Of the executed programs without a valid submission; shares are of all executed programs.</p>'
-    )
+    note = '<p class="note">Errors of executed programs without a valid submission; shares are of all executed programs.</p>'
     return note + "".join(parts) if parts else ""
 
 
 def _kind(outcome: str, detail: str) -> str:
-    """An error without what is particular to one program."""
+    """An error message without the details of a single program."""
     text = re.sub(r"0x[0-9a-f]+|[-+]?\d[\d.,]*(e[-+]?\d+)?", "N", re.sub(r"'[^']*'|\"[^\"]*\"", "'…'", detail))
     text = " ".join(re.sub(r" \(/[^)]*\)?", "", text).split())[:90]  # without paths of modules
     if outcome == "ok":

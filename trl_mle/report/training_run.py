@@ -1,4 +1,4 @@
-"""What a training run has left in its output folder so far, be it finished or not."""
+"""Reads the output folder of a training run, finished or not."""
 
 import json
 from dataclasses import dataclass, field
@@ -18,28 +18,28 @@ from trl_mle.solutions.pool import Solution
 @dataclass
 class TrainingRun:
     """
-    A run as `recipes/train_mle.py` leaves it.
+    The data of a run, as `recipes/train_mle.py` writes it.
 
     Args:
         folder (`Path`):
             Its output folder.
         name (`str`):
-            What to call it. Runs of one name differ in their seed.
+            Its name. Runs with the same name differ in their seed.
         history (`list[dict]`):
-            The trainer's log, up to the last checkpoint while it is running.
+            The trainer's log; during the run, up to the last checkpoint.
         executions (`DataFrame`):
-            A row for each executed program, in the order in which they ended: `seconds` (since the first), `competition`,
-            `outcome`, `detail`, `duration_s`, `score`, `held_out` and `full` (scores as in
-            [`~trl_mle.competitions.Score`]), `reported` (the score on the held-out rows, where there are some), `reward`,
-            `valid`, `untrained` (valid, and never seen to train a model) and a column for each milestone.
+            One row per executed program, in the order in which programs ended: `seconds` (since the first),
+            `competition`, `outcome`, `detail`, `duration_s`, `score`, `held_out` and `full` (scores as in
+            [`~trl_mle.competitions.Score`]), `reported` (the score on the held-out rows, if any), `reward`, `valid`,
+            `untrained` (valid, but not observed to train a model) and a column for each milestone.
         solutions (`dict[str, list[dict]]`):
-            For each competition the valid solutions of the pool in the last checkpoint, with `id`, `parent_id`, `source`,
-            `score` and `step`.
+            For each competition, the valid solutions of the pool in the last checkpoint, with `id`, `parent_id`,
+            `source`, `score` and `step`.
         best (`list[dict]`):
-            For each competition the best solution so far: `competition`, `metric`, `higher_is_better`, `score`, `reported`
-            (see above), `source`.
+            For each competition, the best solution so far: `competition`, `metric`, `higher_is_better`, `score`,
+            `reported` (see above), `source`.
         skipped (`list[str]`):
-            What could not be read: each names its file and says why.
+            Notes on unreadable files: each names the file and the reason.
     """
 
     folder: Path
@@ -52,12 +52,12 @@ class TrainingRun:
 
     @cached_property
     def directions(self) -> dict[str, bool]:
-        """For each competition with a valid program, whether a larger score is better."""
+        """Whether a larger score is better, for each competition with a valid program."""
         return {best["competition"]: best["higher_is_better"] for best in self.best}
 
     @cached_property
     def holds_out(self) -> bool:
-        """Whether scores are reported on other rows than those that training saw."""
+        """Whether scores are reported on held-out rows, which training did not see."""
         return not self.executions.empty and bool(self.executions["held_out"].notna().any())
 
     @cached_property
@@ -66,11 +66,11 @@ class TrainingRun:
         return [] if self.executions.empty else list(dict.fromkeys(self.executions["competition"]))
 
     def metric(self, key: str) -> dict[int, float]:
-        """A metric of the trainer's log by step."""
+        """Values of a logged metric by step."""
         return {entry["step"]: entry[key] for entry in self.history if entry.get(key) is not None}
 
     def programs(self, competition: str | None = None) -> pd.DataFrame:
-        """The executed programs, of one competition or of all, failures of our own infrastructure left out."""
+        """The executed programs of one or all competitions, without failures of our infrastructure."""
         table = self.executions
         if table.empty:
             return table
@@ -80,21 +80,21 @@ class TrainingRun:
 
 def read_run(folder: Path, name: str) -> TrainingRun:
     """
-    Reads the output folder of a run. Of one that is running, or was killed while it saved, a file may be cut off: it is
-    skipped, for the next older one if there is one.
+    Reads the output folder of a run. If the run is active or was killed while saving, a file may be truncated: it is
+    skipped, in favour of the next older one if available.
 
     Args:
         folder (`Path`):
             The folder.
         name (`str`):
-            What to call the run.
+            The run's name.
 
     Raises:
-        `OSError`: There is nothing of a run.
+        `OSError`: The folder holds no run.
     """
     skipped: list[str] = []
     history = _newest(folder, "trainer_state.json", "log_history", skipped) or []
-    written = read_metrics(folder)  # of steps after the last checkpoint, too
+    written = read_metrics(folder)  # includes steps after the last checkpoint
     if _last_step(written) > _last_step(history):
         history = written
     executions = _executions(folder / "executions", skipped)
@@ -111,8 +111,8 @@ def read_run(folder: Path, name: str) -> TrainingRun:
 
 def read_metrics(folder: Path) -> list[dict[str, Any]]:
     """
-    The metrics of each step so far, as [`~trl_mle.trainer.MLEProgressCallback`] writes them; of steps that a resumed run has made
-    again, those of the resumed run.
+    Reads the metrics of each step so far, as [`~trl_mle.trainer.MLEProgressCallback`] writes them. For steps that a
+    resumed run repeats, the later metrics count.
 
     Args:
         folder (`Path`):
@@ -123,7 +123,7 @@ def read_metrics(folder: Path) -> list[dict[str, Any]]:
         return []
     whole, _, _ = path.read_text(encoding="utf-8", errors="replace").rpartition(
         "\n"
-    )  # the last line may be on its way
+    )  # the last line may be incomplete
     entries: list[dict[str, Any]] = []
     for line in whole.splitlines():
         try:
@@ -141,12 +141,12 @@ def _last_step(history: list[dict[str, Any]]) -> int:
 
 
 def _newest(folder: Path, name: str, key: str, skipped: list[str]) -> Any:
-    """What the file of the last checkpoint, or of the end, has under a key: the newest one that can be read."""
+    """Returns a key's value from the newest readable file, of the last checkpoint or of the run's end."""
     found = [path for path in (folder / name, *folder.glob(f"checkpoint-*/{name}")) if path.is_file()]
     for path in sorted(found, key=lambda path: path.stat().st_mtime, reverse=True):
         try:
             return json.loads(path.read_text(encoding="utf-8"))[key]
-        except (OSError, ValueError) as error:  # gone meanwhile, or cut off
+        except (OSError, ValueError) as error:  # deleted meanwhile, or truncated
             skipped.append(_note(path, error))
     return None
 
@@ -160,15 +160,15 @@ def _executions(folder: Path, skipped: list[str]) -> pd.DataFrame:
     rows: list[dict[str, Any]] = []
     for path in sorted(folder.glob("rank-*.jsonl*")):
         text = path.read_text(encoding="utf-8", errors="replace")
-        whole, _, _ = text.rpartition("\n")  # the last line may be on its way
+        whole, _, _ = text.rpartition("\n")  # the last line may be incomplete
         for i, line in enumerate(whole.split("\n"), 1):
             try:
                 rows += [json.loads(line)] if line else []
-            except ValueError as error:  # where a run was killed and resumed, for example
+            except ValueError as error:  # for example, where a run was killed and resumed
                 skipped.append(f"{path}, line {i} is skipped: {error}")
     if not rows:
         return pd.DataFrame()
-    table = pd.DataFrame([{"held_out": None, "full": None} | row for row in rows])  # lines of before have neither
+    table = pd.DataFrame([{"held_out": None, "full": None} | row for row in rows])  # older lines have neither
     table["time"] = pd.to_datetime(table["time"], format="ISO8601")
     table = table.sort_values("time", kind="stable", ignore_index=True)
     table["seconds"] = (table["time"] - table["time"].iloc[0]).dt.total_seconds()
@@ -180,7 +180,7 @@ def _executions(folder: Path, skipped: list[str]) -> pd.DataFrame:
     reached = [set(names) for names in table["milestones"]]
     for milestone in MILESTONES:
         table[milestone] = [milestone in names for names in reached]
-    # If no program has reached a milestone, they were not instrumented
+    # If no program reached a milestone, programs were not instrumented
     table["untrained"] = table["valid"] & ~table["model_trained"] & any(reached)
     return table
 
@@ -210,7 +210,7 @@ def _best(folder: Path, skipped: list[str]) -> list[dict[str, Any]]:
 
 
 def ancestors(solution: dict[str, Any], solutions: list[dict[str, Any]]) -> list[dict[str, Any]]:
-    """A solution's line, itself first, as far as the pool still has it."""
+    """The solution and its ancestors, newest first, as far as the pool still has them."""
     known = {entry["id"]: entry for entry in solutions}
     line = [solution]
     while (parent := known.get(line[-1]["parent_id"])) is not None and parent not in line:
@@ -220,11 +220,12 @@ def ancestors(solution: dict[str, Any], solutions: list[dict[str, Any]]) -> list
 
 def best_so_far(scores: np.ndarray, higher_is_better: bool, reported: np.ndarray | None = None) -> np.ndarray:
     """
-    The best score up to each program, or what is reported of the program that has it; NaN before the first valid one.
+    The best score up to each program, or the reported score of the program that has it; NaN before the first valid
+    program.
 
     Args:
         scores (`np.ndarray` of shape (programs,)):
-            The scores, NaN where a program is not valid.
+            The scores; NaN for invalid programs.
         higher_is_better (`bool`):
             Whether a larger score is better.
         reported (`np.ndarray` of shape (programs,), *optional*):

@@ -1,4 +1,4 @@
-"""What was found: the pool that improve prompts are made from, the best of each competition, the store of results."""
+"""Solutions: the pool for improve prompts, the best solution of each competition, the store of results."""
 
 from trl_mle.solutions.best_solutions import BestSolutions
 from trl_mle.solutions.pool import Solution, SolutionPool, syntax_tree_id

@@ -11,23 +11,24 @@ from pathlib import Path
 from trl_mle.competitions import Competition
 
 
-# Beside the folder of a competition, those of a solution that is being written and of the one that it replaces
+# Suffixes of a competition's folder for a solution being written, and for the solution that it replaces
 UNFINISHED = (".new", ".old")
 
 
 class BestSolutions:
     """
-    Keeps the best solution of each competition in `<folder>/<slug>/`: `solution.py`, its `submission.csv`, and `score.json`
-    with the score on the hidden answers and the SHA-256 of both files. Where a competition holds rows out, it also has the
-    scores on these (`held_out`) and on all rows (`full`), for reports: the best is that on the others.
+    Keeps the best solution of each competition in `<folder>/<slug>/`: `solution.py`, its `submission.csv`, and
+    `score.json` with the score on the hidden answers and the SHA-256 of both files. If a competition holds rows out,
+    `score` is on the other rows and decides which solution is best; for reports, `score.json` also has the scores on
+    the held-out rows (`held_out`) and on all rows (`full`).
 
-    Several processes of a machine may offer at the same time. The three files always belong together, even if a process
-    is killed: a new solution is written to `<slug>.new/`, which takes the old one's place when it is whole. Killed in the
-    moment between, the next offer ends what was begun.
+    Several processes of a machine may offer solutions at the same time. The three files always belong together, even
+    if a process is killed: a new solution is written to `<slug>.new/`, which replaces the old folder once it is
+    complete. If a process is killed in between, the next offer finishes the replacement.
 
     Args:
         folder (`Path`):
-            Where to keep them; made with the first solution.
+            Folder for the solutions, created with the first one.
     """
 
     def __init__(self, folder: Path):
@@ -43,21 +44,21 @@ class BestSolutions:
         full: float | None = None,
     ) -> bool:
         """
-        Keeps a solution if it is the first or better than the one there is.
+        Keeps a solution if it is the first, or better than the current one.
 
         Args:
             competition ([`~trl_mle.competitions.Competition`]):
-                What it solves.
+                The competition that it solves.
             source (`str`):
                 The program.
             submission (`bytes`):
                 Contents of its submission.csv.
             score (`float`):
-                Its score on the hidden answers, by which it is better or not.
+                Its score on the hidden answers, which decides whether it is better.
             held_out (`float`, *optional*):
-                Its score on those that are held out, if some are.
+                Its score on the held-out rows, if any.
             full (`float`, *optional*):
-                Its score on all of them, if some are held out.
+                Its score on all rows, if some are held out.
 
         Returns:
             `bool`: Whether it is kept.
@@ -92,7 +93,7 @@ class BestSolutions:
         return True
 
     def wants(self, competition: Competition, score: float) -> bool:
-        """Whether a solution of that score would be kept now."""
+        """Whether a solution with this score would be kept."""
         best, _, old = (self.folder / f"{competition.slug}{suffix}" for suffix in ("", *UNFINISHED))
         known = _score((best if best.exists() else old) / "score.json", competition.holdout)
         return known is None or competition.better(score, known)
@@ -101,12 +102,12 @@ class BestSolutions:
     def _locked(self) -> Iterator[None]:
         self.folder.mkdir(parents=True, exist_ok=True)
         with (self.folder / ".lock").open("w") as lock:
-            fcntl.flock(lock, fcntl.LOCK_EX)  # until it is closed, if only by the end of the process
+            fcntl.flock(lock, fcntl.LOCK_EX)  # until the file is closed, at the latest when the process ends
             yield
 
 
 def _score(path: Path, holdout: float) -> float | None:
-    """What the file says; `None` without it, if a power cut has left it empty, and if the score is on other rows."""
+    """The score in the file; `None` if it is missing, was left empty by a power cut, or is on other rows."""
     try:
         record = json.loads(path.read_text(encoding="utf-8"))
     except (FileNotFoundError, ValueError):

@@ -13,7 +13,7 @@ from trl_mle.instrumentation.milestones import parse
 @dataclass(frozen=True)
 class Solution:
     """
-    A program that a policy has written.
+    A program written by a policy.
 
     Args:
         competition (`str`):
@@ -21,7 +21,7 @@ class Solution:
         source (`str`):
             The program.
         output (`str`):
-            What it printed, milestones and reports among it.
+            Its output, including milestones and reports.
         score (`float` or `None`):
             Its score on the hidden answers; `None` if it failed.
         step (`int`):
@@ -39,23 +39,24 @@ class Solution:
 
     @cached_property
     def id(self) -> str:
-        """What programs with the same syntax tree share, see [`syntax_tree_id`]."""
+        """The same for all programs with the same syntax tree, see [`syntax_tree_id`]."""
         return syntax_tree_id(self.source)
 
 
 class SolutionPool:
     """
-    The valid solutions seen so far, of which the improve prompts of https://huggingface.co/papers/2509.01684 (section
-    4.3) show one.
+    The valid solutions seen so far. Each improve prompt of https://huggingface.co/papers/2509.01684 (section 4.3)
+    shows one of them.
 
-    It is a function of what it has observed, in order: processes that observe the same have the same pool.
+    The pool depends only on the observed solutions and their order: processes that observe the same have the same
+    pool.
 
     Args:
         higher_is_better (`dict[str, bool]`):
             For each competition, whether a larger score is better.
         size (`int`, *optional*, defaults to `64`):
-            Solutions kept for each competition, each program once, and as many failed programs. The worst leave first, of
-            failed ones and with `"latest"` the oldest.
+            Number of solutions kept per competition, without duplicates, and equally many failed programs. The worst
+            leave first; with `"latest"`, and for failed programs, the oldest do.
         sampling (`str`, *optional*, defaults to `"rank"`):
             `"rank"`: the i-th best of n with probability 2 (n - i) / (n (n + 1)), i from 0, so that neither the worst nor
             the best dominates. `"best"`: the best. `"latest"`: the one found last.
@@ -74,7 +75,7 @@ class SolutionPool:
         self._failures: dict[str, dict[str, Solution]] = {name: {} for name in higher_is_better}
 
     def observe(self, solutions: Iterable[Solution]) -> None:
-        """Takes programs, valid and failed, in the order in which they were found."""
+        """Adds programs, valid and failed, in the order in which they were found."""
         for solution in solutions:
             failed = solution.score is None
             known = (self._failures if failed else self._solutions)[solution.competition]
@@ -84,12 +85,12 @@ class SolutionPool:
                 del known[next(iter(known)) if oldest else self.ranked(solution.competition)[-1].id]
 
     def ranked(self, competition: str) -> list[Solution]:
-        """The valid solutions of a competition, the best first; of equal ones the one found first."""
+        """The valid solutions of a competition, best first; ties in the order in which they were found."""
         higher = self.higher_is_better[competition]
         return sorted(self._solutions[competition].values(), key=lambda solution: -gain(solution.score or 0.0, higher))
 
     def sample(self, competition: str, rng: random.Random) -> Solution | None:
-        """A valid solution to improve; `None` if there is none yet."""
+        """Samples a valid solution to improve; `None` if there is no solution yet."""
         known = self._solutions.get(competition)
         if not known:
             return None
@@ -101,7 +102,7 @@ class SolutionPool:
         return rng.choices(ranked, weights=range(len(ranked), 0, -1))[0]
 
     def sample_failure(self, competition: str, rng: random.Random) -> Solution | None:
-        """A failed program to repair, one like another; `None` if there is none yet."""
+        """Samples a failed program to repair, uniformly; `None` if there is no such program yet."""
         failures = self._failures.get(competition)
         return rng.choice(list(failures.values())) if failures else None
 
@@ -110,33 +111,33 @@ class SolutionPool:
         return {"size": float(sum(map(len, self._solutions.values())))}
 
     def state_dict(self) -> dict[str, Any]:
-        """What a checkpoint keeps; JSON can hold it."""
+        """State for a checkpoint, JSON-compatible."""
         return {
             name: [asdict(solution) for solution in (*known.values(), *self._failures[name].values())]
             for name, known in self._solutions.items()
         }
 
     def load_state_dict(self, state: dict[str, Any]) -> None:
-        """Takes what [`state_dict`] gave; competitions that are no longer trained on are left out."""
+        """Restores a [`state_dict`]; competitions that are no longer trained on are left out."""
         for name in self.higher_is_better:
             self._solutions[name], self._failures[name] = {}, {}
             self.observe(Solution(**entry) for entry in state.get(name, []))
 
 
-@lru_cache(maxsize=4096)  # as many as a batch may hold: several ask
+@lru_cache(maxsize=4096)  # as many as a batch may hold, because it is called several times
 def syntax_tree_id(source: str) -> str:
-    """What programs with the same syntax tree share, whatever their comments and layout."""
+    """An id that programs with the same syntax tree share, independent of comments and layout."""
     try:
         text = "\n".join(map(_describe, ast.walk(parse(source))))
-    except (SyntaxError, ValueError, RecursionError, MemoryError):  # what Python raises at odd programs
+    except (SyntaxError, ValueError, RecursionError, MemoryError):  # Python raises these for unusual programs
         text = source
     return hashlib.sha256(text.encode("utf-8", errors="surrogatepass")).hexdigest()[:16]
 
 
 def _describe(node: ast.AST) -> str:
     """
-    A node without what is below it. In the order of `ast.walk` that tells the whole tree, as `ast.dump` would, which
-    recurses: how deep it can depends on who calls.
+    Describes a node without its children. In the order of `ast.walk`, this describes the whole tree, like `ast.dump`,
+    but without recursion, whose possible depth depends on the caller.
     """
     return f"{type(node).__name__} {[(name, _kind(value)) for name, value in ast.iter_fields(node)]}"
 

@@ -1,4 +1,4 @@
-"""What programs came to, for those that are asked for again."""
+"""Stores results of programs, for programs that are repeated."""
 
 import errno
 import hashlib
@@ -16,27 +16,28 @@ from typing import Any
 logger = logging.getLogger(__name__)
 
 RUN_FILE = "results.sqlite"  # in the output folder of a run that reuses its own results
-BUSY_S = 60.0  # for which other processes may hold the file
-APPLICATION_ID = 0x4D4C4552  # in SQLite's header: the file is ours
-CHECKED = 20  # of so many repeats one is run again
+BUSY_S = 60.0  # maximum time that other processes may lock the file
+APPLICATION_ID = 0x4D4C4552  # in SQLite's header, identifies our files
+CHECKED = 20  # one in this many repeats is run again
 
 
 class ResultStore:
     """
-    Results of programs, in a file that several processes, runs, arms and seeds may share.
+    Results of programs, in a file that several processes and runs can share.
 
-    It is an SQLite database with SQLite's default rollback journal: a process may be killed at any moment, and what it had
-    begun to write is taken back by the next. (A write-ahead log is not safe where processes of several machines share a
-    file.) The file is opened for each access, so a store may be pickled, and used after a fork.
+    The file is an SQLite database with SQLite's default rollback journal: a process can be killed at any moment, and
+    the next one rolls back its unfinished write. (A write-ahead log is not safe if processes on several machines share
+    a file.) The file is opened for each access, so a store can be pickled, and used after a fork.
 
-    Keys say all that a result depends on: see [`result_key`]. Values are what JSON can hold. The first value of a key stays.
+    Keys identify everything that a result depends on, see [`result_key`]. Values are JSON-compatible. The first value
+    of a key stays.
 
     Args:
         path (`str` or `Path`):
-            The file; made with the first result.
+            The file, created with the first result.
 
     Raises:
-        `OSError`: It cannot be such a file.
+        `OSError`: The file cannot be a store.
     """
 
     def __init__(self, path: str | Path):
@@ -59,24 +60,24 @@ class ResultStore:
 
     def find(self, key: str) -> tuple[dict[str, Any] | None, bool]:
         """
-        The value of a key, if there is one.
+        Looks up a key.
 
         Args:
             key (`str`):
-                What is asked for.
+                The key.
 
         Returns:
-            `tuple[dict | None, bool]`: The value, and whether to run the program again all the same, to see if it comes to
-                the same: one time in `CHECKED`, a function of the key and of how often this store was asked for it.
+            `tuple[dict | None, bool]`: The value, and whether to run the program again as a check: one time in
+            `CHECKED`, a function of the key and of how often it was looked up in this store.
         """
         if not self.path.exists():
             return None, False
         try:
             with self._connected() as connection:
-                if not _tables(connection):  # another process is about to make it
+                if not _tables(connection):  # another process is creating it
                     return None, False
                 row = connection.execute("SELECT value FROM results WHERE key = ?", (key,)).fetchone()
-        except sqlite3.Error as error:  # not worth the run
+        except sqlite3.Error as error:  # not worth ending the run
             logger.warning("a result could not be read from %s: %s", self.path, error)
             return None, False
         if row is None:
@@ -86,15 +87,15 @@ class ResultStore:
         return json.loads(row[0]), int.from_bytes(digest[:4], "big") % CHECKED == 0
 
     def add(self, key: str, value: dict[str, Any]) -> None:
-        """Keeps a value, if the key has none yet."""
+        """Stores a value if the key has none yet."""
         try:
             self.path.parent.mkdir(parents=True, exist_ok=True)
             with self._connected() as connection:
                 self._begin(connection)
                 connection.execute("INSERT OR IGNORE INTO results VALUES (?, ?)", (key, json.dumps(value)))
                 connection.execute("COMMIT")
-        except (sqlite3.Error, OSError) as error:  # a full disk, say: not worth the run
-            logger.warning("a result could not be kept in %s: %s", self.path, error)
+        except (sqlite3.Error, OSError) as error:  # for example, a full disk: not worth ending the run
+            logger.warning("a result could not be stored in %s: %s", self.path, error)
 
     @contextmanager
     def _connected(self) -> Iterator[sqlite3.Connection]:
@@ -102,8 +103,8 @@ class ResultStore:
             yield connection
 
     def _begin(self, connection: sqlite3.Connection) -> None:
-        """Begins to write, and makes the table in a file that is empty."""
-        connection.execute("BEGIN IMMEDIATE")  # else two that begin at once would wait for each other
+        """Begins a write, and creates the table in an empty file."""
+        connection.execute("BEGIN IMMEDIATE")  # otherwise two concurrent writers would deadlock
         (owner,) = connection.execute("PRAGMA application_id").fetchone()
         if owner != APPLICATION_ID and _tables(connection):
             raise sqlite3.DatabaseError("it is a database of something else")
@@ -118,7 +119,7 @@ def _tables(connection: sqlite3.Connection) -> int:
 
 def open_results(reuse_results: str | None, output_dir: Path) -> ResultStore | None:
     """
-    The store that the option `reuse_results` asks for.
+    Opens the store that the option `reuse_results` selects.
 
     Args:
         reuse_results (`str`, *optional*):
@@ -127,7 +128,7 @@ def open_results(reuse_results: str | None, output_dir: Path) -> ResultStore | N
             The run's output folder.
 
     Raises:
-        `ValueError`: It is neither.
+        `ValueError`: The value is neither.
         `OSError`: The file cannot be a store.
     """
     if reuse_results is None:
@@ -138,5 +139,5 @@ def open_results(reuse_results: str | None, output_dir: Path) -> ResultStore | N
 
 
 def result_key(**depends_on: Any) -> str:
-    """SHA-256 of all that a program's result depends on, which must be what JSON can hold."""
+    """SHA-256 of everything that a program's result depends on, which must be JSON-compatible."""
     return hashlib.sha256(json.dumps(depends_on, sort_keys=True).encode()).hexdigest()

@@ -1,4 +1,4 @@
-"""What calls do: those of libraries, of methods, and of the program's own classes."""
+"""Interprets calls of libraries, methods, and the program's own classes."""
 
 import ast
 import re
@@ -55,20 +55,20 @@ from trl_mle.instrumentation.steps.vocabulary import (
 
 
 class Calls(Record):
-    """Interprets calls by what is known about libraries, and follows those into the program's own classes."""
+    """Interprets calls with knowledge about libraries, and follows calls into the program's own classes."""
 
     def __init__(self) -> None:
         super().__init__()
-        self.defaults: dict[object, Value] = {}  # of the command line's arguments
+        self.defaults: dict[object, Value] = {}  # command-line arguments
         self.classes: dict[ast.ClassDef, Scope] = {}
         self.bases: dict[ast.ClassDef, list[Value]] = {}
 
     def follow(self, callee: Value, arguments: list[Value], keywords: dict[str, Value]) -> Value:
-        """Interpret the body of a function of the program with these arguments."""
+        """Interprets the body of one of the program's functions with these arguments."""
         raise NotImplementedError
 
     def library(self, name: str, arguments: list[Value], keywords: dict[str, Value]) -> Value | None:
-        """A call of a function that is imported or built in; `None` if nothing is known about it."""
+        """Interprets a call of an imported or built-in function; `None` if nothing is known about it."""
         everything = [*arguments, *keywords.values()]
         first = everything[0] if everything else NOTHING
         if SCANS.fullmatch(name):
@@ -136,7 +136,7 @@ class Calls(Record):
         return None
 
     def construct(self, callee: Value, arguments: list[Value], keywords: dict[str, Value]) -> Value:
-        """An instance of a class of the program."""
+        """Creates an instance of one of the program's classes."""
         cls = callee.code
         assert isinstance(cls, ast.ClassDef)
         if self.is_network(cls):
@@ -153,7 +153,7 @@ class Calls(Record):
         return instance
 
     def is_network(self, cls: ast.ClassDef) -> bool:
-        """Whether it is a network of torch or keras. A loss function is a `Module` too, but not the model."""
+        """Whether it is a torch or keras network. A loss function is a `Module` too, but not the model."""
         return "loss" not in cls.name.lower() and any(
             NETWORKS.fullmatch(base.name) or (isinstance(base.code, ast.ClassDef) and self.is_network(base.code))
             for base in self.bases[cls]
@@ -167,7 +167,7 @@ class Calls(Record):
         arguments: list[Value],
         keywords: dict[str, Value],
     ) -> Value | None:
-        """A call of a method; `None` if nothing is known about it."""
+        """Interprets a method call; `None` if nothing is known about it."""
         name = func.attr
         everything = [*arguments, *keywords.values()]
         first = everything[0] if everything else NOTHING
@@ -230,7 +230,7 @@ class Calls(Record):
         return None
 
     def is_optimizer(self, receiver: Value, node: ast.expr, first: Value) -> bool:
-        """`optimizer.step()` or `scaler.step(optimizer)`; where the value is not known, the name tells."""
+        """Whether it is `optimizer.step()` or `scaler.step(optimizer)`; if the value is unknown, the name decides."""
         name = node.id if isinstance(node, ast.Name) else node.attr if isinstance(node, ast.Attribute) else ""
         return OPTIMIZER in receiver.tags | first.tags or "optim" in name.lower()
 

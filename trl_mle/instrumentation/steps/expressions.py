@@ -1,4 +1,4 @@
-"""What expressions evaluate to, calls of the program's own functions among them."""
+"""Interprets expressions, including calls of the program's own functions."""
 
 import ast
 from collections.abc import Callable
@@ -39,12 +39,12 @@ class Expressions(Calls):
 
     def __init__(self) -> None:
         super().__init__()
-        self.modules: list[str] = []  # from which everything is imported
+        self.modules: list[str] = []  # modules with a star import
         self.calls: list[ast.AST] = []
         self.work = 0
 
     def run(self, block: list[ast.stmt], scope: Scope) -> None:
-        """Interpret the statements of a block."""
+        """Interprets the statements of a block."""
         raise NotImplementedError
 
     def value(self, node: ast.expr, scope: Scope) -> Value:
@@ -119,7 +119,7 @@ class Expressions(Calls):
         return derived([self.value(child, scope) for child in children])
 
     def imported(self, name: str) -> Value:
-        """A name that one of `from module import *` may have brought."""
+        """A name that a star import may have defined."""
         names = [f"{module}.{name}" for module in self.modules]
         known = (READS, MODELS, SPLITS, PIPELINES, TRAINING_FUNCTIONS, OPTIMIZERS, SOLVERS)
         return Value(name=next((one for one in names if any(kind.fullmatch(one) for kind in known)), name))
@@ -187,7 +187,7 @@ class Expressions(Calls):
                 scope.set(name, replace(old, tags=old.tags | value.tags, items=items))
 
     def elements(self, iterable: Value) -> list[Value]:
-        """What a loop goes through, one by one if that is known."""
+        """The elements that a loop iterates over, one by one if known."""
         if READER in iterable.tags:
             return [self.read(iterable)]
         if iterable.items is not None and 0 < len(iterable.items) <= MAX_ELEMENTS and self.work <= MAX_WORK:
@@ -230,7 +230,7 @@ class Expressions(Calls):
         elif callee.code is not None:
             return self.follow(callee, arguments, keywords)
         elif MODEL in callee.tags:
-            # The forward pass of a network: only clearly test data counts, training calls it too.
+            # The forward pass of a network: only clear test data counts, because training calls it too.
             data = derived(everything)
             return self.predict(everything, batch=True) if TEST in data.tags else data
         if any(READER in value.tags for value in everything):  # json.load(file), csv, pickle, ...
@@ -241,7 +241,7 @@ class Expressions(Calls):
         return derived([receiver, *everything])
 
     def add(self, collection: ast.expr, old: Value, arguments: list[Value], scope: Scope) -> None:
-        """`collection.append(value)` and the like."""
+        """Interprets `collection.append(value)` and similar calls."""
         items = old.items
         if items is not None and len(arguments) == 1 and len(items) < MAX_ELEMENTS:
             items = {**items, len(items): arguments[0]}
@@ -301,7 +301,7 @@ class Expressions(Calls):
 
 
 def _is_headless(call: ast.Call) -> bool:
-    """Whether a pretrained network is made without its last layers, which others are to replace."""
+    """Whether a pretrained network is created without its last layers, which others will replace."""
     return any(
         keyword.arg == "include_top" and isinstance(keyword.value, ast.Constant) and not keyword.value.value
         for keyword in call.keywords

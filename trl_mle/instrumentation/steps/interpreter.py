@@ -1,4 +1,4 @@
-"""Following a program's data from statement to statement."""
+"""Follows a program's data from statement to statement."""
 
 import ast
 from dataclasses import replace
@@ -10,7 +10,7 @@ from trl_mle.instrumentation.steps.vocabulary import EXITS, TRAIN, WRITER
 
 
 class Interpreter(Expressions):
-    """Interprets a program and records the evaluations of its statements, with the milestones they reach."""
+    """Interprets a program, and records the evaluations of its statements with the milestones they reach."""
 
     def __init__(self, constants: dict[str, bool]) -> None:
         super().__init__()
@@ -35,7 +35,7 @@ class Interpreter(Expressions):
         self.evaluation = outer
 
     def ends(self, statement: ast.stmt, scope: Scope) -> bool:
-        """Whether what follows in the block is not reached."""
+        """Whether the rest of the block is unreachable."""
         match statement:
             case ast.Return() | ast.Raise() | ast.Break() | ast.Continue():
                 return True
@@ -44,7 +44,7 @@ class Interpreter(Expressions):
         return False
 
     def certain(self, test: ast.expr) -> bool | None:
-        """Whether a condition holds, if that is certain."""
+        """Whether a condition holds, if certain."""
         match test:
             case ast.Constant(value):
                 return bool(value)
@@ -56,7 +56,7 @@ class Interpreter(Expressions):
         return None
 
     def branches(self, blocks: list[list[ast.stmt]], scope: Scope) -> None:
-        """Blocks of which one runs."""
+        """Interprets blocks of which exactly one runs."""
         before, conditional = dict(scope.variables), self.conditional
         after = []
         self.conditional = True
@@ -107,9 +107,7 @@ class Interpreter(Expressions):
                 self.assign(target, added, scope)
             case ast.AugAssign(target=target, op=ast.Sub(), value=ast.BinOp(op=ast.Mult()) as value) if self.loops:
                 step, old = self.value(value, scope), self.value(target, scope)
-                if (
-                    TRAIN in step.tags and TRAIN not in old.tags
-                ):  # down a gradient; the data themselves are only scaled
+                if TRAIN in step.tags and TRAIN not in old.tags:  # gradient descent; data themselves are only scaled
                     self.reach(MODEL_TRAINED, batch=True)
             case ast.Return(value=result):
                 self.returns.append(self.evaluation)

@@ -1,4 +1,4 @@
-"""Where prints are placed: the statements after which the steps are done, in every call and every round of a loop."""
+"""Chooses where to place prints: after statements that complete a step in every call and every loop iteration."""
 
 import ast
 from collections import Counter
@@ -12,14 +12,14 @@ from trl_mle.instrumentation.verify import bound_names
 
 def find_steps(tree: ast.Module) -> list[tuple[int, str]]:
     """
-    Find the statements after which milestones are reached.
+    Finds the statements after which milestones are reached.
 
     Args:
         tree (`ast.Module`):
             The program.
 
     Returns:
-        `list[tuple[int, str]]`: Line at which the statement starts, and milestone.
+        `list[tuple[int, str]]`: Start line of the statement, and milestone.
     """
     flow = Interpreter(_constants(tree))
     flow.run(tree.body, Scope())
@@ -43,7 +43,7 @@ def find_steps(tree: ast.Module) -> list[tuple[int, str]]:
 
 
 def _constants(tree: ast.Module) -> dict[str, bool]:
-    """The names that are bound once, to a constant: whether it is true."""
+    """Names that are bound exactly once, to a constant, with its truth value."""
     bound = Counter(name for node in ast.walk(tree) for name in bound_names(node))
     constants = {}
     for statement in tree.body:
@@ -55,8 +55,8 @@ def _constants(tree: ast.Module) -> dict[str, bool]:
 
 def _predict_by_rule(flow: "Interpreter", by_statement: dict[ast.stmt, list[Evaluation]]) -> None:
     """
-    Predictions of no known model: by rules, constants, models of the program's own. They are made where what goes into the
-    submission was last changed, if that is computed from the test data or put into a column.
+    Predictions without a known model: by rules, constants, or the program's own models. They are complete where the
+    submitted values were last changed, if these are computed from the test data or assigned to a column.
     """
 
     def within(statement: ast.stmt) -> list[Evaluation]:
@@ -94,7 +94,7 @@ def _predict_by_rule(flow: "Interpreter", by_statement: dict[ast.stmt, list[Eval
 
 
 def _changed(statement: ast.stmt) -> set[str]:
-    """Names of the variables that a statement binds, or that it changes in place, but for a selection of rows or columns."""
+    """Names of variables that a statement binds or changes in place, except for selections of rows or columns."""
     names: set[str] = set()
     is_selection = isinstance(statement, ast.Assign) and isinstance(statement.value, ast.Subscript)
     for node in ast.walk(statement) if not isinstance(statement, DEFINITIONS) else ():
@@ -121,8 +121,8 @@ def _fills_column(statement: ast.stmt) -> bool:
 
 def _lift(by_statement: dict[ast.stmt, list[Evaluation]]) -> None:
     """
-    Move a step to the statement that made the call, or to the loop, where the statement itself is not the place for a
-    print: nothing follows a `return`, and a print after what is a step in one call and none in another would be false.
+    Moves a step to the calling statement or to the loop if a print cannot follow the statement itself: nothing follows
+    a `return`, and if the statement is a step in only some calls, a print after it would be false.
     """
     changed = True
     while changed:

@@ -1,4 +1,4 @@
-"""Which milestones the evaluations of a program reach."""
+"""Records the milestones that the evaluations of a program reach."""
 
 import ast
 from collections import Counter
@@ -10,25 +10,25 @@ from trl_mle.instrumentation.steps.vocabulary import DATA, MODEL, TEST, TRAIN, U
 
 
 class Record:
-    """The milestones that the evaluations of statements reach, and the place in the running program that reaches them."""
+    """Milestones reached by evaluations of statements, and the current place in the interpreted program."""
 
     def __init__(self) -> None:
-        self.loaded: dict[str, list[Evaluation]] = {TRAIN: [], TEST: []}  # where the data were
-        self.columns_read: dict[str, Evaluation] = {}  # where some columns of the data were read last
+        self.loaded: dict[str, list[Evaluation]] = {TRAIN: [], TEST: []}  # where the data were read
+        self.columns_read: dict[str, Evaluation] = {}  # where columns of the data were last read
         self.counts: Counter[str] = Counter()
-        # The place in the running program:
+        # The current place in the program:
         self.evaluation = Evaluation(ast.Pass(), None, False, [])
         self.parent: Evaluation | None = None
-        self.loops: list[Evaluation] = []  # the loops around, outermost first, those of callers among them
-        self.columns: list[Evaluation] = []  # those of them that go through the columns of the predictions
+        self.loops: list[Evaluation] = []  # the enclosing loops, outermost first, including callers' loops
+        self.columns: list[Evaluation] = []  # the enclosing loops over the columns of the predictions
         self.returns: list[Evaluation] = []
         self.returned: list[Value] = []
         self.conditional = False
-        self.hint = ""  # the name of the variable that the running statement assigns to
+        self.hint = ""  # the variable that the current statement assigns to
         self.call_hint = ""
 
     def reach(self, milestone: str, *, batch: bool = False) -> None:
-        """The running statement reaches a milestone; with `batch`, the outermost loop around it does."""
+        """Records that the current statement, or with `batch` its outermost loop, reaches a milestone."""
         evaluation = self.loops[0] if batch and self.loops else self.evaluation
         if milestone == PREDICTIONS and self.columns:
             evaluation = self.columns[0]
@@ -38,15 +38,15 @@ class Record:
             self.loaded[milestone].append(evaluation)
 
     def complete(self, model: Value) -> Value:
-        """Something is added to a model that is not trained: only now it is built."""
+        """Records an addition to an untrained model, which is complete only now."""
         if model.built is None or self.counts[MODEL_TRAINED]:
             return model
         model.built.milestones.discard(MODEL_BUILT)
         return replace(model, built=self.build().built)
 
     def read_image(self, path: Value) -> Value:
-        """An image is read: the data are there with the last of them, not with the table of labels. One that may belong to
-        either leaves open when they are."""
+        """Records that an image is read: the data are complete with the last image, not with the table of labels. An
+        image that may be either train or test data leaves this open."""
         kinds = kinds_of_paths(path.texts) or path.data or DATA
         for kind in kinds:
             if kind in path.data or len(kinds) > 1:
@@ -58,7 +58,7 @@ class Record:
         return Value(tags=frozenset(kinds))
 
     def read_columns(self, path: Value) -> Value:
-        """Some columns are read: the data are there with the last of several such calls."""
+        """Records that columns are read: the data are complete with the last such call."""
         table = self.read(path)
         for kind in table.data:
             if self.columns_read.get(kind, self.evaluation) is not self.evaluation:
@@ -67,7 +67,7 @@ class Record:
         return table
 
     def read(self, path: Value) -> Value:
-        """A file is read. Where its path is not known, the name of the variable tells."""
+        """Records that a file is read. If its path is unknown, the variable's name decides."""
         kinds = kinds_of_paths(path.texts)
         if not kinds and (not path.texts or any(UNKNOWN in text for text in path.texts)):
             kinds = kinds_of_paths([self.hint])
@@ -82,7 +82,7 @@ class Record:
         return NOTHING
 
     def predict(self, arguments: list[Value], *, batch: bool = False) -> Value:
-        """A model predicts. Predictions for training or validation data are no milestone."""
+        """Records a prediction. Predictions on training or validation data are not a milestone."""
         data = derived(arguments)
         if TEST in data.tags or not data.tags:
             self.reach(PREDICTIONS, batch=batch)

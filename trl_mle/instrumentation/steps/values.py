@@ -1,4 +1,4 @@
-"""Abstract values, how new ones derive from them, and the scopes and evaluations in which they appear."""
+"""Abstract values, their derivation, and the scopes and evaluations that hold them."""
 
 import ast
 import re
@@ -10,16 +10,16 @@ from trl_mle.instrumentation.steps.vocabulary import DATA, MAX_TEXT_LENGTH, MAX_
 
 @dataclass(frozen=True, eq=False)
 class Value:
-    """What is known about a value of the program."""
+    """Known facts about a value of the program."""
 
     tags: frozenset[str] = frozenset()
-    texts: frozenset[str] = frozenset()  # the strings or paths it may be
-    items: "dict[object, Value] | None" = None  # the elements of a list, tuple or dict, where all are known
-    name: str = ""  # dotted name of something imported or built in
+    texts: frozenset[str] = frozenset()  # possible strings or paths
+    items: "dict[object, Value] | None" = None  # elements of a list, tuple or dict, if all are known
+    name: str = ""  # dotted name of an imported or built-in object
     code: ast.FunctionDef | ast.AsyncFunctionDef | ast.Lambda | ast.ClassDef | None = None  # defined in the program
-    scope: "Scope | None" = None  # where `code` looks names up
-    instance: ast.ClassDef | None = None  # the class of the program it is an instance of
-    built: "Evaluation | None" = None  # where it was complete, for a model that more can be added to
+    scope: "Scope | None" = None  # where `code` looks up names
+    instance: ast.ClassDef | None = None  # the program's class, for an instance
+    built: "Evaluation | None" = None  # where it was complete, for a model that can still be extended
 
     @property
     def data(self) -> frozenset[str]:
@@ -62,22 +62,22 @@ class Evaluation:
     """One evaluation of a statement: in one call, with one element of a loop."""
 
     statement: ast.stmt
-    parent: "Evaluation | None"  # the evaluation of the statement that made the call, or of the loop
-    conditional: bool  # the call, or the round of the loop, may go past the statement
-    returns: "list[Evaluation]"  # the evaluations of `return` in the same call
-    outer: "Evaluation | None" = None  # of the statement whose block it is in, or that made the call
+    parent: "Evaluation | None"  # evaluation of the calling statement, or of the loop
+    conditional: bool  # the call or loop iteration may skip the statement
+    returns: "list[Evaluation]"  # evaluations of `return` in the same call
+    outer: "Evaluation | None" = None  # of the enclosing statement, or of the calling one
     milestones: set[str] = field(default_factory=set)
-    data: set[str] = field(default_factory=set)  # from which its values derive
+    data: set[str] = field(default_factory=set)  # that its values derive from
 
     def can_be_lifted(self, milestone: str) -> bool:
-        """Whether the parent can be completed only with the step done."""
+        """Whether the parent can only complete after the step."""
         if not self.conditional:
             return True
         return self in self.returns and all(milestone in other.milestones for other in self.returns)
 
 
 def join(values: Iterable[Value]) -> Value:
-    """A value that may be any of these."""
+    """A value that is one of these."""
     values = [value for value in values if value.known]
     if len(values) < 2:
         return values[0] if values else NOTHING
@@ -119,7 +119,7 @@ def concatenated(parts: list[Value], separator: str) -> Value:
         for index, part in enumerate(parts):
             between = separator if index else ""
             texts = [left + between + right for left in texts for right in sorted(part.texts or {UNKNOWN})][:MAX_TEXTS]
-            texts = [text[-MAX_TEXT_LENGTH:] for text in texts]  # what a path is called stands at its end
+            texts = [text[-MAX_TEXT_LENGTH:] for text in texts]  # a path's name is at its end
     return Value(tags=derived(parts).tags, texts=few(texts) - {""})
 
 
@@ -128,7 +128,7 @@ def kinds_of_paths(texts: Iterable[str]) -> set[str]:
 
 
 def _kind_of_path(text: str) -> str | None:
-    """Whether a file holds training or test data, by the innermost of file and folders whose name says so."""
+    """Whether a file holds training or test data, by the innermost file or folder name that says so."""
     parts = [part for part in re.split(r"[/\\]", text.lower()) if part]
     if parts and "submission" in parts[-1]:
         return None
@@ -144,7 +144,7 @@ def is_submission(value: Value) -> bool:
 
 
 def view(items: dict[object, Value], method: str) -> Value:
-    """`items()`, `values()` and `keys()` of a dict."""
+    """Interprets `items()`, `values()` and `keys()` of a dict."""
     keys = [Value(texts=frozenset({key})) if isinstance(key, str) else NOTHING for key in items]
     if method == "items":
         pairs = zip(keys, items.values(), strict=True)

@@ -1,4 +1,4 @@
-"""What the interpreter knows by name: what a value can be, libraries and what they do, and its own limits."""
+"""Names that the interpreter knows: kinds of values, library functions, and its own limits."""
 
 import ast
 import re
@@ -6,19 +6,19 @@ import re
 from trl_mle.instrumentation.milestones import TEST_DATA, TRAIN_DATA
 
 
-# What a value is, or which data it derives from.
+# Kinds of values, and the data they derive from
 TRAIN, TEST = TRAIN_DATA, TEST_DATA
 MODEL, TRAINER, OPTIMIZER, READER, WRITER = "model", "trainer", "optimizer", "reader", "writer"
-LAZY = "lazy"  # a table that is read when it is collected
+LAZY = "lazy"  # a lazy table, read when collected
 PARSER, NAMESPACE = "parser", "namespace"  # of the command line
 DATA = frozenset({TRAIN, TEST})
 
 UNKNOWN = "\0"  # an unknown part of a path
-MAX_TEXTS = 8  # paths that one value may be
-MAX_TEXT_LENGTH = 1000  # of one of them: a program can double a string in a loop
-MAX_ELEMENTS = 8  # elements for which a loop is followed one by one
-MAX_CALLS = 8  # calls within calls that are followed
-MAX_WORK = 20_000  # expressions interpreted before calls and loops are no longer followed one by one
+MAX_TEXTS = 8  # possible paths of one value
+MAX_TEXT_LENGTH = 1000  # characters of each: a program can double a string in a loop
+MAX_ELEMENTS = 8  # maximum number of loop elements to follow one by one
+MAX_CALLS = 8  # maximum depth of followed calls
+MAX_WORK = 20_000  # maximum number of expressions before calls and loops are no longer followed one by one
 
 READS = re.compile(
     r"(pandas|polars|cudf|dask\.dataframe)\.read_\w+|numpy\.(load|loadtxt|genfromtxt|fromfile)|PIL\.Image\.open"
@@ -28,7 +28,7 @@ READS = re.compile(
 SCANS = re.compile(r"(polars|dask\.dataframe)\.scan_\w+")
 IMAGES = re.compile(r"(PIL\.Image|cv2|imageio|skimage|matplotlib|torchvision\.io)\..*")
 OPENS = re.compile(r"open|io\.open|codecs\.open|(gzip|bz2|lzma)\.open")
-# Functions that take an open file, or models, or paths, and hand them on.
+# Functions that take open files, models or paths, and pass them on
 HANDS_ON = re.compile(
     r"csv\.(reader|writer|DictReader|DictWriter)|iter|next|list|tuple|set|sorted|reversed|tqdm(\.\w+)*\.tqdm"
     r"|copy\.(deep)?copy|sklearn\.base\.clone|torch\.(compile|nn\.DataParallel)|accelerate\.\w+"
