@@ -1,8 +1,10 @@
 import time
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
-from trl_mle.prompts import extract_code
+from trl_mle.prompts import extract_code, find_code
 
 
 CASES = {
@@ -61,6 +63,49 @@ CASES = {
 def test_extract_code(case):
     completion, code = CASES[case]
     assert extract_code(completion) == code
+
+
+# What completions are made of, and what separates the lines of some programs but not of Python's
+PARTS = [
+    *("```python", "```", "~~~", "<think>", "</think>", "\n", "\r\n", "\r", "  ", "x = 1", "import os", "if x:", '"""', "é", "🙂"),
+    *("\f", "\x0b", "\x1c", "\u2028", "\x85", "Plan.", "(", "\t"),
+]  # fmt: skip
+
+
+def check_positions(completion):
+    """Every character of the program stands where it is said to, in order."""
+    found = find_code(completion)
+    if found is None:
+        return
+    places = [found.position(offset) for offset in range(len(found.source) + 1)]
+    assert places == sorted(set(places))
+    assert places[0] >= 0
+    assert places[-1] <= len(completion)
+    for character, place in zip(found.source, places, strict=False):
+        assert completion[place] == character or (character == "\n" and completion[place : place + 2] == "\r\n")
+
+
+@pytest.mark.parametrize("case", CASES)
+def test_where_the_program_stands(case):
+    completion, _ = CASES[case]
+    for text in (completion, completion.replace("\n", "\r\n"), f"<think>no</think>\r\n{completion}"):
+        check_positions(text)
+
+
+@given(st.lists(st.sampled_from(PARTS), max_size=30).map("".join))
+def test_where_any_program_stands(completion):
+    check_positions(completion)
+
+
+def test_the_block_that_counts_is_found_among_equal_ones():
+    block = "```python\nx = 1\n```\n"
+    assert find_code(block * 3).position(0) == 2 * len(block) + len("```python\n")
+    thought = f"<think>{block}</think>"
+    assert find_code(thought + block).position(0) == len(thought) + len("```python\n")
+    within = "```python\nx = <think>2\n</think>1\n```"
+    found = find_code(within)
+    assert found.source == "x = 1"
+    assert [within[found.position(i)] for i in range(5)] == list("x = 1")
 
 
 def test_many_opening_thoughts_take_no_time():

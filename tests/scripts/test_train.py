@@ -73,7 +73,10 @@ def run_script(monkeypatch):
         (["--output_dir", "a_file/policy"], "output_dir a_file/policy cannot be written: Not a directory"),
         (["--output_dir", "/proc/policy"], "output_dir /proc/policy cannot be written"),
         (["--resume_from_checkpoint", "true"], "there is no complete checkpoint in policy"),
-        (["--resume_from_checkpoint", "policy/checkpoint-9"], "policy/checkpoint-9 cannot be resumed from: it was not written to its end"),
+        (
+            ["--resume_from_checkpoint", "policy/checkpoint-9"],
+            "policy/checkpoint-9 cannot be resumed from: it was not written to its end",
+        ),
         (["--sandbox", "perhaps"], "sandbox='perhaps'"),
         (["--program_timeout_s", "0"], "program_timeout_s must be positive, got 0"),
         (["--instrumenter", "perhaps"], "instrumenter must be 'ast', 'lm' or 'none'"),

@@ -121,7 +121,8 @@ def make_trainer(
         # of all tokens only lines of Python, and the end
         "generation_kwargs": {"suppress_tokens": [i for i in range(vocabulary(model) - LINES) if i != EOS]},
     }
-    executor = LocalExecutor(max_parallel=2, timeout_s=20) if real else ReplayExecutor(wait_s, patient)
+    names_lines = config.get("credit") == "failed_line"
+    executor = LocalExecutor(max_parallel=2, timeout_s=20) if real else ReplayExecutor(wait_s, patient, names_lines)
     reward = MLEReward(competitions, executor, AstInstrumenter(), show_progress=False)
     args = MLEGRPOConfig(str(output_dir), **(defaults | config))
     return cls(model, reward, args, competitions=competitions, peft_config=peft_config)

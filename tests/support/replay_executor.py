@@ -28,17 +28,20 @@ class ReplayExecutor(FakeExecutor):
         patient (`bool`, *optional*, defaults to `False`):
             Whether a program seems to run until it was asked for 1 to 5 times whether it has ended, a slow one more
             often. Otherwise all end at once.
+        names_lines (`bool`, *optional*, defaults to `False`):
+            Whether tracebacks name the line that failed.
     """
 
     tells_start = True
 
-    def __init__(self, wait_s: float = 0.0, patient: bool = False):
+    def __init__(self, wait_s: float = 0.0, patient: bool = False, names_lines: bool = False):
         self.wait_s = wait_s
         self.patient = patient
+        self.names_lines = names_lines
 
     def submit(self, program, competition) -> ProgramFuture:
         time.sleep(self.wait_s)
-        result = replay(program, competition)
+        result = replay(program, competition, self.names_lines)
         if self.patient:
             return AskedFuture(result, asked=int((result.duration_s or 0.0) / 2.5))
         future = ProgramFuture()
@@ -63,7 +66,7 @@ class AskedFuture(ProgramFuture):
         return super().done()
 
 
-def replay(program, competition) -> ExecutionResult:
+def replay(program, competition, names_lines: bool = False) -> ExecutionResult:
     source = program.original if isinstance(program, InstrumentedProgram) else program
     record = random.Random(hashlib.sha256(f"{competition.id}\n{source}".encode()).digest())
     luck, quality, duration_s = record.random(), record.randrange(11) / 10, 0.1 + 10 * record.random()
@@ -75,7 +78,8 @@ def replay(program, competition) -> ExecutionResult:
         lines += [f"{program.nonce} milestone: {name}" for name in reached]
     stdout = "\n".join([*lines, f"validation score {quality:.4f}"])
     if luck < 0.25:
-        error = f"Traceback (most recent call last):\nValueError: {source.splitlines()[0]}"
+        frame = f'  File "/work/solution.py", line {record.randint(1, source.count(chr(10)) + 1)}, in <module>\n'
+        error = f"Traceback (most recent call last):\n{frame * names_lines}ValueError: {source.splitlines()[0]}"
         return ExecutionResult(Outcome.ERROR, "exit code 1", duration_s, exit_code=1, stdout=stdout, stderr=error)
     submission = None if luck < 0.35 else make_submission(competition, quality)
     return ExecutionResult(Outcome.OK, "", duration_s, exit_code=0, stdout=stdout, submission=submission)

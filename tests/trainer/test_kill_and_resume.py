@@ -21,7 +21,7 @@ from trl_mle.trainer.mle_grpo_trainer import ROLLOUTS_FILE
 STEPS = 6
 LIVES = int(os.environ.get("LIVES", "3"))  # of the run that is killed again and again
 BATCH = pool_runs.GROUPS * pool_runs.GROUP_SIZE
-ASYNC = {"async_rollouts": True, "max_in_flight": 2 * BATCH}
+ASYNC = {"async_rollouts": True, "max_in_flight": 2 * BATCH, "credit": "failed_line"}
 BY_ROLLOUT = {"objective": "max_at_k", "improvement_bonus": 0.0, "async_unit": "rollout"}  # with qualities of before
 SPENDING = {"curriculum": "learnability", "skip_zero_signal": 2}
 SAVED = {"save_strategy": "steps", "save_steps": 2}
@@ -56,6 +56,8 @@ def check(whole, resumed, checkpoint):
     assert len(whole["turns"]) == STEPS
     assert resumed["turns"] == whole["turns"][done:]  # prompts, completions, rewards, weights, advantages
     assert "improve" in {kind for turn in whole["turns"] for kind in turn["kinds"]}
+    if whole["ledger"] is not None:  # with credit up to the line that failed
+        assert any(len(set(row)) > 1 for turn in whole["turns"] for row in turn["advantages"])
     for name in ("pool", "generation", "rng", "ledger", "mean_duration"):
         assert resumed[name] == whole[name]
     assert resumed["losses"] == whole["losses"]

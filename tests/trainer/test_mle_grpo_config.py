@@ -63,12 +63,30 @@ def config(**kwargs):
             {"objective": "mean_rank", "multi_objective_aggregation": "normalize_then_sum"},
             "leave scale_rewards and multi_objective_aggregation",
         ),
+        ({"credit": "line"}, "credit must be 'completion' or 'failed_line', got 'line'"),
+        ({"credit": "failed_line", "loss_type": "vespo"}, "and loss_type='vespo' needs one for the whole completion"),
+        (
+            {"credit": "failed_line", "off_policy_mask_threshold": 0.5},
+            "off_policy_mask_threshold=0.5 needs one for the whole completion: leave one of them out",
+        ),
+        (
+            {"credit": "failed_line", "importance_sampling_level": "sequence", "loss_type": "grpo"},
+            "importance_sampling_level='sequence' needs one for the whole completion",
+        ),
     ],
 )
 def test_bad_values_are_refused(kwargs, message):
     with pytest.raises(ValueError, match=message) as error:
         config(**kwargs)
     assert "\n" not in str(error.value)
+
+
+@pytest.mark.parametrize("loss_type", ["grpo", "dr_grpo", "dapo", "bnpo", "luspo", "sapo", "cispo"])
+def test_credit_for_tokens_goes_with_losses_of_tokens(loss_type):
+    assert config().credit == "completion"
+    assert config(credit="failed_line", loss_type=loss_type).credit == "failed_line"
+    for name, value in {"loss_type": "vespo", "off_policy_mask_threshold": 0.5}.items():
+        assert config(**{name: value}).credit == "completion"
 
 
 def test_turns_with_vllm_in_the_same_process():

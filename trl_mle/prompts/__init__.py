@@ -1,7 +1,7 @@
 """Builds the policy's prompts, and extracts the program from its completions."""
 
 from trl_mle.prompts.agent import agent_prompt
-from trl_mle.prompts.extract import extract_code, given_program
+from trl_mle.prompts.extract import FoundCode, extract_code, find_code, given_program
 from trl_mle.prompts.improve import improve_prompt
 from trl_mle.prompts.packages import keep_packages
 from trl_mle.prompts.prompt import scratch_prompt
@@ -9,9 +9,11 @@ from trl_mle.prompts.tokens import estimate_tokens
 
 
 __all__ = [
+    "FoundCode",
     "agent_prompt",
     "estimate_tokens",
     "extract_code",
+    "find_code",
     "given_program",
     "improve_prompt",
     "keep_packages",

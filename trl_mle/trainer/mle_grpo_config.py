@@ -55,6 +55,13 @@ class MLEGRPOConfig(GRPOConfig):
             The latter two need a column `quality`, which an [`~trl_mle.rewards.MLEReward`] logs.
         max_at_k (`int`, *optional*):
             k of `"max_at_k"`, from 2 to `num_generations`. Defaults to half of them, at most 8.
+        credit (`str`, *optional*, defaults to `"completion"`):
+            Which tokens the advantage A of a completion is for. Supported values are:
+
+            - `"completion"`: all of them, as in the paper.
+            - `"failed_line"`: where its program ended with a traceback, those before the statement that failed. That statement
+              has min(A, 0), and what stands behind it never ran, and has 0. Needs the columns `failed_line` and `program`, which
+              an [`~trl_mle.rewards.MLEReward`] logs, and a loss that takes an advantage for each token.
 
         > Parameters that control where programs are spent
 
@@ -181,6 +188,14 @@ class MLEGRPOConfig(GRPOConfig):
             "help": "Most generations of a step that replace groups whose members are all alike, and so teach nothing."
         },
     )
+    credit: str = field(
+        default="completion",
+        metadata={
+            "help": "Which tokens the advantage of a completion is for: all (`completion`), or, where its program ended with a "
+            "traceback, those up to the statement that failed (`failed_line`).",
+            "choices": ["completion", "failed_line"],
+        },
+    )
     duration_weighting: str | None = field(
         default=None,
         metadata={
@@ -264,6 +279,7 @@ class MLEGRPOConfig(GRPOConfig):
                 "group: use vllm_mode='colocate'"
             )
         self._check_objective()
+        self._check_credit()
         if self.curriculum not in ("uniform", "learnability"):
             raise ValueError(f"curriculum must be 'uniform' or 'learnability', got {self.curriculum!r}")
         self._check_skip_zero_signal()
@@ -323,6 +339,24 @@ class MLEGRPOConfig(GRPOConfig):
                 f"objective={self.objective!r} scales each part over its group: leave scale_rewards and "
                 "multi_objective_aggregation at their defaults"
             )
+
+    def _check_credit(self) -> None:
+        if self.credit not in ("completion", "failed_line"):
+            raise ValueError(f"credit must be 'completion' or 'failed_line', got {self.credit!r}")
+        if self.credit == "completion":
+            return
+        of_completions = {
+            "loss_type": self.loss_type == "vespo",  # and the next one: by the sign of the completion's advantage
+            "off_policy_mask_threshold": self.off_policy_mask_threshold is not None,
+            # The ratio of the completion hands the sum of the advantages to every token of it
+            "importance_sampling_level": self.importance_sampling_level == "sequence",
+        }
+        for name, is_refused in of_completions.items():
+            if is_refused:
+                raise ValueError(
+                    f"credit={self.credit!r} gives each token an advantage, and {name}={getattr(self, name)!r} needs one for the whole "
+                    "completion: leave one of them out"
+                )
 
     def _check_skip_zero_signal(self) -> None:
         if self.skip_zero_signal < 0:

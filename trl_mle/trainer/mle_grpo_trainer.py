@@ -11,12 +11,14 @@ from datasets import Dataset, IterableDataset
 from peft import LoraConfig
 from transformers.trainer import TRAINER_STATE_NAME
 from transformers.trainer_utils import PREFIX_CHECKPOINT_DIR
+from trl import GRPOTrainer
 from trl.trainer.utils import get_config_model_id
 
 from trl_mle.competitions import Competition, load_competition
 from trl_mle.execution import Limits
 from trl_mle.trainer.base_model import BaseModelTrainer
 from trl_mle.trainer.checkpoint import FILES_FILE, list_files
+from trl_mle.trainer.credit import credit_metrics, credited, find_failure
 from trl_mle.trainer.curriculum import Curriculum
 from trl_mle.trainer.dataset import scratch_dataset
 from trl_mle.trainer.hooks import check_hooks
@@ -27,7 +29,7 @@ from trl_mle.trainer.objective import Objective
 from trl_mle.trainer.program_metrics import batch_metrics
 from trl_mle.trainer.rollout_ledger import Rollout
 from trl_mle.trainer.rollouts_in_flight import RolloutsInFlight, make_rollouts
-from trl_mle.trainer.rows import SCRATCH, Row, beats_parent, is_ours, read_rows
+from trl_mle.trainer.rows import SCRATCH, Row, beats_parent, failure_of, has_failed, is_ours, read_rows
 from trl_mle.trainer.sampling import Sampler, generated
 from trl_mle.trainer.solution_prompts import NO_IMPROVING, SolutionPrompts
 from trl_mle.trainer.step import Step, join_outputs, resized, waiting_metrics
@@ -64,6 +66,7 @@ class MLEGRPOTrainer(BaseModelTrainer, HubTrainer, LimitsTrainer, VLLMTrainer):
     - The completions table has the columns `duration_weight`, `weighted_advantage`, `prompt_kind` and `parent_id`, and `mle/...`
       metrics summarise what the programs did.
     - Prompts longer than `args.max_prompt_length` are refused.
+    - With `args.credit="failed_line"` each token has an advantage, and the program's lines that were never reached have none.
     - With `args.async_rollouts` a step trains on the rollouts that finished first, whenever they were sampled (see
       docs/duration.md).
 
@@ -152,6 +155,8 @@ class MLEGRPOTrainer(BaseModelTrainer, HubTrainer, LimitsTrainer, VLLMTrainer):
         if args.max_turns > 1:
             self._logs = resized(self._logs, args.completions_per_batch * args.max_turns)
 
+        if args.credit != "completion":
+            self._check_credit()
         self.rollouts: RolloutsInFlight | None = None  # where programs run ahead of the step that they are trained in
         if args.async_rollouts or args.skip_zero_signal:
             if self.tools or self.environment_factories is not None or self.rollout_func is not None:
@@ -175,6 +180,20 @@ class MLEGRPOTrainer(BaseModelTrainer, HubTrainer, LimitsTrainer, VLLMTrainer):
         if self.environment_factories is not None and self.solution_prompts.shows_solutions:
             raise ValueError(f"an environment has prompts of its own: {NO_IMPROVING}")
         self.solution_prompts.check()
+
+    def _check_credit(self) -> None:
+        """Raises `ValueError` if tokens cannot have advantages of their own."""
+        if self.tools or self.environment_factories is not None or self.rollout_func is not None:
+            raise ValueError(
+                f"credit={self.args.credit!r} knows no tools, environments or rollout functions: set it to 'completion'"
+            )
+        composed = type(self).__mro__
+        for cls in composed[composed.index(MLEGRPOTrainer) :]:
+            if "_compute_loss" in vars(cls) and cls is not GRPOTrainer:
+                raise ValueError(
+                    f"credit={self.args.credit!r} gives each token an advantage, and the loss of {cls.__name__} takes one for each "
+                    "completion: set it to 'completion'"
+                )
 
     def _generate_and_score_completions(self, inputs: list[Row]) -> dict[str, Any]:
         if not self.model.training:  # evaluation is from scratch, and one turn
@@ -253,9 +272,11 @@ class MLEGRPOTrainer(BaseModelTrainer, HubTrainer, LimitsTrainer, VLLMTrainer):
                 logged.pop()
             logged.extend(step.advantages.tolist())
             self._metrics["train"].pop("frac_reward_zero_std")
+        if step.failures is not None:
+            output["advantages"] = credited(output["advantages"], step.failures, output["completion_ids"].shape[1])
         # Here, because `_prepare_inputs` shuffles and splits what this method returns
         plain, output["advantages"] = output["advantages"], step.weigh(output["advantages"])
-        of_all = gather_object(step.paid(plain, output["advantages"]))
+        of_all = gather_object(step.paid(plain, output["advantages"], output["completion_mask"]))
         if self.model.training:
             self._log_metrics("train", weight_metrics(*zip(*of_all, strict=True)))
         # TRL has flushed its extra columns by now; this one goes where it put those, once for every batch
@@ -332,6 +353,14 @@ class MLEGRPOTrainer(BaseModelTrainer, HubTrainer, LimitsTrainer, VLLMTrainer):
         if mode == "train":
             step.advantages = self.objective.advantages(rows, rewards_per_func, weights)
             self._log_metrics(mode, self.objective.metrics())
+        if mode == "train" and self.args.credit == "failed_line":
+            step.failures = [
+                find_failure(ids, self._tokenizer, *failure_of(row))
+                for ids, row in zip(completion_ids_list, rows[local], strict=True)
+            ]
+            lengths, failed = map(len, completion_ids_list), map(has_failed, rows[local])
+            found = gather_object(list(zip(lengths, step.failures, failed, strict=True)))
+            self._log_metrics(mode, credit_metrics(found))
         executed = rows + step.skipped
         self._log_metrics(mode, batch_metrics(executed, self.competitions, self.solution_prompts.shows_solutions))
         if mode == "train" and self.competitions:

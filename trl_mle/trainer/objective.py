@@ -43,7 +43,8 @@ class Objective:
         self.judge = (ours or [0])[0]  # the function that logs `quality`
         self._watches = args.objective != "reward" and len(reward_funcs) > 1 and not ours
         # The table has the completion and the score
-        self.hidden_columns = ("program", "quality") if ours or args.objective != "reward" else ("program",)
+        read = {"quality": args.objective != "reward", "failed_line": args.credit == "failed_line"}
+        self.hidden_columns = ("program", *(name for name, is_read in read.items() if ours or is_read))
         self.by_rollout = args.async_rollouts and args.async_unit == "rollout"
         self.baseline = RunningBaseline()
         self._history: dict[str, list[list[Any]]] = {}  # rewards, quality and program of each rollout, for each prompt

@@ -8,6 +8,7 @@ from typing import Any
 import torch
 
 from trl_mle.solutions.pool import Solution
+from trl_mle.trainer.credit import Failure
 from trl_mle.trainer.rollout_ledger import Rollout
 from trl_mle.trainer.rows import Row
 
@@ -32,6 +33,8 @@ class Step:
             Unweighted advantages of the completions of all processes, where they are not TRL's.
         solutions (`list[Solution | None]`):
             The valid solution that each completion of this process holds.
+        failures (`list[Failure | None]`, *optional*):
+            Where the programs of this process' completions failed, if their tokens differ in credit.
         logps_taken (`bool`, *optional*, defaults to `False`):
             Whether the replayed rollouts' log-probabilities are in place.
     """
@@ -43,6 +46,7 @@ class Step:
     weights: torch.Tensor = field(default_factory=lambda: torch.ones(0))
     advantages: torch.Tensor | None = None
     solutions: list[Solution | None] = field(default_factory=list)
+    failures: list[Failure | None] | None = None
     logps_taken: bool = False
 
     def waited_s(self) -> float | None:
@@ -87,16 +91,21 @@ class Step:
             )
         return self.advantages[local].to(stock)
 
-    def paid(self, advantages: torch.Tensor, weighted: torch.Tensor) -> list[tuple]:
+    def paid(self, advantages: torch.Tensor, weighted: torch.Tensor, mask: torch.Tensor) -> list[tuple]:
         """
         For each completion its advantage and its weighted one (means over tokens, if each has one), its weight and its Δt.
 
         Args:
             advantages (`torch.Tensor` of shape `(B,)` or `(B, T)`), weighted (`torch.Tensor` of the same shape):
                 Before and after they were weighted.
+            mask (`torch.Tensor` of shape `(B, T)`):
+                1 for the tokens that are trained on.
         """
-        means = [values.reshape(len(values), -1).mean(dim=1).tolist() for values in (advantages, weighted)]
-        return list(zip(*means, self.weights.tolist(), self.durations, strict=True))
+        means = [
+            values if values.dim() == 1 else (values * mask).sum(dim=1) / mask.sum(dim=1).clamp(min=1)
+            for values in (advantages, weighted)
+        ]
+        return list(zip(*(mean.tolist() for mean in means), self.weights.tolist(), self.durations, strict=True))
 
     def take_stored_logps(self, width: int) -> torch.Tensor | None:
         """
