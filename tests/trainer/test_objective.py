@@ -22,6 +22,7 @@ def settings(objective="max_at_k", unit="group", size=4, k=2):
         async_unit=unit,
         num_generations=size,
         scale_rewards="group",
+        credit="completion",
     )
 
 
