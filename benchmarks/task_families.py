@@ -32,7 +32,7 @@ from trl_mle.competitions.families import (
 from trl_mle.execution import LocalExecutor
 
 
-TOGETHER = 10  # an executor keeps a process of some 200 MB for each task that it has seen
+TOGETHER = 10  # an executor keeps a process of some 130 MB for each task that it has seen
 
 
 def main() -> None:

@@ -4,7 +4,7 @@ solution, a plain one, and the best score that can be expected of anybody.
 
 A task's *structure* is its domain, how the target depends on the features, its traps and its metric. A hash of the
 structure decides whether it belongs to training or to testing: no task of one side has the structure of one of the other.
-A task is made from its id alone, and so are its labels: they are no secret from a program that can import this package.
+A task is made from its id alone, and so are its labels: only a sandbox, which hides this package, keeps them from programs.
 Its bytes are the same wherever numpy's exponentials and logarithms are the same.
 """
 
@@ -352,7 +352,6 @@ def _task(task_id: str) -> _Task:
         metric=structure.metric,
         target=column,
         meaning=meaning,
-        labels=tuple(target.answers.columns) if structure.metric == "log_loss" else (),
         dependence=structure.dependence,
         traps=traps,
         leak=domain.leak,
@@ -578,7 +577,7 @@ def _measured_target(structure: Structure, column: str, signal: np.ndarray, rand
     else:
         width, middle = (0.9 if "tail" in structure.traps else 0.4), random.uniform(4, 5)
         answers = np.expm1(middle + width * noisy).clip(0.01).round(2)
-        # The mean of the logarithm for its squared error, the mean itself for the correlation: a factor more
+        # By the mean of the logarithm. The mean itself is that times a factor, which no correlation minds
         best = np.expm1(middle + width * signal).clip(0)
     table = pd.DataFrame({column: answers})
     return _Target(table[column], table, pd.DataFrame({column: best}), None)

@@ -1,5 +1,6 @@
 """Programs that solve the generated tasks: a plain one, which takes the data as it comes, and one that knows the traps."""
 
+from collections.abc import Sequence
 from typing import NamedTuple
 
 
@@ -12,8 +13,6 @@ class Facts(NamedTuple):
             The metric.
         target (`str`), meaning (`str`):
             Column of train.csv to be predicted, and what it is.
-        labels (`tuple[str, ...]`):
-            Columns of the submission, where they are probabilities of labels.
         dependence (`str`), traps (`tuple[str, ...]`):
             How the target depends on the features, and what is wrong with them.
         leak (`str`), number (`str`), group (`str`), category (`str`):
@@ -35,7 +34,6 @@ class Facts(NamedTuple):
     metric: str
     target: str
     meaning: str
-    labels: tuple[str, ...]
     dependence: str
     traps: tuple[str, ...]
     leak: str
@@ -55,12 +53,7 @@ class Facts(NamedTuple):
     is_amount: bool
 
 
-_READ = """\
-train, test = pd.read_csv("input/train.csv"), pd.read_csv("input/test.csv")
-"""
-
 _PLAIN = """\
-import numpy as np
 import pandas as pd
 from sklearn.ensemble import HistGradientBoosting{kind}
 
@@ -122,7 +115,7 @@ _DATE = """\
 day = pd.to_datetime(both.pop("{date}"))
 both["weekday"] = day.dt.day_name()
 for k in (1, 2):
-    both[f"sin_{{k}}"], both[f"cos_{{k}}"] = (f(2 * np.pi * k * day.dt.dayofyear / 365.25) for f in (np.sin, np.cos))
+    both[f"sin_{{k}}"], both[f"cos_{{k}}"] = (f(2 * np.pi * k * day.dt.day_of_year / 365.25) for f in (np.sin, np.cos))
 """
 _DATE_DROPPED = 'both = both.drop(columns="{date}")\n'
 _TEXT = """\
@@ -134,8 +127,7 @@ for phrase in phrases:
 _TEXT_DROPPED = 'both = both.drop(columns="{text}")\n'
 
 _FEATURES = """\
-numbers = both.select_dtypes("number")
-for name in numbers:
+for name in both.select_dtypes("number"):
     gaps = both[name].isna()
     if gaps.any():
         both[name + " missing"] = gaps.astype(float)
@@ -158,13 +150,10 @@ weights = (odds / odds.mean()).clip(0.2, 5)
 _REFERENCE = """\
 import numpy as np
 import pandas as pd
-from sklearn.ensemble import HistGradientBoosting{kind}
-from sklearn.linear_model import LogisticRegression, Ridge
-from sklearn.model_selection import {folds}
-from sklearn.preprocessing import PolynomialFeatures
+{imports}
 
-
-{read}{before}labels = train.pop("{target}")
+train, test = pd.read_csv("input/train.csv"), pd.read_csv("input/test.csv")
+{before}labels = train.pop("{target}")
 both = pd.concat([train, test], ignore_index=True).drop(columns="id")
 {after}{date}{text}{features}{weights}{encode}{pairs}candidates = [
 {candidates}
@@ -180,13 +169,12 @@ for model, A, A_test in candidates:
     losses.append(loss(held))
 best, second = np.argsort(losses)[:2]
 share = min((0, 0.25, 0.5), key=lambda share: loss((1 - share) * inside[best] + share * inside[second]))
-held = (1 - share) * inside[best] + share * inside[second]
 found = (1 - share) * outside[best] + share * outside[second]
 {submit}
 submission.to_csv("submission.csv", index=False)
 """
 
-# Models of classes and of numbers: linear ones, linear ones of products of two features, and trees
+# Models of classes, and of numbers: linear ones, linear ones of products of two features, and trees
 _LINEAR = (
     (
         "(LogisticRegression(C=0.03, max_iter=200), X, X_test)",
@@ -284,9 +272,8 @@ def reference_program(facts: Facts) -> str:
     kinds = _CANDIDATES[facts.dependence]
     found = "np.exp(found[:, 0])" if facts.is_amount else "found[:, 0]"
     return _REFERENCE.format(
-        kind="Classifier" if facts.classes else "Regressor",
+        imports=_imports(facts, kinds),
         folds="StratifiedKFold" if facts.classes else "KFold",
-        read=_READ,
         before=before,
         target=facts.target,
         after=after,
@@ -304,3 +291,18 @@ def reference_program(facts: Facts) -> str:
         width=width,
         submit=clean + _SUBMIT[facts.metric].format(target=facts.target, found=found),
     )
+
+
+def _imports(facts: Facts, kinds: Sequence[tuple[tuple[str, ...], tuple[str, ...]]]) -> str:
+    """What the reference takes from scikit-learn."""
+    linear = [name for name in ("LogisticRegression", "Ridge") if (name == "Ridge") != bool(facts.classes)]
+    if "shift" in facts.traps:
+        linear = sorted({*linear, "LogisticRegression"})
+    boosting = "HistGradientBoosting" + ("Classifier" if facts.classes else "Regressor")
+    lines = [
+        f"from sklearn.ensemble import {boosting}\n" if _TREES in kinds else "",
+        f"from sklearn.linear_model import {', '.join(linear)}\n",
+        f"from sklearn.model_selection import {'StratifiedKFold' if facts.classes else 'KFold'}\n",
+        "from sklearn.preprocessing import PolynomialFeatures\n" if _PAIRED in kinds else "",
+    ]
+    return "".join(lines)
