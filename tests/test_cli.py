@@ -134,6 +134,7 @@ def test_competitions_for_people(trl_mle, tmp_path):
     assert "spooky-author-identification log loss ↓ 15 0.0" in lines
     assert lines.index("prepared: by mlebench prepare") < lines.index("leaf-classification log loss ↓ - -")
     assert "learning-agency-lab-automated-essay-scoring-2 quadratic - -" in lines
+    assert "Generated without end: task:train/<n> and task:test/<n>, n = 0, 1, 2, …" in lines
 
 
 def test_grade(trl_mle, wine):

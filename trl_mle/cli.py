@@ -84,7 +84,9 @@ def competitions(args: argparse.Namespace) -> int:
                 "-" if row["test_rows"] is None else str(row["test_rows"]),
                 "-" if row["size_mb"] is None else f"{row['size_mb']:.1f}",
             )
-    Console().print(table)
+    console = Console()
+    console.print(table)
+    console.print("Generated without end: task:train/<n> and task:test/<n>, n = 0, 1, 2, …", highlight=False)
     return 0
 
 

@@ -1,4 +1,4 @@
-"""Every competition by its id: the local ones, those of MLE-bench, their mirrors, and folders of the user's own."""
+"""Every competition by its id: the local ones, those of MLE-bench, their mirrors, generated tasks, and the user's folders."""
 
 import difflib
 import os
@@ -11,6 +11,8 @@ import yaml
 
 from trl_mle.competitions.catalog import MLEBENCH_COMPETITIONS, Layout, competition_from_folder
 from trl_mle.competitions.competition import Competition, CompetitionError, user_cache_dir
+from trl_mle.competitions.families import PREFIX as TASK_PREFIX
+from trl_mle.competitions.families import load_task
 from trl_mle.competitions.local import LOCAL_COMPETITIONS, load_local
 from trl_mle.competitions.mirrors import MIRRORS, PREFIX, load_mirror
 
@@ -19,7 +21,10 @@ CONFIG = "competition.yaml"
 
 
 def list_competitions() -> list[str]:
-    """The ids that [`load_competition`] knows. Those of MLE-bench must have been prepared with its own tool."""
+    """
+    The ids that [`load_competition`] knows, but for the generated tasks, of which there is one for each number. Those of
+    MLE-bench must have been prepared with its own tool.
+    """
     return [*LOCAL_COMPETITIONS, *MLEBENCH_COMPETITIONS, *(PREFIX + name for name in MIRRORS)]
 
 
@@ -30,13 +35,14 @@ def load_competition(competition_id: str, data_dir: Path | str | None = None, ho
     Args:
         competition_id (`str`):
             One of [`list_competitions`], where size and seed of a mirror may follow (see
-            [`~trl_mle.competitions.mirrors.load_mirror`]); or a folder with a `competition.yaml`: the path of one, or
+            [`~trl_mle.competitions.mirrors.load_mirror`]); or `task:train/<n>` or `task:test/<n>` (see
+            [`~trl_mle.competitions.families.load_task`]); or a folder with a `competition.yaml`: the path of one, or
             the name of one in `data_dir`. The folder holds `public/` and `private/`, itself or in `prepared/`. The
             YAML's keys are the arguments of [`~trl_mle.competitions.catalog.Layout`] and `id`, by default
             `competition_id`.
         data_dir (`Path` or `str`, *optional*):
             Where `mlebench prepare` has put the MLE-bench competitions. Defaults to `$MLEBENCH_DATA_DIR`, else to
-            MLE-bench's own default. The local competitions and the mirrors are always made in `trl_mle`'s cache.
+            MLE-bench's own default. The local competitions, mirrors and tasks are always made in `trl_mle`'s cache.
         holdout (`float`, *optional*, defaults to `0.0`):
             Share of the hidden answers' rows that only reports see (`Score.held_out`), at least 0 and below 1. With 0
             training, selection and reports use the same rows, as in https://huggingface.co/papers/2509.01684.
@@ -59,6 +65,8 @@ def _load(competition_id: str, data_dir: Path | str | None) -> Competition:
         return load_local(competition_id)
     if competition_id.startswith(PREFIX):
         return load_mirror(competition_id)
+    if competition_id.startswith(TASK_PREFIX):
+        return load_task(competition_id)
     data_dir = data_dir or os.environ.get("MLEBENCH_DATA_DIR") or user_cache_dir() / "mle-bench" / "data"
     in_data_dir = Path(data_dir).expanduser().absolute() / competition_id
     if competition_id in MLEBENCH_COMPETITIONS:
