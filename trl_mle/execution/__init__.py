@@ -1,4 +1,4 @@
-"""An untrusted program in, an [`ExecutionResult`] out."""
+"""Executes untrusted programs: program → [`ExecutionResult`]."""
 
 from typing import TYPE_CHECKING, Any
 

@@ -1,4 +1,4 @@
-"""What comes out of the sandbox of one program, and the outcome that it amounts to."""
+"""Reads a program's output and report from its sandbox, and determines the outcome."""
 
 import contextlib
 import json
@@ -18,27 +18,27 @@ from trl_mle.execution.executor import ExecutionResult, Outcome
 from trl_mle.execution.sandbox import SandboxError
 
 
-TICK_S = 0.5  # how often a program's control group is looked at
-# Between two looks at its output: a program that prints byte by byte would keep the caller from its work
+TICK_S = 0.5  # how often a program's control group is checked
+# Pause between two reads of the output: a program that prints byte by byte would keep the caller busy
 PAUSE_S = 0.005
 NO_BYTES = struct.pack("=I", 0)  # the message that a program has started
-# What a program says whose address space is used up.
+# Messages of programs that have used up their address space
 OUT_OF_MEMORY_WORDS = ("MemoryError", "Unable to allocate", "std::bad_alloc", "Cannot allocate memory")
-REPEATS = 4  # how often an output's limit may be fed with repeats
+REPEATS = 4  # how many times an output's limit may be read in repeats
 
 
 @dataclass
 class Answer:
-    """What came from the sandbox of one program."""
+    """The data received from the sandbox of one program."""
 
     report: dict[str, Any] = field(default_factory=dict)
     submission: bytes | None = None
     started: float | None = None  # when the program did, by `time.monotonic()`
     over_limit: bool = False  # whether an output was too long
-    lost: str = ""  # why there is no report
+    lost: str = ""  # reason for a missing report
 
     def read(self, received: bytes) -> None:
-        """Takes what was received after the message that the program had started."""
+        """Reads the data received after the message that the program started."""
         length = 4 + struct.unpack("=I", received[:4])[0] if len(received) >= 4 else 4
         if not 4 < length <= len(received):
             self.lost = "the sandbox died"
@@ -55,8 +55,8 @@ class Answer:
 
 class Output:
     """
-    One bounded output stream. Repeats of a milestone's line, as a loop prints them, are dropped as they come: the work for a
-    byte does not depend on what came before it.
+    One bounded output stream. Repeated milestone lines, as printed by a loop, are dropped as they arrive: the work per
+    byte does not depend on earlier output.
     """
 
     def __init__(self, limit: int, nonce: str):
@@ -64,12 +64,12 @@ class Output:
         self.nonce = nonce.encode()
         self.fed = 0
         self._content = bytearray()
-        self._line = bytearray()  # the last one, which has no end yet
-        self._seen: set[bytes] = set()  # lines of ours
+        self._line = bytearray()  # the last line, which is incomplete
+        self._seen: set[bytes] = set()  # lines printed by us
         self._within = True
 
     def feed(self, chunk: bytes) -> bool:
-        """Takes a chunk; returns whether the stream is still within its limit."""
+        """Adds a chunk; returns whether the stream is still within its limit."""
         if not self._within:
             return False
         *ended, rest = chunk.split(b"\n") if self.nonce else (chunk,)
@@ -80,7 +80,7 @@ class Output:
             self._line.clear()
         self._line += rest
         self.fed += len(chunk)
-        # The repeats of one line of ours may be many, but not so many that dropping them keeps the caller from its work.
+        # One of our lines may repeat often, but not so often that dropping the repeats keeps the caller busy.
         self._within = len(self._content) + len(self._line) <= self.limit and self.fed <= REPEATS * self.limit
         return self._within
 
@@ -94,11 +94,11 @@ class Output:
 
 
 class ReportLost(SandboxError):
-    """No report came of a program: the process that was to send it died, or was kept from it for too long."""
+    """A program's report is missing: the process that sends it died, or was blocked for too long."""
 
 
 def lost_report(evidence: str, duration_s: float) -> dict[str, Any]:
-    """The report in place of a lost one that is the program's own failure."""
+    """The replacement for a lost report that is the program's own failure."""
     return {
         "reason": "lost",
         "evidence": evidence,
@@ -116,7 +116,7 @@ def receive(
     limit_s: float,
     stopping: threading.Event,
 ) -> Answer:
-    """Drains both outputs until the report has come, or is lost; ends a program that is to stop."""
+    """Reads both outputs until the report arrives or is lost; ends a program that must stop."""
     answer = Answer()
     deadline = time.monotonic() + limit_s
     poll, report_alone = select.poll(), select.poll()
@@ -173,7 +173,7 @@ def execution_result(
     slot: int,
     limits: Mapping[str, Any],
 ) -> ExecutionResult:
-    """The one place where the end of a program becomes an outcome; its `limits` are those that the warm parent knows."""
+    """Turns the end of a program into an outcome, in this one place; `limits` are those of the warm parent."""
     report = answer.report
     if "error" in report:
         return ExecutionResult(Outcome.INFRASTRUCTURE, report["error"], queue_wait_s=queue_wait_s, slot=slot)

@@ -1,4 +1,4 @@
-"""What executes programs, made as a command's arguments ask for it."""
+"""Builds the executor from a command's arguments."""
 
 import os
 from dataclasses import dataclass, field
@@ -15,37 +15,38 @@ class ExecutorArguments:
     program_memory_mb: int = field(default=4096, metadata={"help": "Memory limit of a program, in MB."})
     max_parallel_programs: int | None = field(
         default=None,
-        metadata={"help": "Programs at a time, on one machine; defaults to as many as the cores allow."},
+        metadata={"help": "Programs to run at a time on one machine; defaults to as many as the cores allow."},
     )
-    threads_per_program: int = field(default=1, metadata={"help": "Cores of one program."})
+    threads_per_program: int = field(default=1, metadata={"help": "Cores per program."})
     gpu_slots: list[str] = field(
         default_factory=list,
-        metadata={"help": "GPUs for programs, one for each that runs, as `CUDA_VISIBLE_DEVICES` names them."},
+        metadata={"help": "GPUs for programs, one per running program, as in `CUDA_VISIBLE_DEVICES`."},
     )
     sandbox: str = field(
-        default="auto", metadata={"help": "`auto`, `bubblewrap`, `landlock`, or `none`: no isolation."}
+        default="auto", metadata={"help": "`auto`, `bubblewrap`, `landlock`, or `none` for no isolation."}
     )
     program_python: str | None = field(
         default=None,
         metadata={
-            "help": "Interpreter that runs programs, with the packages of its environment; this one's unless set."
+            "help": "Interpreter that runs the programs, with its environment's packages; defaults to this one."
         },
     )
     ray_address: str | None = field(
-        default=None, metadata={"help": "A Ray cluster to run the programs on, or `auto`."}
+        default=None, metadata={"help": "Address of a Ray cluster to run the programs on, or `auto`."}
     )
     reuse_results: str | None = field(
         default=None,
         metadata={
-            "help": "Run equal programs once: `run`, for once in this output_dir, or a file that several runs share; made if "
-            "it is not there. Unset, every program runs."
+            "help": "Run equal programs once: `run` for once in this output_dir, or a file to share between runs, created if missing. By "
+            "default, every program runs."
         },
     )
 
 
 def make_executor(args: ExecutorArguments) -> execution.Executor:
     """
-    What runs the programs: this machine, or a Ray cluster if one is named, where any GPU slot asks for one GPU of Ray's.
+    Builds the executor: this machine, or a Ray cluster if one is named. With Ray, any GPU slot requests one of Ray's
+    GPUs per program.
 
     Raises:
         `ValueError`: No program could run.

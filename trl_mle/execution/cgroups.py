@@ -1,5 +1,5 @@
-"""Control groups: the kernel's own bound on the memory and the processes of a program, and its share of the cores,
-where this user may make groups.
+"""Control groups: the kernel's limits on the memory, the processes and the share of cores of a program, if this user
+may create groups.
 
 https://docs.kernel.org/admin-guide/cgroup-v2.html
 """
@@ -56,7 +56,7 @@ def parents() -> list[Path]:
 
 class ControlGroup:
     """
-    What runs in one slot.
+    The control group of one slot.
 
     Args:
         parents (`Sequence[Path]`):
@@ -144,7 +144,7 @@ class ControlGroup:
 
 
 def make_groups(names: Sequence[str], memory_mb: int, max_processes: int) -> list[ControlGroup]:
-    """Groups with these names; they bound nothing where none can be made."""
+    """Makes groups with these names; they limit nothing if none can be made."""
     try:
         return [ControlGroup(parents(), name, memory_mb, max_processes) for name in names]
     except OSError as error:

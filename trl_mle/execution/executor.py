@@ -1,4 +1,4 @@
-"""What every executor has in common: programs in, results out."""
+"""The common interface of executors: programs in, results out."""
 
 import enum
 import threading
@@ -14,7 +14,7 @@ from trl_mle.competitions import Competition
 from trl_mle.execution.program import Limits, Program
 
 
-# How long after a program's timeout its report may take, before it counts as lost.
+# Seconds after a program's timeout until its report counts as lost
 GRACE_S = 30.0
 START_TIMEOUT_S = 120.0
 
@@ -25,16 +25,16 @@ class Outcome(enum.StrEnum):
     OK = "ok"  # exit code 0, with or without a submission
     ERROR = "error"  # another exit code
     TIMEOUT = "timeout"
-    OUT_OF_MEMORY = "out_of_memory"  # killed by the kernel or by our watch, or refused by the address-space limit
+    OUT_OF_MEMORY = "out_of_memory"  # killed by the kernel or by our monitor, or refused by the address-space limit
     OUTPUT_LIMIT = "output_limit"
-    KILLED = "killed"  # by a signal that was not ours
+    KILLED = "killed"  # by a signal not sent by us
     INFRASTRUCTURE = "infrastructure"  # our failure: never started, or the sandbox broke
 
 
 @dataclass(frozen=True)
 class ExecutionResult:
     """
-    What one execution came to.
+    The result of one execution.
 
     Attributes:
         outcome (`Outcome`):
@@ -42,22 +42,22 @@ class ExecutionResult:
         detail (`str`):
             The evidence for the outcome, in one line; empty for `Outcome.OK`.
         duration_s (`float` or `None`):
-            Δt in seconds: wall clock from the program's first line to its end, on CLOCK_MONOTONIC. Neither queueing nor
-            the set-up of the sandbox nor the warm parent's imports are in it. `None` only with `Outcome.INFRASTRUCTURE`.
+            Δt in seconds: wall-clock time from the program's first line to its end, on CLOCK_MONOTONIC. Excludes
+            queueing, sandbox set-up and the warm parent's imports. `None` only with `Outcome.INFRASTRUCTURE`.
         cpu_s (`float`):
             CPU time of the program and all its children, in seconds.
         max_rss_mb (`float`):
             Peak resident memory of its main process, in MB.
         exit_code (`int` or `None`):
-            Exit code; minus the signal's number if a signal ended it.
+            Exit code; the negative signal number if a signal ended it.
         stdout (`str`), stderr (`str`):
-            Bounded; undecodable bytes are replaced.
+            Output, bounded; undecodable bytes are replaced.
         submission (`bytes` or `None`):
             Contents of submission.csv.
         queue_wait_s (`float`):
-            Seconds between `submit` and the slot.
+            Seconds between `submit` and the start in a slot.
         slot (`int`):
-            The slot it ran in.
+            Number of the slot.
     """
 
     outcome: Outcome
@@ -75,22 +75,22 @@ class ExecutionResult:
 
 class ProgramFuture(Future[ExecutionResult]):
     """
-    The result of a program that is queued, runs, or has ended.
+    The result of a program that is queued, running or finished.
 
     Attributes:
         started (`float` or `None`):
-            When it got its slot, by `time.monotonic()`; `None` while it is queued, and where the executor does not report it (see
-            [`Executor.tells_start`]).
+            Time when it got its slot, by `time.monotonic()`; `None` while it is queued, or if the executor does not
+            report it (see [`Executor.tells_start`]).
     """
 
     started: float | None = None
 
     def __init__(self) -> None:
         super().__init__()
-        self.stopping = threading.Event()  # what the executor looks at while the program runs
+        self.stopping = threading.Event()  # checked by the executor while the program runs
 
     def stop(self) -> None:
-        """Ends the program, for one that nobody waits for any more: it does not start, or its outcome is `killed`."""
+        """Ends a program whose result is no longer needed: it does not start, or its outcome is `killed`."""
         if not self.cancel():
             self.stopping.set()
 
@@ -101,8 +101,8 @@ class ProgramFuture(Future[ExecutionResult]):
 
 class MadeAgain:
     """
-    What a pickle holds of an object is what it was made with. So an executor starts where it lands: another process has slots,
-    sockets and children of its own, and programs of both share the machine's slots.
+    Pickles an object as its constructor's arguments. So an executor starts again where it is unpickled: the other
+    process has its own slots, sockets and children, and programs of both share the machine's slots.
     """
 
     def __new__(cls, *args: Any, **kwargs: Any) -> Self:
@@ -119,24 +119,25 @@ class MadeAgain:
 
 class Executor(Protocol):
     """
-    An untrusted program in, an [`ExecutionResult`] out. Nothing else is asked of a back end.
+    Executes untrusted programs: program → [`ExecutionResult`]. This is all that a back end must implement.
 
-    A back end may inherit from this class: [`run_many`] and the `with` statement are then made of `submit` and `close`.
+    A back end may inherit from this class, which implements [`run_many`] and the `with` statement with `submit` and
+    `close`.
     """
 
     @property
     def limits(self) -> Limits:
-        """What a program may use, as the executor enforces it."""
+        """Limits of a program, as enforced by the executor."""
         ...
 
     @property
     def slots(self) -> int | None:
-        """How many programs run at a time, those of all training processes together; `None` where it is not known."""
+        """Number of programs that run at a time, over all training processes; `None` if unknown."""
         ...
 
     @property
     def tells_start(self) -> bool:
-        """Whether a future's `started` says since when a program runs."""
+        """Whether a future's `started` reports when a program started."""
         ...
 
     @property
@@ -147,26 +148,26 @@ class Executor(Protocol):
     @property
     def identity(self) -> dict[str, Any]:
         """
-        All that a program's result depends on besides the program and the competition, as JSON can hold it. Of two executors
-        with the same, one may be given the other's results.
+        Everything that a program's result depends on besides the program and the competition, JSON-compatible.
+        Executors with the same identity can share results.
         """
         return {"executor": f"{type(self).__module__}.{type(self).__qualname__}", **asdict(self.limits)}
 
     def check(self, competition: Competition) -> None:
         """
-        Finds out whether programs for a competition can be run, before there are any.
+        Checks in advance whether programs for a competition can run.
 
         Args:
             competition ([`~trl_mle.competitions.Competition`]):
-                What programs will solve.
+                The competition to solve.
 
         Raises:
-            [`SandboxError`]: They cannot.
+            [`SandboxError`]: Programs cannot run.
         """
         ...
 
     def submit(self, program: Program, competition: Competition) -> ProgramFuture:
-        """Queues a program; the future never raises for what the program does."""
+        """Queues a program; its future never raises because of the program's behaviour."""
         ...
 
     def run_many(self, programs: Iterable[tuple[Program, Competition]]) -> list[ExecutionResult]:
@@ -175,7 +176,7 @@ class Executor(Protocol):
         return [future.result() for future in futures]
 
     def longest_s(self, programs: int) -> float:
-        """Longest that it may take, in seconds, if every training process submits so many programs at once."""
+        """Maximum time in seconds, if every training process submits this many programs at once."""
         ...
 
     def close(self) -> None:
@@ -193,7 +194,7 @@ class Executor(Protocol):
 
 def longest_round_s(timeout_s: float) -> float:
     """
-    Longest that a round of programs, one in each slot, may take, in seconds: until their reports are lost, until nothing
-    else runs (the others' reports may be lost, too), as long again, then alone, and a control program.
+    Maximum time of a round of programs, one in each slot, in seconds: until their reports are lost, until nothing else
+    runs (the others' reports may be lost, too), as long again alone, plus a control program.
     """
     return 4 * (timeout_s + GRACE_S) + GRACE_S

@@ -1,4 +1,4 @@
-"""The folders of an executor and of its programs on this machine."""
+"""Folders of an executor and its programs on this machine."""
 
 import contextlib
 import fcntl
@@ -15,9 +15,9 @@ from trl_mle.execution import cgroups
 
 
 def make_run_dir() -> tuple[Path, IO[str]]:
-    """Makes the folder of one executor, and removes those of executors that were killed. The lock in a folder is held
-    for as long as its executor lives."""
-    # In /tmp whatever TMPDIR says: the sandbox's uid must be able to walk to it.
+    """Makes the folder of an executor, and removes folders of killed executors. An executor holds the lock in its
+    folder for as long as it lives."""
+    # In /tmp, regardless of TMPDIR: the sandbox's uid must be able to reach it.
     tmp = Path("/tmp")  # noqa: S108
     for lock_file in tmp.glob("trl_mle-*/lock"):
         with contextlib.suppress(OSError), open(lock_file) as lock:  # another user's, or still in use
@@ -33,7 +33,7 @@ def make_run_dir() -> tuple[Path, IO[str]]:
 
 @contextlib.contextmanager
 def program_folder(run_dir: Path, uid: int | None) -> Iterator[Path]:
-    """The folder of one program where it cannot have a file system of its own."""
+    """The folder of a program, if it cannot have a separate file system."""
     folder = Path(tempfile.mkdtemp(dir=run_dir))
     try:
         folder.chmod(0o711)  # the program, with its own uid, walks through it, and cannot change what is in it

@@ -1,4 +1,4 @@
-"""Programs on this machine: one in a slot at a time, isolated, timed, bounded, and gone when it is over."""
+"""Runs programs on this machine: one per slot at a time, isolated, timed, bounded, and fully cleaned up."""
 
 import contextlib
 import hashlib
@@ -39,52 +39,52 @@ from trl_mle.execution.warm_parent import WarmParent, send_job
 
 logger = logging.getLogger(__name__)
 
-CONTROL = "print('control')"  # what any executor that works can run
+CONTROL = "print('control')"  # any working executor can run it
 CONTROL_NUMBER, CHECK_NUMBER = 1998, 1999  # as of slots that no other has
-_PROVEN: dict[tuple, tuple[str, ...]] = {}  # packages that a program has found, by tier and interpreter
+_PROVEN: dict[tuple, tuple[str, ...]] = {}  # packages found by a program, by tier and interpreter
 MAX_FILES = 1024  # that a program may have open
 
 
 class LocalExecutor(MadeAgain, Executor):
     """
-    Runs programs on this machine, each in a sandbox of its own, at most `max_parallel` at a time.
+    Runs programs on this machine, each in a separate sandbox, at most `max_parallel` at a time.
 
-    The usual packages (numpy, pandas, scikit-learn) are imported once per competition, by a warm parent inside the
-    sandbox that forks one child per program; a program pays neither for them nor for the interpreter's start.
+    A warm parent inside the sandbox imports the usual packages (numpy, pandas, scikit-learn) once per competition and
+    forks one child per program, so programs pay neither for these imports nor for the interpreter's start.
 
     Args:
         max_parallel (`int`, *optional*):
-            Number of slots. Defaults to the number of usable cores divided by `threads_per_program`. All executors of one
-            user on a machine share its slots (see `slots.py`): several training processes never run more programs than
-            one would.
+            Number of slots. Defaults to the number of usable cores divided by `threads_per_program`. All executors of
+            a user on a machine share its slots (see `slots.py`): several training processes never run more programs
+            than one would.
         timeout_s (`float`, *optional*, defaults to `60.0`):
             Wall-clock limit of one program, in seconds.
         memory_mb (`int`, *optional*, defaults to `4096`):
-            Limit of one program's memory in MB: address space of each of its processes (beyond what the warm parent's
-            imports have mapped), resident memory of all.
+            Memory limit of one program in MB: address space of each of its processes (beyond the warm parent's
+            imports), and resident memory of all of them.
         disk_mb (`int`, *optional*, defaults to `1024`):
             Size in MB of the tmpfs behind its working folder, /tmp and /dev/shm.
         output_kb (`int`, *optional*, defaults to `1024`):
-            Limit of stdout, and of stderr, in KB. A program that writes more is ended.
+            Limit of stdout and of stderr, each, in KB. A program that writes more is ended.
         submission_mb (`int`, *optional*, defaults to `64`):
             Largest submission.csv that is read, in MB.
         max_processes (`int`, *optional*, defaults to `256`):
-            Processes and threads that one program may have.
+            Maximum number of processes and threads per program.
         threads_per_program (`int`, *optional*, defaults to `1`):
-            Cores of one slot. Slots are pinned to cores of their own where there are enough.
+            Cores per slot. Slots are pinned to separate cores if there are enough.
         gpus (`Sequence[str]`, *optional*):
-            GPUs for programs, one for each slot, as `CUDA_VISIBLE_DEVICES` names them. The address space of a program is
-            not limited then, because CUDA maps more than there is. Defaults to none.
+            GPUs for programs, one per slot, as in `CUDA_VISIBLE_DEVICES`. The address space of a program is then not
+            limited, because CUDA maps more than the physical memory. Defaults to none.
         start (`str`, *optional*, defaults to `"warm"`):
-            `"warm"`: as above. `"cold"`: each program gets a new interpreter, and does its imports itself.
+            `"warm"`: as above. `"cold"`: each program gets a new interpreter, and imports its packages itself.
         packages (`Sequence[str]`, *optional*):
-            Modules that the warm parent imports; those that are not installed are left out. Defaults to the usual parts
-            of numpy, pandas, scipy and scikit-learn.
+            Modules that the warm parent imports; missing modules are skipped. Defaults to the usual parts of numpy,
+            pandas, scipy and scikit-learn.
         sandbox (`str`, *optional*, defaults to `"auto"`):
-            `"auto"`: the strongest tier of this machine, or refusal. `"bubblewrap"`, `"landlock"`: that tier, or refusal;
-            see `sandbox/` for what each guarantees. `"none"`: no isolation.
+            `"auto"`: the strongest tier that works on this machine, or an error. `"bubblewrap"`, `"landlock"`: that
+            tier, or an error; `sandbox/` documents the guarantees of each. `"none"`: no isolation.
         python (`str`, *optional*):
-            The interpreter that runs programs, 3.11 or newer, with an environment of its own. Defaults to the caller's.
+            The interpreter that runs programs, 3.11 or newer, with its environment. Defaults to the caller's.
 
     Raises:
         `SandboxError`: Programs cannot be isolated on this machine; the message says what to install.
@@ -147,7 +147,7 @@ class LocalExecutor(MadeAgain, Executor):
         }
         self._run_dir, self._run_dir_lock = make_run_dir()
         self._start = partial(WarmParent, run_dir=self._run_dir, fixed=self._fixed, python=self._python)
-        # One for each slot, and the last one for control programs. The files that a program writes are memory, too.
+        # One for each slot, and the last one for control programs. Files written by a program count as memory, too.
         names = [f"{self._run_dir.name}.{index}" for index in range(self.max_parallel + 1)]
         self._groups = cgroups.make_groups(names, memory_mb + disk_mb, max_processes)
         self._warm_parents: dict[Path, WarmParent] = {}
@@ -163,7 +163,7 @@ class LocalExecutor(MadeAgain, Executor):
             raise
 
     def _choose_tier(self, sandbox: str) -> str:
-        """The first tier that works, proven by trying."""
+        """Returns the first tier that works, by trying."""
         problems = []
         for tier in _sandbox.candidate_tiers(sandbox):
             self._fixed["tier"] = tier
@@ -183,7 +183,7 @@ class LocalExecutor(MadeAgain, Executor):
 
     @property
     def limits(self) -> Limits:
-        """What a program may use. Its packages are looked for inside the sandbox, once in a process."""
+        """Limits of a program. Its packages are looked up inside the sandbox, once per process."""
         if (self.tier, self._python) not in _PROVEN:
             with _sandbox.make_probe(self._run_dir) as (_, public_dir), self._slots.take(self._closed) as slot:
                 warm_parent = self._start(self.tier, public_dir, self._packages)
@@ -195,13 +195,13 @@ class LocalExecutor(MadeAgain, Executor):
 
     @property
     def slots(self) -> int:
-        """How many programs run at a time, on all machines of a run if they are as large as this one."""
+        """Number of programs that run at a time, on all machines of a run if they are as large as this one."""
         processes = os.environ.get("WORLD_SIZE", "1")  # of a launcher
         return self.max_parallel * max(1, int(processes) // int(os.environ.get("LOCAL_WORLD_SIZE", processes)))
 
     @property
     def identity(self) -> dict[str, Any]:
-        """What results depend on: limits, sandbox, whether there is a GPU, Python and the packages. Not the machine's speed."""
+        """Everything that results depend on: limits, sandbox, use of a GPU, Python and packages. Not the machine's speed."""
         return _sandbox.identity(self.limits, self._fixed, self._packages, self._python)
 
     @property
@@ -218,10 +218,10 @@ class LocalExecutor(MadeAgain, Executor):
             for warm_parent in self._warm_parents.values():
                 warm_parent.close()
             self._warm_parents.clear()
-        for job_socket in tuple(self._job_sockets):  # without a pid namespace, a program's init ends on this
+        for job_socket in tuple(self._job_sockets):  # without a pid namespace, this ends a program's init
             with contextlib.suppress(OSError):
                 job_socket.shutdown(socket.SHUT_RDWR)
-        self._threads.shutdown(wait=True)  # what is queued finds it closed
+        self._threads.shutdown(wait=True)  # queued programs find it closed
         for group in self._groups:
             group.remove()
         shutil.rmtree(self._run_dir, ignore_errors=True)
@@ -229,15 +229,14 @@ class LocalExecutor(MadeAgain, Executor):
 
     def check(self, competition: Competition) -> None:
         """
-        Starts what all programs of a competition share, which the first of them would otherwise do.
+        Starts the processes that all programs of a competition share, which otherwise start with the first program.
 
         Args:
             competition ([`Competition`]):
                 What programs will solve.
 
         Raises:
-            `SandboxError`: Its labels lie where programs can read, or a program in the sandbox cannot import what every
-                prompt says is installed.
+            `SandboxError`: Programs could read its labels, or cannot import packages that every prompt lists.
         """
         self._check_labels(competition)
         with self._slots.take(self._closed) as slot:
@@ -254,16 +253,16 @@ class LocalExecutor(MadeAgain, Executor):
 
         Args:
             program (`str` or [`InstrumentedProgram`]):
-                Python source. Of an instrumented program the source with the milestone prints is run, while the file on
-                disk and the lines of tracebacks are the original's.
+                Python source. For an instrumented program, the source with the milestone prints is run, while the file
+                on disk and the lines of tracebacks are the original's.
             competition ([`Competition`]):
-                Its public folder is what the program finds as `input/`.
+                The competition; its public folder is the program's `input/`.
 
         Returns:
-            [`ProgramFuture`]: It never raises for what the program does.
+            [`ProgramFuture`]: A future that never raises because of the program's behaviour.
 
         Raises:
-            `SandboxError`: The competition's labels lie where programs can read.
+            `SandboxError`: Programs could read the competition's labels.
         """
         self._check_labels(competition)
         future = ProgramFuture()  # a thread's own would say that a program runs which waits for a slot
@@ -282,9 +281,9 @@ class LocalExecutor(MadeAgain, Executor):
 
     def longest_s(self, programs: int) -> float:
         """
-        Longest that it may take, in seconds, until all results are there if every training process of this machine submits
-        so many programs at once: all of them run into their timeout, in the slots that the processes share, and in each
-        round reports are lost.
+        Maximum time in seconds until all results are available, if every training process of this machine submits this
+        many programs at once: all of them run into their timeout, in the shared slots, and in each round reports are
+        lost.
         """
         processes = int(os.environ.get("LOCAL_WORLD_SIZE", "1"))  # of a launcher
         rounds = math.ceil(processes * programs / self.max_parallel)
@@ -308,7 +307,7 @@ class LocalExecutor(MadeAgain, Executor):
             return warm_parent
 
     def _check_imports(self, warm_parent: WarmParent, slot: Slot) -> None:
-        """Raises `SandboxError` if a program lacks a package: all would fail, and the policy would be charged for it."""
+        """Raises `SandboxError` if programs lack a package: all would fail, and the policy would be penalized for it."""
         if (self.tier, self._python) in _PROVEN:
             return
         result = self._run(_sandbox.IMPORTS, warm_parent, slot, 0.0)
@@ -362,15 +361,15 @@ class LocalExecutor(MadeAgain, Executor):
 
         Args:
             limit_s (`float`, *optional*):
-                Seconds until its report is lost. Defaults to `GRACE_S` more than its timeout.
+                Seconds until its report counts as lost. Defaults to its timeout plus `GRACE_S`.
             alone (`bool`, *optional*, defaults to `False`):
-                Whether nothing else of ours runs. A lost report is the program's own failure then, if it had started
-                and a control program ends well beside it.
+                Whether none of our other programs runs. A lost report is then the program's own failure if it had
+                started and a control program beside it succeeds.
             stopping (`threading.Event`, *optional*):
-                Ends the program when it is set.
+                Ends the program when set.
 
         Raises:
-            `ReportLost`: No report came, and that is not known to be the program's failure.
+            `ReportLost`: The report is missing, and this is not known to be the program's failure.
         """
         if isinstance(program, str):
             program = InstrumentedProgram(source=program, original=program, milestones=(), nonce="")
@@ -422,10 +421,10 @@ class LocalExecutor(MadeAgain, Executor):
         return execution_result(answer, stdout.text(), stderr.text(), queue_wait_s, slot.index, self._fixed)
 
     def _judge_lost(self, answer: Answer, warm_parent: WarmParent, alone: bool) -> dict[str, Any]:
-        """The report in place of a lost one, if that is the program's failure; else raises `ReportLost`."""
+        """The replacement for a lost report, if that is the program's failure; otherwise raises `ReportLost`."""
         lost_at = time.monotonic()
         with contextlib.suppress(subprocess.TimeoutExpired):
-            warm_parent.process.wait(timeout=1)  # it was killed, most likely: then the next program gets a new one
+            warm_parent.process.wait(timeout=1)  # it was probably killed: the next program gets a new one
         code = warm_parent.process.returncode
         evidence = [
             answer.lost,
@@ -446,7 +445,7 @@ class LocalExecutor(MadeAgain, Executor):
         return lost_report("; ".join(evidence), lost_at - answer.started)
 
     def _check_isolation(self, tier: str) -> None:
-        """Runs a program that tries what none may do; raises `SandboxError` if anything succeeds."""
+        """Runs a program that tries forbidden actions; raises `SandboxError` if any of them succeeds."""
         with _sandbox.make_probe(self._run_dir) as (program, public_dir):
             warm_parent = self._start(tier, public_dir, ())
             try:

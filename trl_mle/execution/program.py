@@ -1,4 +1,4 @@
-"""A program as it is executed: its source, what an instrumenter adds to it, and what it may use."""
+"""A program for execution: its source, its instrumentation and its limits."""
 
 import io
 import re
@@ -8,8 +8,8 @@ from dataclasses import dataclass
 
 def split_lines(source: str) -> list[str]:
     """
-    Lines with their ends, counted as Python counts them: at `\\n`, `\\r\\n` and `\\r`. `str.splitlines` also splits at
-    form feeds and others.
+    Splits lines as Python does and keeps their ends: at `\\n`, `\\r\\n` and `\\r`. `str.splitlines` also splits at
+    form feeds and other characters.
     """
     return list(io.StringIO(source, newline=""))
 
@@ -18,10 +18,10 @@ def split_lines(source: str) -> list[str]:
 class InstrumentedProgram:
     """
     A program with prints that mark the milestones it reaches (https://huggingface.co/papers/2509.01684), and report
-    shapes and scores that it has computed.
+    computed shapes and scores.
 
-    Every print has lines of its own: `source` without the lines `inserted_lines` is `original`, line by line. The
-    executor runs `source` while the file on disk and the tracebacks show `original`.
+    Every print is on separate lines: `source` without the lines `inserted_lines` equals `original`, line by line. The
+    executor runs `source`, while the file on disk and the tracebacks show `original`.
 
     Args:
         source (`str`):
@@ -29,14 +29,14 @@ class InstrumentedProgram:
         original (`str`):
             The program as the policy wrote it.
         milestones (`tuple[str, ...]`):
-            The milestones for which a print was placed, in the order of `trl_mle.instrumentation.MILESTONES`.
+            The milestones with a print, in the order of `trl_mle.instrumentation.MILESTONES`.
         nonce (`str`):
             Random text in every marker, unknown to the policy when it writes. A program that inspects its own running
-            code (frames, the garbage collector, its memory) can find it and print markers of steps that it has but does
-            not reach, in an order in which it could reach them; that is worth at most the partial credit of a failure,
-            and stays below every valid submission.
+            code (frames, the garbage collector, its memory) can find the nonce and print markers of steps that it
+            contains but does not reach, in a plausible order. This gains at most the partial credit of a failure,
+            which is below every valid submission.
         is_final (`bool`, *optional*, defaults to `True`):
-            Whether the instrumenter would place the same prints again; not so if its model has not answered.
+            Whether the instrumenter would place the same prints again. `False` if its model did not answer.
     """
 
     source: str
@@ -54,9 +54,9 @@ class InstrumentedProgram:
 
     def reached(self, output: str) -> set[str]:
         """
-        The milestones whose markers are in the output. A marker may stand in the middle of a line: the program may
-        have printed without a newline before it. One counts only if its print was placed, and behind the markers of all
-        prints that must have run before it.
+        The milestones whose markers are in the output. A marker may be in the middle of a line, because the program
+        may have printed without a newline. A marker counts only if its print was placed, and only after the markers of
+        all prints that must have run before it.
         """
         before = self._before()
         found: set[str] = set()
@@ -67,8 +67,8 @@ class InstrumentedProgram:
 
     def _before(self) -> dict[str, list[set[str]]]:
         """
-        For each print of a milestone those that stand before it in its block or in one around it: nothing jumps over them.
-        A block ends at the first line that is indented less; one within a string only makes this ask for less.
+        For each milestone print, the prints before it in its block or in an enclosing block, which cannot be skipped.
+        A block ends at the first line with less indentation; such a line within a string only makes the check weaker.
         """
         before: dict[str, list[set[str]]] = {milestone: [] for milestone in self.milestones}
         around: list[tuple[str, str]] = []  # indentation and milestone
@@ -85,8 +85,8 @@ class InstrumentedProgram:
 
     def reports(self, output: str) -> list[tuple[str, str]]:
         """
-        The names and printed values of the reports in the output, in its order, as many of a name as were placed. What
-        the program itself prints in their form lacks the nonce, and does not count.
+        The names and printed values of the reports in the output, in order, at most as many per name as were placed.
+        Similar lines printed by the program itself lack the nonce, and do not count.
         """
         report = rf"{re.escape(self.nonce)} report: ([\w.]+) = "
         left = Counter(re.findall(report, self.source))
@@ -100,16 +100,16 @@ class InstrumentedProgram:
 
 Program = str | InstrumentedProgram
 
-# What every sandbox has, by the names that programs import.
+# Packages in every sandbox, by import name
 REQUIRED = ("numpy", "pandas", "scipy", "sklearn", "PIL")
-# What some have besides, in the order in which prompts name them.
+# Further packages in some sandboxes, in the order in which prompts list them
 OPTIONAL = ("xgboost", "lightgbm", "torch", "torchvision", "transformers", "nltk")
 
 
 @dataclass(frozen=True)
 class Limits:
     """
-    What a program may use: executors enforce it, and prompts state it.
+    Limits of a program: executors enforce them, and prompts state them.
 
     Args:
         timeout_s (`float`, *optional*, defaults to `60.0`):
@@ -117,10 +117,10 @@ class Limits:
         memory_mb (`int`, *optional*, defaults to `4096`):
             Memory limit in MB.
         threads (`int`, *optional*, defaults to `1`):
-            Cores.
+            Number of cores.
         packages (`tuple[str, ...]`, *optional*):
-            Those of `REQUIRED` and `OPTIONAL` that it can import inside the sandbox, in their order, by the names that programs
-            import. Defaults to the usual ones: numpy, pandas, scipy, scikit-learn and pillow.
+            Packages of `REQUIRED` and `OPTIONAL` that it can import inside the sandbox, in this order, by import name.
+            Defaults to the usual ones: numpy, pandas, scipy, scikit-learn and pillow.
     """
 
     timeout_s: float = 60.0

@@ -1,4 +1,4 @@
-"""Programs on many machines, by Ray (`pip install trl-mle[ray]`)."""
+"""Runs programs on many machines with Ray (`pip install trl-mle[ray]`)."""
 
 import dataclasses
 import functools
@@ -37,48 +37,49 @@ def _local_executor(options: str) -> LocalExecutor:
 
 
 def _execute(program: Program, competition: Competition, options: dict[str, Any]) -> ExecutionResult:
-    """Runs a program where Ray has put it."""
+    """Runs a program on the machine that Ray chose."""
     gpus = ray.get_runtime_context().get_accelerator_ids().get("GPU", [])
     executor = _local_executor(json.dumps(options | {"gpus": gpus}))
     return executor.submit(program, competition).result()
 
 
 def _packages_here(options: dict[str, Any]) -> tuple[str, ...]:
-    """What programs can import where Ray has put this."""
+    """Packages that programs can import on the machine that Ray chose."""
     return _local_executor(json.dumps(options | {"gpus": []})).limits.packages
 
 
 def _identity_here(options: dict[str, Any]) -> dict[str, Any]:
-    """What results depend on where Ray has put this."""
+    """The executor's identity on the machine that Ray chose."""
     return _local_executor(json.dumps(options | {"gpus": []})).identity
 
 
 class RayExecutor(MadeAgain, Executor):
     """
-    Runs programs on the machines of a Ray cluster, as many at a time as it has room for.
+    Runs programs on the machines of a Ray cluster, as many at a time as fit.
 
-    Each program runs in the sandbox of a [`LocalExecutor`] on its machine. All machines must have `trl_mle` and what the
-    programs import, and find the competitions' files under the same paths. A program whose machine is lost is run again
-    on another one; after `max_retries` times its outcome is `Outcome.INFRASTRUCTURE`. Since when a program runs is not told.
+    Each program runs in the sandbox of a [`LocalExecutor`] on its machine. All machines must have `trl_mle`, the
+    packages that programs import, and the competitions' files under the same paths. A program whose machine is lost
+    runs again on another one; after `max_retries` times its outcome is `Outcome.INFRASTRUCTURE`. Start times of
+    programs are not reported.
 
     Args:
         address (`str`, *optional*, defaults to `"auto"`):
-            Address of the cluster, as in `ray.init`. Unused in a process that is connected already.
+            Address of the cluster, as in `ray.init`. Not used if the process is already connected.
         num_gpus (`int`, *optional*, defaults to `0`):
-            GPUs of one program. Not tried on a GPU yet.
+            GPUs per program. Not tried on a GPU yet.
         max_retries (`int`, *optional*, defaults to `3`):
-            How often a program is run again because its machine was lost.
+            Maximum number of reruns of a program because its machine was lost.
         timeout_s (`float`, *optional*, defaults to `60.0`):
             Wall-clock limit of one program, in seconds.
         threads_per_program (`int`, *optional*, defaults to `1`):
             Cores of one program.
         memory_mb (`int`, *optional*, defaults to `4096`):
-            Limit of one program's memory in MB, which Ray sets aside for it.
+            Memory limit of one program in MB, which Ray reserves for it.
         **options:
             The other arguments of [`LocalExecutor`].
 
     Raises:
-        `ConnectionError`: There is no such cluster.
+        `ConnectionError`: The cluster does not exist.
 
     Example:
 
@@ -137,7 +138,7 @@ class RayExecutor(MadeAgain, Executor):
 
     @property
     def limits(self) -> Limits:
-        """What a program may use. Its packages are those that all machines have, asked once."""
+        """Limits of a program. Its packages are those that all machines have, looked up once."""
         return Limits(self.timeout_s, self.memory_mb, self.threads_per_program, self._packages)
 
     @functools.cached_property
@@ -147,7 +148,7 @@ class RayExecutor(MadeAgain, Executor):
 
     @functools.cached_property
     def identity(self) -> dict[str, Any]:  # asked once
-        """What results depend on: that of the machines, and whether there is a GPU."""
+        """Everything that results depend on: the machines' identity, and the use of a GPU."""
         machines = {json.dumps(found, sort_keys=True) for found in self._ask_machines(_identity_here)}
         return {"machines": sorted(machines), "gpus": bool(self._resources["GPU"])}
 
@@ -158,7 +159,7 @@ class RayExecutor(MadeAgain, Executor):
 
     @property
     def slots(self) -> int:
-        """How many programs run at a time: for how many the machines have room, those that others run among them."""
+        """Number of programs that fit on the machines at a time, including programs of other runs."""
         needed = {name: amount for name, amount in self._resources.items() if amount}
         machines = [node["Resources"] for node in self._machines()]
         return sum(int(min(machine[name] // amount for name, amount in needed.items())) for machine in machines)
@@ -169,7 +170,7 @@ class RayExecutor(MadeAgain, Executor):
         return f"programs run on a Ray cluster of {ray.cluster_resources().get('CPU', 0):g} cores"
 
     def close(self) -> None:
-        """Ends what still runs, and leaves the cluster if this executor has connected to it."""
+        """Ends running programs, and leaves the cluster if this executor connected to it."""
         for outer, reference in list(self._running.items()):
             ray.cancel(reference, force=True)
             self._settle(outer, ExecutionResult(Outcome.INFRASTRUCTURE, "the executor was closed"))
@@ -178,10 +179,10 @@ class RayExecutor(MadeAgain, Executor):
 
     def check(self, competition: Competition) -> None:
         """
-        Runs a program that does nothing on each machine, which looks at its own sandbox, folders and packages before.
+        Runs an empty program on each machine, which first checks its sandbox, folders and packages.
 
         Raises:
-            [`SandboxError`]: One could not run it; the message names the machine.
+            [`SandboxError`]: A machine could not run it; the message names the machine.
         """
         if os.environ.get("RANK", "0") != "0":
             return
@@ -197,8 +198,8 @@ class RayExecutor(MadeAgain, Executor):
 
     def submit(self, program: Program, competition: Competition) -> ProgramFuture:
         """
-        Queues a program; see [`LocalExecutor.submit`]. The result's `queue_wait_s` is all that passed outside Δt, and its
-        `slot` is that of its machine.
+        Queues a program, see [`LocalExecutor.submit`]. The result's `queue_wait_s` is all time outside Δt, and its
+        `slot` is the slot on its machine.
         """
         return self._submit(program, competition)
 
@@ -231,8 +232,8 @@ class RayExecutor(MadeAgain, Executor):
 
     def longest_s(self, programs: int) -> float:
         """
-        Longest that it may take, in seconds, until all results are there if every training process submits so many programs
-        at once: see [`LocalExecutor.longest_s`]. Here all processes share the cluster, and machines may be lost.
+        Maximum time in seconds until all results are available, if every training process submits this many programs
+        at once, see [`LocalExecutor.longest_s`]. Here all processes share the cluster, and machines may be lost.
         """
         rounds = math.ceil(int(os.environ.get("WORLD_SIZE", "1")) * programs / max(1, self.slots))
         return (1 + self.max_retries) * (START_TIMEOUT_S + rounds * longest_round_s(self.timeout_s))

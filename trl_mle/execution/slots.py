@@ -1,4 +1,4 @@
-"""The slots of a machine, shared by all executors that its user runs there."""
+"""The slots of a machine, shared by all executors of a user."""
 
 import contextlib
 import fcntl
@@ -16,23 +16,23 @@ FOLDER = Path(f"/tmp/trl_mle-slots-{os.geteuid()}")  # noqa: S108 (the same for 
 
 
 class Closed(Exception):
-    """The executor was closed, or the program cancelled, while it waited for its slot."""
+    """The executor was closed, or the program was cancelled, while waiting for a slot."""
 
 
 @dataclass(frozen=True)
 class Slot:
     """
-    Where one program runs.
+    A slot, where one program runs at a time.
 
     Attributes:
         index (`int`):
-            Its place among the executor's slots.
+            Its index among the executor's slots.
         number (`int`):
-            What no other slot in use on this machine has.
+            A number that is unique among the slots in use on this machine.
         cpus (`tuple[int, ...]`):
-            The cores that the program is pinned to; empty if it is not.
+            The cores that the program is pinned to; empty if it is not pinned.
         gpu (`str` or `None`):
-            The GPU that it may use, as `CUDA_VISIBLE_DEVICES` names it.
+            The GPU that it may use, as in `CUDA_VISIBLE_DEVICES`.
     """
 
     index: int
@@ -43,22 +43,20 @@ class Slot:
 
 class Slots:
     """
-    Hands out slots, each to one program at a time, over all processes of this user on this machine.
+    Hands out slots, each to one program at a time, across all processes of this user on this machine.
 
-    A slot is held by locks on files (`flock`), one for each of its cores. So several training processes share the cores
-    of a node without a server: who has little to run leaves them to the others, and the kernel frees the slots of one
-    that dies. Processes take turns: whoever waits for a slot holds the *turnstile*, and whoever went through it gives
-    the others time to come first.
+    A slot is held by file locks (`flock`), one for each of its cores. So several training processes share the cores of
+    a node without a server: a process with few programs leaves cores to the others, and the kernel frees the slots of
+    a process that dies. Processes take turns: the one that waits for a slot holds the *turnstile*, and after passing
+    it gives the others time to go first.
 
     Args:
         max_parallel (`int`, *optional*):
-            Number of slots. Defaults to as many as there are cores (or GPUs) for.
+            Number of slots. Defaults to as many as cores (or GPUs) allow.
         threads (`int`):
-            Cores of one slot.
-        gpus (`Sequence[str]`, *optional*):
-            One for each slot.
+            Cores per slot. gpus (`Sequence[str]`, *optional*): GPUs, one for each slot.
         folder (`Path`, *optional*):
-            Where the lock files lie: the same for all that share the machine.
+            Folder of the lock files, the same for all processes that share the machine.
     """
 
     def __init__(
@@ -78,7 +76,7 @@ class Slots:
             if count * threads <= len(cores):
                 cpus = tuple(cores[i * threads : (i + 1) * threads])
                 self.slots.append(Slot(i, cpus[0], cpus, gpu))
-            else:  # more than there are cores for: no pinning
+            else:  # more slots than cores: no pinning
                 self.slots.append(Slot(i, 2000 + i, (), gpu))
         self.folder = folder or FOLDER
         self.folder.mkdir(mode=0o700, exist_ok=True)
@@ -89,7 +87,7 @@ class Slots:
         self._passed_at = 0.0
 
     def _lock(self, name: str) -> int | None:
-        """A descriptor that holds the lock, or `None` if another one holds it."""
+        """A descriptor that holds the lock, or `None` if another process holds it."""
         fd = os.open(self.folder / name, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
         try:
             fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
@@ -141,13 +139,15 @@ class Slots:
     @contextlib.contextmanager
     def take_all(self, closed: threading.Event, wait_s: float) -> Iterator[Slot]:
         """
-        Waits until all slots are free and holds them all, so that what runs in the first one, which it yields, is alone.
+        Waits until all slots are free and holds them all, so that a program in the first slot, which it yields, runs
+        alone.
 
         Args:
             closed (`threading.Event`):
                 Ends the waiting.
             wait_s (`float`):
-                So does this time, in seconds: two that wait for each other's slots do not wait for ever.
+                Maximum time to wait, in seconds, so that two processes that wait for each other's slots do not wait
+                forever.
 
         Raises:
             `Closed`: `closed` was set before all slots were free.

@@ -1,4 +1,4 @@
-"""The warm parent of all programs of one competition (`inside/`), as seen from outside."""
+"""The interface to the warm parent of a competition's programs (`inside/`), from outside the sandbox."""
 
 import contextlib
 import json
@@ -19,21 +19,21 @@ from trl_mle.execution.sandbox import SandboxError, landlock
 
 class WarmParent:
     """
-    Starts the warm parent, and talks to it.
+    Starts the warm parent, and communicates with it.
 
     Args:
         tier (`str`):
             The tier of the sandbox.
         public_dir (`Path`):
-            What programs find as `input/`.
+            Folder that programs see as `input/`.
         packages (`Sequence[str]`):
-            What it imports.
+            Modules that it imports.
         run_dir (`Path`):
             The executor's own folder.
         fixed (`dict`):
-            What it needs to know of the executor: the limits of programs, and how they are isolated.
+            Settings of the executor: limits and isolation of programs.
         python ([`~trl_mle.execution.sandbox.Interpreter`]):
-            What runs them.
+            The interpreter that runs the programs.
 
     Raises:
         `SandboxError`: It did not start.
@@ -51,7 +51,7 @@ class WarmParent:
         self.control, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
         self.lock = threading.Lock()
         self.input_dir = public_dir
-        if tier == "none":  # nothing would keep a program from changing the data of all that come after it
+        if tier == "none":  # otherwise a program could change the data of all later ones
             self.input_dir = Path(tempfile.mkdtemp(dir=run_dir)) / "input"
             shutil.copytree(public_dir, self.input_dir)
         if tier == "landlock":
@@ -102,6 +102,6 @@ def send_job(job_socket: socket.socket, job: dict[str, Any], fds: list[int]) -> 
     """Sends a program to its init, with the file descriptors that it needs."""
     payload = json.dumps(job).encode()
     with contextlib.suppress(BrokenPipeError):  # then a report says why
-        # With the length alone, so that they are there before a large payload is read.
+        # With the length alone, so that they arrive before a large payload is read.
         socket.send_fds(job_socket, [struct.pack("=I", len(payload))], fds)
         job_socket.sendall(payload)

@@ -1,4 +1,4 @@
-"""A completion in, its reward (and how it came about) out."""
+"""Computes the reward of a completion, and records how it came about."""
 
 from trl_mle.rewards.evaluation import Evaluation
 from trl_mle.rewards.execution_log import ExecutionLog

@@ -1,4 +1,4 @@
-"""What one completion came to."""
+"""The result of one completion."""
 
 from dataclasses import dataclass, replace
 from typing import Any
@@ -7,41 +7,41 @@ from trl_mle.competitions import Score
 from trl_mle.rewards.failed_line import same_line
 
 
-NO_CODE = "no_code"  # beside the executor's outcomes: there was nothing to execute
+NO_CODE = "no_code"  # in addition to the executor's outcomes: nothing to execute
 
 
 @dataclass(frozen=True)
 class Evaluation:
     """
-    What one completion came to.
+    The result of one completion.
 
     Attributes:
         reward (`float` or `None`):
-            `None` if our infrastructure failed, twice: nothing can be said of the completion then.
+            The reward; `None` if our infrastructure failed twice, so that the completion could not be judged.
         duration_s (`float` or `None`):
             Δt of its program in seconds; `None` without a program.
         score (`Score` or `None`):
-            Of its submission; `None` if the program failed.
+            Score of its submission; `None` if the program failed.
         outcome (`Outcome` or `str`):
             How the execution ended (an [`~trl_mle.execution.Outcome`] equals its name), or `"no_code"`.
         milestones (`tuple[str, ...]`):
-            Those that were reached, in their order.
+            Milestones reached, in order.
         output (`str`):
-            What the program printed, errors last; bounded.
+            Output of the program, errors last; bounded.
         source (`str` or `None`):
             The program as the policy wrote it.
         detail (`str`):
-            Why it failed, in one line; empty for a valid submission.
+            Reason for the failure, in one line; empty for a valid submission.
         cpu_s (`float` or `None`):
-            CPU time of the program in seconds: beside Δt it tells work from waiting.
+            CPU time of the program in seconds; compared with Δt, it distinguishes work from waiting.
         queue_wait_s (`float` or `None`):
             Seconds that the program waited for a slot.
         reports (`tuple[tuple[str, str], ...]`):
-            Names and values of the shapes and scores that the instrumenter's prints have reported, in their order.
+            Names and values of the shapes and scores reported by the instrumenter's prints, in order.
         quality (`float` or `None`):
-            Score of a valid submission, its sign flipped where lower is better; no floor cuts it off.
+            Score of a valid submission, with its sign flipped where lower is better; not clipped by a floor.
         reused (`bool`):
-            Whether all this is that of an equal program, see [`MLEReward`]; the program itself was not executed.
+            Whether the result is that of an equal program, see [`MLEReward`]; the program itself was not executed.
         matches (`bool` or `None`):
             Whether it came to the same outcome and score as an equal program before, where it was executed to find out.
         failed_line (`int` or `None`):
@@ -79,7 +79,7 @@ class Evaluation:
 
     @classmethod
     def from_dict(cls, fields: dict[str, Any]) -> "Evaluation":
-        """Makes an evaluation of what `dataclasses.asdict` and JSON have left of it."""
+        """Restores an evaluation from `dataclasses.asdict` and JSON."""
         known = {
             "score": None if fields["score"] is None else Score(**fields["score"]),
             "milestones": tuple(fields["milestones"]),

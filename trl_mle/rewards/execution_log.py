@@ -1,4 +1,4 @@
-"""The record of every execution, as JSON lines."""
+"""The record of all executions, as JSON lines."""
 
 import hashlib
 import json
@@ -19,13 +19,13 @@ class Handler(logging.handlers.RotatingFileHandler):
 
 class ExecutionLog:
     """
-    Appends one JSON line per execution to a file that others may read meanwhile. Every line is flushed when it is
-    written: a SIGKILL loses the last one at most. A file that has grown to `max_mb` is renamed to `<name>.1`, and older
-    ones move on to `.2` and so on.
+    Appends one JSON line per execution to a file that can be read at the same time. Every line is flushed when
+    written, so a SIGKILL loses at most the last line. A file that reaches `max_mb` is renamed to `<name>.1`, and older
+    ones to `.2` and so on.
 
     Args:
         path (`Path`):
-            The file, one for each process; its folder is made with the first line.
+            The file, one per process; its folder is created with the first line.
         max_mb (`int`, *optional*, defaults to `64`):
             Size of one file in MB.
     """
@@ -35,11 +35,11 @@ class ExecutionLog:
         end_last_line(path)
         self._handler = Handler(path, maxBytes=max_mb << 20, backupCount=1000, encoding="utf-8", delay=True)
 
-    def __reduce__(self) -> tuple:  # another process has a handler of its own
+    def __reduce__(self) -> tuple:  # another process has its own handler
         return ExecutionLog, (self.path, self._handler.maxBytes >> 20)
 
     def append(self, source: str, **fields: Any) -> None:
-        """Adds a line: the time, the SHA-256 of the program's source, and the fields, which must be what JSON can hold."""
+        """Adds a line: the time, the SHA-256 of the program's source, and the fields, which must be JSON-compatible."""
         digest = hashlib.sha256(source.encode("utf-8", errors="surrogatepass")).hexdigest()
         line = json.dumps({"time": datetime.now(UTC).isoformat(), "program": digest} | fields)
         self.path.parent.mkdir(parents=True, exist_ok=True)

@@ -25,11 +25,11 @@ from trl_mle.solutions import BestSolutions, ResultStore
 logger = logging.getLogger(__name__)
 
 POLL_S = 0.2  # of the progress line
-OUTPUT_CHARS = 4000  # of a program's output that go into the table of completions, and into improve prompts
+OUTPUT_CHARS = 4000  # characters of a program's output in the completions table and in improve prompts
 
 
 def lowest_valid_reward(fail_reward: float = -10.0, milestone_reward: float = 0.1, valid_margin: float = 0.3) -> float:
-    """What a valid submission earns at least, above all that fail; the arguments are those of [`MLEReward`]."""
+    """The minimum reward of a valid submission, above all failures; takes arguments of [`MLEReward`]."""
     return fail_reward + milestone_reward * len(MILESTONES) + valid_margin
 
 
@@ -47,22 +47,23 @@ class MLEReward:
     `floor = fail_reward + milestone_reward * len(MILESTONES) + valid_margin`: a valid submission never earns less than a failed program
     (a log loss can reach 36).
 
-    With `results`, equal programs run once: those of one syntax tree, whatever their comments, at the same content of a
-    competition, under the same limits, packages, instrumenter and rewards. A repeat comes to what the first one did (its Δt,
-    milestones and output, too), if that ended by itself, with or without an error. Nothing else is reused: timeouts, programs
-    that were killed, for their memory or output, too, and failures of ours. While the first runs, its repeats wait. A fixed
-    sample of repeats is executed again, to see whether results can be trusted; so is a repeat whose submission would be the
-    best of `best_solutions_dir`. Programs draw random numbers by a seed made of their text: programs of one tree with other
-    comments would draw others, and here share the first one's. Δt is that of the machine where the first one ran.
+    With `results`, equal programs run once. Programs are equal if they have the same syntax tree (comments may differ)
+    for the same competition content, limits, packages, instrumenter and rewards. A repeat gets the result of the first
+    program, including Δt, milestones and output, if the first ended by itself, with or without an error. Timeouts,
+    killed programs (also for memory or output) and failures of our infrastructure are not reused. Repeats wait while
+    the first program runs. A fixed sample of repeats is executed again as a check, and so is a repeat whose submission
+    would be the best of `best_solutions_dir`. The seed of a program's random numbers depends on its text: programs
+    that differ in comments would draw different numbers, but here share the first one's. Δt is measured on the machine
+    where the first one ran.
 
     Args:
         competitions (`list[Competition | str]`):
-            Competitions, or their ids, that the `competition` column of the dataset may name.
+            Competitions, or their ids, for the `competition` column of the dataset.
         executor ([`~trl_mle.execution.Executor`]):
             Runs the programs.
         instrumenter ([`~trl_mle.instrumentation.Instrumenter`], *optional*):
             Inserts the milestone prints: an [`~trl_mle.instrumentation.AstInstrumenter`] or
-            [`~trl_mle.instrumentation.LmInstrumenter`]. With `None` no partial credit is given.
+            [`~trl_mle.instrumentation.LmInstrumenter`]. With `None`, there is no partial credit.
         fail_reward (`float`, *optional*, defaults to `-10.0`):
             Reward of a program that fails.
         milestone_reward (`float`, *optional*, defaults to `0.1`):
@@ -70,14 +71,14 @@ class MLEReward:
         valid_margin (`float`, *optional*, defaults to `0.3`):
             Distance between the best failed program and the floor of a valid submission.
         show_progress (`bool`, *optional*, defaults to `True`):
-            Whether to show a progress line while programs run, on a terminal, on the main process.
+            Whether the main process shows a progress line on a terminal while programs run.
         log_dir (`str` or `Path`, *optional*):
-            Folder for a record of every execution, in a file `rank-<rank>.jsonl` for each training process (see
+            Folder for the record of all executions, with a file `rank-<rank>.jsonl` per training process (see
             [`ExecutionLog`]).
         best_solutions_dir (`str` or `Path`, *optional*):
             Folder for the best solution of each competition (see [`BestSolutions`]).
         results ([`~trl_mle.solutions.ResultStore`], *optional*):
-            What programs came to, in this and other runs. With `None` every program is executed.
+            Results of programs in this and other runs. With `None`, every program is executed.
 
     Example:
 
@@ -94,7 +95,7 @@ class MLEReward:
     ```
     """
 
-    __name__ = "mle_reward"  # what TRL names the reward's metrics after
+    __name__ = "mle_reward"  # TRL names the reward's metrics after it
 
     def __init__(
         self,
@@ -141,24 +142,24 @@ class MLEReward:
         **kwargs: Any,
     ) -> list[float | None]:
         """
-        The rewards of a batch of completions.
+        Computes the rewards of a batch of completions.
 
         Args:
             prompts (`list`):
-                Not looked at.
+                Ignored.
             completions (`list`):
                 Texts, or conversations whose last message is the completion.
             competition (`list[str]`, *optional*):
-                The dataset's column of competition ids; may be left out if the reward knows one competition only.
+                The dataset's column of competition ids; optional if the reward has only one competition.
             evaluation (`list[Evaluation]`, *optional*):
-                What the completions came to, where they were evaluated before (see [`submit`]).
+                Evaluations of the completions, if they were evaluated before (see [`submit`]).
             log_extra (`Callable`, *optional*):
                 TRL's hook for columns of the completions table. Given, the columns `duration_s` (seconds), `outcome`,
                 `valid`, `score`, `quality`, `milestones`, `cpu_s` and `queue_wait_s` (seconds), `output` (its beginning and end) and
                 `program` are logged: the trainer weights advantages with the first, and keeps the last in its pool, out of
                 the table. So is `failed_line`, for the trainer alone. With `results` there are `reused` and `matches`, too.
             log_metric (`Callable`, *optional*):
-                TRL's hook for scalars. Given, the instrumenter's are logged as `mle/instrumenter/...`.
+                TRL's hook for scalars. If given, logs the instrumenter's metrics as `mle/instrumenter/...`.
 
         Returns:
             `list[float | None]`: One reward per completion.
@@ -189,16 +190,16 @@ class MLEReward:
         return [item.reward for item in evaluations]
 
     def items(self, completions: Sequence[Any], competition: Sequence[str] | None) -> list[tuple[str, str]]:
-        """The texts of completions as TRL gives them, each with the id of its competition."""
+        """The texts of TRL's completions, each with the id of its competition."""
         ids = competition if competition is not None else [self._only_competition()] * len(completions)
         texts = [item if isinstance(item, str) else item[-1]["content"] for item in completions]
         return list(zip(texts, ids, strict=True))
 
     def longest_s(self, completions: int) -> float:
         """
-        Longest that programs may keep a training process waiting, in seconds, if every process evaluates so many
-        completions at once: each may run twice, because a failure of ours is tried again, and as long before that wait for an
-        equal one.
+        Maximum time that a training process may wait for programs, in seconds, if every process evaluates this many
+        completions at once: each may run twice, because failures of our infrastructure are retried, and may first wait
+        equally long for an equal program.
         """
         return (2 if self.reuse is None else 4) * self.executor.longest_s(completions)
 
@@ -212,13 +213,13 @@ class MLEReward:
         on_done: Callable[[int, Evaluation], None] = lambda index, evaluation: None,
     ) -> list[Evaluation]:
         """
-        Evaluates completions, each for its competition; programs run side by side as the executor allows.
+        Evaluates completions, each for its competition; programs run in parallel as far as the executor allows.
 
         Args:
             items (`list[tuple[str, Competition | str]]`):
                 Completion texts and their competitions.
             on_done (`Callable[[int, Evaluation], None]`, *optional*):
-                Called with the index and the evaluation of each as soon as it is known.
+                Called with the index and the evaluation of each completion as soon as it is known.
 
         Returns:
             `list[Evaluation]`: In the order of `items`.
@@ -226,7 +227,7 @@ class MLEReward:
         return self._wait_for(self.submit(items), on_done)
 
     def evaluate_program(self, source: str | None, competition: Competition | str) -> Evaluation:
-        """Evaluates what is a program already."""
+        """Evaluates a program instead of a completion."""
         return self._wait_for(self.submit_programs([(source, competition)]))[0]
 
     def _wait_for(
@@ -249,7 +250,7 @@ class MLEReward:
                 wait([item.future for item in running.values()], timeout=POLL_S, return_when=FIRST_COMPLETED)
 
     def progress(self, count: int) -> ProgramsProgress:
-        """What is shown while so many programs run."""
+        """The progress line for this many programs."""
         slots = self.executor.slots if self._running_dir is not None else None
         return ProgramsProgress(count, self.show_progress, self._running_dir, slots)
 
@@ -272,26 +273,26 @@ class MLEReward:
 
         Args:
             items (`list[tuple[str | None, Competition | str]]`):
-                Programs (`None` for a completion without one) and their competitions.
+                Programs (`None` for a completion without a program) and their competitions.
         """
         found = [(source, self._competition(which)) for source, which in items]
         asked = [None if source is None else Asked(source, competition) for source, competition in found]
         if self.reuse is not None:
             self.reuse.look_up([item for item in asked if item is not None], self._settings())
         new = [item.source for item in asked if item is not None and item.is_executed]
-        # Even for none: an instrumenting model may need all processes at once.
+        # Even without programs: an instrumenting model may need all processes at once.
         programs: Iterator[Program] = iter(
             self.instrumenter.instrument_many(new) if self.instrumenter is not None else new
         )
         return [self._begin(item, programs) for item in asked]
 
     def stop(self, pending: PendingEvaluation) -> None:
-        """Ends a program that nobody asks about any more. Where results are reused it goes on: an equal one may wait for it."""
+        """Ends a program whose result is no longer needed. If results are reused it continues: an equal one may wait for it."""
         if self.reuse is None:
             pending.future.stop()
 
     def _settings(self) -> dict[str, Any]:
-        """What evaluations depend on besides program and competition."""
+        """The settings that evaluations depend on besides program and competition."""
         return {
             "executor": self.executor.identity,
             "instrumenter": self.instrumenter.identity if self.instrumenter is not None else None,
@@ -299,7 +300,7 @@ class MLEReward:
         }
 
     def _begin(self, asked: Asked | None, programs: Iterator[Program]) -> PendingEvaluation:
-        """Takes the next program if this one is to be executed."""
+        """Begins an evaluation; takes the next instrumented program if this one is executed."""
         if asked is None:
             return PendingEvaluation(Evaluation(self.fail_reward, detail="no code in the completion"))
         if asked.is_executed:
@@ -332,7 +333,7 @@ class MLEReward:
         return evaluation
 
     def _rewarded(self, program: Program, result: ExecutionResult, competition: Competition) -> Evaluation:
-        """From an execution to a reward: the paper's table."""
+        """Turns an execution into a reward, by the paper's table."""
         stdout = result.stdout
         milestones: tuple[str, ...] = ()
         reports: tuple[tuple[str, str], ...] = ()
@@ -381,7 +382,7 @@ class MLEReward:
         )
 
     def _record(self, evaluation: Evaluation, result: ExecutionResult | None, competition: Competition) -> None:
-        """Of a program that was reused there is no result."""
+        """Records an evaluation; a reused program has no result."""
         if evaluation.source is None:
             return
         graded = evaluation.score if evaluation.valid and evaluation.score is not None else Score(None, valid=False)
@@ -390,7 +391,7 @@ class MLEReward:
         if self.best_solutions is not None and score is not None and submission is not None:
             try:
                 self.best_solutions.offer(competition, evaluation.source, submission, score, held_out, full)
-            except OSError as error:  # a file system without locks, say: not worth the run
+            except OSError as error:  # for example, a file system without locks: not worth ending the run
                 logger.warning("the best solution of %s could not be kept: %s", competition.id, error)
         if self.log is None:
             return
@@ -398,7 +399,7 @@ class MLEReward:
             evaluation.source,
             competition=competition.id,
             outcome=evaluation.outcome,
-            detail=evaluation.detail,  # of an invalid submission, what is wrong with it
+            detail=evaluation.detail,  # for an invalid submission, the reason
             duration_s=evaluation.duration_s,
             cpu_s=result.cpu_s if result is not None else evaluation.cpu_s,
             max_rss_mb=result.max_rss_mb if result is not None else None,
@@ -429,9 +430,9 @@ class MLEReward:
 
 
 def cut_middle(text: str, max_chars: int = OUTPUT_CHARS) -> str:
-    """The text, without whole lines from its middle if it is longer than this."""
+    """Shortens a text by leaving out whole lines from its middle."""
     if len(text) <= max_chars:
         return text
-    half = max_chars // 2 - 1  # room for what joins them
+    half = max_chars // 2 - 1  # room for the separator
     head, tail = text[:half].rpartition("\n")[0], text[-half:].partition("\n")[2]
     return "\n".join(part for part in (head, "…", tail) if part)

@@ -11,15 +11,15 @@ from trl_mle.rewards.evaluation import Evaluation
 
 class PendingEvaluation:
     """
-    A completion that is evaluated, or will be.
+    A completion that is or will be evaluated.
 
     Args:
         evaluation ([`Evaluation`], *optional*):
-            What it came to, where that is known without executing anything.
+            Its evaluation, if it is known without executing anything.
 
     Attributes:
         future ([`~trl_mle.execution.ProgramFuture`]):
-            Of the program that is waited for.
+            Future of the pending program.
     """
 
     def __init__(self, evaluation: Evaluation | None = None):
@@ -27,34 +27,34 @@ class PendingEvaluation:
         self.future = ProgramFuture()
 
     def poll(self) -> bool:
-        """Judges the program if it has just ended; returns whether the evaluation is there."""
+        """Judges the program if it has just ended; returns whether the evaluation is available."""
         return self._evaluation is not None
 
     def result(self) -> Evaluation:
-        """The evaluation, once [`poll`] has said that it is there."""
+        """The evaluation, once [`poll`] has returned `True`."""
         assert self._evaluation is not None
         return self._evaluation
 
     def running_s(self) -> float:
-        """Seconds since the program has its slot; 0 while it is queued, and where the executor does not report it."""
+        """Seconds since the program got its slot; 0 while it is queued, or if the executor does not report it."""
         return 0.0 if self.future.started is None else time.monotonic() - self.future.started
 
 
 class Execution(PendingEvaluation):
     """
-    A program that is executed, and once more when [`poll`] sees that our own infrastructure has failed it.
+    A program that is executed, and executed once more if [`poll`] sees that our infrastructure failed.
 
     Args:
         executor ([`~trl_mle.execution.Executor`]):
-            Executes it.
+            Executes the program.
         program (`str` or [`~trl_mle.execution.program.InstrumentedProgram`]):
             The program.
         competition ([`~trl_mle.competitions.Competition`]):
-            What it is to solve.
+            The competition to solve.
         judge (`Callable[[Program, ExecutionResult], Evaluation]`):
-            Says what an execution came to.
+            Turns an execution into an evaluation.
         known ([`Evaluation`], *optional*):
-            What an equal program came to, which stands where our infrastructure fails this one.
+            The evaluation of an equal program, used if our infrastructure fails this one.
     """
 
     def __init__(
@@ -89,8 +89,8 @@ class Execution(PendingEvaluation):
 
 class Repeat(PendingEvaluation):
     """
-    A program that waits for an equal one, and is executed if that one's result cannot be reused. What is executed then is
-    the other's text, because an instrumenter may not be asked again: another process may have nothing to ask it.
+    A program that waits for an equal one, and is executed if that one's result cannot be reused. It then executes the
+    other's text, because the instrumenter must not be called again: other processes may not call it.
 
     Args:
         first ([`Execution`]):
@@ -98,7 +98,7 @@ class Repeat(PendingEvaluation):
         source (`str`):
             The program as the policy wrote it.
         reuse (`Callable[[Evaluation], Evaluation | None]`):
-            Makes of the other's evaluation this one's; `None` if it cannot be reused.
+            Turns the other's evaluation into this one's; `None` if it cannot be reused.
         execute (`Callable[[Program], Execution]`):
             Executes a program.
     """
@@ -130,4 +130,4 @@ class Repeat(PendingEvaluation):
         return super().poll()
 
     def running_s(self) -> float:
-        return self._awaited.running_s() if self._is_own else 0.0  # the other one's time is not this one's
+        return self._awaited.running_s() if self._is_own else 0.0  # the other program's time does not count

@@ -1,4 +1,4 @@
-"""The reward as a plain function, for trainers that find one by its name."""
+"""The reward as a plain function, for trainers that select rewards by name."""
 
 import atexit
 from collections.abc import Sequence
@@ -14,8 +14,8 @@ def program_reward(
     prompts: list[Any], completions: list[Any], competition: Sequence[str], **kwargs: Any
 ) -> list[float | None]:
     """
-    An [`MLEReward`] with the usual settings, made when it is first called: the executor of this machine with 60 s and 4 GB for a
-    program, and milestones. TRL's own command finds it by its name:
+    An [`MLEReward`] with default settings, created on the first call: a local executor with 60 s and 4 GB per program,
+    and milestones. TRL's command selects it by name:
 
     ```sh
     trl grpo --reward_funcs trl_mle.rewards.program_reward --dataset_name FOLDER ...
@@ -27,7 +27,7 @@ def program_reward(
         completions (`list`):
             The completions.
         competition (`Sequence[str]`):
-            The dataset's column: the id of each one's competition.
+            The dataset's column with the competition's id of each completion.
         **kwargs:
             Further columns, and TRL's `log_extra` and `log_metric`.
 

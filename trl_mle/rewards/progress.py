@@ -1,4 +1,4 @@
-"""What a terminal shows while programs run, and a file for those who watch from elsewhere."""
+"""Shows progress while programs run, on a terminal and in a file for other processes."""
 
 import json
 import os
@@ -10,23 +10,23 @@ from rich.progress import BarColumn, MofNCompleteColumn, Progress, SpinnerColumn
 
 
 METRICS_FILE = "metrics.jsonl"  # in the output folder of a run, see MLEProgressCallback
-RUNNING_FILE = "running.json"  # in the folder of the record of executions
-WRITE_S = 1.0  # between two writes of it
+RUNNING_FILE = "running.json"  # in the folder of the executions' record
+WRITE_S = 1.0  # seconds between two writes
 
 
 class ProgramsProgress:
     """
-    The progress line of a batch of programs: how many are done, valid so far, and how long the slowest has run.
+    The progress line of a batch of programs: how many are done and valid so far, and how long the slowest has run.
 
     Args:
         total (`int`):
-            Programs of the batch.
+            Number of programs in the batch.
         show (`bool`):
             Whether to show it, on a terminal.
         folder (`Path`, *optional*):
-            Where the same is in `running.json` while the batch runs.
+            Folder for `running.json`, which has the same information while the batch runs.
         slots (`int`, *optional*):
-            Programs at a time.
+            Number of programs that run at a time.
     """
 
     def __init__(self, total: int, show: bool, folder: Path | None = None, slots: int | None = None):

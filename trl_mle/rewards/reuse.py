@@ -1,4 +1,4 @@
-"""Equal programs run once."""
+"""Runs equal programs only once."""
 
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass, fields, replace
@@ -13,16 +13,17 @@ from trl_mle.rewards.pending import Execution
 from trl_mle.solutions import BestSolutions, ResultStore, result_key, syntax_tree_id
 
 
-# Programs that ended by themselves. What we ended (for time, memory or output) or others did may depend on the moment.
+# Outcomes of programs that ended by themselves. Programs ended by us (for time, memory or output) or by others may end
+# differently next time.
 REUSABLE = (Outcome.OK, Outcome.ERROR)
-# Results of another version, which may grade or record otherwise, have another key
+# Results of another version, which may grade or record differently, have another key
 VERSION = [__version__, *(item.name for kind in (Evaluation, Score) for item in fields(kind))]
 
 
 @dataclass
 class Asked:
     """
-    A program that is asked for.
+    A requested program.
 
     Args:
         source (`str`):
@@ -30,11 +31,10 @@ class Asked:
         competition ([`~trl_mle.competitions.Competition`]):
             What it is to solve.
         key (`str`, *optional*):
-            All that its result depends on.
+            Identifies everything that its result depends on.
         known ([`Evaluation`], *optional*):
-            What an equal program came to.
-        is_executed (`bool`, *optional*, defaults to `True`):
-            Whether it is executed at once: it is new, or runs again to see whether it comes to the same.
+            The evaluation of an equal program. is_executed (`bool`, *optional*, defaults to `True`): Whether it is
+            executed at once, because it is new or is run again as a check.
     """
 
     source: str
@@ -46,13 +46,13 @@ class Asked:
 
 class Reuse:
     """
-    What is known of programs, and which of them run.
+    Tracks known results, and decides which programs run.
 
     Args:
         store ([`~trl_mle.solutions.ResultStore`]):
             Results of this and other runs.
         best_solutions ([`~trl_mle.solutions.BestSolutions`], *optional*):
-            Where the submissions of the best programs are kept, which the store does not have.
+            Keeps the submissions of the best programs, which the store does not have.
     """
 
     def __init__(self, store: ResultStore, best_solutions: BestSolutions | None):
@@ -60,18 +60,18 @@ class Reuse:
         self.best_solutions = best_solutions
         self.running: dict[str, Execution] = {}  # of this process, the first of each key
 
-    def __reduce__(self) -> tuple:  # what runs in this process is no other's
+    def __reduce__(self) -> tuple:  # running programs are not shared with other processes
         return Reuse, (self.store, self.best_solutions)
 
     def look_up(self, asked: Sequence[Asked], settings: dict[str, Any]) -> None:
         """
-        Finds out which programs are known and which are to be executed.
+        Finds out which programs are known and which must be executed.
 
         Args:
             asked (`list[Asked]`):
-                The programs, which are completed.
+                The programs, which are updated in place.
             settings (`dict`):
-                What their results depend on besides program and competition, as JSON can hold it.
+                Settings that their results depend on besides program and competition, JSON-compatible.
         """
         begun = set(self.running)
         for item in asked:
@@ -91,15 +91,15 @@ class Reuse:
 
     def note(self, asked: Asked, evaluation: Evaluation, is_final: bool) -> Evaluation:
         """
-        Keeps what a program came to, or compares it with what is known.
+        Stores the evaluation of a program, or compares it with the known one.
 
         Args:
             asked ([`Asked`]):
                 The program.
             evaluation ([`Evaluation`]):
-                What it came to.
+                Its evaluation.
             is_final (`bool`):
-                Whether its prints are those that any other such program would get.
+                Whether any equal program would get the same prints.
         """
         self.running.pop(asked.key, None)
         if asked.known is not None and evaluation.outcome != Outcome.INFRASTRUCTURE:
@@ -110,7 +110,7 @@ class Reuse:
         return evaluation
 
     def take(self, asked: Asked, known: Evaluation) -> Evaluation | None:
-        """What an equal program came to as this one's evaluation; `None` if that cannot be reused."""
+        """Turns an equal program's evaluation into this one's; `None` if it cannot be reused."""
         if known.outcome not in REUSABLE:
             return None
         return known.reused_for(asked.source)

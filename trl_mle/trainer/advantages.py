@@ -1,4 +1,4 @@
-"""Progress towards a valid submission and the quality of valid ones, apart. Derivations: docs/objective.md."""
+"""Advantages with separate parts for progress towards a valid submission and for quality. Derivations: docs/objective.md."""
 
 from math import comb
 
@@ -11,14 +11,14 @@ QUALITY_SCALE = 3.0
 
 def best_of_k_gains(values: torch.Tensor, k: int) -> torch.Tensor:
     r"""
-    What each value adds to the best of k: summed over the subsets $I$ of size $k$ that hold it,
+    The gain of each value for the best of k: summed over the subsets $I$ of size $k$ that contain it,
 
     $$
     \text{gain}_i = \frac{1}{\binom{n}{k}} \sum_{I \ni i} \big(\max I - \max I \setminus \{i\}\big).
     $$
 
-    With sorted values $u_{(1)} \le … \le u_{(n)}$ that is a sum of gaps, each counted for the subsets in which the others
-    lie below it,
+    With sorted values $u_{(1)} \le … \le u_{(n)}$, this is a sum of gaps, each counted for the subsets whose other
+    members lie below it,
 
     $$
     \text{gain}_{(i)} = \sum_{l<i} \big(u_{(l+1)} - u_{(l)}\big) \binom{l}{k-1} \Big/ \binom{n}{k}.
@@ -54,37 +54,39 @@ def group_advantages(
     program: torch.Tensor | None = None,
 ) -> torch.Tensor:
     r"""
-    Advantages of two parts: how far each completion of a group came, and how good the valid ones are among themselves.
+    Advantages with two parts: the progress of each completion of a group, and the relative quality of the valid ones.
 
-    One number for both loses the quality: standardised beside a failure's -10, almost nothing is left of the difference
-    between an AUC of 0.80 and one of 0.90. So
+    A single number would lose the quality: standardised together with a failure's -10, almost nothing remains of the
+    difference between an AUC of 0.80 and one of 0.90. So
 
     $$
     \hat{A}_i = \frac{p_i - \bar{p}}{s_p} + q_i - \bar{q},
     $$
 
-    where the means and the deviation are those of the group, and $q_i = 0$ for what is not valid. With the $m$ valid
-    completions' ranks $u_i = (\text{mid-rank}_i - \frac12) / m$, in which equal programs share the mean of theirs, $q_i$ is
+    where the means and the deviation are taken over the group, and $q_i = 0$ for invalid completions. With the ranks
+    of the $m$ valid completions, $u_i = (\text{mid-rank}_i - \frac12) / m$, where equal programs share their mean
+    rank, $q_i$ is
 
     - `mean_rank`: $3 \, u_i$;
     - `max_at_k`: $3 \, m$ times the [`best_of_k_gains`] of $u$. This vanishes once the best is common, so that
-      training goes on looking; with it vanishes what tells the poorer ones apart. With $m < k$, the best of $m$.
+      training keeps exploring; but then the poorer ones are not distinguished either. With $m < k$, the best of $m$.
 
     Args:
         progress (`torch.Tensor` of shape `(B,)`):
-            Larger is better, and larger for each valid completion than for any failed one. NaN leaves a completion out: its
-            advantage is 0, and it changes nothing for the others.
+            Larger is better, and every valid completion has more progress than any failed one. NaN leaves a completion
+            out: its advantage is 0, and it does not affect the others.
         quality (`torch.Tensor` of shape `(B,)`):
-            Of the valid completions, larger is better; NaN for all others. Only its order counts.
+            Quality of the valid completions, larger is better; NaN for all others. Only the order matters.
         group_size (`int`):
-            Completions of a group, which are consecutive.
+            Number of completions per group; groups are consecutive.
         max_at_k (`int`, *optional*):
             k of `max_at_k`, at least 2; `None` for `mean_rank`.
         program (`torch.Tensor` of shape `(B,)`, *optional*):
-            Whole numbers, equal where programs are.
+            Integers that are equal for equal programs.
 
     Returns:
-        `torch.Tensor` of shape `(B,)`: The advantages, before any duration weight; exactly 0 in a group all alike.
+        `torch.Tensor` of shape `(B,)`: The advantages, before any duration weight; exactly 0 if all completions of the
+        group are equal.
     """
     advantages = torch.zeros_like(progress)
     for group in torch.arange(len(progress)).split(group_size):
@@ -102,26 +104,27 @@ def group_advantages(
 
 def standardized(values: torch.Tensor) -> torch.Tensor:
     """
-    Values less their mean, over their standard deviation.
+    Standardises values: subtracts their mean and divides by their standard deviation.
 
     Args:
         values (`torch.Tensor` of shape `(n,)`):
             Finite values.
 
     Returns:
-        `torch.Tensor` of shape `(n,)`: In float64. Exactly 0 if all are equal; no epsilon shrinks small differences.
+        `torch.Tensor` of shape `(n,)`: Standardised values in float64. Exactly 0 if all are equal; no epsilon shrinks
+        small differences.
     """
     centred = _centred(values.double())
     return centred if not centred.any() else centred / centred.std()
 
 
 def _centred(values: torch.Tensor) -> torch.Tensor:
-    # The mean of equal numbers may be another one
+    # The mean of equal numbers may differ from them
     return torch.zeros_like(values) if (values == values[0]).all() else values - values.mean()
 
 
 def _quality_part(quality: torch.Tensor, max_at_k: int | None, program: torch.Tensor | None) -> torch.Tensor:
-    """Of valid completions, at least 0."""
+    """The quality part of valid completions, at least 0."""
     m = len(quality)
     ranks = _shared(_mid_ranks(quality), program) / m
     if max_at_k is None:
@@ -132,14 +135,14 @@ def _quality_part(quality: torch.Tensor, max_at_k: int | None, program: torch.Te
 
 
 def _mid_ranks(quality: torch.Tensor) -> torch.Tensor:
-    """From 1/2 on; equal values share the mean of theirs."""
+    """Mid-ranks, starting at 1/2; equal values share their mean rank."""
     below = (quality[:, None] > quality[None, :]).sum(dim=1)
     equal = (quality[:, None] == quality[None, :]).sum(dim=1)
     return below + equal.double() / 2
 
 
 def _shared(ranks: torch.Tensor, program: torch.Tensor | None) -> torch.Tensor:
-    """Equal programs' mean of ranks."""
+    """Ranks in which equal programs share their mean rank."""
     if program is None:
         return ranks
     _, which, count = program.unique(return_inverse=True, return_counts=True)

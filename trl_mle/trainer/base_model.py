@@ -1,4 +1,4 @@
-"""The model that training started from, which may instrument the policy's programs."""
+"""The policy's base model, which may instrument the policy's programs."""
 
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, nullcontext
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 
 class BaseModelTrainer(GRPOTrainer):
-    """[`~trl.GRPOTrainer`] that lets the model that training started from answer prompts, between two steps."""
+    """[`~trl.GRPOTrainer`] whose base model can answer prompts between two steps."""
 
     args: MLEGRPOConfig
     model: "PreTrainedModel"
@@ -39,22 +39,22 @@ class BaseModelTrainer(GRPOTrainer):
 
     def complete_with_base_model(self, prompts: Sequence[str], max_tokens: int) -> list[Completion]:
         """
-        Answers prompts greedily by the model that training started from: the reference model (`beta > 0`), or a LoRA
-        policy with its adapter disabled. The random generators stay as they are.
+        Answers prompts greedily with the base model: the reference model (`beta > 0`), or a LoRA policy with its
+        adapter disabled. Random generators are not affected.
 
-        Every process must call it at the same time, from its main thread: under ZeRO-3 the weights are gathered.
+        A collective operation, called from the main threads: under ZeRO-3 the weights are gathered.
 
         Args:
             prompts (`Sequence[str]`):
                 User messages; may be empty.
             max_tokens (`int`):
-                Longest answer.
+                Maximum length of an answer, in tokens.
 
         Returns:
-            `list[Completion]`: One for each prompt.
+            `list[Completion]`: A completion for each prompt.
 
         Raises:
-            `LanguageModelError`: There is no such model, because all weights are trained and `beta` is 0.
+            `LanguageModelError`: There is no base model, because all weights are trained and `beta` is 0.
         """
         self.check_base_model()
         model = self.ref_model if self.ref_model is not None else self.model_wrapped

@@ -1,4 +1,4 @@
-"""The data set of a few competitions, where the trainer is given none."""
+"""The default dataset, built from competitions."""
 
 import math
 from collections.abc import Sequence
@@ -14,19 +14,20 @@ from trl_mle.trainer.mle_grpo_config import MLEGRPOConfig
 
 def scratch_dataset(competitions: Sequence[Competition], args: MLEGRPOConfig, limits: Limits) -> Dataset:
     """
-    Prompts for a solution of each competition from scratch.
+    Builds a dataset with the scratch prompt of each competition.
 
-    They are repeated, because TRL's sampler drops an incomplete generation batch: fewer rows than one needs would train for
-    zero steps. With `max_steps` all steps lie in one epoch, because the sampler's shuffling does not survive a resume beyond
-    the first. Otherwise an epoch is the shortest that has every competition equally often and ends with an optimizer step.
+    Prompts are repeated, because TRL's sampler drops an incomplete generation batch: with too few rows, training would
+    take zero steps. With `max_steps`, all steps are in one epoch, because the sampler's shuffling does not survive a
+    resume beyond the first. Otherwise, an epoch is the shortest one that has every competition equally often and ends
+    with an optimizer step.
 
     Args:
         competitions (`Sequence[Competition]`):
-            What is to be solved.
+            The competitions to solve.
         args ([`MLEGRPOConfig`]):
             Sizes of batches, and `max_steps`.
         limits ([`~trl_mle.execution.Limits`]):
-            What a program may use, as the prompts state it.
+            Limits of a program, as stated in the prompts.
 
     Returns:
         `Dataset`: With the columns `prompt` and `competition`.

@@ -14,11 +14,11 @@ def duration_weights(
     mean: float | None = None,
 ) -> torch.Tensor:
     r"""
-    Weight of each action's policy-gradient term by the time Δt that the action ran.
+    Weights of each action's policy-gradient term by the duration Δt of the action.
 
-    Where actions are trained on as they finish, an action of duration Δt is trained on at a rate ∝ 1/Δt, and fast,
-    poor programs crowd out slow, better ones. The section "duration-aware gradient updates" of
-    https://huggingface.co/papers/2509.01684 undoes that by weighting with Δt itself,
+    If actions are trained on as they finish, an action of duration Δt is trained on at a rate ∝ 1/Δt, and fast, poor
+    programs crowd out slow, better ones. The section "duration-aware gradient updates" of
+    https://huggingface.co/papers/2509.01684 corrects this by weighting with Δt itself,
 
     $$
     \nabla J = \mathbb{E}\Big[\sum_k \frac{\Delta t_k}{\overline{\Delta t}} \, \nabla \log \pi(a_k|s_k) \,
@@ -37,13 +37,13 @@ def duration_weights(
         high (`float`, *optional*):
             Largest weight.
         mean (`float`, *optional*):
-            Mean Δt in seconds of more than this batch, which in asynchronous training may hold a single rollout of a
-            competition; that of `durations` by default.
+            Mean Δt in seconds over more than this batch, because an asynchronous batch may hold a single rollout of a
+            competition. Defaults to the mean of `durations`.
 
     Returns:
         `torch.Tensor` of shape `(B,)`:
-            The weights; unless a bound clips, their mean is 1 over what `mean` is the mean of. An unknown duration weighs 1,
-            and so does every action when all durations are zero.
+            The weights. Unless a bound clips, they average to 1 over the actions that `mean` covers. Unknown durations
+            have weight 1, and so do all actions if all durations are zero.
     """
     if method not in ("linear", "none"):
         raise ValueError(f"unknown duration weighting {method!r}: choose 'linear' or 'none'")
@@ -60,7 +60,8 @@ def weights_by_competition(
     weigh: Callable[[str | None, torch.Tensor], torch.Tensor],
 ) -> torch.Tensor:
     """
-    Weights of a batch of several competitions, each weighed by itself, or the slow competition would own the gradient.
+    Weights of a batch with several competitions. Each competition is weighted separately, because otherwise the
+    slowest one would dominate the gradient.
 
     Args:
         competitions (`Sequence[str | None]`):
@@ -68,7 +69,7 @@ def weights_by_competition(
         durations (`torch.Tensor` of shape `(B,)`):
             Δt of each action; NaN where it is unknown.
         weigh (`Callable[[str | None, torch.Tensor], torch.Tensor]`):
-            The weights of one competition's durations.
+            Computes the weights of one competition's durations.
 
     Returns:
         `torch.Tensor` of shape `(B,)`: The weights.

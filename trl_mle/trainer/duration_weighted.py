@@ -1,4 +1,4 @@
-"""Duration weights for other trainers of TRL's, see [`DurationWeighted`]."""
+"""Duration weights for other TRL trainers, see [`DurationWeighted`]."""
 
 from typing import Any
 
@@ -10,11 +10,11 @@ from trl_mle.trainer.duration import duration_weights, weights_by_competition
 
 class DurationWeighted:
     """
-    Weights the advantages of a trainer that scores completions as [`~trl.GRPOTrainer`] does, such as [`~trl.RLOOTrainer`], with the
-    Δt that a reward function has logged (`log_extra("duration_s", [...])`). Advantages are otherwise the trainer's own: no pool, no
-    asynchrony, no objective.
+    Weights the advantages of a trainer that scores completions as [`~trl.GRPOTrainer`] does, such as
+    [`~trl.RLOOTrainer`], by the Δt that a reward function logs (`log_extra("duration_s", [...])`). Everything else is
+    unchanged: no pool, no asynchronous training, no other objective.
 
-    Where the dataset has a column `competition`, means of Δt are taken by competition.
+    If the dataset has a column `competition`, the mean of Δt is taken per competition.
 
     Example:
 

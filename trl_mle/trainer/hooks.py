@@ -1,4 +1,4 @@
-"""The methods of TRL's that [`MLEGRPOTrainer`] overrides or calls, as they are in the versions that it was written for."""
+"""Signatures of the TRL methods that [`MLEGRPOTrainer`] overrides or calls, in the supported versions."""
 
 import inspect
 
@@ -8,7 +8,7 @@ from trl.generation.vllm_client import VLLMClient
 from trl.generation.vllm_generation import VLLMGeneration
 
 
-# Names of their parameters; more may follow where the last one is "..."
+# Names of their parameters; more may follow if the last one is "..."
 HOOKS: dict[tuple[type, str], tuple[str, ...]] = {
     (GRPOTrainer, "_calculate_rewards"): ("inputs", "prompts", "completions", "completion_ids_list"),
     (GRPOTrainer, "_generate_and_score_completions"): ("inputs",),
@@ -46,7 +46,7 @@ HOOKS: dict[tuple[type, str], tuple[str, ...]] = {
 
 def check_hooks() -> None:
     """
-    Raises `ImportError` if TRL's methods are not what they were: a method that nobody calls any more would be silently without
+    Raises `ImportError` if TRL's methods have changed: an override that TRL no longer calls would silently have no
     effect.
     """
     for (cls, name), known in HOOKS.items():

@@ -1,4 +1,4 @@
-"""What is pushed to the Hub, on top of what TRL pushes."""
+"""Pushes to the Hub, in addition to TRL's."""
 
 import logging
 import textwrap
@@ -27,10 +27,10 @@ if TYPE_CHECKING:
 
 logger = logging.getLogger(__name__)
 
-# Of the output folder, the record of the programs: it goes into a repository of its own, if anywhere
+# Folders with the record of the programs, which are only pushed to a separate repository
 ROLLOUT_FOLDERS = ("best_solutions", "evaluations", "executions")
 NOT_PUSHED = [*(f"{folder}/" for folder in (*ROLLOUT_FOLDERS, "completions")), f"{RUN_FILE}*"]
-# Of a checkpoint, what only resuming needs
+# Files of a checkpoint that only resuming needs
 STATE_FILES = [
     "global_step*",
     "optimizer.*",
@@ -44,8 +44,9 @@ STATE_FILES = [
 
 class HubTrainer(GRPOTrainer):
     """
-    [`~trl.GRPOTrainer`] whose model card tells what the model was trained on, whose failed pushes are told, and which pushes
-    each checkpoint to a branch of its own if asked to. The pushes are transformers', as `push_to_hub` and `hub_strategy` say.
+    [`~trl.GRPOTrainer`] with a model card that describes the training, with reports of failed pushes, and with an
+    optional branch for each checkpoint. transformers does the pushing, as configured by `push_to_hub` and
+    `hub_strategy`.
     """
 
     _tag_names = ["trl", "grpo", "trl_mle"]  # noqa: RUF012 (TRL's class attributes)
@@ -116,7 +117,7 @@ class HubTrainer(GRPOTrainer):
         self._tell_failed_pushes()
 
     def _tell_failed_pushes(self) -> None:
-        """transformers pushes checkpoints in the background, and never asks how that ended."""
+        """Reports failed background pushes, which transformers does not check."""
         if not self.args.push_to_hub or not self.is_world_process_zero() or self.push_in_progress is None:
             return
         done = [job for job in self.push_in_progress.jobs if job.done()]
@@ -162,7 +163,7 @@ class HubTrainer(GRPOTrainer):
 
 
 def is_failed_upload(error: BaseException) -> bool:
-    """Whether this is a `RuntimeError` of huggingface_hub, which makes one of whatever stops the upload of a large file."""
+    """Whether this is huggingface_hub's `RuntimeError`, raised for any failed upload of a large file."""
     frames = traceback.walk_tb(error.__traceback__)
     return isinstance(error, RuntimeError) and any(
         frame.f_globals.get("__name__", "").partition(".")[0] == "huggingface_hub" for frame, _ in frames
@@ -170,6 +171,6 @@ def is_failed_upload(error: BaseException) -> bool:
 
 
 def in_one_line(error: BaseException) -> str:
-    """What an exception says, without line breaks; of a failed upload also why."""
+    """The message of an exception, without line breaks; for a failed upload, with the cause."""
     why = f" {error.__cause__}" if is_failed_upload(error) and error.__cause__ is not None else ""
     return " ".join(f"{error}{why}".split())

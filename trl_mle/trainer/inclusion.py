@@ -1,6 +1,6 @@
 """
-What asynchronous training must estimate: how long programs run of which some have not ended, how likely each was to be trained
-on, and the mean that a lone rollout is compared with. Derivations: docs/duration.md.
+Estimates for asynchronous training: the distribution of Δt while some programs are still running, the probability that
+a rollout was trained on, and a running mean of Δt. Derivations: docs/duration.md.
 """
 
 import math
@@ -12,27 +12,27 @@ from sklearn.isotonic import IsotonicRegression
 from trl_mle.trainer.duration import duration_weights
 
 
-DECAY = 0.9  # a rollout's share in the running mean falls by this with every later batch's worth of them
+DECAY = 0.9  # decay of a rollout's share in the running mean, per later batch's worth of rollouts
 
 
 class MeanDuration:
     r"""
-    Running mean of the Δt of what asynchronous training has trained on, for each competition.
+    Running mean of the Δt of rollouts that asynchronous training has trained on, for each competition.
 
-    A batch may hold a single rollout of a competition, whose Δt is its own mean. So the mean is one over the batches
-    $t = 1, 2, …$ that have the competition. They fade by the number $n_t$ of its rollouts in them, however these are spread:
-    by $\gamma = 0.9$ with every $B$ later ones, the rollouts of a whole batch,
+    A batch may hold a single rollout of a competition, whose Δt is its own mean. So the mean runs over the batches $t
+    = 1, 2, …$ that have the competition. They decay with the number $n_t$ of its rollouts, however these are spread:
+    by $\gamma = 0.9$ for every $B$ later rollouts, the size of a whole batch,
 
     $$
     \overline{\Delta t}_T = \frac{\sum_{t \le T} \gamma^{(N_T - N_t) / B} \sum_{i \in t} \Delta t_i}
     {\sum_{t \le T} \gamma^{(N_T - N_t) / B} \, n_t}, \qquad N_t = n_1 + … + n_t.
     $$
 
-    The batch itself is part of it, as it is of its own mean: a weight is at most the sum in the denominator, about $10 B$.
+    The current batch is included, so a weight is at most the sum in the denominator, about $10 B$.
 
     Args:
         batch_size (`int`):
-            $B$, the rollouts of a batch over all processes.
+            $B$, the number of rollouts of a batch over all processes.
     """
 
     def __init__(self, batch_size: int):
@@ -41,16 +41,16 @@ class MeanDuration:
 
     def update(self, competition: str | None, durations: torch.Tensor) -> float:
         """
-        Takes what a batch holds of a competition.
+        Adds a batch's rollouts of a competition.
 
         Args:
             competition (`str`, *optional*):
-                Id of the competition; `None` where all count as one.
+                Id of the competition; `None` if all count as one.
             durations (`torch.Tensor` of shape `(B,)`):
                 Δt of its rollouts; NaN where it is unknown.
 
         Returns:
-            `float`: The mean, these included; NaN while no Δt is known.
+            `float`: The mean including these; NaN while no Δt is known.
         """
         known = durations[~durations.isnan()].double()
         seconds, count = self._sums.get(competition or "", (0.0, 0.0))
@@ -60,21 +60,22 @@ class MeanDuration:
         return sums[0] / sums[1] if sums[1] else math.nan
 
     def state_dict(self) -> dict[str, Any]:
-        """What a checkpoint keeps; JSON can hold it."""
+        """State for a checkpoint, JSON-compatible."""
         return dict(self._sums)
 
     def load_state_dict(self, state: dict[str, Any]) -> None:
-        """Takes what [`state_dict`] gave."""
+        """Restores a [`state_dict`]."""
         self._sums = {competition: list(sums) for competition, sums in state.items()}
 
 
 def kaplan_meier_masses(seconds: torch.Tensor, ended: torch.Tensor) -> torch.Tensor:
     r"""
-    For how many sampled programs each one stands that has ended.
+    The number of sampled programs that each ended program stands for.
 
-    Every program begins with a mass of 1. One that still runs will turn out longer than now, like the longer ones that have
-    ended: from the shortest to the longest, its mass is shared among all that are longer. That is the estimator of Kaplan
-    and Meier (1958) for the distribution of Δt: with $n_i$ programs known to run at least as long as program $i$,
+    Every program starts with a mass of 1. A running program will take longer than it has so far, like the longer
+    programs that have ended: from the shortest to the longest, its mass is shared among all longer programs. This is
+    the estimator of Kaplan and Meier (1958) for the distribution of Δt: with $n_i$ programs known to run at least as
+    long as program $i$,
 
     $$
     m_i = \frac{N}{n_i} \prod_{j < i,\ j \text{ ended}} \Big(1 - \frac{1}{n_j}\Big).
@@ -82,14 +83,14 @@ def kaplan_meier_masses(seconds: torch.Tensor, ended: torch.Tensor) -> torch.Ten
 
     Args:
         seconds (`torch.Tensor` of shape `(N,)`):
-            Δt of a program that has ended, else how long it has run so far.
+            Δt of a program that has ended, otherwise how long it has run so far.
         ended (`torch.Tensor` of shape `(N,)`):
             Whether it has ended.
 
     Returns:
         `torch.Tensor` of shape `(N,)`:
-            The masses: 1 each if all have ended; 0 of those that still run. They sum to N, less what is left to programs
-            that run for longer than any that has ended.
+            The masses: 1 each if all have ended; 0 for running programs. They sum to N, minus the mass of programs
+            that have run for longer than any that has ended.
     """
     order = torch.argsort((~ended).int(), stable=True)  # of equal times the ended one comes first
     order = order[torch.argsort(seconds[order], stable=True)]
@@ -103,7 +104,7 @@ def kaplan_meier_masses(seconds: torch.Tensor, ended: torch.Tensor) -> torch.Ten
 
 def duration_quartiles(seconds: torch.Tensor, ended: torch.Tensor) -> torch.Tensor:
     """
-    The three quartiles of the distribution that [`kaplan_meier_masses`] estimates; one that lies beyond all that have ended
+    The three quartiles of the distribution estimated by [`kaplan_meier_masses`]; a quartile beyond all ended programs
     is the longest time of all.
     """
     order = torch.argsort(seconds)
@@ -117,23 +118,24 @@ def inclusion_probabilities(
     durations: torch.Tensor, seconds: torch.Tensor, ended: torch.Tensor, trained: torch.Tensor
 ) -> torch.Tensor:
     r"""
-    P(already trained | Δt), estimated from what was sampled lately.
+    P(already trained | Δt), estimated from recently sampled rollouts.
 
-    The probability is the number trained on over the number sampled, by duration. The sampled ones are counted by their
-    [`kaplan_meier_masses`], as those that still run have no Δt yet. A longer program is never more likely to have been
-    trained on than a shorter one, so that the estimate is the isotonic regression: the falling function $p$ with the least
+    The probability is the number trained on divided by the number sampled, by duration. Sampled programs are counted
+    by their [`kaplan_meier_masses`], because running programs have no Δt yet. A longer program is never more likely to
+    have been trained on than a shorter one, so the estimate is the isotonic regression: the decreasing function $p$
+    that minimises
 
     $$
     \sum_{i \text{ ended}} m_i \Big(\frac{\text{trained}_i}{m_i} - p(\Delta t_i)\Big)^2,
     $$
 
-    which is constant over ranges of Δt, and there equal to trained / sampled.
+    which is piecewise constant in Δt, with the value trained / sampled on each piece.
 
     Args:
         durations (`torch.Tensor` of shape `(B,)`):
             Δt of units (rollouts, or groups of them) that were trained on; NaN where it is unknown.
         seconds (`torch.Tensor` of shape `(N,)`):
-            Of all sampled units, those among them: Δt if it has ended, else how long it has run so far.
+            All sampled units, including those: Δt if the unit has ended, otherwise how long it has run so far.
         ended (`torch.Tensor` of shape `(N,)`):
             Whether it has ended.
         trained (`torch.Tensor` of shape `(N,)`):
@@ -161,21 +163,21 @@ def inclusion_weights(
     high: float | None = None,
 ) -> torch.Tensor:
     """
-    [`~trl_mle.trainer.duration_weights`] with 1 / P(already trained | Δt) in the place of Δt, which corrects the bias that there
-    is (Horvitz and Thompson, 1952).
+    [`~trl_mle.trainer.duration_weights`] with 1 / P(already trained | Δt) instead of Δt, which corrects the bias
+    against slow programs (Horvitz and Thompson, 1952).
 
     Args:
         durations (`torch.Tensor` of shape `(B,)`):
-            Δt of the unit that each rollout is trained on with; NaN where it is unknown.
+            Δt of the unit that each rollout belongs to; NaN where it is unknown.
         seconds (`torch.Tensor` of shape `(N,)`), ended (`torch.Tensor` of shape `(N,)`), trained (`torch.Tensor` of shape `(N,)`):
-            What is known of all units that were sampled, as for [`inclusion_probabilities`].
+            All sampled units, as for [`inclusion_probabilities`].
         low (`float`, *optional*), high (`float`, *optional*):
             Smallest and largest weight.
 
     Returns:
         `torch.Tensor` of shape `(B,)`:
-            The weights; unless a bound clips, their mean over all that were trained on so far is 1. All are 1 where nothing is
-            missing, and where Δt is unknown.
+            The weights. Unless a bound clips, their mean over everything trained on so far is 1. All are 1 if nothing
+            is missing; unknown Δt has weight 1.
     """
     both = torch.cat([durations.to(seconds), seconds[trained & ended]])  # fitted once
     inverse = 1 / inclusion_probabilities(both, seconds, ended, trained)

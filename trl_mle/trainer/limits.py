@@ -1,4 +1,4 @@
-"""What the prompts of a run say that a program may use."""
+"""The program limits that the prompts of a run state."""
 
 import warnings
 from collections.abc import Mapping
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
 
 class LimitsTrainer(GRPOTrainer):
-    """[`~trl.GRPOTrainer`] whose prompts state the executor's limits, and name the same packages when a run is resumed."""
+    """[`~trl.GRPOTrainer`] whose prompts state the executor's limits, and list the same packages when a run is resumed."""
 
     args: MLEGRPOConfig
     competitions: "dict[str, Competition]"
@@ -32,11 +32,11 @@ class LimitsTrainer(GRPOTrainer):
 
     def train(self, resume_from_checkpoint: str | bool | None = None, *args: Any, **kwargs: Any) -> Any:
         """
-        See [`~transformers.Trainer`]. The limits that prompts state are kept in `limits.json` in the output folder; a run that
-        is resumed reads the packages there, beside its checkpoints.
+        See [`~transformers.Trainer`]. The stated limits are stored as `limits.json` in the output folder; a resumed
+        run reads the packages from there.
         """
         limits = None
-        if self.is_world_process_zero():  # other machines need not see the files
+        if self.is_world_process_zero():  # other machines may not have access to the files
             folder = Path(self.args.output_dir or "")
             begun_in = Path(resume_from_checkpoint).parent if isinstance(resume_from_checkpoint, str) else folder
             limits = keep_packages(self.limits, folder, begun_in if resume_from_checkpoint else None)
@@ -50,15 +50,16 @@ class LimitsTrainer(GRPOTrainer):
 
 def find_limits(reward_funcs: Any, limits: Limits | None, deprecated: Mapping[str, Any]) -> Limits:
     """
-    What prompts state, the same on all processes.
+    The limits that prompts state, the same on all processes.
 
     Args:
         reward_funcs (`RewardFunc | list[RewardFunc]`):
-            The trainer's. If an [`~trl_mle.rewards.MLEReward`] is among them, its executor says what programs may use.
+            The trainer's reward functions. If an [`~trl_mle.rewards.MLEReward`] is among them, its executor defines
+            the limits.
         limits ([`~trl_mle.execution.Limits`], *optional*):
-            What they may use otherwise.
+            Limits to use otherwise.
         deprecated (`Mapping[str, Any]`):
-            The arguments `timeout_s` and `memory_mb` of the trainer, `None` where they are not given.
+            The trainer's deprecated arguments `timeout_s` and `memory_mb`; `None` if not given.
     """
     functions = reward_funcs if isinstance(reward_funcs, list) else [reward_funcs]
     executors = [function.executor for function in functions if isinstance(function, MLEReward)]

@@ -9,46 +9,45 @@ class MLEGRPOConfig(GRPOConfig):
     r"""
     Configuration class for the [`MLEGRPOTrainer`], the trainer of https://huggingface.co/papers/2509.01684.
 
-    It inherits every parameter from [`~trl.GRPOConfig`] and adds those below. It also refuses checkpoints that a run
-    could not resume from exactly: TRL does not save completions that are still waiting to be trained on, so
-    `save_steps` must fall on the steps before which new ones are generated. And it refuses
-    `use_transformers_continuous_batching` where that would cast the trained weights to 16 bits.
+    It inherits every parameter from [`~trl.GRPOConfig`] and adds those below. It also refuses checkpoints from which a
+    run could not resume exactly: TRL does not save completions that are still waiting to be trained on, so
+    `save_steps` must be a multiple of the steps per generation. And it refuses `use_transformers_continuous_batching`
+    if that would cast the trained weights to 16 bits.
 
     Parameters:
         > Parameters that control the prompts
 
         max_prompt_length (`int`, *optional*, defaults to `1024`):
-            Longest prompt in tokens, chat template included. A longer one is refused, not truncated: half a
-            competition's description teaches nothing. `None` allows any length.
+            Maximum length of a prompt in tokens, including the chat template. A longer prompt is refused, not
+            truncated, because a truncated task description is useless. `None` allows any length.
 
         > Parameters that control self-improvement
 
         improve_probability (`float`, *optional*, defaults to `0.5`):
-            Probability that a group of completions is asked to improve a valid solution found before, instead of writing
-            one from scratch. Before the first valid solution such a group starts from scratch. This and the options
-            below that concern solutions need the trainer's `competitions`.
+            Probability that a group of completions improves an earlier valid solution instead of writing one from
+            scratch. Before the first valid solution, all groups start from scratch. This option and the solution
+            options below need the trainer's `competitions`.
         debug_probability (`float`, *optional*, defaults to `0.0`):
-            Probability that a group is shown a failed program with its output instead. The paper found no use in it.
+            Probability that a group is shown a failed program with its output instead. The paper found this unhelpful.
         pool_sampling (`str`, *optional*, defaults to `"rank"`):
             Which solution is shown: `"rank"` (better ones more often), `"best"` or `"latest"`.
         pool_size (`int`, *optional*, defaults to `64`):
-            Solutions kept for each competition.
-        show_test_score (`bool`, *optional*, defaults to `False`):
-            Whether an improve prompt tells the solution's score on the hidden answers. Off, it tells what the program
-            printed, its own validation score perhaps.
+            Number of solutions kept per competition. show_test_score (`bool`, *optional*, defaults to `False`):
+            Whether an improve prompt states the solution's score on the hidden answers. Otherwise it only shows the
+            program's output, which may include its own validation score.
         improvement_bonus (`float`, *optional*, defaults to `0.0`):
-            Added to the first reward function's value for a solution that scores better than the one it was shown.
+            Added to the first reward function's value if a solution scores better than the one shown.
         max_turns (`int`, *optional*, defaults to `1`):
-            Programs in an episode: after the first, each completion is asked to improve its own solution. A batch then
+            Number of programs per episode: after the first, each completion improves its own solution. A batch then
             holds `max_turns` times as many completions.
 
         > Parameters that control the objective
 
         objective (`str`, *optional*, defaults to `"reward"`):
-            What is maximised, see docs/objective.md. Supported values are:
+            The objective to maximise, see docs/objective.md. Supported values are:
 
             - `"reward"`: the expected reward, as in the paper.
-            - `"mean_rank"`: valid programs, and among them the rank of their score in the group, see
+            - `"mean_rank"`: valid programs, and the rank of their score in the group, see
               [`~trl_mle.trainer.advantages.group_advantages`].
             - `"max_at_k"`: valid programs, and the best score of `max_at_k` of them.
 
@@ -80,66 +79,68 @@ class MLEGRPOConfig(GRPOConfig):
         > Parameters that control the duration weighting
 
         duration_weighting (`str`, *optional*):
-            How the advantage of a completion is weighted by the duration Δt of its program. Defaults to `"linear"` with the
-            objective `"reward"`, else to `"inclusion"` with `async_rollouts` and `"none"` without. Supported values are:
+            How to weight the advantage of a completion by the duration Δt of its program. Defaults to `"linear"` with
+            the objective `"reward"`; with the other objectives, to `"inclusion"` with `async_rollouts` and to `"none"`
+            without. Supported values are:
 
             - `"linear"`: Δt / mean Δt, the mean taken per competition over the generation batch of all processes; with
               `async_rollouts` a running mean, see [`~trl_mle.trainer.inclusion.MeanDuration`].
             - `"inclusion"`: 1 / P(already trained | Δt), with `async_rollouts`; Δt of a group is that of its longest
-              program. All weights are 1 where nothing is missing.
+              program. All weights are 1 if nothing is missing.
             - `"none"`: no weighting, the gradients of [`~trl.GRPOTrainer`].
         duration_weight_low (`float`, *optional*):
-            Smallest weight, at most 1. Without it a program that dies at once (Δt ≈ 0) has almost no penalty.
+            Smallest weight, at most 1. Without it, a program that fails at once (Δt ≈ 0) has almost no penalty.
         duration_weight_high (`float`, *optional*):
             Largest weight, at least 1.
 
         > Parameters that control asynchronous training
 
         async_rollouts (`bool`, *optional*, defaults to `False`):
-            Whether to train on the rollouts that finished first, whenever they were sampled, while slower programs go on
-            running. Needs an [`~trl_mle.rewards.MLEReward`].
+            Whether to train on the rollouts that finished first, whenever they were sampled, while slower programs
+            keep running. Needs an [`~trl_mle.rewards.MLEReward`].
         max_in_flight (`int`, *optional*):
-            Most rollouts of all processes that are sampled and not yet trained on, a multiple of `generation_batch_size`;
-            with one batch training is synchronous. Defaults to two, or to three where a vLLM server samples one of them
-            meanwhile.
+            Maximum number of rollouts, over all processes, that are sampled but not yet trained on; a multiple of
+            `generation_batch_size`. With one batch, training is synchronous. Defaults to two batches, or to three if a
+            vLLM server samples one of them in parallel.
         async_unit (`str`, *optional*, defaults to `"group"`):
-            What is trained on together. Supported values are:
+            The unit of training. Supported values are:
 
             - `"group"`: a group is ready when its last member is. Advantages are GRPO's.
-            - `"rollout"`: each rollout by itself, as in the paper. Its reward is compared with a running mean of its
-              prompt's, see [`~trl_mle.trainer.running_baseline.RunningBaseline`].
+            - `"rollout"`: each rollout alone, as in the paper. Its reward is compared with a running mean for its
+              prompt, see [`~trl_mle.trainer.running_baseline.RunningBaseline`].
         max_staleness (`int`, *optional*):
-            Drop a finished rollout if more generation steps than this were trained on since it was sampled. That starves
-            slow programs; `None` drops nothing.
+            Drop a finished rollout if more than this many generation steps were trained on since it was sampled. This
+            starves slow programs; `None` drops nothing.
 
         > Parameters that control a vLLM server
 
         vllm_request_timeout_s (`float`, *optional*, defaults to `1800.0`):
-            Seconds in which it has to answer a request, such as that for the completions of a batch. After three failures the
-            run saves a checkpoint and ends. A server that cannot be reached has `vllm_server_timeout` seconds to come back.
+            Timeout of a request to the server, such as for the completions of a batch, in seconds. After three
+            failures, the run saves a checkpoint and ends. An unreachable server has `vllm_server_timeout` seconds to
+            come back.
 
         > Parameters that control pushes to the Hub
 
         push_checkpoint_revisions (`bool`, *optional*, defaults to `False`):
-            Whether each checkpoint's model is pushed to a branch of its own, `step-<step>`. Needs `push_to_hub`.
+            Whether to push each checkpoint's model to a separate branch, `step-<step>`. Needs `push_to_hub`.
 
-        > Parameters with another default than [`~trl.GRPOConfig`]'s
+        > Parameters whose default differs from [`~trl.GRPOConfig`]'s
 
         num_completions_to_print (`int`, *optional*, defaults to `0`):
-            Programs of each step that `log_completions` prints; `None` prints all. They go to the tracker's table and to
-            `completions/*.parquet` in any case: a terminal is too narrow for them.
+            Number of programs per step that `log_completions` prints; `None` prints all. The tracker's table and
+            `completions/*.parquet` always get all of them; a terminal is too narrow for them.
     """
 
     max_prompt_length: int | None = field(
         default=1024,
         metadata={
-            "help": "Longest prompt in tokens, chat template included. A longer one is refused, not truncated. `None` "
+            "help": "Maximum length of a prompt in tokens, including the chat template. A longer prompt is refused, not truncated. `None` "
             "allows any length."
         },
     )
     improve_probability: float = field(
         default=0.5,
-        metadata={"help": "Probability that a group is asked to improve a solution found before."},
+        metadata={"help": "Probability that a group improves an earlier solution."},
     )
     debug_probability: float = field(
         default=0.0,
@@ -149,23 +150,25 @@ class MLEGRPOConfig(GRPOConfig):
         default="rank",
         metadata={"help": "Which solution an improve prompt shows.", "choices": ["rank", "best", "latest"]},
     )
-    pool_size: int = field(default=64, metadata={"help": "Solutions kept for each competition."})
+    pool_size: int = field(default=64, metadata={"help": "Number of solutions kept per competition."})
     show_test_score: bool = field(
         default=False,
-        metadata={"help": "Whether an improve prompt tells the solution's score on the hidden answers."},
+        metadata={"help": "Whether an improve prompt states the solution's score on the hidden answers."},
     )
     improvement_bonus: float = field(
         default=0.0,
-        metadata={"help": "Added to the reward of a solution that scores better than the one it was shown."},
+        metadata={"help": "Added to the reward of a solution that scores better than the one shown."},
     )
     max_turns: int = field(
         default=1,
-        metadata={"help": "Programs in an episode: after the first, each completion improves its own solution."},
+        metadata={
+            "help": "Number of programs per episode: after the first, each completion improves its own solution."
+        },
     )
     objective: str = field(
         default="reward",
         metadata={
-            "help": "What is maximised: the expected `reward`, valid programs and the rank of their score (`mean_rank`), or "
+            "help": "The objective to maximise: the expected `reward`, valid programs and the rank of their score (`mean_rank`), or "
             "valid programs and the best score of k (`max_at_k`).",
             "choices": ["reward", "mean_rank", "max_at_k"],
         },
@@ -199,8 +202,7 @@ class MLEGRPOConfig(GRPOConfig):
     duration_weighting: str | None = field(
         default=None,
         metadata={
-            "help": "How the advantage of a completion is weighted by the duration Δt of its program. `None` (default) for "
-            "`linear` with the objective `reward`, else `inclusion` with `async_rollouts` and `none` without. Supported "
+            "help": "How to weight the advantage of a completion by the duration Δt of its program. `None` (default) for `linear` with the objective `reward`, else `inclusion` with `async_rollouts` and `none` without. Supported "
             "values are `linear` (Δt / mean Δt, the mean taken per competition over the generation batch of all "
             "processes, and with `async_rollouts` over earlier ones, too), `inclusion` (1 / P(already trained | Δt), with "
             "`async_rollouts`) and `none`.",
@@ -217,43 +219,41 @@ class MLEGRPOConfig(GRPOConfig):
     )
     async_rollouts: bool = field(
         default=False,
-        metadata={"help": "Whether to train on the rollouts that finished first while slower programs go on running."},
+        metadata={"help": "Whether to train on the rollouts that finished first while slower programs keep running."},
     )
     max_in_flight: int | None = field(
         default=None,
         metadata={
-            "help": "Most rollouts of all processes that are sampled and not yet trained on, a multiple of "
+            "help": "Maximum number of rollouts, over all processes, that are sampled but not yet trained on; a multiple of "
             "`generation_batch_size`. `None` (default) for two of those, three with a vLLM server."
         },
     )
     async_unit: str = field(
         default="group",
         metadata={
-            "help": "What is trained on together: a `group`, or each `rollout` by itself.",
+            "help": "The unit of training: a `group`, or each `rollout` alone.",
             "choices": ["group", "rollout"],
         },
     )
     max_staleness: int | None = field(
         default=None,
         metadata={
-            "help": "Drop a finished rollout if more generation steps than this were trained on since it was sampled. "
-            "`None` (default) drops nothing."
+            "help": "Drop a finished rollout if more than this many generation steps were trained on since it was sampled. `None` "
+            "(default) drops nothing."
         },
     )
     vllm_request_timeout_s: float = field(
         default=1800.0,
-        metadata={
-            "help": "Seconds in which a vLLM server has to answer a request; after three failures the run ends."
-        },
+        metadata={"help": "Timeout of a request to a vLLM server, in seconds; after three failures the run ends."},
     )
     push_checkpoint_revisions: bool = field(
         default=False,
-        metadata={"help": "Push each checkpoint's model to a branch of its own, `step-<step>`. Needs `push_to_hub`."},
+        metadata={"help": "Push each checkpoint's model to a separate branch, `step-<step>`. Needs `push_to_hub`."},
     )
     num_completions_to_print: int | None = field(
         default=0,
         metadata={
-            "help": "Programs of each step that log_completions prints; null prints all. Trackers get all of them."
+            "help": "Number of programs per step that log_completions prints; null prints all. Trackers always get all of them."
         },
     )
 
@@ -414,13 +414,13 @@ class MLEGRPOConfig(GRPOConfig):
 
     @property
     def micro_steps_per_generation(self) -> int:
-        """TRL generates new completions every so many micro-batches."""
+        """Number of micro-batches between two generations."""
         assert self.steps_per_generation is not None  # GRPOConfig has filled it in
         return self.steps_per_generation * self.num_iterations
 
     @property
     def optimizer_steps_per_generation(self) -> int:
-        """Fewest optimizer steps after which new completions are due, so that none are left to be trained on."""
+        """Smallest number of optimizer steps after which all completions have been trained on and new ones are generated."""
         return self.micro_steps_per_generation // math.gcd(
             self.micro_steps_per_generation, self.gradient_accumulation_steps
         )
@@ -441,15 +441,15 @@ class MLEGRPOConfig(GRPOConfig):
 
     def check_model(self, dropout: float, quantized: bool) -> None:
         """
-        Raises `ValueError` if a model cannot be trained as these arguments ask.
+        Raises `ValueError` if a model cannot be trained with these arguments.
 
         Args:
             dropout (`float`):
-                Largest dropout of the policy, of its adapter too.
+                Largest dropout of the policy, including its adapter.
             quantized (`bool`):
-                Whether its weights are to be quantized when they are loaded.
+                Whether its weights are quantized when loaded.
         """
-        # Where nothing is stored, log-probabilities are compared with themselves: all ratios are 1
+        # Without stored log-probabilities, they are compared with themselves: all ratios are 1
         if dropout and not self.disable_dropout and (self.keeps_logps or self.trl_asks_for_old_logps):
             raise ValueError(
                 f"a dropout of {dropout:g} makes noise of the importance ratios that use_vllm, async_rollouts and several "
@@ -463,7 +463,7 @@ class MLEGRPOConfig(GRPOConfig):
 
     @property
     def completions_per_process(self) -> int:
-        """Most completions whose rewards a process has to compute at once."""
+        """Maximum number of completions whose rewards a process computes at once."""
         assert self.steps_per_generation is not None  # GRPOConfig has filled it in
         training = self.per_device_train_batch_size * self.steps_per_generation
         return training if self.eval_strategy == "no" else max(training, self.per_device_eval_batch_size)

@@ -50,21 +50,21 @@ class MLEGRPOTrainer(BaseModelTrainer, HubTrainer, LimitsTrainer, VLLMTrainer):
     Trainer for Group Relative Policy Optimization on programs: the duration-aware gradient updates of
     [Reinforcement Learning for Machine Learning Engineering Agents](https://huggingface.co/papers/2509.01684).
 
-    A completion's advantage is multiplied by the [`~trl_mle.trainer.duration_weights`] of the time Δt that its program
-    ran. Any reward function tells the trainer these times, with TRL's `log_extra("duration_s", [...])`, one value per
-    completion and `None` where there is none. Evaluation is never weighted, and neither is the KL term.
+    A completion's advantage is multiplied by the [`~trl_mle.trainer.duration_weights`] of its program's duration Δt.
+    Any reward function can report durations with TRL's `log_extra("duration_s", [...])`, one value per completion,
+    `None` if unknown. Evaluation and the KL term are never weighted.
 
-    With probability `args.improve_probability` a group of completions is asked to improve a solution found before, from a
-    [`~trl_mle.solutions.pool.SolutionPool`] that is the same on all processes and part of a checkpoint. With
-    `args.max_turns` each completion then goes on improving its own. Evaluation is from scratch, in one turn.
+    With probability `args.improve_probability`, a group of completions improves an earlier solution from a
+    [`~trl_mle.solutions.pool.SolutionPool`], which is the same on all processes and part of each checkpoint. With
+    `args.max_turns`, each completion then continues to improve its own. Evaluation is from scratch, in one turn.
 
-    What differs from [`~trl.GRPOTrainer`] besides, in the methods below, in those of [`~trl_mle.trainer.hub.HubTrainer`] that
-    push and write the model card, and where vLLM samples ([`~trl_mle.trainer.vllm_trainer.VLLMTrainer`]):
+    Further differences from [`~trl.GRPOTrainer`] (see also [`~trl_mle.trainer.hub.HubTrainer`] for pushes and the
+    model card, and [`~trl_mle.trainer.vllm_trainer.VLLMTrainer`] for sampling with vLLM):
 
-    - A completion whose `outcome` column says `"infrastructure"` (our failure, not the program's) is left out,
-      whatever the reward functions returned for it.
-    - The completions table has the columns `duration_weight`, `weighted_advantage`, `prompt_kind` and `parent_id`, and `mle/...`
-      metrics summarise what the programs did.
+    - A completion whose `outcome` column is `"infrastructure"` (our failure, not the program's) is left out, whatever
+      the reward functions return for it.
+    - The completions table has the columns `duration_weight`, `weighted_advantage`, `prompt_kind` and `parent_id`, and
+      `mle/...` metrics summarise the programs.
     - Prompts longer than `args.max_prompt_length` are refused.
     - With `args.credit="failed_line"` each token has an advantage, and the program's lines that were never reached have none.
     - With `args.async_rollouts` a step trains on the rollouts that finished first, whenever they were sampled (see
@@ -94,15 +94,15 @@ class MLEGRPOTrainer(BaseModelTrainer, HubTrainer, LimitsTrainer, VLLMTrainer):
         args ([`MLEGRPOConfig`], *optional*):
             Configuration for this trainer. If `None`, a default configuration is used.
         train_dataset ([`~datasets.Dataset`] or [`~datasets.IterableDataset`], *optional*):
-            Dataset to use for training. If `None`, it is made from `competitions`. A column `competition` holds the
-            competition's id; without it all rows count as one competition.
+            Dataset to use for training. If `None`, it is built from `competitions`. The column `competition` holds the
+            competition's id; without it, all rows count as one competition.
         competitions (`list[str | Competition]`, *optional*):
-            Competitions to train on. Without `train_dataset` the prompts ask for a solution of each from scratch; set
-            `args.max_steps` for the length of such a run, as an epoch of it is arbitrary and short. Improving needs them, and
-            asks by prompts of its own, which take the place of a dataset's.
+            Competitions to train on. Without `train_dataset`, they provide the scratch prompts; set `args.max_steps`
+            for the length of such a run, because its epochs are arbitrary and short. Improve prompts need them, and
+            replace the dataset's prompts.
         limits ([`~trl_mle.execution.Limits`], *optional*):
-            What a program may use as these prompts state it, where no [`~trl_mle.rewards.MLEReward`] is among the reward
-            functions, whose executor says it. (`timeout_s` and `memory_mb` are deprecated.)
+            Limits of a program to state in prompts. Only without an [`~trl_mle.rewards.MLEReward`], whose executor
+            otherwise defines them. (`timeout_s` and `memory_mb` are deprecated.)
         **kwargs:
             Further arguments of [`~trl.GRPOTrainer`].
     """
@@ -145,7 +145,7 @@ class MLEGRPOTrainer(BaseModelTrainer, HubTrainer, LimitsTrainer, VLLMTrainer):
             train_dataset = scratch_dataset(loaded, args, self.limits)
         self._mle_step: Step | None = None  # while a batch is generated and scored (TRL has a `_step`, which counts)
 
-        # By name, because the __init__ of another subclass of GRPOTrainer may come next
+        # By name, because the __init__ of another subclass of GRPOTrainer may be next
         super().__init__(
             model, reward_funcs, args=args, train_dataset=train_dataset, eval_dataset=eval_dataset, **kwargs
         )
@@ -173,7 +173,7 @@ class MLEGRPOTrainer(BaseModelTrainer, HubTrainer, LimitsTrainer, VLLMTrainer):
         if args.curriculum == "learnability":
             self.curriculum = Curriculum(list(self.competitions), args.group_size, args.seed)
 
-        # Refuse long prompts now, not hours later; those of an environment or a stream are seen when they come
+        # Refuse long prompts now, not hours later; prompts of an environment or a stream are checked when they arrive
         if isinstance(train_dataset, Dataset) and self.environment_factories is None:
             distinct = {repr(prompt): prompt for prompt in train_dataset["prompt"]}
             self._tokenize_prompts(list(distinct.values()))
@@ -222,7 +222,7 @@ class MLEGRPOTrainer(BaseModelTrainer, HubTrainer, LimitsTrainer, VLLMTrainer):
         step = Step(replayed=taken[local], skipped=self._read_skipped(rollouts.skipped))
         output = self._turn(rollouts.rows(taken[local]), step)
         stored = step.take_stored_logps(output["completion_ids"].shape[1])
-        if stored is not None:  # TRL did not ask for them, because it takes what it is given for fresh
+        if stored is not None:  # TRL did not compute them, because it considers the rollouts fresh
             output["old_per_token_logps"] = stored.to(self.accelerator.device)
         return output
 
@@ -258,7 +258,7 @@ class MLEGRPOTrainer(BaseModelTrainer, HubTrainer, LimitsTrainer, VLLMTrainer):
         return {row["competition"]: row for row in dataset}
 
     def _turn(self, rows: list[Row], step: Step) -> dict[str, Any]:
-        """TRL's own batch, with weighted advantages."""
+        """TRL's batch, with weighted advantages."""
         self._mle_step = step
         try:
             output = super()._generate_and_score_completions(rows)
@@ -266,7 +266,7 @@ class MLEGRPOTrainer(BaseModelTrainer, HubTrainer, LimitsTrainer, VLLMTrainer):
             self._mle_step = None
         if step.advantages is not None:
             output["advantages"] = step.own_advantages(self._local(len(rows)), output["advantages"])
-            # Takes back what TRL has logged as if the advantages were its own
+            # Removes TRL's log entries, which assume its own advantages
             logged: Any = self._logs["advantages"]
             for _ in step.advantages:
                 logged.pop()
@@ -279,7 +279,7 @@ class MLEGRPOTrainer(BaseModelTrainer, HubTrainer, LimitsTrainer, VLLMTrainer):
         of_all = gather_object(step.paid(plain, output["advantages"], output["completion_mask"]))
         if self.model.training:
             self._log_metrics("train", weight_metrics(*zip(*of_all, strict=True)))
-        # TRL has flushed its extra columns by now; this one goes where it put those, once for every batch
+        # TRL has already flushed its extra columns; add this one to the same place, once per batch
         extra_columns: Any = self._logs["extra"]
         extra_columns["weighted_advantage"].extend(weighted for _, weighted, *_ in of_all)
         return output
@@ -300,7 +300,7 @@ class MLEGRPOTrainer(BaseModelTrainer, HubTrainer, LimitsTrainer, VLLMTrainer):
         return prompt_ids, images, multimodal_fields
 
     def _count_tokens(self, prompt: list[dict[str, str]]) -> int:
-        """However long the prompt is."""
+        """Number of tokens of a prompt of any length."""
         return len(super()._tokenize_prompts([prompt])[0][0])
 
     def _get_per_token_logps_and_entropies(
@@ -312,7 +312,8 @@ class MLEGRPOTrainer(BaseModelTrainer, HubTrainer, LimitsTrainer, VLLMTrainer):
         *args: Any,
         **kwargs: Any,
     ) -> tuple:
-        # TRL asks for the log-probabilities of what it takes for fresh samples: they are those of the policy that sampled
+        # TRL asks for log-probabilities because it considers the samples fresh: return those of the policy that
+        # sampled
         if self._mle_step is not None and self.args.trl_asks_for_old_logps:
             stored = self._mle_step.take_stored_logps(logits_to_keep)
             if stored is not None:
@@ -330,7 +331,8 @@ class MLEGRPOTrainer(BaseModelTrainer, HubTrainer, LimitsTrainer, VLLMTrainer):
         rows = gather_object(read_rows(inputs, self._pending_extra_logs, self.competitions, needs_quality))
         for name in self.objective.hidden_columns:
             self._pending_extra_logs.pop(name, None)
-        # The slowest process is done now. (TRL's own gather is behind us, too, but on a GPU that returns before it is done.)
+        # The slowest process is done now. (TRL's own gather has also run, but on a GPU it returns before it is
+        # complete.)
         self._log_metrics(mode, waiting_metrics(gather_object([step.waited_s()])))
 
         # TRL leaves a completion out only if *every* reward function gave `None` for it
@@ -375,14 +377,16 @@ class MLEGRPOTrainer(BaseModelTrainer, HubTrainer, LimitsTrainer, VLLMTrainer):
     def _log_completion_extra(self, column: str, values: list) -> None:
         super()._log_completion_extra(column, values)
         if self._mle_step is not None:
-            self._mle_step.rewarded_at = time.monotonic()  # they log when they are done; the last one counts
+            self._mle_step.rewarded_at = (
+                time.monotonic()
+            )  # reward functions log when they are done; the last one counts
 
     def _log_metrics(self, mode: str, metrics: dict[str, float], prefix: str = "mle") -> None:
         for name, value in metrics.items():
             self._metrics[mode][f"{prefix}/{name}"].append(value)
 
     def _local(self, count: int) -> slice:
-        """Where the rows of this process, so many, lie in those of all processes."""
+        """The slice of this process's rows in the rows of all processes."""
         return slice(self.accelerator.process_index * count, (self.accelerator.process_index + 1) * count)
 
     def _save_checkpoint(self, model: Any, trial: Any) -> None:
@@ -407,7 +411,8 @@ class MLEGRPOTrainer(BaseModelTrainer, HubTrainer, LimitsTrainer, VLLMTrainer):
                 } | self.objective.state_dict()
             for name, state in states.items():
                 Path(output_dir, name).write_text(json.dumps(state), encoding="utf-8")
-        # The Trainer writes trainer_state.json next, and last: a checkpoint that has it has the files of all processes
+        # The Trainer writes trainer_state.json next, as the last file: a checkpoint that has it has the files of all
+        # processes
         self.accelerator.wait_for_everyone()
 
     def _load_optimizer_and_scheduler(self, checkpoint: str | None) -> None:

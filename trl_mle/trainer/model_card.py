@@ -1,4 +1,4 @@
-"""What a model card says about a run."""
+"""The text of a run's model card."""
 
 import json
 from collections.abc import Sequence
@@ -71,25 +71,25 @@ def card_body(
         model_name (`str`, *optional*):
             Title.
         base_model (`str`, *optional*):
-            What training started from.
+            The model that training started from.
         hub_model_id (`str`, *optional*):
             Repository.
         args ([`MLEGRPOConfig`]):
             The run's configuration.
         output_dir (`Path`):
-            The run's folder, with its best solutions.
+            The run's output folder, with its best solutions.
         engine (`str`):
-            What it was trained by: the number of processes, and DDP or DeepSpeed or FSDP.
+            Training engine: the number of processes, and DDP, DeepSpeed or FSDP.
         lora (`bool`):
             Whether an adapter was trained.
         competitions (`list[Competition]`):
-            What it was trained on.
+            The competitions trained on.
         rewards (`list[MLEReward]`):
             The reward functions that execute programs.
         log_history (`list[dict]`):
             The metrics of all logged steps.
         limits ([`~trl_mle.execution.Limits`]):
-            What a program may use.
+            Limits of a program.
 
     Returns:
         `str`: Markdown.
@@ -115,7 +115,7 @@ def card_body(
 def _results(
     competitions: Sequence[Competition], log_history: Sequence[dict[str, Any]], args: MLEGRPOConfig, output_dir: Path
 ) -> str:
-    """A table: what the policy wrote before training, and what it wrote last."""
+    """A table of the policy's programs at the start and at the end of training."""
     batches = [entry for entry in log_history if "reward" in entry]
     if not batches or not competitions:
         return "No step has been logged yet."
@@ -142,7 +142,7 @@ def _results(
     found = []
     for competition in competitions:
         path = output_dir / "best_solutions" / competition.slug / "score.json"
-        with suppress(OSError, ValueError):  # none yet, or one that a kill has cut off
+        with suppress(OSError, ValueError):  # missing, or truncated by a kill
             record = json.loads(path.read_text(encoding="utf-8"))
             if "held_out" in record:
                 found.append(

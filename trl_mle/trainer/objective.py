@@ -1,4 +1,4 @@
-"""Advantages where they are not TRL's own: of two parts, and of rollouts that are trained on one by one."""
+"""Advantages that replace TRL's: with two parts, and for single rollouts."""
 
 import math
 from collections import defaultdict
@@ -16,23 +16,23 @@ from trl_mle.trainer.rows import Row
 from trl_mle.trainer.running_baseline import RunningBaseline
 
 
-HISTORY = 256  # rollouts of a prompt that one is compared with which is trained on by itself
+HISTORY = 256  # number of rollouts of the same prompt that a single rollout is compared with
 
 
 class Objective:
     """
-    The advantages of the batches of a run, as `args.objective` asks.
+    Computes a run's advantages for `args.objective`.
 
-    With `"mean_rank"` and `"max_at_k"` the function that logs the column `quality` has advantages of two parts, see
-    [`~trl_mle.trainer.advantages.group_advantages`]; those of the others are standardised over the group and added, each with
-    its weight. A rollout that is trained on by itself is compared with the last 256 of its prompt, its batch included.
+    With `"mean_rank"` and `"max_at_k"`, the reward function that logs the column `quality` gets advantages with two
+    parts, see [`~trl_mle.trainer.advantages.group_advantages`]; rewards of other functions are standardised over the
+    group and added with their weights. A single rollout is compared with the last 256 rollouts of its prompt,
+    including its batch.
 
     Args:
         args ([`MLEGRPOConfig`]):
-            `objective`, `max_at_k`, and what is trained on together.
+            `objective`, `max_at_k`, and the unit of training.
         reward_funcs (`Sequence[RewardFunc]`):
-            The trainer's.
-        reward_weights (`torch.Tensor` of shape `(F,)`):
+            The trainer's reward functions. reward_weights (`torch.Tensor` of shape `(F,)`):
             Theirs.
     """
 
@@ -54,21 +54,21 @@ class Objective:
         self, rows: list[Row], rewards: torch.Tensor, duration_weights: torch.Tensor
     ) -> torch.Tensor | None:
         """
-        The advantages of a batch, which then counts for those after it.
+        Computes the advantages of a batch, and remembers the batch for later ones.
 
         Args:
             rows (`list[dict]`):
                 The completions of all processes, see [`~trl_mle.trainer.rows.read_rows`].
             rewards (`torch.Tensor` of shape `(B, F)`):
-                What each reward function gave for them; NaN where it gave nothing.
+                Rewards of each reward function; NaN if it returned none.
             duration_weights (`torch.Tensor` of shape `(B,)`):
                 Their weights.
 
         Returns:
-            `torch.Tensor` of shape `(B,)`, *optional*: `None` where they are TRL's.
+            `torch.Tensor` of shape `(B,)`, *optional*: The advantages; `None` to use TRL's.
 
         Raises:
-            `ValueError`: The objective needs a column `quality` that no reward function has logged.
+            `ValueError`: The objective needs a column `quality`, but no reward function logged one.
         """
         rewards = rewards.double().cpu()
         if self.args.objective == "reward":
@@ -98,7 +98,7 @@ class Objective:
         return advantages
 
     def watched(self, reward_funcs: Sequence[Any]) -> list[Any]:
-        """The reward functions, which let this know which of them logs `quality`, where that is not known."""
+        """Wraps the reward functions to find out which one logs `quality`, if that is not known yet."""
         if not self._watches:
             return list(reward_funcs)
         return [
@@ -107,7 +107,7 @@ class Objective:
         ]
 
     def _compared(self, rows: list[Row]) -> list[list[int]]:
-        """The completions that are compared with one another: those of a group, or of a prompt."""
+        """The completions to compare with each other: those of a group, or of a prompt."""
         size = self.args.num_generations
         groups: dict[Any, list[int]] = defaultdict(list)
         for i, row in enumerate(rows):
@@ -116,7 +116,7 @@ class Objective:
 
     def _of_group(self, group: list[list[Any]]) -> torch.Tensor:
         numbers: dict[Any, int] = {}
-        # One that is not known equals no other
+        # An unknown program equals no other
         names = [i if name is None else name for i, (_, _, name) in enumerate(group)]
         program = torch.tensor([numbers.setdefault(name, len(numbers)) for name in names])
         quality = torch.tensor([math.nan if q is None else q for _, q, _ in group], dtype=torch.float64)
@@ -133,7 +133,8 @@ class Objective:
         return total
 
     def metrics(self) -> dict[str, float]:
-        """`no_quality_rate`, of the last batch: groups in which nothing tells valid programs apart, or from failed ones."""
+        """`no_quality_rate` of the last batch: share of groups in which valid programs cannot be distinguished from
+        each other or from failed ones."""
         if not self._without_quality:
             return {}
         return {"no_quality_rate": sum(self._without_quality) / len(self._without_quality)}
@@ -171,12 +172,12 @@ def _watched(func: Callable, found: Callable[[], None]) -> Callable:
 
 def progress_of(rewards: torch.Tensor, quality: torch.Tensor) -> torch.Tensor:
     """
-    How far each completion of a group came: failed ones as far as their reward says, all valid ones equally far, 3 above the
-    least of these and 0.3 above the best of them.
+    The progress of each completion of a group: the reward for failed ones; for all valid ones the same value, the
+    larger of the lowest failed reward plus 3 and the highest failed reward plus 0.3.
 
     Args:
         rewards (`torch.Tensor` of shape `(n,)`):
-            Rewards; NaN where there is none.
+            Rewards; NaN if missing.
         quality (`torch.Tensor` of shape `(n,)`):
             NaN of completions that are not valid.
 

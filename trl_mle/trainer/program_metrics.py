@@ -1,4 +1,4 @@
-"""What a generation batch's programs did, as numbers for `report_to`."""
+"""Metrics of a generation batch's programs for `report_to`."""
 
 from collections.abc import Mapping
 from typing import Any
@@ -12,13 +12,13 @@ from trl_mle.rewards.evaluation import NO_CODE
 from trl_mle.trainer.rows import Row, beats_parent
 
 
-# Every outcome has a rate in every step, be it 0: a curve with gaps cannot be averaged.
+# Every outcome has a rate in every step, even if it is 0: curves with gaps cannot be averaged
 OUTCOMES = (*map(str, Outcome), NO_CODE)
 
 
 def batch_metrics(rows: list[Row], competitions: Mapping[str, Competition], by_kind: bool) -> dict[str, float]:
     """
-    All that is logged of a batch.
+    Computes all metrics of a batch.
 
     Args:
         rows (`list[dict]`):
@@ -26,13 +26,14 @@ def batch_metrics(rows: list[Row], competitions: Mapping[str, Competition], by_k
         competitions (`Mapping[str, Competition]`):
             Those that are trained on, by id.
         by_kind (`bool`):
-            Whether to report each kind of prompt, too.
+            Whether to also report each kind of prompt.
 
     Returns:
         `dict[str, float]`:
-            The [`program_metrics`] of all programs, those of each competition if there are several (`<slug>/…`), those of each
-            kind of prompt (`scratch/…`), the share of distinct programs (syntax trees) among all, how often an improvement is
-            its parent, or beats it, and how often a program from scratch in this batch would (`improve/beats_parent_chance`).
+            The [`program_metrics`] of all programs, of each competition if there are several (`<slug>/…`), and of each
+            kind of prompt (`scratch/…`); the share of distinct programs (syntax trees); how often an improvement
+            equals or beats its parent, and how often a program from scratch in this batch would beat it
+            (`improve/beats_parent_chance`).
     """
     metrics: dict[str, float] = {}
     present = list(dict.fromkeys(row["competition"] for row in rows))
@@ -69,7 +70,7 @@ def batch_metrics(rows: list[Row], competitions: Mapping[str, Competition], by_k
 
 
 def _chance(row: Row, rows: list[Row], competitions: Mapping[str, Competition]) -> float | None:
-    """Share of the programs from scratch that beat the solution which this completion was shown; `None` without either."""
+    """Share of programs from scratch that beat the solution shown to this completion; `None` if either is missing."""
     if beats_parent(row, competitions) is None:
         return None
     parent = {"parent_score": row["parent_score"]}
@@ -82,20 +83,21 @@ def _chance(row: Row, rows: list[Row], competitions: Mapping[str, Competition]) 
 
 def program_metrics(columns: dict[str, list[Any]], higher_is_better: bool | None) -> dict[str, float]:
     """
-    Summarise the columns that reward functions logged, one value per completion of *all* processes: quantiles and
-    maxima cannot be averaged over processes afterwards.
+    Summarises the columns that reward functions logged, with one value per completion of *all* processes, because
+    quantiles and maxima cannot be averaged over processes afterwards.
 
     Args:
         columns (`dict[str, list]`):
-            Any of `duration_s`, `duration_weight`, `cpu_s`, `queue_wait_s`, `outcome`, `valid`, `score`, `milestones` (their
-            names joined by commas), `reused` and `matches`. A missing column, and `None` in a column of numbers, is unknown and left out.
+            Any of `duration_s`, `duration_weight`, `cpu_s`, `queue_wait_s`, `outcome`, `valid`, `score`, `milestones`
+            (their names joined by commas), `reused` and `matches`. Missing columns, and `None` in numeric columns, are
+            left out.
         higher_is_better (`bool`, *optional*):
             Direction of the score. If `None`, the best score is not reported.
 
     Returns:
         `dict[str, float]`:
-            The metrics. All rates but those of the outcomes leave out completions that a failure of ours
-            (`"infrastructure"`) kept from being judged.
+            The metrics. All rates except outcome rates leave out completions that could not be judged because of a
+            failure of our infrastructure (`"infrastructure"`).
     """
     metrics: dict[str, float] = {}
 
@@ -146,8 +148,8 @@ def program_metrics(columns: dict[str, list[Any]], higher_is_better: bool | None
 
 def _reuse_metrics(columns: dict[str, list[Any]]) -> dict[str, float]:
     """
-    `rate`: share of the programs that were not executed, because an equal one was; `saved_s`: their Δt, in seconds, summed;
-    `mismatch_rate`: share of those that were executed again, and came to another outcome or score.
+    `rate`: share of programs that were not executed, because an equal one was; `saved_s`: their total Δt in seconds;
+    `mismatch_rate`: share of repeats with a different outcome or score, among programs executed again as a check.
     """
     if "reused" not in columns:
         return {}
@@ -169,6 +171,6 @@ def _numbers(values: list[float | None]) -> np.ndarray:
 
 
 def _columns(rows: list[Row], scores: bool = True) -> dict[str, list[Any]]:
-    """The rows by column; without scores where they are of different metrics, because their mean says nothing."""
+    """The rows by column; without scores if metrics differ, because their mean would be meaningless."""
     names = {name for row in rows for name in row} - (set() if scores else {"score"})
     return {name: [row.get(name) for row in rows] for name in names}

@@ -1,4 +1,4 @@
-"""One line a step instead of a dictionary of sixty metrics, which go where `report_to` says all the same."""
+"""Prints one line per step instead of a dictionary of sixty metrics, which still go to `report_to`."""
 
 import json
 from pathlib import Path
@@ -12,13 +12,13 @@ from trl_mle.rewards.progress import METRICS_FILE
 
 class MLEProgressCallback(TrainerCallback):
     """
-    Prints what a step came to in one line: reward, share of valid submissions, mean and best score, mean Δt.
+    Prints one line per step: reward, share of valid submissions, mean and best score, mean Δt.
 
-    All metrics of the step are a line of `metrics.jsonl` in the output folder, so that `trl-mle watch` and `trl-mle report` need not
-    wait for a checkpoint.
+    Also writes all metrics of the step to `metrics.jsonl` in the output folder, so that `trl-mle watch` and `trl-mle
+    report` need not wait for a checkpoint.
 
-    It stands in for transformers' `ProgressCallback` and `PrinterCallback`; `log_history` and trackers are untouched.
-    With several competitions the scores are left out, because they are of different metrics.
+    It replaces transformers' `ProgressCallback` and `PrinterCallback`; `log_history` and trackers are not affected.
+    With several competitions, scores are left out, because their metrics differ.
 
     Example:
 
@@ -31,7 +31,7 @@ class MLEProgressCallback(TrainerCallback):
     def on_train_begin(
         self, args: TrainingArguments, state: TrainerState, control: TrainerControl, **kwargs: Any
     ) -> None:
-        if state.is_world_process_zero and not state.global_step:  # those of another run
+        if state.is_world_process_zero and not state.global_step:  # from another run
             metrics_file(args).unlink(missing_ok=True)
         if state.is_world_process_zero:
             end_last_line(metrics_file(args))
@@ -64,6 +64,6 @@ class MLEProgressCallback(TrainerCallback):
 
 
 def metrics_file(args: TrainingArguments) -> Path:
-    """Where the metrics of each step are written as soon as they are known."""
+    """The file that gets each step's metrics as soon as they are available."""
     assert args.output_dir is not None  # TrainingArguments has filled it in
     return Path(args.output_dir, METRICS_FILE)

@@ -1,4 +1,4 @@
-"""What was sampled, and has not been trained on yet: generation and updates go on while slow programs still run."""
+"""Tracks rollouts that are sampled but not yet trained on, while generation and updates continue."""
 
 import logging
 from collections.abc import Iterable
@@ -15,34 +15,34 @@ from trl_mle.trainer.inclusion import duration_quartiles, kaplan_meier_masses
 
 logger = logging.getLogger(__name__)
 
-# The durations of so many rollouts are remembered. Of programs that run for L, those of the last L are missing among what was
-# trained on, for ever: a window that takes W to fill knows a share of 1 - L / W of them. So it is long.
+# Number of rollouts whose durations are remembered. Among programs that run for L, those sampled within the last L are
+# always missing from those trained on: a window that takes W to fill covers a share of 1 - L / W. So it is long.
 HISTORY = 1 << 16
 
 
 @dataclass
 class Rollout:
     """
-    A completion that was sampled, and what its program came to.
+    A sampled completion, and the result of its program.
 
     Args:
         row (`dict`):
-            Its prompt and the other columns of its row.
+            Its dataset row, with the prompt and other columns.
         prompt_ids (`list[int]`), completion_ids (`list[int]`):
             Its tokens.
         completion (`str | list[dict]`):
-            Its text, or its messages.
+            Its text or messages.
         sampling_logps (`list[float | None]`, *optional*):
-            Log-probability of each token as the generation engine told it; `None` if it tells none.
+            Log-probability of each token from the generation engine; `None` if it reports none.
         policy_logps (`list[float]`, *optional*):
-            The same as the trained model computed it when it sampled; `None` if it will be trained on before the next
-            update.
+            Log-probability of each token from the trained model at sampling time; `None` if it will be trained on
+            before the next update.
         id (`int`, *optional*):
-            Its place in the order of sampling over all processes. The ledger gives it, and `step`.
+            Its position in the sampling order over all processes. The ledger sets it and `step`.
         step (`int`, *optional*):
-            Generation steps that had been trained on when it was sampled.
+            Number of generation steps trained on when it was sampled.
         evaluation ([`~trl_mle.rewards.Evaluation`], *optional*):
-            What its program came to; `None` while that is not known.
+            The evaluation of its program; `None` until it is known.
     """
 
     row: dict[str, Any]
@@ -59,14 +59,14 @@ class Rollout:
 @dataclass
 class Duration:
     """
-    What is known of the Δt of a rollout sampled lately.
+    The known Δt of a recently sampled rollout.
 
     Args:
         competition (`str`, *optional*):
             Id of its competition.
         seconds (`float`, *optional*, defaults to `0.0`):
-            Δt, 0 of a completion without a program; of a program that has not ended, how long it has been seen to run: its
-            Δt is more (it is *censored*).
+            Δt; 0 for a completion without a program. For a running program, how long it has run so far: its Δt is
+            longer (it is *censored*).
         ended (`bool`, *optional*, defaults to `False`):
             Whether the program has ended.
         trained (`bool`, *optional*, defaults to `False`):
@@ -81,8 +81,8 @@ class Duration:
 
 class RolloutLedger:
     """
-    The rollouts in flight (sampled, neither trained on nor dropped), which are handed out for training in the order in
-    which they finished, whenever they were sampled. Nothing is dropped unless `max_staleness` is set.
+    The rollouts in flight: sampled, but neither trained on nor dropped. They are handed out for training in the order
+    in which they finish, whenever they were sampled. Nothing is dropped unless `max_staleness` is set.
 
     With `skips_zero_signal` a finished unit whose members are all alike, so that their advantages are 0, is set aside: it is
     not handed out, unless [`fill_up`] asks for it, and leaves with [`skip`].
@@ -93,9 +93,9 @@ class RolloutLedger:
 
     Args:
         max_in_flight (`int`):
-            Most rollouts in flight.
+            Maximum number of rollouts in flight.
         unit_size (`int`, *optional*, defaults to `1`):
-            Rollouts that are trained on together, consecutive in the order of sampling: a group, or one.
+            Number of rollouts that are trained on together, consecutive in sampling order: a group, or one.
         max_staleness (`int`, *optional*):
             A finished unit is dropped if more generation steps than this were trained on since it was sampled.
         skips_zero_signal (`bool`, *optional*, defaults to `False`):
@@ -117,13 +117,13 @@ class RolloutLedger:
         self.sampled = self.trained = self.skipped = 0
         self.dropped = [0, 0, 0, 0]  # by quartile of Δt
         self.in_flight: dict[int, Rollout] = {}
-        self.durations: dict[int, Duration] = {}  # of the rollouts sampled lately
-        self._ended_s = 0.0  # that programs ran which have ended
+        self.durations: dict[int, Duration] = {}  # of recently sampled rollouts
+        self._ended_s = 0.0  # total runtime of ended programs
         self._ready: list[int] = []  # units, in the order in which their last member finished
         self._alike: list[int] = []  # the same of those that are set aside
 
     def has_room(self, count: int) -> bool:
-        """Whether so many more rollouts are to be sampled now: they may be, or too few are in flight that can be trained on."""
+        """Whether to sample this many more rollouts now: there is room, or too few usable ones are in flight."""
         return len(self.in_flight) + count <= self.max_in_flight or self.fresh < count
 
     @property
@@ -134,13 +134,13 @@ class RolloutLedger:
 
     def add(self, rollouts: Iterable[Rollout], step: int | None = None) -> list[Rollout]:
         """
-        Takes rollouts that were sampled.
+        Adds sampled rollouts.
 
         Args:
             rollouts (`Iterable[Rollout]`):
                 Whole units, in their order.
             step (`int`, *optional*, defaults to `self.step`):
-                Generation steps that had been trained on when they were asked for.
+                Number of generation steps trained on when they were requested.
 
         Returns:
             `list[Rollout]`: The same, with `id` and `step`.
@@ -151,7 +151,7 @@ class RolloutLedger:
             self.sampled += 1
             self.in_flight[rollout.id] = rollout
             self.durations[rollout.id] = Duration(rollout.row.get("competition"))
-        # Here, because those just taken are asked about. Whole units, lest one lose the member that took longest
+        # Here, because the rollouts just taken are still needed. Whole units, so that no unit loses its longest member
         oldest = (self.sampled - HISTORY) // self.unit_size * self.unit_size
         for number in list(takewhile(lambda number: number < oldest, self.durations)):
             if number not in self.in_flight:
@@ -159,19 +159,19 @@ class RolloutLedger:
         return added
 
     def observe(self, rollout_id: int, running_s: float) -> None:
-        """Notes for how many seconds a program has run."""
+        """Records for how many seconds a program has run."""
         duration = self.durations[rollout_id]
         duration.seconds = max(duration.seconds, running_s)
 
     def finish(self, rollout_id: int, evaluation: Evaluation) -> None:
-        """Notes what a rollout's program came to."""
+        """Records the evaluation of a rollout's program."""
         self.in_flight[rollout_id].evaluation = evaluation
         duration = self.durations[rollout_id]
-        if evaluation.outcome == Outcome.INFRASTRUCTURE:  # nobody knows how long it would have run
+        if evaluation.outcome == Outcome.INFRASTRUCTURE:  # its full duration is unknown
             self._ended_s += duration.seconds
             del self.durations[rollout_id]
         else:
-            # One that was reused could be trained on at once
+            # A reused result could be trained on at once
             duration.seconds, duration.ended = 0.0 if evaluation.reused else evaluation.duration_s or 0.0, True
             self._ended_s += duration.seconds
         unit = rollout_id // self.unit_size
@@ -182,17 +182,17 @@ class RolloutLedger:
 
     @property
     def ready(self) -> int:
-        """How many rollouts could be trained on."""
+        """Number of rollouts that are ready to be trained on."""
         return len(self._ready) * self.unit_size
 
     @property
     def unfinished(self) -> list[Rollout]:
-        """Those whose programs have not ended, in the order of sampling."""
+        """Rollouts whose programs have not ended, in sampling order."""
         return [rollout for rollout in self.in_flight.values() if rollout.evaluation is None]
 
     @property
     def ran_s(self) -> float:
-        """Seconds that programs have run, those that have ended and those that have not."""
+        """Total seconds that programs have run, ended or not."""
         running = [duration.seconds for duration in self.durations.values() if not duration.ended]
         return self._ended_s + sum(running)
 
@@ -202,11 +202,11 @@ class RolloutLedger:
 
         Args:
             count (`int`):
-                How many, a multiple of `unit_size`.
+                Number of rollouts, a multiple of `unit_size`.
 
         Returns:
             `list[Rollout]`:
-                Those that finished first, in the order of sampling; none if fewer have finished.
+                The rollouts that finished first, in sampling order; empty if fewer have finished.
         """
         self._drop_stale()
         if self.ready < count:
@@ -249,7 +249,7 @@ class RolloutLedger:
 
         Args:
             executing (`Iterable[int]`):
-                Ids of the rollouts whose programs are queued or run, of all processes.
+                Ids of rollouts whose programs are queued or running, over all processes.
         """
         left = f"{sum(self.dropped)} dropped, {self.skipped} skipped"
         counts = f"{self.sampled} sampled, {self.trained} trained, {len(self.in_flight)} in flight, {left}"
@@ -261,18 +261,18 @@ class RolloutLedger:
 
     def metrics(self, taken: list[Rollout]) -> dict[str, float]:
         """
-        Figures of a generation step, by quartile (q1 are the fastest) of the Δt of what was sampled lately.
+        Metrics of a generation step, by quartile (q1 is the fastest) of the Δt of recently sampled rollouts.
 
         Args:
             taken (`list[Rollout]`):
-                What [`take`] handed out.
+                Rollouts from [`take`].
 
         Returns:
             `dict[str, float]`:
-                `in_flight`; `staleness/mean` and `staleness/max` in generation steps; `staleness/q<i>/p50` and `…/p90`;
-                `sampled_share/q<i>` and `trained_share/q<i>`, which differ where slow programs are missing from what was
-                trained on (what runs for longer than any that has ended is in q4); and `dropped/q<i>`, their number so far,
-                with `max_staleness`.
+                `in_flight`; `staleness/mean` and `staleness/max` in generation steps; `staleness/q<i>/p50` and
+                `…/p90`; `sampled_share/q<i>` and `trained_share/q<i>`, which differ if slow programs are missing from
+                those trained on (a program that has run for longer than any ended one is in q4); and, with
+                `max_staleness`, `dropped/q<i>`, the number dropped so far.
         """
         staleness = torch.tensor([float(self.step - 1 - rollout.step) for rollout in taken])
         metrics = {
@@ -304,7 +304,7 @@ class RolloutLedger:
 
     def known_durations(self) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor]:
         """
-        What is known of the durations of the rollouts sampled lately.
+        The known durations of recently sampled rollouts.
 
         Returns:
             `tuple[torch.Tensor, torch.Tensor, torch.Tensor]`:
@@ -314,12 +314,12 @@ class RolloutLedger:
 
     def known_units(self, competition: str | None) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor]:
         """
-        The same of whole units: a unit is trained on when its longest program has ended, so that this is its Δt. Members that
-        our failures have hit do not count.
+        The same for whole units: a unit is trained on when its longest program has ended, so the longest Δt is the
+        unit's. Members hit by failures of our infrastructure do not count.
 
         Args:
             competition (`str`, *optional*):
-                Of this competition only.
+                Only include this competition.
 
         Returns:
             `tuple[torch.Tensor, torch.Tensor, torch.Tensor]`:
@@ -337,7 +337,7 @@ class RolloutLedger:
 
     def longest_of_unit(self, durations: torch.Tensor) -> torch.Tensor:
         """
-        The Δt of the unit of each rollout that was handed out.
+        The Δt of the unit of each rollout handed out.
 
         Args:
             durations (`torch.Tensor` of shape `(B,)`):
@@ -364,7 +364,7 @@ class RolloutLedger:
         }
 
     def load_state_dict(self, state: dict[str, Any]) -> None:
-        """Takes what [`state_dict`] gave. The programs of its unfinished rollouts have to be executed again, from 0 s on."""
+        """Restores a [`state_dict`]. Programs of unfinished rollouts must be executed again, from the start."""
         if state["unit_size"] != self.unit_size:
             raise ValueError(
                 f"the checkpoint's rollouts are trained on {state['unit_size']} at a time, not {self.unit_size}: resume "
@@ -399,7 +399,7 @@ class RolloutLedger:
             return
         seconds, ended, _ = self.known_durations()
         for member in stale:
-            duration = self.durations.get(member)  # of a failure of ours there is none
+            duration = self.durations.get(member)  # unknown after a failure of our infrastructure
             place = (
                 0
                 if duration is None

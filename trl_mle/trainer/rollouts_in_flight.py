@@ -21,15 +21,14 @@ from trl_mle.trainer.sampling import Sampler
 
 class RolloutsInFlight:
     """
-    A [`RolloutLedger`] that is the same on all processes, and the programs that this process executes.
+    A [`RolloutLedger`] that is the same on all processes, plus the programs that this process executes.
 
-    All processes call its methods together. While they wait they tell each other every fifth of a second what has
-    finished, so that no time limit of a collective operation bounds how long a program may take.
+    All processes call its methods together. While they wait, they exchange every fifth of a second which programs have
+    finished, so that no timeout of a collective operation limits the duration of a program.
 
     Args:
         ledger ([`RolloutLedger`]):
-            Of all processes.
-        reward ([`~trl_mle.rewards.MLEReward`]):
+            The ledger of all processes. reward ([`~trl_mle.rewards.MLEReward`]):
             Executes the programs of this process.
         sampler ([`~trl_mle.trainer.sampling.Sampler`]):
             Samples.
@@ -55,13 +54,13 @@ class RolloutsInFlight:
 
     def fill(self, count: int, choose: Callable[[], list[Row]]) -> None:
         """
-        Samples as many rollouts as may be in flight. A vLLM server samples the last batch of them while the trainer goes on.
+        Samples until `max_in_flight` rollouts are in flight. A vLLM server samples the last batch while the trainer continues.
 
         Args:
             count (`int`):
-                Rollouts of a generation step.
+                Number of rollouts of a generation step.
             choose (`Callable`):
-                Gives this process' rows of another batch.
+                Returns this process's rows of another batch.
         """
         self._training_s = time.monotonic() - self._last[0] if self._last is not None else None
         self._restart()  # with fewer in flight than before none may be added
@@ -115,7 +114,7 @@ class RolloutsInFlight:
         return taken
 
     def rows(self, taken: list[Rollout]) -> list[Row]:
-        """What a batch of rollouts is trained on with: their prompts' rows, what they came to, and how stale they are."""
+        """The rows to train on for a batch of rollouts: dataset rows, evaluations and staleness."""
         return [
             rollout.row
             | {
@@ -128,15 +127,16 @@ class RolloutsInFlight:
 
     def metrics(self, taken: list[Rollout]) -> dict[str, float]:
         """
-        Those of [`RolloutLedger.metrics`], and of the time since the step before:
+        The metrics of [`RolloutLedger.metrics`], and of the time since the previous step:
 
-        - `training_s`, `sync_s`, `generation_wait_s` and `wait_s`: what the trainer did, in seconds: it trained, handed weights
-          to vLLM's server, waited for completions (or sampled), and waited for programs.
-        - `generation_s`: seconds that the completions took which came since, also those that nobody waited for.
-        - `execution_s`: seconds that each of the executor's slots ran programs of these rollouts, on average; under the same
+        - `training_s`, `sync_s`, `generation_wait_s` and `wait_s`: the trainer's time in seconds: training, sending
+          weights to the vLLM server, waiting for completions (or sampling), and waiting for programs.
+        - `generation_s`: generation time of the completions that arrived since, including those that the trainer did
+          not wait for.
+        - `execution_s`: average seconds per slot of the executor spent on programs of these rollouts; under the same
           condition as `idle_s`.
-        - `idle_s`: seconds that slots ran no program of these rollouts (but none, or an evaluation's), summed over the
-          executor's slots, where it knows them and reports when programs start.
+        - `idle_s`: seconds that slots ran no program of these rollouts (none, or an evaluation's), summed over the
+          executor's slots, if it knows its slots and reports when programs start.
         """
         slots = self._reward.executor.slots if self._reward.executor.tells_start else None
         now, ran_s = time.monotonic(), self.ledger.ran_s
@@ -167,15 +167,14 @@ class RolloutsInFlight:
 
     def load_state_dict(self, state: dict[str, Any]) -> None:
         """
-        Takes what [`state_dict`] gave. Programs that had not ended are executed again before others are, and completions that
-        had not arrived are sampled by the policy as it is now.
+        Restores a [`state_dict`]. Unfinished programs are executed again first, and the current policy samples completions that had not arrived.
         """
         self.ledger.load_state_dict(state)
         self._sampler.load(state.get("asked", []), self.ledger.step)  # older checkpoints have none
         self._pending, self._last, self._restored = {}, None, True
 
     def _arrive(self) -> None:
-        """Takes what each process has sampled, equally many, and executes their programs there."""
+        """Adds the completions of each process, equally many, and executes their programs there."""
         rollouts = self._sampler.receive()
         added = self.ledger.add(gather_object(rollouts), self._sampler.step)
         start = PartialState().process_index * len(rollouts)
@@ -199,7 +198,7 @@ class RolloutsInFlight:
         self._arrive()
 
     def _restart(self) -> None:
-        """After a resume, executes again what had not ended."""
+        """After a resume, executes unfinished programs again."""
         if self._restored:
             self._restored = False
             self._execute(self.ledger.unfinished[PartialState().process_index :: PartialState().num_processes])
@@ -213,12 +212,12 @@ class RolloutsInFlight:
             self._pending[rollout.id] = pending
 
     def _poll(self) -> None:
-        """Tells all processes what became of the programs of each."""
+        """Shares the results of each process's programs with all processes."""
         news = []
         for number, pending in list(self._pending.items()):
             evaluation = None
             if pending.poll():
-                # As much of its output as is looked at later
+                # As much of its output as is used later
                 evaluation = replace(pending.result(), output=cut_middle(pending.result().output))
                 del self._pending[number]
             news.append((number, pending.running_s(), evaluation))
@@ -233,13 +232,13 @@ def make_rollouts(
     args: MLEGRPOConfig, reward_funcs: Sequence[Any], example: Mapping[str, Any], sampler: Sampler
 ) -> RolloutsInFlight:
     """
-    Those of a run that has none yet.
+    Creates the rollouts in flight of a new run.
 
     Args:
         args ([`MLEGRPOConfig`]):
             `max_in_flight`, `async_unit` and `max_staleness`.
         reward_funcs (`Sequence[RewardFunc]`):
-            The trainer's, of which one executes programs.
+            The trainer's reward functions, one of which executes programs.
         example (`Mapping[str, Any]`):
             A row of the dataset.
         sampler ([`~trl_mle.trainer.sampling.Sampler`]):

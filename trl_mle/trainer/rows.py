@@ -1,4 +1,4 @@
-"""What is known of each completion of a batch: what it was asked, and what the reward functions logged about it."""
+"""Rows with the known facts of each completion of a batch: its prompt, and the columns that reward functions logged."""
 
 import hashlib
 import json
@@ -11,7 +11,7 @@ from trl_mle.rewards.evaluation import NO_CODE
 from trl_mle.solutions.pool import syntax_tree_id
 
 
-# What a reward function that executes programs logs beside their durations, see [`~trl_mle.rewards.MLEReward`].
+# Columns that a reward function logs besides durations, see [`~trl_mle.rewards.MLEReward`]
 PROGRAM_COLUMNS = (
     "outcome",
     "valid",
@@ -26,7 +26,7 @@ PROGRAM_COLUMNS = (
     "failed_line",
 )
 
-# What every row says about its prompt, and what it says if that asks for a solution from scratch.
+# Columns about the prompt, with their values for a prompt from scratch
 SCRATCH: dict[str, Any] = {"prompt_kind": "scratch", "parent_id": None, "parent_score": None}
 
 Row = dict[str, Any]
@@ -46,25 +46,25 @@ def read_rows(
     needs_quality: bool = False,
 ) -> list[Row]:
     """
-    A row for each completion.
+    Builds a row for each completion.
 
     Args:
         inputs (`list[dict]`):
             The dataset's columns, and those of [`SCRATCH`].
         logged (`Mapping[str, list]`):
-            Columns that reward functions have logged.
+            Columns that reward functions logged.
         competitions (`Mapping[str, Competition]`):
             Those that are trained on, by id.
         needs_quality (`bool`, *optional*, defaults to `False`):
-            Whether to read `quality`, which means something else to others.
+            Whether to read `quality`, which may mean something else to other reward functions.
 
     Returns:
         `list[dict]`:
-            `competition`, `prompt_name`, the columns of [`SCRATCH`], `duration_s`, `quality`, [`PROGRAM_COLUMNS`] and, with a
-            `program`, its `program_id`; what was not logged is missing.
+            `competition`, `prompt_name`, the columns of [`SCRATCH`], `duration_s`, `quality`, [`PROGRAM_COLUMNS`] and,
+            with a `program`, its `program_id`. Columns that were not logged are missing.
 
     Raises:
-        `ValueError`: A column has another number of values.
+        `ValueError`: A column has the wrong number of values.
     """
     rows: list[Row] = [
         {"competition": competition_of(example, competitions), "prompt_name": _prompt_name(example)}
@@ -94,14 +94,14 @@ def read_rows(
 
 
 def _prompt_name(example: Row) -> str:
-    """What tells prompts apart whose rollouts are compared. Few of them share a prompt to improve a solution."""
+    """Names the prompt that rollouts are compared by. Few rollouts share an improve prompt, so those count as one."""
     if example["prompt_kind"] == "scratch":
         return hashlib.sha256(json.dumps(example["prompt"], default=str).encode()).hexdigest()[:16]
     return f"{example['prompt_kind']} {example.get('competition')}"
 
 
 def is_ours(row: Row) -> bool:
-    """Whether our infrastructure has failed, and not the program."""
+    """Whether our infrastructure failed, not the program."""
     return row.get("outcome") == "infrastructure"
 
 
@@ -126,7 +126,7 @@ def has_failed(row: Row) -> bool:
 
 
 def beats_parent(row: Row, competitions: Mapping[str, Competition]) -> bool | None:
-    """Whether a completion is a better solution than the one it was shown; `None` without one, or if not judged."""
+    """Whether a completion beats the solution it was shown; `None` if none was shown or it was not judged."""
     if row["parent_score"] is None or is_ours(row):
         return None
     if not row.get("valid"):

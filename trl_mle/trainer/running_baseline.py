@@ -1,19 +1,19 @@
-"""The baseline of rollouts that are trained on one by one, without their group."""
+"""The baseline for rollouts that are trained on individually, without their group."""
 
 from typing import Any
 
 import torch
 
 
-DECAY = 0.9  # a batch's share in the mean falls by this with every later batch that has the prompt
+DECAY = 0.9  # decay of a batch's share in the mean, per later batch with the prompt
 
 
 class RunningBaseline:
     r"""
-    Mean and deviation of the rewards of each prompt, over the batches before.
+    Running mean and deviation of the rewards of each prompt over earlier batches.
 
-    Every reward counts with its duration weight $w$, as its gradient does: where the weights undo that fast programs are
-    trained on more often, the mean is the one over the policy. With the batches $t = 1, 2, …$ that have the prompt,
+    Every reward is weighted by its duration weight $w$, like its gradient: if the weights correct for fast programs
+    being trained on more often, this is the mean over the policy. With the batches $t = 1, 2, …$ that have the prompt,
 
     $$
     b_T = \frac{\sum_{t \le T} \gamma^{T-t} \sum_{i \in t} w_i R_i}{\sum_{t \le T} \gamma^{T-t} \sum_{i \in t} w_i}, \qquad
@@ -21,9 +21,9 @@ class RunningBaseline:
     b_T^2, \qquad \gamma = 0.9.
     $$
 
-    A reward of batch $T$ is compared with $b_{T-1}$, which its action has not influenced, and divided by $s_T$, which
-    knows the batch as the deviation of a group does: a deviation from a few rewards before could be 0. A prompt's first
-    batch has none before it, and is compared with its own mean. What bias is left is in docs/duration.md.
+    A reward of batch $T$ is compared with $b_{T-1}$, which its action did not influence, and divided by $s_T$, which
+    includes the batch, like the deviation of a group: a deviation of a few earlier rewards could be 0. A prompt's
+    first batch has no earlier batch, and is compared with its own mean. docs/duration.md describes the remaining bias.
     """
 
     def __init__(self) -> None:
@@ -37,7 +37,7 @@ class RunningBaseline:
 
         Args:
             prompts (`list[str]`):
-                What tells equal prompts, of length B.
+                Names of the prompts, of length B.
             rewards (`torch.Tensor` of shape `(B,)`):
                 Rewards; NaN where there is none.
             weights (`torch.Tensor` of shape `(B,)`):
@@ -46,7 +46,7 @@ class RunningBaseline:
                 Whether to divide by the deviation.
 
         Returns:
-            `torch.Tensor` of shape `(B,)`: `R - b`, or `(R - b) / (s + 1e-4)`; 0 where there is no reward.
+            `torch.Tensor` of shape `(B,)`: `R - b`, or `(R - b) / (s + 1e-4)`; 0 if the reward is missing.
         """
         advantages = torch.zeros_like(rewards)
         for prompt in sorted(set(prompts)):

@@ -1,4 +1,4 @@
-"""Sampling for asynchronous training: at once, or by a vLLM server while the trainer goes on."""
+"""Sampling for asynchronous training: immediately, or by a vLLM server while the trainer continues."""
 
 import time
 from collections.abc import Iterator, Sequence
@@ -20,15 +20,15 @@ from trl_mle.trainer.vllm_trainer import VLLMTrainer
 
 class Sampler:
     """
-    Samples what it is asked for: a vLLM server from then on, whatever the trainer does meanwhile, everything else when it is
-    received. All processes call its methods together.
+    Samples completions on request: a vLLM server starts at once, in parallel with the trainer; other engines sample
+    when the completions are received. All processes call its methods together.
 
     Args:
         trainer ([`~trl_mle.trainer.vllm_trainer.VLLMTrainer`]):
-            Whose policy samples.
+            The trainer whose policy samples.
         keeps_logps (`bool`):
-            Whether rollouts may be trained on after an update, and so need the log-probabilities of the policy that sampled: as
-            the trainer computes them, or, where a server samples while the policy changes, as the server does.
+            Whether rollouts may be trained on after an update, so that they need log-probabilities of the policy that
+            sampled. The trainer computes these, or the server if it samples while the policy changes.
     """
 
     def __init__(self, trainer: VLLMTrainer, keeps_logps: bool):
@@ -39,8 +39,8 @@ class Sampler:
         self._seconds = dict.fromkeys(("sync_s", "generation_s", "generation_wait_s"), 0.0)
         if self._server is not None and keeps_logps:
             self._server.check_logps()
-        self.rows: list[Row] = []  # of all processes: asked for, and not received
-        self.step = 0  # generation steps that had been trained on when they were asked for
+        self.rows: list[Row] = []  # of all processes: requested, but not received
+        self.step = 0  # generation steps trained on when they were requested
 
     @property
     def is_server(self) -> bool:
@@ -60,13 +60,13 @@ class Sampler:
 
     def ask(self, rows: list[Row], step: int) -> None:
         """
-        Asks for completions of the policy as it is now.
+        Requests completions from the current policy.
 
         Args:
             rows (`list[Row]`):
-                This process', one for each completion.
+                This process's rows, one for each completion.
             step (`int`):
-                Generation steps that were trained on so far.
+                Number of generation steps trained on so far.
         """
         self.rows, self.step = gather_object(rows), step
         with self._timed():
@@ -77,9 +77,9 @@ class Sampler:
         return self._server is not None and self._request is not None and self._server.answered(self._request)
 
     def receive(self) -> list[Rollout]:
-        """Completions of this process, with what later steps must know of the policy that sampled them."""
+        """Completions of this process, with the facts about the sampling policy that later steps need."""
         with self._timed():
-            if self._request is None:  # nobody has been asked since a resume
+            if self._request is None:  # nothing was requested since a resume
                 self._send()
             if self._server is None or self._request is None:
                 rollouts = self._sample()
@@ -91,16 +91,15 @@ class Sampler:
 
     def load(self, rows: list[Row], step: int) -> None:
         """
-        Takes what a checkpoint holds: completions of these rows are sampled by the policy as it is now.
+        Restores requests from a checkpoint: the current policy samples completions of these rows.
 
         Args:
             rows (`list[Row]`):
-                Of all processes.
-            step (`int`):
-                Generation steps that were trained on so far.
+                Rows of all processes. step (`int`):
+                Number of generation steps trained on so far.
 
         Raises:
-            `ValueError`: So many processes cannot share them.
+            `ValueError`: The rows cannot be split over this number of processes.
         """
         trainer = self._trainer
         if len(rows) % (trainer.accelerator.num_processes * (trainer.num_generations or 1)):
@@ -115,7 +114,7 @@ class Sampler:
 
     def take_seconds(self) -> dict[str, float]:
         """
-        What sampling took since this was last called, in seconds, see [`RolloutsInFlight.metrics`]: `sync_s`, `generation_s` and
+        Sampling times since the last call, in seconds, see [`RolloutsInFlight.metrics`]: `sync_s`, `generation_s` and
         `generation_wait_s`.
         """
         seconds, self._seconds = self._seconds, dict.fromkeys(self._seconds, 0.0)
@@ -158,14 +157,14 @@ class Sampler:
         logps: Sequence[list[float] | None] = [None] * len(rows)
         if self._keeps_logps and self._server is None:
             logps = policy_logps(trainer, prompt_ids, completion_ids)
-        elif self._keeps_logps:  # the weights that sampled may be gone
+        elif self._keeps_logps:  # the sampling weights may be gone
             logps = sampling_logps
         columns = rows, prompt_ids, completion_ids, completions, sampling_logps or [None] * len(rows), logps
         return [Rollout(*column) for column in zip(*columns, strict=True)]
 
 
 def generated(rollouts: Sequence[Rollout]) -> tuple:
-    """What TRL's `_generate` returns, for completions that were sampled before."""
+    """The return value of TRL's `_generate`, for earlier completions."""
     logps = [rollout.sampling_logps for rollout in rollouts]
     return (
         [rollout.prompt_ids for rollout in rollouts],
@@ -182,7 +181,7 @@ def generated(rollouts: Sequence[Rollout]) -> tuple:
 def policy_logps(
     trainer: GRPOTrainer, prompt_ids: list[list[int]], completion_ids: list[list[int]]
 ) -> list[list[float]]:
-    """Log-probability of each token of completions under the current policy, as TRL computes it."""
+    """Log-probabilities of each completion token under the current policy, as TRL computes them."""
     ids, masks = [], []
     for sequences, side in ((prompt_ids, "left"), (completion_ids, "right")):
         tensors = [torch.tensor(sequence) for sequence in sequences]

@@ -1,4 +1,4 @@
-"""Who is asked to improve what: groups a solution of the pool, episodes of several turns their own."""
+"""Chooses improve prompts: groups improve a solution of the pool, later turns improve their own."""
 
 import random
 from collections.abc import Callable, Mapping
@@ -12,7 +12,7 @@ from trl_mle.trainer.mle_grpo_config import MLEGRPOConfig
 from trl_mle.trainer.rows import SCRATCH, Row, competition_of, is_ours
 
 
-LONG_PROMPT = 8192  # tokens of an improve prompt where max_prompt_length sets no limit
+LONG_PROMPT = 8192  # tokens of an improve prompt if max_prompt_length sets no limit
 LONG_TEXT = "x\n" * 9999  # a program, and an output, longer than any prompt
 NO_IMPROVING = "set improve_probability and debug_probability to 0 and max_turns to 1"
 
@@ -21,11 +21,12 @@ Prompt = list[dict[str, str]]
 
 class SolutionPrompts:
     """
-    The self-improvement of https://huggingface.co/papers/2509.01684 (section 4.3): with probability `args.improve_probability`
-    a group of completions is asked to improve a solution found before, with `args.debug_probability` to repair a failed one.
+    Self-improvement as in https://huggingface.co/papers/2509.01684 (section 4.3): with probability
+    `args.improve_probability`, a group of completions improves an earlier solution; with `args.debug_probability`, it
+    repairs a failed program.
 
-    What a group gets is a function of the seed, the generation and the group's number over all processes, so that its members
-    agree wherever they lie. All processes observe the same, and so have the same pool.
+    A group's prompt is a function of the seed, the generation and the group's number over all processes, so that its
+    members agree on every process. All processes observe the same programs, and so have the same pool.
 
     Args:
         competitions (`Mapping[str, Competition]`):
@@ -33,9 +34,9 @@ class SolutionPrompts:
         args ([`MLEGRPOConfig`]):
             The probabilities, the pool's size and sampling, `max_turns`, `max_prompt_length`, `show_test_score`, the seed.
         limits ([`~trl_mle.execution.Limits`]):
-            What a program may use, as prompts state it.
+            Limits of a program, as stated in prompts.
         count_tokens (`Callable[[Prompt], int]`):
-            Length of a prompt, chat template included.
+            Computes the length of a prompt, including the chat template.
     """
 
     def __init__(
@@ -49,7 +50,7 @@ class SolutionPrompts:
         self.args = args
         self.limits = limits
         self.count_tokens = count_tokens
-        self.generation = 0  # batches chosen for so far, those before a resume included
+        self.generation = 0  # number of batches so far, including those before a resume
         self.pool = SolutionPool(
             {comp.id: comp.higher_is_better for comp in competitions.values()},
             args.pool_size,
@@ -65,18 +66,18 @@ class SolutionPrompts:
     def check(self) -> None:
         """Raises `ValueError` if a prompt with an earlier program cannot be made short enough."""
         for comp in self.competitions.values() if self.shows_solutions else ():
-            for score in (-1.23456e-05, None):  # the longest that can be told of it
+            for score in (-1.23456e-05, None):  # the longest possible form
                 self.prompt_with(Solution(comp.id, LONG_TEXT, LONG_TEXT, score, step=0))
 
     def choose(self, inputs: list[Row], first: int) -> list[Row]:
         """
-        The rows of a new batch, of which some groups are shown a solution of the pool to improve, or a failed program to repair.
+        Chooses the rows of a new batch: some groups get a solution of the pool to improve, or a failed program to repair.
 
         Args:
             inputs (`list[dict]`):
                 The dataset's rows of this process.
             first (`int`):
-                Place of the first of them in the batch of all processes.
+                Position of the first of them in the batch of all processes.
 
         Returns:
             `list[dict]`: The same with the columns of [`~trl_mle.trainer.rows.SCRATCH`], and another prompt for those groups.
@@ -107,14 +108,14 @@ class SolutionPrompts:
         return chosen
 
     def next_turn(self, roots: list[Row], own: list[Solution | None]) -> list[Row]:
-        """To improve the episode's last valid solution; without one, what its first turn was asked."""
+        """The prompt to improve the episode's last valid solution; without one, the prompt of its first turn."""
         return [
             root if last is None else root | {"prompt": self.prompt_with(last)} | _parent_columns("improve", last)
             for root, last in zip(roots, own, strict=True)
         ]
 
     def prompt_with(self, parent: Solution) -> Prompt:
-        """To improve a solution, or to repair a failed program."""
+        """The prompt to improve a solution, or to repair a failed program."""
         limit = self.args.max_prompt_length
         return improve_prompt(
             self.competitions[parent.competition],
@@ -129,7 +130,7 @@ class SolutionPrompts:
 
     def observe(self, rows: list[Row], step: int) -> list[Solution | None]:
         """
-        Takes the programs of a batch.
+        Adds the programs of a batch to the pool.
 
         Args:
             rows (`list[dict]`):
@@ -138,7 +139,7 @@ class SolutionPrompts:
                 Optimizer step at which they were found.
 
         Returns:
-            `list[Solution | None]`: For each row its solution, if it is a valid one.
+            `list[Solution | None]`: The solution of each row, if valid.
         """
         solutions = [
             Solution(
@@ -160,7 +161,7 @@ class SolutionPrompts:
         return [item if item is not None and item.score is not None else None for item in solutions]
 
     def metrics(self) -> dict[str, float]:
-        """The pool's."""
+        """The pool's metrics."""
         return {f"pool/{name}": value for name, value in self.pool.metrics().items()}
 
     def state_dict(self) -> dict[str, Any]:
@@ -169,7 +170,7 @@ class SolutionPrompts:
         return {"generation": self.generation, "solutions": self.pool.state_dict(), "holdout": holdout}
 
     def load_state_dict(self, state: dict[str, Any]) -> None:
-        """Takes what [`state_dict`] gave. Raises `ValueError` if its scores are on other rows than those of now."""
+        """Restores a [`state_dict`]. Raises `ValueError` if its scores are on other rows than the current ones."""
         for comp in self.competitions.values():
             before = state.get("holdout", {}).get(comp.id, comp.holdout if "holdout" in state else 0.0)
             if before != comp.holdout:

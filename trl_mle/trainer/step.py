@@ -1,4 +1,4 @@
-"""What the hooks of one batch tell each other, and what becomes one batch of several turns."""
+"""State shared by the trainer's hooks within a batch, and functions that join several turns into a batch."""
 
 import time
 from collections import defaultdict, deque
@@ -16,7 +16,7 @@ from trl_mle.trainer.rows import Row
 @dataclass
 class Step:
     """
-    What the trainer's hooks find out for one another while TRL generates and scores one batch. It lives as long as that.
+    State that the trainer's hooks share while TRL generates and scores one batch.
 
     Args:
         replayed (`list[Rollout]`, *optional*):
@@ -24,13 +24,14 @@ class Step:
         skipped (`list[Row]`, *optional*):
             What is known of completions of all processes that were executed and are not trained on.
         rewarded_at (`float`, *optional*):
-            When a reward function has last logged a column, by `time.monotonic()`: when rewards were done, at the end.
+            Last time that a reward function logged a column, by `time.monotonic()`: finally, the time when rewards
+            were done.
         durations (`list[float | None]` of length `B`):
-            Δt of this process' completions, in seconds.
+            Δt of this process's completions, in seconds.
         weights (`torch.Tensor` of shape `(B,)`):
             Their duration weights.
         advantages (`torch.Tensor`, *optional*):
-            Unweighted advantages of the completions of all processes, where they are not TRL's.
+            Unweighted advantages of the completions of all processes, if they replace TRL's.
         solutions (`list[Solution | None]`):
             The valid solution that each completion of this process holds.
         failures (`list[Failure | None]`, *optional*):
@@ -50,7 +51,7 @@ class Step:
     logps_taken: bool = False
 
     def waited_s(self) -> float | None:
-        """Seconds since rewards were done; `None` if no reward function has logged anything."""
+        """Seconds since rewards were done; `None` if no reward function logged anything."""
         return None if self.rewarded_at is None else time.monotonic() - self.rewarded_at
 
     def weigh(self, advantages: torch.Tensor) -> torch.Tensor:
@@ -62,18 +63,18 @@ class Step:
                 One for each completion, or for each of its tokens.
 
         Returns:
-            `torch.Tensor` of the same shape: The weighted ones.
+            `torch.Tensor` of the same shape: The weighted advantages.
         """
         weights = self.weights.to(advantages)
         return advantages * (weights if advantages.dim() == 1 else weights.unsqueeze(1))
 
     def own_advantages(self, local: slice, stock: torch.Tensor) -> torch.Tensor:
         """
-        The advantages that take the place of TRL's.
+        The advantages that replace TRL's.
 
         Args:
             local (`slice`):
-                Where this process' completions lie in those of all.
+                Where this process's completions lie in those of all.
             stock (`torch.Tensor` of shape `(B,)`):
                 TRL's.
 
@@ -81,7 +82,7 @@ class Step:
             `torch.Tensor` of shape `(B,)`: Of the same kind.
 
         Raises:
-            `ValueError`: There is one for each token.
+            `ValueError`: There is an advantage for each token.
         """
         assert self.advantages is not None
         if stock.dim() > 1:
@@ -93,7 +94,7 @@ class Step:
 
     def paid(self, advantages: torch.Tensor, weighted: torch.Tensor, mask: torch.Tensor) -> list[tuple]:
         """
-        For each completion its advantage and its weighted one (means over tokens, if each has one), its weight and its Δt.
+        For each completion: unweighted and weighted advantage (means over tokens, if per token), weight and Δt.
 
         Args:
             advantages (`torch.Tensor` of shape `(B,)` or `(B, T)`), weighted (`torch.Tensor` of the same shape):
@@ -109,14 +110,14 @@ class Step:
 
     def take_stored_logps(self, width: int) -> torch.Tensor | None:
         """
-        The log-probabilities that the replayed rollouts had when they were sampled, once.
+        Returns, once, the log-probabilities that the replayed rollouts had when they were sampled.
 
         Args:
             width (`int`):
                 Tokens of the longest completion.
 
         Returns:
-            `torch.Tensor` of shape `(B, width)`, *optional*: `None` if there are none, or if they were taken before.
+            `torch.Tensor` of shape `(B, width)`, *optional*: `None` if there are none, or if they were already taken.
         """
         if self.logps_taken or self.replayed is None or self.replayed[0].policy_logps is None:
             return None
@@ -126,7 +127,7 @@ class Step:
 
 
 def waiting_metrics(waited: list[float | None]) -> dict[str, float]:
-    """How long each process has waited for the slowest, in seconds: what uneven programs cost. Nothing for one process."""
+    """Seconds that each process waited for the slowest: the cost of uneven programs. Empty for a single process."""
     known = [seconds for seconds in waited if seconds is not None]
     if not known or len(waited) == 1:
         return {}
@@ -134,7 +135,7 @@ def waiting_metrics(waited: list[float | None]) -> dict[str, float]:
 
 
 def resized(logs: Any, size: int) -> Any:
-    """TRL's table of completions, empty, with room for so many rows: those of all turns."""
+    """TRL's completions table, empty, with room for the rows of all turns."""
     return {
         name: deque(maxlen=size) if isinstance(rows, deque) else defaultdict(lambda: deque(maxlen=size))
         for name, rows in logs.items()
@@ -143,11 +144,11 @@ def resized(logs: Any, size: int) -> Any:
 
 def join_outputs(outputs: list[dict[str, Any]], pad_token_id: int) -> dict[str, Any]:
     """
-    The turns of a batch as one batch, the rows of the first turn first.
+    Joins the turns of a batch into one batch, with the rows of the first turn first.
 
     Args:
         outputs (`list[dict]`):
-            What TRL returned for each turn: tensors with a row for each completion, prompts padded on the left and
+            TRL's outputs for each turn: tensors with a row for each completion, prompts padded on the left and
             completions on the right, and `num_items_in_batch`.
         pad_token_id (`int`):
             Token to pad with.

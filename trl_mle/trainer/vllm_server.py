@@ -1,4 +1,4 @@
-"""A vLLM server that samples while the trainer works, and that may hang, die and come back."""
+"""A vLLM server that samples in parallel with training, and that may hang, die and come back."""
 
 import copy
 import functools
@@ -29,27 +29,27 @@ FINAL = (400, 401, 403, 413, 422)  # statuses: the same request would be refused
 
 
 class VLLMServerError(RuntimeError):
-    """A vLLM server did not do what it was asked to, in several attempts."""
+    """A vLLM server failed in several attempts."""
 
 
 @dataclass
 class Request:
     """
-    Completions that a server was asked for.
+    A request for completions.
 
     Args:
         prompts (`list[list[int]]`):
-            Tokens of this process' prompts, one for each completion.
+            Tokens of this process's prompts, one for each completion.
         images (`list`, *optional*):
             Their images.
         num_generations (`int`):
             Completions of each prompt.
         answer (`Future`, *optional*):
-            On the main process, the completions of all processes, and when they came by `time.monotonic()`.
+            On the main process, the completions of all processes, and their arrival time by `time.monotonic()`.
         asked_at (`float`, *optional*, defaults to `0.0`):
-            When they were asked for.
+            Time of the request.
         failures (`int`, *optional*, defaults to `0`):
-            Attempts that failed.
+            Number of failed attempts.
     """
 
     prompts: list[list[int]]
@@ -62,21 +62,20 @@ class Request:
 
 class VLLMServer:
     """
-    Takes the place of TRL's [`~trl.generation.vllm_generation.VLLMGeneration`] where a server samples, and calls it. Between
-    [`ask`] and [`collect`] a thread of the main process waits for the server, and the trainer can do something else. All
-    processes call the methods together, on their main threads; only that thread does without the others.
+    Replaces and wraps TRL's [`~trl.generation.vllm_generation.VLLMGeneration`] if a server samples. Between [`ask`]
+    and [`collect`], a thread of the main process waits for the server while the trainer does other work. All processes
+    call the methods together, on their main threads; only the waiting thread works alone.
 
-    No request is in flight while the server takes new weights. A request or an update that fails is tried again, three times in
-    all. A server that was restarted has the weights of its files: it is recognised by when it started, and gets the policy's
+    No request is in flight while the server takes new weights. A failed request or update is tried three times in all.
+    A restarted server has the weights of its files: it is recognised by its start time, and gets the policy's weights
     first.
 
     Args:
         generation ([`~trl.generation.vllm_generation.VLLMGeneration`]):
             TRL's, in server mode.
         request_timeout_s (`float`):
-            Seconds in which the server has to answer a request.
-        start_timeout_s (`float`):
-            Seconds in which a server that cannot be reached has to come back.
+            Timeout of a request, in seconds. start_timeout_s (`float`): Time that an unreachable server has to come
+            back, in seconds.
     """
 
     def __init__(self, generation: VLLMGeneration, request_timeout_s: float, start_timeout_s: float):
@@ -91,7 +90,7 @@ class VLLMServer:
             generation.vllm_client = self._client  # type: ignore[assignment]
 
     def sync_weights(self) -> None:
-        """Hands the policy's weights to the server, once it has answered what it was asked before."""
+        """Sends the policy's weights to the server, once it has answered pending requests."""
         for request in list(self._open):
             while not self.answered(request, POLL_S):
                 pass
@@ -100,24 +99,24 @@ class VLLMServer:
     def generate(
         self, prompts: list[list[int]], images: list | None, num_generations: int, profiler: Any = None
     ) -> tuple:
-        """As TRL's."""
+        """See TRL's method."""
         with profiler or nullcontext():
             return self.collect(self._expected or self.ask(prompts, images, num_generations))
 
     def ask(self, prompts: list[list[int]], images: list | None, num_generations: int) -> Request:
         """
-        Asks for completions by the weights that the server has.
+        Requests completions with the server's current weights.
 
         Args:
             prompts (`list[list[int]]`):
-                Tokens of this process' prompts, one for each completion.
+                Tokens of this process's prompts, one for each completion.
             images (`list`, *optional*):
                 Their images.
             num_generations (`int`):
-                Completions of each prompt, which are consecutive.
+                Number of completions per prompt, which are consecutive.
 
         Returns:
-            [`Request`]: What [`collect`] takes.
+            [`Request`]: The request, for [`collect`].
         """
         request = Request(prompts, images, num_generations)
         self._send(request)
@@ -126,16 +125,16 @@ class VLLMServer:
 
     def answered(self, request: Request, timeout_s: float = 0.0) -> bool:
         """
-        Whether the completions are there. Asks again if the server failed.
+        Whether the completions have arrived. Repeats the request if the server failed.
 
         Args:
             request ([`Request`]):
                 What was asked.
             timeout_s (`float`, *optional*, defaults to `0.0`):
-                Seconds to wait for them.
+                Time to wait for them, in seconds.
 
         Raises:
-            [`VLLMServerError`]: It has failed too often.
+            [`VLLMServerError`]: The server failed too often.
         """
 
         def look() -> tuple[bool, Problem | None]:
@@ -152,7 +151,7 @@ class VLLMServer:
         return False
 
     def collect(self, request: Request) -> tuple:
-        """Waits for the completions; returns this process' as TRL's `generate` does."""
+        """Waits for the completions; returns this process's part like TRL's `generate`."""
         while not self.answered(request, POLL_S):
             pass
         self._open.remove(request)
@@ -164,7 +163,7 @@ class VLLMServer:
 
     @contextmanager
     def expecting(self, request: Request) -> Iterator[None]:
-        """Within it, [`generate`] collects this request, whatever it is called with."""
+        """Context in which [`generate`] collects this request, whatever its arguments."""
         self._expected = request
         try:
             yield
@@ -172,11 +171,11 @@ class VLLMServer:
             self._expected = None
 
     def forget(self) -> None:
-        """Nobody will collect what was asked for: training goes on from a checkpoint."""
+        """Drops pending requests, because training resumes from a checkpoint."""
         self._open, self._expected = [], None
 
     def check_logps(self) -> None:
-        """Raises `ValueError` if the server's log-probabilities are not those of the distribution that it samples from."""
+        """Raises `ValueError` if the server's log-probabilities are not of the distribution that it samples from."""
         mode = self._of_main(lambda: self._client.logprobs_mode())  # type: ignore[union-attr]
         if mode != "processed_logprobs":
             raise ValueError(
@@ -185,7 +184,7 @@ class VLLMServer:
             )
 
     def _send(self, request: Request) -> None:
-        if self._connect():  # whatever another request was sampling is gone with the weights
+        if self._connect():  # samples of another request are lost with the weights
             self._update()
         request.asked_at = time.monotonic()
         self._generation.generate(request.prompts, request.images, request.num_generations)  # returns nothing yet
@@ -193,7 +192,7 @@ class VLLMServer:
             request.answer = self._client.asked
 
     def _update(self) -> None:
-        """Hands over the weights, until a server has taken them all."""
+        """Sends the weights, until a server has received all of them."""
         began = time.monotonic()
         for failures in range(1, ATTEMPTS + 1):
             self._connect()
@@ -205,7 +204,7 @@ class VLLMServer:
         self.sync_s += time.monotonic() - began
 
     def _connect(self) -> bool:
-        """Waits until the server can be reached; returns whether it lacks the weights, because it was started again."""
+        """Waits until the server is reachable; returns whether it lacks the weights, because it was restarted."""
         deadline, pause_s = time.monotonic() + self._start_timeout_s, 1.0
         while True:
             found = self._of_main(lambda: self._client.connect())  # type: ignore[union-attr]
@@ -226,7 +225,7 @@ class VLLMServer:
         time.sleep(2.0**failures)
 
     def _of_main(self, look: Callable[[], Any]) -> Any:
-        """What the main process finds, on all processes; if it raises, all do, lest the others wait for it."""
+        """Returns the main process's result on all processes; if it raises, all raise, so that none waits for it."""
         found: list[Any] = [None, None]
         if self._client is not None:
             try:
@@ -243,13 +242,13 @@ class VLLMServer:
 @dataclass
 class Problem:
     """
-    What a server did wrong.
+    A server's failure.
 
     Args:
         text (`str`):
             In one line.
         is_final (`bool`, *optional*, defaults to `False`):
-            Whether asking again is of no use.
+            Whether a retry is useless.
     """
 
     text: str
@@ -257,14 +256,14 @@ class Problem:
 
 
 class HalfAnswer(ValueError):
-    """An answer without all that was asked for."""
+    """An incomplete answer."""
 
 
 class RecoveringClient:
     """
-    Takes the place of TRL's [`~trl.generation.vllm_client.VLLMClient`], on the main process. Nothing waits without a bound,
-    completions are waited for in a thread, and a failure is kept for all processes to see instead of being raised here, where
-    the others would go on waiting for this one.
+    Replaces TRL's [`~trl.generation.vllm_client.VLLMClient`] on the main process. Every wait has a timeout, a thread
+    waits for completions, and failures are stored for all processes instead of being raised here, where the other
+    processes would keep waiting for this one.
 
     Args:
         client ([`~trl.generation.vllm_client.VLLMClient`]):
@@ -278,8 +277,8 @@ class RecoveringClient:
     def __init__(self, client: VLLMClient, device: torch.device, timeout_s: float):
         self._client = client
         self._device = device
-        self.answer: dict[str, Any] | None = None  # what `generate` returns next, instead of asking
-        self.asked: Future | None = None  # what it has asked last
+        self.answer: dict[str, Any] | None = None  # the next return value of `generate`, instead of a request
+        self.asked: Future | None = None  # its last request
         self._problem: Problem | None = None
         self._joined_at: float | None = None  # by the server's clock
         self._has_group = True  # TRL has made it
@@ -289,8 +288,8 @@ class RecoveringClient:
 
     def connect(self) -> bool | Problem:
         """
-        Joins a server that was started after the last one was joined; returns whether it was, so that it lacks the weights. Or why it
-        cannot be reached.
+        Joins a server that was started after the last join; returns whether this happened, so that the server lacks
+        the weights, or why it cannot be reached.
         """
         try:
             now, started_at = self._times()
@@ -299,23 +298,23 @@ class RecoveringClient:
             if self._has_group and started_at <= self._joined_at + 1:
                 return False
             self._has_group = False
-            with suppress(RequestException):  # of an update that broke off; vLLM refuses another one before
+            with suppress(RequestException):  # of an interrupted update; vLLM refuses another one before
                 self._client._finish_weight_update()
             self._client.close_communicator()
             self._client.init_communicator(self._device)
         except RequestException as error:
             return problem_of(error) or Problem(str(error))
-        except RuntimeError as error:  # TRL's, of a server without what it takes; and those of the group of processes
+        except RuntimeError as error:  # TRL's errors for an unsuitable server, and errors of the process group
             return Problem(f"the vLLM server cannot be joined: {' '.join(str(error).split())[:300]}")
         self._joined_at, self._has_group = now, True
         return True
 
     def logprobs_mode(self) -> str:
-        """Of which distribution the server's log-probabilities are."""
+        """The distribution of the server's log-probabilities."""
         return self._client.get_server_info()["model_config"]["logprobs_mode"]
 
     def generate(self, prompts: list[list[int]], n: int, **parameters: Any) -> dict[str, Any]:
-        """As TRL's, if there is an answer; else it asks for one, and returns nothing yet."""
+        """Like TRL's if there is an answer; otherwise sends the request and returns nothing yet."""
         if self.answer is not None:
             answer, self.answer = self.answer, None
             return answer
@@ -327,17 +326,17 @@ class RecoveringClient:
         return self._client.image_features(images)
 
     def update_named_params(self, metadata: list, named_params: Iterator) -> None:
-        """As TRL's."""
+        """See TRL's method."""
         self._try(lambda: self._client.update_named_params(metadata, named_params))
         for _ in named_params:  # gathering them takes all processes
             pass
 
     def reset_prefix_cache(self) -> None:
-        """As TRL's."""
+        """See TRL's method."""
         self._try(self._client.reset_prefix_cache)
 
     def take_problem(self) -> Problem | None:
-        """What went wrong with an update of the weights. The server is then joined anew."""
+        """Returns the problem of a weight update. The server is then joined again."""
         problem, self._problem = self._problem, None
         self._has_group = problem is None
         return problem
@@ -350,7 +349,7 @@ class RecoveringClient:
             known = all(value is not None for row in output["logprobs"] for values in row for value in values)
         except RequestException:
             raise
-        except (LookupError, TypeError, ValueError, AttributeError) as error:  # TRL looked for what was not there
+        except (LookupError, TypeError, ValueError, AttributeError) as error:  # TRL looked up a missing entry
             raise HalfAnswer(f"{type(error).__name__}: {error}") from error
         if len(lengths) != n * len(prompts) or not all(lengths) or logps != lengths:
             raise HalfAnswer(f"{len(lengths)} of {n * len(prompts)} completions, {len(logps)} with log-probabilities")
@@ -368,7 +367,7 @@ class RecoveringClient:
                 self._problem = Problem(f"the vLLM server takes no weights: {' '.join(str(error).split())[:300]}")
 
     def _times(self) -> tuple[float, float]:
-        """What the server's clock says now, and when it was started: vLLM's ids of its processes are times in nanoseconds."""
+        """The server's current time and its start time: vLLM's process ids are times in nanoseconds."""
         url = f"{self._client.base_url}/server_info"
         answer = self._client.session.get(url, params={"config_format": "json"}, timeout=LOOK_S)
         now = parsedate_to_datetime(answer.headers["Date"]).timestamp()
@@ -376,7 +375,7 @@ class RecoveringClient:
 
 
 def problem_of(error: BaseException | None) -> Problem | None:
-    """What an exception says of the server; raised again if that is nothing."""
+    """The server's problem behind an exception; raises it again if it is not the server's."""
     if error is None:
         return None
     if isinstance(error, HTTPError):
@@ -394,7 +393,7 @@ def problem_of(error: BaseException | None) -> Problem | None:
 
 
 def in_background(call: Callable[[], Any]) -> Future:
-    """Calls it in a thread that the end of the program does not wait for."""
+    """Calls a function in a daemon thread."""
     future: Future = Future()
 
     def run() -> None:
@@ -408,9 +407,9 @@ def in_background(call: Callable[[], Any]) -> Future:
 
 
 def _session(timeout_s: float) -> Session:
-    """One whose requests all have a limit, and fail by a `RequestException` only."""
+    """A session whose requests all have a timeout, and fail only with a `RequestException`."""
     session = Session()
-    # Without retries, as TRL's has them: a server that came back has other weights
+    # Without TRL's retries: a server that came back has other weights
     session.hooks["response"].append(_check_status)
     session.request = functools.partial(session.request, timeout=timeout_s)  # type: ignore[method-assign]
     return session

@@ -1,4 +1,4 @@
-"""Sampling by vLLM: what seeds it, which weights it gets, and how it ends."""
+"""Sampling with vLLM: its seed, its weights, and its shutdown."""
 
 import functools
 from collections.abc import Iterator
@@ -23,10 +23,10 @@ if TYPE_CHECKING:
 
 class VLLMTrainer(GRPOTrainer):
     """
-    [`~trl.GRPOTrainer`] with some differences where vLLM samples: `args.seed` decides what a colocated one samples, adapters are
-    merged without a trace in the base model, the metric `sampling/masked_rate` is the share of tokens that are not trained on
-    because vLLM finds them less probable than the trainer does or more so (`vllm_importance_sampling_mode`), a colocated
-    one ends before the group of processes that it works with, and a server may hang, die and come back
+    [`~trl.GRPOTrainer`] with some differences for vLLM: `args.seed` determines the samples of a colocated vLLM,
+    adapters are merged without changing the base model, the metric `sampling/masked_rate` is the share of tokens that
+    are masked because their probabilities under vLLM and the trainer differ (`vllm_importance_sampling_mode`), a
+    colocated vLLM shuts down before its process group, and a server may hang, die and come back
     ([`~trl_mle.trainer.vllm_server.VLLMServer`]).
     """
 
@@ -51,7 +51,7 @@ class VLLMTrainer(GRPOTrainer):
             )
             self.vllm_generation = self.vllm_server  # type: ignore[assignment]
         if self.vllm_mode == "colocate":
-            # Its start has seeded all generators by the process's number, after TRL had by `seed`, and it samples from them
+            # vLLM's start seeds all generators by rank, after TRL seeded them by `seed`, and vLLM samples from them
             process, processes = self.accelerator.process_index, self.accelerator.num_processes
             set_seed(sampling_seed(self.args.seed, process, processes, self.args.vllm_tensor_parallel_size))
 
@@ -79,13 +79,13 @@ class VLLMTrainer(GRPOTrainer):
             )
             state = Path(self.args.output_dir or "", f"{PREFIX_CHECKPOINT_DIR}-{step}", TRAINER_STATE_NAME)
             is_saved = [state.is_file()]
-            broadcast_object_list(is_saved)  # other machines need not see the files
+            broadcast_object_list(is_saved)  # other machines may not have access to the files
             if step and aligned and not is_saved[0]:
                 self._save_checkpoint(self.model, None)
             raise
 
     def end_training(self) -> None:
-        """The last call of a script: finishes trackers, ends a colocated vLLM, and destroys the group of processes."""
+        """Call this last: finishes trackers, shuts down a colocated vLLM, and destroys the process group."""
         if self.use_vllm and self.vllm_mode == "colocate":
             self.accelerator.wait_for_everyone()  # the engine destroys the group
             self.vllm_generation.llm.llm_engine.engine_core.shutdown()
@@ -94,20 +94,20 @@ class VLLMTrainer(GRPOTrainer):
 
 def sampling_seed(seed: int, process: int, processes: int, tensor_parallel_size: int) -> int:
     """
-    What a process seeds its generators with to sample with a vLLM of its own.
+    The seed of a process's generators for sampling with a colocated vLLM.
 
     Args:
         seed (`int`):
-            The run's.
+            The run's seed.
         process (`int`):
             Number of the process.
         processes (`int`):
-            How many there are.
+            Number of processes.
         tensor_parallel_size (`int`):
-            How many of them share a vLLM: these must sample the same.
+            Number of processes that share a vLLM and must sample the same.
 
     Returns:
-        `int`: Another one for every seed and every vLLM.
+        `int`: A different seed for every run seed and every vLLM.
     """
     engines = processes // tensor_parallel_size
     return (seed * engines + process // tensor_parallel_size) % 2**32  # NumPy takes no more bits
@@ -115,18 +115,19 @@ def sampling_seed(seed: int, process: int, processes: int, tensor_parallel_size:
 
 def merged_params(generation: VLLMGeneration) -> Iterator[tuple[str, torch.Tensor]]:
     """
-    The weights of a policy with an adapter, as vLLM takes them: each layer's base weights with the adapter merged into a copy.
+    The weights of a policy with an adapter, in vLLM's form: each layer's base weights with the adapter merged into a
+    copy.
 
-    TRL merges into the base weights and subtracts again. In 16 bits that does not give back what was there, so that under
-    data parallelism the base drifts at every synchronisation, away from the one that the saved adapter will be used with.
-    Only one layer is whole at a time, under ZeRO-3, too.
+    TRL merges into the base weights and subtracts again. In 16 bits this does not restore the original, so under data
+    parallelism the base drifts at every synchronisation, away from the base that the saved adapter will be used with.
+    Only one layer is gathered at a time, also under ZeRO-3.
 
     Args:
         generation ([`~trl.generation.vllm_generation.VLLMGeneration`]):
-            What hands them to vLLM.
+            Sends the weights to vLLM.
 
     Yields:
-        `tuple[str, torch.Tensor]`: Name and values of each weight. Every process must take all of them.
+        `tuple[str, torch.Tensor]`: Name and values of each weight. Every process must consume all of them.
     """
     model: Any = generation.model
     layers: dict[str, Any] = {
@@ -144,7 +145,7 @@ def merged_params(generation: VLLMGeneration) -> Iterator[tuple[str, torch.Tenso
 
 
 def _merged(layer: Any, param: torch.nn.Parameter) -> torch.Tensor:
-    """A copy of a weight of a layer with its adapters in it; the layer itself is bit for bit as it was."""
+    """A copy of a layer's weight with its adapters merged; the layer itself stays unchanged, bit for bit."""
     adapted = [module for module in layer.modules() if isinstance(module, BaseTunerLayer)]
     base = [(weight, weight.data.clone()) for weight in layer.get_base_layer().parameters()]
     for module in adapted:

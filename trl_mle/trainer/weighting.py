@@ -1,4 +1,4 @@
-"""How each completion of a batch is weighted, as the arguments ask."""
+"""Computes the duration weights of a batch."""
 
 import math
 from collections.abc import Sequence
@@ -22,7 +22,7 @@ class Weighting:
         args ([`MLEGRPOConfig`]):
             `duration_weighting`, its bounds, and whether training is asynchronous.
         ledger ([`RolloutLedger`], *optional*):
-            Of asynchronous training, for `"inclusion"`.
+            The ledger of asynchronous training, for `"inclusion"`.
     """
 
     def __init__(self, args: MLEGRPOConfig, ledger: RolloutLedger | None):
@@ -39,11 +39,11 @@ class Weighting:
                 The completions of all processes, with their `competition`, `duration_s` and `outcome`.
 
         Returns:
-            `torch.Tensor` of shape `(B,)`: As [`~trl_mle.trainer.duration_weights`] makes them, by competition.
+            `torch.Tensor` of shape `(B,)`: The [`~trl_mle.trainer.duration_weights`], by competition.
         """
         by_inclusion = self.args.duration_weighting == "inclusion"
         unknown = 0.0 if by_inclusion else math.nan
-        # A completion without a program could be trained on at once, and so could one whose result was reused
+        # Completions without a program, or with a reused result, could be trained on at once
         known = [0.0 if by_inclusion and row.get("reused") else row.get("duration_s") for row in rows]
         durations = torch.tensor([unknown if seconds is None else float(seconds) for seconds in known])
         durations[[i for i, row in enumerate(rows) if is_ours(row)]] = torch.nan
@@ -73,11 +73,11 @@ def weight_metrics(
     advantages: Sequence[float], weighted: Sequence[float], weights: Sequence[float], durations: Sequence[float | None]
 ) -> dict[str, float]:
     """
-    What the weights do to a batch.
+    Metrics of the weights' effect on a batch.
 
     Args:
         advantages (`Sequence[float]`), weighted (`Sequence[float]`):
-            Those of all completions, before and after they were weighted.
+            Advantages of all completions, before and after weighting.
         weights (`Sequence[float]`):
             Their duration weights.
         durations (`Sequence[float | None]`):
@@ -85,10 +85,12 @@ def weight_metrics(
 
     Returns:
         `dict[str, float]`:
-            - `weighted_advantage/sum`: 0 without weights, where advantages are those of groups; with weights, how much all
-              are pushed together.
-            - `duration_weight/effective_sample_size`: (Σ w)² / Σ w², equally weighted completions that are worth as much.
-            - `weight_pays/q1` to `q4`: mean of weighted less unweighted advantage in each quartile of Δt, the fastest first.
+            - `weighted_advantage/sum`: 0 without weights for group advantages; with weights, the net push on all
+              completions.
+            - `duration_weight/effective_sample_size`: (Σ w)² / Σ w², the equivalent number of equally weighted
+              completions.
+            - `weight_pays/q1` to `q4`: mean of weighted minus unweighted advantage in each quartile of Δt, the fastest
+              first.
     """
     squares = sum(weight**2 for weight in weights)
     metrics = {
