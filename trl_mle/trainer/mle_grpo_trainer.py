@@ -145,7 +145,9 @@ class MLEGRPOTrainer(BaseModelTrainer, HubTrainer, LimitsTrainer, VLLMTrainer):
         self.rollouts: RolloutsInFlight | None = None  # of asynchronous training
         if args.async_rollouts:
             if self.tools or self.environment_factories is not None or self.rollout_func is not None:
-                raise ValueError("async_rollouts knows no tools, environments or rollout functions: leave them out")
+                raise ValueError(
+                    "async_rollouts does not support tools, environments or rollout functions: leave them out"
+                )
             assert self.train_dataset is not None
             sampler = Sampler(self, args.keeps_logps)
             self.rollouts = make_rollouts(args, self.reward_funcs, next(iter(self.train_dataset)), sampler)
@@ -226,7 +228,7 @@ class MLEGRPOTrainer(BaseModelTrainer, HubTrainer, LimitsTrainer, VLLMTrainer):
         longest = max(len(ids) for ids in prompt_ids)
         if limit is not None and longest > limit:
             raise ValueError(
-                f"a prompt has {longest} tokens, more than max_prompt_length={limit}: raise it, or set null"
+                f"a prompt has {longest} tokens, more than max_prompt_length={limit}: raise it, or set it to null"
             )
         return prompt_ids, images, multimodal_fields
 
@@ -345,11 +347,11 @@ class MLEGRPOTrainer(BaseModelTrainer, HubTrainer, LimitsTrainer, VLLMTrainer):
         if rollouts is None:
             return
         if self.rollouts is None:
-            raise ValueError(f"{checkpoint} holds rollouts that were not trained on yet: resume with async_rollouts")
+            raise ValueError(f"{checkpoint} has rollouts that were not trained on yet: resume with async_rollouts")
         self.rollouts.load_state_dict(rollouts["rollouts"])
         if self.rollouts.ledger.in_flight and not self.args.keeps_logps:
             raise ValueError(
-                f"{checkpoint} holds rollouts of earlier steps: resume with max_in_flight of more than one batch"
+                f"{checkpoint} has rollouts of earlier steps: resume with max_in_flight of more than one batch"
             )
         self.objective.load_state_dict(rollouts)
         self.weighting.load_state_dict(rollouts.get("mean_duration", {}))  # older checkpoints have none

@@ -198,12 +198,10 @@ def make_rollouts(
     """
     rewards = [func for func in reward_funcs if isinstance(func, MLEReward)]
     if len(rewards) != 1:
-        raise ValueError(
-            f"async_rollouts needs one MLEReward, which executes programs ahead; there are {len(rewards)}"
-        )
+        raise ValueError(f"async_rollouts needs one MLEReward, which executes programs ahead; got {len(rewards)}")
     if args.duration_weighting == "inclusion" and not rewards[0].executor.tells_start:
         raise ValueError(
-            f"duration_weighting='inclusion' needs to know since when programs run, which {type(rewards[0].executor).__name__} does "
+            f"duration_weighting='inclusion' needs the start times of programs, which {type(rewards[0].executor).__name__} does "
             "not report: set 'linear' or 'none'"
         )
     for name, value in example.items():
@@ -212,7 +210,7 @@ def make_rollouts(
         except TypeError as error:
             raise ValueError(
                 f"checkpoints of async_rollouts hold rows of the dataset as JSON, which cannot hold its column {name!r}: "
-                "remove it, or make text of it"
+                "remove it, or convert it to text"
             ) from error
     assert args.max_in_flight is not None  # MLEGRPOConfig has filled it in
     assert args.num_generations is not None

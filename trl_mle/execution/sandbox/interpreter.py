@@ -144,14 +144,14 @@ def find_interpreter(python: str | None = None) -> Interpreter:
             errors="replace",
         )
     except (OSError, subprocess.SubprocessError) as error:
-        raise SandboxError(f"program_python: {python} is no Python that runs: {error}") from error
+        raise SandboxError(f"program_python: {python} is not a working Python interpreter: {error}") from error
     answers = [line for line in done.stdout.splitlines() if line.startswith(MARK)]
     if not answers:
-        raise SandboxError(f"program_python: {python} is no Python that runs: it does not answer as one")
+        raise SandboxError(f"program_python: {python} is not a working Python interpreter: it does not answer as one")
     said = json.loads(answers[-1].removeprefix(MARK))
     if tuple(said["numbers"]) < OLDEST:
         numbers = ".".join(map(str, said["numbers"]))
-        raise SandboxError(f"program_python: {python} is Python {numbers}, and programs need 3.11 or a newer one")
+        raise SandboxError(f"program_python: {python} is Python {numbers}, but programs need 3.11 or newer")
     roots = (*SYSTEM, said["prefix"], said["base_prefix"])
     left_out = [entry for entry in said["path"] if _holds_more_than_packages(os.path.realpath(entry), roots)]
     visible = [entry for entry in said["path"] if entry not in left_out]
