@@ -1,4 +1,4 @@
-"""Every competition by its id: the local ones, those of MLE-bench, their mirrors, and folders of the user's own."""
+"""Loads competitions by id: local ones, MLE-bench's, their mirrors, and the user's own folders."""
 
 import difflib
 import os
@@ -19,7 +19,7 @@ CONFIG = "competition.yaml"
 
 
 def list_competitions() -> list[str]:
-    """The ids that [`load_competition`] knows. Those of MLE-bench must have been prepared with its own tool."""
+    """The ids that [`load_competition`] takes. MLE-bench's competitions must be prepared with its own tool."""
     return [*LOCAL_COMPETITIONS, *MLEBENCH_COMPETITIONS, *(PREFIX + name for name in MIRRORS)]
 
 

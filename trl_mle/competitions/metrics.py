@@ -132,7 +132,7 @@ def word_level_jaccard(y_true: pd.DataFrame, y_pred: pd.DataFrame) -> float:
 
 
 def check_row_sums(y_pred: pd.DataFrame, sums_to_one: np.ndarray) -> None:
-    """Reject predictions of which not every row sums to 1, as `sums_to_one` tells."""
+    """Rejects predictions with rows that do not sum to 1, according to `sums_to_one`."""
     if not sums_to_one.all():
         row = int(np.argmin(sums_to_one))
         raise ValueError(

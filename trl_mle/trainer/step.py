@@ -71,7 +71,7 @@ class Step:
                 TRL's.
 
         Returns:
-            `torch.Tensor` of shape `(B,)`: Of the same kind.
+            `torch.Tensor` of shape `(B,)`: The advantages to use.
 
         Raises:
             `ValueError`: There is an advantage for each token.
