@@ -100,7 +100,7 @@ def test_dropout_is_refused_where_stored_log_probabilities_are_compared(kwargs, 
 def test_quantized_weights_are_refused_with_vllm(mode):
     config().check_model(dropout=0.0, quantized=True)
     args = config(use_vllm=True, vllm_mode=mode)
-    with pytest.raises(ValueError, match=r"^vLLM cannot take the quantized weights of training") as error:
+    with pytest.raises(ValueError, match=r"^vLLM cannot take quantized weights from training") as error:
         args.check_model(dropout=0.0, quantized=True)
     assert "\n" not in str(error.value)
 
