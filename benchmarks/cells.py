@@ -183,7 +183,7 @@ def scores_of(sample: Evaluation) -> list[float] | None:
 
 
 def corpus_of(competition: str) -> str:
-    """What tells the starter policies of one grammar from those of another: a few programs' hash."""
+    """Identifies the grammar of a starter policy, by the hash of a few programs."""
     programs = sketch_corpus(StarterConfig(competitions=[competition], num_programs=20))["completion"]
     return hashlib.sha256(json.dumps(list(programs)).encode()).hexdigest()[:8]
 
