@@ -1,5 +1,5 @@
 r"""
-What each part of the method is worth: the full method, without one part each, and without all, at equal numbers of programs.
+Ablation: the full method, without each part, and without all parts, at equal numbers of programs.
 
     python benchmarks/ablation.py --competitions diabetes --seeds 0 1 2
 

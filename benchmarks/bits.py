@@ -40,7 +40,7 @@ CASES = {
 
 
 def digest(record: dict) -> str:
-    """Of all that a process has done and learnt."""
+    """Digest of everything that a process has done and learnt."""
     turns = [{name: value for name, value in turn.items() if name != "generation"} for turn in record["turns"]]
     found = hashlib.sha256(json.dumps([turns, record["losses"], record["pool"]]).encode())
     for name, weights in sorted(record["weights"].items()):

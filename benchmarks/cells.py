@@ -228,7 +228,7 @@ def scores_of(sample: Evaluation) -> list[float] | None:
 
 
 def corpus_of(competitions: Sequence[str]) -> str:
-    """What tells the starter policies of one grammar from those of another: a few programs' hash."""
+    """Identifies the grammar of a starter policy, by the hash of a few programs."""
     programs = sketch_corpus(StarterConfig(competitions=list(competitions), num_programs=20))["completion"]
     return hashlib.sha256(json.dumps(list(programs)).encode()).hexdigest()[:8]
 

@@ -85,7 +85,7 @@ def needs(condition: bool, what: str) -> None:
 
 @functools.cache
 def sandbox() -> str:
-    """As the Makefile's quickstart: no isolation only where there is none to be had."""
+    """Like the Makefile's quickstart: no isolation only if no sandbox works."""
     doctor = subprocess.run([sys.executable, "-m", "trl_mle.cli", "doctor"], capture_output=True)
     return "none" if doctor.returncode else "auto"
 

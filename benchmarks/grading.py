@@ -1,6 +1,6 @@
 """
 How long grading takes: submissions of the schema of tabular-playground-series-may-2022 (integer ids, a probability,
-ROC AUC), in the order of the answers and shuffled. What is left after reading the csv file is the grader's own work.
+ROC AUC), in the order of the answers and shuffled. The time beyond reading the CSV file is the grader's own.
 
     python benchmarks/grading.py
 """

@@ -79,7 +79,7 @@ class _Places:
         self.starts = {(statement.lineno, statement.col_offset): statement for statement in self.block}
 
     def verdict(self, place: ast.stmt, milestone: str, labels: set[int]) -> str:
-        """Of a print right after the statement `place`."""
+        """Judges a print right after the statement `place`."""
         if place.end_lineno in labels and all(
             self.counts_within(outer, place, milestone, labels) for outer in self.ending_with(place)
         ):

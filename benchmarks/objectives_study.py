@@ -71,7 +71,7 @@ def factors(choices: dict[str, Any]) -> list[str]:
 
 
 def read_store(folder: Path) -> list[dict[str, Any]]:
-    """What was executed so far; a line that a kill has cut short does not count."""
+    """Programs executed so far; a line truncated by a kill does not count."""
     path = folder / "programs.jsonl"
     text = path.read_text() if path.exists() else ""
     return [json.loads(line) for line in text[: text.rfind("\n") + 1].splitlines()]

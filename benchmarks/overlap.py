@@ -1,5 +1,6 @@
 """
-What it saves that a vLLM server generates while the trainer trains and programs run, and whether that loses anything.
+Measures the savings of a vLLM server that generates while the trainer trains and programs run, and whether anything is
+lost.
 
     python benchmarks/overlap.py speed --python .venv-vllm/bin/python
     python benchmarks/overlap.py kills --python .venv-vllm/bin/python

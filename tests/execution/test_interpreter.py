@@ -271,10 +271,10 @@ def test_programs_have_an_environment_of_their_own(competition, tmp_path, monkey
 @pytest.mark.parametrize(
     ("script", "message"),
     [
-        (None, "is no Python that runs: .*No such file"),
-        ("exit 3", "is no Python that runs: .*exit status 3"),
-        ("echo hello", "is no Python that runs: "),
-        (f"""echo '{MARK}{{"numbers": [3, 10]}}'""", r"is Python 3\.10, and programs need 3\.11 or a newer one"),
+        (None, "is not a working Python interpreter: .*No such file"),
+        ("exit 3", "is not a working Python interpreter: .*exit status 3"),
+        ("echo hello", "is not a working Python interpreter: "),
+        (f"""echo '{MARK}{{"numbers": [3, 10]}}'""", r"is Python 3\.10, but programs need 3\.11 or newer"),
     ],
 )
 def test_an_interpreter_that_will_not_do(tmp_path, script, message):

@@ -26,9 +26,9 @@ def parsed(*more):
         (["--gpu_slots", "0"], "a colocated vLLM keeps its GPU memory while programs run: set vllm_enable_sleep_mode"),
         (["--gpu_slots", "0", "--vllm_enable_sleep_mode", "true"], None),
         (["--vllm_mode", "server", "--gpu_slots", "0"], None),
-        (["--use_peft", "true", "--load_in_4bit", "true"], "vLLM cannot take the quantized weights of training"),
+        (["--use_peft", "true", "--load_in_4bit", "true"], "vLLM cannot take quantized weights from training"),
         (["--use_peft", "true", "--load_in_8bit", "true"], "set use_vllm to false"),
-        (["--use_peft", "true", "--lora_dropout", "0.05"], "a dropout of 0.05 makes noise of the importance ratios"),
+        (["--use_peft", "true", "--lora_dropout", "0.05"], "a dropout of 0.05 adds noise to the importance ratios"),
         (["--use_peft", "true"], None),  # TRL's dropout of 0.05 is not the default here
     ],
 )

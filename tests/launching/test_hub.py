@@ -157,7 +157,7 @@ def test_broken_upload_loses_nothing(runs, hub, folder):
     code, errors = runs["broken"]
     assert code == 2
     lines = [line for line in errors.splitlines() if "error" in line or "failed" in line]
-    assert [line for line in lines if line.startswith("a push to the Hub failed; nothing is lost")]
+    assert [line for line in lines if line.startswith("a push to the Hub failed; everything is still")]
     last = f"train_mle.py: error: the push to the Hub failed; everything is still in {folder / 'broken'}: "
     assert last in lines[-1]  # which may begin with a progress bar that the failure cut off
     assert "413" in lines[-1]

@@ -94,7 +94,7 @@ def run_script(monkeypatch):
         (["--max_prompt_length", "10", "--log_completions", "true"], "more than max_prompt_length=10"),
         (
             ["--use_peft", "true", "--lora_dropout", "0.05", "--async_rollouts", "true"],
-            "a dropout of 0.05 makes noise",
+            "a dropout of 0.05 adds noise",
         ),
         (
             ["--use_transformers_continuous_batching", "true", "--bf16", "true"],

@@ -214,7 +214,7 @@ def test_dropout_would_make_noise_of_ratios(program_model, tmp_path, dropout):
     )  # not zero at first
     config = TWO_BATCHES | FROM_SCRATCH | {"learning_rate": 0.0, "max_steps": 2}
     args = MLEGRPOConfig(str(tmp_path), **ON_CPU, **FROM_SCRATCH, async_rollouts=True)
-    with pytest.raises(ValueError, match=r"^a dropout of 0\.05 makes noise of the importance ratios") as error:
+    with pytest.raises(ValueError, match=r"^a dropout of 0\.05 adds noise to the importance ratios") as error:
         MLEGRPOTrainer("no/such/model", args=args, peft_config=lora)  # before it is loaded
     assert "\n" not in str(error.value)
 
@@ -235,7 +235,7 @@ def test_dropout_of_the_model_itself_is_refused(program_model, tmp_path):
     model = AutoModelForCausalLM.from_pretrained(program_model)
     model.model.norm = torch.nn.Sequential(model.model.norm, torch.nn.Dropout(0.1))
     args = MLEGRPOConfig(str(tmp_path), **ON_CPU, **FROM_SCRATCH, async_rollouts=True)
-    with pytest.raises(ValueError, match=r"^a dropout of 0\.1 makes noise of the importance ratios"):
+    with pytest.raises(ValueError, match=r"^a dropout of 0\.1 adds noise to the importance ratios"):
         MLEGRPOTrainer(model, MLEReward(["wine"], ReplayExecutor()), args, competitions=["wine"])
 
 
@@ -411,7 +411,7 @@ def test_what_it_cannot_do_is_refused(program_model, tmp_path):
         return [0.0] * len(completions)
 
     args = MLEGRPOConfig(str(tmp_path), **ON_CPU, **FROM_SCRATCH, async_rollouts=True)
-    with pytest.raises(ValueError, match="needs one MLEReward, which executes programs ahead; there are 0"):
+    with pytest.raises(ValueError, match="needs one MLEReward, which executes programs ahead; got 0"):
         MLEGRPOTrainer(program_model, reward, args, competitions=["wine"])
     executor = ReplayExecutor()
     executor.tells_start = False
@@ -434,7 +434,7 @@ def test_what_it_cannot_do_is_refused(program_model, tmp_path):
 def test_rollouts_of_a_checkpoint_are_not_lost_silently(program_model, tmp_path):
     saved = {"save_strategy": "steps", "save_steps": 2}
     pool_runs.run(program_model, tmp_path, 2, **TWO_BATCHES, **FROM_SCRATCH, **saved)
-    with pytest.raises(ValueError, match="holds rollouts that were not trained on yet: resume with async_rollouts"):
+    with pytest.raises(ValueError, match="has rollouts that were not trained on yet: resume with async_rollouts"):
         pool_runs.run(program_model, tmp_path / "resumed", 3, str(tmp_path / "checkpoint-2"), **FROM_SCRATCH)
     one = TWO_BATCHES | {"max_in_flight": TWO_BATCHES["max_in_flight"] // 2}
     with pytest.raises(ValueError, match="resume with max_in_flight of more than one batch"):

@@ -96,7 +96,7 @@ def test_no_two_engines_sample_the_same(processes, tensor_parallel_size):
 
 def test_quantized_weights_are_refused_before_they_are_loaded(tmp_path):
     args = MLEGRPOConfig(str(tmp_path), **ON_CPU, use_vllm=True)
-    with pytest.raises(ValueError, match=r"^vLLM cannot take the quantized weights of training"):
+    with pytest.raises(ValueError, match=r"^vLLM cannot take quantized weights from training"):
         MLEGRPOTrainer("no/such/model", args=args, quantization_config=BitsAndBytesConfig(load_in_8bit=True))
 
 

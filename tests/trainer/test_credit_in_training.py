@@ -214,7 +214,9 @@ def test_what_it_cannot_do_is_refused(tiny_model, tmp_path):
         make_trainer(tiny_model, tmp_path, cls=OtherLoss, **CREDIT)
     assert "\n" not in str(error.value)
 
-    with pytest.raises(ValueError, match="credit='failed_line' knows no tools, environments or rollout functions"):
+    with pytest.raises(
+        ValueError, match="credit='failed_line' does not support tools, environments or rollout functions"
+    ):
         make_trainer(tiny_model, tmp_path, trainer_kwargs={"rollout_func": lambda prompts, trainer: {}}, **CREDIT)
     trainer = make_trainer(tiny_model, tmp_path, reward=text_reward, **CREDIT)
     with pytest.raises(ValueError, match="credit='failed_line' needs to know where programs failed"):

@@ -98,13 +98,13 @@ def test_scores_on_other_rows_are_not_resumed(trainer):
     old = {name: value for name, value in state.items() if name != "holdout"}  # held nothing out
     prompts.load_state_dict(old)
     with pytest.raises(
-        ValueError, match=r"scores of wine are on the rows that holdout 0.5 leaves: resume with that, not 0"
+        ValueError, match=r"scores of wine are on the rows that holdout 0.5 leaves: resume with that holdout, not 0"
     ):
         prompts.load_state_dict(state | {"holdout": {"wine": 0.5}})
     prompts.load_state_dict(state | {"holdout": {"wine": 0.0}})  # and diabetes was not trained on
     prompts.competitions = {"wine": load_competition("wine", holdout=0.5)}
     try:
-        with pytest.raises(ValueError, match=r"holdout 0 leaves: resume with that, not 0\.5"):
+        with pytest.raises(ValueError, match=r"holdout 0 leaves: resume with that holdout, not 0\.5"):
             prompts.load_state_dict(old)
     finally:
         prompts.competitions = trainer.competitions
@@ -130,7 +130,7 @@ def test_prompts_show_program_and_output_and_the_score_only_if_asked_to(trainer,
 def test_a_limit_that_is_too_small_is_refused_at_once(program_model, tmp_path, trainer):
     prompts = [scratch_prompt(load_competition(name)) for name in pool_runs.COMPETITIONS]
     longest = max(len(trainer._tokenize_prompts([prompt])[0][0]) for prompt in prompts)
-    with pytest.raises(ValueError, match=f"asks to improve .* max_prompt_length={longest}: raise it, or ask for no"):
+    with pytest.raises(ValueError, match=f"asks to improve .* max_prompt_length={longest}: raise it, or disable"):
         make_trainer(program_model, tmp_path, max_prompt_length=longest)
     make_trainer(program_model, tmp_path, max_prompt_length=longest, improve_probability=0.0, debug_probability=0.0)
 

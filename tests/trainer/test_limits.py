@@ -78,7 +78,7 @@ def test_limits_of_the_trainers_own_are_for_rewards_without_an_executor():
     none = {"timeout_s": None, "memory_mb": None}
     assert find_limits(text_reward, None, none) == Limits(60, 4096, 1, REQUIRED)
     assert find_limits(text_reward, HERE, none) == HERE
-    with pytest.raises(ValueError, match="prompts state those of the MLEReward's executor"):
+    with pytest.raises(ValueError, match="prompts state the limits of the MLEReward's executor"):
         find_limits(make_reward(HERE), ELSEWHERE, none)
     for reward, expected in ((text_reward, Limits(5, 4096)), (make_reward(HERE), HERE)):
         with pytest.warns(FutureWarning, match="will be removed in 0.3"):

@@ -117,7 +117,7 @@ def test_weights_that_are_not_cast():
 def test_dropout_is_refused_where_stored_log_probabilities_are_compared(kwargs, refused):
     args = config(**kwargs, save_strategy="no")
     args.check_model(dropout=0.0, quantized=False)
-    with pytest.raises(ValueError, match=r"^a dropout of 0\.05 makes noise") if refused else nullcontext():
+    with pytest.raises(ValueError, match=r"^a dropout of 0\.05 adds noise") if refused else nullcontext():
         args.check_model(dropout=0.05, quantized=False)
 
 
@@ -125,7 +125,7 @@ def test_dropout_is_refused_where_stored_log_probabilities_are_compared(kwargs, 
 def test_quantized_weights_are_refused_with_vllm(mode):
     config().check_model(dropout=0.0, quantized=True)
     args = config(use_vllm=True, vllm_mode=mode)
-    with pytest.raises(ValueError, match=r"^vLLM cannot take the quantized weights of training") as error:
+    with pytest.raises(ValueError, match=r"^vLLM cannot take quantized weights from training") as error:
         args.check_model(dropout=0.0, quantized=True)
     assert "\n" not in str(error.value)
 

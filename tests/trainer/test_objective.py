@@ -174,7 +174,7 @@ def test_the_paper_leaves_other_peoples_columns_alone(tiny_model, tmp_path):
 @pytest.mark.parametrize(
     ("reward", "message"),
     [
-        (text_reward, r"objective='max_at_k' needs to know how good valid completions are: log_extra\('quality'"),
+        (text_reward, r"objective='max_at_k' needs the quality of valid completions: log_extra\('quality'"),
         ([scored, scored], r'log_extra\("quality", ...\) got 16 values for 8 completions: log one per completion'),
     ],
     ids=["none", "two"],
@@ -187,9 +187,7 @@ def test_one_function_logs_quality(tiny_model, tmp_path, reward, message):
 
 def test_advantages_of_tokens_are_not_overwritten(tiny_model, tmp_path):
     trainer = make_trainer(tiny_model, tmp_path, scored, ComposedPerToken, objective="max_at_k")
-    with pytest.raises(
-        ValueError, match="an advantage for each token goes with objective='reward' and async_unit='group' only"
-    ):
+    with pytest.raises(ValueError, match="an advantage per token needs objective='reward' and async_unit='group'"):
         trainer.train()
 
 

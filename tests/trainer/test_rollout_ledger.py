@@ -111,7 +111,7 @@ def test_slow_rollouts_are_dropped_on_request_only_and_counted(caplog, max_stale
         assert not caplog.records
     else:
         assert (slow, ledger.dropped) == ([], [0, 0, 0, 4])
-        assert "finished rollouts are dropped, as max_staleness=2 asks for" in caplog.text
+        assert "finished rollouts are dropped, because max_staleness=2 is set" in caplog.text
     ledger.check([])
 
 

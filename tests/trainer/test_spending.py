@@ -169,7 +169,7 @@ def test_two_processes_choose_and_skip_alike(program_model, tmp_path, options):
         ),
         ({"skip_zero_signal": 1}, {"reward_funcs": len}, "^skip_zero_signal needs one MLEReward"),
         ({"skip_zero_signal": 1}, {"another": len}, "^skip_zero_signal judges groups by their programs"),
-        ({"skip_zero_signal": 1}, {"rollout_func": len}, "^skip_zero_signal knows no tools"),
+        ({"skip_zero_signal": 1}, {"rollout_func": len}, "^skip_zero_signal does not support tools"),
     ],
 )
 def test_what_does_not_go_together_is_refused(program_model, tmp_path, options, more, message):

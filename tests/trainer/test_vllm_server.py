@@ -204,7 +204,7 @@ def test_what_fails_is_tried_again(server, answers, failure, caplog):
     [
         ([500, 503, 500], r"the vLLM server answers 500: .*no completions.* \(3 attempts\)$"),
         ([400], r"the vLLM server answers 400: .*no completions.*"),  # asking again is of no use
-        ([{}, {}, {}], r"the vLLM server answers half: KeyError: 'choices' \(3 attempts\)$"),
+        ([{}, {}, {}], r"the vLLM server's answer is incomplete: KeyError: 'choices' \(3 attempts\)$"),
     ],
 )
 def test_it_is_not_tried_for_ever(server, answers, failures, message):

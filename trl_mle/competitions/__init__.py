@@ -1,4 +1,4 @@
-"""What is solved, and how it is scored."""
+"""Competitions: their data, and how submissions are scored."""
 
 from trl_mle.competitions.competition import Competition, CompetitionError, Score
 from trl_mle.competitions.loading import list_competitions, load_competition

@@ -1,4 +1,4 @@
-"""The 12 MLE-bench competitions of the paper as data, and reading a prepared folder."""
+"""The paper's 12 MLE-bench competitions, and loading of prepared folders."""
 
 from dataclasses import dataclass
 from pathlib import Path
@@ -12,28 +12,28 @@ from trl_mle.competitions.metrics import find_metric
 @dataclass(frozen=True)
 class Layout:
     """
-    What a prepared folder does not say about itself: its files, its columns, and when a submission is invalid.
+    The facts that a prepared folder does not contain: its files, its columns, and when a submission is invalid.
 
     Args:
         metric (`str`):
             A key of `trl_mle.competitions.metrics.METRICS`, or the dotted path of a function of the answers and the
             predictions (two `DataFrame`s of the same rows and columns).
         id_column (`str`):
-            Column that names the rows of the sample submission and of the answers.
+            Id column of the sample submission and of the answers.
         target_columns (`tuple[str, ...]`, *optional*, defaults to `()`):
-            Columns that a submission predicts. Empty: all columns of the sample submission but `id_column`.
+            Columns that a submission predicts. If empty, all columns of the sample submission except `id_column`.
         answers (`str`, *optional*, defaults to `"test.csv"`):
             File in `private/` with the hidden labels.
         sample_submission (`str`, *optional*, defaults to `"sample_submission.csv"`):
             File in `public/` that shows the format of a submission.
         exact_columns (`bool`, *optional*, defaults to `False`):
-            Whether a submission may hold no columns but these.
+            Whether a submission must not have other columns.
         id_first (`bool`, *optional*, defaults to `False`):
             Whether the id must be a submission's first column.
         in_file_order (`bool`, *optional*, defaults to `False`):
             Whether rows are compared in the order of the files. A submission then needs no ids.
         row_sum_decimals (`int`, *optional*):
-            Decimals to which a row's predictions must sum to 1, where that is stricter than the metric.
+            Number of decimals to which a row's predictions must sum to 1, if stricter than the metric.
         higher_is_better (`bool`, *optional*):
             Whether a larger score is better; only for a metric given by its dotted path.
     """
@@ -126,11 +126,11 @@ MLEBENCH_COMPETITIONS = {
 
 def competition_from_folder(competition_id: str, layout: Layout, prepared: Path) -> Competition:
     """
-    Load the competition that lies in a prepared folder.
+    Loads the competition in a prepared folder.
 
     Args:
         competition_id (`str`):
-            What the competition is called; with a mirror not the id that `layout` belongs to.
+            Id of the competition; for a mirror, not the id of `layout`.
         layout ([`Layout`]):
             Its files, columns and rules.
         prepared (`Path`):
@@ -149,7 +149,7 @@ def competition_from_folder(competition_id: str, layout: Layout, prepared: Path)
             raise CompetitionError(f"{competition_id!r} lacks the file {path}")
     try:
         columns = list(pd.read_csv(sample, nrows=0).columns)
-    except ValueError as error:  # those of pandas, and text that is not UTF-8
+    except ValueError as error:  # pandas' errors, and text that is not UTF-8
         raise CompetitionError(f"{competition_id!r}: {sample} is not a csv file: {error}") from error
     target_columns = layout.target_columns or tuple(name for name in columns if name != layout.id_column)
     missing = [name for name in (layout.id_column, *target_columns) if name not in columns]

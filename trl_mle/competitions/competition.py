@@ -1,4 +1,4 @@
-"""A competition as a folder that MLE-bench has prepared, or that looks like one: public files, hidden answers."""
+"""A competition as a prepared folder in MLE-bench's layout: public files and hidden answers."""
 
 import io
 import math
@@ -16,8 +16,8 @@ from trl_mle.competitions.metrics import METRICS, Metric, check_row_sums
 from trl_mle.competitions.split import held_out_rows
 
 
-# Far more than any submission needs. Predictions written as one row would be a header of many equal names, which pandas
-# needs minutes to tell apart.
+# Far more than any submission needs. Predictions written as one row would be a header with many equal names, which
+# pandas takes minutes to deduplicate.
 MAX_COLUMNS = 2000
 
 # pandas 3.1 always does, and warns about the option that makes older ones do so.
@@ -25,26 +25,26 @@ _READS_FLOATS_EXACTLY = tuple(map(int, pd.__version__.split(".")[:2])) >= (3, 1)
 
 
 class CompetitionError(ValueError):
-    """A competition that is unknown, not prepared or not supported: the user's to mend, never a submission's fault."""
+    """A competition is unknown, not prepared or not supported. The user must fix it; it is never a submission's fault."""
 
 
 @dataclass(frozen=True)
 class Score:
     """
-    What the grader says about a submission.
+    The grader's result for a submission.
 
     Args:
         value (`float`, *optional*):
-            The competition's score, rounded to 5 decimals; `None` for an invalid submission. Training sees this one: where
-            rows are held out, it is the score on the others, the validation rows.
+            The competition's score, rounded to 5 decimals; `None` for an invalid submission. Training uses this score:
+            if rows are held out, it is the score on the other rows, the validation rows.
         valid (`bool`):
             Whether the submission could be scored.
         error (`str`, *optional*):
-            One sentence that says why it could not.
+            The reason why not, in one sentence.
         held_out (`float`, *optional*):
-            The score on the rows that are held out, for reports; `None` if none are.
+            The score on the held-out rows, for reports; `None` without held-out rows.
         full (`float`, *optional*):
-            The score on all rows, as MLE-bench's grader has it. Defaults to `value`.
+            The score on all rows, as from MLE-bench's grader. Defaults to `value`.
     """
 
     value: float | None
@@ -61,7 +61,7 @@ class Score:
 @dataclass(frozen=True)
 class Competition:
     """
-    A competition: its public files, and how submissions are graded against its hidden answers.
+    A competition: its public files, and the grader of submissions against its hidden answers.
 
     Args:
         id (`str`):
@@ -69,26 +69,26 @@ class Competition:
         metric (`str`):
             Name of its metric, a key of `trl_mle.competitions.metrics.METRICS` unless there is a `custom_metric`.
         public_dir (`Path`):
-            Folder with the files that a solution may read.
+            Folder with the files that a solution can read.
         sample_submission (`Path`):
             A submission in the right format.
         answers (`Path`):
-            The hidden labels, in the form of a submission; other columns are not looked at. Only the grader reads them.
+            The hidden labels, in the format of a submission; other columns are ignored. Only the grader reads them.
         target_columns (`tuple[str, ...]`):
             Columns that a submission predicts.
         id_column (`str`, *optional*, defaults to `"id"`):
-            Column that matches a submission's rows with the answers', whatever their order. Where the answers repeat an
-            id, its rows are matched in the order in which they come.
+            Column that matches a submission's rows with the answers', in any order. If the answers repeat an id, its
+            rows are matched in order.
         exact_columns (`bool`, *optional*, defaults to `False`):
-            Whether a submission may hold no columns but these.
+            Whether a submission must not have other columns.
         id_first (`bool`, *optional*, defaults to `False`):
             Whether the id must be a submission's first column.
         in_file_order (`bool`, *optional*, defaults to `False`):
-            Whether rows are compared in the order of the files. The id is then never looked at.
+            Whether rows are compared in the order of the files. Ids are then ignored.
         row_sum_decimals (`int`, *optional*):
-            Decimals to which a row's predictions must sum to 1, where that is stricter than the metric.
+            Number of decimals to which a row's predictions must sum to 1, if stricter than the metric.
         custom_metric ([`Metric`], *optional*):
-            The metric, where it is none of `METRICS`. Whatever it raises makes a submission invalid.
+            The metric, if it is not in `METRICS`. Any exception that it raises makes a submission invalid.
         holdout (`float`, *optional*, defaults to `0.0`):
             Share of the answers' rows that are held out for reports, at least 0 and below 1 (see
             [`~trl_mle.competitions.split.held_out_rows`]).
@@ -119,7 +119,7 @@ class Competition:
 
     @property
     def scoring(self) -> Metric:
-        """All that is known of its metric."""
+        """The facts about its metric."""
         return self.custom_metric or METRICS[self.metric]
 
     @property
@@ -133,7 +133,7 @@ class Competition:
 
     @property
     def rule(self) -> str:
-        """What makes predictions invalid, as a sentence; empty if nothing does that is not obvious."""
+        """Non-obvious rules for valid predictions, as a sentence; may be empty."""
         scoring = self.scoring
         if scoring.text_rule is not None and _text_columns(self._answers):
             return scoring.text_rule
@@ -141,7 +141,7 @@ class Competition:
 
     @property
     def description(self) -> str:
-        """The text that presents the competition."""
+        """The text that describes the competition."""
         path = self.public_dir / "description.md"
         if not path.is_file():
             raise CompetitionError(f"{self.id!r} lacks the file {path}, the text that presents it to the model")
@@ -149,20 +149,21 @@ class Competition:
 
     def grade(self, submission: Path | str | bytes) -> Score:
         """
-        Score a submission. Whatever it holds, this does not raise: a bad submission is data, not a failure.
+        Scores a submission. Never raises because of its content: a bad submission is data, not a failure.
 
-        Whether it is valid is judged on all rows. Where it is, but the metric is undefined on the held-out rows or on the
-        others alone, these count as the metric's `undefined`. Without that the submission is invalid if it is undefined on the
-        others, and the score on all rows stands in for that on the held-out ones: they never change what training sees.
+        Validity is judged on all rows. If a valid submission's metric is undefined on the held-out rows or on the
+        other rows alone, it counts as the metric's `undefined` there. Without `undefined`, the submission is invalid
+        if the metric is undefined on the other rows; if it is undefined on the held-out rows, the score on all rows is
+        used. So held-out rows never change what training sees.
 
         Args:
             submission (`Path`, `str` or `bytes`):
-                Path of a csv file, or its content as bytes.
+                Path of a CSV file, or its content as bytes.
 
         Returns:
-            [`Score`]: The score, or the reason why there is none.
+            [`Score`]: The score, or the reason for its absence.
         """
-        # Not in the try: answers that cannot be read are our failure
+        # Outside the try block: unreadable answers are our failure
         answers, held_out = self._answers, self._held_out
         try:
             content = submission if isinstance(submission, bytes) else Path(submission).read_bytes()
@@ -183,7 +184,7 @@ class Competition:
             return _invalid("the submission is not UTF-8 text")
         except pd.errors.ParserError as error:
             return _invalid(f"the submission is not a csv file: {error}")
-        except ValueError as error:  # what is found wrong below, in the metrics, and by pandas
+        except ValueError as error:  # errors found below, in the metrics, and by pandas
             return _invalid(str(error))
         except OverflowError:
             return _invalid("the submission holds a number that is too large for a float")
@@ -191,16 +192,16 @@ class Competition:
             return _invalid("the submission is too large")
 
     def predictions(self, submission: bytes) -> pd.DataFrame:
-        """What a valid submission predicts: shape (rows of the answers, targets), with the ids as index."""
+        """Predictions of a valid submission, shape (rows of the answers, targets), with the ids as index."""
         return self._align(_read_submission(submission, len(self._answers)), self._answers)
 
     def check_answers(self) -> None:
-        """Raises [`CompetitionError`] if the answers cannot be graded; where rows are held out, neither part of them."""
+        """Raises [`CompetitionError`] if the answers, or with held-out rows either part of them, cannot be graded."""
         _ = self._held_out
 
     @cached_property
     def _held_out(self) -> np.ndarray | None:
-        """Which rows of the answers are held out, shape (rows,); both parts must be able to be graded themselves."""
+        """Mask of the held-out rows of the answers, shape (rows,). Both parts must be gradable."""
         answers = self._answers
         if not self.holdout:
             return None
@@ -219,7 +220,7 @@ class Competition:
 
     @cached_property
     def _answers(self) -> pd.DataFrame:
-        """The answers, which must be able to be graded themselves: a class that never occurs has no ROC AUC."""
+        """Reads the answers, which must be gradable themselves: ROC AUC is undefined for a class that never occurs."""
         table = _read_csv(self.answers)
         try:
             _require_columns(table, [self.id_column, *self.target_columns], "the file")
@@ -233,7 +234,7 @@ class Competition:
         return answers
 
     def _align(self, table: pd.DataFrame, answers: pd.DataFrame) -> pd.DataFrame:
-        """The submission's predictions in the rows and columns of the answers."""
+        """Aligns a submission's predictions with the rows and columns of the answers."""
         wanted = [*([] if self.in_file_order else [self.id_column]), *self.target_columns]
         _require_columns(table, wanted, "the submission")
         extra = [name for name in table.columns if name not in wanted]
@@ -250,10 +251,10 @@ class Competition:
         return _predictions(predictions.set_axis(answers.index), texts=_text_columns(answers))
 
     def _score_part(self, answers: pd.DataFrame, predictions: pd.DataFrame, undefined: float | None) -> float:
-        """The score on a part of the rows, of predictions that are valid on all; what it is if it is undefined there."""
+        """The score on a part of the rows, for predictions that are valid on all rows."""
         try:
             return self._score(answers, predictions)
-        except ValueError:  # they may be all the same there, which has no correlation
+        except ValueError:  # they may be constant there, so that the correlation is undefined
             if undefined is None:
                 raise
             return undefined
@@ -265,7 +266,7 @@ class Competition:
             else:
                 try:
                     value = float(self.custom_metric.score(answers, predictions))
-                except Exception as error:  # it is the user's, and has proven on the answers that it works
+                except Exception as error:  # it is the user's metric, which worked on the answers
                     raise ValueError(f"{self.metric} fails with {type(error).__name__}: {error}") from error
         if self.row_sum_decimals is not None:
             check_row_sums(predictions, predictions.sum(axis=1).round(self.row_sum_decimals).to_numpy() == 1)
@@ -275,7 +276,7 @@ class Competition:
 
 
 def _best_predictions(answers: pd.DataFrame) -> pd.DataFrame:
-    """Answers without a word are graded, but are no predictions: see `word_level_jaccard`."""
+    """Predictions from the answers; answers without words are not predictions, see `word_level_jaccard`."""
     return answers.replace(r"^\s*$", "word", regex=True)
 
 
@@ -287,8 +288,8 @@ def _require_columns(table: pd.DataFrame, wanted: list[str], what: str) -> None:
 
 def _rows_in_order_of(wanted: pd.Index, ids: pd.Index) -> np.ndarray | slice:
     """
-    Where in `ids` each of the equally many `wanted` ones is. Of repeated ids the n-th is the n-th: MLE-bench's graders
-    sort both sides by id and compare, which leaves them to the sort; ours is a stable one.
+    Positions in `ids` of the equally many `wanted` ids. The n-th occurrences of repeated ids match: MLE-bench's
+    graders sort both sides by id, which leaves their order to the sort; ours is stable.
     """
     if ids.equals(wanted):
         return slice(None)
@@ -313,7 +314,7 @@ def _text_columns(table: pd.DataFrame) -> list[str]:
 
 
 def _predictions(table: pd.DataFrame, texts: list[str]) -> pd.DataFrame:
-    """The columns as texts, which may be empty, or as finite floats. Where texts are due, a number or a truth value is one."""
+    """The columns as texts, which may be empty, or as finite floats. Numbers and truth values count as texts where needed."""
     columns: dict[str, pd.Series] = {}
     not_finite = []
     for name in table.columns:
@@ -346,8 +347,8 @@ def user_cache_dir() -> Path:
 
 
 def _read_submission(content: bytes, rows: int) -> pd.DataFrame:
-    # Before anything is made of it: the grader runs in the training process, which a huge file must not take down. A
-    # text in quotes may have lines of its own.
+    # Before parsing: the grader runs in the training process, which a huge file must not crash. Quoted text may
+    # contain newlines.
     ends = np.flatnonzero(np.frombuffer(content, np.uint8) == ord("\n"))
     if len(ends) > 100 * (rows + 10):
         raise ValueError(f"the submission has {len(ends)} lines, but {rows} rows were expected")
@@ -361,19 +362,19 @@ def _read_submission(content: bytes, rows: int) -> pd.DataFrame:
 
 
 def _read_csv(source: Path | io.BytesIO) -> pd.DataFrame:
-    # low_memory would infer types chunk by chunk, and one column could come back with several.
+    # low_memory would infer types per chunk, so that one column could have several.
     if _READS_FLOATS_EXACTLY:
         return pd.read_csv(source, low_memory=False)
     return pd.read_csv(source, low_memory=False, float_precision="round_trip")
 
 
 def _invalid(error: str) -> Score:
-    # One line of bounded length, since it ends up in logs and prompts.
+    # One line of bounded length, because it appears in logs and prompts.
     return Score(None, valid=False, error=" ".join(error.split())[:300])
 
 
 def _some(values: Iterable[object]) -> str:
-    """The first few values, shortened: a submission may hold anything, and in any length."""
+    """The first few values, shortened, because a submission may hold anything of any length."""
     values = list(values)
     shown = [text if len(text) <= 40 else f"{text[:40]}…" for text in map(repr, values[:4])]
     return ", ".join([*shown, "…"] if len(values) > 4 else shown)

@@ -1,4 +1,4 @@
-"""What a competition is, whatever it is called and wherever it lies."""
+"""A digest of a competition's content, independent of its name and location."""
 
 import functools
 import hashlib
@@ -14,11 +14,11 @@ from trl_mle.competitions.competition import Competition
 @functools.lru_cache
 def content_digest(competition: Competition) -> str:
     """
-    SHA-256 of all that programs can read and that grading depends on: the bytes of the files, and every field but the id.
-    A custom metric is known by its name, its code and what it has closed over. The files are read once in a process.
+    SHA-256 of everything that programs can read and that grading depends on: the bytes of the files, and all fields
+    except the id. A custom metric is identified by its name, code and closure. Files are read once per process.
 
     Raises:
-        `ValueError`: A custom metric is no plain function.
+        `ValueError`: A custom metric is not a plain function.
     """
     settings = {
         item.name: _described(getattr(competition, item.name)) for item in fields(Competition) if item.name != "id"
@@ -27,7 +27,7 @@ def content_digest(competition: Competition) -> str:
 
 
 def _described(value: Any) -> Any:
-    """What JSON can hold in place of a field's value."""
+    """A JSON-compatible description of a field's value."""
     if isinstance(value, Path):
         if not value.is_dir():
             return _file_digest(value)

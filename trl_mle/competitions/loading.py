@@ -1,4 +1,4 @@
-"""Every competition by its id: the local ones, those of MLE-bench, their mirrors, generated tasks, and the user's folders."""
+"""Loads competitions by id: local ones, MLE-bench's, their mirrors, generated tasks, and the user's own folders."""
 
 import difflib
 import os
@@ -22,8 +22,8 @@ CONFIG = "competition.yaml"
 
 def list_competitions() -> list[str]:
     """
-    The ids that [`load_competition`] knows, but for the generated tasks, of which there is one for each number. Those of
-    MLE-bench must have been prepared with its own tool.
+    The ids that [`load_competition`] takes, without the generated tasks, which have one for each number. MLE-bench's
+    competitions must be prepared with its own tool.
     """
     return [*LOCAL_COMPETITIONS, *MLEBENCH_COMPETITIONS, *(PREFIX + name for name in MIRRORS)]
 

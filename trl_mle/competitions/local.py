@@ -1,8 +1,8 @@
-"""Small real competitions, made from the data that scikit-learn ships: no download, graded in milliseconds.
+"""Small real competitions from scikit-learn's bundled data: no download, graded in milliseconds.
 
-Their features and labels also lie in every installed scikit-learn (`sklearn.datasets`): the sandbox hides that folder
-from programs, `sandbox="none"` does not. They serve tests, quickstarts and ablations; a result worth reporting needs an
-MLE-bench competition.
+Their features and labels are also part of every installed scikit-learn (`sklearn.datasets`): the sandbox hides that
+folder from programs, but `sandbox="none"` does not. They are meant for tests, quickstarts and ablations; results worth
+reporting need an MLE-bench competition.
 """
 
 from collections.abc import Callable
@@ -24,13 +24,13 @@ TEST_SHARE = 0.3
 @dataclass(frozen=True)
 class LocalCompetition:
     """
-    How a local competition is made and graded.
+    Definition of a local competition.
 
     Args:
         title (`str`):
             Heading of its description.
         overview (`str`):
-            What is to be solved.
+            The task.
         evaluation (`str`):
             How a submission is scored.
         data (`str`):
@@ -186,7 +186,7 @@ LOCAL_COMPETITIONS = {
 
 def load_local(competition_id: str) -> Competition:
     """
-    Load a local competition; its files are written on first use, in MLE-bench's layout.
+    Loads a local competition; its files are written on first use, in MLE-bench's layout.
 
     Args:
         competition_id (`str`):
@@ -211,8 +211,8 @@ def load_local(competition_id: str) -> Competition:
 
 def _write(local: LocalCompetition, prepared: Path) -> None:
     features, labels, answers = local.load()
-    # scikit-learn's rows are sorted by class here and there. Random ids and a random order tell nothing. RandomState
-    # because numpy promises that its stream never changes.
+    # scikit-learn's rows are partly sorted by class, so use random ids and a random order. RandomState, because numpy
+    # promises that its stream never changes.
     random = np.random.RandomState(0)
     order = random.permutation(len(features))
     numbers = random.choice(np.arange(10_000, 100_000), len(features), replace=False)

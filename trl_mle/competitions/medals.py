@@ -1,4 +1,4 @@
-"""Which Kaggle medal a score would have won."""
+"""Kaggle medals: which one a score would have won."""
 
 from importlib.util import find_spec
 from pathlib import Path
@@ -39,7 +39,8 @@ KNOWN_THRESHOLDS = {"spooky-author-identification": MedalThresholds(0.16506, 0.2
 
 def medal_thresholds(competition_id: str) -> MedalThresholds | None:
     """
-    The thresholds of an MLE-bench competition, from the leaderboard in an installed `mlebench`, else the bundled ones.
+    The thresholds of an MLE-bench competition, from the leaderboard of an installed `mlebench`, or else the bundled
+    ones.
 
     Args:
         competition_id (`str`):
@@ -64,7 +65,7 @@ def medal_thresholds(competition_id: str) -> MedalThresholds | None:
 
 def thresholds_from_scores(scores: np.ndarray, higher_is_better: bool) -> MedalThresholds:
     """
-    Kaggle's rule (https://www.kaggle.com/progression): how many teams win a medal depends on how many there are.
+    Applies Kaggle's rule (https://www.kaggle.com/progression): the number of medals depends on the number of teams.
 
     Args:
         scores (`ndarray`):
@@ -97,7 +98,7 @@ def medal(score: float, thresholds: MedalThresholds, higher_is_better: bool) -> 
         score (`float`):
             Score of a submission.
         thresholds ([`MedalThresholds`]):
-            Those of its competition.
+            Thresholds of its competition.
         higher_is_better (`bool`):
             Whether a larger score is better.
 

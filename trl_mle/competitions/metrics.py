@@ -1,6 +1,6 @@
 """
-The metrics. Each takes the answers and the predictions as tables with the same rows and columns, of floats or, where the
-answers are texts, of texts. What it cannot score it rejects with a `ValueError` that says what is wrong.
+The metrics. Each takes answers and predictions as tables with the same rows and columns, of floats, or of texts if the
+answers are texts. It rejects predictions that it cannot score with a `ValueError` that explains why.
 """
 
 import difflib
@@ -16,25 +16,26 @@ from sklearn.metrics import root_mean_squared_error
 
 class Metric(NamedTuple):
     """
-    All that is known of a metric, for graders, prompts and the reading of programs.
+    The facts about a metric, for graders, prompts and the analysis of programs.
 
     Args:
         score (`Callable[[DataFrame, DataFrame], float]`):
-            A function of the answers and the predictions. It raises a `ValueError` that says what is wrong with
-            predictions it cannot score.
+            A function of the answers and the predictions. Raises a `ValueError` that explains why it cannot score
+            predictions.
         higher_is_better (`bool`):
             Whether a larger score is better.
         best (`float`, *optional*):
-            The best possible score; `None` if it is not known.
+            The best possible score; `None` if unknown.
         rule (`str`, *optional*, defaults to `""`):
             What makes predictions invalid, as a sentence for prompts, whatever the competition's description says: Kaggle's
             own grader may have been more patient.
         text_rule (`str`, *optional*):
-            The same where the answers are texts; defaults to `rule`.
+            The same if the answers are texts; defaults to `rule`.
         names (`str`, *optional*, defaults to `""`):
-            How programs may name it, as a regular expression: a variable, the function called or the `scoring` passed.
+            Names of the metric in programs, as a regular expression: a variable, the function called or the `scoring`
+            argument.
         undefined (`float`, *optional*):
-            What it counts as on a part of the rows where it is undefined for predictions that it can score on all; see
+            Value on a part of the rows where it is undefined for predictions that it can score on all rows, see
             [`Competition.grade`].
     """
 
@@ -47,7 +48,7 @@ class Metric(NamedTuple):
     undefined: float | None = None
 
     def gain(self, score: float) -> float:
-        """The score, its sign flipped where lower is better: larger is better."""
+        """The score with its sign flipped where lower is better, so that larger is better."""
         return gain(score, self.higher_is_better)
 
 
@@ -131,7 +132,7 @@ def word_level_jaccard(y_true: pd.DataFrame, y_pred: pd.DataFrame) -> float:
 
 
 def check_row_sums(y_pred: pd.DataFrame, sums_to_one: np.ndarray) -> None:
-    """Reject predictions of which not every row sums to 1, as `sums_to_one` tells."""
+    """Rejects predictions with rows that do not sum to 1, according to `sums_to_one`."""
     if not sums_to_one.all():
         row = int(np.argmin(sums_to_one))
         raise ValueError(
@@ -161,7 +162,7 @@ def _directions(values: np.ndarray) -> np.ndarray:
     if (values == values[:1]).all():
         return np.full(len(values), np.nan)
     deviations = values - values.mean()
-    deviations /= np.abs(deviations).max()  # lest the squares of huge ones overflow
+    deviations /= np.abs(deviations).max()  # so that squares of huge values do not overflow
     return deviations / np.linalg.norm(deviations)
 
 
@@ -175,7 +176,7 @@ def _check_unit_interval(y_pred: pd.DataFrame) -> None:
 
 def _check_whole_numbers(y_pred: pd.DataFrame) -> None:
     numbers = y_pred.select_dtypes("number")
-    # Beyond them scikit-learn takes floats for measurements, not for labels
+    # Beyond 64 bits, scikit-learn treats floats as measurements, not as labels
     wrong = ((numbers % 1 != 0) | (numbers.abs() > 2**63)).to_numpy()
     if wrong.any():
         name, value = _first(numbers, wrong)
@@ -183,7 +184,7 @@ def _check_whole_numbers(y_pred: pd.DataFrame) -> None:
 
 
 def _first(y_pred: pd.DataFrame, wrong: np.ndarray) -> tuple[str, str]:
-    """The column and the value of the first wrong prediction."""
+    """The column and the value of the first invalid prediction."""
     row, column = np.argwhere(wrong)[0]
     return y_pred.columns[column], f"{y_pred.to_numpy()[row, column]:.6g}"
 
@@ -224,7 +225,7 @@ METRICS = {
         best=1.0,
         rule="Predictions must not be all the same.",
         names=r"pearson|corr",
-        undefined=0.0,  # predictions that are all the same say nothing of those rows
+        undefined=0.0,  # constant predictions carry no information about those rows
     ),
     "mean_columnwise_rmsle": Metric(
         mean_columnwise_rmsle,
@@ -259,19 +260,19 @@ METRICS = {
 
 def find_metric(name: str, higher_is_better: bool | None = None) -> Metric:
     """
-    The metric of that name.
+    Finds a metric by its name.
 
     Args:
         name (`str`):
             A key of `METRICS`, or the dotted path of a function, `package.module.function`.
         higher_is_better (`bool`, *optional*):
-            Whether a larger score is better; for a dotted path, and only for that.
+            Whether a larger score is better; required for a dotted path, and not allowed otherwise.
 
     Returns:
         [`Metric`]: The metric.
 
     Raises:
-        `ValueError`: There is no such metric, or `higher_is_better` is missing or out of place.
+        `ValueError`: The metric does not exist, or `higher_is_better` is missing or not allowed.
     """
     module, _, function = name.rpartition(".")
     if not module:

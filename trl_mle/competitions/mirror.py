@@ -1,4 +1,4 @@
-"""What a mirror is: synthetic data in the form of a competition, with a signal to be learned; helpers to draw it."""
+"""Mirrors: synthetic data in a competition's format with a learnable signal, and helpers to draw it."""
 
 import re
 from collections.abc import Callable, Mapping
@@ -21,8 +21,7 @@ class Drawn(NamedTuple):
         targets (`DataFrame`):
             The labels in the form of a submission, without the id.
         ceiling (`DataFrame`):
-            The predictions of one who knows how the data is made, but not the noise in the labels. No program does
-            better, except by luck.
+            The best possible predictions: from full knowledge of the generator, but not of the noise in the labels.
         attachments (`list[bytes]`, *optional*):
             One more file for each row.
     """
@@ -36,13 +35,13 @@ class Drawn(NamedTuple):
 @dataclass(frozen=True)
 class Mirror:
     """
-    How a mirror is made.
+    Definition of a mirror.
 
     Args:
         title (`str`):
             Heading of its description.
         overview (`str`):
-            What is to be solved; at most 600 characters, which is what a prompt shows.
+            The task, in at most 600 characters, as many as a prompt shows.
         evaluation (`str`):
             How a submission is scored; likewise.
         data (`str`):
@@ -60,10 +59,9 @@ class Mirror:
         attachment (`str`, *optional*, defaults to `""`):
             Path of a row's attachment below public/, with `{part}` (train or test) and `{id}`.
         least_rows (`int`, *optional*, defaults to `50`):
-            Fewest rows that leave something to be learned.
+            Minimum number of rows.
         adapt (`Callable[[dict[str, DataFrame]], dict[str, DataFrame | bytes]]`, *optional*):
-            Turns the usual files (by path below the prepared folder) into those of a competition with habits of its
-            own.
+            Turns the usual files (by path below the prepared folder) into those of a competition with special formats.
     """
 
     title: str
@@ -182,5 +180,5 @@ class Grammar:
 
 
 def generator(random: np.random.RandomState) -> Random:
-    """A generator for texts, seeded from one for arrays: many single draws are its business."""
+    """A generator for texts, seeded from one for arrays; it is faster for many single draws."""
     return Random(int(random.randint(2**31 - 1)))

@@ -1,9 +1,10 @@
 """
-Synthetic stand-ins for the 12 MLE-bench competitions: the same files, columns and submission format, but a signal of
-our own, so that they need no download. They serve offline runs, tests and reinforcement learning on small tasks.
+Synthetic stand-ins for the 12 MLE-bench competitions: the same files, columns and submission format, but with a
+synthetic signal, so that they need no download. They are meant for offline runs, tests and reinforcement learning on
+small tasks.
 
-A mirror is made from its rows and seed alone, and so are its labels: they are no secret from a program that can import
-this package. Its bytes are the same wherever numpy's logarithms and the library that writes JPEG files are the same.
+A mirror and its labels depend only on its number of rows and its seed, so a program that can import this package can
+reproduce the labels. Its bytes are the same wherever numpy's logarithms and the JPEG library are the same.
 """
 
 import difflib
@@ -31,11 +32,11 @@ MAX_ROWS = 100_000
 
 def load_mirror(competition_id: str) -> Competition:
     """
-    Load a mirror; its files are written on first use.
+    Loads a mirror; its files are written on first use.
 
     Args:
         competition_id (`str`):
-            `mirror:<id>` for the id of one of the 12 MLE-bench competitions. Size and seed may follow, as in
+            `mirror:<id>` with the id of one of the 12 MLE-bench competitions, optionally with size and seed, as in
             `mirror:leaf-classification?rows=500&seed=3`.
 
     Returns:
@@ -63,7 +64,7 @@ def load_mirror(competition_id: str) -> Competition:
 
 
 def _numbers(competition_id: str, query: str) -> dict[str, int]:
-    """What follows the "?": `rows` and `seed`, each at most once."""
+    """Parses the part after the "?": `rows` and `seed`, each at most once."""
     pairs = parse_qsl(query, keep_blank_values=True)
     numbers = {key: int(value) for key, value in pairs if value.isascii() and value.isdigit() and len(value) < 10}
     if (
@@ -88,7 +89,7 @@ def _check_rows(competition_id: str, rows: int) -> None:
 
 def make_mirror(competition_id: str, prepared: Path, rows: int | None = None, seed: int = 0) -> None:
     """
-    Write the mirror of a competition, the same bytes for the same arguments.
+    Writes the mirror of a competition; equal arguments give equal bytes.
 
     Args:
         competition_id (`str`):
@@ -99,7 +100,7 @@ def make_mirror(competition_id: str, prepared: Path, rows: int | None = None, se
             Number of rows, train and test together, of which a quarter is the test set. Defaults to the mirror's own
             size, 400 to 2,000.
         seed (`int`, *optional*, defaults to `0`):
-            Which of the many data sets of this kind.
+            Seed of the data.
 
     Raises:
         [`CompetitionError`]: If there are too few or too many rows.
@@ -111,7 +112,7 @@ def make_mirror(competition_id: str, prepared: Path, rows: int | None = None, se
     random = np.random.RandomState(seed)
     drawn = mirror.draw(rows, random)
 
-    # Every fourth row in the order of the labels: both parts have all labels in the same shares, however few the rows.
+    # Every fourth row in label order: both parts have all labels in the same shares, even with few rows.
     shuffled = drawn.targets.iloc[random.permutation(rows)]
     by_label = shuffled.sort_values(shuffled.columns.tolist(), kind="stable").index.to_numpy()
     in_test = np.arange(rows) % 4 == 2
@@ -128,7 +129,7 @@ def make_mirror(competition_id: str, prepared: Path, rows: int | None = None, se
         "public/test.csv": test,
         f"public/{layout.sample_submission}": sample,
         f"private/{layout.answers}": ids.join(drawn.targets),
-        "private/ceiling.csv": ids.join(drawn.ceiling),  # no part of the original: how much can be reached
+        "private/ceiling.csv": ids.join(drawn.ceiling),  # not in the original: the best reachable score
     }
     for path, content in mirror.adapt(files).items():
         write_file(prepared / path, content if isinstance(content, bytes) else csv_text(content))

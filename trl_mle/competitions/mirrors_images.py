@@ -113,7 +113,7 @@ def _draw_leaves(rows: int, random: np.random.RandomState) -> Drawn:
 
 
 def _histograms(species: np.ndarray, samples: int, random: np.random.RandomState) -> np.ndarray:
-    """Of that many samples each, over 64 bins: of the species' own distribution, which resembles the others'."""
+    """Histograms of samples over 64 bins, drawn from the species' own distribution, which resembles the others'."""
     common = random.gamma(0.8, size=64)
     distributions = common * random.gamma(2.5, size=(len(_SPECIES), 64))
     distributions /= distributions.sum(axis=1, keepdims=True)

@@ -1,4 +1,4 @@
-"""A competition of one's own from a table: `trl-mle new train.csv --target price --metric rmse`."""
+"""Makes the user's own competition from a table: `trl-mle new train.csv --target price --metric rmse`."""
 
 import re
 import shutil
@@ -22,8 +22,8 @@ from trl_mle.competitions.split import held_out_rows
 
 LABELS = ("accuracy", "quadratic_weighted_kappa", "word_level_jaccard")  # metrics of what is named, not measured
 LEAST_ROWS = 20
-MISSING = ("", "NA", "N/A", "NaN", "nan", "null", "NULL", "None")  # what pandas reads as no value
-FINAL = "final"  # folder with all labels, and the rows that have none
+MISSING = ("", "NA", "N/A", "NaN", "nan", "null", "NULL", "None")  # read by pandas as missing values
+FINAL = "final"  # folder with all labels, and with the unlabelled rows
 
 
 def new_competition(
@@ -36,31 +36,31 @@ def new_competition(
     test: Path | None = None,
 ) -> Competition:
     """
-    Makes a competition of a table with its labels: a part of the rows, stratified by label, becomes the test set.
+    Makes a competition from a labelled table: a part of the rows, stratified by label, becomes the test set.
 
     Args:
         table (`Path`):
-            CSV file with a row for each example. Its cells are copied as they stand.
+            CSV file with one row per example. Cells are copied unchanged.
         targets (`Sequence[str]`):
-            Columns to predict; with `log_loss` one column of labels, of which a submission has the probabilities.
+            Columns to predict. For `log_loss`, one column of labels, for which a submission has probabilities.
         metric (`str`):
             A key of [`~trl_mle.competitions.metrics.METRICS`].
         folder (`Path`):
-            Where to write it; its name is the competition's. It may not exist yet.
+            Folder to write, which must not exist yet; its name is the competition's.
         id_column (`str`, *optional*):
-            Column that names the rows, each differently. Defaults to `id`, which is made if there is none.
+            Column with unique ids. Defaults to `id`, which is generated if missing.
         test_share (`float`, *optional*, defaults to `0.25`):
-            Share of the rows to hide the labels of.
+            Share of the rows whose labels to hide.
         test (`Path`, *optional*):
-            CSV file with the rows whose labels nobody knows, in columns of the same names. With all rows of `table` they become
-            the folder `final/`, see [`final_competition`].
+            CSV file with unlabelled rows and the same column names. Together with all rows of `table`, they become the
+            folder `final/`, see [`final_competition`].
 
     Returns:
         [`Competition`]: The competition, as [`load_competition`] loads it from the folder.
 
     Raises:
-        [`CompetitionError`]: The table cannot be one.
-        `FileExistsError`: The folder is there.
+        [`CompetitionError`]: The table cannot become a competition.
+        `FileExistsError`: The folder exists.
     """
     if folder.exists():
         raise FileExistsError(f"{folder} exists: name another folder with --to")
@@ -72,7 +72,7 @@ def new_competition(
     if not 0 < test_share < 1:
         raise CompetitionError(f"test_share must be between 0 and 1, got {test_share:g}")
     rows = _read(table, targets, id_column)
-    # A table is often sorted by what is to be predicted: neither the order of its rows nor an id that counts them may tell
+    # Tables are often sorted by the target: neither the order of the rows nor a counting id may reveal it
     rows = rows.iloc[np.random.RandomState(0).permutation(len(rows))].reset_index(drop=True)
     ids, id_column = _ids(rows, id_column)
     answers, labels = _answers(rows, targets, metric)
@@ -129,15 +129,15 @@ def new_competition(
 
 def final_competition(competition: Competition) -> Competition | None:
     """
-    The rows whose labels nobody knows, to be predicted by programs that see all labels there are.
+    The competition of the unlabelled rows, for programs that see all known labels.
 
     Args:
         competition ([`Competition`]):
-            One that [`new_competition`] has made.
+            A competition made by [`new_competition`].
 
     Returns:
-        [`Competition`] or `None`: `None` if there are no such rows. Its answers are labels in turn, which stand in for unknown
-        ones: what it grades is the form of a submission.
+        [`Competition`] or `None`: `None` if there are no unlabelled rows. Its answers are placeholder labels: it only
+        grades the format of a submission.
     """
     folder = competition.public_dir.parent / FINAL
     if not folder.is_dir():
@@ -152,7 +152,7 @@ def final_competition(competition: Competition) -> Competition | None:
 
 
 def _cells(table: Path) -> pd.DataFrame:
-    """All cells as text, so that nothing is written otherwise than it was read."""
+    """Reads all cells as text, so that they are written unchanged."""
     try:
         with warnings.catch_warnings(action="error", category=pd.errors.ParserWarning):
             rows = pd.read_csv(table, dtype=str, keep_default_na=False, index_col=False)
@@ -160,7 +160,7 @@ def _cells(table: Path) -> pd.DataFrame:
         raise CompetitionError(f"{table} is not a CSV file: {' '.join(str(error).split())}") from error
     except pd.errors.ParserWarning as error:
         raise CompetitionError(f"{table} has rows with more cells than its header has names") from error
-    # What `to_csv` writes of an index, which may tell in what order the rows once were
+    # The index as written by `to_csv`, which may reveal the original order of the rows
     index = [
         name for name in rows.columns if re.fullmatch(r"Unnamed: \d+", name) and rows[name].str.fullmatch(r"\d+").all()
     ]
@@ -168,7 +168,7 @@ def _cells(table: Path) -> pd.DataFrame:
 
 
 def _test_rows(table: Path, columns: Sequence[str], id_column: str, is_made: bool) -> pd.DataFrame:
-    """The rows without labels, with the columns that the others have; ids that are made count from 0."""
+    """The unlabelled rows, with the same columns as the others; generated ids count from 0."""
     rows = _cells(table)
     if missing := [name for name in [*columns, *[id_column] * (not is_made)] if name not in rows]:
         raise CompetitionError(f"{table} has no column {missing[0]!r}, which the rows with labels have")
@@ -213,7 +213,7 @@ def _check_ids(ids: pd.Series) -> None:
 
 
 def _answers(rows: pd.DataFrame, targets: Sequence[str], metric: str) -> tuple[pd.DataFrame, list[str]]:
-    """The answers in the form of a submission, and the labels of which it has the probabilities, if that is its form."""
+    """The answers in the format of a submission, and its labels if it has probabilities."""
     if metric == "log_loss":
         if len(targets) > 1:
             raise CompetitionError("log_loss takes one --target, a column of labels")
@@ -245,10 +245,10 @@ def _answers(rows: pd.DataFrame, targets: Sequence[str], metric: str) -> tuple[p
 
 
 def _guesses(answers: pd.DataFrame, metric: str, count: int) -> dict[str, Any]:
-    """What the sample submission says of each column: something valid, and no help."""
+    """Values of the sample submission for each column: valid, but uninformative."""
     if metric == "log_loss":
         return dict.fromkeys(answers.columns, 1 / len(answers.columns))
-    if metric == "pearson_correlation":  # which has no value for a constant
+    if metric == "pearson_correlation":  # undefined for a constant
         return {name: np.resize(np.unique(answers[name]), count) for name in answers.columns}
     if metric in LABELS:
         return {name: answers[name].mode()[0] for name in answers.columns}
@@ -256,7 +256,7 @@ def _guesses(answers: pd.DataFrame, metric: str, count: int) -> dict[str, Any]:
 
 
 def _stand_in(answers: pd.DataFrame, metric: str, count: int) -> dict[str, Any]:
-    """Labels in turn, of each column all that there are, and texts first: what they hold says what a submission may."""
+    """Placeholder labels: all known labels of each column in turn, texts first, because they define valid values."""
     if metric == "log_loss":
         one_hot = np.eye(len(answers.columns), dtype=int)[np.arange(count) % len(answers.columns)]
         return dict(zip(answers.columns, one_hot.T, strict=True))

@@ -1,4 +1,4 @@
-"""Writing a prepared folder, in MLE-bench's layout, into `trl_mle`'s cache."""
+"""Writes prepared folders in MLE-bench's layout to `trl_mle`'s cache."""
 
 import os
 import tempfile
@@ -10,18 +10,18 @@ import pandas as pd
 from trl_mle.competitions.competition import CompetitionError, user_cache_dir
 
 
-# Part of the folder's name: raise it with every change of the files that are written, so that no old cache is read.
+# Part of the folder's name: increase it whenever the written files change, so that no old cache is used.
 VERSION = "v1"
 
 
 def cache_dir() -> Path:
-    """Where `trl_mle` keeps what it makes: `$TRL_MLE_CACHE`, else `trl_mle` in the user's cache folder."""
+    """The cache of `trl_mle`: `$TRL_MLE_CACHE`, or else `trl_mle` in the user's cache folder."""
     return Path(os.environ.get("TRL_MLE_CACHE") or user_cache_dir() / "trl_mle").expanduser().absolute()
 
 
 def cached_folder(competition_id: str, slug: str, write: Callable[[Path], None]) -> Path:
     """
-    The prepared folder of a competition that is made here, written on first use.
+    The prepared folder of a generated competition, written on first use.
 
     Args:
         competition_id (`str`):
@@ -29,7 +29,7 @@ def cached_folder(competition_id: str, slug: str, write: Callable[[Path], None])
         slug (`str`):
             Name of its folder in the cache.
         write (`Callable[[Path], None]`):
-            Writes `public/` and `private/` below the folder it is given. Called only if they are not there.
+            Writes `public/` and `private/` below the given folder. Called only if they do not exist.
 
     Returns:
         `Path`: The folder that holds `public/` and `private/`.
@@ -50,7 +50,7 @@ def cached_folder(competition_id: str, slug: str, write: Callable[[Path], None])
 
 
 def _write_atomically(write: Callable[[Path], None], folder: Path) -> None:
-    """Write aside, then rename: nobody sees half a competition, and of two processes that race one wins."""
+    """Writes to a temporary folder, then renames it: no process sees half a competition, and only one of several wins."""
     _make_folder(folder.parent)
     with tempfile.TemporaryDirectory(dir=folder.parent, prefix=f".{folder.name}-") as staging:
         staged = Path(staging) / folder.name
@@ -58,19 +58,19 @@ def _write_atomically(write: Callable[[Path], None], folder: Path) -> None:
         try:
             staged.rename(folder)
         except OSError:
-            if not folder.is_dir():  # not the lost race, whose winner wrote the same bytes
+            if not folder.is_dir():  # unless another process won the race, which wrote the same bytes
                 raise
 
 
 def write_file(path: Path, content: str | bytes) -> None:
-    """Write a file with mode 0644, below folders with mode 0755."""
+    """Writes a file with mode 0644, in folders with mode 0755."""
     _make_folder(path.parent)
     path.write_bytes(content.encode() if isinstance(content, str) else content)
     path.chmod(0o644)
 
 
 def _make_folder(path: Path) -> None:
-    """Make a folder and its parents with mode 0755 whatever the umask: sandboxed programs run as another user."""
+    """Makes a folder and its parents with mode 0755, regardless of the umask: sandboxed programs run as another user."""
     if not path.is_dir():
         _make_folder(path.parent)
         path.mkdir(exist_ok=True)
@@ -78,12 +78,12 @@ def _make_folder(path: Path) -> None:
 
 
 def csv_text(table: pd.DataFrame) -> str:
-    """A table as a csv file with a header and without an index."""
+    """A table as CSV text with a header and without an index."""
     return table.to_csv(index=False, lineterminator="\n")
 
 
 def description(title: str, overview: str, evaluation: str, submission: str, sample: pd.DataFrame, data: str) -> str:
-    """The text that presents a competition, under Kaggle's headings; of the sample the first three rows are shown."""
+    """The text that describes a competition, with Kaggle's headings and the first three rows of the sample."""
     return f"""# {title}
 
 ## Overview

@@ -1,4 +1,4 @@
-"""Which rows of the hidden answers are held out for reports."""
+"""Chooses the rows of the hidden answers to hold out for reports."""
 
 import hashlib
 
@@ -6,19 +6,19 @@ import numpy as np
 import pandas as pd
 
 
-MOST_LABELS = 20  # distinct numbers of a column that count as labels, where they do not repeat ten times on average
+MOST_LABELS = 20  # maximum number of distinct numbers that count as labels, unless they repeat ten times on average
 BINS = 10  # of a column of measurements
 
 
 def held_out_rows(answers: pd.DataFrame, share: float) -> np.ndarray:
     """
-    Splits the answers, stratified by label. Within a label the rows come in the order of a hash of their ids, those of one
-    id in the order in which they stand, and the first ones are held out. So the split is the same on every machine,
-    whatever the order of the ids.
+    Splits the answers, stratified by label. Within a label, rows are ordered by a hash of their ids (rows with the
+    same id keep their order), and the first ones are held out. So the split is the same on every machine, whatever the
+    order of the ids.
 
-    A row's label is its answer in all columns: a text, or a number of which there are few; numbers of which there are many
-    are put into quantile bins. Without such bins, a label with two rows or more has one in either part, so that a small share
-    of answers with many labels comes out larger.
+    A row's label is its answer in all columns: a text, or a number if there are few distinct ones; otherwise, numbers
+    are put into quantile bins. Without bins, a label with two or more rows has one in either part, so a small share of
+    answers with many labels comes out larger.
 
     Args:
         answers (`DataFrame` of shape (rows, targets)):
@@ -32,7 +32,7 @@ def held_out_rows(answers: pd.DataFrame, share: float) -> np.ndarray:
     columns = [answers[name] for name in answers.columns]
     codes = np.column_stack([_bins(column) if _is_measured(column) else _codes(column) for column in columns])
     _, labels, sizes = np.unique(codes, axis=0, return_inverse=True, return_counts=True)
-    # The roundings of the labels make up for each other: those of one row each are shared out, too
+    # Rounding errors of the labels compensate each other: labels with a single row are distributed, too
     counts = np.diff(np.floor(np.cumsum(sizes) * share), prepend=0).astype(int)
     if not any(map(_is_measured, columns)):
         counts = np.where(sizes > 1, counts.clip(1, sizes - 1), counts)
@@ -44,7 +44,7 @@ def held_out_rows(answers: pd.DataFrame, share: float) -> np.ndarray:
 
 
 def _is_measured(column: pd.Series) -> bool:
-    """Whether its numbers are too many for labels."""
+    """Whether a column has too many distinct numbers for labels."""
     return pd.api.types.is_numeric_dtype(column) and column.nunique() > max(MOST_LABELS, len(column) / 10)
 
 

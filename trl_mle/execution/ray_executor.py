@@ -128,7 +128,7 @@ class RayExecutor(MadeAgain, Executor):
         if not self._machines():
             self.close()  # Ray would wait for such a machine for ever
             each = f"{threads_per_program} CPU, {num_gpus} GPU and {memory_mb} MB"
-            raise ValueError(f"no machine of the Ray cluster has the {each} that a program needs: ask for less")
+            raise ValueError(f"no machine of the Ray cluster has the {each} that a program needs: lower the request")
 
     def _machines(self) -> list[dict[str, Any]]:
         """Ray's records of the machines that can run a program."""

@@ -207,7 +207,7 @@ def check_prompts(
         if max_prompt_length is not None and tokens > max_prompt_length:
             raise ValueError(
                 f"the prompt of {competition.id} has {tokens} tokens, more than max_prompt_length={max_prompt_length}: "
-                "raise it, or set null"
+                "raise it, or set it to null"
             )
 
 

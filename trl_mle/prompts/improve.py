@@ -99,7 +99,7 @@ def improve_prompt(
     if bare > max_tokens:
         raise ValueError(
             f"the prompt that asks to improve a solution of {comp.id!r} takes {bare} tokens without the solution, more than "
-            f"max_prompt_length={max_tokens}: raise it, or ask for no improvements (improve_probability: 0)"
+            f"max_prompt_length={max_tokens}: raise it, or disable improve prompts (improve_probability: 0)"
         )
     if count_tokens(whole := prompt(len(program_lines), len(output_lines))) <= max_tokens:
         return whole

@@ -359,7 +359,7 @@ class MLEReward:
                 if quality < self.floor and not self._floor_has_cut:
                     self._floor_has_cut = True
                     logger.warning(
-                        "a score of %g in %s earns the floor of valid submissions, %g, as any worse one does (mle/floored_rate)",
+                        "a score of %g in %s earns the floor of valid submissions, %g, like any worse score (mle/floored_rate)",
                         score.value, competition.id, self.floor,
                     )  # fmt: skip
             else:
@@ -392,7 +392,7 @@ class MLEReward:
             try:
                 self.best_solutions.offer(competition, evaluation.source, submission, score, held_out, full)
             except OSError as error:  # for example, a file system without locks: not worth ending the run
-                logger.warning("the best solution of %s could not be kept: %s", competition.id, error)
+                logger.warning("the best solution of %s could not be saved: %s", competition.id, error)
         if self.log is None:
             return
         self.log.append(

@@ -85,7 +85,7 @@ class BaseModelTrainer(GRPOTrainer):
         """Raises `LanguageModelError` if [`complete_with_base_model`] cannot answer, or not by what training started from."""
         if self.accelerator.distributed_type == DistributedType.FSDP:
             raise LanguageModelError(
-                "under FSDP the policy's base model cannot instrument: give an endpoint or a model"
+                "under FSDP the policy's base model cannot instrument: set an endpoint or a model"
             )
         if self.args.sync_ref_model:
             raise LanguageModelError(

@@ -123,7 +123,7 @@ class HubTrainer(GRPOTrainer):
         done = [job for job in self.push_in_progress.jobs if job.done()]
         for error in filter(None, (job.exception() for job in done)):
             logger.warning(
-                "a push to the Hub failed; nothing is lost in %s: %s",
+                "a push to the Hub failed; everything is still in %s: %s",
                 self.args.output_dir,
                 in_one_line(error),
             )

@@ -70,6 +70,6 @@ def find_limits(reward_funcs: Any, limits: Limits | None, deprecated: Mapping[st
     if not executors:
         return limits if limits is not None else Limits(**given)
     if limits is not None:
-        raise ValueError("limits: prompts state those of the MLEReward's executor: leave them out")
+        raise ValueError("limits: prompts state the limits of the MLEReward's executor: leave this argument out")
     [found] = broadcast_object_list([executors[0].limits if PartialState().is_main_process else None])
     return found

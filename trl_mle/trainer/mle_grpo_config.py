@@ -275,8 +275,7 @@ class MLEGRPOConfig(GRPOConfig):
             raise ValueError(f"pool_size={self.pool_size} and max_turns={self.max_turns} must be at least 1")
         if self.max_turns > 1 and self.use_vllm and self.vllm_mode == "server":
             raise ValueError(
-                "max_turns > 1 shows each completion of a group another program, but a vLLM server gets one prompt for a "
-                "group: use vllm_mode='colocate'"
+                "max_turns > 1 shows each completion of a group a different program, but a vLLM server gets one prompt per group: use vllm_mode='colocate'"
             )
         self._check_objective()
         self._check_credit()
@@ -452,12 +451,11 @@ class MLEGRPOConfig(GRPOConfig):
         # Without stored log-probabilities, they are compared with themselves: all ratios are 1
         if dropout and not self.disable_dropout and (self.keeps_logps or self.trl_asks_for_old_logps):
             raise ValueError(
-                f"a dropout of {dropout:g} makes noise of the importance ratios that use_vllm, async_rollouts and several "
-                "updates on the same completions need: set lora_dropout to 0, or disable_dropout to true"
+                f"a dropout of {dropout:g} adds noise to the importance ratios that use_vllm, async_rollouts and several updates on the same completions need: set lora_dropout to 0, or disable_dropout to true"
             )
         if quantized and self.use_vllm:
             raise ValueError(
-                "vLLM cannot take the quantized weights of training, as TRL would hand them over: leave out load_in_4bit, "
+                "vLLM cannot take quantized weights from training, as TRL would send them: leave out load_in_4bit, "
                 "load_in_8bit and quantization_config, or set use_vllm to false"
             )
 

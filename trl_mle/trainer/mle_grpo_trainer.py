@@ -161,7 +161,7 @@ class MLEGRPOTrainer(BaseModelTrainer, HubTrainer, LimitsTrainer, VLLMTrainer):
         if args.async_rollouts or args.skip_zero_signal:
             if self.tools or self.environment_factories is not None or self.rollout_func is not None:
                 option = "async_rollouts" if args.async_rollouts else "skip_zero_signal"
-                raise ValueError(f"{option} knows no tools, environments or rollout functions: leave them out")
+                raise ValueError(f"{option} does not support tools, environments or rollout functions: leave them out")
             assert self.train_dataset is not None
             sampler = Sampler(self, args.keeps_logps)
             self.rollouts = make_rollouts(args, self.reward_funcs, next(iter(self.train_dataset)), sampler)
@@ -185,7 +185,7 @@ class MLEGRPOTrainer(BaseModelTrainer, HubTrainer, LimitsTrainer, VLLMTrainer):
         """Raises `ValueError` if tokens cannot have advantages of their own."""
         if self.tools or self.environment_factories is not None or self.rollout_func is not None:
             raise ValueError(
-                f"credit={self.args.credit!r} knows no tools, environments or rollout functions: set it to 'completion'"
+                f"credit={self.args.credit!r} does not support tools, environments or rollout functions: set it to 'completion'"
             )
         composed = type(self).__mro__
         for cls in composed[composed.index(MLEGRPOTrainer) :]:
@@ -295,7 +295,7 @@ class MLEGRPOTrainer(BaseModelTrainer, HubTrainer, LimitsTrainer, VLLMTrainer):
         longest = max(len(ids) for ids in prompt_ids)
         if limit is not None and longest > limit:
             raise ValueError(
-                f"a prompt has {longest} tokens, more than max_prompt_length={limit}: raise it, or set null"
+                f"a prompt has {longest} tokens, more than max_prompt_length={limit}: raise it, or set it to null"
             )
         return prompt_ids, images, multimodal_fields
 
@@ -443,7 +443,7 @@ class MLEGRPOTrainer(BaseModelTrainer, HubTrainer, LimitsTrainer, VLLMTrainer):
         self.rollouts.load_state_dict(rollouts["rollouts"])
         if self.rollouts.ledger.in_flight and not self.args.keeps_logps:
             raise ValueError(
-                f"{checkpoint} holds rollouts of earlier steps: resume with max_in_flight of more than one batch"
+                f"{checkpoint} has rollouts of earlier steps: resume with max_in_flight of more than one batch"
             )
         self.objective.load_state_dict(rollouts)
         self.weighting.load_state_dict(rollouts.get("mean_duration", {}))  # older checkpoints have none

@@ -80,7 +80,7 @@ class Objective:
             return self.baseline.advantages(names, summed, duration_weights, self.args.scale_rewards != "none")
         if any("quality" not in row for row in rows):
             raise ValueError(
-                f"objective={self.args.objective!r} needs to know how good valid completions are: log_extra('quality', "
+                f"objective={self.args.objective!r} needs the quality of valid completions: log_extra('quality', "
                 "[...]), None where one is not valid, or use an MLEReward"
             )
         known = [

@@ -367,8 +367,7 @@ class RolloutLedger:
         """Restores a [`state_dict`]. Programs of unfinished rollouts must be executed again, from the start."""
         if state["unit_size"] != self.unit_size:
             raise ValueError(
-                f"the checkpoint's rollouts are trained on {state['unit_size']} at a time, not {self.unit_size}: resume "
-                "with the async_unit and num_generations that it was made with"
+                f"the checkpoint's rollouts are trained on {state['unit_size']} at a time, not {self.unit_size}: resume with its async_unit and num_generations"
             )
         self.step, self.sampled, self.trained = state["step"], state["sampled"], state["trained"]
         self.dropped, self._ready = list(state["dropped"]), list(state["ready"])
@@ -410,7 +409,7 @@ class RolloutLedger:
         self._ready = fresh
         if sum(self.dropped) == len(stale):  # the first
             logger.warning(
-                "finished rollouts are dropped, as max_staleness=%d asks for; mle/async/dropped counts them by quartile of Δt",
+                "finished rollouts are dropped, because max_staleness=%d is set; mle/async/dropped counts them by quartile of Δt",
                 self.max_staleness,
             )
 

@@ -254,7 +254,7 @@ def make_rollouts(
     rewards = [func for func in reward_funcs if isinstance(func, MLEReward)]
     option = "async_rollouts" if args.async_rollouts else "skip_zero_signal"
     if len(rewards) != 1:
-        raise ValueError(f"{option} needs one MLEReward, which executes programs ahead; there are {len(rewards)}")
+        raise ValueError(f"{option} needs one MLEReward, which executes programs ahead; got {len(rewards)}")
     if args.skip_zero_signal and len(reward_funcs) > 1:
         raise ValueError(
             "skip_zero_signal judges groups by their programs, and another reward function may tell their members apart: "
@@ -262,7 +262,7 @@ def make_rollouts(
         )
     if args.duration_weighting == "inclusion" and not rewards[0].executor.tells_start:
         raise ValueError(
-            f"duration_weighting='inclusion' needs to know since when programs run, which {type(rewards[0].executor).__name__} does "
+            f"duration_weighting='inclusion' needs the start times of programs, which {type(rewards[0].executor).__name__} does "
             "not report: set 'linear' or 'none'"
         )
     for name, value in example.items() if args.async_rollouts else ():
@@ -271,7 +271,7 @@ def make_rollouts(
         except TypeError as error:
             raise ValueError(
                 f"checkpoints of async_rollouts hold rows of the dataset as JSON, which cannot hold its column {name!r}: "
-                "remove it, or make text of it"
+                "remove it, or convert it to text"
             ) from error
     skips = args.skip_zero_signal > 0
     if args.async_rollouts:

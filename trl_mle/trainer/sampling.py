@@ -104,7 +104,7 @@ class Sampler:
         trainer = self._trainer
         if len(rows) % (trainer.accelerator.num_processes * (trainer.num_generations or 1)):
             raise ValueError(
-                f"the checkpoint's {len(rows)} completions that were asked for are no whole groups of {trainer.num_generations} on "
+                f"the checkpoint's {len(rows)} requested completions do not form whole groups of {trainer.num_generations} on "
                 f"{trainer.accelerator.num_processes} processes: resume with as many as before"
             )
         self.rows, self.step, self._request = rows, step, None

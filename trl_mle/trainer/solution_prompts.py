@@ -175,7 +175,7 @@ class SolutionPrompts:
             before = state.get("holdout", {}).get(comp.id, comp.holdout if "holdout" in state else 0.0)
             if before != comp.holdout:
                 raise ValueError(
-                    f"the checkpoint's scores of {comp.id} are on the rows that holdout {before:g} leaves: resume with that, not "
+                    f"the checkpoint's scores of {comp.id} are on the rows that holdout {before:g} leaves: resume with that holdout, not "
                     f"{comp.holdout:g}"
                 )
         self.generation = state["generation"]

@@ -79,7 +79,7 @@ class Step:
                 TRL's.
 
         Returns:
-            `torch.Tensor` of shape `(B,)`: Of the same kind.
+            `torch.Tensor` of shape `(B,)`: The advantages to use.
 
         Raises:
             `ValueError`: There is an advantage for each token.
@@ -87,8 +87,7 @@ class Step:
         assert self.advantages is not None
         if stock.dim() > 1:
             raise ValueError(
-                "a trainer that has an advantage for each token goes with objective='reward' and async_unit='group' only: the others "
-                "give each completion one"
+                "a trainer with an advantage per token needs objective='reward' and async_unit='group': the other settings have one advantage per completion"
             )
         return self.advantages[local].to(stock)
 

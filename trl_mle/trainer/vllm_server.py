@@ -364,7 +364,7 @@ class RecoveringClient:
             except RequestException as error:
                 self._problem = problem_of(error)
             except RuntimeError as error:  # NCCL's
-                self._problem = Problem(f"the vLLM server takes no weights: {' '.join(str(error).split())[:300]}")
+                self._problem = Problem(f"the vLLM server does not take weights: {' '.join(str(error).split())[:300]}")
 
     def _times(self) -> tuple[float, float]:
         """The server's current time and its start time: vLLM's process ids are times in nanoseconds."""
@@ -384,7 +384,7 @@ def problem_of(error: BaseException | None) -> Problem | None:
         code = error.response.status_code
         return Problem(f"the vLLM server answers {code}: {said}", is_final=code in FINAL)
     if isinstance(error, HalfAnswer):
-        return Problem(f"the vLLM server answers half: {error}")
+        return Problem(f"the vLLM server's answer is incomplete: {error}")
     if isinstance(error, RequestException):
         return Problem(
             f"the vLLM server does not answer: {type(error).__name__}: {' '.join(str(error).split())[:300]}"

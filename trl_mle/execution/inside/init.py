@@ -1,4 +1,4 @@
-"""The init of one program: it makes its namespaces' mounts, watches it, times it, ends it, and reports."""
+"""The init of one program: makes its namespaces' mounts, monitors, times and ends it, and reports."""
 
 import array
 import contextlib
@@ -21,7 +21,7 @@ from . import kernel
 from .program import become_program, execute_interpreter
 
 
-TICK_S = 0.1  # how often the memory of a program is looked at
+TICK_S = 0.1  # seconds between two checks of a program's memory
 LOOKS_AT_MAPS = 10  # one look in so many is at its mappings, too: they are long
 PF_EXITING = 0x4  # <linux/sched.h>
 

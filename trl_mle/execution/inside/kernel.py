@@ -127,7 +127,7 @@ def permitted_capabilities() -> int:
 
 
 def become_user(uid: int, keep: int) -> None:
-    """Leaves uid 0 for good. Of the capabilities, those in `keep` that there are stay."""
+    """Leaves uid 0 permanently. Keeps the available capabilities that are in `keep`."""
     prctl(PR_SET_KEEPCAPS, 1)
     os.setgroups([])
     os.setresgid(uid, uid, uid)
@@ -144,7 +144,7 @@ def load_seccomp(filter_hex: str) -> None:
 
 
 def landlock_abi() -> int:
-    """Version of the kernel's Landlock interface; 0 where there is none."""
+    """Version of the kernel's Landlock interface; 0 if it is missing."""
     try:
         return call("syscall", LANDLOCK_CREATE_RULESET, None, ctypes.c_size_t(0), LANDLOCK_CREATE_RULESET_VERSION)
     except OSError:

@@ -1,4 +1,4 @@
-"""The warm parent: it imports the usual packages, and forks an init for each program that it is sent."""
+"""The warm parent: imports the usual packages, and forks an init for each program that it receives."""
 
 import contextlib
 import gc

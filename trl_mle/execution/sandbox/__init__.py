@@ -1,8 +1,8 @@
-"""How untrusted programs are kept apart from everything else, and the check that they are.
+"""Isolation of untrusted programs, and the check that it works.
 
-Each tier says what it guarantees: `bubblewrap.py`, the strongest, and `landlock.py`. In the tier `"none"` a program
-reaches everything that the calling user can reach, for programs that you trust. Limits, timeouts and the end of the whole
-process tree hold there too.
+The tiers document their guarantees: `bubblewrap.py`, the strongest, and `landlock.py`. In the tier `"none"`, for
+programs that you trust, a program can access everything that the calling user can. Limits, timeouts and the end of the
+whole process tree still apply.
 """
 
 import logging
@@ -68,7 +68,7 @@ def candidate_tiers(sandbox: str) -> list[str]:
 
 
 def check_available(tier: str) -> None:
-    """Raises `SandboxError` if this machine lacks what a tier is made of."""
+    """Raises `SandboxError` if this machine lacks the requirements of a tier."""
     if tier == "bubblewrap":
         bubblewrap.check_available()
     elif tier == "landlock":

@@ -27,13 +27,13 @@ WORKDIR, INPUT, SCRATCH, LIBRARY = "/sandbox/work", "/sandbox/input", "/sandbox/
 
 
 def check_available() -> None:
-    """Raises `SandboxError` if this machine lacks what the tier is made of."""
+    """Raises `SandboxError` if this machine lacks the tier's requirements."""
     if shutil.which("bwrap") is None:
         raise SandboxError("bubblewrap is missing")
 
 
 def add_rules(filter_: pyseccomp.SyscallFilter) -> None:
-    """Denies what only this tier has to: all sockets but Unix ones."""
+    """Adds this tier's own denials: all sockets except Unix ones."""
     filter_.add_rule(pyseccomp.ERRNO(errno.EPERM), "socket", pyseccomp.Arg(0, pyseccomp.NE, socket.AF_UNIX))
 
 
@@ -45,14 +45,15 @@ def command(control_fd: int, public_dir: Path, run_dir: Path, gpus: bool, python
         control_fd (`int`):
             Inheritable file descriptor of the warm parent's end of the control socket.
         public_dir (`Path`):
-            What programs see, read-only, as `input/`.
+            Folder that programs see, read-only, as `input/`.
         run_dir (`Path`):
-            The executor's own folder. As root, what programs see is bound below it, in a private mount namespace: the
-            sandbox's uid may not be allowed to walk to where it lies (a Python environment in root's home, say).
+            The executor's own folder. As root, the folders for programs are bound below it, in a private mount
+            namespace: the sandbox's uid may not have access to their real paths (for example, a Python environment in
+            root's home).
         gpus (`bool`):
             Whether programs see the NVIDIA devices.
         python ([`~trl_mle.execution.sandbox.Interpreter`]):
-            What runs them.
+            The interpreter of the programs.
     """
     folders = python.folders
     sources = [*folders, str(public_dir), os.path.dirname(inside.__file__)]

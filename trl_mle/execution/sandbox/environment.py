@@ -1,4 +1,4 @@
-"""The environment of programs: its variables, and the packages that they find."""
+"""The environment of programs: its variables and packages."""
 
 import functools
 import hashlib
@@ -11,7 +11,7 @@ from trl_mle.execution.program import OPTIONAL, REQUIRED, Limits
 from trl_mle.execution.sandbox.interpreter import Interpreter
 
 
-# Imported once by the warm parent; a program that imports something else pays for it itself.
+# Imported once by the warm parent; other imports count towards the program's time.
 PACKAGES = [
     "numpy", "pandas", "scipy.sparse", "scipy.stats", "scipy.optimize",
     "sklearn.base", "sklearn.calibration", "sklearn.cluster", "sklearn.compose", "sklearn.decomposition",
@@ -21,8 +21,9 @@ PACKAGES = [
     "sklearn.neighbors", "sklearn.neural_network", "sklearn.pipeline", "sklearn.preprocessing", "sklearn.svm",
     "sklearn.tree",
 ]  # fmt: skip
-# Proves that programs have what every prompt says is installed: prints names and versions. What the warm parent has imported
-# counts only if its file can be read, too. Of the others only the names are printed: some take seconds to import.
+# Proves that programs have the packages that every prompt lists: prints names and versions. A package imported by the
+# warm parent counts only if its file is readable, too. For optional packages, only the names are printed: some take
+# seconds to import.
 IMPORTS = f"""
 import importlib, importlib.util
 for name in {REQUIRED}:
@@ -42,7 +43,7 @@ for name in {OPTIONAL}:
 
 
 def environment_variables(threads: int, python: Interpreter) -> dict[str, str]:
-    """The whole environment of a program, but for its home."""
+    """The whole environment of a program, except its home."""
     numeric = ("OMP", "OPENBLAS", "MKL", "NUMEXPR", "BLIS", "VECLIB_MAXIMUM")
     return {
         "PATH": f"{python.prefix}/bin:/usr/local/bin:/usr/bin:/bin",
@@ -66,17 +67,17 @@ def home_environment(home: str) -> dict[str, str]:
 
 def identity(limits: Limits, fixed: dict[str, Any], imported: Sequence[str], python: Interpreter) -> dict[str, Any]:
     """
-    What a program's result depends on here, as JSON can hold it.
+    Everything that a program's result depends on here, JSON-compatible.
 
     Args:
         limits ([`~trl_mle.execution.Limits`]):
-            What programs may use.
+            Limits of programs.
         fixed (`dict`):
-            What their jobs have in common.
+            The settings that their jobs share.
         imported (`list[str]`):
-            What the warm parent imports.
+            Modules that the warm parent imports.
         python ([`~trl_mle.execution.sandbox.Interpreter`]):
-            What runs them.
+            The interpreter of the programs.
     """
     names = ("start", "disk_mb", "output_kb", "submission_mb", "max_processes", "gpus", "tier")
     settings = {**asdict(limits), **{name: fixed[name] for name in names}, "imported": list(imported)}
@@ -85,7 +86,7 @@ def identity(limits: Limits, fixed: dict[str, Any], imported: Sequence[str], pyt
 
 @functools.cache
 def _installed(python: Interpreter) -> str:
-    """SHA-256 of the names and versions of all that programs could import."""
+    """SHA-256 of the names and versions of all importable packages."""
     found = sorted(
         {f"{item.name}=={item.version}" for item in distributions(path=[*python.visible, *python.left_out])}
     )

@@ -1,4 +1,4 @@
-"""What is raised where programs cannot be isolated."""
+"""The error for programs that cannot be isolated."""
 
 REMEDY = (
     "Install bubblewrap (`apt-get install bubblewrap`) and allow it user namespaces and mounts, which containers often "
@@ -10,13 +10,13 @@ REMEDY = (
 
 class SandboxError(RuntimeError):
     """
-    Programs cannot be isolated on this machine, or lack what they are promised; the message says what to install.
+    Programs cannot be isolated on this machine, or lack promised packages; the message says what to install.
 
     Args:
         reason (`str`):
-            What does not work.
+            The problem.
         remedy (`str`, *optional*, defaults to `""`):
-            What to do about it.
+            How to fix it.
     """
 
     def __init__(self, reason: str, remedy: str = ""):

@@ -1,4 +1,4 @@
-"""The Python environment of programs, what they see of it, and what of it is hidden from them."""
+"""The Python environment of programs, and its visible and hidden parts."""
 
 import functools
 import json
@@ -12,7 +12,7 @@ from pathlib import Path
 from trl_mle.execution.sandbox.error import SandboxError
 
 
-SYSTEM = ("/usr", "/bin", "/sbin", "/lib", "/lib32", "/lib64")  # what programs see of the system, beside some files
+SYSTEM = ("/usr", "/bin", "/sbin", "/lib", "/lib32", "/lib64")  # system folders that programs see, besides some files
 OLDEST = (3, 11)  # Python that `inside/` runs on
 TIMEOUT_S = 60.0
 MARK = "trl_mle-interpreter:"  # .pth files may print, too
@@ -29,7 +29,7 @@ print({MARK!r} + json.dumps({{
 @dataclass(frozen=True)
 class Interpreter:
     """
-    What runs programs, and where its packages lie.
+    The interpreter of programs, and the location of its packages.
 
     Args:
         executable (`str`):
@@ -37,16 +37,16 @@ class Interpreter:
         prefix (`str`):
             Root of its environment.
         base_prefix (`str`):
-            Root of the installation that it was made from.
+            Root of the installation that it was created from.
         version (`str`):
             Its `sys.version`.
         visible (`tuple[str, ...]`):
-            Folders and zip files on its `sys.path` that programs see, in its order.
+            Folders and zip files on its `sys.path` that programs see, in order.
         left_out (`tuple[str, ...]`):
-            Those that they do not see, because more than packages lies there: a checkout of this package, the working
-            folder, the user's home, /tmp, and what these lie in.
+            Those that they do not see, because these contain more than packages: a checkout of this package, the
+            working folder, the user's home, /tmp, and their parent folders.
         variables (`tuple[tuple[str, str], ...]`):
-            The environment variables that `sys.path` is made of.
+            The environment variables that determine `sys.path`.
     """
 
     executable: str
@@ -59,14 +59,14 @@ class Interpreter:
 
     @property
     def folders(self) -> list[str]:
-        """What it and its packages live in, outermost folders and zip files only, the system's left out."""
+        """Outermost folders and zip files of the interpreter and its packages, without the system's."""
         roots = (self.prefix, self.base_prefix, *self.visible)
-        # uv and others reach the base through a link, which has to be there too.
+        # uv and others reach the base through a link, which must be visible too
         paths = [path for root in roots for path in (os.path.abspath(root), os.path.realpath(root))]
         return _outermost(path for path in paths if not any(_lies_in(path, root) for root in SYSTEM))
 
     def check_nothing_private(self) -> None:
-        """Raises `SandboxError` if the working folder or the user's home lies in the environment, which programs see whole."""
+        """Raises `SandboxError` if the working folder or the user's home is inside the environment, which programs can read."""
         for root in map(os.path.realpath, (self.prefix, self.base_prefix)):
             for place in map(os.path.realpath, (os.getcwd(), os.path.expanduser("~"))):
                 if _lies_in(place, root) and not any(_lies_in(root, system) for system in SYSTEM):
@@ -76,7 +76,7 @@ class Interpreter:
                     )
 
     def check_labels_hidden(self, competition_id: str, public_dir: Path) -> None:
-        """Raises `SandboxError` if a competition's data lie where every program can read, its labels among them."""
+        """Raises `SandboxError` if every program could read a competition's data, including its labels."""
         folder = os.path.realpath(public_dir.parent)
         for prefix in map(os.path.realpath, ("/usr", *self.folders)):
             if _lies_in(folder, prefix):
@@ -86,8 +86,8 @@ class Interpreter:
                 )
 
     def hidden_folders(self) -> set[str]:
-        """Real paths of folders in every Python environment that a program can see from which it could tell labels:
-        scikit-learn's data, of which the local competitions are made, and this package, which makes the mirrors."""
+        """Real paths of folders in visible Python environments that would reveal labels: scikit-learn's data, the
+        source of the local competitions, and this package, which generates the mirrors."""
         patterns = [
             f"{below}{lib}/python3*/{packages}"
             for below in ("", "local/", "envs/*/", "pkgs/*/")  # Debian, conda
@@ -107,7 +107,7 @@ class Interpreter:
         return {os.path.realpath(folder) for folder in folders if folder.is_dir()}
 
     def views(self, paths: set[str]) -> list[str]:
-        """Where programs would see what lies below their folders at these real paths, outermost only."""
+        """Paths under which programs would see these real paths inside their folders, outermost only."""
         roots = [(root, os.path.realpath(root)) for root in ("/usr", *self.folders)]
         return _outermost(
             root + path[len(real) :] for path in paths for root, real in roots if path.startswith(f"{real}/")
@@ -117,16 +117,16 @@ class Interpreter:
 @functools.cache
 def find_interpreter(python: str | None = None) -> Interpreter:
     """
-    The interpreter of programs, as it describes itself. A new one is asked, because `.pth` files add what they like, and
-    this process' own `sys.path` has a script's folder and whatever was put there since.
+    Finds the interpreter of programs, as it describes itself. Asks a new process, because `.pth` files can add paths,
+    and this process's `sys.path` has the script's folder and later additions.
 
     Args:
         python (`str`, *optional*):
-            Path of an interpreter with an environment of its own: PYTHONPATH and the user's packages are no part of it.
-            Defaults to that of this process, with all that is on its path.
+            Path of an interpreter with a separate environment, without PYTHONPATH and the user's packages. Defaults to
+            this process's interpreter, with everything on its path.
 
     Raises:
-        `SandboxError`: It does not run, or is too old.
+        `SandboxError`: The interpreter does not run, or is too old.
     """
     if python is None:
         flags = ["-P", *["-E"] * sys.flags.ignore_environment, *["-s"] * sys.flags.no_user_site]
@@ -144,14 +144,14 @@ def find_interpreter(python: str | None = None) -> Interpreter:
             errors="replace",
         )
     except (OSError, subprocess.SubprocessError) as error:
-        raise SandboxError(f"program_python: {python} is no Python that runs: {error}") from error
+        raise SandboxError(f"program_python: {python} is not a working Python interpreter: {error}") from error
     answers = [line for line in done.stdout.splitlines() if line.startswith(MARK)]
     if not answers:
-        raise SandboxError(f"program_python: {python} is no Python that runs: it does not answer as one")
+        raise SandboxError(f"program_python: {python} is not a working Python interpreter: it does not answer as one")
     said = json.loads(answers[-1].removeprefix(MARK))
     if tuple(said["numbers"]) < OLDEST:
         numbers = ".".join(map(str, said["numbers"]))
-        raise SandboxError(f"program_python: {python} is Python {numbers}, and programs need 3.11 or a newer one")
+        raise SandboxError(f"program_python: {python} is Python {numbers}, but programs need 3.11 or newer")
     roots = (*SYSTEM, said["prefix"], said["base_prefix"])
     left_out = [entry for entry in said["path"] if _holds_more_than_packages(os.path.realpath(entry), roots)]
     visible = [entry for entry in said["path"] if entry not in left_out]
@@ -174,7 +174,7 @@ def find_interpreter(python: str | None = None) -> Interpreter:
 
 
 def _pythonpath() -> list[str]:
-    """PYTHONPATH's folders. An empty one, the working folder, mostly comes of a colon too many."""
+    """PYTHONPATH's folders, without empty entries (the working folder), which usually come from a stray colon."""
     if sys.flags.ignore_environment:
         return []
     return [os.path.abspath(folder) for folder in os.environ.get("PYTHONPATH", "").split(os.pathsep) if folder]
@@ -190,7 +190,7 @@ def _outermost(paths: Iterable[str]) -> list[str]:
 
 
 def _is_checkout(folder: str) -> bool:
-    """Whether this package's source lies there: what makes the mirrors' labels, and tests that know good solutions."""
+    """Whether this is a checkout of this package, with the generator of the mirrors' labels and tests with solutions."""
     return os.path.isdir(f"{folder}/trl_mle") and not any(Path(folder).glob("trl_mle-*.dist-info"))
 
 

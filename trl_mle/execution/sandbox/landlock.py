@@ -1,9 +1,9 @@
 """The tier `"landlock"`, for containers without user namespaces (Linux 6.12 or newer).
 
-A program reaches the same files as with bubblewrap, but the system's /tmp and /dev/shm are out of reach, and it sees that
-other files and processes exist. It signals, traces and reads no other process and has no network; disk, processes (if you
-are not root) and memory of its process tree are watched, so that it may overshoot for a tenth of a second. Started by
-root, it runs as a uid that no other program has at the time.
+A program reaches the same files as with bubblewrap, but the system's /tmp and /dev/shm are out of reach, and it sees
+that other files and processes exist. It cannot signal, trace or read other processes and has no network. Disk,
+processes (if you are not root) and memory of its process tree are monitored, so it may exceed limits for a tenth of a
+second. If started by root, it runs with a uid that no other running program has.
 """
 
 import errno
@@ -35,13 +35,13 @@ CHANGE_FLAGS = (0x40086602, 0x401C5820, 0x40806685)  # FS_IOC_SETFLAGS, FS_IOC_F
 
 
 def check_available() -> None:
-    """Raises `SandboxError` if this machine lacks what the tier is made of."""
+    """Raises `SandboxError` if this machine lacks the tier's requirements."""
     if (abi := kernel.landlock_abi()) < 6:
         raise SandboxError(f"the kernel's Landlock has ABI {abi}, and 6 is needed")
 
 
 def add_rules(filter_: pyseccomp.SyscallFilter) -> None:
-    """Denies what only this tier has to: what namespaces keep from programs elsewhere, and Landlock does not."""
+    """Adds this tier's own denials: resources that namespaces isolate in the other tier, and Landlock does not."""
     forbidden, ignored = pyseccomp.ERRNO(errno.EPERM), pyseccomp.ERRNO(0)
     for name in (*DENIED, *NEW_CALLS):
         filter_.add_rule(forbidden, name)
@@ -57,7 +57,7 @@ def add_rules(filter_: pyseccomp.SyscallFilter) -> None:
 
 
 def _without(folder: str, hidden: set[str], kind: str) -> Iterator[tuple[str, str]]:
-    """Grants for all that lies in a folder but what is hidden: Landlock can only add. Names may be listed."""
+    """Grants for everything in a folder except hidden parts, because Landlock can only add. Names can be listed."""
     if not any(path.startswith(folder + "/") for path in hidden):
         yield folder, kind
         return
@@ -69,7 +69,7 @@ def _without(folder: str, hidden: set[str], kind: str) -> Iterator[tuple[str, st
 
 
 def grants(public_dir: Path, gpus: bool, python: Interpreter) -> list[tuple[str, str]]:
-    """What every program of a competition may reach under Landlock; see `kernel.restrict`."""
+    """The files that every program of a competition can access under Landlock, see `kernel.restrict`."""
     hidden = python.hidden_folders()
     roots = {os.path.realpath(path) for path in (*SYSTEM, *python.folders)}
     found = [grant for root in sorted(roots) if os.path.exists(root) for grant in _without(root, hidden, "run")]
@@ -93,9 +93,9 @@ def _others_may_enter(path: str) -> bool:
 
 
 def capabilities(public_dir: Path, python: Interpreter) -> int:
-    """The one capability, if any, that a program which root started keeps under Landlock: to walk to the Python
-    environment and the data where they lie in a folder that others may not enter (root's home, say). Landlock decides
-    all the same what it can read there."""
+    """The only capability, if any, that a program started by root keeps under Landlock: to reach the Python
+    environment and the data inside a folder that others may not enter (for example, root's home). Landlock still
+    restricts what it can read there."""
     folders = [*map(os.path.realpath, python.folders), os.path.realpath(public_dir)]
     if os.geteuid() != 0 or all(map(_others_may_enter, folders)):
         return 0

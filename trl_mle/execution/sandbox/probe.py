@@ -1,4 +1,4 @@
-"""The proof that a sandbox isolates: a program that tries what none may do."""
+"""The proof that a sandbox isolates: a program that tries forbidden actions."""
 
 import contextlib
 import os
@@ -11,7 +11,7 @@ from pathlib import Path
 from trl_mle.execution.sandbox.error import SandboxError
 
 
-# What no program may be able to do. It prints one word per success; silence is isolation.
+# Forbidden actions. Prints one word per success; no output means isolation.
 PROBE = """
 import os, socket
 def tries(name, action):

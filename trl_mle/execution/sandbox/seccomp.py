@@ -1,4 +1,4 @@
-"""The filter of system calls: what no program may use, whatever its tier."""
+"""The filter of system calls that no program may use, in any tier."""
 
 import errno
 import tempfile
