@@ -437,7 +437,7 @@ class MLEGRPOTrainer(BaseModelTrainer, HubTrainer, LimitsTrainer, VLLMTrainer):
         if self.rollouts is None:
             if rollouts["rollouts"]["in_flight"]:
                 raise ValueError(
-                    f"{checkpoint} holds rollouts that were not trained on yet: resume with async_rollouts"
+                    f"{checkpoint} has rollouts that were not trained on yet: resume with async_rollouts"
                 )
             return
         self.rollouts.load_state_dict(rollouts["rollouts"])
