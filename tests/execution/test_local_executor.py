@@ -14,6 +14,7 @@ import psutil
 import pytest
 from support.tiers import LANDLOCK, TIERS
 
+from trl_mle.competitions import load_competition
 from trl_mle.execution import ExecutionResult, LocalExecutor, Outcome, SandboxError, inside
 from trl_mle.execution.sandbox import Interpreter
 from trl_mle.execution.sandbox.landlock import FIRST_SLOT_UID
@@ -373,6 +374,27 @@ def test_a_killed_warm_parent_is_an_infrastructure_failure_and_replaced(competit
         assert (result.outcome, result.duration_s) == (Outcome.INFRASTRUCTURE, None)
         assert re.search(r"the program had started; the warm parent ended with .*; load \d+ on", result.detail)
         assert run(executor, competition, "print('again')").stdout == "again\n"
+
+
+def test_warm_parents_of_many_competitions_make_room_for_each_other(monkeypatch):
+    """The least recently used first, and none while it has a program."""
+    monkeypatch.setattr("trl_mle.execution.local_executor.MAX_WARM_PARENTS", 2)
+    wine, digits, diabetes = [load_competition(name) for name in ("wine", "digits", "diabetes")]
+    with LocalExecutor(max_parallel=2, timeout_s=60, packages=()) as executor:
+        for competition in (wine, digits, wine, diabetes):
+            assert run(executor, competition, "print(1)").outcome is Outcome.OK
+            assert len(executor._warm_parents) <= 2
+        assert list(executor._warm_parents) == [comp.public_dir.absolute() for comp in (wine, diabetes)]
+        slow = [executor.submit("import time; time.sleep(3); print(2)", comp) for comp in (wine, diabetes)]
+        while sum(warm_parent.users for warm_parent in executor._warm_parents.values()) < 2:
+            time.sleep(0.05)
+        with executor._warm_parent(digits.public_dir.absolute(), None):  # both others are in use
+            assert len(executor._warm_parents) == 3
+        assert [future.result().stdout for future in slow] == ["2\n"] * 2
+        assert run(executor, digits, "print(3)").stdout == "3\n"
+        assert run(executor, load_competition("breast-cancer"), "print(4)").stdout == "4\n"
+        assert len(executor._warm_parents) == 2
+        assert not any(warm_parent.users for warm_parent in executor._warm_parents.values())
 
 
 def family_of_the_only_program(executor: LocalExecutor) -> list[psutil.Process]:

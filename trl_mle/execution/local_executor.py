@@ -10,7 +10,7 @@ import socket
 import subprocess
 import threading
 import time
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from functools import partial
 from pathlib import Path
@@ -42,6 +42,7 @@ logger = logging.getLogger(__name__)
 CONTROL = "print('control')"  # any working executor can run it
 CONTROL_NUMBER, CHECK_NUMBER = 1998, 1999  # as of slots that no other has
 _PROVEN: dict[tuple, tuple[str, ...]] = {}  # packages found by a program, by tier and interpreter
+MAX_WARM_PARENTS = 16  # at a time, of some 130 MB each; more only while as many are in use
 MAX_FILES = 1024  # that a program may have open
 
 
@@ -239,8 +240,8 @@ class LocalExecutor(MadeAgain, Executor):
             `SandboxError`: Programs could read its labels, or cannot import packages that every prompt lists.
         """
         self._check_labels(competition)
-        with self._slots.take(self._closed) as slot:
-            self._warm_parent(competition.public_dir.absolute(), slot)
+        with self._slots.take(self._closed) as slot, self._warm_parent(competition.public_dir.absolute(), slot):
+            pass  # it has started
 
     def _check_labels(self, competition: Competition) -> None:
         if self.tier != "none" and competition.public_dir not in self._checked:
@@ -289,22 +290,43 @@ class LocalExecutor(MadeAgain, Executor):
         rounds = math.ceil(processes * programs / self.max_parallel)
         return START_TIMEOUT_S + rounds * longest_round_s(self.timeout_s)
 
-    def _warm_parent(self, public_dir: Path, slot: Slot) -> WarmParent:
+    @contextlib.contextmanager
+    def _warm_parent(self, public_dir: Path, slot: Slot) -> Iterator[WarmParent]:
+        """The warm parent of a competition's programs, which is not closed meanwhile to make room for another."""
         with self._warm_parents_lock:
-            if self._closed.is_set():
-                raise SandboxError("the executor is closed")
-            warm_parent = self._warm_parents.get(public_dir)
-            if warm_parent is None or warm_parent.process.poll() is not None:  # killed from outside
-                if warm_parent is not None:
-                    warm_parent.close()
-                warm_parent = self._start(self.tier, public_dir, self._packages)
-                try:
-                    self._check_imports(warm_parent, slot)
-                except BaseException:
-                    warm_parent.close()
-                    raise
-                self._warm_parents[public_dir] = warm_parent
-            return warm_parent
+            warm_parent = self._find_warm_parent(public_dir, slot)
+            warm_parent.users += 1
+        try:
+            yield warm_parent
+        finally:
+            with self._warm_parents_lock:
+                warm_parent.users -= 1
+
+    def _find_warm_parent(self, public_dir: Path, slot: Slot) -> WarmParent:
+        if self._closed.is_set():
+            raise SandboxError("the executor is closed")
+        warm_parent = self._warm_parents.pop(public_dir, None)
+        if warm_parent is None or warm_parent.process.poll() is not None:  # killed from outside
+            if warm_parent is not None:
+                warm_parent.close()
+            self._make_room()
+            warm_parent = self._start(self.tier, public_dir, self._packages)
+            try:
+                self._check_imports(warm_parent, slot)
+            except BaseException:
+                warm_parent.close()
+                raise
+        self._warm_parents[public_dir] = warm_parent  # the last: the one that was used last
+        return warm_parent
+
+    def _make_room(self) -> None:
+        """Closes warm parents that have no program, the least recently used first, where there are as many as may be."""
+        for public_dir, warm_parent in list(self._warm_parents.items()):
+            if len(self._warm_parents) < MAX_WARM_PARENTS:
+                return
+            if not warm_parent.users:
+                del self._warm_parents[public_dir]
+                warm_parent.close()
 
     def _check_imports(self, warm_parent: WarmParent, slot: Slot) -> None:
         """Raises `SandboxError` if programs lack a package: all would fail, and the policy would be penalized for it."""
@@ -328,16 +350,18 @@ class LocalExecutor(MadeAgain, Executor):
                 if not future.set_running_or_notify_cancel():
                     raise Closed
                 index, queue_wait_s = slot.index, time.monotonic() - submitted
-                warm_parent = self._warm_parent(public_dir.absolute(), slot)
-                try:
-                    return self._run(program, warm_parent, slot, queue_wait_s, stopping=future.stopping)
-                except ReportLost as error:
-                    if warm_parent.process.poll() is not None or self._closed.is_set() or future.stopping.is_set():
-                        raise
-                    lost = str(error)
+                with self._warm_parent(public_dir.absolute(), slot) as warm_parent:
+                    try:
+                        return self._run(program, warm_parent, slot, queue_wait_s, stopping=future.stopping)
+                    except ReportLost as error:
+                        if warm_parent.process.poll() is not None or self._closed.is_set() or future.stopping.is_set():
+                            raise
+                        lost = str(error)
             try:
-                with self._slots.take_all(self._closed, self.timeout_s + GRACE_S) as slot:
-                    warm_parent = self._warm_parent(public_dir.absolute(), slot)
+                with (
+                    self._slots.take_all(self._closed, self.timeout_s + GRACE_S) as slot,
+                    self._warm_parent(public_dir.absolute(), slot) as warm_parent,
+                ):
                     return self._run(program, warm_parent, slot, queue_wait_s, alone=True, stopping=future.stopping)
             except (OSError, SandboxError, Closed) as error:
                 raise ReportLost(f"{lost}; tried again alone: {error or type(error).__name__}") from error

@@ -50,6 +50,7 @@ class WarmParent:
     ):
         self.control, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
         self.lock = threading.Lock()
+        self.users = 0  # programs that run or start; whoever closes it looks first
         self.input_dir = public_dir
         if tier == "none":  # otherwise a program could change the data of all later ones
             self.input_dir = Path(tempfile.mkdtemp(dir=run_dir)) / "input"

@@ -436,9 +436,7 @@ class MLEGRPOTrainer(BaseModelTrainer, HubTrainer, LimitsTrainer, VLLMTrainer):
             return
         if self.rollouts is None:
             if rollouts["rollouts"]["in_flight"]:
-                raise ValueError(
-                    f"{checkpoint} has rollouts that were not trained on yet: resume with async_rollouts"
-                )
+                raise ValueError(f"{checkpoint} has rollouts that were not trained on yet: resume with async_rollouts")
             return
         self.rollouts.load_state_dict(rollouts["rollouts"])
         if self.rollouts.ledger.in_flight and not self.args.keeps_logps:
