@@ -3,6 +3,7 @@ import shutil
 import signal
 import subprocess
 import sys
+from contextlib import ExitStack
 from pathlib import Path
 
 import pytest
@@ -29,10 +30,11 @@ def group():
 
 
 def run_inside(group, source):
-    procs = group.open()[: len(group.folders)]
-    return subprocess.run(
-        [sys.executable, "-c", JOIN + source, *map(str, procs)], pass_fds=procs, capture_output=True, text=True
-    )
+    with ExitStack() as closing:
+        procs = group.open(closing)[: len(group.folders)]
+        return subprocess.run(
+            [sys.executable, "-c", JOIN + source, *map(str, procs)], pass_fds=procs, capture_output=True, text=True
+        )
 
 
 def test_the_kernel_bounds_memory_and_counts_its_kills(group):
@@ -65,12 +67,12 @@ def test_a_program_dies_with_the_highest_share_of_the_cores_and_the_next_starts_
     if not group.highest_weight:
         pytest.skip("there is no controller of the cores")
     [weight] = [folder / file for folder in group.folders for file in cgroups.WEIGHTS if (folder / file).exists()]
-    first = group.open()
-    usual = weight.read_text()
-    os.write(first[-1], group.highest_weight.encode())
-    assert int(weight.read_text()) == int(group.highest_weight) > 50 * int(usual)
-    for fd in first + group.open():
-        os.close(fd)
+    with ExitStack() as closing:
+        first = group.open(closing)
+        usual = weight.read_text()
+        os.write(first[-1], group.highest_weight.encode())
+        assert int(weight.read_text()) == int(group.highest_weight) > 50 * int(usual)
+        group.open(closing)
     assert weight.read_text() == usual
 
 

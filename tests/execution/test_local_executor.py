@@ -2,12 +2,15 @@ import contextlib
 import json
 import os
 import re
+import resource
+import shutil
 import signal
 import socket
 import subprocess
 import sys
 import textwrap
 import time
+from dataclasses import replace
 from pathlib import Path
 
 import psutil
@@ -395,6 +398,50 @@ def test_warm_parents_of_many_competitions_make_room_for_each_other(monkeypatch)
         assert run(executor, load_competition("breast-cancer"), "print(4)").stdout == "4\n"
         assert len(executor._warm_parents) == 2
         assert not any(warm_parent.users for warm_parent in executor._warm_parents.values())
+
+
+@pytest.mark.parametrize("taken", ["train.csv", None])
+def test_a_program_is_not_to_blame_where_its_data_are_taken_away(tmp_path, taken):
+    """Grading goes on: the answers were read at the start."""
+    folder = tmp_path / "wine"
+    shutil.copytree(load_competition("wine").public_dir.parent, folder)
+    competition = replace(
+        load_competition("wine"), public_dir=folder / "public", answers=folder / "private" / "test.csv"
+    )
+    submit = "import shutil; shutil.copy('input/sample_submission.csv', 'submission.csv')"
+    with LocalExecutor(max_parallel=1, timeout_s=30, packages=()) as executor:
+        submission = run(executor, competition, submit).submission
+        score = competition.grade(submission)
+        assert run(executor, competition, "open('input/train.csv')").outcome is Outcome.OK
+        (folder / "public" / taken).unlink() if taken else shutil.rmtree(folder)
+        result = run(executor, competition, "open('input/train.csv')")
+        assert result.outcome is Outcome.INFRASTRUCTURE
+        if taken:
+            assert (
+                result.detail == f"SandboxError: the files of {folder}/public are not those that programs began with"
+            )
+    assert competition.grade(submission) == score
+
+
+def test_without_descriptors_nobody_is_to_blame_and_none_is_lost(competition):
+    """However few are left, and so wherever they run out."""
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    with LocalExecutor(max_parallel=1, timeout_s=30, packages=()) as executor:
+        assert run(executor, competition, "print(0)").outcome is Outcome.OK
+        before = os.listdir("/proc/self/fd")
+        free = [number for number in range(1024) if str(number) not in before]
+        outcomes = []
+        for spare in range(16):
+            resource.setrlimit(resource.RLIMIT_NOFILE, (free[spare], hard))
+            try:
+                result = run(executor, competition, "print(1)")
+            finally:
+                resource.setrlimit(resource.RLIMIT_NOFILE, (soft, hard))
+            outcomes.append(result.outcome)
+            assert result.outcome is Outcome.OK or "Too many open files" in result.detail
+            assert len(os.listdir("/proc/self/fd")) == len(before)
+        assert set(outcomes) == {Outcome.INFRASTRUCTURE, Outcome.OK}
+        assert run(executor, competition, "print(2)").stdout == "2\n"
 
 
 def family_of_the_only_program(executor: LocalExecutor) -> list[psutil.Process]:

@@ -133,7 +133,7 @@ def test_what_the_floor_cuts_off_is_counted_and_warned_of(reward, caplog):
     for _ in range(2):
         fresh.evaluate(f"```python\n{text}\n```", "digits")
     [warning] = [record.getMessage() for record in caplog.records if "floor" in record.getMessage()]
-    assert "in digits earns the floor of valid submissions, -9, as any worse one does" in warning
+    assert "in digits earns the floor of valid submissions, -9, like any worse score" in warning
 
 
 def test_a_floor_above_all_scores_is_refused(reward):

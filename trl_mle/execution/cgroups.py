@@ -109,18 +109,28 @@ class ControlGroup:
                 if (folder / file).exists():
                     (folder / file).write_text(str(value))
 
-    def open(self) -> list[int]:
+    def open(self, closing: contextlib.ExitStack) -> list[int]:
         """
         File descriptors for the group's next program: a process that writes `0` to one for each of `folders` joins the
         group; what is written to the last, if `highest_weight` is given, is its weight, which is the usual one now.
+
+        Args:
+            closing (`ExitStack`):
+                Closes them, also if the next cannot be opened.
         """
+
+        def opened(path: Path, flags: int) -> int:
+            fd = os.open(path, flags | os.O_CLOEXEC)
+            closing.callback(os.close, fd)
+            return fd
+
         if not all(folder.is_dir() for folder in self.folders):  # removed by an executor that sees another /tmp
             self._make()
         self._earlier_oom_kills = self._oom_kills()
-        fds = [os.open(folder / "cgroup.procs", os.O_WRONLY | os.O_CLOEXEC) for folder in self.folders]
+        fds = [opened(folder / "cgroup.procs", os.O_WRONLY) for folder in self.folders]
         if self._weight is not None:
             self._weight.write_text(WEIGHTS[self._weight.name][0])
-            fds.append(os.open(self._weight, os.O_WRONLY | os.O_CLOEXEC))
+            fds.append(opened(self._weight, os.O_WRONLY))
         return fds
 
     def over_memory(self) -> bool:

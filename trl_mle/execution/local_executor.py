@@ -352,7 +352,8 @@ class LocalExecutor(MadeAgain, Executor):
                 index, queue_wait_s = slot.index, time.monotonic() - submitted
                 with self._warm_parent(public_dir.absolute(), slot) as warm_parent:
                     try:
-                        return self._run(program, warm_parent, slot, queue_wait_s, stopping=future.stopping)
+                        result = self._run(program, warm_parent, slot, queue_wait_s, stopping=future.stopping)
+                        return self._checked_result(result, public_dir, warm_parent)
                     except ReportLost as error:
                         if warm_parent.process.poll() is not None or self._closed.is_set() or future.stopping.is_set():
                             raise
@@ -362,13 +363,22 @@ class LocalExecutor(MadeAgain, Executor):
                     self._slots.take_all(self._closed, self.timeout_s + GRACE_S) as slot,
                     self._warm_parent(public_dir.absolute(), slot) as warm_parent,
                 ):
-                    return self._run(program, warm_parent, slot, queue_wait_s, alone=True, stopping=future.stopping)
+                    result = self._run(program, warm_parent, slot, queue_wait_s, alone=True, stopping=future.stopping)
+                    return self._checked_result(result, public_dir, warm_parent)
             except (OSError, SandboxError, Closed) as error:
                 raise ReportLost(f"{lost}; tried again alone: {error or type(error).__name__}") from error
         except (OSError, SandboxError, Closed) as error:
             waited = time.monotonic() - submitted
             problem = f"{type(error).__name__}: {error}"
             return ExecutionResult(Outcome.INFRASTRUCTURE, problem, queue_wait_s=waited, slot=index)
+
+    def _checked_result(self, result: ExecutionResult, public_dir: Path, warm_parent: WarmParent) -> ExecutionResult:
+        """The result; raises `SandboxError` where a program failed whose data somebody has taken away."""
+        if result.outcome is Outcome.ERROR and (
+            not public_dir.is_dir() or sorted(os.listdir(public_dir)) != warm_parent.files
+        ):
+            raise SandboxError(f"the files of {public_dir} are not those that programs began with")
+        return result
 
     def _run(
         self,
@@ -433,9 +443,7 @@ class LocalExecutor(MadeAgain, Executor):
                     write_ends.callback(os.close, write_end)
                     streams[read_end] = Output(self.output_bytes, nonce)
                     to_send.append(write_end)
-                for fd in group.open():
-                    write_ends.callback(os.close, fd)
-                    to_send.append(fd)
+                to_send += group.open(write_ends)
                 send_job(ours, job, to_send)
             stdout, stderr = streams.values()
             answer = receive(ours, streams, group, limit_s or self.timeout_s + GRACE_S, stopping or threading.Event())

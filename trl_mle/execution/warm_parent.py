@@ -2,6 +2,7 @@
 
 import contextlib
 import json
+import os
 import shutil
 import socket
 import struct
@@ -50,6 +51,7 @@ class WarmParent:
     ):
         self.control, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
         self.lock = threading.Lock()
+        self.files = sorted(os.listdir(public_dir))
         self.users = 0  # programs that run or start; whoever closes it looks first
         self.input_dir = public_dir
         if tier == "none":  # otherwise a program could change the data of all later ones

@@ -111,6 +111,8 @@ class MLEReward:
         results: ResultStore | None = None,
     ):
         loaded = [load_competition(item) if isinstance(item, str) else item for item in competitions]
+        for comp in loaded:
+            comp.check_answers()  # and read them, before the folder can disappear
         self.competitions = {competition.id: competition for competition in loaded}
         self.executor = executor
         self.instrumenter = instrumenter
