@@ -193,6 +193,8 @@ def execution_result(
         outcome, detail = Outcome.OUT_OF_MEMORY, f"its processes held more than {limits['memory_mb']} MB"
     elif report["reason"] == "processes":
         outcome, detail = Outcome.KILLED, f"ran more than {limits['max_processes']} processes"
+    elif report["reason"] == "locks":
+        outcome, detail = Outcome.KILLED, f"held more than {limits['max_locks']} locks on parts of files"
     elif report["reason"] == "disk":
         outcome, detail = Outcome.OUTPUT_LIMIT, f"wrote more than {limits['disk_mb']} MB of files"
     elif report["reason"] == "stopped":

@@ -70,7 +70,7 @@ class ControlGroup:
 
     Attributes:
         folders (`list[Path]`):
-            The group's, one for each of `parents`.
+            The group's, one for each of `parents`, that of the memory first.
         highest_weight (`str`):
             The largest share of the cores that it can have; empty if its share cannot be set.
 
@@ -112,12 +112,14 @@ class ControlGroup:
     def open(self) -> list[int]:
         """
         File descriptors for the group's next program: a process that writes `0` to one for each of `folders` joins the
-        group; what is written to the last, if `highest_weight` is given, is its weight, which is the usual one now.
+        group; the next, if there are folders, counts its memory; what is written to the last, if `highest_weight` is given,
+        is its weight, which is the usual one now.
         """
         if not all(folder.is_dir() for folder in self.folders):  # removed by an executor that sees another /tmp
             self._make()
         self._earlier_oom_kills = self._oom_kills()
         fds = [os.open(folder / "cgroup.procs", os.O_WRONLY | os.O_CLOEXEC) for folder in self.folders]
+        fds += [os.open(folder / "memory.stat", os.O_RDONLY | os.O_CLOEXEC) for folder in self.folders[:1]]
         if self._weight is not None:
             self._weight.write_text(WEIGHTS[self._weight.name][0])
             fds.append(os.open(self._weight, os.O_WRONLY | os.O_CLOEXEC))
