@@ -5,6 +5,7 @@ import contextlib
 import hashlib
 import os
 import re
+import shutil
 import socket
 import subprocess
 import sys
@@ -274,6 +275,46 @@ for pattern in ("/tmp/*/*/work/submission.csv", "{other._run_dir}/*/work/*", "{o
             assert "LOOT" not in future.result().stdout, (name, future.result())
             assert future.result().outcome in (Outcome.OK, Outcome.ERROR), (name, future.result())
         assert victim.result().submission == b"honest", victim.result()
+
+
+# Makes the interpreter's home, which may be root's alone, one that everybody may walk through, in a mount namespace
+AS_PLAIN_USER = """
+mount --make-rprivate /
+mount --bind "$1" /mnt
+mount -t tmpfs -o mode=755 none "$2"
+mkdir -p "$1"
+mount --bind /mnt "$1"
+shift 2
+exec setpriv --reuid=61234 --regid=61234 --clear-groups --inh-caps=-all --bounding-set=-all "$@"
+"""
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(900)
+def test_hostile_programs_of_a_plain_user_get_nothing(tmp_path_factory):
+    if os.geteuid() != 0:
+        pytest.skip("all tests are a plain user's")
+    base = Path(sys.base_prefix)
+    folders = [folder for folder in base.parents if not folder.stat().st_mode & 1]
+    if not folders or not os.access("/mnt", os.W_OK):
+        pytest.skip("the interpreter lies where others may walk: become another user and run the tests")
+    tests = Path(__file__).parents[1]
+    home = Path("/tmp") / f"trl_mle-test-plain-{os.getpid()}"
+    home.mkdir(mode=0o777)
+    try:
+        home.chmod(0o777)
+        for name in ("tests", "trl_mle"):
+            shutil.copytree(tests.parent / name, home / name)
+        shutil.copy(tests.parent / "pyproject.toml", home)
+        shutil.rmtree(home / "tests" / ".pytest_cache", ignore_errors=True)
+        subprocess.run(["chown", "-R", "61234:61234", str(home)], check=True)
+        command = ["unshare", "--mount", "sh", "-ec", AS_PLAIN_USER, "sh", str(base), str(folders[-1])]
+        command += [sys.executable, "-m", "pytest", "-q", "tests/execution/test_hostile_programs.py"]
+        environment = {"HOME": str(home), "PATH": os.defpath, "PYTHONPATH": str(home), "LANG": "C.UTF-8"}
+        done = subprocess.run(command, cwd=home, env=environment, capture_output=True, text=True, check=False)
+    finally:
+        shutil.rmtree(home)
+    assert done.returncode == 0, done.stdout[-3000:] + done.stderr[-1000:]
 
 
 LIBRARY_MAPS = """

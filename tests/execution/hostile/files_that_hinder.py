@@ -1,5 +1,5 @@
 # Names and folders at which whoever cleans up may stumble, in the place of what is opened after the end.
-# ends: ok
+# ends: ok; landlock: ok, output_limit
 # submission: none
 import shutil
 for folder in (b".", os.environb.get(b"TMPDIR", b"/tmp")):

@@ -23,7 +23,7 @@ from .program import become_program, execute_interpreter
 
 
 TICK_S = 0.1  # how often the memory of a program is looked at
-LOOKS_AT_MAPS = 10  # one look in so many is at its mappings, too: they are long
+LOOKS_AT_MAPS = 10  # one look in so many is at its mappings and locks, too: they are long
 LOOKS_OVER = 3  # so often in a row its group's memory is too large: the kernel's counters may lag behind its files
 # Of the kernel's memory, at most, for a mapping, and for what an epoll waits for
 MAPPING_BYTES, EVENT_BYTES = 256, 256
@@ -184,28 +184,42 @@ def disk_bytes(folders: list[int], pids: list[int], limit: int, mapped: set[int]
             return math.inf
         raise
     unnamed: dict[tuple[int, int], int] = {}
-    for pid in pids:
+    for path in descriptors(pids):
         try:
-            for task in os.listdir(f"/proc/{pid}/task"):  # each may have descriptors of its own
-                for name in os.listdir(f"/proc/{pid}/task/{task}/fd"):
-                    with contextlib.suppress(FileNotFoundError):
-                        info = os.stat(f"/proc/{pid}/task/{task}/fd/{name}")
-                        if stat.S_ISREG(info.st_mode) and info.st_nlink == 0:
-                            unnamed[info.st_dev, info.st_ino] = info.st_blocks * 512
+            info = os.stat(path)
+            if stat.S_ISREG(info.st_mode) and info.st_nlink == 0:
+                unnamed[info.st_dev, info.st_ino] = info.st_blocks * 512
         except PermissionError:
-            if is_hidden(pid):
+            if is_hidden(path):
                 return math.inf
-        except OSError:  # it ended meanwhile
+        except OSError:  # it was closed meanwhile
             pass
     if mapped - {inode for _, inode in unnamed}:
         return math.inf
     return total + sum(unnamed.values())
 
 
-def is_hidden(pid: int) -> bool:
-    """Whether a process has made itself undumpable, so that nobody can look into it; one that is ending is no other."""
+def descriptors(pids: list[int]) -> Iterator[str]:
+    """
+    Paths of all that these processes have open, by thread: each may have descriptors of its own, and those of a thread whose
+    process' first one has ended are not its process'. Of a thread that cannot be looked into, its first one at all events.
+    """
+    for pid in pids:
+        with contextlib.suppress(FileNotFoundError, ProcessLookupError):  # it ended meanwhile
+            for task in os.listdir(f"/proc/{pid}/task"):
+                folder = f"/proc/{pid}/task/{task}"
+                try:
+                    names = os.listdir(f"{folder}/fd")
+                except PermissionError:
+                    names = ["0"]
+                yield from [f"{folder}/fd/{name}" for name in names]
+
+
+def is_hidden(path: str) -> bool:
+    """Whether the thread of a descriptor has made itself undumpable, so that nobody can look into it; one that is ending
+    is no other."""
     with contextlib.suppress(OSError):
-        with open(f"/proc/{pid}/stat") as file:
+        with open(f"{path.rpartition('/fd/')[0]}/stat", errors="surrogateescape") as file:
             state, *fields = file.read().rpartition(") ")[2].split()
         return state not in "ZX" and not int(fields[5]) & PF_EXITING
     return False
@@ -223,24 +237,22 @@ def held_bytes(job: dict[str, Any], pids: list[int]) -> float:
     if job["tier"] == "bubblewrap":  # those that nobody has open are here, too: not accepted yet, or on their way
         with open("/proc/net/unix", errors="surrogateescape") as file:
             total += job["socket_bytes"] * (sum(1 for _ in file) - 1)
-    for pid in pids:
+    for path in descriptors(pids):
         try:
-            for task in os.listdir(f"/proc/{pid}/task"):
-                for name in os.listdir(f"/proc/{pid}/task/{task}/fd"):
-                    with contextlib.suppress(FileNotFoundError):
-                        target = os.readlink(f"/proc/{pid}/task/{task}/fd/{name}")
-                        if target == "anon_inode:[eventpoll]":
-                            epolls.append(f"/proc/{pid}/task/{task}/fdinfo/{name}")
-                        elif target.startswith("socket:") and job["tier"] != "bubblewrap" and target not in sockets:
-                            sockets.add(target)
-                            total += job["socket_bytes"]
-                        if total > limit:
-                            return total
+            target = os.readlink(path)
         except PermissionError:
-            if is_hidden(pid):
+            if is_hidden(path):
                 return math.inf
-        except OSError:  # it ended meanwhile
-            pass
+            continue
+        except OSError:  # it was closed meanwhile
+            continue
+        if target == "anon_inode:[eventpoll]":
+            epolls.append(path.replace("/fd/", "/fdinfo/"))
+        elif target.startswith("socket:") and job["tier"] != "bubblewrap" and target not in sockets:
+            sockets.add(target)
+            total += job["socket_bytes"]
+        if total > limit:
+            return total
     return total + EVENT_BYTES * lines(epolls, b"tfd:")
 
 
@@ -310,9 +322,9 @@ def too_many_tasks(job: dict[str, Any], look: int) -> str | None:
 def too_much_held(job: dict[str, Any], look: int) -> str | None:
     """Which limit the program exceeds by what it holds: files, locks, and memory that no process shows."""
     pids, looks_at_maps = processes(job), look % LOOKS_AT_MAPS == 0
-    if locks(pids, job["max_locks"]) > job["max_locks"]:
+    if looks_at_maps and locks(pids, job["max_locks"]) > job["max_locks"]:
         return "locks"
-    if job["tier"] == "landlock" and exceeds_disk(job, pids, looks_at_maps):
+    if job["tier"] != "bubblewrap" and exceeds_disk(job, pids, looks_at_maps):
         return "disk"
     if job["memory_stat"] is None:
         job["held"] = held_bytes(job, pids)
