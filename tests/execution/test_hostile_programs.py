@@ -284,6 +284,7 @@ mount --bind "$1" /mnt
 mount -t tmpfs -o mode=755 none "$2"
 mkdir -p "$1"
 mount --bind /mnt "$1"
+umount /mnt
 shift 2
 exec setpriv --reuid=61234 --regid=61234 --clear-groups --inh-caps=-all --bounding-set=-all "$@"
 """
