@@ -72,3 +72,9 @@ def test_a_flood_costs_the_caller_little(competition, sandbox, text):
         after = resource.getrusage(resource.RUSAGE_SELF)
     assert result.outcome is (Outcome.OK if text == MARKER else Outcome.OUTPUT_LIMIT), result.detail
     assert after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime < 0.5 * max(3, result.duration_s)
+
+
+def test_what_would_move_the_cursor_of_a_terminal_is_spelled_out(executor, competition):
+    [result] = executor.run_many([("raise SystemExit('\\x1b]0;owned\\x07 \\x9b2J Größe')", competition)])
+    assert result.outcome is Outcome.ERROR
+    assert result.detail == r"\x1b]0;owned\x07 \x9b2J Größe"

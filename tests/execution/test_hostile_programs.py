@@ -5,6 +5,7 @@ import contextlib
 import hashlib
 import os
 import re
+import shutil
 import socket
 import subprocess
 import sys
@@ -18,7 +19,7 @@ import pytest
 from support.tiers import TIERS
 
 from trl_mle.competitions import Competition
-from trl_mle.execution import ExecutionResult, LocalExecutor, Outcome
+from trl_mle.execution import ExecutionResult, LocalExecutor, Outcome, cgroups
 from trl_mle.execution.sandbox.bubblewrap import SANDBOX_UID
 from trl_mle.execution.sandbox.landlock import FIRST_SLOT_UID
 
@@ -201,6 +202,120 @@ def test_the_disk_is_bounded_without_control_groups(competition, sandbox, monkey
     for name, result in zip(names, results, strict=True):
         assert result.outcome in (Outcome.ERROR, Outcome.OUTPUT_LIMIT), (name, result)
         assert "LOOT" not in result.stdout, name
+
+
+@pytest.mark.parametrize("sandbox", TIERS)
+def test_the_memory_is_bounded_without_control_groups(competition, sandbox, monkeypatch):
+    monkeypatch.setattr("trl_mle.execution.cgroups.parents", list)
+    ends = {"memory_shared": "error", "memory_in_sockets": "out_of_memory", "locks_without_end": "killed"}
+    if sandbox == "bubblewrap":
+        ends["memory_on_the_way"] = "out_of_memory"
+    programs = [PRELUDE + Path(__file__).with_name("hostile").joinpath(f"{name}.py").read_text() for name in ends]
+    with LocalExecutor(max_parallel=2, timeout_s=20, memory_mb=1024, sandbox=sandbox, packages=()) as executor:
+        results = executor.run_many([(program, competition) for program in programs])
+    for name, result in zip(ends, results, strict=True):
+        assert result.outcome == ends[name], (name, result)
+        assert "LOOT" not in result.stdout, name
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("sandbox", TIERS)
+def test_files_are_no_part_of_the_memory_that_a_group_counts(competition, sandbox):
+    """Shared memory beyond `memory_mb` is seen where no process shows it, though a group could hold it beside the files."""
+    if not cgroups.parents():
+        pytest.skip("no control group can be made here")
+    name = "memory_shared.py"
+    shared = Path(__file__).with_name("hostile").joinpath(name).read_text().replace("time.sleep(3)", "time.sleep(15)")
+    files = """
+import time
+with open("x", "wb") as file:
+    for _ in range(70):
+        file.write(b"x" * (10 << 20))
+time.sleep(4)
+os.remove("x")
+time.sleep(1)
+"""
+    with LocalExecutor(
+        max_parallel=2, timeout_s=20, memory_mb=512, disk_mb=4096, sandbox=sandbox, packages=()
+    ) as executor:
+        results = executor.run_many([(PRELUDE + text, competition) for text in (shared, files)])
+    if sandbox == "bubblewrap":
+        assert results[0].detail == "its processes held more than 512 MB", results[0]
+    assert results[1].outcome is Outcome.OK, results[1]
+
+
+COLD = [
+    "labels_by_path", "descriptors_of_others", "environment_of_others", "forges_the_report", "how_it_is_run", "core_pattern",
+    "kills_by_number", "memory_in_the_kernel", "submission_behind_a_swapped_folder",
+]  # fmt: skip
+
+
+@pytest.mark.parametrize("sandbox", TIERS)
+def test_programs_with_an_interpreter_of_their_own_get_nothing_from_another_executors(competition, closed, sandbox):
+    values = {"private": competition.public_dir.parent / "private", "caller": os.getpid(), "closed": closed}
+    neighbour = "import time\nopen('submission.csv', 'w').write('honest')\nprint('begun', flush=True)\ntime.sleep(4)"
+    with (
+        LocalExecutor(max_parallel=1, timeout_s=30, sandbox=sandbox, packages=()) as other,
+        LocalExecutor(max_parallel=2, timeout_s=30, sandbox=sandbox, start="cold") as executor,
+    ):
+        victim = other.submit(neighbour, competition)
+        names = {}
+        for name in COLD:
+            text = Path(__file__).with_name("hostile").joinpath(f"{name}.py").read_text()
+            program = re.sub("@([a-z]+)@", lambda match: str(values[match[1]]), text)
+            names[name] = executor.submit(PRELUDE + program, competition)
+        search = f"""
+import glob
+for pattern in ("/tmp/*/*/work/submission.csv", "{other._run_dir}/*/work/*", "{other._run_dir}/lock", "/proc/*/cwd/submission.csv"):
+    attempt(pattern, lambda: [open(path).read() for path in glob.glob(pattern) if not path.startswith(f"/proc/{{os.getpid()}}")
+            and "/self/" not in path and "/thread-self/" not in path] or 1 / 0)
+"""
+        names["search"] = executor.submit(PRELUDE + search, competition)
+        for name, future in names.items():
+            assert "LOOT" not in future.result().stdout, (name, future.result())
+            assert future.result().outcome in (Outcome.OK, Outcome.ERROR), (name, future.result())
+        assert victim.result().submission == b"honest", victim.result()
+
+
+# Makes the interpreter's home, which may be root's alone, one that everybody may walk through, in a mount namespace
+AS_PLAIN_USER = """
+mount --make-rprivate /
+mount --bind "$1" /mnt
+mount -t tmpfs -o mode=755 none "$2"
+mkdir -p "$1"
+mount --bind /mnt "$1"
+umount /mnt
+shift 2
+exec setpriv --reuid=61234 --regid=61234 --clear-groups --inh-caps=-all --bounding-set=-all "$@"
+"""
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(900)
+def test_hostile_programs_of_a_plain_user_get_nothing(tmp_path_factory):
+    if os.geteuid() != 0:
+        pytest.skip("all tests are a plain user's")
+    base = Path(sys.base_prefix)
+    folders = [folder for folder in base.parents if not folder.stat().st_mode & 1]
+    if not folders or not os.access("/mnt", os.W_OK):
+        pytest.skip("the interpreter lies where others may walk: become another user and run the tests")
+    tests = Path(__file__).parents[1]
+    home = Path("/tmp") / f"trl_mle-test-plain-{os.getpid()}"
+    home.mkdir(mode=0o777)
+    try:
+        home.chmod(0o777)
+        for name in ("tests", "trl_mle"):
+            shutil.copytree(tests.parent / name, home / name)
+        shutil.copy(tests.parent / "pyproject.toml", home)
+        shutil.rmtree(home / "tests" / ".pytest_cache", ignore_errors=True)
+        subprocess.run(["chown", "-R", "61234:61234", str(home)], check=True)
+        command = ["unshare", "--mount", "sh", "-ec", AS_PLAIN_USER, "sh", str(base), str(folders[-1])]
+        command += [sys.executable, "-m", "pytest", "-q", "tests/execution/test_hostile_programs.py"]
+        environment = {"HOME": str(home), "PATH": os.defpath, "PYTHONPATH": str(home), "LANG": "C.UTF-8"}
+        done = subprocess.run(command, cwd=home, env=environment, capture_output=True, text=True, check=False)
+    finally:
+        shutil.rmtree(home)
+    assert done.returncode == 0, done.stdout[-3000:] + done.stderr[-1000:]
 
 
 LIBRARY_MAPS = """

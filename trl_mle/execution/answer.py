@@ -165,6 +165,11 @@ def _signal_name(number: int) -> str:
         return str(number)
 
 
+def _printable(text: str) -> str:
+    """A line of a program's, as a terminal may show it: what would move its cursor or rename it is spelled out."""
+    return "".join(sign if sign.isprintable() else sign.encode("unicode_escape").decode() for sign in text)
+
+
 def execution_result(
     answer: Answer,
     stdout: str,
@@ -193,6 +198,8 @@ def execution_result(
         outcome, detail = Outcome.OUT_OF_MEMORY, f"its processes held more than {limits['memory_mb']} MB"
     elif report["reason"] == "processes":
         outcome, detail = Outcome.KILLED, f"ran more than {limits['max_processes']} processes"
+    elif report["reason"] == "locks":
+        outcome, detail = Outcome.KILLED, f"held more than {limits['max_locks']} locks on parts of files"
     elif report["reason"] == "disk":
         outcome, detail = Outcome.OUTPUT_LIMIT, f"wrote more than {limits['disk_mb']} MB of files"
     elif report["reason"] == "stopped":
@@ -209,7 +216,7 @@ def execution_result(
         outcome, detail = Outcome.ERROR, last_line or f"exit code {code}"
     return ExecutionResult(
         outcome,
-        detail,
+        _printable(detail),
         duration_s=report["duration_s"],
         cpu_s=report["cpu_s"],
         max_rss_mb=report["max_rss_mb"],

@@ -70,7 +70,7 @@ class ControlGroup:
 
     Attributes:
         folders (`list[Path]`):
-            The group's, one for each of `parents`.
+            The group's, one for each of `parents`, that of the memory first.
         highest_weight (`str`):
             The largest share of the cores that it can have; empty if its share cannot be set.
 
@@ -112,7 +112,8 @@ class ControlGroup:
     def open(self, closing: contextlib.ExitStack) -> list[int]:
         """
         File descriptors for the group's next program: a process that writes `0` to one for each of `folders` joins the
-        group; what is written to the last, if `highest_weight` is given, is its weight, which is the usual one now.
+        group; the next, if there are folders, counts its memory; what is written to the last, if `highest_weight` is given,
+        is its weight, which is the usual one now.
 
         Args:
             closing (`ExitStack`):
@@ -128,6 +129,7 @@ class ControlGroup:
             self._make()
         self._earlier_oom_kills = self._oom_kills()
         fds = [opened(folder / "cgroup.procs", os.O_WRONLY) for folder in self.folders]
+        fds += [opened(folder / "memory.stat", os.O_RDONLY) for folder in self.folders[:1]]
         if self._weight is not None:
             self._weight.write_text(WEIGHTS[self._weight.name][0])
             fds.append(opened(self._weight, os.O_WRONLY))

@@ -44,6 +44,7 @@ CONTROL_NUMBER, CHECK_NUMBER = 1998, 1999  # as of slots that no other has
 _PROVEN: dict[tuple, tuple[str, ...]] = {}  # packages found by a program, by tier and interpreter
 MAX_WARM_PARENTS = 16  # at a time, of some 130 MB each; more only while as many are in use
 MAX_FILES = 1024  # that a program may have open
+MAX_LOCKS = 10_000  # that it may hold on parts of files: the kernel charges them to nobody
 
 
 class LocalExecutor(MadeAgain, Executor):
@@ -140,6 +141,7 @@ class LocalExecutor(MadeAgain, Executor):
             "submission_mb": submission_mb,
             "max_processes": max_processes,
             "max_files": min(MAX_FILES, max(64, raise_open_files() // (self.max_parallel + 1))),
+            "max_locks": MAX_LOCKS,
             "threads": threads_per_program,
             "gpus": bool(gpus),
             "input": bubblewrap.INPUT,
@@ -151,6 +153,7 @@ class LocalExecutor(MadeAgain, Executor):
         # One for each slot, and the last one for control programs. Files written by a program count as memory, too.
         names = [f"{self._run_dir.name}.{index}" for index in range(self.max_parallel + 1)]
         self._groups = cgroups.make_groups(names, memory_mb + disk_mb, max_processes)
+        self._fixed["memory_is_bounded"] = any(group.folders for group in self._groups)
         self._warm_parents: dict[Path, WarmParent] = {}
         self._checked: set[Path] = set()
         self._job_sockets: set[socket.socket] = set()
@@ -168,7 +171,8 @@ class LocalExecutor(MadeAgain, Executor):
         problems = []
         for tier in _sandbox.candidate_tiers(sandbox):
             self._fixed["tier"] = tier
-            self._fixed["seccomp"] = _sandbox.seccomp_filter(tier).hex() if tier != "none" else ""
+            bounded = bool(self._fixed["memory_is_bounded"] or self._fixed["gpus"])
+            self._fixed["seccomp"] = _sandbox.seccomp_filter(tier, bounded).hex() if tier != "none" else ""
             try:
                 _sandbox.check_available(tier)
                 if tier != "none":
@@ -209,7 +213,7 @@ class LocalExecutor(MadeAgain, Executor):
     def description(self) -> str:
         """How programs run here, in one line."""
         isolated = "are not isolated and run" if self.tier == "none" else f"are isolated by {self.tier}"
-        bounded = ", in control groups" if any(group.folders for group in self._groups) else ""
+        bounded = ", in control groups" if self._fixed["memory_is_bounded"] else ""
         return f"programs {isolated}, {self.max_parallel} at a time on {os.cpu_count()} cores{bounded}"
 
     def close(self) -> None:

@@ -1,6 +1,6 @@
-# Processes that cannot be looked into and end while the watch looks; one wants to outlive the run. Where all can be looked
-# into, they turn out to share their memory.
-# ends: out_of_memory; landlock: timeout
+# Processes that would not be looked into and end while the watch looks; one wants to outlive the run. They turn out to share
+# their memory.
+# ends: timeout
 import ctypes, time
 if os.fork() == 0:
     os.setsid()

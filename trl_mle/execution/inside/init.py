@@ -6,6 +6,7 @@ import errno
 import json
 import math
 import os
+import random
 import resource
 import select
 import signal
@@ -14,15 +15,19 @@ import stat
 import struct
 import threading
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import Any
 
 from . import kernel
 from .program import become_program, execute_interpreter
 
 
-TICK_S = 0.1  # seconds between two checks of a program's memory
-LOOKS_AT_MAPS = 10  # one look in so many is at its mappings, too: they are long
+TICK_S = 0.1  # how often the memory of a program is looked at
+LOOKS_AT_MAPS = 10  # one look in so many is at its mappings and locks, too: they are long
+LOOKS_OVER = 3  # so often in a row its group's memory is too large: the kernel's counters may lag behind its files
+# Of the kernel's memory, at most, for a mapping, and for what an epoll waits for
+MAPPING_BYTES, EVENT_BYTES = 256, 256
+SAMPLED = 8  # of many such lists so many are read at a look: they may be longer than can be read in time
 PF_EXITING = 0x4  # <linux/sched.h>
 
 
@@ -54,6 +59,9 @@ def make_mounts(job: dict[str, Any]) -> None:
         kernel.mount(source, target, None, kernel.MS_BIND | kernel.MS_REC)
     for name, target in (("work", job["workdir"]), ("tmp", "/tmp"), ("shm", "/dev/shm")):  # noqa: S108
         kernel.mount(f"{scratch}/{name}", target, None, kernel.MS_BIND | kernel.MS_REC)
+    # No memory is to be had of it that no process shows: mapped, it is shared and anonymous.
+    os.close(os.open(f"{scratch}/zero", os.O_CREAT | os.O_EXCL, 0))
+    kernel.mount(f"{scratch}/zero", "/dev/zero", None, kernel.MS_BIND)
     kernel.call("umount2", scratch.encode(), kernel.MNT_DETACH)
 
 
@@ -105,20 +113,28 @@ def kill_all(job: dict[str, Any]) -> None:
 
 
 def resident_bytes(pid: int) -> int:
-    """Resident memory of a process. That of one whose first thread has ended is known to its other threads alone."""
+    """
+    Memory of a process: resident, swapped out, and its page tables. That of one whose first thread has ended is known to
+    its other threads alone.
+    """
     with contextlib.suppress(OSError):
         for task in (pid, *map(int, os.listdir(f"/proc/{pid}/task"))):
-            with open(f"/proc/{pid}/task/{task}/statm") as file:
-                if pages := int(file.read().split()[1]):
-                    return pages * resource.getpagesize()
+            if size := listed_bytes(f"/proc/{pid}/task/{task}/status", ("VmRSS:", "VmSwap:", "VmPTE:")):
+                return size
     return 0
 
 
+def listed_bytes(path: str, names: tuple[str, ...]) -> int:
+    """The sum of these lines of a file of a process, which are in KB."""
+    with open(path, "rb") as file:
+        return sum(int(line.split()[1]) for line in file if line.startswith(tuple(map(str.encode, names)))) << 10
+
+
 def proportional_bytes(pid: int) -> int:
-    """Resident memory of a process, of pages that it shares with others its share."""
+    """Memory of a process, of pages that it shares with others its share."""
     try:
-        with open(f"/proc/{pid}/smaps_rollup") as file:
-            return next((int(line.split()[1]) << 10 for line in file if line.startswith("Pss:")), 0)
+        shared = listed_bytes(f"/proc/{pid}/smaps_rollup", ("Pss:", "SwapPss:"))
+        return shared + listed_bytes(f"/proc/{pid}/status", ("VmPTE:",))
     except OSError:  # it made itself undumpable, or its first thread has ended: then its shared pages count whole
         return resident_bytes(pid)
 
@@ -168,31 +184,109 @@ def disk_bytes(folders: list[int], pids: list[int], limit: int, mapped: set[int]
             return math.inf
         raise
     unnamed: dict[tuple[int, int], int] = {}
-    for pid in pids:
+    for path in descriptors(pids):
         try:
-            for task in os.listdir(f"/proc/{pid}/task"):  # each may have descriptors of its own
-                for name in os.listdir(f"/proc/{pid}/task/{task}/fd"):
-                    with contextlib.suppress(FileNotFoundError):
-                        info = os.stat(f"/proc/{pid}/task/{task}/fd/{name}")
-                        if stat.S_ISREG(info.st_mode) and info.st_nlink == 0:
-                            unnamed[info.st_dev, info.st_ino] = info.st_blocks * 512
+            info = os.stat(path)
+            if stat.S_ISREG(info.st_mode) and info.st_nlink == 0:
+                unnamed[info.st_dev, info.st_ino] = info.st_blocks * 512
         except PermissionError:
-            if is_hidden(pid):
+            if is_hidden(path):
                 return math.inf
-        except OSError:  # it ended meanwhile
+        except OSError:  # it was closed meanwhile
             pass
     if mapped - {inode for _, inode in unnamed}:
         return math.inf
     return total + sum(unnamed.values())
 
 
-def is_hidden(pid: int) -> bool:
-    """Whether a process has made itself undumpable, so that nobody can look into it; one that is ending is no other."""
+def descriptors(pids: list[int]) -> Iterator[str]:
+    """
+    Paths of all that these processes have open, by thread: each may have descriptors of its own, and those of a thread whose
+    process' first one has ended are not its process'. Of a thread that cannot be looked into, its first one at all events.
+    """
+    for pid in pids:
+        with contextlib.suppress(FileNotFoundError, ProcessLookupError):  # it ended meanwhile
+            for task in os.listdir(f"/proc/{pid}/task"):
+                folder = f"/proc/{pid}/task/{task}"
+                try:
+                    names = os.listdir(f"{folder}/fd")
+                except PermissionError:
+                    names = ["0"]
+                yield from [f"{folder}/fd/{name}" for name in names]
+
+
+def is_hidden(path: str) -> bool:
+    """Whether the thread of a descriptor has made itself undumpable, so that nobody can look into it; one that is ending
+    is no other."""
     with contextlib.suppress(OSError):
-        with open(f"/proc/{pid}/stat") as file:
+        with open(f"{path.rpartition('/fd/')[0]}/stat", errors="surrogateescape") as file:
             state, *fields = file.read().rpartition(") ")[2].split()
         return state not in "ZX" and not int(fields[5]) & PF_EXITING
     return False
+
+
+def held_bytes(job: dict[str, Any], pids: list[int]) -> float:
+    """
+    Memory of the kernel that no process shows, at most: full sockets, what is waited for by epoll, and the records of
+    mappings; the last two are estimates. Infinite if a process cannot be looked into.
+    """
+    limit = job["memory_mb"] << 20
+    sockets: set[str] = set()
+    epolls: list[str] = []
+    total = MAPPING_BYTES * lines([f"/proc/{pid}/maps" for pid in pids], b"")
+    if job["tier"] == "bubblewrap":  # those that nobody has open are here, too: not accepted yet, or on their way
+        with open("/proc/net/unix", errors="surrogateescape") as file:
+            total += job["socket_bytes"] * (sum(1 for _ in file) - 1)
+    for path in descriptors(pids):
+        try:
+            target = os.readlink(path)
+        except PermissionError:
+            if is_hidden(path):
+                return math.inf
+            continue
+        except OSError:  # it was closed meanwhile
+            continue
+        if target == "anon_inode:[eventpoll]":
+            epolls.append(path.replace("/fd/", "/fdinfo/"))
+        elif target.startswith("socket:") and job["tier"] != "bubblewrap" and target not in sockets:
+            sockets.add(target)
+            total += job["socket_bytes"]
+        if total > limit:
+            return total
+    return total + EVENT_BYTES * lines(epolls, b"tfd:")
+
+
+def lines(paths: list[str], begin: bytes) -> int:
+    """How many lines of these files begin so, judged by some of them, which nobody can foresee."""
+    sample = random.SystemRandom().sample(paths, min(SAMPLED, len(paths)))
+    found = 0
+    for path in sample:
+        with contextlib.suppress(OSError), open(path, "rb") as file:  # its process ended meanwhile
+            found += sum(line.startswith(begin) for line in file)
+    return found * len(paths) // max(1, len(sample))
+
+
+def locks(pids: list[int], limit: int) -> int:
+    """How many locks these processes hold on parts of files. Counts no further than to a limit."""
+    own, found = set(map(str, pids)), 0
+    with open("/proc/locks") as file:
+        for line in file:
+            # Number, kind, ADVISORY, READ or WRITE, process; of one who waits there is an arrow before the kind
+            fields = line.split()
+            found += "POSIX" in fields[1:3] and not own.isdisjoint(fields[4:6])
+            if found > limit:
+                break
+    return found
+
+
+def group_bytes(job: dict[str, Any]) -> int:
+    """Memory that the program's control group counts, without what its files take and what the kernel could have back."""
+    lines = os.pread(job["memory_stat"], 1 << 16, 0).decode().splitlines()
+    counters = {name: int(value) for name, value in map(str.split, lines)}
+    anonymous = counters["anon"] if "anon" in counters else counters["rss"]  # cgroup v2, v1
+    files = os.statvfs(job["folders"][0])
+    used = (files.f_blocks - files.f_bfree) * files.f_frsize if job["tier"] == "bubblewrap" else job["disk_mb"] << 20
+    return anonymous + max(0, counters["shmem"] - used)
 
 
 def deleted_mappings(folders: list[str], pids: list[int]) -> set[int]:
@@ -215,26 +309,46 @@ def threads(pids: list[int]) -> int:
     return total
 
 
-def exceeded(job: dict[str, Any], look: int) -> str | None:
-    """Which limit the program exceeds, of those that the kernel does not keep by itself, at its `look`-th look."""
-    pids = processes(job)
-    if memory_bytes(pids, job["memory_mb"] << 20) > job["memory_mb"] << 20:
+def too_many_tasks(job: dict[str, Any], look: int) -> str | None:
+    """Which limit of memory or processes the program exceeds, of those that the kernel does not keep by itself."""
+    pids, limit = processes(job), job["memory_mb"] << 20
+    if memory_bytes(pids, limit - job["held"]) > limit - job["held"]:
         return "memory"
-    if job["tier"] != "bubblewrap":
-        if threads(pids) > job["max_processes"]:
-            return "processes"
-        paths, limit = [job["workdir"], job["tmp"]], job["disk_mb"] << 20
-        mapped = deleted_mappings(paths, pids) if look % LOOKS_AT_MAPS == 0 else set()
-        if disk_bytes(job["folders"], pids, limit, mapped) > limit:
-            if not mapped:
-                return "disk"
-            mapped &= deleted_mappings(paths, pids)  # or it was unmapped and closed between the two looks
-            if disk_bytes(job["folders"], pids, limit, mapped) > limit:
-                return "disk"
+    if job["tier"] != "bubblewrap" and threads(pids) > job["max_processes"]:
+        return "processes"
     return None
 
 
-def watch(job: dict[str, Any], found: int) -> None:
+def too_much_held(job: dict[str, Any], look: int) -> str | None:
+    """Which limit the program exceeds by what it holds: files, locks, and memory that no process shows."""
+    pids, looks_at_maps = processes(job), look % LOOKS_AT_MAPS == 0
+    if looks_at_maps and locks(pids, job["max_locks"]) > job["max_locks"]:
+        return "locks"
+    if job["tier"] != "bubblewrap" and exceeds_disk(job, pids, looks_at_maps):
+        return "disk"
+    if job["memory_stat"] is None:
+        job["held"] = held_bytes(job, pids)
+        return "memory" if job["held"] > job["memory_mb"] << 20 else None
+    if looks_at_maps:
+        job["looks_over"] = job["looks_over"] + 1 if group_bytes(job) > job["memory_mb"] << 20 else 0
+    return "memory" if job["looks_over"] >= LOOKS_OVER else None
+
+
+def exceeds_disk(job: dict[str, Any], pids: list[int], looks_at_maps: bool) -> bool:
+    """Whether the files of the program take more than they may, where they have no file system of their own."""
+    limit = job["disk_mb"] << 20
+    # Their paths as the kernel writes them: /tmp may be a link.
+    paths = [os.readlink(f"/proc/self/fd/{folder}") for folder in job["folders"]]
+    mapped = deleted_mappings(paths, pids) if looks_at_maps else set()
+    if disk_bytes(job["folders"], pids, limit, mapped) <= limit:
+        return False
+    if not mapped:
+        return True
+    mapped &= deleted_mappings(paths, pids)  # or it was unmapped and closed between the two looks
+    return disk_bytes(job["folders"], pids, limit, mapped) > limit
+
+
+def watch(job: dict[str, Any], exceeded: Callable[[dict[str, Any], int], str | None], found: int) -> None:
     """
     Looks at the program until it exceeds a limit, and writes which one, or what went wrong. On a thread of its own: who
     reads of a process' memory waits while it forks, and a fork bomb's processes do nothing else.
@@ -247,7 +361,7 @@ def watch(job: dict[str, Any], found: int) -> None:
             reason = exceeded(job, look)
     except BaseException as error:  # without a watch nothing may go on
         reason = f"!{type(error).__name__}: {error}"
-    os.write(found, reason.encode())
+    os.write(found, f"{reason}\n".encode())
 
 
 def oom_kills() -> int:
@@ -291,7 +405,9 @@ def supervise(pid: int, started: int, job: dict[str, Any], job_socket: socket.so
     t0 = struct.unpack("=cd", begin)[1]
     job_socket.sendall(struct.pack("=I", 0))
     seen, found = os.pipe()
-    threading.Thread(target=watch, args=(job, found), daemon=True).start()
+    # Two of them: what is held may be so much that a look at it takes long.
+    for exceeded in (too_many_tasks, too_much_held):
+        threading.Thread(target=watch, args=(job, exceeded, found), daemon=True).start()
     poll = select.poll()
     for fd in (pidfd, job_socket.fileno(), seen):
         poll.register(fd, select.POLLIN)
@@ -306,7 +422,7 @@ def supervise(pid: int, started: int, job: dict[str, Any], job_socket: socket.so
             os._exit(1)  # the caller is gone: so is everything in here
         reason = "stopped"
     elif seen in events:
-        reason = os.read(seen, 4096).decode()
+        reason = os.read(seen, 4096).decode().partition("\n")[0]
     else:
         reason = "timeout"
     if reason != "exit":
@@ -371,6 +487,10 @@ def init(job_socket: socket.socket, fixed: dict[str, Any]) -> None:
                 kernel.scope_signals()
         kernel.prctl(kernel.PR_SET_DUMPABLE, 0)
         job["oom_kills"] = oom_kills()
+        one, other = socket.socketpair()
+        with one, other:  # what it may hold is exceeded by what is written at once, which is half as much at most
+            job["socket_bytes"] = one.getsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF) * 3 // 2
+        job |= {"held": 0, "looks_over": 0}
         # As they are now, whatever the program puts in their place.
         flags = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW
         job["folders"] = [os.open(job[name], flags) for name in ("workdir", "tmp")]
@@ -379,7 +499,9 @@ def init(job_socket: socket.socket, fixed: dict[str, Any]) -> None:
         if pid == 0:
             (become_program if job["start"] == "warm" else execute_interpreter)(job, fds, started_write)
         os.close(started_write)
-        job["weight"] = fds[2 + job["groups"] :]
+        rest = fds[2 + job["groups"] :]
+        job["memory_stat"] = rest.pop(0) if job["memory_is_bounded"] else None
+        job["weight"] = rest
         for fd in fds[: 2 + job["groups"]]:
             os.close(fd)
         report = supervise(pid, started, job, job_socket)

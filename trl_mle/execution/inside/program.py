@@ -23,6 +23,9 @@ from . import kernel
 
 # Of programs: the supervisor has three times their weight. More would starve them beside other people's processes.
 NICENESS = 5
+# Signals and timers on their way. A program may have as many of its own where it has a namespace or a uid of its own; else
+# it leaves the user's others the rest of theirs.
+QUEUED_SIGNALS = 1024
 
 
 def set_limits(job: dict[str, Any]) -> None:
@@ -31,10 +34,11 @@ def set_limits(job: dict[str, Any]) -> None:
     limits = [
         (resource.RLIMIT_AS, resource.RLIM_INFINITY if job["gpus"] else inherited + (job["memory_mb"] << 20)),
         (resource.RLIMIT_FSIZE, job["disk_mb"] << 20),
-        (resource.RLIMIT_CORE, 0),
+        (resource.RLIMIT_CORE, 1),  # with 0, a program that is to handle core dumps is run all the same (core(5))
         (resource.RLIMIT_NOFILE, job["max_files"]),
         (resource.RLIMIT_MEMLOCK, 64 << 10),
         (resource.RLIMIT_MSGQUEUE, 0),
+        (resource.RLIMIT_SIGPENDING, QUEUED_SIGNALS),
     ]
     if job["tier"] == "bubblewrap" or job["uid"] is not None:  # else the count covers all processes of the user
         limits.append((resource.RLIMIT_NPROC, job["max_processes"]))

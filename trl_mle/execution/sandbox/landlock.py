@@ -8,7 +8,6 @@ second. If started by root, it runs with a uid that no other running program has
 
 import errno
 import os
-import socket
 import stat
 from collections.abc import Iterator
 from pathlib import Path
@@ -23,13 +22,12 @@ from trl_mle.execution.sandbox.interpreter import SYSTEM, Interpreter
 # Each slot has a uid of its own, so that limits and signals reach no other program; uids that own nothing will do.
 FIRST_SLOT_UID = 57000
 
-# Without namespaces, the kernel's shared memory, semaphores and queues are everybody's too, and Landlock says nothing of
-# owners, modes, times and attributes. Descriptors on their way between sockets would be in nobody's sight. Changing a mode or a time does nothing then, and says it did: copying a file does.
+# Landlock says nothing of owners, modes, times and attributes. Descriptors on their way between sockets would be in nobody's
+# sight. Changing a mode or a time does nothing then, and says it did: copying a file does.
 DENIED = """
-    chown fchown fchownat fremovexattr fsetxattr lchown lremovexattr lsetxattr mq_open mq_unlink msgctl msgget msgrcv
-    msgsnd removexattr semctl semget semop semtimedop sendmmsg sendmsg setxattr shmat shmctl socket
+    chown fchown fchownat fremovexattr fsetxattr lchown lremovexattr lsetxattr removexattr sendmmsg sendmsg setxattr socket
 """.split()  # noqa: SIM905
-NEW_CALLS = (463, 466, 469)  # setxattrat, removexattrat, file_setattr: libseccomp has no names yet
+NEW_CALLS = (463, 466)  # setxattrat, removexattrat: libseccomp has no names yet
 IGNORED = "chmod fchmod fchmodat fchmodat2 futimesat utime utimensat utimes".split()  # noqa: SIM905
 CHANGE_FLAGS = (0x40086602, 0x401C5820, 0x40806685)  # FS_IOC_SETFLAGS, FS_IOC_FSSETXATTR, FS_IOC_ENABLE_VERITY
 
@@ -47,13 +45,8 @@ def add_rules(filter_: pyseccomp.SyscallFilter) -> None:
         filter_.add_rule(forbidden, name)
     for name in IGNORED:
         filter_.add_rule(ignored, name)
-    for kind in (socket.SOCK_DGRAM, socket.SOCK_RAW):  # one of a pair can send to any path, whatever Landlock says
-        filter_.add_rule(forbidden, "socketpair", pyseccomp.Arg(1, pyseccomp.MASKED_EQ, 0xF, kind))
     for request in CHANGE_FLAGS:
         filter_.add_rule(forbidden, "ioctl", pyseccomp.Arg(1, pyseccomp.MASKED_EQ, 0xFFFFFFFF, request))
-    # The files that it holds open must stay in sight of its init.
-    dumpable = pyseccomp.Arg(0, pyseccomp.MASKED_EQ, 0xFFFFFFFF, kernel.PR_SET_DUMPABLE)  # the kernel compares 32 bits
-    filter_.add_rule(ignored, "prctl", dumpable)
 
 
 def _without(folder: str, hidden: set[str], kind: str) -> Iterator[tuple[str, str]]:
@@ -77,7 +70,7 @@ def grants(public_dir: Path, gpus: bool, python: Interpreter) -> list[tuple[str,
     # joblib asks how many cores it has, and takes a file that is there for one that it may read
     quotas = [f"/sys/fs/cgroup/{name}" for name in ("cpu.max", "cpu/cpu.cfs_quota_us", "cpu/cpu.cfs_period_us")]
     found += [(path, "read") for path in (*files, *quotas, "/sys/devices/system/cpu", str(public_dir))]
-    devices = ["null", "zero", "full", "random", "urandom"]
+    devices = ["null", "full", "random", "urandom"]  # no "zero": memory could be had of it that nobody counts
     if gpus:
         devices += [path.name for path in Path("/dev").glob("nvidia*")]
     return found + [(f"/dev/{name}", "device") for name in devices]

@@ -1,46 +1,106 @@
 """The filter of system calls that no program may use, in any tier."""
 
 import errno
+import os
+import resource
+import socket
 import tempfile
 
 import pyseccomp
 
+from trl_mle.execution.inside import kernel
 from trl_mle.execution.sandbox import bubblewrap, landlock
 
 
-# System calls that no solution needs and that reach beyond it: other processes' memory, namespaces and mounts, the
-# kernel's keys, tracing, modules, clocks, memory that no limit counts, events of files that it may not read. They fail with EPERM; io_uring, which would run calls past the filter, and
-# clone3, whose flags a filter cannot see, are said not to exist (libc then falls back on clone).
+# System calls that no solution needs and that reach beyond it: other processes' memory, namespaces and mounts, the kernel's
+# keys, tracing, modules, clocks, events of files that it may not read, what is scarce on the machine as a whole
+# (io_setup), and memory that no limit counts (queues and semaphores, rules of sandboxes). They fail with EPERM. Said not to
+# exist are io_uring, which would run calls past the filter, clone3, whose flags a filter cannot see (libc then falls back on
+# clone), calls that leave pages in pipes and sockets, where no limit counts them (whoever copies files then reads and writes),
+# and calls that are newer than this list.
 DENIED = """
     acct add_key adjtimex bpf chroot clock_adjtime clock_settime delete_module fanotify_init finit_module fsconfig
-    fsmount fsopen fspick init_module inotify_init inotify_init1 ioperm iopl ioprio_set kcmp kexec_file_load kexec_load keyctl lookup_dcookie mbind
-    memfd_create memfd_secret migrate_pages mount mount_setattr move_mount move_pages name_to_handle_at nfsservctl open_by_handle_at open_tree
-    perf_event_open personality pidfd_getfd pivot_root process_madvise process_vm_readv process_vm_writev ptrace quotactl
-    reboot request_key sched_setaffinity sched_setattr sched_setparam sched_setscheduler set_mempolicy setdomainname
-    sethostname setns setpriority settimeofday shmget swapoff swapon syslog umount2 unshare userfaultfd vhangup
+    fsmount fsopen fspick init_module inotify_init inotify_init1 io_setup ioperm iopl ioprio_set kcmp kexec_file_load
+    kexec_load keyctl landlock_create_ruleset lookup_dcookie mbind memfd_create memfd_secret migrate_pages mount
+    mount_setattr move_mount move_pages mq_open mq_unlink msgctl msgget msgrcv msgsnd name_to_handle_at nfsservctl
+    open_by_handle_at open_tree perf_event_open personality pidfd_getfd pivot_root process_madvise process_vm_readv
+    process_vm_writev ptrace quotactl quotactl_fd reboot request_key sched_setaffinity sched_setattr sched_setparam
+    sched_setscheduler seccomp semctl semget semop semtimedop set_mempolicy setdomainname sethostname setns setpriority
+    settimeofday shmat shmctl shmget swapoff swapon syslog umount2 unshare userfaultfd vhangup
 """.split()  # noqa: SIM905
-ABSENT = ("clone3", "io_uring_enter", "io_uring_register", "io_uring_setup")
+ABSENT = """
+    clone3 io_uring_enter io_uring_register io_uring_setup sendfile splice tee vmsplice
+""".split()  # noqa: SIM905
+NEWER = range(467, 512)
+IGNORED = ("sync", "syncfs")  # they write out what all of the machine has written
 CLONE_NEW_ANY = (0x00020000, 0x02000000, 0x04000000, 0x08000000, 0x10000000, 0x20000000, 0x40000000)
+CLONE_FILES, CLONE_THREAD = 0x00000400, 0x00010000
 TIOCSTI, TIOCLINUX = 0x5412, 0x541C
-# Keep others from opening the data for as long as a lease lasts; report what they do
-F_SETLEASE, F_NOTIFY = 1024, 1026
+# Keep others from opening the data for as long as a lease lasts; report what they do; locks whose owner nobody can tell
+F_SETLEASE, F_NOTIFY, F_OFD_SETLK, F_OFD_SETLKW = 1024, 1026, 37, 38
+MAP_SHARED, MAP_ANONYMOUS, MAP_HUGETLB = 0x1, 0x20, 0x40000
+# Of sockets: programs in the kernel, for which all processes of the machine have one limit
+SOCKET_PROGRAMS = (26, 50, 51, 52)  # SO_ATTACH_FILTER, SO_ATTACH_BPF, and those of SO_ATTACH_REUSEPORT
+PR_SCHED_CORE = 62  # keeps others from the second thread of a core
+# The data are dropped from the machine's memory, for whoever reads them next
+MADV_PAGEOUT = 21
+SOCKET_BUFFERS = (socket.SO_SNDBUF, socket.SO_RCVBUF)  # machines allow up to what their fastest network needs
 
 
-def seccomp_filter(tier: str) -> bytes:
-    """The system-call filter of a program, as BPF instructions."""
+def _is(position: int, value: int, mask: int = 0xFFFFFFFF) -> pyseccomp.Arg:
+    """That an argument has this value. The kernel compares 32 bits of most, whatever the others are."""
+    return pyseccomp.Arg(position, pyseccomp.MASKED_EQ, mask, value)
+
+
+def seccomp_filter(tier: str, memory_is_bounded: bool) -> bytes:
+    """
+    The system-call filter of a program, as BPF instructions.
+
+    Args:
+        tier (`str`):
+            Of the sandbox.
+        memory_is_bounded (`bool`):
+            Whether a control group counts its memory, or nothing can (that of GPUs). Else it may not have anonymous memory that
+            processes share: the kernel shows nobody how much of it there is.
+    """
     filter_ = pyseccomp.SyscallFilter(pyseccomp.ALLOW)
-    forbidden, absent = pyseccomp.ERRNO(errno.EPERM), pyseccomp.ERRNO(errno.ENOSYS)
-    actions = dict.fromkeys(DENIED, forbidden) | dict.fromkeys(ABSENT, absent)
+    forbidden, absent, ignored = pyseccomp.ERRNO(errno.EPERM), pyseccomp.ERRNO(errno.ENOSYS), pyseccomp.ERRNO(0)
     (landlock if tier == "landlock" else bubblewrap).add_rules(filter_)
-    for name, action in actions.items():
-        filter_.add_rule(action, name)
+    for name in DENIED:
+        filter_.add_rule(forbidden, name)
+    for name in (*ABSENT, *NEWER):
+        filter_.add_rule(absent, name)
     for flag in CLONE_NEW_ANY:
-        filter_.add_rule(forbidden, "clone", pyseccomp.Arg(0, pyseccomp.MASKED_EQ, flag, flag))
+        filter_.add_rule(forbidden, "clone", _is(0, flag, flag))
+    # The locks of a process that has ended would live on in one that shares its table of files, and be nobody's.
+    filter_.add_rule(forbidden, "clone", _is(0, CLONE_FILES, CLONE_FILES | CLONE_THREAD))
     for request in (TIOCSTI, TIOCLINUX):
-        filter_.add_rule(forbidden, "ioctl", pyseccomp.Arg(1, pyseccomp.MASKED_EQ, 0xFFFFFFFF, request))
-    for command in (F_SETLEASE, F_NOTIFY):
-        filter_.add_rule(forbidden, "fcntl", pyseccomp.Arg(1, pyseccomp.MASKED_EQ, 0xFFFFFFFF, command))
+        filter_.add_rule(forbidden, "ioctl", _is(1, request))
+    for command in (F_SETLEASE, F_NOTIFY, F_OFD_SETLK, F_OFD_SETLKW):
+        filter_.add_rule(forbidden, "fcntl", _is(1, command))
+    for option in (kernel.PR_SET_SECCOMP, PR_SCHED_CORE):
+        filter_.add_rule(forbidden, "prctl", _is(0, option))
+    filter_.add_rule(ignored, "prctl", _is(0, kernel.PR_SET_DUMPABLE))  # what it holds must stay in sight of its init
     filter_.add_rule(forbidden, "prlimit64", pyseccomp.Arg(0, pyseccomp.NE, 0))
+    # With any limit but 1, a crash runs the machine's handler of core dumps, as root, on memory that the program has filled.
+    filter_.add_rule(forbidden, "setrlimit", _is(0, resource.RLIMIT_CORE))
+    filter_.add_rule(forbidden, "prlimit64", _is(1, resource.RLIMIT_CORE), pyseccomp.Arg(2, pyseccomp.NE, 0))
+    for name in IGNORED:
+        filter_.add_rule(ignored, name)
+    filter_.add_rule(ignored, "fadvise64", _is(3, os.POSIX_FADV_DONTNEED))
+    filter_.add_rule(ignored, "madvise", _is(2, MADV_PAGEOUT))
+    # One of a pair can send to any path, whatever Landlock says, and its messages live on when it is closed.
+    for call in ("socket", "socketpair"):
+        for kind in (socket.SOCK_DGRAM, socket.SOCK_RAW):
+            filter_.add_rule(forbidden, call, _is(1, kind, 0xF))
+    for option in SOCKET_PROGRAMS:
+        filter_.add_rule(forbidden, "setsockopt", _is(2, option))
+    for option in SOCKET_BUFFERS:
+        filter_.add_rule(ignored, "setsockopt", _is(2, option))
+    filter_.add_rule(forbidden, "mmap", _is(3, MAP_HUGETLB, MAP_HUGETLB))
+    if not memory_is_bounded:
+        shared = MAP_SHARED | MAP_ANONYMOUS
+        filter_.add_rule(forbidden, "mmap", _is(3, shared, shared))
     with tempfile.TemporaryFile() as file:
         filter_.export_bpf(file)
         file.seek(0)

@@ -1,0 +1,6 @@
+# Prints one byte at a time, for ever, from several processes.
+# ends: output_limit
+for _ in range(3):
+    os.fork()
+while True:
+    os.write(1, b"x")

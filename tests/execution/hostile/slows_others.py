@@ -1,0 +1,28 @@
+# Keeps others from the data in memory, from their half of a core, and makes the machine write its disks.
+# ends: ok
+import ctypes, mmap
+libc = ctypes.CDLL(None, use_errno=True)
+file = open("input/train.csv", "rb")
+file.read()
+size = os.fstat(file.fileno()).st_size
+with mmap.mmap(file.fileno(), size, mmap.MAP_PRIVATE) as pages:
+    try:
+        pages.madvise(21)
+    except OSError:
+        pass
+os.posix_fadvise(file.fileno(), 0, 0, os.POSIX_FADV_DONTNEED)
+def dropped():
+    iov = [bytearray(size)]
+    os.preadv(file.fileno(), iov, 0, os.RWF_NOWAIT)  # refused if they would have to be read
+try:
+    dropped()
+except BlockingIOError:
+    print("LOOT")
+except OSError:
+    pass
+os.sync()
+attempt("core scheduling", lambda: libc.prctl(62, 1, 0, 0, 0) == 0 or 1 / 0)
+attempt("ionice", lambda: libc.syscall(251, 1, 0, 1 << 13) == 0 or 1 / 0)
+attempt("locked memory", lambda: libc.mlockall(3) == 0 or 1 / 0)
+attempt("freeze", lambda: __import__("fcntl").ioctl(os.open("input", os.O_RDONLY), 0xC0045877, 0))
+attempt("trim", lambda: __import__("fcntl").ioctl(os.open("input", os.O_RDONLY), 0xC0185879, bytes(24)))

@@ -1,0 +1,4 @@
+# Hands in a link to itself.
+# ends: ok
+# submission: none
+os.symlink("submission.csv", "submission.csv")
