@@ -145,7 +145,7 @@ def test_a_program_that_fails_in_the_end_is_passed_over(scripted, tmp_path, caps
     scripted.answer = lambda prompt, seed: fenced([picky, plain][seed % 2])
     assert "mean + 30" in (solve(asked(competition="./patients")).parent / "solution.py").read_text()
     said = capsys.readouterr()
-    assert "number 1 of 2 is passed over: run again, AssertionError" in said.err
+    assert "number 1 of 2 is skipped: when run again, AssertionError" in said.err
     assert "number 2 of them, the best that ran again" in " ".join(said.out.split())
 
 

@@ -86,7 +86,10 @@ def run_script(monkeypatch):
         ),
         (["--instrumenter", "lm"], "there is no base model to instrument with: train with LoRA"),
         (["--instrumenter", "lm", "--instrumenter_model", "outputs/no/model"], "outputs/no/model"),
-        (["--instrumenter", "lm", "--instrumenter_url", "localhost:8000"], "'localhost:8000' is no URL like http://"),
+        (
+            ["--instrumenter", "lm", "--instrumenter_url", "localhost:8000"],
+            "'localhost:8000' is not a URL like http://",
+        ),
         (
             ["--instrumenter", "lm", "--instrumenter_url", "http://localhost:1/v1"],
             "http://localhost:1/v1 does not answer",

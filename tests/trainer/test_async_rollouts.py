@@ -417,7 +417,7 @@ def test_what_it_cannot_do_is_refused(program_model, tmp_path):
     executor.tells_start = False
     options = ON_CPU | FROM_SCRATCH | {"async_rollouts": True, "duration_weighting": "inclusion"}
     with pytest.raises(
-        ValueError, match="since when programs run, which ReplayExecutor does not report: set 'linear'"
+        ValueError, match="the start times of programs, which ReplayExecutor does not report: set 'linear'"
     ):
         MLEGRPOTrainer(
             program_model,

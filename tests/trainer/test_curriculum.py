@@ -84,8 +84,9 @@ def test_a_competition_can_become_worth_it_again():
     assert after(*hopeless, *hopeful).probabilities()["a"] > 0.6
 
 
-def test_our_own_failures_say_nothing():
-    assert after(rows("a", [None] * 4, outcome="infrastructure")).lessons["a"].programs == 0
+def test_a_competition_that_cannot_be_judged_does_not_stay_promising():
+    batches = [rows("a", [None] * GROUP, seconds=None, outcome="infrastructure") + rows("b", MIXED)] * 5
+    assert after(*batches).probabilities()["a"] < 0.3
 
 
 def test_what_is_not_known_is_asked_for():

@@ -299,11 +299,12 @@ class LocalExecutor(MadeAgain, Executor):
         """The warm parent of a competition's programs, which is not closed meanwhile to make room for another."""
         with self._warm_parents_lock:
             warm_parent = self._find_warm_parent(public_dir, slot)
-            warm_parent.users += 1
+            with warm_parent.lock:
+                warm_parent.users += 1
         try:
             yield warm_parent
         finally:
-            with self._warm_parents_lock:
+            with warm_parent.lock:  # not the other one, which is held while a warm parent starts
                 warm_parent.users -= 1
 
     def _find_warm_parent(self, public_dir: Path, slot: Slot) -> WarmParent:
@@ -353,8 +354,10 @@ class LocalExecutor(MadeAgain, Executor):
             with self._slots.take(self._closed) as slot:
                 if not future.set_running_or_notify_cancel():
                     raise Closed
-                index, queue_wait_s = slot.index, time.monotonic() - submitted
+                index = slot.index
                 with self._warm_parent(public_dir.absolute(), slot) as warm_parent:
+                    future.started = time.monotonic()  # the start of a warm parent is waiting, too
+                    queue_wait_s = future.started - submitted
                     try:
                         result = self._run(program, warm_parent, slot, queue_wait_s, stopping=future.stopping)
                         return self._checked_result(result, public_dir, warm_parent)

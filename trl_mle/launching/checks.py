@@ -126,7 +126,10 @@ def checkpoint_to_resume(value: str | bool | None, folder: Path) -> str | None:
         if (reason := damage(Path(str(value)))) is not None:
             raise ValueError(f"resume_from_checkpoint: {value} cannot be resumed from: {reason}")
         return str(value)
-    found = sorted(folder.glob("checkpoint-[0-9]*"), key=lambda path: int(path.name.partition("-")[2]), reverse=True)
+    numbers = {path: path.name.partition("-")[2] for path in folder.glob("checkpoint-*")}
+    found = sorted(
+        (path for path, number in numbers.items() if number.isdecimal()), key=lambda path: -int(numbers[path])
+    )
     reasons = {path: damage(path) for path in found}
     checkpoint = next((path for path, reason in reasons.items() if reason is None), None)
     if checkpoint is None:
@@ -145,7 +148,7 @@ def full_disk_noted(folder: Path) -> Iterator[None]:
         yield
     except (OSError, RuntimeError, SafetensorError) as error:  # torch does not say why it cannot write
         message = in_one_line(error)
-        full = shutil.disk_usage(folder).free < 1 << 20
+        full = folder.is_dir() and shutil.disk_usage(folder).free < 1 << 20
         if not full and "No space left" not in message and "quota exceeded" not in message:
             raise
         sys.exit(

@@ -38,13 +38,13 @@ def damage(checkpoint: Path) -> str | None:
     """
     try:
         TrainerState.load_from_json(str(checkpoint / TRAINER_STATE_NAME))
-    except (OSError, ValueError):
+    except (OSError, ValueError, TypeError):  # also JSON that is something else
         return "it was not written to its end"
     if not (checkpoint / FILES_FILE).is_file():  # of an earlier version, or its process was killed just before
         return None
     try:
-        sizes = json.loads((checkpoint / FILES_FILE).read_text(encoding="utf-8"))
-    except ValueError:
+        sizes = dict(json.loads((checkpoint / FILES_FILE).read_text(encoding="utf-8")))
+    except (ValueError, TypeError):
         return f"{FILES_FILE} cannot be read"
     for name, size in sizes.items():
         path = checkpoint / name

@@ -7,7 +7,7 @@ from itertools import accumulate
 from math import comb
 from typing import Any
 
-from trl_mle.trainer.rows import Row, is_ours
+from trl_mle.trainer.rows import Row
 
 
 FLOOR = 0.2  # share of the groups that is spread evenly, so that no competition is forgotten
@@ -139,7 +139,8 @@ class Curriculum:
         if any("valid" not in row for row in rows):
             raise ValueError("curriculum='learnability' needs to know which completions are valid: use an MLEReward")
         for name, lesson in self.lessons.items():
-            members = [row for row in rows if row["competition"] == name and not is_ours(row)]
+            # Also those that our own failures hit: nothing is learned from them, and there may be more
+            members = [row for row in rows if row["competition"] == name]
             if members:
                 lesson.observe(members, self.group_size)
 

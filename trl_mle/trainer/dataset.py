@@ -32,9 +32,7 @@ def scratch_dataset(competitions: Sequence[Competition], args: MLEGRPOConfig, li
     Returns:
         `Dataset`: With the columns `prompt` and `competition`.
     """
-    rows: list[dict[str, Any]] = [
-        {"prompt": scratch_prompt(comp, limits), "competition": comp.id} for comp in competitions
-    ]
+    rows = scratch_rows(competitions, limits)
     assert args.num_generations is not None
     prompts = args.completions_per_batch // args.num_generations
     if args.max_steps > 0:
@@ -44,3 +42,8 @@ def scratch_dataset(competitions: Sequence[Competition], args: MLEGRPOConfig, li
         micro_steps = math.lcm(args.micro_steps_per_generation, args.gradient_accumulation_steps)
         count = math.lcm(prompts * micro_steps // args.micro_steps_per_generation, len(rows))
     return Dataset.from_list(rows).select([i % len(rows) for i in range(count)])
+
+
+def scratch_rows(competitions: Sequence[Competition], limits: Limits) -> list[dict[str, Any]]:
+    """A row for each competition, with the columns `prompt` and `competition`."""
+    return [{"prompt": scratch_prompt(comp, limits), "competition": comp.id} for comp in competitions]

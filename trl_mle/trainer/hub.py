@@ -39,6 +39,7 @@ STATE_FILES = [
     "training_args.bin",
     "zero_to_fp32.py",
     "latest",
+    "files.json*",  # which lists them
 ]
 
 

@@ -20,7 +20,7 @@ from trl_mle.trainer.base_model import BaseModelTrainer
 from trl_mle.trainer.checkpoint import FILES_FILE, list_files
 from trl_mle.trainer.credit import credit_metrics, credited, find_failure
 from trl_mle.trainer.curriculum import Curriculum
-from trl_mle.trainer.dataset import scratch_dataset
+from trl_mle.trainer.dataset import scratch_dataset, scratch_rows
 from trl_mle.trainer.hooks import check_hooks
 from trl_mle.trainer.hub import HubTrainer
 from trl_mle.trainer.limits import LimitsTrainer, find_limits
@@ -175,8 +175,9 @@ class MLEGRPOTrainer(BaseModelTrainer, HubTrainer, LimitsTrainer, VLLMTrainer):
 
         # Refuse long prompts now, not hours later; prompts of an environment or a stream are checked when they arrive
         if isinstance(train_dataset, Dataset) and self.environment_factories is None:
-            distinct = {repr(prompt): prompt for prompt in train_dataset["prompt"]}
-            self._tokenize_prompts(list(distinct.values()))
+            chosen = self._row_of_competition.values() if self.curriculum is not None else ()
+            prompts = [*train_dataset["prompt"], *(row["prompt"] for row in chosen)]
+            self._tokenize_prompts(list({repr(prompt): prompt for prompt in prompts}.values()))
         if self.environment_factories is not None and self.solution_prompts.shows_solutions:
             raise ValueError(f"an environment has prompts of its own: {NO_IMPROVING}")
         self.solution_prompts.check()
@@ -254,8 +255,9 @@ class MLEGRPOTrainer(BaseModelTrainer, HubTrainer, LimitsTrainer, VLLMTrainer):
 
     @cached_property
     def _row_of_competition(self) -> dict[str, Row]:
-        dataset: Any = self.train_dataset  # made of them, each asked for from scratch
-        return {row["competition"]: row for row in dataset}
+        """What a group is asked that the curriculum chooses; the dataset may be too short to have each of them."""
+        rows = scratch_rows(list(self.competitions.values()), self.limits)
+        return {row["competition"]: row for row in rows}
 
     def _turn(self, rows: list[Row], step: Step) -> dict[str, Any]:
         """TRL's batch, with weighted advantages."""
@@ -392,8 +394,8 @@ class MLEGRPOTrainer(BaseModelTrainer, HubTrainer, LimitsTrainer, VLLMTrainer):
     def _save_checkpoint(self, model: Any, trial: Any) -> None:
         folder = Path(self._get_output_dir(trial), f"{PREFIX_CHECKPOINT_DIR}-{self.state.global_step}")
         if self.args.should_save:  # one of the same name, of an earlier run, is not whole while it is overwritten
-            (folder / TRAINER_STATE_NAME).unlink(missing_ok=True)
-            (folder / FILES_FILE).unlink(missing_ok=True)
+            for name in (TRAINER_STATE_NAME, FILES_FILE, POOL_FILE, CURRICULUM_FILE, ROLLOUTS_FILE):
+                (folder / name).unlink(missing_ok=True)
         super()._save_checkpoint(model, trial)
         if self.args.should_save:
             list_files(folder)
@@ -404,7 +406,7 @@ class MLEGRPOTrainer(BaseModelTrainer, HubTrainer, LimitsTrainer, VLLMTrainer):
             states = {POOL_FILE: self.solution_prompts.state_dict()}
             if self.curriculum is not None:
                 states[CURRICULUM_FILE] = self.curriculum.state_dict()
-            if self.rollouts is not None:
+            if self.rollouts is not None and self.args.async_rollouts:  # else nothing outlives a step
                 states[ROLLOUTS_FILE] = {
                     "rollouts": self.rollouts.state_dict(),
                     "mean_duration": self.weighting.state_dict(),

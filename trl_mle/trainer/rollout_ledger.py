@@ -229,10 +229,9 @@ class RolloutLedger:
         Returns:
             `int`: How many units.
         """
-        fresh = [unit for unit in self._alike if not self._is_stale(self.in_flight[unit * self.unit_size])]
-        chosen = fresh[: max(0, count - self.fresh) // self.unit_size]
+        missing = max(0, count - self.fresh) // self.unit_size
+        chosen, self._alike = self._alike[:missing], self._alike[missing:]
         self._ready += chosen
-        self._alike = [unit for unit in self._alike if unit not in chosen]
         return len(chosen)
 
     def skip(self) -> list[Rollout]:
@@ -360,6 +359,7 @@ class RolloutLedger:
             "skipped": self.skipped,
             "in_flight": [asdict(rollout) for rollout in self.in_flight.values()],
             "ready": self._ready,
+            "alike": self._alike,  # empty, unless a step was interrupted
             "durations": [[number, *astuple(duration)] for number, duration in self.durations.items()],
         }
 
@@ -371,7 +371,10 @@ class RolloutLedger:
             )
         self.step, self.sampled, self.trained = state["step"], state["sampled"], state["trained"]
         self.dropped, self._ready = list(state["dropped"]), list(state["ready"])
-        self.skipped = state.get("skipped", 0)  # older checkpoints have none
+        self.skipped, self._alike = (
+            state.get("skipped", 0),
+            list(state.get("alike", [])),
+        )  # older checkpoints have none
         self.in_flight = {entry["id"]: _rollout(entry) for entry in state["in_flight"]}
         self.durations = {number: Duration(*values) for number, *values in state["durations"]}
         for rollout in self.unfinished:

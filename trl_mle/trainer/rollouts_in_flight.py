@@ -100,7 +100,9 @@ class RolloutsInFlight:
                 taken = self.ledger.take(count)
                 if taken:
                     break
-                if self.ledger.fresh < count:
+                # Synchronous training replaces all at once: whoever ends first must not decide what is sampled
+                waits = self.ledger.max_in_flight == count and self.ledger.unfinished
+                if self.ledger.fresh < count and not waits:
                     arrived = time.monotonic()
                     self._replace(count, choose_more)
                     began += time.monotonic() - arrived
@@ -187,13 +189,10 @@ class RolloutsInFlight:
             return
         missing = (count - self.ledger.fresh) // self.ledger.unit_size
         groups = self._sampler.whole_groups(missing)
-        if self._generations < self.extra_generations and groups:
-            self._generations += 1
-        elif filled := self.ledger.fill_up(count):
-            self._filled_up += filled
+        if self._generations == self.extra_generations or not groups:
+            self._filled_up += self.ledger.fill_up(count)
             return
-        else:  # what is missing became too stale meanwhile
-            groups = count // self.ledger.unit_size
+        self._generations += 1
         self._sampler.ask(choose_more(groups), self.ledger.step)
         self._arrive()
 

@@ -53,7 +53,7 @@ class Sampler:
         steps these are no more than that, else no fewer.
         """
         processes, size = self._trainer.accelerator.num_processes, self._trainer.args.group_size
-        together = processes // gcd(processes, size) if self._server is None else processes
+        together = processes // gcd(processes, size)
         if self._keeps_logps:
             return -(-groups // together) * together
         return groups // together * together
@@ -102,7 +102,7 @@ class Sampler:
             `ValueError`: The rows cannot be split over this number of processes.
         """
         trainer = self._trainer
-        if len(rows) % (trainer.accelerator.num_processes * (trainer.num_generations or 1)):
+        if len(rows) % trainer.accelerator.num_processes or len(rows) % (trainer.num_generations or 1):
             raise ValueError(
                 f"the checkpoint's {len(rows)} requested completions do not form whole groups of {trainer.num_generations} on "
                 f"{trainer.accelerator.num_processes} processes: resume with as many as before"
