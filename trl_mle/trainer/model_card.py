@@ -188,14 +188,17 @@ def _settings(args: MLEGRPOConfig, engine: str, lora: bool, rewards: Sequence[ML
         f"{'LoRA' if lora else 'all weights'}, {engine}",
         f"rollouts: {rollouts}",
         "objective: " + (f"`max_at_k`, k = {args.max_at_k}" if args.max_at_k else f"`{args.objective}`"),
-        *(
-            ["credit: `failed_line`, none for what stands behind the statement that failed"]
-            if args.credit != "completion"
-            else []
-        ),
         f"duration weighting: {weighting[args.duration_weighting or 'none']}",
         f"improve prompts: a share of {args.improve_probability:g} of the groups; turns in an episode: {args.max_turns}",
     ]
+    if args.credit != "completion":
+        lines.append("credit: `failed_line`, none for tokens after the statement that failed")
+    if args.curriculum != "uniform":
+        lines.append("curriculum: `learnability`, competitions by what a group teaches per second of programs")
+    if args.skip_zero_signal:
+        lines.append(
+            f"groups without signal: replaced, by at most {args.skip_zero_signal} extra generations in a step"
+        )
     for reward in rewards:
         if reward.instrumenter is None:
             lines.append("instrumentation: none, no partial credit")
