@@ -7,7 +7,7 @@ from itertools import accumulate
 from math import comb
 from typing import Any
 
-from trl_mle.trainer.rows import Row
+from trl_mle.trainer.rows import Row, is_ours
 
 
 FLOOR = 0.2  # share of the groups that is spread evenly, so that no competition is forgotten
@@ -26,14 +26,15 @@ class Lesson:
             Completions, and those among them with a valid submission.
         compared (`float`), distinct (`float`):
             Valid completions that another one was compared with, and the same times the share of pairs that differ in their score.
-        seconds (`float`):
-            Sum of Δt.
+        timed (`float`), seconds (`float`):
+            Completions without those that our own failures hit, and the sum of their Δt.
     """
 
     programs: float = 0.0
     valid: float = 0.0
     compared: float = 0.0
     distinct: float = 0.0
+    timed: float = 0.0
     seconds: float = 0.0
 
     @property
@@ -55,6 +56,7 @@ class Lesson:
         self.valid = kept * self.valid + len(scores)
         self.compared = kept * self.compared + compared
         self.distinct = kept * self.distinct + (compared and compared * differing_pairs(scores))
+        self.timed = kept * self.timed + sum(not is_ours(row) for row in members)
         self.seconds = kept * self.seconds + sum(row.get("duration_s") or 0.0 for row in members)
 
 
@@ -83,11 +85,11 @@ class Curriculum:
 
     def probabilities(self) -> dict[str, float]:
         """How likely each competition is to be chosen for a group."""
-        programs = sum(lesson.programs for lesson in self.lessons.values())
-        mean_s = sum(lesson.seconds for lesson in self.lessons.values()) / programs if programs else 0.0
+        timed = sum(lesson.timed for lesson in self.lessons.values())
+        mean_s = sum(lesson.seconds for lesson in self.lessons.values()) / timed if timed else 0.0
         worth = {}
         for name, lesson in self.lessons.items():
-            seconds = (lesson.seconds + DURATION_PRIOR * mean_s) / (lesson.programs + DURATION_PRIOR)
+            seconds = (lesson.seconds + DURATION_PRIOR * mean_s) / (lesson.timed + DURATION_PRIOR)
             worth[name] = lesson.learnability / (seconds / mean_s if mean_s else 1.0)
         total = sum(worth.values())
         return {name: FLOOR / len(worth) + (1 - FLOOR) * value / total for name, value in worth.items()}
