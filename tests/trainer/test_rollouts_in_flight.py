@@ -1,5 +1,7 @@
 """How much is sampled at once, and how much by a server while the trainer goes on."""
 
+import json
+from concurrent.futures import Future
 from types import SimpleNamespace
 
 import pytest
@@ -161,3 +163,53 @@ def test_groups_without_signal_are_replaced(rewards, allowed, expected, is_serve
     assert (metrics["skipped"], metrics["generations"]) == (len(skipped), generations)
     assert not ledger.in_flight
     assert ledger.skipped == 2 * len(skipped)
+
+
+class Slower(Reward):
+    """Each program ends one look later than the one before."""
+
+    def submit(self, items):
+        return [later(pending, looks) for looks, pending in enumerate(super().submit(items))]
+
+
+def later(pending, looks):
+    left = iter([False] * looks)
+    pending.poll = lambda: next(left, True)
+    pending.future = Future()
+    pending.future.set_result(None)
+    return pending
+
+
+def test_synchronous_training_replaces_all_at_once():
+    """Otherwise it would spend a generation on each group that ends, and who ends first would decide what is sampled."""
+    ledger = RolloutLedger(BATCH, 2, skips_zero_signal=True)
+    rollouts = RolloutsInFlight(ledger, Slower([1, 1, 2, 2, 3, 4, 5, 6]), Sampler(False), extra_generations=1)
+    asked = []
+    rollouts.fill(BATCH, lambda: [{"prompt": "?"}] * BATCH)
+    taken = rollouts.take(BATCH, lambda groups: asked.append(groups) or [{"prompt": "more"}] * (2 * groups))
+    assert asked == [2]
+    assert [rollout.evaluation.reward for rollout in taken] == [3, 4, 5, 6]
+
+
+def test_a_step_that_is_interrupted_can_be_resumed():
+    """A server that failed while groups were replaced, say: those that are set aside are in the checkpoint."""
+    batches = 2
+    ledger = RolloutLedger(batches * BATCH, 2, skips_zero_signal=True)
+    rewards = [1, 1, 2, 2, 3, 3, 4, 5, 6, 7, 8, 9]
+    rollouts = RolloutsInFlight(ledger, Reward(rewards), Sampler(False), extra_generations=1)
+    rollouts.fill(BATCH, lambda: [{"prompt": "?"}] * BATCH)
+
+    def fail(groups):
+        raise ConnectionError
+
+    with pytest.raises(ConnectionError):
+        rollouts.take(3 * BATCH, fail)
+    resumed = RolloutsInFlight(
+        RolloutLedger(batches * BATCH, 2, skips_zero_signal=True), Reward([10, 11]), Sampler(False), 1
+    )
+    resumed.load_state_dict(json.loads(json.dumps(rollouts.state_dict(), default=vars)))
+    resumed.fill(BATCH, lambda: [{"prompt": "?"}] * BATCH)
+    taken = resumed.take(BATCH, lambda groups: [{"prompt": "more"}] * (2 * groups))
+    assert [rollout.evaluation.reward for rollout in taken[:2]] == [4, 5]
+    assert len({rollout.id for rollout in taken}) == BATCH
+    resumed.ledger.check([])
