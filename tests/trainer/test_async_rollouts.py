@@ -394,7 +394,7 @@ def test_stale_rollouts_are_dropped_on_request(program_model, tmp_path, caplog, 
     assert {age for turn in trainer.turns for age in turn["staleness"]} == {0}
     assert sum(ledger.dropped) > 0
     assert ledger.sampled == ledger.trained + len(ledger.in_flight) + sum(ledger.dropped)
-    assert caplog.text.count("are dropped, as max_staleness=0 asks for") == 1
+    assert caplog.text.count("are dropped, because max_staleness=0 is set") == 1
     history = [entry for entry in trainer.state.log_history if "loss" in entry]
     assert sum(history[-1][f"mle/async/dropped/q{i}"] for i in range(1, 5)) == sum(ledger.dropped)
 
