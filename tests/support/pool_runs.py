@@ -56,8 +56,9 @@ class RecordingTrainer(MLEGRPOTrainer):
                 "kinds": [example["prompt_kind"] for example in inputs],
                 "parents": [example["parent_id"] for example in inputs],
                 "completion_ids": completion_ids_list,
-                "rollouts": [example.get("rollout_id") for example in inputs],
-                "staleness": [example.get("staleness") for example in inputs],
+                # of asynchronous training; otherwise numbers mean nothing beyond a step
+                "rollouts": [example["rollout_id"] if self.args.async_rollouts else None for example in inputs],
+                "staleness": [example["staleness"] if self.args.async_rollouts else None for example in inputs],
                 # of all processes; None where the failure was ours
                 "rewards": [None if math.isnan(reward) else reward for reward in rewards[:, 0].tolist()],
                 "weights": self._mle_step.weights.tolist(),
