@@ -12,9 +12,14 @@ from trl_mle.prompts import scratch_prompt
 from trl_mle.trainer.mle_grpo_config import MLEGRPOConfig
 
 
-def scratch_dataset(competitions: Sequence[Competition], args: MLEGRPOConfig, limits: Limits) -> Dataset:
+def scratch_rows(competitions: Sequence[Competition], limits: Limits) -> dict[str, dict[str, Any]]:
+    """For each competition, by id, a row with the columns `prompt` (from scratch, stating these limits) and `competition`."""
+    return {comp.id: {"prompt": scratch_prompt(comp, limits), "competition": comp.id} for comp in competitions}
+
+
+def scratch_dataset(rows: Sequence[dict[str, Any]], args: MLEGRPOConfig) -> Dataset:
     """
-    Builds a dataset with the scratch prompt of each competition.
+    Builds a dataset from one row per competition.
 
     Prompts are repeated, because TRL's sampler drops an incomplete generation batch: with too few rows, training would
     take zero steps. With `max_steps`, all steps are in one epoch, because the sampler's shuffling does not survive a
@@ -22,17 +27,14 @@ def scratch_dataset(competitions: Sequence[Competition], args: MLEGRPOConfig, li
     with an optimizer step.
 
     Args:
-        competitions (`Sequence[Competition]`):
-            The competitions to solve.
+        rows (`Sequence[dict]`):
+            Those of [`scratch_rows`].
         args ([`MLEGRPOConfig`]):
             Sizes of batches, and `max_steps`.
-        limits ([`~trl_mle.execution.Limits`]):
-            Limits of a program, as stated in the prompts.
 
     Returns:
         `Dataset`: With the columns `prompt` and `competition`.
     """
-    rows = scratch_rows(competitions, limits)
     assert args.num_generations is not None
     prompts = args.completions_per_batch // args.num_generations
     if args.max_steps > 0:
@@ -41,9 +43,4 @@ def scratch_dataset(competitions: Sequence[Competition], args: MLEGRPOConfig, li
     else:
         micro_steps = math.lcm(args.micro_steps_per_generation, args.gradient_accumulation_steps)
         count = math.lcm(prompts * micro_steps // args.micro_steps_per_generation, len(rows))
-    return Dataset.from_list(rows).select([i % len(rows) for i in range(count)])
-
-
-def scratch_rows(competitions: Sequence[Competition], limits: Limits) -> list[dict[str, Any]]:
-    """A row for each competition, with the columns `prompt` and `competition`."""
-    return [{"prompt": scratch_prompt(comp, limits), "competition": comp.id} for comp in competitions]
+    return Dataset.from_list(list(rows)).select([i % len(rows) for i in range(count)])

@@ -12,7 +12,7 @@ from trl import GRPOTrainer
 from trl_mle.execution import Limits
 from trl_mle.prompts import keep_packages
 from trl_mle.rewards import MLEReward
-from trl_mle.trainer.dataset import scratch_dataset
+from trl_mle.trainer.dataset import scratch_dataset, scratch_rows
 from trl_mle.trainer.mle_grpo_config import MLEGRPOConfig
 from trl_mle.trainer.solution_prompts import SolutionPrompts
 
@@ -28,6 +28,7 @@ class LimitsTrainer(GRPOTrainer):
     competitions: "dict[str, Competition]"
     limits: Limits
     makes_dataset: bool
+    scratch_rows: dict[str, dict[str, Any]]  # by competition, where it makes the dataset
     solution_prompts: SolutionPrompts
 
     def train(self, resume_from_checkpoint: str | bool | None = None, *args: Any, **kwargs: Any) -> Any:
@@ -44,7 +45,8 @@ class LimitsTrainer(GRPOTrainer):
         if limits != self.limits:
             self.limits = self.solution_prompts.limits = limits
             if self.makes_dataset:
-                self.train_dataset = scratch_dataset(list(self.competitions.values()), self.args, limits)
+                self.scratch_rows = scratch_rows(list(self.competitions.values()), limits)
+                self.train_dataset = scratch_dataset(list(self.scratch_rows.values()), self.args)
         return super().train(resume_from_checkpoint, *args, **kwargs)
 
 

@@ -1,7 +1,6 @@
 import json
 import random
 import time
-from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -142,7 +141,8 @@ class MLEGRPOTrainer(BaseModelTrainer, HubTrainer, LimitsTrainer, VLLMTrainer):
                 "curriculum='learnability' chooses among competitions: give the trainer at least two, and no train_dataset"
             )
         if self.makes_dataset:
-            train_dataset = scratch_dataset(loaded, args, self.limits)
+            self.scratch_rows = scratch_rows(loaded, self.limits)
+            train_dataset = scratch_dataset(list(self.scratch_rows.values()), args)
         self._mle_step: Step | None = None  # while a batch is generated and scored (TRL has a `_step`, which counts)
 
         # By name, because the __init__ of another subclass of GRPOTrainer may be next
@@ -175,7 +175,7 @@ class MLEGRPOTrainer(BaseModelTrainer, HubTrainer, LimitsTrainer, VLLMTrainer):
 
         # Refuse long prompts now, not hours later; prompts of an environment or a stream are checked when they arrive
         if isinstance(train_dataset, Dataset) and self.environment_factories is None:
-            chosen = self._row_of_competition.values() if self.curriculum is not None else ()
+            chosen = self.scratch_rows.values() if self.curriculum is not None else ()  # the dataset may lack some
             prompts = [*train_dataset["prompt"], *(row["prompt"] for row in chosen)]
             self._tokenize_prompts(list({repr(prompt): prompt for prompt in prompts}.values()))
         if self.environment_factories is not None and self.solution_prompts.shows_solutions:
@@ -232,7 +232,7 @@ class MLEGRPOTrainer(BaseModelTrainer, HubTrainer, LimitsTrainer, VLLMTrainer):
         first, size = self._local(len(inputs)).start, self.args.group_size
         if self.curriculum is not None:
             names = self.curriculum.choose(len(inputs) * self.accelerator.num_processes // size)
-            inputs = [self._row_of_competition[names[(first + i) // size]] for i in range(len(inputs))]
+            inputs = [self.scratch_rows[names[(first + i) // size]] for i in range(len(inputs))]
         return self.solution_prompts.choose(inputs, first)
 
     def _choose_more(self, inputs: list[Row], groups: int) -> list[Row]:
@@ -252,12 +252,6 @@ class MLEGRPOTrainer(BaseModelTrainer, HubTrainer, LimitsTrainer, VLLMTrainer):
         reward([], [], evaluation=evaluations, log_extra=columns.__setitem__)
         needs_quality = self.args.objective != "reward"
         return read_rows([rollout.row for rollout in skipped], columns, self.competitions, needs_quality)
-
-    @cached_property
-    def _row_of_competition(self) -> dict[str, Row]:
-        """What a group is asked that the curriculum chooses; the dataset may be too short to have each of them."""
-        rows = scratch_rows(list(self.competitions.values()), self.limits)
-        return {row["competition"]: row for row in rows}
 
     def _turn(self, rows: list[Row], step: Step) -> dict[str, Any]:
         """TRL's batch, with weighted advantages."""
