@@ -24,6 +24,7 @@ from trl_mle.evaluation.sampling import sample_programs
 from trl_mle.execution import Executor
 from trl_mle.instrumentation import AstInstrumenter
 from trl_mle.rewards import Evaluation, MLEReward
+from trl_mle.rewards.execution_log import end_last_line
 from trl_mle.solutions.store import ResultStore
 from trl_mle.starter import StarterConfig, build_starter
 from trl_mle.starter.build import sketch_corpus
@@ -54,9 +55,12 @@ class Cell:
     seed: int
 
     @property
+    def slugs(self) -> str:
+        return "+".join(load_competition(competition).slug for competition in self.competitions)
+
+    @property
     def folder(self) -> str:
-        slugs = "+".join(load_competition(competition).slug for competition in self.competitions)
-        return f"{slugs}-{self.seed}/{self.arm.replace(', ', '-').replace(' = ', '').replace(' ', '-')}"
+        return f"{self.slugs}-{self.seed}/{self.arm.replace(', ', '-').replace(' = ', '').replace(' ', '-')}"
 
 
 class Experiment:
@@ -104,7 +108,7 @@ class Experiment:
             return [known[competition] for competition in cell.competitions]
         competitions = [load_competition(name, holdout=HOLDOUT) for name in cell.competitions]
         folder = self.output / cell.folder
-        start = self.output / "starters" / f"{folder.parent.name.rpartition('-')[0]}-{corpus}"
+        start = self.output / "starters" / f"{cell.slugs}-{corpus}"
         if not (start / "README.md").is_file():  # which is written last
             build_starter(StarterConfig(output_dir=str(start), competitions=list(cell.competitions)))
         folder.mkdir(parents=True, exist_ok=True)
@@ -133,8 +137,9 @@ class Experiment:
                     "finished": f"{datetime.datetime.now(datetime.UTC):%Y-%m-%d}",
                     "machine": "cuda" if torch.cuda.is_available() else platform.machine(),
                 }
+                end_last_line(self.lines)
                 with self.lines.open("a") as lines:
-                    lines.write("\n" * cut_short(self.lines) + json.dumps(line) + "\n")
+                    lines.write(json.dumps(line) + "\n")
         return [known[competition] for competition in cell.competitions]
 
     def _sample(
@@ -214,11 +219,6 @@ def read(path: Path) -> list[dict[str, Any]]:
         with contextlib.suppress(json.JSONDecodeError):
             found.append(json.loads(line))
     return found
-
-
-def cut_short(path: Path) -> bool:
-    """Whether a kill has cut the last line short."""
-    return path.exists() and path.read_bytes()[-1:] not in (b"", b"\n")
 
 
 def scores_of(sample: Evaluation) -> list[float] | None:

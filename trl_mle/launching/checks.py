@@ -130,15 +130,17 @@ def checkpoint_to_resume(value: str | bool | None, folder: Path) -> str | None:
     found = sorted(
         (path for path, number in numbers.items() if number.isdecimal()), key=lambda path: -int(numbers[path])
     )
-    reasons = {path: damage(path) for path in found}
-    checkpoint = next((path for path, reason in reasons.items() if reason is None), None)
-    if checkpoint is None:
-        why = "".join(f"; {path.name}: {reason}" for path, reason in reasons.items())
-        raise ValueError(f"resume_from_checkpoint: there is no complete checkpoint in {folder}{why}")
-    if os.environ.get("LOCAL_RANK", "0") == "0":
-        for path in found[: found.index(checkpoint)]:
-            print(f"{path.name} is left out: {reasons[path]}", file=sys.stderr)
-    return str(checkpoint)
+    reasons: dict[str, str] = {}  # of those that are left out
+    for checkpoint in found:
+        reason = damage(checkpoint)
+        if reason is None:
+            if os.environ.get("LOCAL_RANK", "0") == "0":
+                for name, why in reasons.items():
+                    print(f"{name} is left out: {why}", file=sys.stderr)
+            return str(checkpoint)
+        reasons[checkpoint.name] = reason
+    left_out = "".join(f"; {name}: {why}" for name, why in reasons.items())
+    raise ValueError(f"resume_from_checkpoint: there is no complete checkpoint in {folder}{left_out}")
 
 
 @contextmanager
