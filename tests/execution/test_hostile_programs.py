@@ -298,7 +298,7 @@ def test_hostile_programs_of_a_plain_user_get_nothing(tmp_path_factory):
     base = Path(sys.base_prefix)
     folders = [folder for folder in base.parents if not folder.stat().st_mode & 1]
     if not folders or not os.access("/mnt", os.W_OK):
-        pytest.skip("the interpreter lies where others may walk: become another user and run the tests")
+        pytest.skip("any user can reach this interpreter: run the tests as a plain user instead")
     tests = Path(__file__).parents[1]
     home = Path("/tmp") / f"trl_mle-test-plain-{os.getpid()}"
     home.mkdir(mode=0o777)

@@ -143,7 +143,7 @@ class _Task(NamedTuple):
     answers: pd.DataFrame
     ceiling: pd.DataFrame
     sample: pd.DataFrame
-    told: list[str]
+    hints: list[str]
     notes: list[str]
     facts: Facts
 
@@ -241,7 +241,7 @@ def make_task(task_id: str, prepared: Path) -> None:
     notes = "\n".join(f"- {note}" for note in task.notes)
     text = description(
         title=f"{domain.title} (synthetic)",
-        overview=" ".join([domain.story, what, *task.told]),
+        overview=" ".join([domain.story, what, *task.hints]),
         evaluation=f"Submissions are scored by {EVALUATIONS[structure.metric]}; "
         f"{'higher' if METRICS[structure.metric].higher_is_better else 'lower'} is better.",
         submission=f"One row for each {domain.row} of `test.csv`, in any order, below this header:",
@@ -297,7 +297,7 @@ def _task(task_id: str) -> _Task:
     table = {number.column: _measured(number, latent[:, column]) for column, number in enumerate([*main, *others])}
     seen = np.column_stack([_latent(number, table[number.column]) for number in main])
     missing = random.random_sample((2, rows)) < 0.2
-    if "missing" in traps:  # what is missing counts like an extreme value, so that it must be told from the usual ones
+    if "missing" in traps:  # what is missing counts like an extreme value, so that it must be distinguished from the usual ones
         for column in (0, 1):
             seen[missing[column], column] = random.choice([-1.8, 1.8])
     levels, named = _names(structure, rows, random)
@@ -382,7 +382,7 @@ def _task(task_id: str) -> _Task:
         "in_test": in_test,
     }
     notes = [TRAPS[trap].format(**words) for trap in traps]
-    told = [note for note in notes if random.random_sample() < 0.5]
+    hints = [note for note in notes if random.random_sample() < 0.5]
     guesses = _guesses(clean, structure.metric, len(test_rows))
     return _Task(
         structure,
@@ -391,7 +391,7 @@ def _task(task_id: str) -> _Task:
         pd.concat([test_ids, answers.reset_index(drop=True)], axis=1),
         pd.concat([test_ids, ceiling.reset_index(drop=True)], axis=1),
         pd.concat([test_ids, guesses], axis=1),
-        told,
+        hints,
         notes,
         facts,
     )
@@ -662,10 +662,10 @@ def _as_numbers(labels: pd.Series, structure: Structure, random: np.random.Rando
 
 
 def _leak(outcome: np.ndarray, in_test: np.ndarray, random: np.random.RandomState) -> pd.Series:
-    """Tells the outcome, but in the test rows that of another one."""
-    told = outcome + 0.1 * random.normal(size=len(outcome))
-    told[in_test] = random.permutation(told[in_test])
-    return pd.Series((40 + 12 * told).round(1))
+    """Reveals the outcome; in the test rows, that of another row."""
+    leaked = outcome + 0.1 * random.normal(size=len(outcome))
+    leaked[in_test] = random.permutation(leaked[in_test])
+    return pd.Series((40 + 12 * leaked).round(1))
 
 
 def _running_number(outcome: np.ndarray, in_test: np.ndarray, random: np.random.RandomState) -> pd.Series:
