@@ -27,14 +27,14 @@ def test_doctor_tells_which_tier_works(monkeypatch, capsys, cache):
 
 def test_doctor_tells_what_is_missing(monkeypatch, capsys, cache):
     monkeypatch.setenv("PATH", "/nonexistent")
-    monkeypatch.setattr("trl_mle.execution.inside.kernel.landlock_abi", lambda: 5)
+    monkeypatch.setattr("trl_mle.execution.inside.kernel.landlock_abi", lambda: 0)
     monkeypatch.setattr("sys.argv", ["trl-mle", "doctor"])
     with pytest.raises(SystemExit) as ended:
         cli.main()
     out = " ".join(capsys.readouterr().out.split())
     assert ended.value.code == 1
     assert "bubblewrap is missing" in out
-    assert "ABI 5" in out
+    assert "the kernel has no Landlock" in out
     assert "apt-get install bubblewrap" in out
 
 

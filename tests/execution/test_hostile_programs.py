@@ -16,17 +16,18 @@ from pathlib import Path
 
 import psutil
 import pytest
-from support.tiers import TIERS
+from support.tiers import AS_ROOT, LANDLOCK, TIERS, early_landlock
 
 from trl_mle.competitions import Competition
 from trl_mle.execution import ExecutionResult, LocalExecutor, Outcome, cgroups
 from trl_mle.execution.sandbox.bubblewrap import SANDBOX_UID
-from trl_mle.execution.sandbox.landlock import FIRST_SLOT_UID
+from trl_mle.execution.sandbox.landlock import FIRST_GUARD_UID
 
 
 PROGRAMS = sorted(Path(__file__).with_name("hostile").glob("*.py"))
 LASTING = "^# ends: .*timeout"  # bombs and sleepers, which run side by side before the others
-UIDS = {SANDBOX_UID, *range(FIRST_SLOT_UID, 65000)}  # of programs that root started
+UIDS = {SANDBOX_UID, *range(FIRST_GUARD_UID, 65000)}  # of programs that root started, and of their inits
+EARLY = pytest.param("landlock of Linux 5.13", marks=[LANDLOCK, AS_ROOT, pytest.mark.slow])
 
 PRELUDE = """
 import os
@@ -102,9 +103,10 @@ def closed(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return folder
 
 
-@pytest.fixture(scope="module", params=TIERS)
+@pytest.fixture(scope="module", params=[*TIERS, EARLY])
 def futures(request, competition: Competition, closed: Path) -> Iterator[dict[str, Future[ExecutionResult]]]:
     """The results of all programs, run side by side; afterwards nothing is left of them."""
+    tier, early, _ = request.param.partition(" of ")
     folder = competition.public_dir.parent
     before, before_folder, descriptors = traces(), contents(folder), psutil.Process().num_fds()
     limits = {
@@ -117,7 +119,8 @@ def futures(request, competition: Competition, closed: Path) -> Iterator[dict[st
     }
     unix = Path(f"/tmp/trl_mle-test-{os.getpid()}")
     with (
-        LocalExecutor(max_parallel=3, sandbox=request.param, **limits) as executor,
+        early_landlock(1) if early else contextlib.nullcontext(),
+        LocalExecutor(max_parallel=3, sandbox=tier, **limits) as executor,
         socket.create_server(("127.0.0.1", 0)) as server,
         socket.socket(socket.AF_UNIX) as abstract,
         socket.socket(socket.AF_UNIX) as in_folder,
@@ -136,7 +139,7 @@ def futures(request, competition: Competition, closed: Path) -> Iterator[dict[st
         for path in sorted(PROGRAMS, key=lambda path: not re.search(LASTING, path.read_text(), re.MULTILINE)):
             program = re.sub("@([a-z]+)@", lambda match: str(values[match[1]]), path.read_text())
             submitted[path.stem] = executor.submit(PRELUDE + program, competition)
-        submitted["tier"] = request.param
+        submitted["tier"] = tier
         yield submitted
         unix.unlink()
     assert not run_dir.exists()
@@ -188,6 +191,81 @@ except OSError:
     assert result.outcome is Outcome.OK, result
     assert ("swapped" in result.stdout) == (sandbox == "none")
     assert result.submission is None
+
+
+WITHOUT_LANDLOCK = """
+import ctypes, fcntl
+libc = ctypes.CDLL(None, use_errno=True)
+def checked(result):
+    if result < 0:
+        raise OSError(ctypes.get_errno(), "refused")
+    return result
+how = (ctypes.c_uint64 * 3)(os.O_TRUNC, 0, 0)
+for name in ("input/train.csv", "input/sample_submission.csv"):
+    attempt("truncate " + name, lambda: os.truncate(name, 0))
+    attempt("O_TRUNC " + name, lambda: os.open(name, os.O_RDONLY | os.O_TRUNC))
+    attempt("openat2 " + name, lambda: checked(libc.syscall(437, -100, os.path.abspath(name).encode(), how, 24)))
+attempt("for ioctl alone", lambda: fcntl.ioctl(os.open("/dev/ptmx", os.O_ACCMODE), 0x80045430, bytearray(4)))
+attempt("kill", lambda: os.kill(os.getppid(), 0))
+attempt("thread", lambda: checked(libc.syscall(234, os.getppid(), os.getppid(), 0)))  # tgkill
+attempt("trace", lambda: open(f"/proc/{os.getppid()}/mem"))
+os.mkdir("below")
+open("below/file", "w").close()
+try:
+    os.rename("below/file", "file")
+    print("moves")
+except OSError as error:
+    print(error.strerror)
+os.rename("below/file", "below/other") if os.path.exists("below/file") else None
+print(open("input/train.csv").readline().strip(), os.getresuid(), os.getresgid())
+"""
+
+
+@LANDLOCK
+@AS_ROOT
+@pytest.mark.parametrize("abi", [1, 2, 6])
+def test_the_filter_and_uids_do_what_early_landlock_does_not(competition, abi):
+    """The data are everybody's to write, as on some network disks: nothing but the sandbox protects them."""
+    public = competition.public_dir
+    before, modes = contents(public), {path: path.stat().st_mode for path in (public, *public.iterdir())}
+    try:
+        for path in modes:
+            path.chmod(0o777)
+        with early_landlock(abi), LocalExecutor(max_parallel=1, sandbox="landlock", packages=()) as executor:
+            [result] = executor.run_many([(PRELUDE + WITHOUT_LANDLOCK, competition)])
+    finally:
+        for path, mode in modes.items():
+            path.chmod(mode)
+    seen = f"{result.outcome} ({result.detail})\n{result.stdout}\n{result.stderr}"
+    assert result.outcome is Outcome.OK, seen
+    assert "LOOT" not in result.stdout, seen
+    assert result.stdout.count("failed ") == 10, seen
+    assert ("Invalid cross-device link" if abi == 1 else "moves") in result.stdout.splitlines(), seen
+    uid = str(re.search(r"\((\d+), \1, \1\) \(\1, \1, \1\)$", result.stdout.strip())[1])
+    assert int(uid) >= FIRST_GUARD_UID, seen
+    assert contents(public) == before
+
+
+@LANDLOCK
+@AS_ROOT
+def test_no_program_ends_another_where_landlock_scopes_no_signals(competition):
+    """`kill(-1)`, by which an init ends its program, and a program all that it may, reaches no other program and no init."""
+    programs = [
+        "import time\ntime.sleep(0.5)\nprint('whole')",
+        "import os, signal\nos.kill(-1, signal.SIGKILL)\nprint('whole')",
+        "import os\nfor _ in range(50): os.fork()",
+    ] * 3
+    with (
+        early_landlock(1),
+        LocalExecutor(max_parallel=4, timeout_s=3, max_processes=64, sandbox="landlock", packages=()) as executor,
+    ):
+        results = executor.run_many([(program, competition) for program in programs])
+        others = [LocalExecutor(max_parallel=1, sandbox="landlock", packages=()) for _ in range(2)]  # they check
+        for other in others:
+            other.close()
+    for result in (*results[::3], *results[1::3]):
+        assert (result.outcome, result.stdout) == (Outcome.OK, "whole\n"), result
+    assert all(result.outcome is not Outcome.INFRASTRUCTURE for result in results), results
 
 
 @pytest.mark.parametrize("sandbox", TIERS)

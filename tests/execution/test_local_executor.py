@@ -19,7 +19,7 @@ from support.tiers import LANDLOCK, TIERS
 
 from trl_mle.competitions import load_competition
 from trl_mle.execution import ExecutionResult, LocalExecutor, Outcome, SandboxError, inside
-from trl_mle.execution.sandbox import Interpreter
+from trl_mle.execution.sandbox import Interpreter, landlock
 from trl_mle.execution.sandbox.landlock import FIRST_SLOT_UID
 from trl_mle.instrumentation import AstInstrumenter
 
@@ -511,12 +511,19 @@ def test_a_lost_report_is_our_failure_where_a_control_fails_too(competition, mon
 
 def test_a_machine_without_isolation_is_refused_with_what_to_install(monkeypatch):
     monkeypatch.setenv("PATH", "/nonexistent")
-    monkeypatch.setattr("trl_mle.execution.inside.kernel.landlock_abi", lambda: 4)
+    monkeypatch.setattr("trl_mle.execution.inside.kernel.landlock_abi", lambda: 0)
     with pytest.raises(
         SandboxError,
-        match=r"bubblewrap is missing; landlock: .* ABI 4, and 6 is needed.*apt-get install bubblewrap.*sandbox='none'",
+        match=r"bubblewrap is missing; landlock: the kernel has no Landlock.*apt-get install bubblewrap.*sandbox='none'",
     ):
         LocalExecutor()
+
+
+def test_a_plain_user_needs_a_landlock_that_scopes_signals(monkeypatch):
+    monkeypatch.setattr("trl_mle.execution.inside.kernel.landlock_abi", lambda: 4)
+    monkeypatch.setattr("os.geteuid", lambda: 1000)
+    with pytest.raises(SandboxError, match=r"Landlock has ABI 4, and 6 is needed \(Linux 6.12\), or root as the user"):
+        landlock.check_available()
 
 
 def test_a_sandbox_that_does_not_isolate_is_refused(monkeypatch):

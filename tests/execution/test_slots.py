@@ -49,6 +49,20 @@ def test_each_slot_goes_to_one_at_a_time(tmp_path):
         assert again in (first, second)
 
 
+def test_a_slot_by_number_goes_to_one_process_at_a_time_beside_the_others(tmp_path):
+    other = holder(tmp_path, "with slots.take_number(7):\n    print('held', flush=True)\n    time.sleep(60)\n")
+    assert other.stdout.readline() == "held\n"
+    slots = Slots(1, 1, folder=tmp_path)
+    with slots.take(OPEN), slots.take_number(8):  # neither waits
+        pass
+    threading.Timer(0.3, other.kill).start()
+    started = time.monotonic()
+    with slots.take_number(7) as slot:
+        assert time.monotonic() - started > 0.2
+        assert (slot.index, slot.number) == (1, 7)
+    other.wait()
+
+
 def test_a_slot_of_a_killed_process_is_free_again(tmp_path):
     other = holder(tmp_path, "with slots.take(open_):\n    print('held', flush=True)\n    time.sleep(60)\n")
     assert other.stdout.readline() == "held\n"

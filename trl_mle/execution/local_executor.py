@@ -40,7 +40,7 @@ from trl_mle.execution.warm_parent import WarmParent, send_job
 logger = logging.getLogger(__name__)
 
 CONTROL = "print('control')"  # any working executor can run it
-CONTROL_NUMBER, CHECK_NUMBER = 1998, 1999  # as of slots that no other has
+CONTROL_NUMBER, CHECK_NUMBER = 1998, 1999  # slots of their own, beside those of programs
 _PROVEN: dict[tuple, tuple[str, ...]] = {}  # packages found by a program, by tier and interpreter
 MAX_WARM_PARENTS = 16  # at a time, of some 130 MB each; more only while as many are in use
 MAX_FILES = 1024  # that a program may have open
@@ -415,14 +415,15 @@ class LocalExecutor(MadeAgain, Executor):
         if isinstance(program, str):
             program = InstrumentedProgram(source=program, original=program, milestones=(), nonce="")
         digest = hashlib.sha256(program.original.encode("utf-8", errors="surrogatepass")).digest()
-        own_uid = self._fixed["tier"] == "landlock" and os.geteuid() == 0
+        own_uids = self._fixed["tier"] == "landlock" and os.geteuid() == 0
         job: dict[str, Any] = {
             "source": program.source,
             "original": program.original,
             "inserted_lines": program.inserted_lines,
             "seed": int.from_bytes(digest[:4], "little"),
             "cpus": slot.cpus,
-            "uid": landlock.FIRST_SLOT_UID + slot.number if own_uid else None,
+            "uid": landlock.FIRST_SLOT_UID + slot.number if own_uids else None,
+            "guard_uid": landlock.FIRST_GUARD_UID + slot.number,  # of its init then
             "workdir": bubblewrap.WORKDIR,
             "tmp": "/tmp",  # noqa: S108
             "environment": {"CUDA_VISIBLE_DEVICES": slot.gpu} if slot.gpu is not None else {},
@@ -473,9 +474,9 @@ class LocalExecutor(MadeAgain, Executor):
         ]
         if not alone or answer.started is None:
             raise ReportLost("; ".join(evidence))
-        slot = Slot(self.max_parallel, CONTROL_NUMBER)
         try:
-            control = self._run(CONTROL, warm_parent, slot, 0.0, limit_s=GRACE_S)
+            with self._slots.take_number(CONTROL_NUMBER) as slot:
+                control = self._run(CONTROL, warm_parent, slot, 0.0, limit_s=GRACE_S)
         except (OSError, ReportLost) as error:
             raise ReportLost("; ".join([*evidence, f"a control program failed, too: {error}"])) from error
         evidence.append(f"a control program beside it: {control.outcome}")
@@ -488,7 +489,8 @@ class LocalExecutor(MadeAgain, Executor):
         with _sandbox.make_probe(self._run_dir) as (program, public_dir):
             warm_parent = self._start(tier, public_dir, ())
             try:
-                result = self._run(program, warm_parent, Slot(0, CHECK_NUMBER), 0.0)
+                with self._slots.take_number(CHECK_NUMBER) as slot:
+                    result = self._run(program, warm_parent, slot, 0.0)
             finally:
                 warm_parent.close()
         if result.stdout.split() != ["checked"]:

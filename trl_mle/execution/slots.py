@@ -170,6 +170,17 @@ class Slots:
             _unlock(held)
             self._turn.release()
 
+    @contextlib.contextmanager
+    def take_number(self, number: int) -> Iterator[Slot]:
+        """Waits for a slot beside the others, whose number no executor on this machine uses meanwhile. Programs in the others
+        go on, and may be slowed by one in this: it is for what ends within a moment."""
+        with open(self.folder / f"number-{number}", "w") as lock:
+            fcntl.flock(lock, fcntl.LOCK_EX)
+            try:
+                yield Slot(len(self.slots), number)
+            finally:
+                fcntl.flock(lock, fcntl.LOCK_UN)  # a process that was forked meanwhile has a copy of the descriptor
+
     def _any(self) -> tuple[Slot, list[int]] | None:
         for slot in self.slots:
             if held := self._try(slot):

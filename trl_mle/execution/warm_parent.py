@@ -15,6 +15,7 @@ from typing import Any
 
 from trl_mle.execution import sandbox as _sandbox
 from trl_mle.execution.executor import START_TIMEOUT_S
+from trl_mle.execution.inside import kernel
 from trl_mle.execution.sandbox import SandboxError, landlock
 
 
@@ -59,7 +60,8 @@ class WarmParent:
             shutil.copytree(public_dir, self.input_dir)
         if tier == "landlock":
             grants = landlock.grants(public_dir, fixed["gpus"], python)
-            fixed = fixed | {"grants": grants, "keep_capabilities": landlock.capabilities(public_dir, python)}
+            keep = landlock.capabilities(public_dir, python)
+            fixed = fixed | {"grants": grants, "keep_capabilities": keep, "landlock_abi": kernel.landlock_abi()}
         with theirs, tempfile.TemporaryFile("w+") as stdin, tempfile.TemporaryFile() as errors:
             json.dump({"packages": packages, "fixed": fixed}, stdin)
             stdin.seek(0)

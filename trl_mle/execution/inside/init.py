@@ -478,13 +478,14 @@ def init(job_socket: socket.socket, fixed: dict[str, Any]) -> None:
             make_mounts(job)
         else:
             if job["uid"] is not None:
-                kernel.become_user(job["uid"], job["keep_capabilities"])
+                kernel.become_guard(job["guard_uid"], job["uid"], job["keep_capabilities"])
             elif job["tier"] == "landlock":
                 kernel.set_capabilities(0)
             kernel.prctl(kernel.PR_SET_CHILD_SUBREAPER, 1)
             if job["tier"] == "landlock":
                 kernel.prctl(kernel.PR_SET_NO_NEW_PRIVS, 1)
-                kernel.scope_signals()
+                if job["landlock_abi"] >= 6:  # else the uids alone say who may signal whom
+                    kernel.scope_signals()
         kernel.prctl(kernel.PR_SET_DUMPABLE, 0)
         job["oom_kills"] = oom_kills()
         one, other = socket.socketpair()
@@ -497,6 +498,8 @@ def init(job_socket: socket.socket, fixed: dict[str, Any]) -> None:
         started, started_write = os.pipe()
         pid = os.fork()
         if pid == 0:
+            if job["uid"] is not None:
+                os.setresuid(job["uid"], job["uid"], job["uid"])
             (become_program if job["start"] == "warm" else execute_interpreter)(job, fds, started_write)
         os.close(started_write)
         rest = fds[2 + job["groups"] :]

@@ -35,8 +35,9 @@ LANDLOCK_CREATE_RULESET, LANDLOCK_ADD_RULE, LANDLOCK_RESTRICT_SELF = 444, 445, 4
 LANDLOCK_CREATE_RULESET_VERSION = 1
 LANDLOCK_RULE_PATH_BENEATH = 1
 FS_EXECUTE, FS_WRITE_FILE, FS_READ_FILE, FS_READ_DIR = 1 << 0, 1 << 1, 1 << 2, 1 << 3
-FS_MAKE_CHAR, FS_MAKE_BLOCK, FS_TRUNCATE, FS_IOCTL_DEV = 1 << 6, 1 << 11, 1 << 14, 1 << 15
+FS_MAKE_CHAR, FS_MAKE_BLOCK, FS_REFER, FS_TRUNCATE, FS_IOCTL_DEV = 1 << 6, 1 << 11, 1 << 13, 1 << 14, 1 << 15
 FS_ALL = (1 << 16) - 1
+FS_RIGHTS = {1: 13, 2: 14, 3: 15, 4: 15}  # how many of them each ABI has; later ones have all
 NET_ALL = 0b11  # bind and connect of TCP
 SCOPE_SIGNAL = 0b10
 SCOPE_ALL = 0b11  # abstract unix sockets and signals
@@ -126,12 +127,16 @@ def permitted_capabilities() -> int:
         return next(int(line.split()[1], 16) for line in file if line.startswith("CapPrm:"))
 
 
-def become_user(uid: int, keep: int) -> None:
-    """Leaves uid 0 permanently. Keeps the available capabilities that are in `keep`."""
+def become_guard(guard_uid: int, uid: int, keep: int) -> None:
+    """
+    Leaves uid 0 permanently, for one that may do to processes of `uid` all that they may do to each other, while they cannot
+    signal or trace this process: `kill(-1)` reaches them and nothing else. A child becomes one of them by
+    `os.setresuid(uid, uid, uid)`. Keeps the available capabilities that are in `keep`.
+    """
     prctl(PR_SET_KEEPCAPS, 1)
     os.setgroups([])
     os.setresgid(uid, uid, uid)
-    os.setresuid(uid, uid, uid)
+    os.setresuid(guard_uid, uid, guard_uid)
     set_capabilities(keep & permitted_capabilities())
 
 
@@ -156,32 +161,45 @@ def scope_signals() -> None:
     Lets this process and all that it forks signal only each other, and what they fork: `kill(-1)` reaches nothing else.
     Needs Landlock ABI 6 and no_new_privs or CAP_SYS_ADMIN.
     """
-    attributes = struct.pack("=QQQ", 0, 0, SCOPE_SIGNAL)
+    # Who says nothing of moves to another folder forbids them.
+    attributes = struct.pack("=QQQ", FS_REFER, 0, SCOPE_SIGNAL)
     ruleset = call("syscall", LANDLOCK_CREATE_RULESET, attributes, ctypes.c_size_t(len(attributes)), 0)
+    _allow(ruleset, "/", FS_REFER)
     call("syscall", LANDLOCK_RESTRICT_SELF, ruleset, 0)
     os.close(ruleset)
 
 
-def restrict(grants: Iterable[tuple[str, str]]) -> None:
+def _allow(ruleset: int, path: str, rights: int) -> None:
+    """Allows, by a rule of Landlock, what of these rights makes sense at a path: there and below."""
+    beneath = os.open(path, os.O_PATH | os.O_CLOEXEC)
+    try:
+        rights &= FS_ALL if stat.S_ISDIR(os.fstat(beneath).st_mode) else FS_ON_FILES
+        if rights:
+            rule = struct.pack("=Qi", rights, beneath)
+            call("syscall", LANDLOCK_ADD_RULE, ruleset, LANDLOCK_RULE_PATH_BENEATH, rule, 0)
+    finally:
+        os.close(beneath)
+
+
+def restrict(grants: Iterable[tuple[str, str]], abi: int) -> None:
     """
     Restricts this process and all that it forks, for good: of the file system only the grants, no TCP, and signals and
-    abstract unix sockets only among themselves. Needs Landlock ABI 6 (Linux 6.12) and no_new_privs.
+    abstract unix sockets only among themselves, as far as Landlock has an ABI for that: TCP from 4, signals and sockets from
+    6, truncation by path from 3. Before 2, nothing moves from one folder to another. Needs no_new_privs.
     https://docs.kernel.org/userspace-api/landlock.html
 
     Args:
         grants (`Iterable[tuple[str, str]]`):
             A path, and what may be done there and below: a key of `GRANTS`. A path that does not exist is left out.
+        abi (`int`):
+            From [`landlock_abi`].
     """
-    attributes = struct.pack("=QQQ", FS_ALL, NET_ALL, SCOPE_ALL)
+    handled = FS_ALL & (1 << FS_RIGHTS.get(abi, 16)) - 1
+    # Of later ABIs all is zero, which earlier kernels accept.
+    attributes = struct.pack("=QQQ", handled, NET_ALL if abi >= 4 else 0, SCOPE_ALL if abi >= 6 else 0)
     ruleset = call("syscall", LANDLOCK_CREATE_RULESET, attributes, ctypes.c_size_t(len(attributes)), 0)
     for path, kind in grants:
         with contextlib.suppress(FileNotFoundError):
-            beneath = os.open(path, os.O_PATH | os.O_CLOEXEC)
-            is_folder = stat.S_ISDIR(os.fstat(beneath).st_mode)
-            allowed = GRANTS[kind] if is_folder else GRANTS[kind] & FS_ON_FILES
-            if allowed:
-                rule = struct.pack("=Qi", allowed, beneath)
-                call("syscall", LANDLOCK_ADD_RULE, ruleset, LANDLOCK_RULE_PATH_BENEATH, rule, 0)
-            os.close(beneath)
+            _allow(ruleset, path, handled & GRANTS[kind])
     call("syscall", LANDLOCK_RESTRICT_SELF, ruleset, 0)
     os.close(ruleset)

@@ -218,7 +218,7 @@ def become_program(job: dict[str, Any], fds: list[int], started: int) -> None:
         elif job["tier"] == "landlock":
             kernel.prctl(kernel.PR_SET_PDEATHSIG, signal.SIGKILL)
             own = [(job["workdir"], "write"), (job["tmp"], "write"), (f"/proc/{os.getpid()}", "read")]
-            kernel.restrict([*job["grants"], *own])
+            kernel.restrict([*job["grants"], *own], job["landlock_abi"])
         if job["seccomp"]:
             kernel.load_seccomp(job["seccomp"])
     except BaseException as error:

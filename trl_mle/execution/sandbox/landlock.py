@@ -1,9 +1,11 @@
-"""The tier `"landlock"`, for containers without user namespaces (Linux 6.12 or newer).
+"""The tier `"landlock"`, for containers without user namespaces (Linux 6.12, or 5.13 if root starts the programs).
 
 A program reaches the same files as with bubblewrap, but the system's /tmp and /dev/shm are out of reach, and it sees
 that other files and processes exist. It cannot signal, trace or read other processes and has no network. Disk,
 processes (if you are not root) and memory of its process tree are monitored, so it may exceed limits for a tenth of a
-second. If started by root, it runs with a uid that no other running program has.
+second. If started by root, it runs with a uid that no other running program has, and its init with another: so much for
+signals, which Landlock controls from ABI 6 on (Linux 6.12). What else its earlier ABIs leave open, the filter of system calls
+closes in all of them.
 """
 
 import errno
@@ -19,13 +21,16 @@ from trl_mle.execution.sandbox.error import SandboxError
 from trl_mle.execution.sandbox.interpreter import SYSTEM, Interpreter
 
 
-# Each slot has a uid of its own, so that limits and signals reach no other program; uids that own nothing will do.
+# Each slot has a uid of its own, so that limits and signals reach no other program, and another for its init, so that signals
+# do not reach that either; uids that own nothing will do.
 FIRST_SLOT_UID = 57000
+FIRST_GUARD_UID = 53000
 
-# Landlock says nothing of owners, modes, times and attributes. Descriptors on their way between sockets would be in nobody's
-# sight. Changing a mode or a time does nothing then, and says it did: copying a file does.
+# Landlock says nothing of owners, modes, times and attributes, and before ABI 3 nothing of truncation. Descriptors on their way
+# between sockets would be in nobody's sight. Changing a mode or a time does nothing then, and says it did: copying a file does.
 DENIED = """
     chown fchown fchownat fremovexattr fsetxattr lchown lremovexattr lsetxattr removexattr sendmmsg sendmsg setxattr socket
+    truncate
 """.split()  # noqa: SIM905
 NEW_CALLS = (463, 466)  # setxattrat, removexattrat: libseccomp has no names yet
 IGNORED = "chmod fchmod fchmodat fchmodat2 futimesat utime utimensat utimes".split()  # noqa: SIM905
@@ -34,8 +39,11 @@ CHANGE_FLAGS = (0x40086602, 0x401C5820, 0x40806685)  # FS_IOC_SETFLAGS, FS_IOC_F
 
 def check_available() -> None:
     """Raises `SandboxError` if this machine lacks the tier's requirements."""
-    if (abi := kernel.landlock_abi()) < 6:
-        raise SandboxError(f"the kernel's Landlock has ABI {abi}, and 6 is needed")
+    abi = kernel.landlock_abi()
+    if abi < 1:
+        raise SandboxError("the kernel has no Landlock, which Linux has from 5.13 on, if it is configured so")
+    if abi < 6 and os.geteuid() != 0:
+        raise SandboxError(f"the kernel's Landlock has ABI {abi}, and 6 is needed (Linux 6.12), or root as the user")
 
 
 def add_rules(filter_: pyseccomp.SyscallFilter) -> None:
@@ -47,6 +55,12 @@ def add_rules(filter_: pyseccomp.SyscallFilter) -> None:
         filter_.add_rule(ignored, name)
     for request in CHANGE_FLAGS:
         filter_.add_rule(forbidden, "ioctl", pyseccomp.Arg(1, pyseccomp.MASKED_EQ, 0xFFFFFFFF, request))
+    # Neither of these flags is an access that Landlock asks about: the first empties a file that is opened for reading
+    # (before ABI 3), the second opens a device for ioctl alone (before ABI 5). openat2 has them where no filter sees them.
+    for name, position in (("open", 1), ("openat", 2)):
+        for mask, flags in ((os.O_TRUNC | os.O_ACCMODE, os.O_TRUNC | os.O_RDONLY), (os.O_ACCMODE, os.O_ACCMODE)):
+            filter_.add_rule(forbidden, name, pyseccomp.Arg(position, pyseccomp.MASKED_EQ, mask, flags))
+    filter_.add_rule(pyseccomp.ERRNO(errno.ENOSYS), "openat2")
 
 
 def _without(folder: str, hidden: set[str], kind: str) -> Iterator[tuple[str, str]]:
