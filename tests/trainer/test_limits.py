@@ -23,16 +23,16 @@ HERE = Limits(17, 999, 1, (*REQUIRED, "torch"))
 ELSEWHERE = Limits(17, 999, 1, (*REQUIRED, "xgboost"))
 
 
-def make_trainer(model, output_dir, reward, **kwargs):
+def make_trainer(model, output_dir, reward, competitions=("wine",), **options):
     sizes = {"per_device_train_batch_size": 4, "num_generations": 4, "max_completion_length": 4, "max_steps": 2}
-    args = MLEGRPOConfig(str(output_dir), **(ON_CPU | sizes | {"save_strategy": "steps", "save_steps": 1}))
-    return MLEGRPOTrainer(model, reward, args, competitions=["wine"], **kwargs)
+    args = MLEGRPOConfig(str(output_dir), **(ON_CPU | sizes | {"save_strategy": "steps", "save_steps": 1} | options))
+    return MLEGRPOTrainer(model, reward, args, competitions=list(competitions))
 
 
-def make_reward(limits):
+def make_reward(limits, competitions=("wine",)):
     executor = ReplayExecutor()
     executor.limits = limits
-    return MLEReward(["wine"], executor, show_progress=False)
+    return MLEReward(list(competitions), executor, show_progress=False)
 
 
 def prompts(trainer):
@@ -72,6 +72,19 @@ def test_a_resumed_run_asks_what_it_asked_before(program_model, tmp_path):
     fresh = make_trainer(program_model, tmp_path, make_reward(ELSEWHERE))
     fresh.train()
     assert prompts(fresh)[0] == scratch_prompt(load_competition("wine"), ELSEWHERE)
+
+
+def test_a_curriculum_of_a_resumed_run_asks_what_it_asked_before(program_model, tmp_path):
+    """The prompts that a curriculum asks, for competitions in turn, are not the rows of the dataset."""
+    both = ("wine", "digits")
+    first = make_trainer(program_model, tmp_path, make_reward(HERE, both), both, curriculum="learnability", max_steps=1)
+    first.train()
+    reward = make_reward(ELSEWHERE, both)
+    resumed = make_trainer(program_model, tmp_path, reward, both, curriculum="learnability")
+    resumed.train(resume_from_checkpoint=True)
+    assert resumed.scratch_rows == first.scratch_rows
+    [row, *_] = resumed._choose([{}] * 4)
+    assert row["prompt"] == first.scratch_rows[row["competition"]]["prompt"]
 
 
 def test_limits_of_the_trainers_own_are_for_rewards_without_an_executor():
