@@ -77,7 +77,9 @@ def test_a_resumed_run_asks_what_it_asked_before(program_model, tmp_path):
 def test_a_curriculum_of_a_resumed_run_asks_what_it_asked_before(program_model, tmp_path):
     """The prompts that a curriculum asks, for competitions in turn, are not the rows of the dataset."""
     both = ("wine", "digits")
-    first = make_trainer(program_model, tmp_path, make_reward(HERE, both), both, curriculum="learnability", max_steps=1)
+    first = make_trainer(
+        program_model, tmp_path, make_reward(HERE, both), both, curriculum="learnability", max_steps=1
+    )
     first.train()
     reward = make_reward(ELSEWHERE, both)
     resumed = make_trainer(program_model, tmp_path, reward, both, curriculum="learnability")
