@@ -56,7 +56,11 @@ class Cell:
 
     @property
     def slugs(self) -> str:
-        return "+".join(load_competition(competition).slug for competition in self.competitions)
+        """Of its competitions; where these are too many for the name of a folder, their number and a hash."""
+        slugs = "+".join(load_competition(competition).slug for competition in self.competitions)
+        if len(slugs) > 200:
+            return f"{len(self.competitions)}-competitions-{hashlib.sha256(slugs.encode()).hexdigest()[:8]}"
+        return slugs
 
     @property
     def folder(self) -> str:

@@ -87,20 +87,16 @@ def figures(competition: str, lines: list[dict], strong: float) -> dict[str, dic
     for choice, column in (("validation", 0), ("test", 1)):
         static_128, static_1280 = (best_of(k, static[:, column], static[:, 1], worst) for k in (128, 1280))
         room = best - static_128
-        for arm in (BEFORE, *ARMS):
+        for arm in dict.fromkeys(arm for arm, _ in scores):
             of_arm = [of_policy for (name, _), of_policy in scores.items() if name == arm]
-            if not of_arm:
-                continue
             best_128 = np.mean([best_of(128, of_seed[:, column], of_seed[:, 1], worst) for of_seed in of_arm])
             row = found.setdefault(arm, {})
             row["valid"] = float(np.mean([1 - np.isnan(of_seed[:, 0]).mean() for of_seed in of_arm]))
             row[f"closed, by {choice}"] = float((best_128 - static_128) / room)
             row[f"less 1,280, by {choice}"] = float((best_128 - static_1280) / room)
-    for arm in ARMS:
-        costs = [line["cost"] for line in lines if line["arm"] == arm]
-        if costs:
-            for name in ("programs", "program_s"):
-                found[arm][name] = float(np.mean([cost[name] for cost in costs]))
+    for arm in found.keys() - {BEFORE}:
+        for name in ("programs", "program_s"):
+            found[arm][name] = float(np.mean([line["cost"][name] for line in lines if line["arm"] == arm]))
     return found
 
 

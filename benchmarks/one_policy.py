@@ -1,0 +1,103 @@
+"""
+One policy for all twelve mirrors, or one for each: which finds better programs, at equal executed programs?
+
+    python benchmarks/one_policy.py --seeds 0 1
+
+Written down before the first run:
+
+- Question: does a policy that is trained on all mirrors in one run get as good on each as one that is trained on it alone, if both
+  have executed as many programs for it?
+- `max_at_k`, steps of 64 programs in one group. One policy: twelve times 24 steps, mirror after mirror at random, from a starter
+  policy for all. One for each: the cells of `headline.py`, whose folder this shares.
+- Primary outcome: the best of 128 programs, chosen by validation rows and scored on held-out ones, on the scale of the headline
+  (the untrained best of 128 of the mirror's own starter is 0, the best solution known is 1). One policy less one for each, paired
+  by mirror and seed: mean and 95% interval of a bootstrap over mirrors.
+- Beside it: valid rates, and the same before training.
+- Two seeds.
+
+Run `headline.py` for these seeds before. Goes on where it was interrupted; takes some 80 minutes for a seed on one core.
+"""
+
+import argparse
+import json
+from pathlib import Path
+
+import numpy as np
+import torch
+from cells import BEFORE, Cell, Experiment, best_of, gains, read
+from headline import ARMS, COMPETITIONS, SAMPLES, TRAINING, strong_score
+from rich.console import Console
+from rich.table import Table
+
+from trl_mle.execution import LocalExecutor
+
+
+ONE, ONE_BEFORE = "one policy", "one policy, before RL"
+EACH = "max_at_k"
+OPTIONS = {**ARMS[EACH], "max_steps": len(COMPETITIONS) * TRAINING["max_steps"]}
+
+
+def closed(lines: list[dict], strong: float) -> dict[tuple[str, int], dict[str, float]]:
+    """By arm and seed of one mirror, its valid rate and the share of the room that its best of 128 closes."""
+    scores = {(line["arm"], line["seed"]): gains(line) for line in lines}
+    static = scores[BEFORE, 0]
+    worst = float(np.nanmin(static[:, 1]))
+    start = best_of(128, static[:, 0], static[:, 1], worst)
+    best = max(strong, *(np.nanmax(of_policy[:, 1]) for of_policy in scores.values()))
+    return {
+        cell: {
+            "valid": float(1 - np.isnan(found[:, 0]).mean()),
+            "closed": float((best_of(128, found[:, 0], found[:, 1], worst) - start) / (best - start)),
+        }
+        for cell, found in scores.items()
+    }
+
+
+def bootstrap(values: np.ndarray, rounds: int = 10_000) -> tuple[float, float, float]:
+    """Mean over all, and its 95% interval; mirrors (rows) are drawn again, seeds (columns) stay with them."""
+    rng = np.random.default_rng(0)
+    drawn = values.mean(axis=1)[rng.integers(len(values), size=(rounds, len(values)))].mean(axis=1)
+    return float(values.mean()), *map(float, np.quantile(drawn, [0.025, 0.975]))
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--seeds", type=int, nargs="+", default=[0])
+    parser.add_argument("--output", type=Path, default=Path("outputs/benchmark-headline"))
+    args = parser.parse_args()
+    torch.set_num_threads(1)
+    with LocalExecutor(max_parallel=1, timeout_s=20, memory_mb=4096) as executor:
+        experiment = Experiment(args.output, executor, TRAINING)
+        experiment.run(Cell(tuple(COMPETITIONS), ONE_BEFORE, 0), None, SAMPLES)
+        for seed in args.seeds:
+            experiment.run(Cell(tuple(COMPETITIONS), ONE, seed), OPTIONS, SAMPLES)
+            print("seed", seed, flush=True)
+        strong = {competition: strong_score(competition, executor) for competition in COMPETITIONS}
+    lines = read(args.output / "cells.jsonl")
+    found = {
+        competition: closed([line for line in lines if line["competition"] == competition], strong[competition])
+        for competition in COMPETITIONS
+    }
+
+    console = Console(width=100)
+    table = Table(title=f"Share of the room above the untrained best of 128 that is closed; {len(args.seeds)} seeds")
+    for heading in ("mirror", "one before RL", "valid", "one policy", "valid", "one for each", "valid"):
+        table.add_column(heading, justify="left" if heading == "mirror" else "right")
+    for competition, cells in found.items():
+        row = []
+        for arm, seeds in ((ONE_BEFORE, [0]), (ONE, args.seeds), (EACH, args.seeds)):
+            row += [f"{np.mean([cells[arm, seed][name] for seed in seeds]):+.2f}" for name in ("closed", "valid")]
+        table.add_row(competition.removeprefix("mirror:"), *row)
+    console.print(table)
+    difference = np.array(
+        [[cells[ONE, seed]["closed"] - cells[EACH, seed]["closed"] for seed in args.seeds] for cells in found.values()]
+    )
+    mean, low, high = bootstrap(difference)
+    console.print(f"one policy less one for each: {mean:+.3f} ({low:+.3f} to {high:+.3f})")
+    of_all = {name: {str(cell): row for cell, row in cells.items()} for name, cells in found.items()}
+    result = {"difference": [mean, low, high], "mirrors": of_all}
+    (args.output / "one_policy.json").write_text(json.dumps(result, indent=2) + "\n")
+
+
+if __name__ == "__main__":
+    main()
