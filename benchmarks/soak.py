@@ -1,79 +1,162 @@
 """
-Ten thousand programs through one executor, hostile ones among them: do memory, descriptors and processes of the caller
-stay flat?
+An executor that runs hostile and good programs for a long time: do the memory, descriptors, threads, processes and files of the
+calling process and of the warm parents stay flat, and is every good program still run as it should?
 
-    python benchmarks/soak.py
+    python benchmarks/soak.py --minutes 20
+
+Runs each tier of the sandbox for so many minutes. Programs come in batches, one in ten of them hostile (`tests/execution/hostile`),
+most of the others for one competition and some for twenty, so that warm parents are closed and started again. After each batch it
+measures. Flat means: the median of the last quarter is within a tenth of the median of the second quarter, or no larger; the
+first quarter is left out, in which caches fill.
 """
 
 import argparse
 import gc
 import json
+import os
 import random
 import time
 from collections import Counter
 from pathlib import Path
+from statistics import median
 
+import matplotlib
 import psutil
 from rich.console import Console
 from rich.table import Table
 
 from trl_mle.competitions import load_competition
-from trl_mle.execution import LocalExecutor
+from trl_mle.execution import LocalExecutor, Outcome, cgroups
+from trl_mle.execution.sandbox import TIERS
 
+
+matplotlib.use("Agg")
 
 ROOT = Path(__file__).parent.parent
 SOLUTION = "import shutil; shutil.copyfile('input/sample_submission.csv', 'submission.csv')"
 PRELUDE = "import os\ndef attempt(name, action):\n    try: action()\n    except Exception: pass\n    else: print('LOOT', name)\n"
+LIMITS = {"timeout_s": 3.0, "memory_mb": 512, "disk_mb": 64, "output_kb": 64, "max_processes": 64}
+BATCH = 100
+HOSTILE, ELSEWHERE = 0.1, 0.02  # shares of programs: hostile ones, and good ones for one of the other competitions
+OTHERS = [f"task:train/{number}" for number in range(20)]  # more than there may be warm parents
+
+
+def measure(me: psutil.Process, run_dir: Path) -> dict[str, float]:
+    """What an executor could leave behind."""
+    children = me.children(recursive=True)
+    return {
+        "memory of the caller (MB)": me.memory_info().rss / 2**20,
+        "memory of warm parents (MB)": sum(child.memory_full_info().pss for child in children) / 2**20,
+        "descriptors": me.num_fds(),
+        "threads": me.num_threads(),
+        "processes": len(children),
+        "files in /tmp": sum(1 + len(files) for _, _, files in os.walk(run_dir)),
+        "files in /dev/shm": len(os.listdir("/dev/shm")),
+        "control groups": sum(len(list(parent.glob(f"{run_dir.name}.*"))) for parent in cgroups.parents()),
+    }
+
+
+def soak(tier: str, minutes: float, console: Console) -> dict:
+    """Runs programs in a tier for so many minutes; returns what was measured."""
+    rng, me = random.Random(0), psutil.Process()
+    competition, *others = (load_competition(name) for name in ("wine", *OTHERS))
+    texts = {path.stem: path.read_text() for path in sorted((ROOT / "tests/execution/hostile").glob("*.py"))}
+    hostile = [PRELUDE + text for text in texts.values() if "@" not in text]  # the others need what the tests set up
+    rows: list[dict[str, float]] = []
+    outcomes: dict[str, Counter[str]] = {"good": Counter(), "hostile": Counter()}
+    loot = 0
+    with LocalExecutor(sandbox=tier, **LIMITS) as executor:
+        console.print(
+            f"{tier}: {len(hostile)} hostile programs, {executor.max_parallel} at a time, {minutes:g} minutes"
+        )
+        started = time.monotonic()
+        while (passed := (time.monotonic() - started) / 60) < minutes:
+            kinds = ["hostile" if rng.random() < HOSTILE else "good" for _ in range(BATCH)]
+            batch = [
+                (rng.choice(hostile), competition)
+                if kind == "hostile"
+                else (f"{SOLUTION}\n# {rng.random()}", rng.choice(others) if rng.random() < ELSEWHERE else competition)
+                for kind in kinds
+            ]
+            for kind, result in zip(kinds, executor.run_many(batch), strict=True):
+                loot += "LOOT" in result.stdout
+                outcome = result.outcome
+                if kind == "good" and outcome is Outcome.OK and result.submission is None:
+                    outcome = "without its submission"
+                outcomes[kind][str(outcome)] += 1
+            gc.collect()
+            rows.append(
+                {
+                    "minutes": passed,
+                    "programs": sum(map(Counter.total, outcomes.values())),
+                    **measure(me, executor._run_dir),
+                }
+            )
+            console.print(
+                f"{passed:5.1f} min, {rows[-1]['programs']:.0f} programs, {dict(outcomes['good'])}", highlight=False
+            )
+    return {
+        "tier": tier,
+        "rows": rows,
+        "outcomes": outcomes,
+        "loot": loot,
+        "processes left": len(me.children(recursive=True)),
+    }
+
+
+def quarters(values: list[float]) -> tuple[float, float]:
+    """Medians of the second quarter and of the last."""
+    quarter = max(1, len(values) // 4)
+    return median(values[quarter : 2 * quarter] or values), median(values[-quarter:])
+
+
+def report(found: dict, console: Console) -> None:
+    table = Table(
+        title=f"{found['tier']}: {found['rows'][-1]['programs']:.0f} programs in {found['rows'][-1]['minutes']:.0f} min"
+    )
+    for heading in ("", "second quarter", "last quarter", "flat"):
+        table.add_column(heading, justify="right" if heading else "left")
+    for name in list(found["rows"][0])[2:]:
+        second, last = quarters([row[name] for row in found["rows"]])
+        table.add_row(name, f"{second:.0f}", f"{last:.0f}", "yes" if last <= 1.1 * second else "NO")
+    console.print(table)
+    for kind, outcomes in found["outcomes"].items():
+        console.print(f"{kind}: " + ", ".join(f"{number} {outcome}" for outcome, number in sorted(outcomes.items())))
+    console.print(f"forbidden things that programs got: {found['loot']}; processes left: {found['processes left']}")
+
+
+def draw(results: list[dict], path: Path) -> None:
+    """The curves of all tiers, a panel for each measure."""
+    from matplotlib import pyplot
+
+    names = list(results[0]["rows"][0])[2:]
+    figure, panels = pyplot.subplots(2, len(names) // 2, figsize=(12, 5), layout="constrained")
+    for name, panel in zip(names, panels.flat, strict=True):
+        for found in results:
+            panel.plot(
+                [row["minutes"] for row in found["rows"]], [row[name] for row in found["rows"]], label=found["tier"]
+            )
+        panel.set(title=name, ylim=(0, None))
+    for panel in panels[-1]:
+        panel.set_xlabel("minutes")
+    panels.flat[0].legend()
+    figure.savefig(path)
 
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--num_programs", type=int, default=10_000)
-    parser.add_argument("--hostile", type=float, default=0.03, help="share of hostile programs")
-    parser.add_argument("--sandbox", default="auto")
-    parser.add_argument("--output", type=Path, default=Path("outputs/benchmark-soak.json"))
+    parser.add_argument("--minutes", type=float, default=20.0, help="of each tier")
+    parser.add_argument("--tiers", nargs="+", default=list(TIERS), choices=TIERS)
+    parser.add_argument("--output", type=Path, default=Path("outputs/benchmark-soak"))
     args = parser.parse_args()
-    rng = random.Random(0)
-    competition = load_competition("wine")
-    hostile = [path.read_text() for path in sorted((ROOT / "tests/execution/hostile").glob("*.py"))]
-    hostile = [PRELUDE + text for text in hostile if "@" not in text]  # the others need what the tests set up
-    me = psutil.Process()
-    table = Table("programs", "minutes", "RSS (MB)", "descriptors", "threads", "processes")
-    rows, outcomes = [], Counter()
-    started = time.monotonic()
-    with LocalExecutor(
-        timeout_s=1.0, memory_mb=512, disk_mb=64, output_kb=64, max_processes=64, sandbox=args.sandbox
-    ) as executor:
-        console = Console()
-        console.print(f"{len(hostile)} hostile programs, isolated by {executor.tier}")
-        done = 0
-        while done < args.num_programs:
-            batch = [
-                (rng.choice(hostile) if rng.random() < args.hostile else f"{SOLUTION}\n# {done + i}", competition)
-                for i in range(min(500, args.num_programs - done))
-            ]
-            results = executor.run_many(batch)
-            done += len(batch)
-            outcomes.update(str(result.outcome) for result in results)
-            assert not any("LOOT" in result.stdout for result in results)
-            del results, batch
-            gc.collect()
-            row = {
-                "programs": done,
-                "minutes": (time.monotonic() - started) / 60,
-                "rss_mb": me.memory_info().rss / 2**20,
-                "descriptors": me.num_fds(),
-                "threads": me.num_threads(),
-                "processes": len(me.children(recursive=True)),
-            }
-            rows.append(row)
-            console.print("  ".join(f"{name} {value:.5g}" for name, value in row.items()), highlight=False)
-    for row in rows[1 :: max(1, len(rows) // 5)]:
-        table.add_row(*(f"{value:.5g}" for value in row.values()))
-    console.print(table)
-    console.print(f"outcomes: {dict(outcomes)}; processes left: {len(me.children(recursive=True))}")
-    args.output.parent.mkdir(parents=True, exist_ok=True)
-    args.output.write_text(json.dumps({"rows": rows, "outcomes": outcomes}, indent=2) + "\n")
+    args.output.mkdir(parents=True, exist_ok=True)
+    console = Console(width=100)
+    results = []
+    for tier in args.tiers:
+        results.append(soak(tier, args.minutes, console))
+        report(results[-1], console)
+        (args.output / f"{tier}.json").write_text(json.dumps(results[-1], indent=1) + "\n")
+    draw(results, args.output / "soak.svg")
 
 
 if __name__ == "__main__":
