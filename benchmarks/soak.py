@@ -36,7 +36,7 @@ def main() -> None:
     rng = random.Random(0)
     competition = load_competition("wine")
     hostile = [path.read_text() for path in sorted((ROOT / "tests/execution/hostile").glob("*.py"))]
-    hostile = [PRELUDE + text for text in hostile if "@" not in text]  # the others need what the tests set up
+    hostile = [PRELUDE + text for text in hostile if "@" not in text]  # the others need the setup of the tests
     me = psutil.Process()
     table = Table("programs", "minutes", "RSS (MB)", "descriptors", "threads", "processes")
     rows, outcomes = [], Counter()
