@@ -7,13 +7,13 @@ For each competition and seed it builds a starter policy that can improve progra
 settings of a recipe, and samples programs of all arms, with a sampling seed that training never used. Training and the
 choice of the best see half of the hidden rows, and scores are on the other half. Then it writes `results.md` and
 `results.csv` (mean ± standard error over seeds) and, for each competition, the overlaid report. Options that are not listed
-here are passed to `recipes/train_mle.py`. A stage that has come to its end is not run again: after an interruption the same
-command starts with the arm that was interrupted. Equal programs run once, for all arms and seeds (`reuse_results`): the
-seconds of a stage say little about its arm. On a GPU give a model and a recipe:
+here are passed to `recipes/train_mle.py`. A finished stage is not run again: after an interruption, the same command
+continues with the interrupted arm. Equal programs run once, for all arms and seeds (`reuse_results`), so the seconds
+of a stage say little about its arm. On a GPU, pass a model and a recipe:
 `--model Qwen/Qwen2.5-3B-Instruct --recipe recipes/qwen2.5-3b-instruct/leaf-classification.yaml --accelerate_config
 accelerate_configs/zero3.yaml` (not run yet).
 
-A small one, of 192 programs an arm, from the starters of `benchmarks/self_improvement.py --competition diabetes`:
+A small run, with 192 programs per arm, from the starters of `benchmarks/self_improvement.py --competition diabetes`:
 
     python benchmarks/ablation.py --competitions diabetes --seeds 0 1 2 --max_steps 6 --per_device_train_batch_size 32 \
         --num_samples 32 --starter 'outputs/benchmark-self-improvement/{competition}-{seed}/starter'
@@ -31,7 +31,7 @@ from quickstart import run_stages
 from trl_mle.competitions import CompetitionError, load_competition
 
 
-# The paper's method, its weights bounded: a program that dies at once has almost no Δt, and would have almost no penalty
+# The paper's method, with bounded weights: a program that dies at once has almost no Δt, so almost no penalty otherwise
 PARTS = {
     "duration weights": (
         ["--duration_weighting", "linear", "--duration_weight_low", "0.5", "--duration_weight_high", "2"],
@@ -43,7 +43,7 @@ PARTS = {
 
 
 def method_without(left_out: Collection[str]) -> list[str]:
-    """The options of the method without some of its parts."""
+    """Options for the method without some of its parts."""
     return [
         "--objective",
         "reward",
@@ -60,7 +60,7 @@ TRL_MLE = [sys.executable, "-m", "trl_mle.cli"]
 
 
 def stages(args: argparse.Namespace, competition: str, seed: int, output: Path) -> dict[str, list[str]]:
-    """The commands of one competition and seed, by their names."""
+    """The commands of one competition and seed, by name."""
     commands = {}
     reuse = ["--reuse_results", str(args.output / "results.sqlite")]
     options = [*reuse, *args.training]
@@ -81,7 +81,7 @@ def stages(args: argparse.Namespace, competition: str, seed: int, output: Path) 
             str(Path(sys.executable).with_name("accelerate")), "launch", "--config_file", args.accelerate_config,
             "recipes/train_mle.py", "--config", args.recipe, "--model_name_or_path", model,
             "--output_dir", str(output / folder_of(arm)), "--competitions", competition, "--holdout", "0.5", "--seed", str(seed),
-            *(["--num_generations", "16"] if args.model is None else []),  # groups enough that some improve, some do not
+            *(["--num_generations", "16"] if args.model is None else []),  # enough groups for both kinds of prompt
             *ARMS[arm], *options,
         ]  # fmt: skip
     commands["evaluation"] = [
@@ -109,13 +109,13 @@ def main() -> None:
         help="with the full method alone: before and after RL",
     )
     parser.add_argument("--model", help="the policy to start from; default: a starter for each competition and seed")
-    parser.add_argument("--starter", help="where these starters lie already, by {competition} and {seed}")
+    parser.add_argument("--starter", help="path of existing starters, with {competition} and {seed}")
     parser.add_argument("--recipe", default="recipes/quickstart.yaml")
     parser.add_argument("--accelerate_config", default="accelerate_configs/cpu.yaml")
     parser.add_argument("--max_steps", type=int, help="training steps; default: the recipe's")
-    parser.add_argument("--num_programs", type=int, default=5760, help="of a starter's corpus")
-    parser.add_argument("--num_samples", type=int, default=64, help="of each policy at the end")
-    parser.add_argument("--timeout_s", type=float, default=5.0, help="of these")
+    parser.add_argument("--num_programs", type=int, default=5760, help="programs in a starter's corpus")
+    parser.add_argument("--num_samples", type=int, default=64, help="programs sampled from each policy at the end")
+    parser.add_argument("--timeout_s", type=float, default=5.0, help="timeout of these programs")
     parser.add_argument("--output", type=Path, default=Path("outputs/benchmark-ablation"))
     args, args.training = parser.parse_known_args()
     for path in (args.recipe, args.accelerate_config):

@@ -1,14 +1,15 @@
 """
-What asynchronous training saves: wall clock per 1,000 trained programs, against the time that the slots need at least: Σ Δt / slots
-of as many programs in the order of submission, and of those that were trained on (slow ones may still run at the end).
+Measures what asynchronous training saves: wall clock per 1,000 trained programs, compared with the least time that the
+slots need: Σ Δt / slots of as many programs in the order of submission, and of those that were trained on (slow ones may
+still run at the end).
 
     python benchmarks/async_throughput.py sleep
     python benchmarks/async_throughput.py cpu
 
 `sleep`: programs that sleep, for log-normal times (σ = 1.5), and one in 32 for thirty times the median; as many slots as programs in
 a batch (32). `cpu`: programs that compute, on the machine's own cores. The policy's programs are replaced by these; the
-trainer, the executor and its sandbox are the real ones. All modes of training get the same times, in the same order. A mode whose
-result is there already is not run again.
+trainer, the executor and its sandbox are the real ones. All modes of training get the same times, in the same order.
+A finished mode is not run again.
 """
 
 import argparse
@@ -52,7 +53,7 @@ MODES = {
 
 
 def durations(median_s: float) -> Iterator[float]:
-    """Seconds of one program after the other."""
+    """Yields the seconds of each program."""
     rng = random.Random(0)
     while True:
         block = [rng.lognormvariate(math.log(median_s), 1.5) for _ in range(31)] + [30 * median_s]
@@ -61,7 +62,7 @@ def durations(median_s: float) -> Iterator[float]:
 
 
 class GivenPrograms(MLEReward):
-    """Executes other programs than the policy has written."""
+    """Executes the given programs instead of the policy's."""
 
     def __init__(self, *args, programs: Iterator[str], **kwargs):
         super().__init__(*args, **kwargs)
@@ -72,7 +73,7 @@ class GivenPrograms(MLEReward):
 
 
 class TimingTrainer(MLEGRPOTrainer):
-    """Notes for how many seconds the programs ran that were trained on."""
+    """Sums the seconds of the programs that were trained on."""
 
     trained_s = 0.0
 
@@ -83,7 +84,7 @@ class TimingTrainer(MLEGRPOTrainer):
 
 
 class Clock(TrainerCallback):
-    """Wall clock of the run, and its metrics of asynchronous training, summed."""
+    """Measures the wall clock of a run, and sums its metrics of asynchronous training."""
 
     def __init__(self):
         self.wait_s = self.idle_s = 0.0
@@ -100,7 +101,7 @@ class Clock(TrainerCallback):
 
 
 def measure(kind: dict, mode: dict, num_programs: int, folder: Path) -> dict[str, float]:
-    """Trains on so many programs."""
+    """Trains on `num_programs` programs, and returns the figures."""
     competition, steps = load_competition("wine"), num_programs // kind["batch"]
     generation = save_policy(folder / "policy", ["```python\npass\n```", "```python\n1\n```"], seed=0)
     groups = steps * kind["batch"] // GROUP_SIZE
@@ -120,7 +121,7 @@ def measure(kind: dict, mode: dict, num_programs: int, folder: Path) -> dict[str
     programs = (kind["code"].format(seconds=seconds) for seconds in durations(kind["median_s"]))
     clock = Clock()
     with LocalExecutor(max_parallel=kind["slots"], timeout_s=3600) as executor:
-        executor.submit("pass", competition).result()  # its warm parent is up
+        executor.submit("pass", competition).result()  # starts its warm parent
         trainer = TimingTrainer(
             str(folder / "policy"),
             GivenPrograms([competition], executor, programs=programs, show_progress=False),
@@ -144,7 +145,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("kind", choices=list(KINDS))
     parser.add_argument("--modes", nargs="+", choices=list(MODES), default=list(MODES))
-    parser.add_argument("--programs", type=int, default=1024, help="trained on, for each mode")
+    parser.add_argument("--programs", type=int, default=1024, help="programs to train on in each mode")
     parser.add_argument("--output", type=Path, default=Path("outputs/benchmark-async-throughput"))
     args = parser.parse_args()
     args.output.mkdir(parents=True, exist_ok=True)

@@ -1,6 +1,6 @@
 """
-Does a change leave training as it was, to the last bit? Weights, prompts, completions, rewards and advantages of three steps
-on replayed programs, as a digest for each way of training.
+Checks whether a change leaves training the same, to the last bit: digests the weights, prompts, completions, rewards
+and advantages of three steps on replayed programs, for each way of training.
 
     python benchmarks/bits.py --output before.json     # on the old commit
     python benchmarks/bits.py --compare before.json    # on the new one, on the same machine
@@ -40,7 +40,7 @@ CASES = {
 
 
 def digest(record: dict) -> str:
-    """Digest of everything that a process has done and learnt."""
+    """Digest of everything that a process did and learnt."""
     turns = [{name: value for name, value in turn.items() if name != "generation"} for turn in record["turns"]]
     found = hashlib.sha256(json.dumps([turns, record["losses"], record["pool"]]).encode())
     for name, weights in sorted(record["weights"].items()):
@@ -51,7 +51,7 @@ def digest(record: dict) -> str:
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--output", type=Path, help="file for the digests")
-    parser.add_argument("--compare", type=Path, help="such a file, of another commit")
+    parser.add_argument("--compare", type=Path, help="such a file from another commit")
     args = parser.parse_args()
     before = json.loads(args.compare.read_text()) if args.compare else {}
     digests = {}
@@ -72,7 +72,7 @@ def main() -> None:
     if args.output:
         args.output.write_text(json.dumps(digests, indent=2))
     if before and digests != before:
-        sys.exit("bits.py: training is not as it was")
+        sys.exit("bits.py: training has changed")
 
 
 if __name__ == "__main__":

@@ -1,6 +1,6 @@
 """
-What it is worth to choose where programs are spent, and where credit goes: a curriculum, groups without signal that are
-replaced, credit up to the failed line.
+Measures what is gained by choosing where programs are spent and where credit goes: a curriculum, replaced groups
+without signal, credit up to the failed line.
 
     python benchmarks/budget.py --seeds 0 1 2 3 4
 
@@ -8,17 +8,18 @@ Written down before the first run:
 
 - Question: at equal seconds of executed programs, does one policy for four mirrors get better with `curriculum: learnability`,
   with `skip_zero_signal`, with `credit: failed_line`, or with all of them, than with none?
-- The real trainer (`max_at_k`, steps of 64 programs in groups of 16, so that each of the four is asked for once a step if they
-  are asked for evenly), from one starter policy, until its programs have taken `BUDGET_S` seconds, those that were reused
-  included. Then 128 programs are sampled for each mirror.
+- The real trainer (`max_at_k`, steps of 64 programs in groups of 16, so that each of the four comes once a step if all
+  come equally often), from one starter policy, until its programs, reused ones included, have taken `BUDGET_S` seconds.
+  Then 128 programs are sampled for each mirror.
 - Primary outcome: the expected best of 8 programs, chosen on the rows that training saw and scored on those that it did not, as
   the share of the untrained policy's valid programs that it beats (0 where none of the 8 is valid); the mean over the mirrors.
   Each arm against `uniform`: four differences, paired by seed, two-sided t tests, Holm's correction.
-- Beside it: the valid rate, the mean rank of valid programs, near-best and distinct programs, and how many programs were executed.
+- Also: the valid rate, the mean rank of valid programs, near-best and distinct programs, and how many programs were
+  executed.
 - Five seeds. What does not help stays off.
 
-Equal programs run once over all arms, in the store beside the cells. Goes on where it was interrupted; finished cells are lines of
-`cells.jsonl`.
+Equal programs run once for all arms; their store is next to the cells. Continues where it was interrupted; finished
+cells are lines of `cells.jsonl`.
 """
 
 import argparse
@@ -56,7 +57,7 @@ SAMPLES = 128
 SETTING = TRAINING | {
     "objective": "max_at_k",
     "num_generations": 16,
-    "max_steps": 100,  # which the budget ends before
+    "max_steps": 100,  # the budget ends training earlier
     "budget_s": BUDGET_S,
 }
 

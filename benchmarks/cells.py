@@ -43,11 +43,11 @@ class Cell:
 
     Args:
         competitions (`tuple[str, ...]`):
-            Ids of those that it is trained on.
+            Ids of the competitions that it is trained on.
         arm (`str`):
-            Name of what is compared; [`BEFORE`] is the starter policy itself.
+            Name of the arm; [`BEFORE`] is the starter policy itself.
         seed (`int`):
-            Of training, and of sampling.
+            Seed of training and of sampling.
     """
 
     competitions: tuple[str, ...]
@@ -69,8 +69,8 @@ class Cell:
 
 class Experiment:
     """
-    Runs cells, each once: a finished one is a line of `cells.jsonl` for each of its competitions, and one that was interrupted goes on where it was,
-    training from its beginning. Equal programs run once over all cells.
+    Runs each cell once: a finished one has a line in `cells.jsonl` for each of its competitions, and an interrupted one
+    continues where it was, but its training starts again. Equal programs run once for all cells.
 
     Args:
         output (`Path`):
@@ -91,8 +91,8 @@ class Experiment:
 
     def run(self, cell: Cell, options: Mapping[str, Any] | None, num_samples: int) -> list[dict[str, Any]]:
         """
-        Trains a policy, samples so many programs for each of its competitions, and returns their lines; `options` are those of
-        its arm, `None` for no training.
+        Trains a policy, samples `num_samples` programs for each of its competitions, and returns their lines; `options`
+        are those of its arm, or `None` for no training.
         """
         corpus = corpus_of(cell.competitions)
         training = {} if options is None else {**self.training, **options}
@@ -107,13 +107,13 @@ class Experiment:
             if line["competition"] in cell.competitions and (line["arm"], line["seed"]) == (cell.arm, cell.seed)
         }
         if any(line["setting"] != setting for line in known.values()):
-            raise SystemExit(f"error: {self.lines} has this cell in another setting: take another --output")
+            raise SystemExit(f"error: {self.lines} has this cell with other settings: use another --output")
         if len(known) == len(cell.competitions):
             return [known[competition] for competition in cell.competitions]
         competitions = [load_competition(name, holdout=HOLDOUT) for name in cell.competitions]
         folder = self.output / cell.folder
         start = self.output / "starters" / f"{cell.slugs}-{corpus}"
-        if not (start / "README.md").is_file():  # which is written last
+        if not (start / "README.md").is_file():  # written last
             build_starter(StarterConfig(output_dir=str(start), competitions=list(cell.competitions)))
         folder.mkdir(parents=True, exist_ok=True)
         reward = MLEReward(
@@ -156,7 +156,7 @@ class Experiment:
         cell: Cell,
         num_samples: int,
     ) -> dict[str, Any]:
-        """What programs of a policy score."""
+        """Samples programs of a policy, and returns their scores."""
         several = f"-{competition.slug}" if len(cell.competitions) > 1 else ""
         log = SampleLog(folder / f"samples{several}.jsonl", {"policy": name, "seed": cell.seed})
         harness = Harness(
@@ -167,7 +167,7 @@ class Experiment:
             max_new_tokens=self.training["max_completion_length"],
             max_prompt_tokens=self.training["max_prompt_length"],
             limits=self.executor.limits,
-            seed=1_000_000 + cell.seed,  # which training never used
+            seed=1_000_000 + cell.seed,  # never used in training
         )
         samples = sample_programs(harness, num_samples)
         return {
@@ -178,7 +178,7 @@ class Experiment:
     def _train(
         self, options: Mapping[str, Any], start: Path, folder: Path, reward: MLEReward, cell: Cell
     ) -> dict[str, float]:
-        """Trains the policy in `start`, and saves it with the log of its metrics; returns what that cost."""
+        """Trains the policy in `start`, and saves it with the log of its metrics; returns the cost."""
         metrics = folder / "metrics.json"
         if not metrics.is_file():
             options = dict(self.training) | dict(options)
@@ -196,12 +196,14 @@ class Experiment:
         return {
             "programs": sum(step["mle/programs"] for step in steps),
             "program_s": sum(map(program_s, steps)),
-            "saved_s": sum(step["mle/reuse/saved_s"] for step in steps),  # of program_s, by repeats that did not run
+            "saved_s": sum(
+                step["mle/reuse/saved_s"] for step in steps
+            ),  # the part of program_s that repeats did not run
         }
 
 
 class StopAtBudget(TrainerCallback):
-    """Ends a run after the step in which its programs have taken so many seconds, those that were reused included."""
+    """Ends a run after the step in which its programs, reused ones included, have used up the seconds."""
 
     def __init__(self, budget_s: float):
         self.left_s = budget_s
@@ -212,12 +214,12 @@ class StopAtBudget(TrainerCallback):
 
 
 def program_s(metrics: Mapping[str, float]) -> float:
-    """Seconds that the programs of a step have taken."""
+    """Seconds that the programs of a step took."""
     return metrics.get("mle/programs", 0) * metrics.get("mle/duration_s/mean", 0.0)
 
 
 def read(path: Path) -> list[dict[str, Any]]:
-    """The lines of finished cells; one that a kill has cut short does not count."""
+    """Lines of finished cells; a line truncated by a kill does not count."""
     found = []
     for line in path.read_text().splitlines() if path.exists() else []:
         with contextlib.suppress(json.JSONDecodeError):
@@ -226,7 +228,7 @@ def read(path: Path) -> list[dict[str, Any]]:
 
 
 def scores_of(sample: Evaluation) -> list[float] | None:
-    """What a program scores on the rows that training saw, and on the others; `None` if it is not valid."""
+    """A program's scores on the rows that training saw and on the others; `None` if it is not valid."""
     valid = sample.reward is not None and sample.score is not None and sample.score.value is not None
     return [sample.score.value, sample.score.held_out] if valid else None
 
@@ -238,18 +240,18 @@ def corpus_of(competitions: Sequence[str]) -> str:
 
 
 def gains(line: dict[str, Any]) -> np.ndarray:
-    """The scores of a cell's samples, larger is better, of shape `(samples, 2)`; NaN where one is not valid."""
+    """The scores of a cell's samples, larger is better, of shape `(samples, 2)`; NaN for invalid ones."""
     gain = load_competition(line["competition"], holdout=HOLDOUT).scoring.gain
     return np.array([[np.nan] * 2 if score is None else [gain(value) for value in score] for score in line["scores"]])
 
 
 class Known:
     """
-    What the programs of a competition's policies score, larger is better, and figures of a policy beside that.
+    The scores of all programs of a competition, larger is better, with which the figures of a policy are computed.
 
     Args:
         lines (`list[dict]`):
-            Those of the competition's cells.
+            Lines of the competition's cells.
     """
 
     def __init__(self, lines: Iterable[dict[str, Any]]):
@@ -260,14 +262,14 @@ class Known:
         self.near_best = best - 0.05 * (best - np.median(self.before[:, 0]))
 
     def rank(self, held_out: np.ndarray) -> np.ndarray:
-        """The share of the untrained policies' valid programs that each score beats, of equal ones half."""
+        """The share of the untrained policies' valid programs that each score beats; ties count half."""
         before = np.sort(self.before[:, 1])
         return (np.searchsorted(before, held_out, "left") + np.searchsorted(before, held_out, "right")) / (
             2 * len(before)
         )
 
     def figures(self, line: dict[str, Any]) -> dict[str, float]:
-        """What a policy is worth. Scores are ranks on held-out rows; the best is chosen on the others."""
+        """The figures of a policy. Scores are ranks on held-out rows; the best is chosen on the others."""
         scores = gains(line)
         valid = scores[~np.isnan(scores[:, 0])]
         return {
@@ -290,9 +292,9 @@ def best_of(k: int, chosen_by: np.ndarray, reported: np.ndarray, worst: float) -
         chosen_by (`ndarray` of shape `(samples,)`):
             The scores by which the best one is chosen; NaN where a program is not valid.
         reported (`ndarray` of shape `(samples,)`):
-            The scores that count then.
+            The scores that count for the chosen one.
         worst (`float`):
-            What counts where none of the k is valid.
+            The score that counts if none of the k is valid.
 
     Returns:
         `float`: The expected score.

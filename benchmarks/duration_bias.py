@@ -1,5 +1,5 @@
 """
-Does it matter how long programs run, when training is synchronous and when it is not?
+Does it matter how long programs run, in synchronous and in asynchronous training?
 
     python benchmarks/duration_bias.py bandit
     python benchmarks/duration_bias.py train
@@ -9,8 +9,8 @@ weights and baseline, in simulated time. 16 slots; a fast action runs for 1 s an
 (0 in the control); updates on batches of 16; rollouts are trained on one by one. "drops": those older than 4 steps are dropped.
 
 `train` is the real trainer with real programs on controlled competitions in which the slow program scores better than the others,
-like them, or worse: a tiny policy over ten programs, one of them slow, for equal wall clock. A run whose results are there
-already is not run again. Written down before the runs:
+like them, or worse: a tiny policy over ten programs, one of them slow, for equal wall clock. A finished run is not run
+again. Written down before the runs:
 
 - Question: do weights help where slow is better, and do they leave the policy alone where it is not?
 - Primary outcome: the probability of the slow program after 50 s; at first it is about 0.1. Hypotheses: `linear` and
@@ -50,7 +50,7 @@ from trl_mle.trainer.rollout_ledger import Rollout, RolloutLedger
 from trl_mle.trainer.running_baseline import RunningBaseline
 
 
-mpl.use("Agg")  # a file is all that is wanted: no display
+mpl.use("Agg")  # writes files, without a display
 
 import matplotlib.pyplot as plt
 
@@ -69,7 +69,7 @@ ARMS = {
         ("async, drops", 4 * BATCH, 4),
     )
     for weighting in ("none", "linear", "inclusion")
-    if kind != "sync" or weighting != "inclusion"  # nothing is missing there
+    if kind != "sync" or weighting != "inclusion"  # no rollout is missing there
 }
 
 
@@ -83,9 +83,9 @@ class Bandit:
         slow_reward (`float`):
             Mean reward of the slow action; that of the fast one is 0.
         seed (`int`):
-            Of all draws.
+            Seed of all draws.
         learning_rate (`float`):
-            Of plain gradient ascent.
+            Learning rate of plain gradient ascent.
         max_in_flight, weighting, max_staleness:
             As in [`~trl_mle.trainer.MLEGRPOConfig`].
     """
@@ -148,7 +148,7 @@ class Bandit:
             heapq.heappush(self.running, (self.now + seconds, self.now, number))
 
     def _wait(self) -> None:
-        """Until the next program ends."""
+        """Waits until the next program ends."""
         self.now, began, number = heapq.heappop(self.running)
         [action] = self.ledger.in_flight[number].completion_ids
         self.ledger.finish(number, Evaluation(action * self.slow_reward + NOISE * self.rng.gauss(), self.now - began))
@@ -213,7 +213,7 @@ def gradients(start: float, until_s: float, seeds: int) -> dict[str, dict[str, f
 
 
 def bandit_main(args: argparse.Namespace, console: Console) -> None:
-    logging.disable(logging.WARNING)  # of what is dropped
+    logging.disable(logging.WARNING)  # about dropped rollouts
     cases = {
         "start 0.5, after 30 s": (0.5, 1.0, [30.0]),
         "start 0.1, after 30 s and 400 s": (0.1, 1.0, [30.0, 400.0]),
@@ -241,8 +241,8 @@ def bandit_main(args: argparse.Namespace, console: Console) -> None:
     console.print(f"{time.monotonic() - began:.0f} s", highlight=False)
 
 
-# The controlled competitions: which of 300 rows have label 1? One of ten programs takes its time.
-# (The executor seeds `random` with the source: of such a program each run would score the same, and some would be better.)
+# The controlled competitions: which of 300 rows have label 1? One of ten programs is slow.
+# (The executor seeds `random` with the source: all runs of a program would score the same, and some programs better.)
 PROGRAM = """from random import SystemRandom
 import time
 random = SystemRandom()
@@ -255,8 +255,8 @@ with open("submission.csv", "w") as file:
 # variant {variant}
 """
 FAST_S, SLOW_S = 0.4, 4.0
-LITTLE = 0.3  # of the rows with label 1 the fast programs know so many, so that their accuracy is 2/3 + knowledge / 3
-CASES = {"slow is better": 0.7, "all alike": LITTLE, "slow is worse": 0.0}  # what the slow one knows
+LITTLE = 0.3  # the share of rows with label 1 that fast programs know: their accuracy is 2/3 + knowledge / 3
+CASES = {"slow is better": 0.7, "all alike": LITTLE, "slow is worse": 0.0}  # the share that the slow one knows
 PROGRAMS = 10  # the last of them is the slow one
 TRAINING_BATCH, TRAINING_SLOTS, GROUP_SIZE = 16, 8, 8
 ASYNCHRONOUS = {"async_rollouts": True, "async_unit": "rollout", "max_in_flight": 4 * TRAINING_BATCH}
@@ -268,11 +268,11 @@ TRAINING_ARMS = {
 }
 PROMPT = [{"role": "user", "content": "Write a program."}]
 RESULT_COLUMNS = {"slow": "{:.2f}", "score": "{:.3f}", "gradient_variance": "{:.4f}"}
-GRADIENT_STEPS = 8  # over which the variance of the gradient is taken: the policy has hardly moved
+GRADIENT_STEPS = 8  # steps for the variance of the gradient: the policy hardly moves in these
 
 
 def make_competition(folder: Path) -> Competition:
-    """A competition that is solved by knowing which numbers are multiples of three."""
+    """A competition whose solution is to know which numbers are multiples of three."""
     for name in ("public", "private"):
         (folder / name).mkdir(parents=True, exist_ok=True)
     rows = "".join(f"{i},{int(i % 3 == 0)}\n" for i in range(300))
@@ -296,7 +296,7 @@ def make_programs(slow_knows: float) -> list[str]:
 
 
 class Course(TrainerCallback):
-    """Ends a run after its wall clock; notes the probability of the slow program, and how much gradients differ."""
+    """Ends a run after `budget_s` seconds; records the slow program's probability, and how much gradients differ."""
 
     def __init__(self, budget_s: float):
         self.budget_s = budget_s
@@ -331,7 +331,7 @@ class Course(TrainerCallback):
 
 
 def train(arm: dict, slow_knows: float, seed: int, budget_s: float, folder: Path) -> dict:
-    """One run."""
+    """Trains once, and returns the figures."""
     generation = save_policy(folder / "policy", make_programs(slow_knows), seed)
     course = Course(budget_s)
     args = MLEGRPOConfig(
@@ -340,7 +340,7 @@ def train(arm: dict, slow_knows: float, seed: int, budget_s: float, folder: Path
         per_device_train_batch_size=TRAINING_BATCH,
         num_generations=GROUP_SIZE,
         learning_rate=3e-3,
-        max_grad_norm=0.0,  # the variance of the gradient is that of the estimate
+        max_grad_norm=0.0,  # no clipping, which would change the variance of the estimate
         lr_scheduler_type="constant",
         generation_kwargs=generation,
         **TRAINING,
@@ -350,7 +350,7 @@ def train(arm: dict, slow_knows: float, seed: int, budget_s: float, folder: Path
     competition = make_competition(folder / "competition")
     dataset = Dataset.from_dict({"prompt": [PROMPT] * 4096, "competition": [competition.id] * 4096})
     with LocalExecutor(max_parallel=TRAINING_SLOTS, timeout_s=60) as executor:
-        executor.submit("pass", competition).result()  # its warm parent is up
+        executor.submit("pass", competition).result()  # starts its warm parent
         reward = MLEReward([competition], executor, show_progress=False)
         MLEGRPOTrainer(str(folder / "policy"), reward, args, dataset, callbacks=[course]).train()
     slow = course.points[-1][1]

@@ -1,11 +1,11 @@
 """
-What the executor costs, beside a plain `subprocess` without a sandbox, which is what other agents' frameworks use.
+Measures the cost of the executor, compared with a plain `subprocess` without a sandbox, as in other agents' frameworks.
 
     python benchmarks/execution.py
 
 1. Overhead: 256 small pandas and scikit-learn programs (`programs.jsonl`) in four rounds, each by (i) a plain subprocess,
    (ii) the executor with start="cold", (iii) the executor with start="warm", as many at a time as there are cores. The
-   *excess* is what a program takes in its slot beyond its own body: its Δt alone (median of three),
+   *excess* is the time of a program in its slot beyond that of its body: its Δt alone (median of three),
    with all imports done.
 2. Utilisation: 128 computing programs whose durations have a heavy tail (0.2 to 20 s); the CPU seconds of all of them
    over wall clock times cores.
@@ -46,7 +46,7 @@ Programs = list[tuple[str, Competition]]
 
 
 def plain(programs: Programs, slots: int) -> tuple[float, list[float]]:
-    """Seconds for all, and seconds in its slot for each, by `subprocess` alone."""
+    """Seconds for all programs, and for each in its slot, by `subprocess` alone."""
     environment = {**os.environ, "OMP_NUM_THREADS": "1", "OPENBLAS_NUM_THREADS": "1", "MKL_NUM_THREADS": "1"}
 
     def one(item: tuple[str, Competition]) -> float:
@@ -68,7 +68,7 @@ def plain(programs: Programs, slots: int) -> tuple[float, list[float]]:
 
 
 def ours(executor: LocalExecutor, programs: Programs) -> tuple[float, list[float]]:
-    """The same by the executor."""
+    """The same with the executor."""
     in_slot = [0.0] * len(programs)
     started = time.monotonic()
     futures = []

@@ -1,10 +1,10 @@
 """
-Does the suite find what it is for? Twelve faults, each put into a copy of a commit, whose tests of that room then run until
-the first failure.
+Does the test suite find faults? Puts each of twelve faults into a copy of a commit, and runs the tests of that room
+until the first failure.
 
     python benchmarks/faults.py [--commit HEAD] [--only duration grader] [--output faults.json]
 
-A fault is a piece of source that stands once in its file, and what takes its place.
+A fault is a piece of source that occurs once in its file, and its replacement.
 """
 
 import argparse
@@ -123,8 +123,10 @@ TESTS = {
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--commit", default="HEAD", help="whose tests are to find the faults")
-    parser.add_argument("--only", nargs="+", choices=[*TESTS], default=[*TESTS], metavar="ROOM", help="of these rooms")
+    parser.add_argument("--commit", default="HEAD", help="commit whose tests should find the faults")
+    parser.add_argument(
+        "--only", nargs="+", choices=[*TESTS], default=[*TESTS], metavar="ROOM", help="only faults in these rooms"
+    )
     parser.add_argument("--output", type=Path, help="file for the results as JSON")
     args = parser.parse_args()
     results = []
@@ -145,12 +147,12 @@ def main() -> None:
 
 
 def put(fault: Fault, folder: Path) -> dict:
-    """What finds a fault, and after how many seconds."""
+    """The test that finds a fault, and after how many seconds."""
     path = folder / "trl_mle" / fault.file
     source = path.read_text()
     if source.count(fault.old) != 1:
         sys.exit(
-            f"faults.py: error: {fault.old!r} stands {source.count(fault.old)} times in {fault.file}: mend the fault"
+            f"faults.py: error: {fault.old!r} occurs {source.count(fault.old)} times in {fault.file}: update the fault"
         )
     path.write_text(source.replace(fault.old, fault.new))
     began = time.monotonic()

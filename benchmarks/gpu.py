@@ -1,10 +1,10 @@
 """
-What needs a GPU to be known, item by item: each is a run of its own, and its result is written as it ends.
+Measures what needs a GPU, item by item: each is its own run, and its result is written when it ends.
 
     python benchmarks/gpu.py --part correct        # trains in every way that the recipes offer; `make test-gpu`
     python benchmarks/gpu.py --part speed          # against TRL's own trainer, and against docs/scaling.md
     python benchmarks/gpu.py --part mirrors        # the starter on the twelve mirrors
-    python benchmarks/gpu.py --part correct --dry-run     # what of it a CPU can do; docs/gpu.md is left alone
+    python benchmarks/gpu.py --part correct --dry-run     # the items that a CPU can do; does not write docs/gpu.md
 
 Each part takes at most 8 minutes on one H200 with 16 cores. Items whose result is in `results.jsonl` of the output folder are
 not run again, unless they failed. At the end docs/gpu.md is written from that file. vLLM is used where it is installed, on a
@@ -36,10 +36,10 @@ ROOT = Path(__file__).parents[1]
 sys.path += [
     str(ROOT),
     str(ROOT / "tests"),
-]  # whose vLLM on a CPU, and server that takes weights from a file, stand in here
+]  # for vLLM on a CPU, and a server that takes weights from a file
 os.environ["PYTHONPATH"] = ":".join(
     filter(None, [str(ROOT), os.environ.get("PYTHONPATH")])
-)  # where nothing is installed
+)  # in case the package is not installed
 
 from support import vllm_on_cpu  # noqa: E402
 from support.launch import launch  # noqa: E402
@@ -53,10 +53,12 @@ from trl_mle.starter import StarterConfig, build_starter  # noqa: E402
 
 CUDA = torch.cuda.is_available()
 PYTHON = sys.executable if CUDA else os.environ.get("VLLM_PYTHON", sys.executable)
-LIMIT_S = 240  # of an item
-ENGINE = threading.Lock()  # a vLLM that starts measures the memory of the whole GPU: one at a time
-os.environ["VLLM_PYTHON"] = PYTHON  # of the server
-CLOSE = 0.1 if CUDA else 1e-4  # log-probabilities of vLLM and trainer, on average: in 16 bits on a GPU
+LIMIT_S = 240  # for an item
+ENGINE = threading.Lock()  # one vLLM at a time, because it measures the memory of the whole GPU when it starts
+os.environ["VLLM_PYTHON"] = PYTHON  # for the server
+CLOSE = (
+    0.1 if CUDA else 1e-4
+)  # mean difference between log-probabilities of vLLM and the trainer; with 16 bits on a GPU
 SMALL = {
     "max_steps": 3,
     "per_device_train_batch_size": 16,
@@ -75,7 +77,7 @@ COLOCATE = {
 
 
 class Skipped(Exception):
-    """It cannot be done here; why."""
+    """The item cannot be done here; the message says why."""
 
 
 def needs(condition: bool, what: str) -> None:
@@ -104,7 +106,7 @@ def train(
     environment: dict | None = None,
     **options: Any,
 ) -> list[dict]:
-    """Runs the training script in one process; returns what it has logged of each step."""
+    """Runs the training script in one process; returns what it logged at each step."""
     options = {
         "config": ROOT / "recipes" / "quickstart.yaml",
         "model_name_or_path": starter,
@@ -140,7 +142,7 @@ def train(
 
 
 def figures(history: list[dict]) -> dict[str, float]:
-    """What a run of a few steps shows, checked."""
+    """Checks a run of a few steps, and returns its figures."""
     assert len(history) == SMALL["max_steps"]
     assert all(0 <= row["grad_norm"] < 1e3 for row in history)
     found = {"step_s": min(row["step_time"] for row in history), "valid": history[-1]["mle/valid_rate"]}
@@ -179,7 +181,7 @@ def qlora(starter: Path, folder: Path) -> dict:
 def fsdp2_like_ddp(starter: Path, folder: Path) -> dict:
     needs(CUDA, "a GPU: on a CPU accelerate trains by DDP instead")
     split = train(starter, folder / "fsdp2", fsdp2=True)
-    assert "FSDP2" in (folder / "fsdp2" / "README.md").read_text()  # else accelerate has trained by something else
+    assert "FSDP2" in (folder / "fsdp2" / "README.md").read_text()  # otherwise accelerate has used something else
     whole = train(starter, folder / "ddp")
     difference = abs(split[0]["grad_norm"] / whole[0]["grad_norm"] - 1)
     assert difference < 0.02
@@ -187,7 +189,7 @@ def fsdp2_like_ddp(starter: Path, folder: Path) -> dict:
 
 
 def server(starter: Path, folder: Path) -> dict:
-    """NCCL refuses two processes on a GPU, so that weights go through a file."""
+    """NCCL refuses two processes on one GPU, so the weights go through a file."""
     needs(has_vllm(), "vLLM")
     folder.mkdir(parents=True)
     options = [
@@ -221,7 +223,7 @@ def programs_on_a_gpu(starter: Path, folder: Path) -> dict:
 
 
 def measured(kind: str, starter: Path, folder: Path) -> dict:
-    """What gpu_runs.py measures, in a process of its own."""
+    """Runs gpu_runs.py in its own process, and returns its figures."""
     folder.mkdir(parents=True)
     command = [sys.executable, str(ROOT / "benchmarks" / "gpu_runs.py"), kind, str(starter), str(folder)]
     process = subprocess.run(command, capture_output=True, text=True, timeout=400)
@@ -267,12 +269,12 @@ PARTS: dict[str, dict[str, Callable[[Path, Path], dict]]] = {
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--part", choices=PARTS, required=True)
-    parser.add_argument("--items", nargs="+", help="only those whose name holds one of these")
+    parser.add_argument("--items", nargs="+", help="only items whose name contains one of these")
     parser.add_argument("--output", type=Path, default=Path("outputs/benchmark-gpu"))
-    parser.add_argument("--dry-run", action="store_true", help="without a GPU, what a CPU can do")
+    parser.add_argument("--dry-run", action="store_true", help="without a GPU, do what a CPU can do")
     args = parser.parse_args()
     if not CUDA and not args.dry_run:
-        raise SystemExit("error: there is no GPU here: take --dry-run for what a CPU can do")
+        raise SystemExit("error: no GPU found: use --dry-run for what a CPU can do")
     output = args.output.absolute()
     output.mkdir(parents=True, exist_ok=True)
     lines = output / "results.jsonl"
@@ -283,7 +285,7 @@ def main() -> None:
         if name not in done and (not args.items or any(part in name for part in args.items))
     }
     starter = output / "starter"
-    if asked and not (starter / "README.md").is_file():  # which is written last
+    if asked and not (starter / "README.md").is_file():  # written last
         programs = {} if CUDA else {"num_programs": 640}
         build_starter(StarterConfig(output_dir=str(starter), competitions=["digits"], **programs))
 
@@ -295,7 +297,7 @@ def main() -> None:
             line |= {"result": "passed", "figures": asked[name](starter, folder)}
         except Skipped as reason:
             line |= {"result": "skipped", "reason": str(reason)}
-        except Exception as error:  # whatever it is, it is the result, and the other items go on
+        except Exception as error:  # any error is a result, and the other items still run
             line |= {"result": "failed", "reason": f"{type(error).__name__}: {error}"[:2000]}
         line |= {"seconds": round(time.monotonic() - started, 1), "date": f"{datetime.now(UTC):%Y-%m-%d}"}
         line |= {"torch": torch.__version__}
@@ -312,9 +314,7 @@ def main() -> None:
         (ROOT / "docs" / "gpu.md").write_text(page(found))
         skipped = [line["item"] for line in found if line["part"] == args.part and line["result"] == "skipped"]
         if skipped:
-            print(
-                f"error: not tried on this GPU, for want of what the table says: {', '.join(skipped)}", file=sys.stderr
-            )
+            print(f"error: not tried on this GPU, for the reasons in the table: {', '.join(skipped)}", file=sys.stderr)
             good = False
     sys.exit(not good)
 
@@ -347,7 +347,7 @@ def show(lines: list[dict]) -> None:
 
 
 def page(lines: list[dict]) -> str:
-    """docs/gpu.md."""
+    """The text of docs/gpu.md."""
     text = "# On a GPU\n\nWritten by `benchmarks/gpu.py`; what is not in a table has not been run on a GPU.\n"
     for part in PARTS:
         rows = [line for line in lines if line["part"] == part]

@@ -1,5 +1,5 @@
 """
-Measurements of `gpu.py`, each in a process of its own: `gpu_runs.py step | memory | memory-lora STARTER FOLDER` writes
+Measurements of `gpu.py`, each in its own process: `gpu_runs.py step | memory | memory-lora STARTER FOLDER` writes
 `figures.json` into the folder.
 """
 
@@ -33,7 +33,7 @@ PROMPTS = Dataset.from_dict({"prompt": [[{"role": "user", "content": "Kaggle com
 
 
 def reward(completions: list, log_extra: Any = None, **kwargs: Any) -> list[float]:
-    """No program runs: what is left is the trainer's own time."""
+    """Runs no program, so that only the trainer's own time is measured."""
     lengths = [len(completion[0]["content"]) for completion in completions]
     if log_extra is not None:
         log_extra("duration_s", [length / 100 for length in lengths])
@@ -41,11 +41,13 @@ def reward(completions: list, log_extra: Any = None, **kwargs: Any) -> list[floa
 
 
 def step(starter: str, folder: Path, pairs: int = 5, steps: int = 6) -> dict[str, float]:
-    """Median seconds of a step, ours over TRL's, in pairs that take turns; the first two steps of each warm up."""
+    """Median seconds of a step, ours over TRL's, in pairs of alternating order; the first two steps of each warm up."""
     seconds: dict[str, list[float]] = {"trl": [], "ours": []}
     config = COMMON | {"max_steps": steps, "per_device_train_batch_size": 64 if CUDA else 8, "num_generations": 8}
     config |= {"max_completion_length": 256 if CUDA else 16, "gradient_checkpointing": False}
-    config["generation_kwargs"] = {"min_new_tokens": config["max_completion_length"]}  # so that tokens are known
+    config["generation_kwargs"] = {
+        "min_new_tokens": config["max_completion_length"]
+    }  # so that the number of tokens is known
     arms = [("trl", GRPOTrainer, GRPOConfig), ("ours", MLEGRPOTrainer, MLEGRPOConfig)]
     for pair in range(pairs):
         for name, trainer_class, config_class in arms if pair % 2 else reversed(arms):
@@ -68,7 +70,7 @@ def step(starter: str, folder: Path, pairs: int = 5, steps: int = 6) -> dict[str
 
 
 def memory(starter: str, folder: Path, lora: bool) -> dict[str, float]:
-    """Peak memory of training a model of Qwen2.5-0.5B's size (random weights), beside the sum that docs/scaling.md makes."""
+    """Peak memory of training a random model of Qwen2.5-0.5B's size, and the sum that docs/scaling.md predicts."""
     tokenizer = AutoTokenizer.from_pretrained(starter)
     sizes = {"hidden_size": 896, "intermediate_size": 4864, "num_hidden_layers": 24, "vocab_size": 151_936}
     sizes |= {"num_attention_heads": 14, "num_key_value_heads": 2}
@@ -93,7 +95,7 @@ def memory(starter: str, folder: Path, lora: bool) -> dict[str, float]:
     adapter = sum(weight.numel() for weight in trainer.model.parameters() if weight.requires_grad) if lora else 0
     trained = 2 * parameters + 16 * adapter if lora else 16 * parameters
     head = 0 if lora else sizes["vocab_size"] * sizes["hidden_size"] * 4
-    # What checkpointing keeps has the weights' precision; the MLP of the layer in full is in 16 bits
+    # Checkpointing keeps activations in the weights' precision; the MLP of the one layer kept in full is in 16 bits
     kept = sizes["num_hidden_layers"] * sizes["hidden_size"] * (2 if lora else 4)
     expected = trained + head + 0.3e9 + batch * length * (kept + 4 * sizes["intermediate_size"] * 2)
     trainer.train()
@@ -102,7 +104,7 @@ def memory(starter: str, folder: Path, lora: bool) -> dict[str, float]:
 
 
 class Marks(TrainerCallback):
-    """Notes when steps end."""
+    """Records when steps end."""
 
     def __init__(self) -> None:
         self.marks: list[float] = []

@@ -1,4 +1,4 @@
-"""Judging where an instrumenter places its prints by the hand-set labels of `milestones/`; the README.md there has the rules."""
+"""Judges where an instrumenter places its prints, by the hand-set labels of `milestones/`, whose README.md has the rules."""
 
 import ast
 import json
@@ -21,24 +21,24 @@ LOOPS = ast.For | ast.AsyncFor | ast.While
 
 
 def load_labels() -> dict[str, tuple[str, dict[str, list[int]]]]:
-    """The programs and their labels, by the program's file name."""
+    """The programs and their labels, by file name."""
     labels = json.loads((FOLDER / "labels.json").read_text(encoding="utf-8"))
     return {name: ((FOLDER / name).read_text(encoding="utf-8"), places) for name, places in labels.items()}
 
 
 def judge(program: InstrumentedProgram, labels: dict[str, list[int]]) -> dict[str, str]:
     """
-    Judge the prints of each milestone.
+    Judges the prints of each milestone.
 
     Args:
         program ([`InstrumentedProgram`]):
             The program with prints.
         labels (`dict[str, list[int]]`):
-            For each milestone the last lines of the statements after which it is reached.
+            For each milestone, the last lines of the statements after which it is reached.
 
     Returns:
-        `dict[str, str]`: For each milestone `"false credit"` if one of its prints is, or else `"right"` if one is, or else
-        `"late"`. Without a print `"missed"`, or `"silent"` where the program does not reach it.
+        `dict[str, str]`: For each milestone, `"false credit"` if this is true of one of its prints, else `"right"` if
+        this is true of one, else `"late"`. Without a print `"missed"`, or `"silent"` if the program does not reach it.
     """
     places = _Places(parse(program.original))
     found: dict[str, set[str]] = {milestone: set() for milestone in MILESTONES}
@@ -54,8 +54,8 @@ def judge(program: InstrumentedProgram, labels: dict[str, list[int]]) -> dict[st
 
 
 def _prints(program: InstrumentedProgram) -> Iterator[tuple[str, tuple[int, int]]]:
-    """Milestone, and where the statement before its print starts in the original program (line and column)."""
-    line = [0]  # in the original, by line of the program with prints
+    """The milestone of each print, and the start of the statement before it in the original program (line and column)."""
+    line = [0]  # line in the original, by line of the program with prints
     for text in split_lines(program.source):
         line.append(line[-1] + (program.nonce not in text))
     for node in ast.walk(parse(program.source)):
@@ -109,13 +109,13 @@ class _Places:
         return node
 
     def counts_within(self, outer: ast.stmt, place: ast.stmt, milestone: str, labels: set[int]) -> bool:
-        """Whether a print in `outer`, whose end is labelled, is right as well."""
+        """Whether a print in `outer`, whose end is labelled, is also right."""
         if isinstance(outer, LOOPS):
             function = self.function(outer)
             ends = {other.end_lineno for other in self.block if self.function(other) is function}
             return any(label in ends and label < (place.end_lineno or 0) for label in labels)
         if isinstance(outer, ast.With | ast.AsyncWith) and milestone == SUBMISSION:
-            return not any(_opens_a_file(item.context_expr) for item in outer.items)  # it is complete once closed
+            return not any(_opens_a_file(item.context_expr) for item in outer.items)  # a file is complete once closed
         return not any(map(_jumps, self.block[place][: self.block[place].index(place) + 1]))
 
     def is_late(self, place: ast.stmt, labels: set[int], seen: set[ast.AST]) -> bool:

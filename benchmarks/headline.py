@@ -10,17 +10,17 @@ On each of the twelve mirrors, from one starter policy, two arms: the paper's ob
 - Primary outcome: the best of 128 programs after training against the expected best of 1,280 of the untrained policy, chosen by
   validation rows and scored on held-out ones; on how many of the mirrors it is better (mean over seeds), and by how much on the
   scale where the untrained best of 128 is 0 and the best solution known is 1.
-- Beside it: the same against the untrained best of 128; the same chosen by the held-out rows themselves (the paper's way); valid
+- Also: the same against the untrained best of 128; the same chosen by the held-out rows themselves (the paper's way); valid
   rates; programs and seconds that training cost.
 - Static figures are U-statistics from 5,120 samples, those after training from 512.
 - The best solution known is the best on held-out rows of what any policy wrote for this benchmark and of the strong solution
   in tests/competitions/mirror_solutions.
 - Seeds: 2, the second after the first on all mirrors.
 
-Equal programs run once. Goes on where it was interrupted. On one core a mirror takes some 50 minutes for the first seed (starter 6,
-static samples 22, each arm 11: 24 steps of 64 programs and its samples), measured on two mirrors with objectives_training.py.
-A machine with a GPU and many cores does cells side by side: one process for each competition (`--competitions`), then one
-without, which gathers.
+Equal programs run once. Continues where it was interrupted. On one core a mirror takes some 50 minutes for the first
+seed (starter 6, static samples 22, each arm 11: 24 steps of 64 programs and its samples), measured on two mirrors with
+objectives_training.py. On a machine with a GPU and many cores, run cells in parallel: one process for each competition
+(`--competitions`), then one without, which collects the results.
 """
 
 import argparse
@@ -67,7 +67,7 @@ TRAINING = {
 
 
 def strong_score(competition: str, executor: LocalExecutor) -> float:
-    """What the strong solution scores on held-out rows, larger is better."""
+    """The strong solution's score on held-out rows, larger is better."""
     comp = load_competition(competition, holdout=HOLDOUT)
     source = (STRONG / competition.removeprefix("mirror:") / "strong.py").read_text()
     [result] = executor.run_many([(source, comp)])
@@ -81,7 +81,7 @@ def figures(competition: str, lines: list[dict], strong: float) -> dict[str, dic
     """By arm, means over seeds: best of 128 less the untrained best of 128 and of 1,280, relative to the room there is."""
     scores = {(line["arm"], line["seed"]): gains(line) for line in lines}
     static = np.concatenate([of_policy for (arm, _), of_policy in scores.items() if arm == BEFORE])
-    worst = float(np.nanmin(static[:, 1]))  # what a policy scores that has no valid program
+    worst = float(np.nanmin(static[:, 1]))  # the score of a policy without a valid program
     best = max(strong, *(np.nanmax(of_policy[:, 1]) for of_policy in scores.values()))
     found: dict[str, dict[str, float]] = {}
     for choice, column in (("validation", 0), ("test", 1)):

@@ -1,5 +1,5 @@
 """
-What improve prompts are worth: does the policy learn to improve *the program that it is shown*?
+Measures improve prompts: does the policy learn to improve *the program that it is shown*?
 
     python benchmarks/improve_prompts.py
 
@@ -9,13 +9,13 @@ Written down before the first run:
   and is the best program found at test time better?
 - The real trainer with `max_at_k` on digits and one mirror, from starters that have learnt edits (half of their corpus): 24
   steps of 64 programs in four groups of 16.
-- Arms: on (half of the groups are shown a solution of the pool); off; wrong parent (shown is another solution of the pool than
-  the one that counts as the parent). All three are tested with the right parents.
+- Arms: on (half of the groups are shown a solution of the pool); off; wrong parent (they are shown another solution of
+  the pool than the one that counts as the parent). All three are tested with the right parents.
 - Primary outcome, at test time as in the paper: 64 programs from scratch, then one improvement of each valid one. Share of the
   improvements that beat their parent, less the chance level: the share of pairs of a program from scratch and a parent in which
   the program is better. On against off, and on against wrong parent: two differences, paired by competition and seed, two-sided
   t tests, Holm's correction.
-- Beside it: the rank of the best of all those programs (chosen on the rows that training saw, scored on the others) among the
+- Also: the rank of the best of all those programs (chosen on the rows that training saw, scored on the others) among the
   valid programs of the untrained policies, and of the best of as many from scratch alone.
 - Six seeds on each competition. A finished run is a line of `runs.jsonl`, and is not run again.
 """
@@ -55,7 +55,7 @@ from trl_mle.trainer.solution_prompts import SolutionPrompts
 COMPETITIONS = ["digits", "mirror:nomad2018-predict-transparent-conductors"]
 BEFORE = "before RL"
 ARMS = {"on": 0.5, "off": 0.0, "wrong parent": 0.5}  # improve_probability
-SAMPLES = 64  # from scratch; as many more beside their improvements
+SAMPLES = 64  # from scratch; as many more for comparison with the improvements
 PROMPT_TOKENS = 1536
 CONFIG = TRAINING | {"objective": "max_at_k", "num_generations": 16, "max_prompt_length": PROMPT_TOKENS}
 
@@ -80,7 +80,7 @@ def train(start: Path, folder: Path, arm: str, seed: int, reward: MLEReward, com
 
 
 def scores(evaluation: Evaluation, competition: Any) -> tuple[float, float] | None:
-    """On the rows that training saw, and on the others; larger is better."""
+    """Scores on the rows that training saw and on the others, larger is better."""
     if not evaluation.valid or evaluation.score is None:
         return None
     gain = competition.scoring.gain
@@ -88,7 +88,7 @@ def scores(evaluation: Evaluation, competition: Any) -> tuple[float, float] | No
 
 
 def test(policy: Path, folder: Path, seed: int, reward: MLEReward, competition: Any) -> dict[str, Any]:
-    """The paper's protocol, and as many programs from scratch."""
+    """Runs the paper's protocol, and as many programs from scratch."""
     harness = Harness(
         policy=TransformersPolicy.from_pretrained(str(policy)),
         competition=competition,
@@ -112,7 +112,7 @@ def test(policy: Path, folder: Path, seed: int, reward: MLEReward, competition: 
 
 def figures(line: dict[str, Any], before: np.ndarray) -> dict[str, float]:
     """
-    What a run has shown.
+    The figures of a run.
 
     Args:
         line (`dict`):
@@ -161,7 +161,7 @@ def main() -> None:
                 continue
             competition = load_competition(name, holdout=HOLDOUT)
             start = args.output / "starters" / competition.slug
-            if not (start / "README.md").is_file():  # which is written last
+            if not (start / "README.md").is_file():  # written last
                 build_starter(StarterConfig(output_dir=str(start), competitions=[name], improve_share=0.5))
             folder = args.output / f"{competition.slug}-{seed}" / arm.replace(" ", "-")
             folder.mkdir(parents=True, exist_ok=True)

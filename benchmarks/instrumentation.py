@@ -1,14 +1,14 @@
 """
-What instrumentation costs, and how well it is done.
+Measures the cost of instrumentation, and how good it is.
 
     python benchmarks/instrumentation.py
 
 1. Tokens that a language model generates for each program: in lines mode (a line for each milestone) and in rewrite mode
    (the whole program with prints), for ideal answers. The tokenizer is a byte-level BPE of at most 8,192 tokens with
    Qwen2's own splitting of text (each digit is a token), trained on the programs and both kinds of answers: no
-   download. It knows these texts better than Qwen2.5's does. Bytes are counted, too: they need no tokenizer.
-2. Programs per second on one core (CPU time) that get their prints inserted and proven (`insert_prints` and `verify`, with
-   the syntax tree of whoever chose the places), and that `AstInstrumenter` does as a whole.
+   download. It fits these texts better than Qwen2.5's does. Bytes are counted, too, because they need no tokenizer.
+2. Programs per second on one core (CPU time): for prints inserted and proven (`insert_prints` and `verify`, with the
+   syntax tree from choosing the places), and for `AstInstrumenter` as a whole.
 3. Agreement of `AstInstrumenter` with the hand-set labels of 78 solutions (`milestones/README.md`).
 
 With `--equality` it also executes all programs of `programs.jsonl`, with prints and without, and compares submissions and
@@ -78,8 +78,8 @@ def tokens(solutions: dict[str, list[tuple[str, Places]]]) -> dict:
 
 
 def throughput(programs: list[str]) -> dict:
-    """Programs per CPU second: prints inserted and proven where somebody has parsed the program and chosen the places, and
-    all that [`AstInstrumenter`] does."""
+    """Programs per CPU second: for prints inserted and proven in a program that is parsed, with the places chosen, and
+    for everything that [`AstInstrumenter`] does."""
     instrumenter = AstInstrumenter()
     bare, whole = [], []
     for _ in range(ROUNDS):

@@ -21,7 +21,7 @@ from trl_mle.execution import LocalExecutor
 
 
 def is_held(lock: Path) -> bool:
-    """Whether the executor that made this file lives: other runs on this machine have folders, too."""
+    """Whether the executor that created this file is alive: other runs on this machine have folders, too."""
     with open(lock) as file:
         try:
             fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
@@ -49,7 +49,7 @@ def main() -> None:
                 time.sleep(0.05)  # until the first program has run
             time.sleep(rng.uniform(0.0, 5.0))
             family = trainer.children(recursive=True)
-            executing += len(family) > 3  # beyond the warm parent: some program runs
+            executing += len(family) > 3  # more than the warm parent: a program runs
             trainer.kill()
             trainer.wait()
             _, alive = psutil.wait_procs(family, timeout=5)

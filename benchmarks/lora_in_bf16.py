@@ -1,13 +1,13 @@
 """
-What of an adapter reaches a sampler whose weights have 16 bits: `python benchmarks/lora_in_bf16.py`, a minute on a CPU.
+How much of an adapter reaches a sampler with 16-bit weights: `python benchmarks/lora_in_bf16.py`, a minute on a CPU.
 
 vLLM samples from base weights with the adapter merged into them, rounded to bf16. A step changes a weight by far less than
-bf16's steps of 1/256, so that rounding to the nearest loses most of it. Measured is the change of the log-probabilities of
-tokens that the merged weights make (in 32-bit arithmetic), against that of the exact sum: the share of it that arrives (the
-slope of a regression), and the noise beside it, relative to the exact change. Rounding is to the nearest, as TRL's and ours
-is, or at random (up with the probability that keeps the mean).
+bf16's steps of 1/256, so that rounding to the nearest loses most of it. This measures the change of tokens'
+log-probabilities with the merged weights (in 32-bit arithmetic), compared with that of the exact sum: the share that
+arrives (the slope of a regression), and the noise, relative to the exact change. Rounding is to the nearest, as in TRL
+and here, or at random (up with the probability that keeps the mean).
 
-A model of 11M random parameters as Qwen2 has them, LoRA r = 16 on all linear layers, Adam at the recipes' 1e-4; seeds 0-2.
+A Qwen2 model with 11M random parameters, LoRA r = 16 on all linear layers, Adam at the recipes' 1e-4; seeds 0-2.
 """
 
 import copy
@@ -28,7 +28,7 @@ def nearest(weight: torch.Tensor) -> torch.Tensor:
 
 
 def at_random(weight: torch.Tensor) -> torch.Tensor:
-    """bf16 keeps the upper half of the bits of a float: adds a random lower half, and cuts it off."""
+    """bf16 keeps the upper half of a float's bits: adds a random lower half, and cuts that off."""
     bits = weight.view(torch.int32) + torch.randint(0, 1 << 16, weight.shape, dtype=torch.int32)
     return (bits & -(1 << 16)).view(torch.float32)
 
@@ -40,14 +40,14 @@ def log_probabilities(model: torch.nn.Module, ids: torch.Tensor) -> torch.Tensor
 
 
 def measure(seed: int) -> dict[int, dict[str, tuple[float, float]]]:
-    """By steps and kind of rounding: share that arrives, relative noise."""
+    """The share that arrives, and the relative noise, by number of steps and kind of rounding."""
     set_seed(seed)
     sizes = {"hidden_size": 512, "intermediate_size": 1408, "num_hidden_layers": 4, "vocab_size": 1024}
     base = Qwen2ForCausalLM(
         Qwen2Config(**sizes, num_attention_heads=8, num_key_value_heads=2, tie_word_embeddings=True)
     )
     for weight in base.parameters():
-        weight.data = nearest(weight.data)  # as a bf16 base has them
+        weight.data = nearest(weight.data)  # as in a bf16 base
     policy = get_peft_model(copy.deepcopy(base), LoraConfig(r=16, lora_alpha=32, target_modules="all-linear"))
     optimizer = torch.optim.AdamW([weight for weight in policy.parameters() if weight.requires_grad], lr=1e-4)
     ids = torch.randint(0, 1024, (4, 64))

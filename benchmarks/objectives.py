@@ -8,17 +8,17 @@ What does an objective pay for, and what is it worth?
 `bandit` (objectives_bandit.py): a softmax policy over {fail, poor fast, good fast, good slow}, groups of 16, 128 rollouts an
 update. Good slow scores 0.05 better than good fast, alike, or 0.05 worse; all scores have noise, so that alike means equally
 distributed (and in one more case exactly equal). Valid programs are common at first, or rare. Training is synchronous, or
-asynchronous through the trainer's ledger in simulated time: as it is, with rollouts dropped that are older than 4 updates, or
+asynchronous through the trainer's ledger in simulated time: as it is, with rollouts older than 4 updates dropped, or
 without PPO's clipping. Objectives are the trainer's, and so are weights: none, linear, linear in [0.5, 2], and inclusion (of
 groups; asynchronous only). A placebo exchanges the durations for those of earlier rollouts with the same outcome before
-linear weights are made of them.
+linear weights are computed.
 Primary outcome, written down before the first run: P(slow | good) after 100 and 400 updates, from 0.5; mean and 95% interval
-over at least 20 seeds. Beside it P(fail). Expected without weights: 0.5 where scores are alike, and never towards the worse of
+over at least 20 seeds. Also P(fail). Expected without weights: 0.5 where scores are alike, and never towards the worse of
 the two. The placebo is expected to do the same, and linear weights are expected to fail: they pay for slowness.
 
 `execute`, then `study` (objectives_study.py): programs that the starter's grammar draws, without mistakes, are executed once
 for each of 14 competitions and kept with their scores. A policy chooses among those that were executed: its logits are the
-logarithm of how often each was drawn, and a parameter for each part, setting and other choice. It makes a mistake
+logarithm of how often each was drawn, and a parameter for each part, setting and other choice. It may make a mistake
 at each of 16 places, independently, so that 0.26 of its programs are valid at first. Group-standardized policy gradient, Adam,
 64 programs a step; lr 0.1 brings the valid share to about 0.93 in 40 steps, and 0.3 shows where objectives settle. A mistake
 before the model is fitted ends a program as soon as the fastest one, a later one after all of its Δt.
@@ -27,9 +27,9 @@ policy's mean of valid programs and the best program that the mean closes; the s
 between the untrained best of 128 and the best program that the best of 128 closes; P(best of 128 > expected untrained best of
 128); the same of the untrained best of 1,280. Draws include failures; the expected best is that of draws with a valid one.
 
-All commands go on where they were interrupted. What was simulated so far is in benchmarks/results/objectives/: `cp -r
-benchmarks/results/objectives outputs/` before `bandit` goes on from there. Programs of the smaller grammar of before, executed, are in
-its folder small-grammar: `study --output outputs/objectives/small-grammar`.
+All commands continue where they were interrupted. Earlier simulations are in benchmarks/results/objectives/: after
+`cp -r benchmarks/results/objectives outputs/`, `bandit` continues from these. The folder small-grammar in it has executed
+programs of an earlier, smaller grammar: `study --output outputs/objectives/small-grammar`.
 """
 
 import argparse
@@ -44,8 +44,10 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     commands = parser.add_subparsers(dest="command", required=True)
     executing = commands.add_parser("execute")
-    executing.add_argument("--num_programs", type=int, default=400, help="to draw for each competition")
-    executing.add_argument("--regrade", action="store_true", help="grade what was executed again, and execute nothing")
+    executing.add_argument("--num_programs", type=int, default=400, help="programs to draw for each competition")
+    executing.add_argument(
+        "--regrade", action="store_true", help="grade the executed programs again, and execute nothing"
+    )
     bandit = commands.add_parser("bandit")
     study = commands.add_parser("study")
     study.add_argument("--num_seeds", type=int, default=10)

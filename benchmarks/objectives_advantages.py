@@ -1,4 +1,4 @@
-"""The trainer's advantages of many groups at once, for studies that need millions; see objectives.py."""
+"""The trainer's advantages for many groups at once, for studies that need millions; see objectives.py."""
 
 from functools import cache
 from math import comb
@@ -9,13 +9,13 @@ from trl_mle.trainer import advantages
 
 
 def reward_advantages(rewards: torch.Tensor) -> torch.Tensor:
-    """TRL's, of groups of shape `(groups, members)`."""
+    """TRL's advantages, for groups of shape `(groups, members)`."""
     return (rewards - rewards.mean(1, keepdim=True)) / (rewards.std(1, keepdim=True) + 1e-4)
 
 
 def two_part_advantages(progress: torch.Tensor, quality: torch.Tensor, k: int | None, scale: float) -> torch.Tensor:
     """
-    What [`~trl_mle.trainer.advantages.group_advantages`] gives, in float64.
+    Same as [`~trl_mle.trainer.advantages.group_advantages`], in float64.
 
     Args:
         progress, quality (`torch.Tensor` of shape `(groups, members)`):
@@ -42,7 +42,7 @@ def two_part_advantages(progress: torch.Tensor, quality: torch.Tensor, k: int | 
 
 @cache
 def _shares(members: int, k: int) -> torch.Tensor:
-    """By the number of valid members, and of those below a gap: the share of the subsets in which it counts."""
+    """The share of the subsets in which a gap counts, by the number of valid members and of those below the gap."""
     shares = torch.zeros(members + 1, members - 1, dtype=torch.float64)
     for count in range(2, members + 1):
         for below in range(1, count):
@@ -66,7 +66,7 @@ def check() -> None:
     generator = torch.Generator().manual_seed(0)
     for members in (16, 64):
         quality = torch.randint(0, members, (50, members), generator=generator).double()
-        failed = torch.rand(50, members, generator=generator) < torch.linspace(0, 1, 50)[:, None]  # none to all
+        failed = torch.rand(50, members, generator=generator) < torch.linspace(0, 1, 50)[:, None]  # from none to all
         quality[:10] = torch.rand(10, members, generator=generator, dtype=torch.float64)
         quality[failed] = torch.nan
         progress = torch.where(

@@ -28,7 +28,7 @@ from trl_mle.trainer.rollout_ledger import Rollout, RolloutLedger
 ARMS = ("fail", "poor fast", "good fast", "good slow")
 FAIL, FAST, SLOW = 0, 2, 3
 START = (0.55, 0.15, 0.15, 0.15)  # probabilities before training
-RARE = (0.9, 0.05, 0.025, 0.025)  # two groups of three have no slow program, and leave those behind that have one
+RARE = (0.9, 0.05, 0.025, 0.025)  # two of three groups have no slow program, and overtake those that have one
 SECONDS = np.array([0.5, 2.0, 2.0, 30.0])
 SECONDS_NOISE = 0.1  # standard deviation of a duration in relation to its median
 FAIL_REWARD, MILESTONES = -10.0, 7  # a failure earns -10 and 0.1 for each of 0 to 7 milestones
@@ -51,30 +51,30 @@ MODES = {
     "async, drops": {"max_staleness": 4},
     "async, unclipped": {"clip": math.inf},
 }
-SEEDS = dict.fromkeys(MODES, 20) | {"sync": 100}  # synchronous ones cost little
+SEEDS = dict.fromkeys(MODES, 20) | {"sync": 100}  # synchronous runs are cheap
 
 GROUP, BATCH = 16, 128
-SLOTS, MAX_IN_FLIGHT = BATCH, 4 * BATCH  # of asynchronous training
+SLOTS, MAX_IN_FLIGHT = BATCH, 4 * BATCH  # in asynchronous training
 MAX_AT_K = 8
 LEARNING_RATE = 0.2  # of plain gradient ascent
 CLIP = 0.2  # PPO's
 MOMENTS = (100, 400)  # updates
-POOL = 1024  # durations that a placebo is drawn from
+POOL = 1024  # durations from which a placebo is drawn
 HISTORY = 4096  # rollouts that the ledger remembers, 32 steps: a slow one is in flight for fewer than 10
 
 
 class Bandits:
     """
-    Softmax policies over the four arms, one a seed, and what they learn.
+    Softmax policies over the four arms, one for each seed, and how they learn.
 
     Args:
         case, objective, weights (`str`):
             See `CASES`, `OBJECTIVES` and `WEIGHTS`.
         placebo (`bool`):
-            Whether each duration is one of earlier rollouts with the same outcome instead of its own: a weight then has the
-            same distribution, and nothing to do with its arm, nor with the other arms of its batch.
+            Whether each duration is replaced by that of an earlier rollout with the same outcome: weights then have the
+            same distribution, but depend neither on their own arm nor on the other arms of their batch.
         seeds (`list[int]`):
-            One of each policy.
+            One for each policy.
     """
 
     def __init__(self, case: str, objective: str, weights: str, placebo: bool, seeds: list[int]):
@@ -91,7 +91,7 @@ class Bandits:
         return odds / odds.sum(axis=1, keepdims=True)
 
     def sample(self, count: int) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-        """Arms, seconds, and scores (of failures the reward), of shape `(seeds, count)` each."""
+        """Arms, seconds, and scores (rewards for failures), each of shape `(seeds, count)`."""
         below = self.policy.cumsum(axis=1)[:, None, :-1]
         arms = (self.rng.random((len(self.logits), count, 1)) > below).sum(axis=2)
         seconds = SECONDS[arms] * np.exp(SECONDS_NOISE * self.rng.standard_normal(arms.shape))
@@ -101,7 +101,7 @@ class Bandits:
         return arms, seconds, np.where(arms == FAIL, failed, scores)
 
     def advantages(self, arms: np.ndarray, scores: np.ndarray) -> torch.Tensor:
-        """Of whole groups, one after another: unweighted, of shape `(B,)`."""
+        """Unweighted advantages of whole groups, one after another, of shape `(B,)`."""
         rewards, failed = (torch.from_numpy(column).view(-1, GROUP) for column in (scores, arms == FAIL))
         if self.objective == "reward":
             return reward_advantages(rewards).flatten()
@@ -111,7 +111,7 @@ class Bandits:
         return two_part_advantages(progress, quality, k, QUALITY_SCALE).flatten()
 
     def durations(self, seed: int, arms: np.ndarray, seconds: np.ndarray) -> torch.Tensor:
-        """What the weights of a batch are made of."""
+        """The durations from which the weights of a batch are computed."""
         if not self.placebo:
             return torch.from_numpy(seconds)
         drawn = seconds.copy()
@@ -129,7 +129,7 @@ class Bandits:
 
 
 class Synchronous(Bandits):
-    """All programs of a batch are waited for. All seeds take their steps together."""
+    """Waits for all programs of a batch. All seeds take their steps together."""
 
     def step(self) -> None:
         arms, seconds, scores = self.sample(BATCH)
@@ -191,7 +191,7 @@ class Asynchronous(Bandits):
             heapq.heappush(self.running, (self.now + self.drawn[number][1], self.now, number))
 
     def _wait(self) -> None:
-        """Until the next program ends."""
+        """Waits until the next program ends."""
         self.now, _, number = heapq.heappop(self.running)
         _, seconds, score = self.drawn[number]
         self.ledger.finish(number, Evaluation(score, seconds))
@@ -202,7 +202,7 @@ def learned(mode: str, bandit: tuple[str, str, str, bool], seeds: list[int]) -> 
     """P(slow | good) and P(fail) of each seed at the moments."""
     options = MODES[mode]
     each = [Synchronous(*bandit, seeds)] if options is None else [Asynchronous(*bandit, [s], **options) for s in seeds]
-    policies = []  # at the moments, of all seeds
+    policies = []  # of all seeds, at the moments
     for moment, before in zip(MOMENTS, (0, *MOMENTS), strict=False):
         for bandits in each:
             for _ in range(moment - before):
@@ -215,34 +215,34 @@ def learned(mode: str, bandit: tuple[str, str, str, bool], seeds: list[int]) -> 
 
 
 def cells() -> list[tuple[str, str, str, str, bool]]:
-    """Mode, case, objective, weights and placebo, without those that show nothing new; what takes longest comes last."""
+    """Mode, case, objective, weights and placebo, without those that show nothing new; the slowest come last."""
     found = product(MODES, CASES, OBJECTIVES, WEIGHTS, (False, True))
     return sorted((cell for cell in found if is_informative(*cell)), key=lambda cell: WEIGHTS.index(cell[3]))
 
 
 def is_informative(mode: str, case: str, objective: str, weights: str, placebo: bool) -> bool:
     """Whether a cell shows what no other does."""
-    if placebo:  # beside the weights that it is a placebo of
+    if placebo:  # only where there are weights that it is a placebo of
         return case == "alike" and (
             (mode == "sync" and weights.startswith("linear")) or (mode, weights) == ("async", "linear")
         )
     if mode == "sync":
-        return weights != "inclusion"  # nothing is missing
+        return weights != "inclusion"  # no rollout is missing
     if mode == "async":
-        if weights.startswith("linear"):  # where slow is better it says nothing that they favour the slow
+        if weights.startswith("linear"):  # if slow is better, favouring the slow shows nothing
             return case in ("alike", "worse")
         return weights == "none" or case != "alike, exact ties"
     if mode == "async, unclipped":  # does PPO's clipping of stale rollouts cause a drift?
         return weights == "none" and case in ("alike", "alike, valid rare")
-    # Where nearly every group has a slow program, all groups take as long, and none is dropped
+    # If nearly every group has a slow program, all groups take equally long, and none is dropped
     return case == "alike, valid rare" and not weights.startswith("linear")
 
 
 def bandit_main(folder: Path, console: Console) -> None:
-    logging.disable(logging.WARNING)  # of what is dropped
+    logging.disable(logging.WARNING)  # about dropped rollouts
     torch.set_num_threads(1)
     rollout_ledger.HISTORY = HISTORY
-    gc.freeze()  # else collections take half of the time
+    gc.freeze()  # otherwise garbage collection takes half of the time
     check()
     folder.mkdir(parents=True, exist_ok=True)
     record = folder / "bandit.json"

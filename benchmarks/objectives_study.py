@@ -1,4 +1,4 @@
-"""What the objectives are worth on executed programs of the starter's grammar; see objectives.py."""
+"""Compares the objectives on executed programs of the starter's grammar; see objectives.py."""
 
 import gzip
 import hashlib
@@ -27,8 +27,8 @@ from trl_mle.trainer.duration import duration_weights
 
 COMPETITIONS = ["digits", "diabetes", *(name for name in TASKS if name.startswith("mirror:"))]
 
-BATCH = 64  # programs a step
-PLACES = 16  # where a mistake may happen, each on its own
+BATCH = 64  # programs per step
+PLACES = 16  # places where a mistake may happen, independently
 PLACES_BEFORE_FIT = 10  # imports, tables, features, the model's settings
 VALID_AT_FIRST = 0.26
 FAIL_REWARD, FLOOR, VALID_PROGRESS = -10.0, -9.0, -7.0
@@ -40,7 +40,7 @@ COLUMNS = ("valid", "mean", "bo8", "bo128", "P > static 128", "P > static 1,280"
 
 
 def sample_programs(competition: str, count: int) -> list[dict[str, Any]]:
-    """The first programs without mistakes that the grammar draws; one that comes again counts as drawn more often."""
+    """The first programs without mistakes that the grammar draws; repeats count as drawn more often."""
     sketcher = Sketcher(competition, random.Random(competition), slip_rate=0)
     programs: dict[str, dict[str, Any]] = {}
     for _ in range(count):
@@ -58,14 +58,14 @@ def sample_programs(competition: str, count: int) -> list[dict[str, Any]]:
 
 
 def factors(choices: dict[str, Any]) -> list[str]:
-    """What a log-linear policy has a parameter for: each part of the features, each value of a setting or other choice."""
+    """The parameters of a log-linear policy: each part of the features, and each value of a setting or other choice."""
     found = []
     for name, choice in choices.items():
         if isinstance(choice, dict):
             found += [f"{name}: {keyword} = {value}" for keyword, value in choice.items()]
         elif isinstance(choice, list):
             found += [f"{name}: {item}" for item in choice]
-        elif name not in ("verb", "fill"):  # which change no score
+        elif name not in ("verb", "fill"):  # these change no score
             found.append(f"{name}: {choice}")
     return found
 
@@ -78,11 +78,11 @@ def read_store(folder: Path) -> list[dict[str, Any]]:
 
 
 def execute(folder: Path, count: int) -> None:
-    """Executes what is not in the store yet; competitions take turns, so that a part of it can be used at any time."""
+    """Executes programs that are not in the store yet; competitions take turns, so that a partial store can be used."""
     folder.mkdir(parents=True, exist_ok=True)
     path = folder / "programs.jsonl"
     if path.exists():
-        os.truncate(path, path.read_bytes().rfind(b"\n") + 1)  # what a kill has cut short
+        os.truncate(path, path.read_bytes().rfind(b"\n") + 1)  # removes a line truncated by a kill
     known = {(row["competition"], row["sha256"]) for row in read_store(folder)}
     turns = zip_longest(*(sample_programs(name, count) for name in COMPETITIONS))
     programs = [program for turn in turns for program in turn if program is not None]
@@ -107,7 +107,7 @@ def execute(folder: Path, count: int) -> None:
             score = competition.grade(result.submission) if graded else None
             row = {
                 name: value for name, value in program.items() if name != "source"
-            } | {  # the grammar writes it again
+            } | {  # the grammar can write it again
                 "score": score and asdict(score),
                 "duration_s": result.duration_s,
                 "outcome": result.outcome,
@@ -137,7 +137,7 @@ def regrade(folder: Path) -> None:
     new.replace(folder / "programs.jsonl")
 
 
-# Policies over what was executed
+# Policies over the executed programs
 
 
 class Programs:
@@ -146,9 +146,9 @@ class Programs:
 
     Args:
         competition (`str`):
-            Its id.
+            Id of the competition.
         rows (`list[dict]`):
-            What was executed of it, see [`read_store`].
+            Its executed programs, see [`read_store`].
     """
 
     def __init__(self, competition: str, rows: list[dict[str, Any]]):
@@ -167,7 +167,7 @@ class Programs:
         self.best = self.gains[self.valid].max()
 
     def best_of(self, probabilities: np.ndarray, k: int) -> np.ndarray:
-        """Expected best of k draws, given that one of them is valid; of each row of probabilities of right programs."""
+        """Expected best of k draws, given that one of them is valid, for each row of probabilities of right programs."""
         valid = self.order[-self.valid.sum() :]
         of_valid = probabilities[..., valid]
         failing = 1 - of_valid.sum(axis=-1, keepdims=True)
@@ -223,14 +223,14 @@ class Arm:
 
         Args:
             programs ([`Programs`]):
-                What was executed.
+                The executed programs.
             drawn (`ndarray` of shape `(seeds, 64)`):
-                Their numbers.
+                Indices of the drawn programs.
             wrong (`ndarray` of shape `(seeds, 64, 16)`):
                 The places with a mistake.
 
         Returns:
-            `ndarray` of shape `(seeds, 64)`: What multiplies the gradient of each log-probability.
+            `ndarray` of shape `(seeds, 64)`: The factor of each log-probability's gradient.
         """
         valid = programs.valid[drawn] & ~wrong.any(axis=2)
         quality = torch.from_numpy(np.where(valid, programs.gains[drawn], np.nan)).view(-1, self.group_size)
@@ -241,7 +241,7 @@ class Arm:
             values = two_part_advantages(progress, quality, self.k, self.scale)
         values = values.view(drawn.shape)
         if "linear" in self.objective:
-            # A mistake before the model is fitted ends a program as soon as the fastest one
+            # A mistake before the model is fitted ends a program as early as the fastest one
             early = wrong[:, :, :PLACES_BEFORE_FIT].any(axis=2)
             seconds = torch.from_numpy(np.where(early, programs.seconds.min(), programs.seconds[drawn]))
             values = values * torch.stack([duration_weights(of_seed, "linear", 0.5, 2.0) for of_seed in seconds])

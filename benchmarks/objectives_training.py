@@ -1,17 +1,17 @@
 """
-What the objectives are worth in the real trainer: a starter policy, programs that are executed, held-out rows.
+Compares the objectives in the real trainer: a starter policy, executed programs, held-out rows.
 
     python benchmarks/objectives_training.py --seeds 0 1 2
 
 Question: does an objective of two parts find better programs than the paper's reward, at a valid rate no lower? Primary
 outcome: the share of near-best programs among those sampled from the trained policy, and their valid rate. A program is
 near-best if it closes, on the rows that training saw, 95% of the gap between the median of the untrained policies' valid
-programs and the best program that any policy has written. Beside them: the mean rank of valid programs among the untrained
+programs and the best program that any policy has written. Also: the mean rank of valid programs among the untrained
 policies' valid ones, and the best of 8 and of 128 programs, chosen on the rows that training saw and scored on those that it
 did not, as such a rank, too. Arms are paired by competition and seed.
 
-From a starter policy for each competition every arm trains once for each seed, for 24 steps of 64 programs; then 256 programs are
-sampled. Goes on where it was interrupted.
+From one starter policy for each competition, every arm trains once for each seed, for 24 steps of 64 programs; then 256
+programs are sampled. Continues where it was interrupted.
 """
 
 import argparse

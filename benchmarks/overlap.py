@@ -1,18 +1,18 @@
 """
-Measures the savings of a vLLM server that generates while the trainer trains and programs run, and whether anything is
+Measures what a vLLM server saves by generating while the trainer trains and programs run, and checks that no rollout is
 lost.
 
     python benchmarks/overlap.py speed --python .venv-vllm/bin/python
     python benchmarks/overlap.py kills --python .venv-vllm/bin/python
 
 `speed`: a real `vllm serve` has the last core to itself, the trainer the others, and programs sleep, so that generation, training and
-execution take about as long each and none needs what another has. Synchronous training and overlapped training take turns.
+execution each take about as long and do not compete for cores. Synchronous training and overlapped training take turns.
 Outcome: seconds of a step (median) over the longest of the three, of the same run, and over those of a synchronous step.
 
 `kills`: the trainer and the server are killed with SIGKILL at random moments and started again, while the script trains. What each
 checkpoint has in flight must have been trained on or be in flight in the next one, and nothing may be trained on twice.
 
-The first argument of --python is an environment with vLLM and this package (`make test-vllm` makes one). A CPU will do.
+--python is the interpreter of an environment with vLLM and this package (`make test-vllm` creates one). A CPU is enough.
 """
 
 import argparse
@@ -40,7 +40,7 @@ PROMPT = [{"role": "user", "content": "Write a program."}]
 
 
 def train(url: str, mode: str, sleep_s: float, folder: Path) -> None:
-    """Trains, in the environment with vLLM; leaves figures in `folder`."""
+    """Trains in the environment with vLLM; writes figures to `folder`."""
     from datasets import Dataset
     from transformers import TrainerCallback
 
@@ -50,7 +50,7 @@ def train(url: str, mode: str, sleep_s: float, folder: Path) -> None:
     from trl_mle.trainer import MLEGRPOConfig, MLEGRPOTrainer
 
     class Sleeping(MLEReward):
-        """Executes programs that sleep, whatever the policy has written."""
+        """Executes programs that sleep instead of the policy's."""
 
         def submit(self, items):
             code = f"```python\nimport time\ntime.sleep({sleep_s})\n```"
@@ -87,7 +87,7 @@ def train(url: str, mode: str, sleep_s: float, folder: Path) -> None:
     rows = {"prompt": [PROMPT] * STEPS * COMPLETIONS, "competition": [competition.id] * STEPS * COMPLETIONS}
     marks = Marks()
     with LocalExecutor(max_parallel=COMPLETIONS, timeout_s=600, sandbox="none") as executor:
-        executor.submit("pass", competition).result()  # its warm parent is up
+        executor.submit("pass", competition).result()  # starts its warm parent
         reward = Sleeping([competition], executor, show_progress=False)
         trainer = MLEGRPOTrainer(
             str(folder.parent / "policy"), reward, args, Dataset.from_dict(rows), callbacks=[marks]
@@ -101,7 +101,7 @@ def train(url: str, mode: str, sleep_s: float, folder: Path) -> None:
 
 
 def save_larger_policy(folder: Path, layers: int) -> None:
-    """A random one of a few million weights, so that a step takes seconds."""
+    """Saves a random policy with a few million weights, so that a step takes seconds."""
     from tiny_policy import save_policy
     from transformers import AutoTokenizer, Qwen2Config, Qwen2ForCausalLM, set_seed
 
@@ -127,7 +127,7 @@ def speed(args: argparse.Namespace, console: Console) -> None:
     from support.vllm_training import training_server
 
     if len(CORES) < 2:
-        sys.exit("overlap.py: error: the server needs a core of its own: run it on two at least")
+        sys.exit("overlap.py: error: the server needs its own core: use at least two")
     runs = []
     with tempfile.TemporaryDirectory() as name:
         save_larger_policy(Path(name, "policy"), args.layers)
@@ -160,7 +160,7 @@ def speed(args: argparse.Namespace, console: Console) -> None:
             sleep_s = args.sleep_s
             if sleep_s is None:
                 found = measure("synchronous", 0.1)
-                starting_s = found["wait_s"] - found["execution_s"]  # takes the trainer's cores
+                starting_s = found["wait_s"] - found["execution_s"]  # the start of programs uses the trainer's cores
                 sleep_s = round((found["generation_s"] + found["training_s"]) / 2 - starting_s, 1)
             for number in range(args.runs):
                 for mode in ("synchronous", "overlapped"):
@@ -222,7 +222,7 @@ def kills(args: argparse.Namespace, console: Console) -> None:
                     with log.open("a") as file:
                         trainer = subprocess.Popen(**command, stdout=file, stderr=file, start_new_session=True)
                     started, first = time.monotonic(), newest(folder)
-                # Somewhere in a step, once it has made one since it was started, so that it gets on
+                # In the middle of a step, after at least one step since the start, so that training advances
                 while newest(folder) <= first and trainer.poll() is None:
                     if time.monotonic() > started + 600:
                         sys.exit("no step in ten minutes: " + log.read_text()[-3000:])
@@ -255,7 +255,7 @@ def kills(args: argparse.Namespace, console: Console) -> None:
 
 
 def newest(folder: Path) -> int:
-    """Step of the last whole checkpoint."""
+    """Step of the newest whole checkpoint."""
     return max(
         (int(path.parent.name.partition("-")[2]) for path in folder.glob("checkpoint-*/trainer_state.json")), default=0
     )
@@ -286,13 +286,13 @@ def main() -> None:
         return
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("part", choices=["speed", "kills"])
-    parser.add_argument("--python", required=True, help="of an environment with vLLM and this package")
-    parser.add_argument("--runs", type=int, default=3, help="of each mode")
-    parser.add_argument("--layers", type=int, default=4, help="of the policy of `speed`")
-    parser.add_argument("--sleep_s", type=float, help="of its programs; measured unless given")
-    parser.add_argument("--times", type=int, default=20, help="kills")
-    parser.add_argument("--steps", type=int, default=30, help="of training with kills, at least")
-    parser.add_argument("--seed", type=int, default=0, help="of their moments")
+    parser.add_argument("--python", required=True, help="interpreter of an environment with vLLM and this package")
+    parser.add_argument("--runs", type=int, default=3, help="runs of each mode")
+    parser.add_argument("--layers", type=int, default=4, help="layers of the policy of `speed`")
+    parser.add_argument("--sleep_s", type=float, help="duration of its programs; measured by default")
+    parser.add_argument("--times", type=int, default=20, help="number of kills")
+    parser.add_argument("--steps", type=int, default=30, help="minimum steps of training with kills")
+    parser.add_argument("--seed", type=int, default=0, help="seed of their moments")
     parser.add_argument("--output", type=Path, default=Path("outputs/benchmark-overlap"))
     args = parser.parse_args()
     args.python = str(Path(args.python).absolute())

@@ -16,7 +16,7 @@ def interval(values: Sequence[float]) -> tuple[float, float]:
 
 
 def holm(p_values: Mapping[str, float]) -> dict[str, float]:
-    """P values corrected for how many there are: the smallest times all, the next times one fewer, never less than the one before."""
+    """Holm's correction of p values: the smallest times their number, the next times one fewer, never below the one before."""
     corrected, largest = {}, 0.0
     for rank, (name, p) in enumerate(sorted(p_values.items(), key=lambda item: item[1])):
         largest = max(largest, min(1.0, p * (len(p_values) - rank)))
@@ -30,12 +30,12 @@ def hypotheses(outcome: str, pairs: Mapping[str, Sequence[tuple[float, float]]])
 
     Args:
         outcome (`str`):
-            What they are differences of.
+            Name of the outcome.
         pairs (`dict[str, list[tuple[float, float]]]`):
-            By hypothesis, the outcome of an arm and that of the one it is compared with, of each seed.
+            By hypothesis, the outcomes of an arm and of the one that it is compared with, for each seed.
 
     Returns:
-        `Table`: Means with 95% intervals, and p values (paired t tests, two-sided, by Holm's correction).
+        `Table`: Means with 95% intervals, and p values (two-sided paired t tests with Holm's correction).
     """
     same = {name: all(one == other for one, other in values) for name, values in pairs.items()}
     found = {

@@ -1,5 +1,5 @@
 """
-What partial credit is worth: where a quarter of the programs is valid at first, and where hardly any is.
+Measures partial credit, where a quarter of the programs is valid at first, and where hardly any is.
 
     python benchmarks/partial_credit.py
 
@@ -12,7 +12,7 @@ Written down before the first run:
   failed one, so that credit is as large and as varied, and says nothing.
 - Primary outcome: steps until half of the programs of a step are valid, 25 where that does not happen. Milestones against
   none and against shuffled, from both starters: four differences, paired by seed, two-sided t tests, Holm's correction.
-- Beside it: how many runs ever write a valid program; the valid rate of the last six steps.
+- Also: how many runs ever write a valid program; the valid rate of the last six steps.
 - Six seeds. A finished run is a line of `runs.jsonl`, and is not run again.
 """
 
@@ -47,7 +47,7 @@ STEPS = 24
 
 
 class Shuffled(MLEReward):
-    """Rewards of failed programs change places."""
+    """Shuffles the rewards of failed programs."""
 
     rng: random.Random
 
@@ -99,7 +99,7 @@ def main() -> None:
             if (name, arm, seed) in runs:
                 continue
             start = args.output / "starters" / f"slips-{SLIP_RATES[name]}"
-            if not (start / "README.md").is_file():  # which is written last
+            if not (start / "README.md").is_file():  # written last
                 slips = SLIP_RATES[name]
                 build_starter(StarterConfig(output_dir=str(start), competitions=[COMPETITION], slip_rate=slips))
             rates = train(start, arm, seed, executor, store, args.output / f"{name}-{arm}-{seed}".replace(" ", "-"))

@@ -6,8 +6,7 @@ The quickstart for several seeds: how much RL improves the starter policy, and w
 For each competition and seed it builds a starter policy, trains it, and samples 128 fresh programs from it before and
 after (with a sampling seed that training never used). The mean scores of valid programs are compared at equal numbers of
 valid programs: the first n of each, n being the smaller count. Training and the choice of the best see half of the hidden
-rows, and scores are on the other half. A stage whose results are there already is not run again; one that was interrupted
-starts again.
+rows, and scores are on the other half. A finished stage is not run again; an interrupted one starts again.
 Options that are not listed here are passed to `recipes/train_mle.py`. `results.md` has the tables.
 """
 
@@ -39,7 +38,7 @@ def run(command: list[str]) -> tuple[float, float]:
     peak = 0.0
     done = threading.Event()
     started = time.monotonic()
-    process = subprocess.Popen(["setpriv", "--pdeathsig", "KILL", *command])  # it must not outlive this one
+    process = subprocess.Popen(["setpriv", "--pdeathsig", "KILL", *command])  # must not outlive this process
 
     def watch() -> None:
         nonlocal peak
@@ -67,9 +66,9 @@ def run(command: list[str]) -> tuple[float, float]:
 
 def run_stages(commands: dict[str, list[str]], output: Path) -> dict[str, dict[str, float]]:
     """
-    Runs commands, each of which makes the folder of its name, but for those that were run before with the same arguments and
-    the same YAML files, from folders that have not changed since; returns the wall clock of each in seconds, and the peak of
-    its memory in MB. A folder that was made otherwise is kept as `<name>.old`.
+    Runs commands, each of which creates the folder of its name, except those that ran before with the same arguments and
+    the same YAML files, from folders that have not changed since. Returns the wall clock of each in seconds, and its peak
+    memory in MB. A folder that was made with other settings is kept as `<name>.old`.
     """
     output.mkdir(parents=True, exist_ok=True)
     measured: dict[str, dict[str, float]] = {}
@@ -87,7 +86,7 @@ def run_stages(commands: dict[str, list[str]], output: Path) -> dict[str, dict[s
                 folder.rename(old)
                 record.unlink()
                 print(f"{folder} was made with other settings: it is kept as {old.name}", flush=True)
-            shutil.rmtree(folder, ignore_errors=True)  # of a run that was interrupted
+            shutil.rmtree(folder, ignore_errors=True)  # left by an interrupted run
             seconds, memory_mb = run(command)
             figures = settings | {"wall_s": seconds, "peak_memory_mb": memory_mb}
             record.write_text(json.dumps(figures) + "\n")
@@ -121,7 +120,7 @@ def one_seed(seed: int, competition: str, output: Path, num_samples: int, traini
         with open(Path(evaluation) / f"{name}.jsonl", encoding="utf-8") as file:
             rows = sorted(
                 map(json.loads, file), key=itemgetter("index")
-            )  # they stand as they ended, the fast ones first
+            )  # the file has them in the order in which they ended
         scores[name] = [row["score"]["held_out"] for row in rows if row["score"] and row["score"]["valid"]]
     count = min(map(len, scores.values()))
     for name in ("before", "after"):

@@ -1,12 +1,12 @@
 """
-What improve prompts are worth: RL with and without them, at equal numbers of executed programs.
+Compares RL with and without improve prompts, at equal numbers of executed programs.
 
     python benchmarks/self_improvement.py --seeds 0 1 2
 
 For each seed it builds a starter policy, half of whose corpus answers improve prompts, and trains it twice with the settings
 of the quickstart: with `improve_probability=0` and with 0.5. Then each policy writes 64 programs from scratch and improves
 each valid one, with a sampling seed that training never used. Training and the choice of the best see half of the hidden
-rows, and scores are on the other half. A stage whose results are there already is not run again.
+rows, and scores are on the other half. A finished stage is not run again.
 """
 
 import argparse
@@ -33,7 +33,7 @@ TRAINING_COLUMNS = (*EVALUATION_COLUMNS, *BEATEN)
 
 
 def stages(seed: int, competition: str, num_samples: int, output: Path) -> dict[str, list[str]]:
-    """The commands of one seed, by their names."""
+    """The commands of one seed, by name."""
     python = sys.executable
     starter = str(output / "starter")
     reuse = [
@@ -63,7 +63,7 @@ def stages(seed: int, competition: str, num_samples: int, output: Path) -> dict[
 
 
 def training_figures(policy: Path, higher_is_better: bool) -> dict[str, float]:
-    """All programs that were executed in training, and how often one that improves another was better than that."""
+    """Figures of all programs executed in training, and how often an improvement beat its parent."""
     rows = [
         json.loads(line)
         for path in sorted((policy / "executions").glob("*.jsonl"))
@@ -98,7 +98,7 @@ def one_seed(seed: int, competition: str, num_samples: int, output: Path) -> dic
 
 
 def selections(policy: dict) -> dict[str, dict]:
-    """What `recipes/evaluate_mle.py` found of one policy: its programs from scratch, and what it kept of each two."""
+    """The results of `recipes/evaluate_mle.py` for one policy: programs from scratch, and those kept of each pair."""
     kept = {row["chosen_by"]: row for row in policy["improvement"]["kept"]}
     executed = policy["improvement"]["num_executed"]
     return {"scratch": policy} | {by: row | {"num_executed": executed} for by, row in kept.items()}
@@ -144,7 +144,7 @@ def main() -> None:
 
 
 def column(rows: list[dict], key: str) -> str:
-    """The mean and deviation of a figure; of those that have it."""
+    """The mean and deviation of a figure, over the rows that have it."""
     values = [row[key] for row in rows if row.get(key) is not None]
     digits = {"num_executed": 0, "wall_s": 0, "valid_rate": 2, **dict.fromkeys(BEATEN, 2)}.get(key, 3)
     return mean_sd(values, f"{{:.{digits}f}}") if values else "-"

@@ -1,10 +1,10 @@
 """
-What the generated tasks are like: for each, a plain program and the reference solution are executed in the sandbox, and
-their scores are set between the floor (0) and the ceiling (1) of the task. Every second task is one for testing.
+Measures the generated tasks: for each, a plain program and the reference solution are executed in the sandbox, and
+their scores are scaled to the floor (0) and the ceiling (1) of the task. Every second task is one for testing.
 
     python benchmarks/task_families.py --tasks 200
 
-A line is written for each task; a second call goes on where the first one stopped.
+Writes a line for each task; a second call continues where the first one stopped.
 """
 
 import argparse
@@ -32,13 +32,13 @@ from trl_mle.competitions.families import (
 from trl_mle.execution import LocalExecutor
 
 
-TOGETHER = 10  # an executor keeps a process of some 130 MB for each task that it has seen
+TOGETHER = 10  # an executor keeps processes of some 130 MB for the tasks that it has seen
 
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--tasks", type=int, default=200)
-    parser.add_argument("--minutes", type=float, default=float("inf"), help="begin no task after that long")
+    parser.add_argument("--minutes", type=float, default=float("inf"), help="start no task after this time")
     parser.add_argument("--output", type=Path, default=Path("outputs/benchmark-task-families.jsonl"))
     args = parser.parse_args()
 
@@ -61,7 +61,7 @@ def main() -> None:
 
 
 def measure(task_id: str, executor: LocalExecutor) -> dict[str, Any]:
-    """What a task is, and what its two programs come to."""
+    """The structure of a task, and the scores of its two programs."""
     started = time.perf_counter()
     task = load_competition(task_id)
     row: dict[str, Any] = {"task": task_id, "made_s": round(time.perf_counter() - started, 3)}
@@ -81,7 +81,7 @@ def measure(task_id: str, executor: LocalExecutor) -> dict[str, Any]:
 
 
 def parts(rows: list[dict[str, Any]]) -> Iterator[tuple[str, list[dict[str, Any]]]]:
-    """All tasks, and those with each choice."""
+    """All tasks, and the tasks with each choice."""
     yield "all", rows
     for side in ("train", "test"):
         yield f"task:{side}", [row for row in rows if row["task"].startswith(f"task:{side}/")]

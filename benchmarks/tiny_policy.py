@@ -1,4 +1,4 @@
-"""A policy that is too small to learn anything but which of a few programs to write: each of them is one token."""
+"""A policy so small that it can only learn which of a few programs to write: each program is one token."""
 
 from pathlib import Path
 
@@ -12,7 +12,7 @@ TEMPLATE = (
     "{% if add_generation_prompt %}<|im_start|>assistant\n{% endif %}"
 )
 
-# What all trainings of such a policy have in common: it answers with one token, and nothing but the log is kept
+# Settings of all training runs of such a policy: it answers with one token, and only the log is kept
 TRAINING = {
     "use_cpu": True,
     "bf16": False,
@@ -31,14 +31,14 @@ def save_policy(folder: Path, programs: list[str], seed: int) -> dict:
 
     Args:
         folder (`Path`):
-            Where.
+            Output folder.
         programs (`list[str]`):
-            What it can write, with equal probability at first, nearly.
+            The programs that it can write, at first with nearly equal probability.
         seed (`int`):
-            Of its weights.
+            Seed of its weights.
 
     Returns:
-        `dict`: Generation arguments with which it writes one of them, and nothing else.
+        `dict`: Generation arguments with which it writes only these programs, one at a time.
     """
     letters = sorted(pre_tokenizers.ByteLevel.alphabet())
     tokenizer = Tokenizer(models.BPE({text: i for i, text in enumerate([*SPECIAL, *letters])}, []))

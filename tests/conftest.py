@@ -1,4 +1,4 @@
-"""What many tests share: tiny models, and the folder in which DeepSpeed compiles."""
+"""Fixtures of many tests: tiny models, and the folder in which DeepSpeed compiles."""
 
 import json
 import os
@@ -10,13 +10,13 @@ from hypothesis import settings
 from support.tiny_models import CHAT_TEMPLATE, LINES, SOLUTION_LINES, prompts, save_solution_model, save_tiny_model
 
 
-settings.register_profile("tests", derandomize=True, deadline=None)  # the same on every machine, however busy it is
+settings.register_profile("tests", derandomize=True, deadline=None)  # the same on every machine, however busy
 settings.load_profile("tests")
 
 
 def pytest_sessionstart(session):
-    # Whoever is killed while DeepSpeed compiles leaves a lock, and all later runs wait for it for ever. So tests share
-    # no such folder with anything else, and take away the lock that an earlier session of theirs has left.
+    # A process that is killed while DeepSpeed compiles leaves a lock, and later runs wait for it forever. So the tests
+    # have a folder of their own, and remove the locks in it when they start.
     folder = session.config.cache.mkdir("torch_extensions")
     for lock in folder.rglob("lock"):
         lock.unlink()
@@ -24,13 +24,13 @@ def pytest_sessionstart(session):
 
 
 def pytest_collection_modifyitems(items):
-    """Rooms with long tests first, so that processes which share the files end together."""
+    """Runs rooms with long tests first, so that parallel processes end at about the same time."""
     items.sort(key=lambda item: item.path.parent.name not in ("execution", "trainer"))
 
 
 @pytest.fixture(scope="session", autouse=True)
 def own_slots(tmp_path_factory):
-    """Tests that run side by side do not wait for each other's slots, nor find them taken."""
+    """Gives each test process its own slots, so that parallel ones do not wait for each other."""
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr("trl_mle.execution.slots.FOLDER", tmp_path_factory.mktemp("slots"))
         yield
@@ -38,7 +38,7 @@ def own_slots(tmp_path_factory):
 
 @pytest.fixture
 def broken_pillow(tmp_path):
-    """A folder for PYTHONPATH, with a Pillow that needs a file which the caller can read, and no program."""
+    """A folder for PYTHONPATH with a Pillow that needs a file that the caller can read, but programs cannot."""
     import PIL
 
     real, needed, package = Path(PIL.__file__), tmp_path / "needed", tmp_path / "packages" / "PIL"
@@ -52,27 +52,27 @@ def broken_pillow(tmp_path):
 
 @pytest.fixture(scope="session")
 def chat_template():
-    """One that renders everything."""
+    """A chat template that renders all messages in full."""
     return CHAT_TEMPLATE
 
 
 @pytest.fixture(scope="session")
 def tiny_model(tmp_path_factory):
-    """Folder of a random Qwen2 of some 30,000 parameters, with a tokenizer that knows every byte."""
+    """Folder of a random Qwen2 with some 30,000 parameters and a tokenizer that knows every byte."""
     texts = ["Write a program for the competition.", "import pandas as pd"]
     return save_tiny_model(tmp_path_factory.mktemp("tiny-qwen2"), texts, vocab_size=300)
 
 
 @pytest.fixture(scope="session")
 def program_model(tmp_path_factory):
-    """The same with tokens that are lines of Python: what it samples of them is a program. Prompts are short to it."""
+    """Like `tiny_model`, with lines of Python as tokens: samples of these are programs. Prompts are few tokens long."""
     return save_tiny_model(tmp_path_factory.mktemp("program-qwen2"), prompts(), vocab_size=1200, lines=LINES)
 
 
 @pytest.fixture(scope="session")
 def solution_model(tmp_path_factory):
-    """A policy of the starter's size, all of whose samples are programs: `path`, and the `options` it is sampled with."""
+    """A policy of the starter's size that samples only programs: its `path`, and the `options` for sampling."""
     path = save_solution_model(tmp_path_factory.mktemp("solution-qwen2"))
     vocabulary = json.loads(Path(path, "config.json").read_text())["vocab_size"]
-    wrong = [i for i in range(vocabulary - len(SOLUTION_LINES)) if i != 2]  # all but lines, and the end
+    wrong = [i for i in range(vocabulary - len(SOLUTION_LINES)) if i != 2]  # all tokens but lines and EOS
     return SimpleNamespace(path=path, options={"generation_kwargs": {"suppress_tokens": wrong}})

@@ -56,7 +56,7 @@ def test_a_wrong_command_is_said_in_one_line():
 
 @pytest.fixture
 def trl_mle(monkeypatch, capsys, cache):
-    """Runs a command in this process; returns its exit code and what it wrote."""
+    """Runs a command in this process; returns its exit code, output and error."""
 
     def run(*arguments):
         monkeypatch.setattr("sys.argv", ["trl-mle", *map(str, arguments)])

@@ -1,4 +1,4 @@
-"""What the policy writes reaches an interpreter in the sandbox, and no shell or `eval` of ours."""
+"""The policy's code reaches an interpreter in the sandbox, but no shell or `eval` of ours."""
 
 import json
 import subprocess
@@ -8,7 +8,7 @@ from pathlib import Path
 import trl_mle
 
 
-# exec, eval, shells, os.system, templates: flake8-bandit's rules, whatever a comment excuses
+# flake8-bandit's rules for exec, eval, shells, os.system and templates; noqa comments do not count
 RULES = "S102,S307,S602,S604,S605,S609,S610,S611,S701,S702"
 IN_THE_SANDBOX = {"execution/inside/program.py"}
 

@@ -1,4 +1,4 @@
-"""A room imports only from rooms above it, and no file from one that imports it: type-only imports and late ones, too."""
+"""A room imports only from rooms above it, and files have no circular imports, type-only and late imports included."""
 
 import ast
 from graphlib import TopologicalSorter
@@ -19,13 +19,13 @@ FILES = {
 
 
 def imported(name: str, path: Path) -> set[str]:
-    """The files of the package that a file names in imports."""
+    """The files of the package that a file imports."""
     found = set()
     for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
         if isinstance(node, ast.Import):
             found |= {alias.name for alias in node.names}
         elif isinstance(node, ast.ImportFrom):
-            # What runs inside the sandbox has relative ones, because this package is not there
+            # Files that run inside the sandbox use relative imports, because the package is not there
             folder = ".".join(path.relative_to(PACKAGE.parent).parts[: -node.level]) if node.level else ""
             module = ".".join(filter(None, (folder, node.module)))
             found |= {f"{module}.{alias.name}" for alias in node.names} & FILES.keys() or {module}

@@ -1,4 +1,4 @@
-"""A back end that this package does not have: all that runs programs takes it."""
+"""A back end that is not in this package: everything that runs programs accepts it."""
 
 import json
 import subprocess
@@ -28,7 +28,7 @@ from trl_mle.trainer import MLEGRPOConfig, MLEGRPOTrainer
 
 
 class SubprocessExecutor(Executor):
-    """Programs as plain subprocesses, two at a time."""
+    """Runs programs as plain subprocesses, two at a time."""
 
     limits = Limits(timeout_s=30, memory_mb=1024)
     slots = 2
@@ -122,7 +122,7 @@ def test_it_evaluates(tmp_path, monkeypatch):
     assert (tmp_path / "out" / "results.json").exists()
     assert policy.prompts[0] == scratch_prompt(load_competition("wine"), SubprocessExecutor.limits)
 
-    # It goes on where programs find another package: the prompts are those that it began with
+    # It resumes where programs have another package: the prompts stay those from its start
     begun = json.loads((tmp_path / "out" / "limits.json").read_text())
     monkeypatch.setattr(SubprocessExecutor, "limits", Limits(30, 1024, packages=(*REQUIRED, "nltk")))
     evaluating.run(args)

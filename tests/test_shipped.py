@@ -16,7 +16,7 @@ def test_recipes_by_name(tmp_path, monkeypatch):
         assert 10 < len(describe_recipe(name)) < 200
     own = tmp_path / "quickstart"
     own.write_text("max_steps: 1")
-    assert find_recipe("quickstart").absolute() == own  # a file of the user's comes first
+    assert find_recipe("quickstart").absolute() == own  # a user's file comes first
     with pytest.raises(FileNotFoundError, match="nope is neither a file nor a recipe: `trl-mle recipes` lists them"):
         find_recipe("nope")
 

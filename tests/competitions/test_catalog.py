@@ -125,7 +125,7 @@ def test_extra_columns_only_where_the_columns_are_not_exact(name, comps):
 
 
 def _malformed(name: str) -> dict[str, tuple[bytes, str]]:
-    """What makes a submission invalid, and a part of the sentence that says so."""
+    """Invalid submissions by name, each with a part of its error."""
     layout, good = MLEBENCH_COMPETITIONS[name], right_answers(name)
     target = (layout.target_columns or SPECIES)[0]
     lines = ROWS + 10
@@ -251,7 +251,7 @@ def test_random_tables_never_raise(name, comps):
 
 
 def test_insults_repeat_comments(tmp_path):
-    # Two equal comments with different labels, which the sample keeps apart by their order only.
+    # Two equal comments with different labels: only their order in the sample distinguishes them.
     answers = write_prepared_folder(INSULTS, tmp_path)
     comp = load_competition(INSULTS, tmp_path)
     answers.loc[3, "Comment"] = answers.loc[0, "Comment"]
@@ -259,7 +259,7 @@ def test_insults_repeat_comments(tmp_path):
     assert comp.grade(_csv(answers)).value == 1
     others_moved = answers.iloc[[5, 4, 0, 3, *range(6, ROWS), 2, 1]]
     assert comp.grade(_csv(others_moved)).value == 1
-    assert comp.grade(_csv(answers.iloc[::-1])).value == round(30 / 36, 5)  # the two change places
+    assert comp.grade(_csv(answers.iloc[::-1])).value == round(30 / 36, 5)  # the two are swapped
     twice = answers.assign(Comment=[*answers["Comment"][:1], *answers["Comment"][:1], *answers["Comment"][2:]])
     assert "these are repeated" in comp.grade(_csv(twice)).error
 
@@ -267,10 +267,10 @@ def test_insults_repeat_comments(tmp_path):
 def test_tweets_without_a_word(tmp_path):
     answers = write_prepared_folder(TWEETS, tmp_path)
     comp = load_competition(TWEETS, tmp_path)
-    # An empty prediction is no match; all of them are read as NaN, a column of floats.
+    # An empty prediction matches nothing; a column of them is read as floats (NaN).
     assert comp.grade(_csv(answers.assign(selected_text=None))).value == 0
     assert comp.grade(_csv(_set(answers, "selected_text", " "))).value == round(11 / 12, 5)
-    # Where the answer is empty too, the similarity is 0/0.
+    # If the answer is empty, too, the similarity is 0/0.
     _set(answers, "selected_text", None).to_csv(comp.answers, index=False)
     comp = load_competition(TWEETS, tmp_path)
     assert comp.grade(_csv(answers)).value == round(11 / 12, 5)
@@ -319,7 +319,7 @@ def test_numbers_are_read_as_numbers_however_they_are_written(name, comps):
 
 @pytest.mark.parametrize("name", FACTS)
 def test_however_the_file_is_written(name, comps):
-    """What pandas reads alike is scored alike, an index written too where other columns are allowed."""
+    """Files that pandas reads alike are scored alike, even with an index column where other columns are allowed."""
     answers = right_answers(name)
     good = _csv(answers)
     forms = {
@@ -341,8 +341,8 @@ def test_however_the_file_is_written(name, comps):
 @pytest.mark.parametrize(
     ("values", "score"),
     [
-        ([*range(ROWS)], 1 / 3),  # of "so happy 0" the text "0" is a third
-        ([None, *range(1, ROWS)], 0),  # an empty one makes floats of them, and of 1 the text "1.0"
+        ([*range(ROWS)], 1 / 3),  # the text "0" is a third of "so happy 0"
+        ([None, *range(1, ROWS)], 0),  # an empty value turns the others into floats, and 1 into the text "1.0"
         ([True, *[None] * (ROWS - 1)], 0),
         ([10**30, *[None] * (ROWS - 1)], 0),  # more than 64 bits
     ],

@@ -10,7 +10,7 @@ from trl_mle.competitions.metrics import METRICS
 
 @pytest.fixture
 def moved(tmp_path):
-    """The same competition, by another name, in another place."""
+    """The same competition under another name, in another folder."""
     wine = load_competition("wine")
     root = shutil.copytree(wine.public_dir.parent, tmp_path / "elsewhere")
 

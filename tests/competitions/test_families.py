@@ -38,7 +38,7 @@ FOLDERS = ("public", "private")
 
 
 def find(*traps: str, metrics: tuple[str, ...] = tuple(FORMS), dependence: str = "linear") -> str:
-    """The first task for training with these traps and no others."""
+    """The first task for training with exactly these traps."""
     ids = (f"task:train/{n}" for n in itertools.count())
     return next(
         task_id
@@ -61,7 +61,7 @@ def contents(folder: Path) -> dict[str, bytes]:
 
 
 def normalised(task: Competition, program: str, folder: Path, public: Path | None = None) -> float:
-    """What a program comes to that runs in a folder, without a sandbox."""
+    """Runs a program in a folder, without a sandbox, and returns its normalised score."""
     folder.mkdir()
     (folder / "input").symlink_to(public or task.public_dir)
     (folder / "program.py").write_text(program)
@@ -89,7 +89,7 @@ def test_another_process_makes_the_same(tmp_path):
 
 
 def test_a_task_stays_what_it_is():
-    """Results are of tasks by their ids. Who changes them raises `prepared.VERSION`, and these figures."""
+    """Results refer to tasks by id. A change of the tasks must raise `prepared.VERSION` and update these figures."""
     assert structure_of("task:train/0") == Structure("parcels", "linear", ("duplicates", "imbalance"), "log_loss")
     assert structure_of("task:test/0") == Structure("cars", "linear", ("leak", "duplicates"), "rmse")
     answers = load_competition("task:train/0").answers.read_bytes()
@@ -196,7 +196,7 @@ def test_each_class_is_in_both_parts_whatever_is_drawn():
     classes = families._enough(classes, chances)
     assert np.bincount(classes).tolist() == [880, 10, 10]
     assert set(np.flatnonzero(classes == 2)) <= set(range(880, 900))
-    # Where the larger values go into test.csv, all of the last class would
+    # If just the larger values went into test.csv, all of the last class would
     in_test = families._split(np.arange(900.0), classes)
     for part in (in_test, ~in_test):
         assert np.bincount(classes[part]).min() >= LEAST_ROWS
@@ -216,7 +216,7 @@ def test_classes_are_in_both_parts(traps, metric):
     assert tested.value_counts().min() >= LEAST_ROWS
 
 
-# What each trap is
+# Each trap
 
 
 @pytest.mark.parametrize("trap", ["leak", "number"])
@@ -302,7 +302,7 @@ def test_tail():
     assert values.skew() > 2
 
 
-# What programs come to
+# Scores of programs
 
 
 @pytest.mark.parametrize("trap", ["leak", "number", "duplicates", "noise"])
@@ -315,7 +315,7 @@ def test_the_reference_mends_what_breaks_the_plain_program(trap, tmp_path):
 
 
 def test_without_its_leak_the_plain_program_is_mended(tmp_path):
-    """The same program on the same files, of which one column has been taken out."""
+    """The same program on the same files without one column."""
     task = load_competition(find("leak", metrics=("rmse", "roc_auc", "pearson_correlation")))
     column = families._task(task.id).facts.leak
     public = tmp_path / "public"
@@ -338,7 +338,7 @@ def test_programs_hold_no_label_and_no_ceiling():
 
 @pytest.mark.slow
 def test_the_reference_lies_between_plain_and_ceiling(tmp_path):
-    """A dozen tasks of both sides, in the sandbox; by luck a program may exceed the ceiling a little."""
+    """A dozen tasks from both sides, in the sandbox; with luck a program may exceed the ceiling a little."""
     ids = [f"task:{side}/{n}" for side in SIDES for n in range(6)]
     with LocalExecutor(max_parallel=1, timeout_s=120) as executor:
         for task_id in ids:

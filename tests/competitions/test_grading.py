@@ -67,7 +67,7 @@ def test_extra_columns_are_allowed_unless_the_columns_are_exact():
 
 
 def _edit(name, change):
-    """A submission of right answers, changed."""
+    """A submission of the right answers after a change."""
     return _csv(change(_answers(load_competition(name)).astype(object)))
 
 

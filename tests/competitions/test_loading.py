@@ -47,7 +47,7 @@ def test_spooky_is_graded_by_its_rules(spooky_dir):
     comp = load_competition(SPOOKY, data_dir=spooky_dir)
     assert (comp.slug, comp.metric, comp.higher_is_better) == (SPOOKY, "log_loss", False)
     assert comp.description.startswith("# Overview")
-    # Two rows by EAP at 0.4, one each by the others at 0.3.
+    # Two rows are by EAP, at 0.4, and one by each of the others, at 0.3.
     assert comp.grade(comp.sample_submission).value == round(-(math.log(0.4) + math.log(0.3)) / 2, 5)
     assert comp.grade(comp.answers).value == 0
     assert comp.grade(b"id,MWS,EAP,HPL\nid4,0,1,0\nid9,1,0,0\nid3,0,0,1\nid7,0,1,0\n").value == 0
@@ -59,7 +59,7 @@ def test_spooky_is_graded_by_its_rules(spooky_dir):
 
 @pytest.fixture
 def own_folder(tmp_path: Path) -> Path:
-    """A competition of the user's own: public/, private/ and a competition.yaml of the needed lines."""
+    """A user's own competition: public/, private/ and a competition.yaml with the required lines."""
     folder = tmp_path / "My competitions" / "prices"
     for name in ("public", "private"):
         (folder / name).mkdir(parents=True)
@@ -116,7 +116,7 @@ def test_every_key(own_folder):
         "id: prices\nmetric: rmse\nid_column: house\nanswers: labels.csv\nsample_submission: sample.csv\n"
         "target_columns: [price]\nexact_columns: true\nid_first: true\nin_file_order: false\nrow_sum_decimals: 2\n"
     )
-    with pytest.raises(CompetitionError, match="each row must sum to 1"):  # as the prices themselves do not
+    with pytest.raises(CompetitionError, match="each row must sum to 1"):  # prices do not
         load_competition(str(own_folder)).grade(b"")
     config = (own_folder / "competition.yaml").read_text().replace("row_sum_decimals: 2", "row_sum_decimals: null")
     (own_folder / "competition.yaml").write_text(config)
@@ -168,7 +168,7 @@ def test_a_folder_that_is_none(tmp_path):
 
 
 def mean_error(y_true: pd.DataFrame, y_pred: pd.DataFrame) -> float:
-    """Raises on a row that is guessed right but for right answers, as metrics of other people do."""
+    """Raises if some rows are right, but not if all are, as metrics of users may do."""
     error = np.abs(y_true - y_pred).to_numpy()
     if 0 < (error == 0).sum() < len(error):
         raise ZeroDivisionError("division by\nzero")
@@ -188,7 +188,7 @@ def test_a_metric_of_ones_own(own_folder):
     assert pickle.loads(pickle.dumps(comp)).grade(comp.answers).value == 0
     score = comp.grade(comp.sample_submission)
     assert score.error == f"{__name__}.mean_error fails with ZeroDivisionError: division by zero"
-    # A metric that cannot even score the answers is at fault itself.
+    # A metric that cannot score the right answers is at fault itself.
     (own_folder / "competition.yaml").write_text(config.replace(f"{__name__}.mean_error", "math.sqrt"))
     with pytest.raises(CompetitionError, match=r"cannot be graded: math.sqrt fails with TypeError"):
         load_competition(str(own_folder)).grade(b"")
@@ -202,4 +202,4 @@ def test_labels_may_be_texts(metric, own_folder):
     comp = load_competition(str(own_folder))
     assert comp.grade(b"house,price\n3,high\n2,fair\n1,fair\n").value == 0.66667
     assert comp.grade(b"house,price\n3,\n2,\n1,\n").value == 0
-    assert comp.grade(b"house,price\n3,1\n2,2\n1,3\n").value == 0  # a number is a text, too
+    assert comp.grade(b"house,price\n3,1\n2,2\n1,3\n").value == 0  # numbers are texts, too

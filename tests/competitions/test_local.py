@@ -69,7 +69,7 @@ def test_columns_that_others_rely_on():
     assert list(train.columns) == ["id", "age", "sex", "bmi", "bp", *(f"s{i}" for i in range(1, 7)), "progression"]
     assert train["progression"].between(0.25, 3.46).all()
     train, _, _ = _tables(load_competition("breast-cancer"))
-    # Malignant masses are the larger ones, and the fewer.
+    # Malignant masses are larger and rarer.
     means = train.groupby("malignant")["mean_radius"].mean()
     assert means[1] > means[0]
     assert train["malignant"].mean() < 0.5
@@ -85,7 +85,7 @@ def test_labels_cannot_be_told_from_id_or_position(name):
     features = StandardScaler().fit_transform(np.column_stack([numbers, numbers % 10, position, position % 10]))
     chance = classes.value_counts(normalize=True).max()
     assert cross_val_score(LogisticRegression(), features, classes, cv=5).mean() < chance + 0.08
-    # Nor does a row resemble its neighbour more often than chance, as in sorted data.
+    # Neighbouring rows are alike no more often than by chance, unlike in sorted data.
     same = (classes.to_numpy()[1:] == classes.to_numpy()[:-1]).mean()
     assert same < (classes.value_counts(normalize=True) ** 2).sum() + 0.12
 

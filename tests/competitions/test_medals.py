@@ -49,7 +49,7 @@ def test_medals():
 
 @pytest.fixture
 def leaderboard(tmp_path, monkeypatch):
-    """The leaderboard of an `mlebench` that must not be imported."""
+    """Path of the leaderboard in an `mlebench` that must not be imported."""
     package = tmp_path / "mlebench"
     path = package / "competitions" / "random-acts-of-pizza" / "leaderboard.csv"
     path.parent.mkdir(parents=True)

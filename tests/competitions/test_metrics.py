@@ -54,7 +54,7 @@ def test_log_loss_wants_rows_that_sum_to_one(total, valid):
 
 
 def test_roc_auc_by_hand():
-    # Of the four pairs of a 1 and a 0 three are in order; a tie counts half.
+    # Three of the four pairs of a 1 and a 0 are in order; a tie counts half.
     assert roc_auc(_column(0, 0, 1, 1), _column(0.1, 0.4, 0.35, 0.8)) == 0.75
     assert roc_auc(_column(0, 1), _column(0.3, 0.3)) == 0.5
 
@@ -73,15 +73,15 @@ def test_accuracy_of_texts():
 
 def test_mean_columnwise_roc_auc_by_hand():
     truth = pd.DataFrame({"a": [0.0, 1, 0, 1], "b": [1.0, 0, 0, 0]})
-    # In "a" three of four pairs are in order, in "b" all three.
+    # Three of four pairs are in order in "a", all three in "b".
     guess = pd.DataFrame({"a": [0.1, 0.35, 0.4, 0.8], "b": [9.0, -1, 2, 3]})
     assert mean_columnwise_roc_auc(truth, guess) == (0.75 + 1) / 2
 
 
 def test_quadratic_weighted_kappa_by_hand():
-    # Errors 0, 0, 1; between all rows' labels 0, 1, 1; 1, 0, 0; 4, 1, 1: 1 - (1/3) / (9/9).
+    # Squared errors are 0, 0, 1, and between all pairs of rows 0, 1, 1; 1, 0, 0; 4, 1, 1: 1 - (1/3) / (9/9).
     assert quadratic_weighted_kappa(_column(1, 2, 3), _column(1, 2, 2)) == pytest.approx(2 / 3)
-    # The labels present are 1, 2 and 60: what counts is their rank.
+    # The labels present are 1, 2 and 60: only their rank counts.
     assert quadratic_weighted_kappa(_column(1, 2, 60), _column(1, 2, 2)) == pytest.approx(2 / 3)
     assert quadratic_weighted_kappa(_column(1, 2), _column(2, 1)) == -1
 
@@ -105,7 +105,7 @@ def test_mean_columnwise_rmsle_by_hand():
 
 def test_word_level_jaccard_by_hand():
     truth = pd.DataFrame({"y": ["My  dog\nis happy", "sad", ""]})
-    # Two words of five in all; none; none.
+    # Two of five words are shared; none; none.
     guess = pd.DataFrame({"y": ["my DOG runs", "", "x"]})
     assert word_level_jaccard(truth, guess) == pytest.approx(2 / 5 / 3)
     with pytest.raises(ValueError, match="two empty texts"):
@@ -113,7 +113,7 @@ def test_word_level_jaccard_by_hand():
 
 
 def _random_columns(rng: np.random.RandomState) -> tuple[np.ndarray, np.ndarray]:
-    """Labels with two values at least, and predictions with ties."""
+    """Labels with at least two values, and predictions with ties."""
     rows = rng.randint(3, 30)
     labels = rng.randint(0, rng.randint(2, 6), rows)
     labels[:2] = 0, 1

@@ -69,7 +69,7 @@ LATER = _names(
     "requester_upvotes_minus_downvotes_at_retrieval requester_upvotes_plus_downvotes_at_retrieval requester_user_flair"
 )
 
-TABLES = {  # columns of train and test, as COMPETITIONS.md has them
+TABLES = {  # columns of train and test
     INSULTS: (["Insult", "Date", "Comment"], ["Date", "Comment"]),
     ESSAYS: (["essay_id", "full_text", "score"], ["essay_id", "full_text"]),
     PIZZA: (sorted(AT_REQUEST + LATER), sorted(AT_REQUEST)),
@@ -96,7 +96,7 @@ FILES = {  # public files beyond train.csv, test.csv, sample_submission.csv and 
     NOMAD: ({"train", "test"}, {"test.csv"}),
     LMSYS: (set(), {"answers.csv"}),
 }
-# The sample submission's score, and what parts trivial from simple and simple from strong at least, with seed 0.
+# The sample submission's score, and the smallest gaps from trivial to simple and from simple to strong, with seed 0.
 SCORES = {
     INSULTS: (0.5, 0.2, 0.04),
     ESSAYS: (0, 0.4, 0.05),
@@ -151,7 +151,7 @@ def test_files_and_columns(name):
     for ids in (sample, answers):
         assert list(ids[comp.id_column]) == list(test[comp.id_column])
     assert test[comp.id_column].is_unique
-    if name != NOMAD:  # which counts both files from 1
+    if name != NOMAD:  # which numbers both files from 1
         assert not set(train[comp.id_column]) & set(test[comp.id_column])
     if name == INSULTS:
         assert list(sample) == ["Insult", "Date", "Comment"]
@@ -180,7 +180,7 @@ def test_better_modelling_scores_better(name, tmp_path):
     scores = []
     for kind in ("trivial", "simple", "strong"):
         own = SOLUTIONS / name / f"{kind}.py"
-        # One thread, as in a slot: threads that wait for each other cost more than these matrices.
+        # One thread, as in a slot: on matrices this small, several threads are slower.
         with contextlib.chdir(tmp_path), threadpool_limits(1):
             runpy.run_path(str(own if own.is_file() else SOLUTIONS / f"{kind}.py"))
         scores.append(comp.grade(tmp_path / "submission.csv").value)
@@ -198,7 +198,7 @@ def test_bytes_are_a_function_of_rows_and_seed(name, tmp_path):
     least = MIRRORS[name].least_rows
     for folder, rows, seed in (("a", least, 3), ("b", least, 3), ("c", least, 4), ("d", least + 21, 3)):
         make_mirror(name, tmp_path / folder, rows=rows, seed=seed)
-        time.sleep(0.02)  # so that a clock in the bytes would show
+        time.sleep(0.02)  # so that a time in the bytes would show
     a, b, c, d = (_bytes(tmp_path / folder) for folder in "abcd")
     assert a == b
     assert a["public/description.md"] != d["public/description.md"]

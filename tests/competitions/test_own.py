@@ -1,4 +1,4 @@
-"""A competition of one's own from a table."""
+"""A user's own competition, made from a table."""
 
 import numpy as np
 import pandas as pd
@@ -13,7 +13,7 @@ from trl_mle.prompts import scratch_prompt
 
 
 def write(folder, count=80, **columns):
-    """A table that is sorted by what is to be predicted, with cells that are not to be changed."""
+    """Writes a table that is sorted by its targets, with cells that must not be changed."""
     table = pd.DataFrame(
         {
             "code": [f"00{i % 7}" for i in range(count)],
@@ -54,7 +54,7 @@ def test_it_is_one(tmp_path, target, metric):
     assert len(test) == len(sample) == pytest.approx(len(table) / 4, abs=3)
     assert list(train.columns) == [*test.columns, target]
     assert target not in test
-    # Every row once, and every cell as it was
+    # Every row is there once, with its cells unchanged
     cells = ["code", "note"]
     whole = pd.read_csv(path, dtype=str, keep_default_na=False)
     together = pd.concat([train, test])[cells].value_counts()
@@ -118,7 +118,7 @@ def test_what_cannot_be_one(tmp_path, options, message):
     with pytest.raises(ValueError, match=message.replace("(", r"\(")) as caught:
         new_competition(**arguments)
     assert "\n" not in str(caught.value)
-    assert [path.name for path in tmp_path.iterdir()] == ["table.csv"]  # nothing half done
+    assert [path.name for path in tmp_path.iterdir()] == ["table.csv"]  # no partial output
 
 
 def test_tables_that_are_none(tmp_path):
@@ -163,7 +163,7 @@ def test_rows_whose_labels_nobody_knows(tmp_path, target, metric, id_column):
     assert list(sample.columns) == list(pd.read_csv(comp.sample_submission).columns)
     assert final.description == comp.description
     assert not final.grade(comp.sample_submission).valid
-    if metric != "pearson_correlation":  # of a constant
+    if metric != "pearson_correlation":  # undefined for a constant
         assert final.grade(final.sample_submission).valid
     assert final_competition(new_competition(path, [target], metric, tmp_path / "without", id_column)) is None
 
@@ -209,7 +209,7 @@ def test_tables_as_they_come(tmp_path):
     (tmp_path / "commas.csv").write_text("code,price\n" + "".join(f"{i},{i / 2},\n" for i in range(40)))
     with pytest.raises(CompetitionError, match="has rows with more cells than its header has names"):
         new_competition(tmp_path / "commas.csv", ["price"], "rmse", tmp_path / "mine")
-    table.to_csv(path)  # with its index, from which the price follows
+    table.to_csv(path)  # with its index, which reveals the price
     comp = new_competition(path, ["price"], "rmse", tmp_path / "mine")
     assert not any("Unnamed" in name for name in pd.read_csv(comp.public_dir / "train.csv"))
     path, _ = write(tmp_path, price=[float(10**25 + i * 10**24) for i in range(80)])

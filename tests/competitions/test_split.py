@@ -1,4 +1,4 @@
-"""Rows that are held out for reports: which ones, and how submissions are scored on them and on the others."""
+"""Rows held out for reports: how they are chosen, and how submissions are scored on them and on the others."""
 
 import hashlib
 import pickle
@@ -45,7 +45,7 @@ def test_both_parts_have_each_label_in_its_share(labels, share):
 
 @given(st.integers(20, 300), SHARES)
 def test_measurements_are_shared_out_by_their_size(rows, share):
-    """In either column, the second within the bins of the first."""
+    """The second column is split within the bins of the first."""
     random = np.random.RandomState(rows)
     table = pd.DataFrame(random.normal(size=(rows, 2)) ** 3, index=random.permutation(rows))
     held_out = held_out_rows(table[[0]], share)
@@ -58,7 +58,7 @@ def test_measurements_are_shared_out_by_their_size(rows, share):
 
 
 def test_the_split_is_the_same_everywhere():
-    """Ordered within a label by the SHA-256 of the id, of which the first ones are held out."""
+    """The rows of a label are ordered by the SHA-256 of their ids, and the first ones are held out."""
     table = answers(["a", "b", "a", "b", "a", "a"], ids=[10, 11, 12, 13, 14, 15])
     hashes = [hashlib.sha256(str(i).encode()).hexdigest() for i in table.index]
     rows = {label: sorted(np.flatnonzero(table["label"] == label), key=hashes.__getitem__) for label in "ab"}
@@ -71,7 +71,7 @@ def test_rows_of_one_id_come_in_their_order():
 
 
 def test_one_hot_answers_and_texts_are_labels():
-    rows = np.repeat(np.eye(30), 2, axis=0)  # more labels than a column of numbers may have
+    rows = np.repeat(np.eye(30), 2, axis=0)  # more labels than a numeric column may have
     assert held_out_rows(pd.DataFrame(rows), 0.5).reshape(30, 2).sum(axis=1).tolist() == [1] * 30
     assert held_out_rows(answers([f"breed {i // 2}" for i in range(60)]), 0.5).sum() == 30
 
@@ -84,7 +84,7 @@ LOCAL = ["digits", "breast-cancer", "diabetes", "wine"]
 
 
 def noisy(comp, seed=0):
-    """A submission that is right where it is not wrong, in an order of its own."""
+    """A submission in which about 30% of the rows have the labels of other rows."""
     table = pd.read_csv(comp.answers)
     random, targets = np.random.RandomState(seed), list(comp.target_columns)
     wrong = random.rand(len(table)) < 0.3
@@ -95,7 +95,7 @@ def noisy(comp, seed=0):
 
 @pytest.mark.parametrize("name", LOCAL)
 def test_each_part_is_scored_by_itself(name):
-    """As a competition would that has these rows only."""
+    """A part is scored like a competition with only these rows."""
     comp, split = load_competition(name), load_competition(name, holdout=0.5)
     table = noisy(comp)
     score = split.grade(csv(table.sample(frac=1, random_state=1)))
@@ -179,7 +179,7 @@ def test_predictions_without_a_correlation_on_one_part_have_none_there(tmp_path)
 
 
 def test_a_metric_of_ones_own_that_cannot_score_one_part(tmp_path):
-    """What training sees never depends on held-out rows: without `undefined` the submission is invalid."""
+    """The rows that training sees decide alone: without `undefined`, a failure on them makes a submission invalid."""
 
     def spread(y_true, y_pred):
         if y_pred["y"].nunique() == 1:
@@ -218,7 +218,7 @@ def test_answers_of_which_a_part_cannot_be_graded(tmp_path):
     ):
         comp.grade(comp.answers)
     assert replace(comp, holdout=0.0).grade(comp.answers).value == 1
-    with pytest.raises(CompetitionError, match=r"set holdout: 0$"):  # whatever is graded
+    with pytest.raises(CompetitionError, match=r"set holdout: 0$"):  # whatever the submission
         comp.grade(b"")
     one = folder(tmp_path, pd.DataFrame({"id": [1], "y": [0.5]}), "rmse", holdout=0.5)
     with pytest.raises(CompetitionError, match=r"the held-out rows of 'x', 0 of 1 .*: there are none; set holdout: 0"):

@@ -1,4 +1,4 @@
-"""What the README and the pages tell people to type is what the commands take; what a CPU can run in seconds is run."""
+"""The commands in the README and on the pages exist, with their options; those that take seconds on a CPU are run."""
 
 import argparse
 import ast
@@ -32,9 +32,9 @@ ROOT = Path(__file__).parents[2]
 PAGES = [ROOT / "README.md", ROOT / "CONTRIBUTING.md", *sorted((ROOT / "docs").rglob("*.md"))]
 PARSED_LATE = {"evaluate": EvaluationArguments, "serve": ServeArguments, "solve": SolveArguments}
 ON_CPU = ["--use_cpu", "true", "--bf16", "false"]
-# Programs of others. `cp` and `git` bring files to where a benchmark looks for them
+# Programs of others. `cp` and `git` put files where a benchmark looks for them
 FOREIGN = {"pip", "vllm", "ray", "docker", "cp", "git", "mlebench"}
-# Options of others' programs, in running text and in scripts
+# Options of other programs, in running text and in scripts
 FOREIGN_OPTIONS = re.compile(
     r"--(weight-transfer-config|logprobs-mode|max-logprobs|structured-outputs-config|extra-index-url|security-opt|cap-add|user|scope"
     r"|head|num-gpus|address|host|port|submission|output-dir|cpu|worker-extension-cls|index-url|reward_funcs|entrypoint|data-parallel-size|silent|fail)$"
@@ -42,12 +42,12 @@ FOREIGN_OPTIONS = re.compile(
 
 
 def blocks(page: Path, language: str) -> list[str]:
-    """The blocks of a page in a language."""
+    """The code blocks of a page in one language."""
     return re.findall(rf"^ *```{language}\n(.*?)^ *```$", page.read_text(encoding="utf-8"), re.MULTILINE | re.DOTALL)
 
 
 def commands(page: Path) -> list[list[str]]:
-    """The commands of a page, each as its words. Scripts are left out: `test_every_option_is_known` reads them."""
+    """The commands of a page, split into words. Scripts are left out: `test_every_option_is_known` reads them."""
     texts = [text for text in blocks(page, "sh") if not text.startswith("#!")]
     lines = "\n".join(texts).replace("\\\n", " ").splitlines()
     return [words for line in lines if (words := shlex.split(line, comments=True))]
@@ -71,11 +71,11 @@ def elsewhere(tmp_path, monkeypatch):
 
 
 def check_training(arguments: list[str], processes: int = 1) -> None:
-    """Those of the training script."""
+    """Checks arguments of the training script."""
     arguments = [word for word in arguments if word != "..."]
     if "--config" not in arguments:
         arguments = ["--config", "mine.yaml", *arguments]
-    # This process has no GPU, and what several would have sampled it samples one after the other
+    # This process has no GPU, and samples in turn what several processes would have sampled
     in_turn = ["--gradient_accumulation_steps", str(processes)] if processes > 1 else []
     make_parser().parse_args_and_config([*arguments, *ON_CPU, *in_turn])
 
@@ -86,7 +86,7 @@ def check_trl_mle(words: list[str], monkeypatch: pytest.MonkeyPatch) -> None:
         taken = []
         monkeypatch.setattr(launch, "launch_command", taken.append)
         monkeypatch.delenv(launch.LAUNCHED, raising=False)
-        monkeypatch.setenv(launch.LAUNCHED, "1")  # `launch` sets it, and it is taken back afterwards
+        monkeypatch.setenv(launch.LAUNCHED, "1")  # `launch` sets it too, and this undoes it afterwards
         launch.launch([*options, *ON_CPU])
         (asked,) = taken
         check_training(asked.training_script_args)
@@ -103,7 +103,7 @@ def check_trl_mle(words: list[str], monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def check_benchmark(path: Path, options: list[str]) -> None:
-    """That the file is there, and spells out each option, as an argument or as the field of a dataclass."""
+    """Checks that the file exists and names each option, as an argument or as the field of a dataclass."""
     text = path.read_text(encoding="utf-8")
     for option in options:
         if option.startswith("--"):
@@ -136,11 +136,11 @@ def test_command_is_one_that_can_be_typed(words, elsewhere, monkeypatch):
         assert asked.training_script == "recipes/train_mle.py"
         check_training(asked.training_script_args, asked.num_processes or 1)
     else:
-        assert program in FOREIGN, f"what is {program}?"
+        assert program in FOREIGN, f"the program {program} is neither ours nor in FOREIGN"
 
 
 def commands_of_ours() -> dict[str, argparse.ArgumentParser]:
-    """Of `trl-mle`."""
+    """The commands of `trl-mle`, and their parsers."""
     (subcommands,) = (action for action in cli.make_parser()._actions if action.choices)
     return dict(subcommands.choices or {})
 
@@ -157,7 +157,7 @@ def known_options() -> set[str]:
 
 
 def test_every_option_is_known():
-    """Those in running text and in scripts, too."""
+    """Also those in running text and in scripts."""
     known, unknown = known_options(), []
     for page in PAGES:
         text = page.read_text(encoding="utf-8")
@@ -186,7 +186,7 @@ def test_every_option_of_a_yaml_is_known():
 
 
 def test_every_option_of_ours_is_on_the_page_of_recipes():
-    """And each command somewhere."""
+    """Each command is on some page, too."""
     page = (ROOT / "docs/recipes.md").read_text(encoding="utf-8")
     ours = {item.name for item in fields(MLEScriptArguments)} | MLEGRPOConfig.__dataclass_fields__.keys()
     missing = sorted(name for name in ours - GRPOConfig.__dataclass_fields__.keys() if f"`{name}`" not in page)
@@ -210,7 +210,7 @@ PYTHON = [
 
 @pytest.mark.parametrize("text", PYTHON)
 def test_python_names_what_there_is(text):
-    """Every import is there, and every call of something imported takes the arguments that it is given."""
+    """Every import exists, and everything imported accepts the arguments that it is called with."""
     imported = {}
     tree = ast.parse(text)
     for node in ast.walk(tree):
@@ -223,7 +223,7 @@ def test_python_names_what_there_is(text):
             inspect.signature(imported[node.func.id]).bind(*[None] * len(node.args), **keywords)
 
 
-# What is run: in the order of the page, in one folder
+# Commands that are run, in the order of the page, in one folder
 QUICK = ("competitions", "grade", "new", "prompt", "recipes", "run")
 SOLUTION = """
 import pandas as pd
@@ -235,7 +235,7 @@ sample.to_csv("submission.csv", index=False)
 
 @pytest.fixture(scope="module")
 def folder(tmp_path_factory):
-    """What a reader has before the first command."""
+    """A folder with the files that a reader has before the first command."""
     folder = tmp_path_factory.mktemp("reader")
     rng = np.random.default_rng(0)
     houses = pd.DataFrame(rng.normal(size=(200, 3)), columns=["rooms", "age", "distance"])
@@ -251,7 +251,7 @@ def folder(tmp_path_factory):
 
 @pytest.fixture
 def typed(folder, monkeypatch, capsys):
-    """Runs a command in this process, in the reader's folder; returns what it wrote."""
+    """Runs a command in this process, in the reader's folder; returns its output."""
     monkeypatch.chdir(folder)
 
     def run(words):
@@ -281,7 +281,7 @@ def test_quick_commands_do_what_the_pages_say(typed, folder):
 
 @pytest.mark.slow
 def test_a_run_is_evaluated_compared_and_drawn(typed, folder, solution_model):
-    """The page's commands, with fewer programs, for policies that are there."""
+    """Runs the page's commands with fewer programs, on policies that exist."""
     for name in ("starter", "policy"):
         policy = folder / "outputs/quickstart" / name
         policy.mkdir(parents=True, exist_ok=True)
@@ -307,7 +307,7 @@ TRAINED = [pytest.param(ROOT / page, folder, id=page) for page, folder in (
 @pytest.mark.slow
 @pytest.mark.parametrize(("page", "folder"), TRAINED)
 def test_python_trains(program_model, tmp_path, monkeypatch, page, folder):
-    """As it stands, but for a tiny model, one step, and a CPU."""
+    """Runs the page's code, except with a tiny model, for one step, and on a CPU."""
     monkeypatch.chdir(tmp_path)
     (text,) = blocks(page, "python")
     small = "max_steps=1, use_cpu=True, bf16=False, max_completion_length=8, report_to='none', max_prompt_length=None"

@@ -1,4 +1,4 @@
-"""docs/metrics.md has every metric that the code logs, and none that it does not."""
+"""docs/metrics.md has every metric that the code logs, and no others."""
 
 import ast
 import re
@@ -19,11 +19,11 @@ LOGGED = [
     if line.startswith("| `")
     for name in re.findall(r"`([^`]*)`", line.split("|")[1])
 ]
-# What gathers metrics, or hands them to TRL
+# Functions that gather metrics, or pass them to TRL
 GATHERS = re.compile(r"metrics$|^take_seconds$|^on_step_end$")
-# Those of the callback that draws, the model card and the files of a run are read, not logged
+# These read metrics, and do not log them
 READERS = ("report", "scripts", "model_card.py", "progress_callback.py")
-# Prefixes and what follows them, both filled in
+# Prefix and name are both filled in
 NOT_NAMES = {"*/*", "*"}
 
 
@@ -37,7 +37,7 @@ def text_of(node: ast.expr) -> str | None:
 
 
 def names_in(path: Path) -> set[str]:
-    """The names of metrics that a file spells out: keys of the dictionaries that it gathers, and what it hands to TRL."""
+    """The names of metrics that a file spells out: keys of gathered dictionaries, and names passed to TRL."""
     found: set[str | None] = set()
     tree = ast.parse(path.read_text(encoding="utf-8"))
     for function in ast.walk(tree):
@@ -57,7 +57,7 @@ def names_in(path: Path) -> set[str]:
 
 
 def as_pattern(name: str) -> re.Pattern[str]:
-    """Whatever stands for `<…>` on the page, or was filled in in the code, is one part of a name."""
+    """Matches one part of a name for each `<…>` on the page, and for each part that the code fills in."""
     return re.compile(
         "".join(
             "[^/]+" if part in ("*", "…") or part[0] == "<" else re.escape(part)
@@ -74,7 +74,7 @@ def test_every_metric_that_the_code_spells_out_is_on_the_page():
         if not set(READERS) & set(path.parts)
         for name in names_in(path)
     }
-    assert len(spelled) > 50, "the code is read another way than it is written"
+    assert len(spelled) > 50, "names_in does not find the metrics of the code"
     on_page = [re.sub(r"<[^>]*>", "*", name) for name in LOGGED]
 
     def is_there(name: str) -> bool:
@@ -102,7 +102,7 @@ def test_names_that_are_filled_in_are_listed_one_by_one():
 
 
 def test_what_a_run_logs_is_on_the_page(program_model, tmp_path):
-    """Asynchronous training with improve prompts, and its programs replayed: most of the names at once."""
+    """Asynchronous training with improve prompts and replayed programs logs most of the names at once."""
     batch = pool_runs.GROUPS * pool_runs.GROUP_SIZE
     options = {"max_steps": 3, "save_strategy": "no", "async_rollouts": True, "max_in_flight": 2 * batch}
     trainer = pool_runs.make_trainer(program_model, tmp_path, **options)
@@ -117,8 +117,8 @@ def test_what_a_run_logs_is_on_the_page(program_model, tmp_path):
 
 def test_the_page_names_nothing_that_is_not_in_the_code():
     spelled = {name for path in (ROOT / "trl_mle").rglob("*.py") for name in names_in(path)}
-    patterns = [as_pattern(name) for name in spelled if name[0] != "*"]  # `*_rate` is like any rate
-    # What dictionaries hand on: `Sampler.take_seconds`, and the ways of an instrumenter
+    patterns = [as_pattern(name) for name in spelled if name[0] != "*"]  # `*_rate` would match any rate
+    # From other dictionaries: `Sampler.take_seconds`, and the ways of an instrumenter
     handed_on = re.compile(r"mle/async/(generation_s|generation_wait_s|sync_s)|mle/instrumenter/(lm|ast|none)_rate")
     stale = [
         name

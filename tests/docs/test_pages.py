@@ -1,4 +1,4 @@
-"""Pictures that a script draws are what it draws, and links of the pages that the site does not hold lead somewhere."""
+"""Pictures are as their script draws them, and the links of pages outside the site lead somewhere."""
 
 import re
 import runpy
@@ -8,7 +8,7 @@ import pytest
 
 
 ROOT = Path(__file__).parents[2]
-# What mkdocs does not read
+# Pages that mkdocs does not read
 PAGES = [*sorted(ROOT.glob("*.md")), *sorted((ROOT / ".github").rglob("*.md"))]
 
 

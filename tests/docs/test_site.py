@@ -1,4 +1,4 @@
-"""The site, built and looked at in a browser."""
+"""Builds the site, and opens it in a browser."""
 
 import importlib.util
 import os
@@ -14,7 +14,7 @@ from support.browser import CHROMIUM, look_at
 ROOT = Path(__file__).parents[2]
 pytestmark = [
     pytest.mark.slow,
-    pytest.mark.skipif(CHROMIUM is None, reason="there is no Chromium"),
+    pytest.mark.skipif(CHROMIUM is None, reason="Chromium is not installed"),
     pytest.mark.skipif(importlib.util.find_spec("mkdocs") is None, reason="mkdocs is not installed: make docs"),
 ]
 PAGES = ["index", "objective", "metrics", "troubleshooting", "api/trainer"]

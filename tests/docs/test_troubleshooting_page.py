@@ -1,4 +1,4 @@
-"""docs/troubleshooting.md has every message that ends a command, in the words of the code, and none that is not there any more."""
+"""docs/troubleshooting.md has every message that ends a command, as the code words it, and no others."""
 
 import ast
 import re
@@ -8,11 +8,11 @@ from pathlib import Path
 ROOT = Path(__file__).parents[2]
 PACKAGE = ROOT / "trl_mle"
 PAGE = ROOT / "docs/troubleshooting.md"
-# Said to a program's author, an agent or a caller of Python's, or caught on the way and said by another message
+# Their messages go to a program's author, an agent or a caller from Python, or are caught and replaced by others
 OTHERS = {
-    "environments/environment.py", "environments/server.py",  # to agents and clients
+    "environments/environment.py", "environments/server.py",  # for agents and clients
     "execution/inside/kernel.py", "execution/slots.py", "execution/warm_parent.py",
-    "instrumentation/placements.py", "instrumentation/verify.py",  # the fallback instruments
+    "instrumentation/placements.py", "instrumentation/verify.py",  # caught: the fallback instruments
 }  # fmt: skip
 CAUGHT = {
     "AttributeError",
@@ -24,7 +24,7 @@ CAUGHT = {
     "DatabaseError",
 }
 
-WITHIN = {"there are none"}  # another message
+WITHIN = {"there are none"}  # part of another message
 
 
 def text_of(node: ast.expr) -> str | None:
@@ -33,13 +33,13 @@ def text_of(node: ast.expr) -> str | None:
         return node.value if isinstance(node.value, str) else None
     if isinstance(node, ast.JoinedStr):
         return "".join(str(part.value) if isinstance(part, ast.Constant) else "…" for part in node.values)
-    if isinstance(node, ast.BinOp):  # said in one case only
+    if isinstance(node, ast.BinOp):  # the right side is added in some cases only
         return text_of(node.left)
     return None
 
 
 def messages() -> dict[str, str]:
-    """Every message that the package raises for a user, and every warning that it logs, with where."""
+    """Every message that the package raises for a user, and every warning that it logs, with file and line."""
     found = {}
     for path in sorted(PACKAGE.rglob("*.py")):
         name = str(path.relative_to(PACKAGE))
@@ -69,7 +69,7 @@ def on_page() -> set[str]:
 def test_every_message_is_on_the_page():
     missing = {text: where for text, where in messages().items() if text not in on_page()}
     lines = "\n".join(f"- ``{text}``  ({where})" for text, where in missing.items())
-    assert not missing, f"docs/troubleshooting.md lacks, with cause and mend:\n{lines}"
+    assert not missing, f"docs/troubleshooting.md lacks these messages, with cause and fix:\n{lines}"
 
 
 def test_the_page_has_no_message_that_nothing_raises():

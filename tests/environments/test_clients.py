@@ -1,4 +1,4 @@
-"""Other frameworks on one server: verifiers' bundled OpenEnv task set and an Inspect task, at the same time."""
+"""Other frameworks on one server at the same time: verifiers' bundled OpenEnv task set and an Inspect task."""
 
 import asyncio
 import json
@@ -28,9 +28,9 @@ from support.openenv_server import SLOW, SUBMIT, VANISH, client, run, served
 
 
 def start_verifiers(folder, address, model_url):
-    """verifiers' command `eval` on its own task set; it leaves its traces in `folder/run`."""
-    # Its harness without a sandbox is a script for which it lets pip install uv, and uv an interpreter. Here both answer
-    # with this interpreter, which has what the script imports: nothing is downloaded.
+    """Starts verifiers' command `eval` on its own task set; its traces will be in `folder/run`."""
+    # Without a sandbox its harness is a script, for which pip installs uv, and uv an interpreter. Here both name this
+    # interpreter, which has everything that the script imports, so that nothing is downloaded.
     programs = folder / ".local" / "bin"
     programs.mkdir(parents=True)
     for name in ("pip", "uv"):
@@ -57,7 +57,7 @@ def start_verifiers(folder, address, model_url):
 
 @solver
 def one_program(address):
-    """A session: the sample names the competition, the model's answer is the program."""
+    """One session: the sample names the competition, and the model's answer is the program."""
 
     async def solve(state, generate):
         async with GenericEnvClient(base_url=f"ws://{address}") as environment:
@@ -82,7 +82,7 @@ def reward():
 
 
 def test_verifiers_and_inspect_at_the_same_time_while_a_third_client_is_killed(tmp_path):
-    """Both are in the middle of an episode when a client that holds one of the two slots is gone."""
+    """Both are in the middle of an episode when a client that holds one of the two slots is killed."""
     with served(tmp_path, max_programs=1) as address:
 
         def third_client():
@@ -91,8 +91,8 @@ def test_verifiers_and_inspect_at_the_same_time_while_a_third_client_is_killed(t
                 assert vanishing.stdout.readline().strip() == "running"
                 vanishing.kill()  # SIGKILL
 
-        both = threading.Barrier(2, action=third_client, timeout=120)  # both models are asked for a program
-        answers = chain([SLOW], repeat('{"program": ""}'))  # asks again while it runs
+        both = threading.Barrier(2, action=third_client, timeout=120)  # once both models are asked for a program
+        answers = chain([SLOW], repeat('{"program": ""}'))  # polls while it runs
 
         def verifiers_model(prompt, max_tokens):
             if len(endpoint.requests) == 1:
@@ -103,7 +103,7 @@ def test_verifiers_and_inspect_at_the_same_time_while_a_third_client_is_killed(t
             assert messages[-1].text.startswith("Kaggle competition: diabetes\n")
             await asyncio.to_thread(both.wait)
             output = ModelOutput.from_content("mockllm/model", SLOW)
-            output.usage = ModelUsage()  # or it downloads a tokenizer to count
+            output.usage = ModelUsage()  # otherwise it downloads a tokenizer to count tokens
             return output
 
         endpoint = OpenAIServer(verifiers_model)

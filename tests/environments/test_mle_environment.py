@@ -99,7 +99,7 @@ def test_the_last_program_counts_and_all_their_seconds_do(environment):
     said = environment.wait_for_program()
     assert said.startswith("valid submission after 0.")
     score = load_competition("wine").grade(load_competition("wine").sample_submission).value
-    assert str(score) not in said  # of the hidden labels nothing is shown
+    assert str(score) not in said  # nothing about the hidden labels is shown
     with pytest.raises(ValueError, match=r"^all 2 programs of this task have been started$"):
         environment.start_program(SUBMIT)
     episode = environment._episode()
@@ -169,7 +169,7 @@ def in_another_process(factory):
 
 
 def test_an_environment_works_where_it_lands(executor, tmp_path):
-    """As in AsyncGRPOTrainer, whose spawned worker gets the factory as a pickle."""
+    """As in AsyncGRPOTrainer, which pickles the factory for a spawned worker."""
     options = {"log_dir": tmp_path / "executions", "results": ResultStore(tmp_path / "results.sqlite")}
     spec = MLESpec(["wine"], executor, AstInstrumenter(), owns_reward=True, **options)
     with ProcessPoolExecutor(1, mp_context=get_context("spawn")) as pool:

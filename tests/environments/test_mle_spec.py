@@ -1,4 +1,4 @@
-"""An agent trained by TRL's own trainer and by ours. Its policy is random, but all that it knows are calls of tools."""
+"""An agent trained by TRL's own trainer and by ours. Its policy is random, but can only call tools."""
 
 import json
 from collections import Counter
@@ -26,7 +26,7 @@ CALLS = [
 
 @pytest.fixture(scope="module")
 def agent(tmp_path_factory):
-    """Folder of the policy, and the options that it is sampled with."""
+    """Folder of the policy, and its sampling options."""
     from transformers import AutoTokenizer
     from trl.chat_template_utils import qwen3_chat_template
 
@@ -70,7 +70,7 @@ def test_an_agent_is_trained(agent, tmp_path, monkeypatch, ours):
     steps = [line for line in trainer.state.log_history if "reward" in line]
     assert len(steps) == 2
     assert all(line["tools/call_frequency"] >= 1 for line in steps)
-    assert all(0 < line["tools/failure_frequency"] < 1 for line in steps)  # what is private, and a third program
+    assert all(0 < line["tools/failure_frequency"] < 1 for line in steps)  # for private files, and a third program
     import pandas as pd
 
     table = pd.concat([pd.read_parquet(file) for file in sorted((tmp_path / "completions").glob("*.parquet"))])

@@ -1,4 +1,4 @@
-"""Competitions behind OpenEnv's protocol: the real server in a process of its own, OpenEnv's own client."""
+"""Competitions behind OpenEnv's protocol: the real server in its own process, and OpenEnv's own client."""
 
 import asyncio
 import json
@@ -36,7 +36,7 @@ def test_an_episode(server):
         assert (failed.observation["outcome"], failed.done, failed.reward) == ("error", False, None)
         assert "ZeroDivisionError" in failed.observation["output"]
         slow, asked = run(environment, f"```python\n{SLOW}```")
-        assert asked >= 2  # answered before it had ended
+        assert asked >= 2  # some answers come before the end
         assert slow.done
         assert slow.observation["duration_s"] >= 2
         score = load_competition("wine", holdout=0.5).grade(load_competition("wine").sample_submission)
@@ -115,7 +115,7 @@ def test_what_is_too_large_or_too_much_is_refused_and_the_server_lives(server):
     assert httpx.post(f"http://{server}/mcp", json={}).status_code == 403  # sessions there would never end
     assert httpx.get(f"http://{server}/health", headers={"Origin": "https://a.page"}).status_code == 403
     assert httpx.post(f"http://{server}/step", json={"action": {"program": SUBMIT}}).status_code == 404
-    time.sleep(1)  # the sessions end
+    time.sleep(1)  # until the sessions have ended
     test_an_episode(server)
 
 

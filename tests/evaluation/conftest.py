@@ -1,4 +1,4 @@
-"""What tests of the evaluation share: programs really run, one at a time."""
+"""Fixtures of the evaluation's tests: programs really run, one at a time."""
 
 import pytest
 
@@ -7,6 +7,6 @@ from trl_mle.execution import LocalExecutor
 
 @pytest.fixture(scope="package")
 def executor():
-    """It takes longer to start than most of their programs to run."""
+    """Shared, because it takes longer to start than most programs take to run."""
     with LocalExecutor(max_parallel=1, timeout_s=60, memory_mb=4096) as executor:
         yield executor

@@ -11,7 +11,7 @@ from trl_mle.evaluation.best_of_k import powers_of_two
 
 
 def exhaustive(scores, k, higher_is_better):
-    """Over all subsets: the share with a valid sample, and the mean of the best in those."""
+    """Over all subsets: the share with a valid sample, and the mean best score of those."""
     best = []
     for subset in combinations(scores, k):
         valid = [score for score in subset if score is not None]
@@ -33,7 +33,7 @@ def test_the_estimator_equals_the_mean_over_all_subsets(scores, higher_is_better
 
 
 def exhaustive_reported(pairs, k, higher_is_better):
-    """Over all subsets: the mean of what is reported of the best by the first score, equal ones sharing."""
+    """Over all subsets: the mean reported score of the best by the first score; ties are averaged."""
     best = []
     for subset in combinations(pairs, k):
         valid = [pair for pair in subset if pair is not None]
@@ -50,7 +50,7 @@ TENTHS = st.integers(-9, 9).map(lambda score: score / 10)
     st.lists(st.none() | st.tuples(st.sampled_from([0.1, 0.2, 0.3]), TENTHS), min_size=1, max_size=7), st.booleans()
 )
 def test_chosen_by_one_score_and_reported_by_another(pairs, higher_is_better):
-    """Also where several are equally good by the first."""
+    """Also with ties in the first score."""
     scores, reported = ([pair and pair[i] for pair in pairs] for i in (0, 1))
     ks = range(1, len(pairs) + 1)
     plain = best_of_k(scores, ks, higher_is_better)
@@ -63,7 +63,7 @@ def test_chosen_by_one_score_and_reported_by_another(pairs, higher_is_better):
 
 
 def test_the_best_of_luck_is_reported_without_it():
-    """Programs that are all alike: chosen by noise, the best of many looks good by that, and not by another."""
+    """All programs are alike: the best of many by one noisy score looks good by that score, but not by another."""
     noise = np.random.default_rng(0).normal(size=(2, 400)).tolist()
     [lucky] = best_of_k(noise[0], [64], True)
     [honest] = best_of_k(noise[0], [64], True, reported=noise[1])
@@ -83,7 +83,7 @@ def test_many_samples_are_no_trouble():
     scores = list(np.linspace(0, 1, 600))
     curve = best_of_k(scores, powers_of_two(600), True)
     assert [point.k for point in curve] == [1, 2, 4, 8, 16, 32, 64, 128, 256, 512, 600]
-    for point in curve:  # of uniform draws without replacement: k (n + 1) / (k + 1), counted from 1
+    for point in curve:  # for uniform draws without replacement: k (n + 1) / (k + 1), counted from 1
         assert point.score == pytest.approx((point.k * 601 / (point.k + 1) - 1) / 599)
 
 
@@ -95,11 +95,11 @@ def test_the_interval_holds_the_estimate_and_shrinks_with_samples():
         [point] = best_of_k(scores, [4], True)
         assert point.low < point.score < point.high
         widths.append(point.high - point.low)
-    assert widths[1] < widths[0] / 2  # as 1 / sqrt(n): a quarter
+    assert widths[1] < widths[0] / 2  # expected: 1 / sqrt(16), a quarter
 
 
 def test_the_interval_covers_the_truth_about_as_often_as_it_says():
-    """Of the best of 2 of a uniform variable the mean is 2/3."""
+    """The mean best of 2 draws from a uniform distribution is 2/3."""
     rng = np.random.default_rng(1)
     covered = 0
     for i in range(100):

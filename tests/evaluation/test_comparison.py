@@ -42,7 +42,7 @@ def evaluation(score, duration_s=1.0, milestones=MILESTONES, reports=()):
 
 
 def make_rows(tmp_path, competition, scores_by_policy):
-    """Results as an evaluation writes them, of programs whose scores are given."""
+    """Results as an evaluation writes them, for programs with given scores."""
     rows, logs = [], []
     for name, scores in scores_by_policy.items():
         log = SampleLog(tmp_path / f"{len(list(tmp_path.iterdir()))}.jsonl", {"policy": name})
@@ -64,7 +64,7 @@ def write_results(folder, rows):
 
 
 def competition(name):
-    """One of the paper's, without its data."""
+    """One of the paper's competitions, without its data."""
     return replace(load_competition("breast-cancer"), id=name, metric=MLEBENCH_COMPETITIONS[name].metric)
 
 
@@ -117,7 +117,7 @@ def test_average_relative_improvement_by_hand():
 
 
 def test_the_papers_own_average_with_the_cells_that_are_known():
-    """What the docstring says of it."""
+    """The figure in the docstring of `average_relative_improvement`."""
     small, large = map(reported_scores, ("Qwen2.5-3B RL", "Claude-3.5-Sonnet + AIDE"))
     gain, count = average_relative_improvement(small, large, DIRECTIONS)
     assert (round(gain, 3), count) == (0.365, 7)
@@ -142,20 +142,20 @@ def test_the_figures_of_a_policy(tmp_path):
     [row] = make_rows(tmp_path, load_competition("breast-cancer"), {"x": evaluations})
     assert (row["num_samples"], row["num_valid"], row["num_untrained"], row["num_failures_of_ours"]) == (4, 3, 1, 1)
     assert row["best_score"] == 0.8
-    assert row["by_validation"] == {"score": 0.6, "num_reporting": 2}  # it looks at no hidden answer
+    assert row["by_validation"] == {"score": 0.6, "num_reporting": 2}  # which uses no hidden answer
     assert [point["k"] for point in row["best_of_k"]] == [1, 2, 4]
     assert row["medal_thresholds"] is None
     assert row["cost"]["prompt_tokens"] == 500
 
 
 def graded(value, held_out, full, **more):
-    """A program's scores on the validation rows, the held-out rows and all."""
+    """A program's scores on the validation rows, the held-out rows and all rows."""
     return replace(evaluation(value, **more), score=Score(value, True, None, held_out, full))
 
 
 @pytest.fixture
 def held_out_rows(tmp_path):
-    """The large system looks best by its luckiest program, and is not."""
+    """The large system looks best by its luckiest program, but is not."""
     half = replace(PIZZA, holdout=0.5)
     large = [graded(0.9, 0.5, 0.7), graded(0.6, 0.6, 0.6), graded(0.5, 0.9, 0.8), None]
     small = [graded(0.7, 0.7, 0.7), graded(0.8, 0.6, 0.75)]
@@ -197,7 +197,7 @@ def test_without_held_out_rows_there_is_no_footnote(rows):
 
 
 def test_the_tables_where_rows_are_held_out(held_out_rows):
-    """The headline is honest, and what is comparable with the paper's figures is the footnote."""
+    """The headline is honest; the footnote has the figures that are comparable with the paper's."""
     text = to_markdown(held_out_rows)
     headline, footnote = text.split("## Chosen by the test score")
     assert "| random-acts-of-pizza | roc auc ↑ | 0.500 | **0.600** |" in headline
@@ -230,7 +230,7 @@ NEW_KEYS = ("holdout", "chosen_by", "on_all_rows")
 
 
 def test_results_of_before_are_read(rows, held_out_rows, tmp_path, monkeypatch, capsys):
-    """They mean what they meant; beside results with held-out rows all are compared by all rows."""
+    """They keep their meaning; next to results with held-out rows, all are compared by all rows."""
     old = [{key: value for key, value in row.items() if key not in NEW_KEYS} for row in rows]
     read = read_results([write_results(tmp_path / "old", old)])
     assert read == rows
@@ -295,7 +295,7 @@ def test_all_tables_as_markdown_and_csv(rows):
 
 
 def test_the_best_of_k_over_runs(rows, tmp_path):
-    """Of several the mean and its error, of one its interval; a run of fewer programs knows no larger k."""
+    """The mean and error of several runs, or the interval of one; a run has no k above its number of programs."""
     pizza = [line[2:] for line in best_of_k_table(rows) if line[:2] == ["random-acts-of-pizza", "small"]]
     assert pizza == [["1", "75%", "0.700 ± 0.100", "-"], ["2", "100%", "0.750 ± 0.050", "-"]]
     _, one, _ = best_of_k_table(rows[1:2])
@@ -349,7 +349,7 @@ def test_runs_of_different_size_are_told(tmp_path, monkeypatch, capsys):
 
 
 def test_the_command(rows, tmp_path, monkeypatch, capsys):
-    """Two folders, which are two runs; the files beside what is printed."""
+    """Compares two folders, one for each run, on the terminal and in files."""
     for i, part in enumerate((rows[:2] + rows[4:6], rows[2:4] + rows[6:])):
         write_results(tmp_path / f"run{i}", part)
     files = ["--markdown", str(tmp_path / "x.md"), "--csv", str(tmp_path / "x.csv")]
@@ -370,7 +370,7 @@ def test_the_command(rows, tmp_path, monkeypatch, capsys):
 
 
 def compare(capsys, monkeypatch, *options):
-    """Exit code, output and error of the command."""
+    """Runs the command; returns its exit code, output and error."""
     monkeypatch.setenv("COLUMNS", "80")
     monkeypatch.setattr("sys.argv", ["trl-mle", "compare", *map(str, options)])
     with pytest.raises(SystemExit) as ended:
@@ -393,7 +393,7 @@ CARD = "---\n# chosen by hand\nlicense: mit\ntags: [b, a, b]\nbase_model:\n---\r
 
 
 def test_the_section_of_a_model_card(rows, tmp_path):
-    """Written twice it is the same; what is around it stays, byte for byte."""
+    """Writing it twice changes nothing, and the text around it stays, byte for byte."""
     path = tmp_path / "README.md"
     path.write_bytes(CARD.encode())
     write_card_section(path, rows)
@@ -421,7 +421,7 @@ def test_a_section_whose_end_is_gone_is_not_guessed(rows, tmp_path):
 
 
 def test_many_systems_on_a_narrow_terminal(tmp_path, monkeypatch, capsys):
-    """More than there is room for in columns stand in rows, and long names are told apart."""
+    """Systems that do not fit into columns become rows, and long names stay distinct."""
     names = [f"/data/outputs/benchmark-ablation/policy [{i}]" for i in range(6)]
     mirrors = [replace(PIZZA, id=f"mirror{i}") for i in range(5)]
     scores = {name: [0.5 + i / 100] for i, name in enumerate(names)}
@@ -432,7 +432,7 @@ def test_many_systems_on_a_narrow_terminal(tmp_path, monkeypatch, capsys):
     assert max(map(len, out.splitlines())) <= 80
     assert "--markdown" not in out
     table, rest = out.split("programs, mean")
-    assert table.count("best score, mean") == 2  # six columns of figures are more than fit
+    assert table.count("best score, mean") == 2  # six columns of figures do not fit
     assert all(table.count(f"mirror{i}") == 1 for i in range(5))
     assert all(table.count(f"0.5{i}0") == 5 for i in range(6))
     assert all(f"[{i}]" in text for i in range(6) for text in (table, rest))

@@ -10,7 +10,7 @@ from trl_mle.rewards import BestSolutions
 
 @pytest.fixture
 def prepared(tmp_path):
-    """Two of MLE-bench's competitions; their files are a mirror's."""
+    """Two of MLE-bench's competitions, with the files of mirrors."""
     names = ("spooky-author-identification", "random-acts-of-pizza")
     for name in names:
         mirror = load_competition(f"mirror:{name}?rows=60").public_dir.parent

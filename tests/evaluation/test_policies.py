@@ -23,7 +23,7 @@ def texts(completions):
 
 
 def test_prompts_of_any_length_side_by_side(tiny_model):
-    """A shorter prompt is padded on the left, which changes nothing: from a peaked distribution the same is sampled."""
+    """Padding shorter prompts on the left changes nothing: samples from a peaked distribution are the same."""
     prompts = [conversation("Write."), conversation("Write a program for the competition. " * 5)]
     policy = TransformersPolicy.from_pretrained(tiny_model)
     policy.model.lm_head.weight.data *= 1e4
@@ -44,7 +44,7 @@ def test_a_seed_fixes_the_samples(tiny_model):
 
 @pytest.fixture(scope="module")
 def adapter(tiny_model, tmp_path_factory):
-    """As the trainer saves one; its weights are far from nothing."""
+    """An adapter as the trainer saves it, with weights far from zero."""
     folder = tmp_path_factory.mktemp("adapter")
     config = LoraConfig(target_modules=["q_proj", "v_proj"], init_lora_weights=False, task_type="CAUSAL_LM")
     get_peft_model(AutoModelForCausalLM.from_pretrained(tiny_model), config).save_pretrained(folder)
@@ -173,7 +173,10 @@ def test_what_the_hub_says_is_told_in_one_line(monkeypatch, error):
     [
         (["model.safetensors"], "holds no weights: none of model.safetensors, "),
         (["tokenizer.json", "tokenizer_config.json", "chat_template.jinja"], "has no tokenizer: copy the tokenizer"),
-        (["tokenizer.json"], "has no tokenizer: copy the tokenizer"),  # what is left renders prompts without words
+        (
+            ["tokenizer.json"],
+            "has no tokenizer: copy the tokenizer",
+        ),  # the other files would render prompts without words
         (["chat_template.jinja"], "has no chat template: use an instruction-tuned model"),
     ],
 )

@@ -80,7 +80,7 @@ def test_without_held_out_rows_there_is_one_way():
 
 
 def test_a_log_of_before_is_read(tmp_path):
-    """Its scores know nothing of held-out rows."""
+    """Its scores have nothing on held-out rows."""
     log = SampleLog(tmp_path / "x.jsonl", {"seed": 1})
     sample = Sample("wine", "scratch", 0)
     log.add_completions([sample], [Completion("text")], 0.0, "scratch", [None])
@@ -108,7 +108,7 @@ def program(prompt: str, seed: int) -> str:
 
 
 def test_an_interrupted_evaluation_goes_on_without_running_a_program_twice(executor, tmp_path):
-    """Ten programs in batches of four; interrupted before the seventh is submitted, as the fifth and sixth may run."""
+    """Ten programs in batches of four, interrupted before the seventh is submitted: the fifth and sixth may be running."""
     path = tmp_path / "x.jsonl"
     counting = CountingExecutor(executor, limit=6)
     first = ScriptedPolicy(program)
@@ -121,7 +121,7 @@ def test_an_interrupted_evaluation_goes_on_without_running_a_program_twice(execu
 
     again, rest = ScriptedPolicy(program), CountingExecutor(executor)
     evaluations = evaluate(again, SampleLog(path, {}), 10, rest)
-    assert again.seeds == [108, 109]  # what was written is not asked for again
+    assert again.seeds == [108, 109]  # completions on disk are not sampled again
     assert rest.sources == [f"print('program', {seed})" for seed in range(104, 110)]
     assert [evaluation.source for evaluation in evaluations] == done + rest.sources
     assert [evaluation.output for evaluation in evaluations] == [f"program {seed}" for seed in range(100, 110)]
@@ -148,7 +148,7 @@ def test_what_an_endpoint_has_answered_is_kept(executor, tmp_path):
 
 
 def test_a_failure_of_ours_is_tried_again_another_time(executor, tmp_path):
-    """A killed warm parent is such a failure; here the executor says so of every program."""
+    """A killed warm parent is such a failure; here the executor reports one for every program."""
 
     class Broken(FakeExecutor):
         def submit(self, program, competition):
@@ -165,7 +165,7 @@ def test_a_failure_of_ours_is_tried_again_another_time(executor, tmp_path):
 
 
 def test_evaluations_survive_their_file(executor, tmp_path):
-    """Real ones: of a valid submission, an invalid one, an error, and prose."""
+    """Real evaluations: of a valid submission, an invalid one, an error, and prose."""
     texts = [
         fenced('import shutil\nshutil.copy("input/sample_submission.csv", "submission.csv")'),
         fenced('open("submission.csv", "w").write("id\\n1")'),

@@ -24,23 +24,23 @@ FAILED = Evaluation(-10.0, 0.1, None, "error", output="ValueError", source="x = 
 
 
 def valid(score: float, source: str = "x = 1", *reports: str) -> Evaluation:
-    """A program, and what the instrumenter's prints have reported: `auc = 0.9`."""
+    """A valid program, and the reports of the instrumenter's prints, such as `auc = 0.9`."""
     pairs = tuple(tuple(report.split(" = ")) for report in reports)
     return Evaluation(score, 1.0, Score(score, True), "ok", source=source, reports=pairs)
 
 
-# The competition decides what is comparable: digits log loss, breast-cancer ROC AUC, wine accuracy, diabetes RMSE.
+# The competition's metric decides: digits log loss, breast-cancer ROC AUC, wine accuracy, diabetes RMSE.
 @pytest.mark.parametrize(
     ("competition", "source", "reports", "expected"),
     [
         ("breast-cancer", "auc = f()", ["auc = 0.9"], 0.9),
-        ("breast-cancer", "auc = f()\nauc = f()", ["auc = 0.9", "auc = 0.8"], 0.8),  # the last
-        ("breast-cancer", "auc = f()\nacc = g()", ["auc = 0.9", "acc = 0.8"], 0.9),  # of the metric
+        ("breast-cancer", "auc = f()\nauc = f()", ["auc = 0.9", "auc = 0.8"], 0.8),  # the last one counts
+        ("breast-cancer", "auc = f()\nacc = g()", ["auc = 0.9", "acc = 0.8"], 0.9),  # the one in the metric counts
         ("breast-cancer", "auc_train = f()", ["auc_train = 1.0"], None),
         ("breast-cancer", "score = roc_auc_score(y, p)", ["score = 0.9"], 0.9),
         ("breast-cancer", "score = m.roc_auc_score(y, p)", ["score = 0.9"], 0.9),
         ("breast-cancer", "score = cross_val_score(m, X, y, scoring='roc_auc').mean()", ["score = 0.9"], 0.9),
-        ("breast-cancer", "score = model.score(X, y)", ["score = 0.9"], None),  # of which metric?
+        ("breast-cancer", "score = model.score(X, y)", ["score = 0.9"], None),  # of an unknown metric
         ("breast-cancer", "train = f()", ["train.shape = (3, 4)"], None),
         ("breast-cancer", "auc = f()", ["auc = [0.9 0.8]"], None),
         ("breast-cancer", "auc = f()", ["auc = nan"], None),
@@ -80,7 +80,7 @@ def test_the_two_scores_may_choose_differently(higher_is_better):
     for pair in ((low, high), (high, low)):
         by_test = Improvement(*pair, higher_is_better=higher_is_better)
         assert by_test.chosen_by == "test"
-        assert by_test.kept("test") is by_test.kept("validation") is better  # nothing else to go by
+        assert by_test.kept("test") is by_test.kept("validation") is better  # no other scores to choose by
         for scores in ((0.5, 0.7), (0.7, 0.5)):
             both = Improvement(*pair, scores, higher_is_better)
             assert both.chosen_by == "validation"
@@ -104,7 +104,7 @@ def test_of_equal_ones_the_first_is_kept():
 
 
 def test_both_selections_are_in_the_result_by_name(tmp_path):
-    misled = Improvement(valid(0.9), valid(0.5), (0.6, 0.7))  # by validation the worse one
+    misled = Improvement(valid(0.9), valid(0.5), (0.6, 0.7))  # validation prefers the worse one
     found = Improvement(valid(0.3), valid(0.4))
     improvements = [
         misled,
@@ -114,7 +114,7 @@ def test_both_selections_are_in_the_result_by_name(tmp_path):
         Improvement(Evaluation(-10.0)),
     ]
     result = json.loads(json.dumps(summarize_improvements(improvements)))
-    assert result["num_executed"] == 4 + 3  # one completion held no program
+    assert result["num_executed"] == 4 + 3  # one completion had no program
     assert (result["num_improve_prompts"], result["num_valid"], result["num_better_by_test"]) == (3, 2, 1)
     by = {row["chosen_by"]: row for row in result["kept"]}
     assert list(by) == ["validation", "test"]
@@ -133,7 +133,7 @@ def test_both_selections_are_in_the_result_by_name(tmp_path):
 
 
 def test_both_selections_where_rows_are_held_out():
-    """By validation nothing is chosen by the rows that are reported; by test all of them do both."""
+    """By validation, no reported row takes part in the choice; by test, all rows choose and are reported."""
 
     def graded(*scores):
         return replace(valid(scores[0]), score=Score(scores[0], True, None, *scores[1:]))
@@ -174,7 +174,7 @@ LIMITS = {"max_new_tokens": 256, "max_prompt_tokens": 1024, "limits": Limits(), 
 
 
 def test_each_valid_program_is_improved_once(executor, tmp_path):
-    """Programs that really run: the instrumenter reports what they validate."""
+    """Programs really run, and the instrumenter reports their validation scores."""
     wine = load_competition("wine")
     forged = PROGRAM.format(depth=1, validate='print("report: accuracy = 1.0")')
     texts = [PROGRAM.format(depth=1, validate=VALIDATE), "raise ValueError", forged]
@@ -183,7 +183,7 @@ def test_each_valid_program_is_improved_once(executor, tmp_path):
     reward = MLEReward([wine], executor, AstInstrumenter())
     scratch = reward.evaluate_many([(fenced(text), wine) for text in texts])
     improvements = improve_each(Harness(policy, wine, reward, log, **LIMITS), scratch)
-    assert policy.seeds == [3, 5]  # after those of the round before
+    assert policy.seeds == [3, 5]  # after the seeds of the previous round
     again = SampleLog(tmp_path / "x.jsonl", {})
     resumed = Harness(ScriptedPolicy(None), wine, MLEReward([wine], None), again, **LIMITS)
     assert improve_each(resumed, scratch) == improvements
@@ -193,7 +193,7 @@ def test_each_valid_program_is_improved_once(executor, tmp_path):
     first, failed, forger = improvements
     assert failed.improved is None
     before, after = first.validation_scores
-    assert 0.5 < before < after <= 1  # a tree of depth 1 knows two cultivars of three
+    assert 0.5 < before < after <= 1  # a tree of depth 1 predicts two of the three cultivars
     assert first.kept("validation") is first.improved
     assert "report: accuracy = 1.0" in forger.scratch.output
     assert forger.validation_scores[0] is None
@@ -202,7 +202,7 @@ def test_each_valid_program_is_improved_once(executor, tmp_path):
     shown, _ = (prompt[0]["content"] for prompt in policy.prompts)
     assert texts[0].strip() in shown
     assert f"report: accuracy = {before}" in shown
-    assert "test set" not in shown  # the graded score is not told
+    assert "test set" not in shown  # the graded score is not shown
 
 
 def test_no_valid_program_no_prompt(tmp_path):

@@ -34,7 +34,7 @@ def test_drafts_come_first():
 
 
 def test_the_best_by_its_own_validation_is_improved():
-    """Not by the hidden answers, on which the first is best; and one that reports nothing comes last."""
+    """The hidden answers, by which the first is best, do not count; a program that reports nothing comes last."""
     nodes = [valid(None, test_score=0.99), valid(0.6), valid(0.8), valid(0.7), valid(None)]
     assert steps(nodes) == {("improve", 2): 400}
     assert steps(nodes, higher_is_better=False) == {("improve", 1): 400}
@@ -77,7 +77,7 @@ LIMITS = {"max_new_tokens": 256, "max_prompt_tokens": 1024, "limits": Limits(), 
 
 
 def answer(prompt, seed):
-    """Drafts fail or are a stump; a repair is a stump; an improvement is one level deeper than what was shown."""
+    """A draft fails or is a stump; a repair is a stump; an improvement is one level deeper than the tree shown."""
     if "Repair it" in prompt:
         return fenced(PROGRAM.format(depth=1))
     if "Improve it" in prompt:

@@ -9,7 +9,7 @@ from trl_mle.execution import LocalExecutor
 
 @pytest.fixture(scope="session")
 def competition(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Competition]:
-    """A real competition, whose files lie in a folder that only this user may enter, as root's home does."""
+    """A real competition with its files in a folder that only this user may enter, like root's home."""
     with pytest.MonkeyPatch.context() as patch:
         cache: Path = tmp_path_factory.mktemp("cache")
         cache.chmod(0o700)

@@ -1,4 +1,4 @@
-"""The output of a program that makes work for the caller."""
+"""Output that would make work for the caller."""
 
 import resource
 import time
@@ -39,7 +39,7 @@ def test_repeats_have_a_limit_too():
 
 
 def test_the_work_for_a_chunk_does_not_depend_on_what_came_before():
-    """A full output was split into lines again for each."""
+    """Once, each chunk made it split a full output into lines again."""
     output = Output(1 << 20, NONCE)
     assert output.feed(b"x\n" * ((1 << 19) - 100))
     began = time.process_time()
@@ -62,7 +62,7 @@ print({NONCE[:8]!r} + {NONCE[8:]!r}, "milestone: imports")
 @pytest.mark.parametrize("sandbox", TIERS)
 @pytest.mark.parametrize("text", [MARKER, b"."])
 def test_a_flood_costs_the_caller_little(competition, sandbox, text):
-    """Programs of 5 s took 4.3 and 2.8 s of the caller's CPU before."""
+    """Before, programs of 5 s took 4.3 and 2.8 s of the caller's CPU."""
     source = FLOOD.replace("@", repr(text))
     program = InstrumentedProgram(source, source, ("imports",), NONCE)
     with LocalExecutor(max_parallel=1, timeout_s=30, sandbox=sandbox, packages=()) as executor:

@@ -13,14 +13,14 @@ from trl_mle.execution import LocalExecutor, Outcome, cgroups
 from trl_mle.execution.folders import make_run_dir
 
 
-pytestmark = pytest.mark.skipif(not cgroups.parents(), reason="no control group can be made here")
+pytestmark = pytest.mark.skipif(not cgroups.parents(), reason="control groups cannot be created here")
 
 JOIN = "import os, sys\nfor fd in map(int, sys.argv[1:]): os.write(fd, b'0')\n"
 
 
 @pytest.fixture
 def group():
-    run_dir, lock = make_run_dir()  # else an executor that starts meanwhile takes the group for a killed one's
+    run_dir, lock = make_run_dir()  # otherwise another executor that starts would remove the group as stale
     group = cgroups.ControlGroup(cgroups.parents(), f"{run_dir.name}.0", memory_mb=64, max_processes=8)
     with lock:
         yield group
@@ -60,12 +60,12 @@ for pid in children:
     os.kill(pid, signal.SIGKILL)
     os.waitpid(pid, 0)
 """
-    assert run_inside(group, source).stdout.split() == ["7"]  # and their parent
+    assert run_inside(group, source).stdout.split() == ["7"]  # and their parent makes 8
 
 
 def test_a_program_dies_with_the_highest_share_of_the_cores_and_the_next_starts_with_the_usual_one(group):
     if not group.highest_weight:
-        pytest.skip("there is no controller of the cores")
+        pytest.skip("the cpu controller is not available")
     [weight] = [folder / file for folder in group.folders for file in cgroups.WEIGHTS if (folder / file).exists()]
     with ExitStack() as closing:
         first = group.open(closing)
@@ -77,7 +77,7 @@ def test_a_program_dies_with_the_highest_share_of_the_cores_and_the_next_starts_
 
 
 def test_a_program_whose_child_was_killed_for_memory_is_out_of_memory():
-    # Each of its processes is within the address-space limit, and all together use more before the watch looks.
+    # Each process is within the address-space limit, but together they exceed it before the next look at their memory.
     program = """
 import os, sys
 children = []

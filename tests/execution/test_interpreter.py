@@ -1,4 +1,4 @@
-"""The Python environment of programs: the caller's, wherever its folders lie, and nothing that lies beside them."""
+"""The Python environment of programs: the caller's, wherever its folders are, and nothing next to them."""
 
 import json
 import os
@@ -23,13 +23,13 @@ CHECKOUT = Path(__file__).parents[2]
 
 
 def make_environment(folder: Path, *options: str) -> Path:
-    """A virtual environment; returns its site-packages."""
+    """Creates a virtual environment; returns its site-packages."""
     subprocess.run([sys.executable, "-m", "venv", "--without-pip", *options, folder], check=True)
     return next(folder.glob("lib/python3*/site-packages"))
 
 
 def run(environment: Path, code: str, *arguments: str, cwd: Path | None = None, **variables: str) -> str:
-    """What a script of an environment prints; whatever ends it with an error, too."""
+    """Runs code in an environment; returns the last line of its output (stdout and stderr)."""
     done = subprocess.run(
         [environment / "bin" / "python", "-c", textwrap.dedent(code), *arguments],
         cwd=cwd, env=os.environ | variables, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, timeout=200,
@@ -41,12 +41,12 @@ def run(environment: Path, code: str, *arguments: str, cwd: Path | None = None, 
 @pytest.fixture(scope="module")
 def overlay(tmp_path_factory) -> tuple[Path, dict]:
     """
-    An environment, and what its interpreter is started with:
+    An environment, and how its interpreter is started:
 
-    - packages of another environment, which a `.pth` file names, as in the ephemeral ones of `uv run --with`;
-    - folders on PYTHONPATH, two of which have a module of one name, a zip file, and a colon too many;
-    - the user's own packages, which an environment has that has the system's;
-    - on PYTHONPATH what no program may see: the source of this package, the working folder, and the one that it lies in.
+    - a `.pth` file adds packages of another environment, as in the ephemeral ones of `uv run --with`;
+    - PYTHONPATH has folders, two of which have a module of the same name, a zip file, and a superfluous colon;
+    - the user's own packages are included, as the system's are;
+    - PYTHONPATH also has folders that no program may see: this package's source, the working folder and its parent.
     """
     folder = tmp_path_factory.mktemp("overlay")
     packages = make_environment(folder / "environment", "--system-site-packages")
@@ -64,7 +64,7 @@ def overlay(tmp_path_factory) -> tuple[Path, dict]:
             file = folder / place / f"{name}.py"
             file.parent.mkdir(parents=True, exist_ok=True)
             file.write_text(f"place = {str(place)!r}\n")
-    (folder / "second" / "trl_mle-0.1.0.dist-info").mkdir()  # so there it is installed
+    (folder / "second" / "trl_mle-0.1.0.dist-info").mkdir()  # as if it were installed there
     with zipfile.ZipFile(folder / "packed.zip", "w") as packed:
         packed.writestr("of_zip.py", "")
     places = ["checkout", "project/work", "project", "first", "missing", "second", "packed.zip"]
@@ -72,7 +72,7 @@ def overlay(tmp_path_factory) -> tuple[Path, dict]:
     return folder, {"cwd": folder / "project/work", "PYTHONPATH": path, "PYTHONUSERBASE": str(folder / "user")}
 
 
-# Prints what programs print, or why they failed.
+# Prints the output of programs, or why they failed.
 EXECUTE = """
     import json, sys
     from trl_mle.competitions import load_competition
@@ -149,7 +149,7 @@ def test_data_in_a_folder_on_the_path_are_refused(overlay):
     assert refused.startswith(f"the data of 'wine' lie in {folder}/first, which programs can read")
 
 
-# What becomes of an environment none of whose packages programs see.
+# Checks an environment whose packages programs cannot see, and runs a program in it.
 CHECK = """
     import json, sys
     from trl_mle.competitions import load_competition
@@ -173,7 +173,7 @@ CHECK = """
     ],
 )
 def test_packages_that_programs_do_not_see_are_our_failure(competition, tmp_path, tier, error):
-    """Each is a link into a store, as with uv's `--link-mode symlink`, which the caller alone can follow."""
+    """Each package is a link into a store, as with uv's `--link-mode symlink`, that only the caller can follow."""
     environment = tmp_path / "environment"
     packages = make_environment(environment)
     for entry in Path(SITE_PACKAGES).iterdir():
@@ -215,8 +215,8 @@ LIMITS = textwrap.dedent("""\
     ],
 )
 def test_packages_are_those_that_programs_can_import(tmp_path, tier):
-    """One is there for everyone to read, another for nobody."""
-    folder = tmp_path / "packages"  # its parent is the caller's alone
+    """Everyone can read one package, and nobody another."""
+    folder = tmp_path / "packages"  # only the caller can read its parent
     for name in ("xgboost", "lightgbm"):
         (folder / name).mkdir(parents=True)
     (folder / "xgboost" / "__init__.py").write_text("")

@@ -78,7 +78,7 @@ def test_every_end_has_its_outcome(executor, competition, program, outcome, exit
 
 
 def test_duration_is_the_programs_own_time(executor, competition):
-    # Four programs on two slots: the last two wait for the first two, and that is not in their Δt.
+    # Four programs on two slots: the last two wait for the first two, but their Δt does not include that.
     results = executor.run_many([("import time; time.sleep(1)", competition)] * 4)
     assert all(1 <= result.duration_s < 2 for result in results)
     assert max(result.queue_wait_s for result in results) >= 1
@@ -180,7 +180,7 @@ for pid in children:
         assert run(executor, competition, program).outcome is Outcome.OK
 
 
-@pytest.mark.skipif(os.geteuid() != 0, reason="only root can have another user's process")
+@pytest.mark.skipif(os.geteuid() != 0, reason="needs root, to start a process of another user")
 @pytest.mark.parametrize("sandbox", TIERS)
 def test_processes_of_a_user_with_a_programs_uid_are_spared(competition, sandbox):
     uid = FIRST_SLOT_UID
@@ -211,7 +211,7 @@ def test_labels_where_programs_can_read_are_refused(competition, monkeypatch, sa
                 ask(competition)
 
 
-# What the executor starts with may be less than it would like.
+# The executor may start with less than it would like.
 STARTED = """
 import logging, resource, sys
 {before}
@@ -227,7 +227,7 @@ for sandbox in {sandboxes}:
 
 
 def started(*sandboxes: str, before: str = "", processes: int = 1) -> list[list[str]]:
-    """What processes that make executors at the same time print, line by line."""
+    """Starts processes that create executors at the same time; returns the lines that each prints."""
     script = STARTED.format(before=before, sandboxes=sandboxes)
     running = [
         subprocess.Popen([sys.executable, "-c", script], stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
@@ -246,7 +246,7 @@ def test_hard_limits_of_the_caller():
 @LANDLOCK
 @pytest.mark.slow
 def test_a_kernel_that_forbids_namespaces_to_containers():
-    """As Docker's default filter does; a caller under such a filter gets the next tier, and is told why."""
+    """Like Docker's default filter; a caller under such a filter gets the next tier, and a warning that says why."""
     forbid = """
 import errno, pyseccomp
 filter_ = pyseccomp.SyscallFilter(pyseccomp.ALLOW)
@@ -267,7 +267,7 @@ def test_executors_that_start_at_the_same_time():
 
 
 def test_packages_that_leave_a_thread_running_are_refused(tmp_path):
-    """A fork does not take a thread along, and whoever waits for it waits for ever."""
+    """A fork does not include threads, so a wait for one of them would never end."""
     (tmp_path / "leaves_a_thread.py").write_text(
         "import threading, time\nthreading.Thread(target=time.sleep, args=(60,), daemon=True).start()\n"
     )
@@ -307,7 +307,7 @@ def test_a_program_runs_from_when_it_has_its_slot(competition):
         LocalExecutor(max_parallel=1, timeout_s=30, packages=()) as executor,
         LocalExecutor(
             max_parallel=1, timeout_s=30, packages=()
-        ) as another,  # as of another training process: the slot is the same
+        ) as another,  # as in another training process: it shares the slot
     ):
         first = executor.submit("import time; time.sleep(2)", competition)
         while not first.running():
@@ -348,7 +348,7 @@ def test_killing_the_caller_ends_its_programs(competition, tmp_path):
         assert caller.stdout.readline() == b"running\n"
         run_dir = caller.stdout.readline()
         deadline = time.monotonic() + 20
-        # the warm parent, and a keeper, an init and a program for each
+        # the warm parent, and an init and a program for each slot
         while len(family := psutil.Process(caller.pid).children(recursive=True)) < 5:
             assert time.monotonic() < deadline
             time.sleep(0.1)
@@ -358,7 +358,7 @@ def test_killing_the_caller_ends_its_programs(competition, tmp_path):
     _, alive = psutil.wait_procs(family, timeout=5)
     assert alive == []
     left = Path(run_dir.decode().strip())
-    with LocalExecutor(max_parallel=1) as other:  # whoever is the next one cleans up, but not after those that live
+    with LocalExecutor(max_parallel=1) as other:  # the next executor cleans up, but not after live ones
         assert not left.exists()
         with LocalExecutor(max_parallel=1):
             assert other._run_dir.exists()
@@ -371,7 +371,7 @@ def test_a_killed_warm_parent_is_an_infrastructure_failure_and_replaced(competit
             time.sleep(0.1)
         time.sleep(1.0)
         for child in psutil.Process(next(iter(executor._warm_parents.values())).process.pid).children(recursive=True):
-            with contextlib.suppress(psutil.NoSuchProcess):  # the first takes the others with it
+            with contextlib.suppress(psutil.NoSuchProcess):  # killing the first ends the others
                 child.kill()
         result = future.result(timeout=20)
         assert (result.outcome, result.duration_s) == (Outcome.INFRASTRUCTURE, None)
@@ -380,7 +380,7 @@ def test_a_killed_warm_parent_is_an_infrastructure_failure_and_replaced(competit
 
 
 def test_warm_parents_of_many_competitions_make_room_for_each_other(monkeypatch):
-    """The least recently used first, and none while it has a program."""
+    """The least recently used one ends first, but none that has a program."""
     monkeypatch.setattr("trl_mle.execution.local_executor.MAX_WARM_PARENTS", 2)
     wine, digits, diabetes = [load_competition(name) for name in ("wine", "digits", "diabetes")]
     with LocalExecutor(max_parallel=2, timeout_s=60, packages=()) as executor:
@@ -402,7 +402,7 @@ def test_warm_parents_of_many_competitions_make_room_for_each_other(monkeypatch)
 
 @pytest.mark.parametrize("taken", ["train.csv", None])
 def test_a_program_is_not_to_blame_where_its_data_are_taken_away(tmp_path, taken):
-    """Grading goes on: the answers were read at the start."""
+    """Grading still works: the answers were read at the start."""
     folder = tmp_path / "wine"
     shutil.copytree(load_competition("wine").public_dir.parent, folder)
     competition = replace(
@@ -424,7 +424,7 @@ def test_a_program_is_not_to_blame_where_its_data_are_taken_away(tmp_path, taken
 
 
 def test_without_descriptors_nobody_is_to_blame_and_none_is_lost(competition):
-    """However few are left, and so wherever they run out."""
+    """The number of free descriptors varies, and so does the place where they run out."""
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
     with LocalExecutor(max_parallel=1, timeout_s=30, packages=()) as executor:
         assert run(executor, competition, "print(0)").outcome is Outcome.OK
@@ -445,7 +445,7 @@ def test_without_descriptors_nobody_is_to_blame_and_none_is_lost(competition):
 
 
 def family_of_the_only_program(executor: LocalExecutor) -> list[psutil.Process]:
-    """Its warm parent, what supervises it, and itself, once it runs."""
+    """Waits until it runs; returns its warm parent, its supervisor, and the program."""
     depth = 3 if executor.tier == "bubblewrap" else 2
     end = time.monotonic() + 60
     while time.monotonic() < end:
@@ -460,7 +460,7 @@ def family_of_the_only_program(executor: LocalExecutor) -> list[psutil.Process]:
 
 
 def kill_supervisor(executor: LocalExecutor) -> psutil.Process:
-    """Kills what supervises the only program, as no program can; returns its warm parent."""
+    """Kills the supervisor of the only program, which no program can do; returns its warm parent."""
     parent, *others = family_of_the_only_program(executor)
     others[0].kill()
     psutil.wait_procs(others, timeout=5)
@@ -489,7 +489,7 @@ def test_a_report_that_is_lost_once_is_not(competition):
         neighbour = executor.submit("print('after it')", competition)
         result = future.result(timeout=100)
         assert (result.outcome, result.stdout) == (Outcome.OK, "done\n"), result.detail
-        assert neighbour.result(timeout=100).queue_wait_s > 1  # it was alone
+        assert neighbour.result(timeout=100).queue_wait_s > 1  # the program was retried alone
 
 
 def test_a_lost_report_is_our_failure_where_a_control_fails_too(competition, monkeypatch):
@@ -498,7 +498,7 @@ def test_a_lost_report_is_our_failure_where_a_control_fails_too(competition, mon
         future = executor.submit("import time\ntime.sleep(60)", competition)
         kill_supervisor(executor)
         warm_parent = kill_supervisor(executor)
-        warm_parent.suspend()  # starts nothing any more
+        warm_parent.suspend()  # so that it starts nothing
         result = future.result(timeout=100)
         warm_parent.resume()
     assert (result.outcome, result.duration_s) == (Outcome.INFRASTRUCTURE, None)
@@ -580,7 +580,7 @@ print(np.random.rand(), hash("x"), list({"a", "b", "c"}), __name__, __file__.spl
 
 
 def test_each_slot_has_its_gpu(competition):
-    """No GPU is needed to see which one a program is told to use."""
+    """This needs no GPU: it checks which one a program is told to use."""
     with LocalExecutor(gpus=["3", "GPU-5f"], timeout_s=20, packages=()) as executor:
         assert executor.max_parallel == 2
         results = executor.run_many(

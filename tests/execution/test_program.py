@@ -1,4 +1,4 @@
-"""What a program with prints is credited for by its output."""
+"""The milestones that a program with prints is credited with for its output."""
 
 import contextlib
 
@@ -94,7 +94,7 @@ def lines(block, indentation=""):
 
 @given(BLOCKS, st.randoms(use_true_random=False))
 def test_whatever_a_program_really_prints_counts(block, random):
-    """Programs of nested blocks, whose conditions fall and which fail as it comes."""
+    """Programs of nested blocks, with random conditions and failures."""
 
     def x():
         if random.random() < 0.05:

@@ -1,4 +1,4 @@
-"""On a real cluster of two nodes, which are processes of this machine."""
+"""Runs on a real cluster of two nodes, which are processes on this machine."""
 
 import os
 import re
@@ -27,8 +27,8 @@ cluster_utils = pytest.importorskip("ray.cluster_utils")
 
 @pytest.fixture(scope="module")
 def head(competition):
-    """A cluster whose only node runs no programs; it takes longer to start than all others together."""
-    # A node that is lost is noticed in seconds.
+    """A cluster whose only node runs no programs; its start takes longer than all other nodes together."""
+    # Notices a lost node within seconds.
     settings = {"health_check_initial_delay_ms": 0, "health_check_period_ms": 500, "health_check_failure_threshold": 3}
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("RAY_USAGE_STATS_ENABLED", "0")
@@ -46,7 +46,7 @@ def cluster(head):
     ray.shutdown()
     for node in list(head.worker_nodes):
         head.remove_node(node, allow_graceful=False)
-    head.wait_for_nodes()  # until it knows that they are gone
+    head.wait_for_nodes()  # until the cluster knows that they are gone
 
 
 @pytest.mark.slow
@@ -57,7 +57,7 @@ def test_programs_of_a_lost_node_run_again_on_another(cluster, competition):
     nodes = [cluster.add_node(num_cpus=1) for _ in range(2)]
     with RayExecutor(cluster.address, timeout_s=30, memory_mb=512) as executor:
         assert executor.description == "programs run on a Ray cluster of 2 cores"
-        # three rounds of two programs, all of them run to their timeout, and on four machines one after the other
+        # three rounds of two programs that all run into their timeout, on four machines one after the other
         assert executor.longest_s(5) == 4 * (START_TIMEOUT_S + 3 * longest_round_s(30))
         program = "import os, time\ntime.sleep(1)\nprint(os.path.exists('input/train.csv'))\nopen('submission.csv', 'w').write('x')"
         assert executor.run_many([(program, competition)])[0].outcome is Outcome.OK
@@ -89,7 +89,7 @@ def test_each_machine_is_checked(cluster, competition, broken_pillow):
             SandboxError, match=r"on the Ray cluster: \S+ \([\d.]+\): .*: PIL: FileNotFoundError"
         ) as error:
             executor.check(competition)
-    assert str(error.value).count("SandboxError: ") == 1  # of the second alone
+    assert str(error.value).count("SandboxError: ") == 1  # only of the second machine
 
 
 @pytest.mark.slow

@@ -78,7 +78,7 @@ def test_a_slot_of_a_killed_process_is_free_again(tmp_path):
 
 
 def test_a_process_forked_meanwhile_does_not_keep_the_slot(tmp_path):
-    """As a worker of a data loader, with copies of all descriptors."""
+    """For example a data loader's worker, with copies of all descriptors."""
     slots = Slots(1, 1, folder=tmp_path)
     with slots.take(OPEN):
         pid = os.fork()
@@ -120,7 +120,7 @@ def test_who_waits_for_a_busy_slot_does_not_block_a_free_one(tmp_path, monkeypat
 
 @pytest.mark.slow
 def test_processes_take_turns(tmp_path):
-    """Both want the only slot all the time: neither starves."""
+    """Both always want the only slot, and neither starves."""
     body = """
     print("ready", flush=True)
     sys.stdin.readline()

@@ -1,4 +1,4 @@
-"""What the init of a program counts of memory that no process shows."""
+"""How a program's init counts memory that no process shows."""
 
 import contextlib
 import fcntl
@@ -19,7 +19,7 @@ def test_sockets_and_what_is_waited_for_and_mappings_are_counted():
         before = held()
         for _ in range(5):
             stack.enter_context(contextlib.closing(socket.socketpair()[0]))
-        assert held() - before >= 5 << 20  # their others are closed already
+        assert held() - before >= 5 << 20  # their other ends are closed already
         pipes = [os.pipe() for _ in range(50)]
         before = held()
         for _ in range(40):

@@ -66,7 +66,7 @@ def test_print_follows_the_outermost_training_loop():
 
 
 def following(source, milestone):
-    """The line before the print of a milestone."""
+    """The line before the print of a milestone, prints left out."""
     lines = [line for line in split_lines(AstInstrumenter().instrument(source, NONCE).source) if "report:" not in line]
     mark = next(i for i, line in enumerate(lines) if f"milestone: {milestone}" in line)
     return next(line.strip() for line in reversed(lines[:mark]) if NONCE not in line)
@@ -192,7 +192,7 @@ def test_execution(name, reached, data, tmp_path):
         line = int(match[1])
         return f'solution.py", line {line - sum(number < line for number in program.inserted_lines)}'
 
-    # `~~~^^^` and all: only the line numbers differ.
+    # Even `~~~^^^` is there: only the line numbers differ.
     pattern = r'solution\.py", line (\d+)'
     assert re.sub(pattern, renumber, done.stderr) == plain.stderr.replace("/plain/", "/instrumented/")
 
@@ -215,7 +215,7 @@ def test_markers_in_the_middle_of_lines():
     assert program.reached(f"{NONCE[:-1]} milestone: imports\nmilestone: submission") == set()
 
 
-# Inserting into unusual texts
+# Inserting into unusual sources
 
 
 @pytest.mark.parametrize(
@@ -274,7 +274,7 @@ def stdlib(count):
 
 
 def test_standard_library():
-    """Real code, not written for us: a print wherever one can stand, and it still verifies."""
+    """Real code, not written for this test: with prints wherever they are possible, it still verifies."""
     checked = 0
     for path in stdlib(150):
         source = path.read_text(encoding="utf-8")
@@ -300,7 +300,7 @@ FLAT = {
 
 @pytest.mark.parametrize("name", FLAT)
 def test_long_flat_programs_take_no_long_time(name):
-    """30,000 of `with` took 5 s, and of `try` 8 s, before there was a bound; the fourth kind took minutes."""
+    """Before there was a bound, 30,000 of `with` took 5 s, and of `try` 8 s; the fourth kind took minutes."""
     began = time.process_time()
     program = AstInstrumenter().instrument("import pandas as pd\n" + FLAT[name])
     assert time.process_time() - began < 4

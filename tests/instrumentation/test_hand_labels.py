@@ -1,4 +1,4 @@
-"""The instrumenter that follows data against labels set by hand, and the judge itself."""
+"""The rule-based instrumenter against labels set by hand, and the judge itself."""
 
 import sys
 from pathlib import Path
@@ -38,7 +38,7 @@ def test_a_print_of_what_a_program_does_not_reach_is_false_credit():
 
 
 def place(source, milestone, ends):
-    """The verdict on the print that stands in for `@`."""
+    """The verdict on a print in the place of `@`."""
     before, _, after = source.partition("@")
     indentation = before.rpartition("\n")[2]
     text = f'{before}print("{NONCE} milestone: {milestone}", flush=True)\n{after.removeprefix(chr(10))}'
@@ -54,7 +54,7 @@ def place(source, milestone, ends):
         ("a = 1\nb = 2\n@\n", [1], LATE),
         ("a = 1\n@\nb = 2\n", [2], FALSE),
         ("a = 1\n@\nb = 2\n", [], FALSE),
-        # Inside what ends on the labelled line
+        # Inside a statement that ends on the labelled line
         ("if x:\n    a = 1\n    @\nb = 2\n", [2], RIGHT),
         ("try:\n    a = 1\nfinally:\n    b = 2\n    @\n", [4], RIGHT),
         ("with x:\n    a = 1\n    @\n", [2], RIGHT),
@@ -65,7 +65,7 @@ def place(source, milestone, ends):
         ("while x:\n    if y:\n        a = 1\n        @\n", [3], FALSE),
         ("def g():\n    b = 1\ndef f():\n    for x in y:\n        a = 1\n        @\nf()\ng()\n", [2, 5], FALSE),
         ("def f():\n    a = 1\n    @\nf()\n", [2, 3], RIGHT),
-        # Only after a listed place, or perhaps without one
+        # After a listed place, or perhaps without reaching one
         ("a = 1\nif x:\n    b = 2\n    @\n", [1], LATE),
         ("if x:\n    a = 1\nb = 2\n@\n", [2], LATE),  # the label means the whole `if`
         ("if x:\n    a = 1\n    c = 3\nb = 2\n@\n", [2], FALSE),

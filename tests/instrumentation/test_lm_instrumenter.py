@@ -24,7 +24,7 @@ BY_RULE = (
     "test_data",
     "predictions",
     "submission",
-)  # but not the model: `fit` could be anything
+)  # but not model_built and model_trained: `fit` could be anything
 EXCHANGES_PRINT = "import builtins\nbuiltins.print = None\nx = len([])\n"
 
 
@@ -46,7 +46,7 @@ def test_prints_stand_where_the_model_says(mode, answer):
         mark = next(i for i, text in enumerate(lines) if f"{program.nonce} milestone: {milestone}" in text)
         before = [text for text in lines[:mark] if program.nonce not in text]
         assert len(before) == line
-    # Lines are answered by schema and in few tokens
+    # Lines mode uses a schema and few tokens
     [(prompts, max_tokens, schema)] = model.batches
     assert len(prompts) == 1
     assert (schema == LINES_SCHEMA) == (max_tokens == LINES_TOKENS) == (mode == "lines")
@@ -80,7 +80,7 @@ def test_without_an_answer_to_the_point_the_rules_decide(mode, answer):
     instrumenter = LmInstrumenter(ScriptedModel(answer), mode)
     program = instrumenter.instrument(SOURCE, nonce="5e1f0c9a7b3d2468")
     expected = AstInstrumenter().instrument(SOURCE, nonce="5e1f0c9a7b3d2468")
-    assert program == replace(expected, is_final=answer is not None)  # another time an answer may come
+    assert program == replace(expected, is_final=answer is not None)  # next time the model may answer
     assert program.milestones == BY_RULE
     metrics = instrumenter.metrics()
     assert (metrics["lm_rate"], metrics["ast_rate"], metrics["none_rate"]) == (0, 1, 0)
@@ -142,7 +142,7 @@ def test_each_program_is_asked_about_once():
     first, second, third = instrumenter.instrument_many([SOURCE, SOURCE, SOURCE + "\n"])
     assert [len(prompts) for prompts, _, _ in model.batches] == [2]
     fourth = instrumenter.instrument(SOURCE)
-    assert [len(prompts) for prompts, _, _ in model.batches] == [2, 0]  # it is called even for none
+    assert [len(prompts) for prompts, _, _ in model.batches] == [2, 0]  # it is called even without prompts
     assert len({program.nonce for program in (first, second, third, fourth)}) == 4
     assert first.milestones == second.milestones == third.milestones == fourth.milestones == MILESTONES
 
@@ -190,10 +190,10 @@ def test_metrics():
         "rejected/empty": 0.25,
         "rejected/before_imports": 0.25,
     }
-    assert set(instrumenter.metrics().values()) == {0.0}  # they are of what happened since
+    assert set(instrumenter.metrics().values()) == {0.0}  # they start again after each call
 
 
-# What the model is shown
+# Prompts
 
 
 @pytest.mark.parametrize(
@@ -232,7 +232,7 @@ LONG = "abcdefgh" * 20
     ],
 )
 def test_of_long_strings_the_beginning_is_shown_and_lines_keep_their_numbers(source):
-    """The same in Python 3.11, where an f-string is one token, and later, where it is several."""
+    """Also in Python 3.11, where an f-string is one token, and in later versions, where it is several."""
     shown = visible(source, cut_strings=True)
     assert LONG not in shown
     assert LONG[:40] in shown

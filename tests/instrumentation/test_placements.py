@@ -80,7 +80,7 @@ print("milestone: submission")
         (2, "model_built"),
         (5, "model_trained"),
         (7, "submission"),
-    ]  # those before the first statement of a block can have been reached by none in it
+    ]  # prints before a block's first statement are left out: no statement in it has run
     assert parse_rewrite(PROGRAM, rewritten) == expected
 
 

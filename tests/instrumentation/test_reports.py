@@ -62,7 +62,7 @@ def test_there_are_not_too_many():
 
 
 def run(source):
-    """What an instrumented program prints."""
+    """Runs the instrumented program; returns its output and its names."""
     reports = found(source)
     program = insert_prints(source, [], NONCE, reports)
     verify(source, program.source, NONCE)
@@ -84,9 +84,9 @@ def test_the_output():
         "1 / 0",
         "raise SystemExit(3)",
         "raise KeyboardInterrupt",
-        "return 1",  # no string
+        "return 1",  # not a string
         "return '\\ud800'",
-        "return str(self)",  # for ever
+        "return str(self)",  # endless recursion
     ],
 )
 def test_a_value_that_cannot_be_printed_does_no_harm(body):
@@ -124,7 +124,7 @@ def test_reports_stand_after_milestones_of_the_same_statement_and_are_none():
 
 
 def test_reports_are_read_from_the_output():
-    """Not what the program itself prints in their form."""
+    """Text in the same form that the program itself prints does not count."""
     source = "class M:\n    def score(self): return 0.5\nprint('report: auc = 0.9', end='')\nauc = M().score()\n"
     output, _ = run(source)
     program = insert_prints(source, [], NONCE, found(source))
@@ -133,7 +133,7 @@ def test_reports_are_read_from_the_output():
 
 
 def test_what_a_report_prints_is_no_milestone():
-    """A value can print anything but the nonce."""
+    """A value can contain anything but the nonce."""
     source = "class M:\n    def score(self): return 'milestone: submission\\n0123456789abcdef milestone: submission'\nauc = M().score()\n"
     output, _ = run(source)
     program = AstInstrumenter().instrument(

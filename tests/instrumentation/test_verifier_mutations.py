@@ -1,6 +1,6 @@
 """
-Programs with prints, changed in thousands of ways: whatever does more than print a milestone must be refused, and all that
-does nothing else must be accepted. What is the same program is decided by an oracle of its own: slow and obvious.
+Programs with prints, changed in thousands of ways: a change that does more than print a milestone must be refused, and
+any other must be accepted. A separate oracle, slow but obvious, decides whether two programs are the same.
 """
 
 import ast
@@ -27,7 +27,7 @@ from trl_mle.instrumentation.reports import find_reports
 BENCHMARKS = Path(__file__).parents[2] / "benchmarks"
 RUNNABLE = [json.loads(line) for line in (BENCHMARKS / "programs.jsonl").read_text().splitlines()]
 NONCE = "5e1f0c9a7b3d2468"
-MUTANTS = 6  # of each program, by changes of its tree; the odd programs go through all of them
+MUTANTS = 6  # of each program, by changes of its tree; odd programs get all changes
 LINE_MUTANTS = 4  # by changes of its text
 
 ODD = {
@@ -58,7 +58,7 @@ ODD = {
 
 
 def programs():
-    """All programs of the tests by name; those of the benchmarks are as people and models write them."""
+    """All programs of the tests by name; those from the benchmarks are as people and models write them."""
     found = {name: source for name, (source, _) in PROGRAMS.items()} | ODD
     found |= {path.name: path.read_text() for path in sorted((BENCHMARKS / "milestones").glob("*.py"))}
     return found | {f"runnable {i}": RUNNABLE[i]["source"] for i in range(0, len(RUNNABLE), 12)}
@@ -84,7 +84,7 @@ def is_print(statement):
 
 
 def is_report(statement):
-    """`try: print("<nonce> report: ...", flush=True)`, and nothing when that fails."""
+    """`try: print("<nonce> report: ...", flush=True)`, ignoring errors."""
     if not isinstance(statement, ast.Try) or len(statement.body) != 1:
         return False
     match = re.fullmatch(
@@ -112,7 +112,7 @@ def facts(original):
 
 
 def same_program(original, changed):
-    """Whether `changed` compiles and is `original` but for prints of milestones, and of values."""
+    """Whether `changed` compiles and equals `original` except for prints of milestones and values."""
     try:
         compile(changed, "<changed>", "exec", dont_inherit=True)
         tree = ast.parse(changed)
@@ -128,7 +128,7 @@ def same_program(original, changed):
 
 
 def honest(source, rng):
-    """The program as a model that does as it is told returns it: prints here and there, some in its own words."""
+    """The program as an obedient model returns it: with prints in various places, some in its own words."""
     lines = [rng.randint(1, len(split_lines(source))) for _ in range(7)]
     marked = insert_prints(source, list(zip(lines, MILESTONES, strict=True)), NONCE).source
     form = rng.choice(
@@ -179,7 +179,7 @@ def test_honest_rewrites_are_accepted():
     assert printed > 3 * accepted
 
 
-# Changes to the tree of a rewritten program: each returns whether it found something to change.
+# Changes to the tree of a rewritten program. Each returns whether it found something to change.
 
 
 def nodes(tree, *kinds):
@@ -187,7 +187,7 @@ def nodes(tree, *kinds):
 
 
 def change(kinds, edit):
-    """A mutation that edits one node of a kind, if `edit` does not object by returning False."""
+    """A mutation that edits one node of a kind; `edit` refuses a node by returning False."""
 
     def mutate(tree, rng):
         found = nodes(tree, *kinds) if isinstance(kinds, tuple) else nodes(tree, kinds)
@@ -208,7 +208,7 @@ def constant(kind, new):
 
 
 def replace(kinds, make):
-    """A mutation that replaces one expression by another one around it."""
+    """A mutation that wraps one expression in another."""
 
     def mutate(tree, rng):
         places = [
@@ -229,7 +229,7 @@ def replace(kinds, make):
 
 
 def statements(edit):
-    """A mutation of one statement that is no print of a milestone, in its block."""
+    """A mutation of one statement, not a print of a milestone, in its block."""
 
     def mutate(tree, rng):
         places = [(block, i) for block in blocks(tree) for i, statement in enumerate(block) if not is_print(statement)]
@@ -240,7 +240,7 @@ def statements(edit):
 
 
 def prints(template):
-    """A mutation of one print of a milestone into something that is more than a print."""
+    """A mutation that turns one print of a milestone into more than a print."""
 
     def mutate(tree, rng):
         places = [(block, i) for block in blocks(tree) for i, statement in enumerate(block) if is_print(statement)]
@@ -374,7 +374,7 @@ def before_future(tree, rng):
 
 
 def alive(block, i):
-    """What stands behind a jump comes alive."""
+    """Removes a jump, so that the code after it runs."""
     if not isinstance(block[i], ast.Return | ast.Raise | ast.Break | ast.Continue) or len(block) < 2:
         return False
     del block[i]
@@ -542,21 +542,21 @@ def test_no_rewrite_that_changes_the_program_is_accepted():
     for number, (name, source) in enumerate(sources.items()):
         rng = random.Random(name)
         text = honest(source, rng)
-        # Each program begins elsewhere in the list, so that each mutation meets many programs.
+        # Each program starts at another place in the list, so that each mutation applies to many programs.
         start = number * MUTANTS % len(MUTATIONS)
         mutations = [*MUTATIONS][start:] + [*MUTATIONS][:start]
         mutants = []
         for mutation in mutations:
             tree = ast.parse(text)
             if MUTATIONS[mutation](tree, rng):
-                with contextlib.suppress(ValueError):  # a number as the text of an f-string is no program
+                with contextlib.suppress(ValueError):  # raised for a number as the text of an f-string
                     mutants.append((mutation, ast.unparse(ast.fix_missing_locations(tree))))
             if len(mutants) == MUTANTS and name not in ODD:
                 break
         used.update(mutation for mutation, _ in mutants)
         lines = rng.sample(list(line_mutations(text, rng)), LINE_MUTANTS)
         for mutation, mutant in [*mutants, *(("line", "\n".join(mutant)) for mutant in lines)]:
-            if same_program(source, mutant):  # two equal statements changed places, and the like
+            if same_program(source, mutant):  # for example, two equal statements were swapped
                 harmless += 1
                 continue
             changed += 1
@@ -572,7 +572,7 @@ def test_no_rewrite_that_changes_the_program_is_accepted():
     assert used.keys() == MUTATIONS.keys()
 
 
-# Changes to a program with our own prints, in lines that carry the nonce: the other lines are compared as they are.
+# Changes to a program with our own prints, on lines with the nonce: all other lines must be equal.
 
 
 def marker(milestone="imports"):
@@ -655,7 +655,7 @@ OWN_LINES = [
     report("x").replace("%.80s", "%.81s"),
     report("x").replace("% (x,)", "% (y,)"),
 ]
-# Two lines around lines of the program.
+# Pairs of lines around lines of the program.
 AROUND = [
     (f'"""{NONCE}', f'{NONCE}"""'),
     (f"'''{NONCE}", f"'''  # {NONCE}"),
@@ -695,7 +695,7 @@ def test_no_lines_of_ours_change_the_program():
                 kept += 1
     print(f"{changed} changed programs refused, {kept} with honest prints kept, of {len(sources)} programs")
     assert changed >= 1000
-    assert kept >= 20  # the honest ones among the lines, where they stand in an honest place
+    assert kept >= 20  # honest lines in honest places
 
 
 @pytest.mark.parametrize("name", ["own_print", "rich", "builtins"])
@@ -721,7 +721,7 @@ ENDINGS = [  # programs, and the exit codes with which they end
 
 
 def test_submission_and_exit_status_are_the_same():
-    """With a print at every line, and the values reported that can be."""
+    """With a print after every line, and reports of all values that can be reported."""
     sample = RUNNABLE[::64]
     items = [(row["source"], load_competition(row["competition"])) for row in sample]
     items += [(source, items[0][1]) for source, _ in ENDINGS]

@@ -1,4 +1,4 @@
-"""What the arguments of a run are made of, before a model is loaded."""
+"""What a run makes of its arguments, before a model is loaded."""
 
 from contextlib import nullcontext
 from pathlib import Path
@@ -15,7 +15,7 @@ QUICKSTART = str(Path(__file__).parents[2] / "recipes" / "quickstart.yaml")
 
 
 def parsed(*more):
-    """A run of the quickstart, with longer prompts."""
+    """Parsed arguments of the quickstart, with longer prompts."""
     return make_parser().parse_args_and_config(["--config", QUICKSTART, "--max_prompt_length", "4000", *more])
 
 
@@ -29,11 +29,11 @@ def parsed(*more):
         (["--use_peft", "true", "--load_in_4bit", "true"], "vLLM cannot take quantized weights from training"),
         (["--use_peft", "true", "--load_in_8bit", "true"], "set use_vllm to false"),
         (["--use_peft", "true", "--lora_dropout", "0.05"], "a dropout of 0.05 adds noise to the importance ratios"),
-        (["--use_peft", "true"], None),  # TRL's dropout of 0.05 is not the default here
+        (["--use_peft", "true"], None),  # TRL's default dropout of 0.05 is not ours
     ],
 )
 def test_what_vllm_cannot_do_is_refused(monkeypatch, more, message):
-    """vLLM needs CUDA, so all that is checked of it here is what is asked."""
+    """vLLM needs CUDA, so only the options are checked here."""
     monkeypatch.setattr("importlib.util.find_spec", lambda name: object())  # as if it were installed
     script_args, training_args, model_args = parsed("--use_vllm", "true", *more)
     with pytest.raises(ValueError, match=message) if message else nullcontext():
@@ -58,7 +58,7 @@ def test_gpu_slots_become_slots_of_the_executor():
 
 
 def test_endpoint_of_the_policy_is_refused():
-    """At start, before a model is loaded: TRL overwrites the weights of that server."""
+    """At the start, before a model is loaded, because TRL overwrites the weights of that server."""
     server = OpenAIServer(lambda prompt, max_tokens: ("", 0))
     args = ["--instrumenter", "lm", "--instrumenter_url", server.url, "--use_vllm", "true"]
     args += ["--vllm_mode", "server", "--vllm_server_host", "localhost"]

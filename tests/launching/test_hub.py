@@ -93,11 +93,11 @@ def test_model_card_and_checkpoints_arrive(runs, hub, folder):
         } <= checkpoint
         weights = (folder / "good" / f"checkpoint-{step}" / "model.safetensors").read_bytes()
         assert main[f"checkpoint-{step}/model.safetensors"] == weights
-        branch = hub.branches["models/user/good", f"step-{step:06d}"]  # a revision of its own
+        branch = hub.branches["models/user/good", f"step-{step:06d}"]  # its own revision
         assert branch["model.safetensors"] == weights
         assert "tokenizer.json" in branch
         assert "optimizer.pt" not in branch
-    # The record of the programs is no part of the model
+    # The records of programs are not part of the model
     assert not [name for name in main if name.startswith(("executions/", "best_solutions/", "completions/"))]
 
 
@@ -159,7 +159,7 @@ def test_broken_upload_loses_nothing(runs, hub, folder):
     lines = [line for line in errors.splitlines() if "error" in line or "failed" in line]
     assert [line for line in lines if line.startswith("a push to the Hub failed; everything is still")]
     last = f"train_mle.py: error: the push to the Hub failed; everything is still in {folder / 'broken'}: "
-    assert last in lines[-1]  # which may begin with a progress bar that the failure cut off
+    assert last in lines[-1]  # may begin with a progress bar that the failure cut off
     assert "413" in lines[-1]
     assert hub.branches["models/user/broken", "main"] == {}
     AutoModelForCausalLM.from_pretrained(folder / "broken")

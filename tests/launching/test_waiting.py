@@ -1,4 +1,4 @@
-"""Slow programs must not end a run, and a process that dies must."""
+"""Slow programs must not end a run, but a process that dies must."""
 
 import json
 import os
@@ -28,14 +28,14 @@ def arguments(model, output_dir, *more):
     small += [
         "--max_parallel_programs",
         "16",
-    ]  # all can sleep at the same time, and no other run's programs hold them up
+    ]  # all can sleep at the same time, and programs of other runs do not delay them
     small += ["--program_timeout_s", "300", "--save_strategy", "no"]
     return ["--config", str(quickstart), "--model_name_or_path", model, "--output_dir", str(output_dir), *small, *more]
 
 
 @pytest.mark.slow
 def test_a_slow_program_does_not_end_the_run(tiny_model, tmp_path):
-    """The same run without the extension does end: that is what this is about. Both sleep side by side."""
+    """Without the extension of the timeout, the same run ends. Both run at the same time."""
     seconds, timeout_s = 15.0, 6.0
     started = {
         name: forked.start(
@@ -56,13 +56,13 @@ def test_a_slow_program_does_not_end_the_run(tiny_model, tmp_path):
         process.kill()
     logs = "".join((tmp_path / f"stock-{rank}.log").read_text() for rank in range(2))
     assert first.exitcode not in (0, None), logs[-3000:]
-    assert "timed out" in logs.lower(), logs[-3000:]  # one says so, and the other that the first has gone
+    assert "timed out" in logs.lower(), logs[-3000:]  # one reports this, and the other that the first has gone
     forked.finish(started["ours"], tmp_path)
 
     state = json.loads((tmp_path / "ours" / "trainer_state.json").read_text())
     assert state["global_step"] == 1
     logged = state["log_history"][0]
-    assert timeout_s < logged["mle/process_wait_s/max"]  # of the first process for the second
+    assert timeout_s < logged["mle/process_wait_s/max"]  # how long the first process waits for the second
     assert logged["mle/process_wait_s/mean"] == pytest.approx(logged["mle/process_wait_s/max"] / 2, rel=0.2)
     for rank in range(2):
         lines = [
@@ -111,7 +111,7 @@ def trainers(launcher):
 
 
 def programs(trainer):
-    """What runs programs: below the warm parent, which is the trainer's child or grandchild. Probes last for a moment."""
+    """The processes that run programs, below the warm parent (a trainer's child or grandchild), without brief probes."""
     below = [child for parent in trainer.children() for child in parent.children()]
     deep = {process for child in below for process in child.children(recursive=True)}
     return [process for process in deep if process.is_running() and process.create_time() < time.time() - 3]
@@ -121,7 +121,7 @@ def programs(trainer):
     ("processes", "programs", "slots", "rounds"), [(1, 8, 8, 1), (1, 9, 8, 2), (2, 8, 4, 4), (8, 16, 48, 3)]
 )
 def test_the_longest_that_programs_may_take(monkeypatch, processes, programs, slots, rounds):
-    """All of them run into their timeout, in the slots that the processes of a machine share, and twice."""
+    """All of them run into their timeout twice, in the slots that the processes of a machine share."""
     monkeypatch.setenv("LOCAL_WORLD_SIZE", str(processes))
     with LocalExecutor(max_parallel=slots, timeout_s=600, sandbox="none") as executor:
         assert executor.longest_s(programs) == START_TIMEOUT_S + rounds * longest_round_s(600)

@@ -7,7 +7,7 @@ from transformers import AutoModelForCausalLM, AutoTokenizer
 
 @pytest.fixture(scope="module")
 def tiny(tiny_model):
-    """The tiny model's greedy answer to one prompt and its length, as plain transformers gives it."""
+    """The tiny model's greedy answer to one prompt, and its length, with plain transformers."""
     model = AutoModelForCausalLM.from_pretrained(tiny_model).eval()
     tokenizer = AutoTokenizer.from_pretrained(tiny_model)
     lock = threading.Lock()

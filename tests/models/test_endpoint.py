@@ -29,7 +29,7 @@ def programs(count):
 
 
 def ideal(prompt, max_tokens):
-    """What a perfect model answers about one of these programs, in either mode."""
+    """A perfect model's answer about one of these programs, in either mode."""
     if "```python" not in prompt.split("\n\n")[-1]:
         return json.dumps(LINES), 40
     lines = prompt.rpartition("```python\n")[2].removesuffix("\n```").splitlines()
@@ -39,7 +39,7 @@ def ideal(prompt, max_tokens):
 
 
 def number_of(body):
-    """Which of the programs a request is about."""
+    """The number of the program that a request is about."""
     return int(body["messages"][0]["content"].partition("(C=")[2].partition(")")[0])
 
 
@@ -70,7 +70,7 @@ def test_endpoint_instruments(server, mode):
 
 
 def test_endpoint_of_a_real_model(tiny):
-    """Text and length come through as the model generated them, in the order of the prompts."""
+    """Texts and lengths are those that the model generated, in the order of the prompts."""
     server = OpenAIServer(tiny, names=("tiny",))
     prompts = [f"Write program {number}." + " Please." * number for number in range(8)]
     completions = EndpointModel(server.url, "tiny").complete(prompts, 12)
@@ -113,7 +113,7 @@ def test_endpoint_without_schemas_is_asked_without(server):
 
 
 def test_refused_prompt_is_alone(server):
-    """A program that is too long neither ends the use of schemas nor the use of the endpoint."""
+    """After a program that is too long, schemas and the endpoint are still used."""
     server.meddle = lambda body: 400 if number_of(body) == 1 else None
     instrumenter = LmInstrumenter(EndpointModel(server.url, max_concurrency=1))
     too_long, *others = programs(3)
@@ -146,7 +146,7 @@ def test_deadline_cuts_the_batch(server):
     assert all(program.milestones for program in instrumented)
     metrics = instrumenter.metrics()
     assert (metrics["lm_rate"], metrics["ast_rate"], metrics["rejected/no_answer"]) == (0.6, 0.4, 0.4)
-    instrumenter.instrument_many(programs(5))  # it has answered in part, so the rest is asked again
+    instrumenter.instrument_many(programs(5))  # it answered some, so it is asked again about the others
     assert instrumenter.metrics()["lm_rate"] == 1.0
     assert len(server.requests) == 7
 
@@ -186,7 +186,7 @@ def test_killed_and_restarted_in_the_middle(server):
     def dies_once(body):
         if number_of(body) == 10 and died.acquire(blocking=False):
             threading.Thread(target=restart).start()
-            gone.wait(10)  # this request is cut off
+            gone.wait(10)  # the kill cuts this request off
 
     def restart():
         server.kill()
@@ -202,7 +202,7 @@ def test_killed_and_restarted_in_the_middle(server):
 
 
 def test_killed_in_the_middle(server):
-    """What was answered counts, the rest falls back, and it goes on when the server is back."""
+    """Answers so far count, other programs use the fallback, and the server is used again once it is back."""
 
     def dies(body):
         if number_of(body) == 6:
@@ -248,7 +248,7 @@ def test_endpoint_does_not_answer(server):
 
 @pytest.mark.parametrize("content_type", ["text/html", "application/json"])
 def test_endpoint_is_another_kind_of_server(server, content_type):
-    """At start that is an error, later the page of a proxy: no answer."""
+    """At the start this is an error; later it may be the page of a proxy, and counts as no answer."""
 
     class Page(BaseHTTPRequestHandler):
         def do_GET(self):

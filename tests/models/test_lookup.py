@@ -9,7 +9,7 @@ from trl_mle.models import look_up
 
 
 class Hub(BaseHTTPRequestHandler):
-    """Knows the model `org/there`."""
+    """A Hub that has only the model `org/there`."""
 
     def do_GET(self):
         known = self.path == "/api/models/org/there"
@@ -38,7 +38,7 @@ def hub(monkeypatch):
 
 def test_what_the_hub_has(hub, tmp_path):
     look_up("org/there")
-    look_up(str(tmp_path))  # a folder is no matter for the Hub
+    look_up(str(tmp_path))  # the Hub is not asked about folders
     with pytest.raises(OSError, match=r"^the Hub has no such model"):
         look_up("org/elsewhere")
 

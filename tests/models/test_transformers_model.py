@@ -34,7 +34,7 @@ def test_batch_equals_one_by_one(tiny_model, tiny, tmp_path, padding_side):
 
 
 def test_greedy_whatever_the_models_own_settings_are(tiny_model, tiny, tmp_path):
-    """Chat models come with a temperature and a penalty on repetitions, which an answer that repeats a program breaks."""
+    """Chat models come with a temperature and a repetition penalty, which would spoil answers that repeat a program."""
     folder = shutil.copytree(tiny_model, tmp_path / "model")
     settings = {"do_sample": True, "temperature": 0.7, "top_k": 20, "top_p": 0.8, "repetition_penalty": 1.5}
     own = json.loads((folder / "generation_config.json").read_text())
@@ -78,7 +78,7 @@ def test_model_without_chat_template_is_refused(tiny_model, tmp_path):
 
 
 def test_samples_are_those_of_plain_transformers(tiny_model, tmp_path):
-    """By a seed, from the whole distribution whatever the model's own settings are, and whatever was answered greedily."""
+    """With a seed, from the whole distribution, despite the model's own settings and earlier greedy answers."""
     folder = shutil.copytree(tiny_model, tmp_path / "model")
     settings = {"do_sample": True, "temperature": 0.1, "top_k": 2, "top_p": 0.1, "repetition_penalty": 1.5}
     own = json.loads((folder / "generation_config.json").read_text())
@@ -95,7 +95,7 @@ def test_samples_are_those_of_plain_transformers(tiny_model, tmp_path):
         with torch.no_grad():
             outputs = plain.generate(**inputs, max_new_tokens=24, do_sample=True, top_k=0)
         answers = tokenizer.batch_decode(outputs[:, inputs["input_ids"].shape[1] :], skip_special_tokens=True)
-        for asked in (PROMPTS, conversations):  # a text is a conversation of one message
+        for asked in (PROMPTS, conversations):  # a text is like a conversation of one message
             generate(model, tokenizer, PROMPTS, 4)
             completions = generate(model, tokenizer, asked, 24, seed=seed)
             assert [completion.text for completion in completions] == answers
@@ -103,7 +103,7 @@ def test_samples_are_those_of_plain_transformers(tiny_model, tmp_path):
 
 
 def test_torch_comes_only_with_a_model():
-    """The executor imports the instrumentation, and programs wait for it."""
+    """The executor imports the instrumentation, and programs wait for that."""
     code = "import sys, trl_mle.instrumentation; trl_mle.instrumentation.Completion('')"
     code += "; print({'torch', 'transformers', 'openai'} & set(sys.modules))"
     assert subprocess.check_output([sys.executable, "-c", code], text=True) == "set()\n"

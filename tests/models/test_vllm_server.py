@@ -1,4 +1,4 @@
-"""Against a real vLLM server with tiny models: `make test-vllm`. Without a GPU it is up after a minute."""
+"""Tests against a real vLLM server with tiny models: `make test-vllm`. Without a GPU the server starts in a minute."""
 
 import json
 import threading
@@ -18,7 +18,7 @@ from trl_mle.starter.build import StarterConfig, make_model, sketch_corpus, trai
 
 pytestmark = [pytest.mark.vllm, pytest.mark.timeout(600)]
 
-# The starter's own shows it the first line of a prompt only.
+# The starter's own template shows the model only the first line of a prompt.
 CHAT_TEMPLATE = (
     "{% for message in messages %}<|im_start|>{{ message['role'] }}\n{{ message['content'] }}<|im_end|>\n{% endfor %}"
     "{% if add_generation_prompt %}<|im_start|>assistant\n{% endif %}"
@@ -42,7 +42,7 @@ def lines_prompts(count):
 
 @pytest.fixture(scope="module")
 def untrained(tmp_path_factory):
-    """Folder of the starter's model as it is before training."""
+    """Folder of the starter's model before training."""
     folder = tmp_path_factory.mktemp("untrained")
     set_seed(0)
     tokenizer = train_tokenizer(sketch_corpus(StarterConfig(num_programs=200)))
@@ -56,7 +56,7 @@ def untrained(tmp_path_factory):
 
 @pytest.fixture(scope="module")
 def trained(untrained, tmp_path_factory):
-    """Folder of the same model, which has learnt the right answers about one program by heart."""
+    """Folder of the same model after it has memorised the right answers about one program."""
     set_seed(0)
     tokenizer = AutoTokenizer.from_pretrained(untrained)
     model = AutoModelForCausalLM.from_pretrained(untrained)
@@ -100,7 +100,7 @@ def server(untrained, trained, tmp_path_factory):  # trained first, while the co
 
 
 def is_answer(lines):
-    """Some of the steps, each once."""
+    """Whether an answer names only milestones, with valid line numbers."""
     return set(lines) <= set(MILESTONES) and all(1 <= line <= 9999 for line in lines.values())
 
 
@@ -134,7 +134,7 @@ def test_nonsense_does_no_harm(server):
 
 
 def test_killed_and_restarted_in_the_middle(server):
-    """What was answered before counts, a dead server costs one batch, and it is used again when it is back."""
+    """Earlier answers count, a dead server costs one batch, and it is used again once it is back."""
     model = EndpointModel(f"{server.url}/v1", max_concurrency=8, deadline_s=20)
     killer = threading.Timer(8.0, server.kill)
     killer.start()
@@ -149,8 +149,8 @@ def test_killed_and_restarted_in_the_middle(server):
         assert instrumenter.instrument(PROGRAM).milestones
         assert instrumenter.metrics()["rejected/no_answer"] == 1.0
     server.start()
-    assert model.complete(lines_prompts(1), LINES_TOKENS)[0].text is None  # left alone for a while
-    model._asked_again_at = 0.0  # later
+    assert model.complete(lines_prompts(1), LINES_TOKENS)[0].text is None  # not asked for a while
+    model._asked_again_at = 0.0  # that time has passed
     completions = model.complete(lines_prompts(64), LINES_TOKENS, LINES_SCHEMA)
     assert all(completion.text is not None for completion in completions)
 

@@ -65,7 +65,7 @@ def test_extract_code(case):
     assert extract_code(completion) == code
 
 
-# What completions are made of, and what separates the lines of some programs but not of Python's
+# Parts of completions, and characters that separate lines elsewhere but not in Python
 PARTS = [
     *("```python", "```", "~~~", "<think>", "</think>", "\n", "\r\n", "\r", "  ", "x = 1", "import os", "if x:", '"""', "é", "🙂"),
     *("\f", "\x0b", "\x1c", "\u2028", "\x85", "Plan.", "(", "\t"),
@@ -73,7 +73,7 @@ PARTS = [
 
 
 def check_positions(completion):
-    """Every character of the program stands where it is said to, in order."""
+    """Every character of the program is at its reported position, in order."""
     found = find_code(completion)
     if found is None:
         return
@@ -109,7 +109,7 @@ def test_the_block_that_counts_is_found_among_equal_ones():
 
 
 def test_many_opening_thoughts_take_no_time():
-    """A policy may write anything, and the training process reads it."""
+    """A policy may write anything, and the training process has to read it."""
     began = time.process_time()
     assert extract_code("<think>" * 100_000) is None
     assert extract_code("<think>a</think>" * 100_000 + "```python\nprint(1)\n```") == "print(1)"

@@ -19,7 +19,7 @@ ASK = "in a ```python block. It reads its data from input/ and writes submission
 
 @pytest.fixture(scope="module")
 def count_tokens(chat_template):
-    """By a tokenizer like a language model's: byte-level BPE, 4,000 tokens, learnt from Python and English."""
+    """Counts tokens like a language model's tokenizer: byte-level BPE, 4,000 tokens, learnt from Python and English."""
     pytest.importorskip("torch")
     from datasets import Dataset
 
@@ -46,7 +46,7 @@ def make_prompt(comp, program, output, max_tokens, count_tokens, **kwargs):
 
 
 def parts(content):
-    """The program and the output that a prompt shows, having checked all that is around them."""
+    """The beginning of a prompt, and the program and output that it shows; checks the text around these."""
     head, _, rest = content.partition(BEFORE)
     program, _, rest = rest.partition(BETWEEN)
     output, _, rest = rest.rpartition(AFTER)
@@ -55,7 +55,7 @@ def parts(content):
 
 
 def random_text(rng):
-    """Lines of code, of prose, of nothing, of what is no ASCII, of braces and fences; of very different lengths."""
+    """Lines of very different lengths: code, prose, empty ones, non-ASCII text, braces and fences."""
     words = [
         "model",
         "=",
@@ -84,8 +84,8 @@ def random_text(rng):
 
 def check_kept(shown, text):
     """
-    What is shown are whole lines of a text, from its beginning and its end, and a line that says how many are not. Such a
-    line may also stand for a very long one.
+    Checks that whole lines of a text are shown, from its beginning and its end, and a line that says how many are left
+    out. Such a line may also replace a very long one.
     """
     lines, whole = shown.split("\n"), text.strip("\n").split("\n")
     short = [line if len(line) <= LONG_LINE else LEFT_OUT.format(count=1) for line in whole]
@@ -130,7 +130,7 @@ def test_what_fits_is_whole_and_what_does_not_fills_the_limit(count_tokens):
     assert 1950 < count_tokens([{"role": "user", "content": long}]) <= 2000
     _, shown_program, shown_output = parts(long)
     assert 2 < len(shown_program) / len(shown_output) < 4  # the program's share is three quarters
-    # what one does not need is the other's
+    # each can use what the other does not need
     assert len(parts(make_prompt(wine, program, "", 2000, count_tokens))[1]) > 1.2 * len(shown_program)
     assert len(parts(make_prompt(wine, "x = 1", program, 2000, count_tokens))[2]) > 2 * len(shown_output)
 
@@ -165,6 +165,6 @@ def test_the_score_is_told_only_if_it_is_to_be_known(count_tokens):
     untold = make_prompt(wine, "x = 1", "done", 1024, count_tokens)
     assert told.replace("\nIts score on the test set: 0.87654.\n", "") == untold
     assert "test set" not in untold
-    # A program does not know its score: what it claims stays in what it printed.
+    # A program does not know its score: a claimed score stays in its output.
     claimed = make_prompt(wine, "x = 1", "Its score on the test set: 1.", 1024, count_tokens)
     assert claimed.replace("Its score on the test set: 1.", "done") == untold

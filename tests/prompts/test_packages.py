@@ -1,4 +1,4 @@
-"""What prompts say about a program's limits, and that it stays as it is."""
+"""What prompts say about a program's limits, and that this stays the same during a run."""
 
 import json
 import warnings
@@ -20,7 +20,7 @@ def wine():
 
 
 def line(prompt):
-    """What a prompt says about limits."""
+    """The line of a prompt about limits."""
     [found] = [line for line in prompt[0]["content"].splitlines() if line.startswith("Limits: ")]
     return found
 
@@ -46,7 +46,7 @@ def test_a_run_goes_on_with_the_packages_that_it_began_with(tmp_path, caplog):
     first, second = tmp_path / "first", tmp_path / "second"
     assert keep_packages(MORE, first) == MORE
     assert json.loads((first / "limits.json").read_text())["packages"] == list(MORE.packages)
-    # Elsewhere lightgbm and torch are not there, and the time limit has been raised
+    # Resumed on a machine without lightgbm and torch, with a longer time limit
     assert keep_packages(Limits(9), second, begun_in=first) == Limits(9, packages=MORE.packages)
     assert "can no longer import: lightgbm, torch" in caplog.text
     assert keep_packages(Limits(9), second, begun_in=second).packages == MORE.packages

@@ -48,7 +48,7 @@ def test_says_what_a_solution_needs(name):
     assert estimate_tokens(content) <= MAX_TOKENS < 1024
 
 
-# What a program for a competition cannot do without.
+# Texts that a program for a competition depends on.
 NEEDED = {
     "detecting-insults-in-social-commentary": ["input/sample_submission_null.csv", "Predict Insult for each Comment."],
     "learning-agency-lab-automated-essay-scoring-2": ["str: essay_id, full_text; int: score", "whole numbers"],
@@ -196,7 +196,7 @@ def test_file_details_go_first(tmp_path):
 def test_long_files_are_read_from_their_beginning(tmp_path):
     comp = _write_competition(tmp_path, ["a"])
     with (comp.public_dir / "train.csv").open("a") as file:
-        file.write("1,0.5,0\n" * 300_000 + "1,2,3,4,5,6\n")  # the end is no table
+        file.write("1,0.5,0\n" * 300_000 + "1,2,3,4,5,6\n")  # the end does not fit the table
     records = [{"id": i, "text": f'a \\ "word" {i}', "tags": ["x", "y"]} for i in range(40_000)]
     (comp.public_dir / "more.json").write_text(json.dumps(records, indent=1) + "]")
     (comp.public_dir / "lines.json").write_text("\n".join(json.dumps({"key": i}) for i in range(3)))

@@ -43,8 +43,8 @@ def corpus():
 
 def test_is_an_upper_bound(corpus):
     """
-    Byte-level BPE with Qwen2's own way of splitting, trained on texts of the same kinds. Its vocabulary is a tenth of that
-    of Qwen2.5, so it needs more tokens: what bounds it bounds Qwen2.5 the more.
+    Byte-level BPE with Qwen2's own splitting, trained on texts of the same kinds. Its vocabulary is a tenth of
+    Qwen2.5's, so it needs more tokens: an upper bound for it is also one for Qwen2.5.
     """
     texts = [text for kind in corpus.values() for text in kind]
     tokenizer = Qwen2Tokenizer().train_new_from_iterator(texts, vocab_size=16_000, show_progress=False)
@@ -55,7 +55,7 @@ def test_is_an_upper_bound(corpus):
 
 
 def test_is_not_far_too_much(corpus):
-    """Four characters of English are about a token."""
+    """A token is about four characters of English."""
     prose = "\n".join(corpus["prose"])
     assert estimate_tokens(prose) < len(prose) / 4 * 2.2
 

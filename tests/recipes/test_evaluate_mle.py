@@ -23,7 +23,7 @@ SCRIPT = str(ROOT / "recipes" / "evaluate_mle.py")
 
 
 def evaluate(monkeypatch, *args):
-    """Runs the recipe in this process; it must end well."""
+    """Runs the recipe in this process; it must succeed."""
     monkeypatch.setattr(sys, "argv", [SCRIPT, *map(str, args)])
     with pytest.raises(SystemExit) as ended:
         runpy.run_path(SCRIPT, run_name="__main__")
@@ -35,7 +35,7 @@ def results(folder):
 
 
 def test_policies_are_compared(tiny_model, tmp_path, monkeypatch, capsys):
-    """A random policy writes no program, so the table is all that there is to see, and what training did."""
+    """A random policy writes no program, so that the table and the learning curves are the only results."""
     policies = [tmp_path / "starter", tmp_path / "policy"]
     for policy in policies:
         shutil.copytree(tiny_model, policy)
@@ -84,7 +84,7 @@ KILLED = 2  # the program at which an evaluation is killed
 
 @pytest.fixture
 def server():
-    """A model of which each answer is another program; it knows the competition by the prompt."""
+    """A model that answers each time with another program, for the competition in the prompt."""
     numbers = itertools.count()
 
     def model(prompt, max_tokens):
@@ -99,7 +99,7 @@ def server():
 
 @pytest.mark.slow
 def test_an_endpoint_alone_and_in_a_tree_on_two_competitions(server, tmp_path, monkeypatch, capsys):
-    """One command; the submissions are those that MLE-bench grades."""
+    """One command evaluates both, and writes the submissions that MLE-bench grades."""
     names = ["spooky-author-identification", "random-acts-of-pizza"]
     for name in names:
         mirror = load_competition(f"mirror:{name}?rows=60").public_dir.parent
@@ -136,14 +136,14 @@ def _evaluate_in_another_process(arguments):
 
 @pytest.mark.slow
 def test_a_killed_evaluation_goes_on(server, tmp_path, monkeypatch):
-    """SIGKILL in the middle: what has a result is neither asked for nor run again."""
+    """SIGKILL in the middle: programs with a result are neither sampled nor run again."""
     arguments = ["--policies", server.url, "--names", "x", "--competitions", "wine", "--output_dir", str(tmp_path)]
     arguments += ["--num_samples", "5", "--batch_size", "1", "--max_parallel_programs", "1"]
     victim = multiprocessing.get_context("fork").Process(target=_evaluate_in_another_process, args=(arguments,))
     victim.start()
     log, completions = tmp_path / "x.jsonl", tmp_path / "completions" / "x.jsonl"
     deadline = time.monotonic() + 60
-    # Beside one line of settings: the program that sleeps has been written
+    # After one line of settings: the program that sleeps is in the file
     while not (completions.exists() and completions.read_text().count("\n") > 1 + KILLED):
         assert victim.is_alive()
         assert time.monotonic() < deadline
@@ -160,12 +160,12 @@ def test_a_killed_evaluation_goes_on(server, tmp_path, monkeypatch):
     assert log.read_text().startswith(before)
     rows = [json.loads(line) for line in log.read_text().splitlines()]
     assert sorted(row["index"] for row in rows) == list(range(5))
-    assert len({row["output"] for row in rows}) == 5  # each program once
+    assert len({row["output"] for row in rows}) == 5  # each program ran once
     assert results(tmp_path)["wine", "x"]["num_valid"] == 5
 
 
 def test_half_of_the_rows_are_held_out(server, tmp_path, monkeypatch, capsys):
-    """Files of another share are refused; those of an evaluation that knew of none are of 0."""
+    """Files with another share are refused; files from before there were shares count as 0."""
     options = ["--policies", server.url, "--names", "x", "--competitions", "wine", "--num_samples", 2]
     options += ["--output_dir", tmp_path]
     evaluate(monkeypatch, *options, "--holdout", 0.5)
@@ -261,7 +261,7 @@ def test_results_of_others_are_not_dropped(tiny_model, tmp_path):
     with pytest.raises(ValueError, match=f"^{results} holds wine: name it too, or use another output_dir$"):
         check_results(results, ["x", "y"], ["digits"])
     results.write_text(results.read_text()[:40])
-    check_results(results, [], [])  # cut off: it is written anew
+    check_results(results, [], [])  # cut off, so it will be rewritten
 
 
 def test_the_best_of_programs_whose_log_was_removed_is_not_taken(tiny_model, tmp_path):

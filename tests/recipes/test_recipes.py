@@ -1,4 +1,4 @@
-"""Every recipe parses, and what launches it loads."""
+"""Every recipe parses, and the configurations that launch it load."""
 
 import runpy
 from pathlib import Path
@@ -39,7 +39,7 @@ def test_there_is_a_recipe_for_each_of_the_twelve_and_for_each_mirror():
             assert competition in list_competitions()
             assert not prefix or competition in TASKS
             assert stem in recipe["output_dir"]
-            # The starter is built without improve_share
+            # Starters are built without improve_share
             assert not prefix or recipe["improve_probability"] == 0
             assert not prefix or recipe["holdout"] == 0.5
 
@@ -79,12 +79,12 @@ def test_accelerate_config_loads(config):
 
     loaded = load_config_from_file(str(config))
     assert loaded.num_processes == {"cpu": 1, "zero3_multi_node": 16}.get(config.stem, 8)
-    # A free one, so that two runs on a machine do not collide; several machines must agree on one
+    # A free port, so that two runs on a machine do not collide; several machines must agree on one
     assert loaded.main_process_port == (29500 if "multi_node" in config.stem else 0)
     assert [line[:2] for line in config.read_text().splitlines()[:3]] == [
         "# ",
         "# ",
         "co",
-    ]  # what it is, when to take it
+    ]  # what it is, and when to use it
     if config.stem.startswith("zero"):
         assert loaded.deepspeed_config["zero_stage"] == int(config.stem[4])

@@ -33,7 +33,7 @@ def page(run, tmp_path_factory):
 
 
 def charts_of(*folders, names=None):
-    """The pictures that there are of runs by their names, without drawing them into files."""
+    """The charts of runs, by name, without writing files."""
     groups = defaultdict(list)
     for folder, name in zip(folders, names or ["x"] * len(folders), strict=True):
         groups[name].append(read_run(folder, name))
@@ -58,7 +58,7 @@ def test_a_run_is_read_as_its_executions_were_written(run):
 
 
 def test_a_real_log_is_read(tmp_path):
-    """Of programs that run: what the reward writes is what the report reads."""
+    """From programs that really run: the report reads what the reward writes."""
     wine = load_competition("wine")
     texts = [
         'import shutil\nshutil.copy("input/sample_submission.csv", "submission.csv")',
@@ -122,7 +122,7 @@ def test_each_of_several_competitions_has_a_row(tmp_path, page, first_chart_only
 
 
 def test_the_page_asks_for_nothing(page):
-    """What a browser could fetch is in the page itself; and it is told to fetch nothing else."""
+    """Everything that a browser could fetch is in the page itself, which also forbids it to fetch anything else."""
     text = page.read_text()
     assert all(source.startswith("data:image/svg+xml;base64,") for source in re.findall(r'src="([^"]*)"', text))
     assert not re.search(r"<(script|link|iframe|object|embed)|href=|url\(|@import", text)
@@ -143,7 +143,7 @@ def test_the_best_programs_ancestors(run, page):
 
 
 def test_the_best_is_reported_on_the_held_out_rows(run, tmp_path, first_chart_only):
-    """Lines of before, and of runs that hold nothing out, have one score."""
+    """Lines of older runs, and of runs that hold nothing out, have one score."""
     before = read_run(run, "x")
     assert not before.holds_out
     assert before.executions["reported"].equals(before.executions["score"])
@@ -171,7 +171,7 @@ def test_best_so_far_on_the_held_out_rows(sign):
 def test_a_run_that_has_no_checkpoint_yet(tmp_path):
     folder = make_run(tmp_path / "run", steps=2, finished=False)
     log = folder / "executions" / "rank-0.jsonl"
-    log.write_text(log.read_text() + '{"time": "2026-01-01T')  # a line is on its way
+    log.write_text(log.read_text() + '{"time": "2026-01-01T')  # a line that is still being written
     assert chart_names(folder) == [
         "reward", "valid_rate", "score_by_programs-wine", "score_by_time-wine", "milestones", "outcomes"
     ]  # fmt: skip
@@ -187,7 +187,7 @@ def test_a_run_before_its_first_valid_program(tmp_path):
 
 
 def test_only_the_trainers_log(tmp_path):
-    """A run without our reward, or of before executions were logged."""
+    """A run without our reward, or from before executions were logged."""
     folder = make_run(tmp_path / "run", steps=3)
     shutil.rmtree(folder / "executions")
     shutil.rmtree(folder / "best_solutions")
@@ -196,12 +196,12 @@ def test_only_the_trainers_log(tmp_path):
 
 @pytest.fixture
 def first_chart_only(monkeypatch):
-    """Drawing takes most of a report's time."""
+    """Draws only the first chart, because drawing takes most of a report's time."""
     monkeypatch.setattr("trl_mle.report.page.charts", lambda groups: islice(charts(groups), 1))
 
 
 def test_runs_laid_over_each_other(tmp_path, first_chart_only):
-    """Two arms, one of two seeds and one on two competitions of different directions."""
+    """Two arms: one with two seeds, and one on two competitions with different directions."""
     folders = [
         make_run(tmp_path / "a0", seed=0, steps=4),
         make_run(tmp_path / "a1", seed=1, steps=5),
@@ -219,7 +219,7 @@ def test_runs_laid_over_each_other(tmp_path, first_chart_only):
 
 @pytest.fixture(scope="module")
 def two_arms(tmp_path_factory):
-    """The pictures of two runs with improve prompts and one without."""
+    """The charts of two runs with improve prompts and one without."""
     folder = tmp_path_factory.mktemp("arms")
     folders = [make_run(folder / f"{seed}", seed=seed, steps=4, improve=seed < 2) for seed in range(3)]
     return charts_of(*folders, names=["with", "with", "without"])
@@ -233,7 +233,7 @@ def two_arms(tmp_path_factory):
     ],
 )
 def test_shares_of_several_runs_over_time(two_arms, name, panels):
-    """A panel for each, a line for each name and a band for that of two runs."""
+    """A panel for each share, with a line for each name, and a band for the name with two runs."""
     chart = two_arms[name]
     assert [axis.get_title() for axis in chart.figure.axes] == panels
     for axis in chart.figure.axes:
@@ -244,7 +244,7 @@ def test_shares_of_several_runs_over_time(two_arms, name, panels):
 def test_prompt_kinds_are_drawn_on_the_scale_of_the_scores(two_arms, tmp_path):
     figure = two_arms["prompts"].figure
     assert [axis.get_ylabel() for axis in figure.axes] == ["valid share", "accuracy\nhigher is better"]
-    assert [text.get_text() for text in figure.legends[0].get_texts()] == ["with"]  # the other has no such curve
+    assert [text.get_text() for text in figure.legends[0].get_texts()] == ["with"]  # the other arm has no such curve
     folder = make_run(tmp_path / "run", steps=4)
     log = folder / "executions" / "rank-0.jsonl"
     log.write_text(re.sub('"score": 0', '"score": 90', log.read_text(), count=1))  # an outlier
@@ -255,7 +255,7 @@ def test_prompt_kinds_are_drawn_on_the_scale_of_the_scores(two_arms, tmp_path):
 
 @pytest.mark.parametrize("name", ["score_by_programs-wine", "score_by_time-wine"])
 def test_the_mean_of_the_best_never_gets_worse(tmp_path, name):
-    """Though one run finds its first valid program later, and a worse one, and another ends earlier, with the best."""
+    """One run finds its first valid program later, and a worse one; another ends earlier, with the best."""
     row = {"competition": "wine", "outcome": "ok", "detail": "", "duration_s": 1.0, "reward": 0.0, "milestones": []}
     folders = []
     for i, scores in enumerate([[0.9, None], [None, 0.2, 0.5, None], [None]]):
@@ -276,14 +276,14 @@ def cut_off(path):
 @pytest.mark.parametrize("name", ["trainer_state.json", "solution_pool.json"])
 @pytest.mark.parametrize("spoil", [cut_off, lambda path: path.write_text("")], ids=["cut off", "empty"])
 def test_a_checkpoint_that_was_not_saved_to_the_end(tmp_path, name, spoil):
-    """The one before counts, and the note names the file."""
+    """The previous checkpoint counts, and a note names the file."""
     folder = make_run(tmp_path / "run", steps=4)
     before = read_run(folder, "x")
     assert before.skipped == []
     shutil.copytree(folder / "checkpoint-4", folder / "checkpoint-5")
     spoilt = folder / "checkpoint-5" / name
     spoil(spoilt)
-    os.utime(folder / "checkpoint-4" / name, (1, 1))  # older, whatever the clock's resolution
+    os.utime(folder / "checkpoint-4" / name, (1, 1))  # older, at any resolution of the clock
     read = read_run(folder, "x")
     assert (read.history, read.solutions) == (before.history, before.solutions)
     [note] = read.skipped
@@ -324,10 +324,10 @@ def test_no_run(tmp_path):
 
 
 @pytest.mark.slow
-@pytest.mark.skipif(browser.CHROMIUM is None, reason="there is no Chromium: apt-get install chromium")
+@pytest.mark.skipif(browser.CHROMIUM is None, reason="Chromium is not installed: apt-get install chromium")
 @pytest.mark.parametrize("width", [1280, 390])
 def test_in_a_browser(page, tmp_path, width):
-    """On a desk and on a phone: all is drawn, nothing is cut off, nothing is fetched."""
+    """On a desktop and on a phone everything is drawn, nothing is cut off, and nothing is fetched."""
     found = browser.look_at(page, tmp_path, width, tmp_path / "page.png")
     assert found["width"] <= width  # no scrolling sideways
     assert [shown[0].split(":")[0] for shown in found["images"]][:2] == ["Reward", "Valid submissions"]
@@ -343,9 +343,9 @@ def test_in_a_browser(page, tmp_path, width):
 
 
 @pytest.mark.slow
-@pytest.mark.skipif(browser.CHROMIUM is None, reason="there is no Chromium: apt-get install chromium")
+@pytest.mark.skipif(browser.CHROMIUM is None, reason="Chromium is not installed: apt-get install chromium")
 def test_a_browser_that_is_asked_to_fetch_something_tells(tmp_path):
-    """Or the test above would prove nothing."""
+    """Otherwise the test above would prove nothing."""
     (tmp_path / "page.html").write_text('<h2>x</h2><img src="http://example.invalid/x.png">')
     found = browser.look_at(tmp_path / "page.html", tmp_path, 390)
     assert found["urls"] == ["http://example.invalid/x.png"]

@@ -1,4 +1,4 @@
-"""The line at which a program failed, read off the traceback of real programs."""
+"""The line at which a program failed, read from the tracebacks of real programs."""
 
 import time
 from dataclasses import replace
@@ -18,7 +18,7 @@ def reward(wine):
 
 
 FAKE = 'Traceback (most recent call last):\\n  File "/sandbox/work/solution.py", line {}, in <module>\\nValueError: x'
-# The program, and the line that it fails at
+# The program, and the line at which it fails
 PROGRAMS = {
     "straight": ("x = 1\ny = 1 / 0\nz = 2\n", 2),
     "milestones before it": (
@@ -42,7 +42,7 @@ PROGRAMS = {
     "no lines of Python's": ("x = 'a\x0cb\x1cc\u2028d\x85e'\n\x0c\ny = 1 / 0\nz = 2\n", 3),
     "at its end": ("import atexit\natexit.register(lambda: 1 / 0)\nx = 1\ny = 1 / 0\nz = 1\n", 4),
     "memory": ("x = 1\ny = bytearray(1 << 50)\nz = 1\n", 2),
-    # What is printed before, and a message, cannot hide the line that really failed
+    # Earlier output and error messages cannot hide the line that really failed
     "fake before": (f"import sys\nprint('{FAKE.format(1)}', file=sys.stderr)\nx = 1\n1 / 0\nx = 2\n", 4),
     "fake beyond": (f"import sys\nprint('{FAKE.format(999999999999)}', file=sys.stderr)\nx = 1\n1 / 0\nx = 2\n", 4),
     "fake message": (f"x = 1\ny = 2\nraise ValueError('x\\n{FAKE.format(1)}')\nx = 2\n", 3),
@@ -129,7 +129,7 @@ def test_the_line_of_an_equal_program():
     other = "# what\nx = 1; y = f(a, b)\n\nif y: z = 1\n"
     lines = {1: 2, 2: 2, 3: 2, 4: 4, 5: 4}
     assert {line: same_line(line, source, other) for line in lines} == lines
-    back = {2: 3, 4: 5}  # the last of those that may be meant
+    back = {2: 3, 4: 5}  # the last of the possible lines
     assert {line: same_line(line, other, source) for line in back} == back
     assert same_line(None, source, other) is None
     assert same_line(7, source, other) is None

@@ -78,11 +78,11 @@ raise SystemExit(1)
 """
     evaluation = reward.evaluate(f"```python\n{program}\n```", wine)
     assert evaluation.output.splitlines()[-1] == "[]"
-    assert evaluation.milestones == ("imports",)  # the one that it reached
+    assert evaluation.milestones == ("imports",)  # the only one that it reached
 
 
 def test_training_sees_nothing_of_the_held_out_rows(wine, tmp_path):
-    """They are in the record only."""
+    """Their scores are only in the records."""
     half = load_competition("wine", holdout=0.5)
     submission = wine.sample_submission.read_bytes()
     score = half.grade(submission)
@@ -117,11 +117,11 @@ sample.to_csv("submission.csv", index=False)
     assert wrong.score.value > 20  # a log loss far below the reward of any failure
     assert wrong.reward == pytest.approx(-9.0)
     assert wrong.reward > -10 + 0.1 * len(MILESTONES)
-    assert wrong.quality == -wrong.score.value  # as it is
+    assert wrong.quality == -wrong.score.value  # without the floor
 
 
 def test_what_the_floor_cuts_off_is_counted_and_warned_of(reward, caplog):
-    """An RMSE of 20,000 and one of 45,000 would be alike."""
+    """RMSEs of 20,000 and 45,000 would earn the same."""
     near, far = (Evaluation(-9.0, score=Score(rmse, True), outcome="ok", quality=-rmse) for rmse in (20000.0, 45000.0))
     evaluations = [near, far, Evaluation(-9.0, quality=-9.0), Evaluation(0.9, quality=0.9), Evaluation(-10.0)]
     metrics = []
@@ -168,7 +168,7 @@ def test_it_is_a_trl_reward_function(reward):
         trainer_state=None,
     )
     assert rewards[0] > 0.9
-    assert rewards[1:] == [pytest.approx(-9.6), -10.0]  # digits has no column `cultivar`: it fails at the fit
+    assert rewards[1:] == [pytest.approx(-9.6), -10.0]  # digits has no column `cultivar`, so the fit fails
     assert columns["duration_s"][0] > 0
     assert columns["duration_s"][2] is None
     assert columns["outcome"] == ["ok", "error", "no_code"]
@@ -198,7 +198,7 @@ def test_our_own_failure_is_retried_once_and_never_a_reward(wine, results, expec
 
 def test_submitted_programs_are_judged_when_they_have_ended(wine):
     class LateExecutor(ScriptedExecutor):
-        """Its futures are settled by the test."""
+        """The test completes its futures."""
 
         def submit(self, program, competition):
             self.submitted += 1
@@ -264,4 +264,4 @@ def test_a_long_output_loses_whole_lines_from_its_middle():
     assert shown[cut + 1 :] == lines[cut + 1 - len(shown) :]
     assert 300 < len("\n".join(shown)) <= 400
     assert cut_middle("\n".join(lines[:10]), max_chars=400) == "\n".join(lines[:10])
-    assert cut_middle("x" * 1000, max_chars=400) == "…"  # one line, too long to be shown
+    assert cut_middle("x" * 1000, max_chars=400) == "…"  # a single line that is too long to be shown

@@ -1,4 +1,4 @@
-"""The reward as TRL's command finds it by its name."""
+"""The reward as TRL's command finds it, by name."""
 
 import importlib
 
@@ -11,7 +11,7 @@ def test_it_is_found_by_its_name_and_scores():
     module, _, name = "trl_mle.rewards.program_reward".rpartition(".")
     reward = getattr(importlib.import_module(module), name)  # as trl.scripts.grpo does
     assert reward is module_function
-    assert reward.__name__ == "program_reward"  # of its metrics
+    assert reward.__name__ == "program_reward"  # for its metrics
     copy = 'import shutil\nshutil.copy("input/sample_submission.csv", "submission.csv")'
     columns = {}
     rewards = reward(

@@ -1,4 +1,4 @@
-"""Equal programs run once, where asked for."""
+"""Equal programs run once, if `reuse_results` asks for it."""
 
 import json
 from dataclasses import replace
@@ -22,7 +22,7 @@ BROKEN = ExecutionResult(Outcome.INFRASTRUCTURE, "the disk is full")
 
 
 class LateExecutor(FakeExecutor):
-    """Its futures are settled by the test, or at once with `result`."""
+    """The test completes its futures, or they complete at once with `result`."""
 
     def __init__(self, result=None):
         self.result, self.programs, self.futures = result, [], []
@@ -42,12 +42,12 @@ def store(tmp_path):
 
 @pytest.fixture
 def unchecked(monkeypatch):
-    """No repeat is executed to see whether it comes to the same."""
+    """No repeat is executed to check whether its result is the same."""
     monkeypatch.setattr("trl_mle.solutions.store.CHECKED", 2**33)
 
 
 def valid(wine, value=1.0):
-    """What a program comes to whose submission is right, all of it or half."""
+    """The result of a program with the right submission, or with label 0 in all rows if `value` is below 1."""
     lines = wine.answers.read_text().splitlines()
     if value < 1:
         lines[1:] = [f"{line.rsplit(',', 1)[0]},0" for line in lines[1:]]
@@ -70,7 +70,7 @@ def test_a_repeat_comes_to_what_the_first_one_did(wine, store, tmp_path, uncheck
     assert repeats[1] == replace(first, queue_wait_s=0.0, reused=True)
     assert [item.reused for item in repeats] == [True, True, False, False]
     lines = [json.loads(line) for line in (tmp_path / "log" / "rank-0.jsonl").read_text().splitlines()]
-    # What is known already is recorded first
+    # Known results are recorded first
     assert [line["reused"] for line in lines] == [False, True, True, False]
     assert [line["duration_s"] for line in lines] == [1.5] * 4
     assert lines[0].keys() == lines[1].keys()
@@ -94,7 +94,7 @@ def test_a_repeat_names_the_line_of_its_own_text(wine, store, unchecked):
 
 
 def test_a_repeat_that_runs_by_itself_names_the_line_of_its_own_text(wine, store, unchecked):
-    """What runs is the other's text, because the instrumenter is not asked again."""
+    """The first program's text runs, because the instrumenter is not called again."""
     stderr = 'Traceback (most recent call last):\n  File "/work/solution.py", line 1, in <module>\nNameError: y\n'
     executor = LateExecutor()
     _, second = reward_of(executor, wine, store).submit(
@@ -145,9 +145,9 @@ def test_an_equal_program_in_flight_is_waited_for(wine, store):
     assert not second.poll()
     assert 0 <= second.running_s() < 60
     executor.futures[0].set_result(BROKEN)
-    assert not third.poll()  # which runs the first once more
+    assert not third.poll()  # this starts another run of the first program
     assert third.future is executor.futures[1]
-    assert not third.future.done()  # nobody waits for what is over
+    assert not third.future.done()  # not the future that is over
     executor.futures[1].set_result(FAILED)
     assert second.poll()
     assert third.poll()
@@ -188,7 +188,7 @@ def test_the_instrumenter_is_asked_for_every_batch_and_only_for_new_programs(win
 
 
 def test_prints_that_a_silent_model_did_not_place_are_not_reused(wine, store, unchecked):
-    """The next answer may come, and with it other milestones."""
+    """The model may answer the next time, and then there are other milestones."""
     model = ScriptedModel(None, None, "imports: 1")
     reward = reward_of(LateExecutor(FAILED), wine, store, instrumenter=LmInstrumenter(model))
     assert [reward.evaluate(FIRST, "wine").reused for _ in range(4)] == [False, False, False, True]
@@ -210,8 +210,8 @@ def test_repeats_that_are_checked_show_programs_that_differ(wine, store, monkeyp
     assert (again.matches, again.reused) == (True, False)
     executor.result = valid(wine, 0.5)
     other = reward.evaluate(SECOND, "wine")
-    assert (other.matches, other.score.value < 1) == (False, True)  # what was executed counts
-    executor.result = BROKEN  # what is known stands
+    assert (other.matches, other.score.value < 1) == (False, True)  # the executed result counts
+    executor.result = BROKEN  # the known result counts
     broken = reward.evaluate(SECOND, "wine")
     assert (broken.matches, broken.reused, broken.score) == (None, True, again.score)
     columns = {}
@@ -220,7 +220,9 @@ def test_repeats_that_are_checked_show_programs_that_differ(wine, store, monkeyp
 
 
 def test_the_submission_of_what_would_be_best_is_not_missed(wine, store, tmp_path, unchecked):
-    reward_of(LateExecutor(valid(wine)), wine, store).evaluate(FIRST, "wine")  # another run, which has kept nothing
+    reward_of(LateExecutor(valid(wine)), wine, store).evaluate(
+        FIRST, "wine"
+    )  # another run, which kept no best solution
     executor = LateExecutor(valid(wine))
     reward = reward_of(executor, wine, store, best_solutions_dir=tmp_path / "best")
     assert [reward.evaluate(SECOND, "wine").reused for _ in range(3)] == [False, True, True]

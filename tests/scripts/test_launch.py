@@ -1,4 +1,4 @@
-"""`trl-mle train`: what goes to accelerate, and what to the training script."""
+"""`trl-mle train`: which options go to accelerate, and which to the training script."""
 
 import json
 import os
@@ -15,7 +15,7 @@ from trl_mle.shipped import find_accelerate_config, find_recipe, shipped
 
 @pytest.fixture
 def launched(monkeypatch):
-    """What accelerate would have started."""
+    """The launches that accelerate would have started."""
     seen = []
     monkeypatch.setattr(module, "launch_command", seen.append)
     monkeypatch.delenv(LAUNCHED, raising=False)
@@ -73,7 +73,7 @@ def test_a_script_that_fails_has_said_why(monkeypatch):
 
 
 def test_launch_options_in_a_yaml_need_a_launcher(monkeypatch, tmp_path, capsys):
-    """Elsewhere they would be ignored."""
+    """Without one they would be ignored."""
     recipe = tmp_path / "mine.yaml"
     recipe.write_text("accelerate_config: cpu\n" + find_recipe("quickstart").read_text())
     monkeypatch.setattr(sys, "argv", ["train_mle.py", "--config", str(recipe), "--report_to", "none"])

@@ -1,5 +1,5 @@
 """
-`trl-mle prepare`. What stands for `mlebench` is a script that does, or says, what the real one does: that needs Kaggle's network and
+`trl-mle prepare`. A script that does, or says, the same replaces the real `mlebench`, which needs Kaggle's network and
 an account.
 """
 
@@ -17,7 +17,7 @@ PIZZA = "random-acts-of-pizza"
 
 @pytest.fixture
 def mlebench(tmp_path, monkeypatch):
-    """Takes the body of a script; without one there is no mlebench."""
+    """Installs an `mlebench` with the given script; until then there is none."""
     tools = tmp_path / "tools"
     tools.mkdir()
     monkeypatch.setenv("PATH", str(tools))

@@ -1,4 +1,4 @@
-"""What `trl-mle serve` refuses; tests/environments/test_server.py talks to the server."""
+"""Options that `trl-mle serve` refuses; tests/environments/test_server.py tests the server."""
 
 import socket
 

@@ -28,8 +28,8 @@ sub.to_csv("submission.csv", index=False)
 
 def answer(prompt, seed):
     """
-    From scratch, in turn: a program that fails, one that is good and says nothing of it, and bad ones that say how bad. An
-    improvement says half as much as what it was shown, and is half as far from the mean.
+    From scratch, in turn: no program, a failing one, a good one that reports nothing, and bad ones that report how bad
+    they are. An improvement reports half the error that it was shown, and is half as far from the mean.
     """
     shown = re.search(r"^rmse = .*\[([\d.]+)\]\)$", prompt, re.MULTILINE)
     if shown is not None:
@@ -45,7 +45,7 @@ def answer(prompt, seed):
 
 @pytest.fixture
 def scripted(monkeypatch, tmp_path):
-    """A policy that is no model; time passes by 20 s a batch."""
+    """A policy without a model; each batch takes 20 s."""
     policy = ScriptedPolicy(answer)
     monkeypatch.setattr(module, "load_policy", lambda name: policy)
     monkeypatch.setattr(module, "check_policy", lambda name: None)
@@ -69,12 +69,12 @@ def shift_of(submission):
 def test_it_is_chosen_by_what_it_says_of_itself(scripted, tmp_path, capsys):
     submission = solve(asked())
     assert submission.resolve() == tmp_path / "solved" / "diabetes" / "submission.csv"
-    # 12 programs: half of all but the first batch improve
+    # 12 programs: after the first batch, half of them improve others
     improving = [prompt for prompt in scripted.prompts if "Improve it" in prompt[0]["content"]]
     assert len(scripted.prompts) == 12
     assert len(improving) == 4
     assert all("Hold out a part of the training data" in prompt[0]["content"] for prompt in scripted.prompts)
-    # Twice improved, 4.0 is 1.0. The one that is best says nothing of itself
+    # Two improvements turn 4.0 into 1.0. The best program reports nothing
     assert shift_of(submission) == pytest.approx(1.0, abs=1e-6)
     said = capsys.readouterr()
     assert "submission" in said.out
@@ -85,7 +85,7 @@ def test_it_is_chosen_by_what_it_says_of_itself(scripted, tmp_path, capsys):
 
 
 def test_rows_whose_labels_nobody_knows(scripted, tmp_path, capsys):
-    """The best on the rows held out decides, whatever programs say of themselves, and sees all labels in the end."""
+    """The best program on held-out rows wins, whatever programs report, and finally runs with all labels."""
     diabetes = load_competition("diabetes").public_dir
     table = pd.read_csv(diabetes / "train.csv")
     table.to_csv("patients.csv", index=False)
@@ -95,7 +95,7 @@ def test_rows_whose_labels_nobody_knows(scripted, tmp_path, capsys):
     submission = solve(asked(competition="./patients"))
     predicted = pd.read_csv(submission)
     assert list(predicted["id"]) == list(pd.read_csv("unknown.csv")["id"])
-    assert np.allclose(predicted["progression"], table["progression"].mean())  # of all rows, without a shift
+    assert np.allclose(predicted["progression"], table["progression"].mean())  # the mean of all rows, without a shift
     said = capsys.readouterr()
     assert "by their scores on held-out rows" in " ".join(said.out.split())
     assert "best on held-out rows: rmse" in said.err
@@ -134,7 +134,7 @@ def test_another_competition_of_the_name_is_another(scripted, tmp_path):
 
 
 def test_a_program_that_fails_in_the_end_is_passed_over(scripted, tmp_path, capsys):
-    """The best one by far, on the rows held out, cannot do with fewer rows than these."""
+    """By far the best program on held-out rows fails on a test set with few rows."""
     public = load_competition("diabetes").public_dir
     pd.read_csv(public / "train.csv").to_csv("patients.csv", index=False)
     pd.read_csv(public / "test.csv").head(9).to_csv("unknown.csv", index=False)
@@ -162,10 +162,10 @@ def test_it_goes_on_after_an_interruption(scripted, tmp_path, monkeypatch):
             solve(asked(output_dir="parts"))
     before = len(scripted.prompts)
     assert solve(asked(output_dir="parts")).read_bytes() == whole
-    assert len(scripted.prompts) - before < 12  # what was answered is not asked again
+    assert len(scripted.prompts) - before < 12  # earlier completions are not sampled again
     again = len(scripted.prompts)
     assert solve(asked(output_dir="parts")).read_bytes() == whole
-    assert len(scripted.prompts) == again  # the time is over
+    assert len(scripted.prompts) == again  # the time is used up
     with pytest.raises(ValueError, match="was made with other settings"):
         solve(asked(output_dir="parts", seed=1))
 
@@ -181,7 +181,7 @@ def test_an_average_of_the_best(scripted):
 
 
 def test_averages():
-    """In the form of the sample submission, whatever the order of the rows; ranks where only they count."""
+    """They look like the sample submission, whatever the order of rows, and average ranks where only ranks count."""
     digits, cancer = load_competition("digits"), load_competition("breast-cancer")
     answers = [pd.read_csv(comp.answers) for comp in (digits, cancer)]
     uniform = pd.read_csv(digits.sample_submission)
@@ -189,7 +189,7 @@ def test_averages():
     found = pd.read_csv(pd.io.common.BytesIO(mean))
     assert list(found.columns) == list(uniform.columns)
     assert digits.grade(mean).value == pytest.approx(-np.log(0.55), abs=1e-4)
-    far = answers[1].assign(malignant=0.999 + 0.001 * answers[1]["malignant"])  # of the same order, on another scale
+    far = answers[1].assign(malignant=0.999 + 0.001 * answers[1]["malignant"])  # in the same order, on another scale
     wrong = answers[1].assign(malignant=0.5)
     assert (
         cancer.grade(average([far.to_csv(index=False).encode(), wrong.to_csv(index=False).encode()], cancer)).value

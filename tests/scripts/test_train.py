@@ -26,10 +26,10 @@ LAUNCH = [
     str(ROOT / "accelerate_configs/cpu.yaml"),
 ]
 
-# Threads of several runs would wait for each other
+# With more threads, runs would wait for each other
 ENVIRONMENT = os.environ | {"PYTHONUNBUFFERED": "1", "OMP_NUM_THREADS": "1"}
 
-# What differs from the quickstart, so that a random policy takes seconds
+# Differences from the quickstart, so that a random policy takes seconds
 SMALL = ["--max_prompt_length", "4000", "--max_completion_length", "8", "--per_device_train_batch_size", "4"]
 SMALL += ["--num_generations", "2", "--max_parallel_programs", "1", "--save_steps", "2"]
 
@@ -40,9 +40,9 @@ def arguments(model, output_dir, *more):
 
 @pytest.fixture
 def run_script(monkeypatch):
-    """Runs the script in this process: importing torch and TRL takes longer than all that is tested."""
+    """Runs the script in this process, because importing torch and TRL takes longer than the tests."""
     handlers = {number: signal.getsignal(number) for number in (signal.SIGINT, signal.SIGTERM)}
-    for name in ("LOCAL_RANK", "ACCELERATE_MIXED_PRECISION"):  # else this process would be tied to its parent
+    for name in ("LOCAL_RANK", "ACCELERATE_MIXED_PRECISION"):  # otherwise this process would be tied to its parent
         monkeypatch.delenv(name, raising=False)
 
     def run(*args):
@@ -107,7 +107,7 @@ def run_script(monkeypatch):
 )
 def test_bad_input_ends_in_one_line(tiny_model, tmp_path, run_script, monkeypatch, capsys, more, message):
     monkeypatch.chdir(tmp_path)
-    # what it finds is another test's, and its packages take two seconds to import
+    # another test covers this check, and its packages take two seconds to import
     monkeypatch.setattr("trl_mle.execution.LocalExecutor.check", lambda executor, competition: None)
     Path("a_file").touch()
     known = f"competitions: digits\nuse_cpu: true\nbf16: false\nmax_prompt_length: 4000\nmodel_name_or_path: {tiny_model}\n"
@@ -126,7 +126,7 @@ def test_bad_input_ends_in_one_line(tiny_model, tmp_path, run_script, monkeypatc
 
 
 def test_all_problems_are_reported_at_once(tiny_model, tmp_path, run_script, monkeypatch, capsys):
-    """Before a model is loaded or anything written; the batch arithmetic too, which TRL refuses while it parses."""
+    """Before a model is loaded or anything written; also the batch sizes, which TRL refuses while it parses."""
     monkeypatch.chdir(tmp_path)
     more = ["--num_generations", "3", "--competitions", "no-such-one", "leaf-classification", "--data_dir", "nowhere"]
     more += ["--resume_from_checkpoint", "true", "--sandbox", "perhaps", "--push_to_hub", "true"]
@@ -137,7 +137,7 @@ def test_all_problems_are_reported_at_once(tiny_model, tmp_path, run_script, mon
         run_script(*arguments(tiny_model, "/proc/policy", *more))
     assert ended.value.code == 2
     first, *problems = [line for line in capsys.readouterr().err.splitlines() if line]
-    expected = [  # in the order of the checks
+    expected = [  # in the order in which they are checked
         "generation_batch_size (4) must be divisible by num_generations (3)",
         "unknown competition 'no-such-one'",
         "'leaf-classification' is not prepared in",
@@ -158,7 +158,7 @@ def test_all_problems_are_reported_at_once(tiny_model, tmp_path, run_script, mon
 
 
 def offline(*args, **kwargs):
-    """What the client says when HF_HUB_OFFLINE was set before it was imported."""
+    """Raises the client's error for HF_HUB_OFFLINE set before its import."""
     from huggingface_hub.errors import OfflineModeIsEnabled
 
     raise OfflineModeIsEnabled("offline")
@@ -176,7 +176,7 @@ def test_model_without_chat_template_is_refused(tiny_model, tmp_path, run_script
 
 @pytest.mark.slow
 def test_bad_input_of_a_real_process(tiny_model, tmp_path):
-    """Nothing that is imported adds a line of its own."""
+    """No import adds a line of its own."""
     run = subprocess.run(
         [sys.executable, SCRIPT, *arguments(tiny_model, "policy", "--competitions", "no-such-competition")],
         cwd=tmp_path,
@@ -214,7 +214,7 @@ def test_run_and_resume(tiny_model, tmp_path, run_script):
 
 
 def test_run_with_the_base_model_as_instrumenter(tiny_model, tmp_path, run_script, monkeypatch):
-    """A LoRA policy, whose completions are given here: a random one writes no programs."""
+    """A LoRA policy with given completions, because a random one writes no programs."""
     from trl_mle.trainer import MLEGRPOTrainer
 
     def programs(trainer, prompt_ids, *args, **kwargs):
@@ -233,7 +233,7 @@ def test_run_with_the_base_model_as_instrumenter(tiny_model, tmp_path, run_scrip
         {name.removeprefix("mle/instrumenter/"): value for name, value in log.items() if "mle/instrumenter/" in name}
         for log in history[:2]
     )
-    # What a random model says is refused, and the next asks nothing: the programs are the same
+    # A random model's answers are refused, and the second step asks nothing: its programs are the same
     assert first["lm_rate"] + first["ast_rate"] + first["none_rate"] == 1.0
     assert first["ast_rate"] == first["rejected/empty"] == 1.0
     assert first["tokens_per_program"] > 0
@@ -242,7 +242,7 @@ def test_run_with_the_base_model_as_instrumenter(tiny_model, tmp_path, run_scrip
 
 
 def test_run_that_improves_what_it_found(tiny_model, tmp_path, run_script, monkeypatch):
-    """Given programs that are all valid, the second generation is shown one of the first, and the best one is kept."""
+    """If all programs are valid, the second generation is shown one of the first, and the best one is kept."""
     from trl_mle.trainer import MLEGRPOTrainer
 
     prompts = []
@@ -260,7 +260,7 @@ def test_run_that_improves_what_it_found(tiny_model, tmp_path, run_script, monke
     first, second = prompts
     assert not any("Here is a previous solution:" in prompt for prompt in first)
     assert all("Here is a previous solution:\n\n```python\nimport shutil\n" in prompt for prompt in second)
-    assert all(re.search(r"\nprogram \d\n", prompt) for prompt in second)  # what it printed
+    assert all(re.search(r"\nprogram \d\n", prompt) for prompt in second)  # its output
     history = json.loads((policy / "trainer_state.json").read_text())["log_history"]
     assert history[1]["mle/improve/valid_rate"] == 1.0
     assert history[1]["mle/improve/beats_parent_rate"] == 0.0  # all write the same submission
@@ -271,13 +271,13 @@ def test_run_that_improves_what_it_found(tiny_model, tmp_path, run_script, monke
 
 
 def script(*args):
-    """The script as a process runs it."""
+    """Runs the script in a process of its own."""
     sys.argv = [SCRIPT, *args]
     runpy.run_path(SCRIPT, run_name="__main__")
 
 
 def end(pid, is_alive, log, signum):
-    """Ends a run by a signal after its first step; its children must end, too, and are returned."""
+    """Ends a run by a signal after its first step; its children must end, too. Returns these."""
     deadline = time.monotonic() + 180
     while "step      1/100000" not in log.read_text():
         assert is_alive(), log.read_text()[-3000:]
@@ -322,12 +322,12 @@ def test_a_killed_launcher_leaves_no_process(tiny_model, tmp_path):
 
 @pytest.fixture
 def small_disk(tmp_path):
-    """A folder on a disk of its own; `resize` gives it another size."""
+    """A folder on its own disk, and a function that resizes the disk."""
     folder = tmp_path / "disk"
     folder.mkdir()
     mount = ["mount", "-t", "tmpfs", "-o"]
     if subprocess.run([*mount, "size=400k", "tmpfs", folder], capture_output=True).returncode:
-        pytest.skip("only root can mount a disk")
+        pytest.skip("needs root, to mount a disk")
     yield folder, lambda size: subprocess.run([*mount, f"remount,size={size}", "tmpfs", folder], check=True)
     subprocess.run(["umount", "--lazy", folder], check=True)
 
@@ -336,7 +336,7 @@ def small_disk(tmp_path):
 def test_a_full_disk_ends_the_run_in_one_line_and_it_can_be_resumed(tiny_model, small_disk, run_script, capsys):
     folder, resize = small_disk
     args = arguments(tiny_model, folder / "policy", "--max_steps", "4", "--save_steps", "1")
-    resize("1100k")  # for one checkpoint
+    resize("1100k")  # enough for one checkpoint
     with pytest.raises(SystemExit) as stop:
         run_script(*args)
     assert re.fullmatch(r"train_mle\.py: error: the disk of .*/policy is full \(.*\): make room, .*", str(stop.value))

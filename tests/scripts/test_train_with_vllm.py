@@ -1,4 +1,4 @@
-"""The training script with a real vLLM, on a CPU: `make test-vllm`. A run takes a minute of quiet cores."""
+"""The training script with a real vLLM, on a CPU: `make test-vllm`. A run takes a minute on idle cores."""
 
 import pytest
 import torch

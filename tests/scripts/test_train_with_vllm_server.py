@@ -1,4 +1,4 @@
-"""The training script with a real vLLM server, on a CPU: `make test-vllm`. A run takes a minute of quiet cores."""
+"""The training script with a real vLLM server, on a CPU: `make test-vllm`. A run takes a minute on idle cores."""
 
 import json
 import threading
@@ -30,7 +30,7 @@ def policy(solution_model, tmp_path_factory):
 
 @pytest.fixture(scope="module")
 def server(policy, tmp_path_factory):
-    """A server, and the environment of its trainers. Each of their runs gives it its own weights first."""
+    """A server, and the environment of its trainers. Each run starts by sending the server its weights."""
     server, weights, server.environment_of_trainer = training_server(policy, tmp_path_factory.mktemp("server") / "log")
     server.start()
     yield server
@@ -39,7 +39,7 @@ def server(policy, tmp_path_factory):
 
 
 def assert_stored_logps_are_of_the_weights_that_sampled(folder, policy, steps):
-    """Rollouts in flight are as probable as they say to the policy of the step at which they were asked for, and no other."""
+    """Log-probabilities stored with rollouts in flight are those of the policy that was asked, and of no other."""
     checked, ages = 0, set()
     models = [AutoModelForCausalLM.from_pretrained(policy)]
     models += [AutoModelForCausalLM.from_pretrained(folder / f"checkpoint-{step}") for step in range(1, steps + 1)]
@@ -57,7 +57,7 @@ def assert_stored_logps_are_of_the_weights_that_sampled(folder, policy, steps):
             gaps = [(values - stored).abs().max().item() for values in found]
             assert gaps[rollout["step"]] < 1e-4
             ages.add(step - rollout["step"])
-            checked += max(gaps) > 1e-3  # so that another policy's would be seen
+            checked += max(gaps) > 1e-3  # so that those of another policy would be noticed
     assert checked > 0
     return ages
 
@@ -81,7 +81,7 @@ def test_generation_overlaps_training(policy, server, tmp_path):
     history = train(policy, tmp_path / "run", processes=2, environment=server.environment_of_trainer, **options)
     assert len(history) == 4
     ages = assert_stored_logps_are_of_the_weights_that_sampled(tmp_path / "run", policy, 4)
-    assert 2 in ages  # asked for, then trained beside, then executed
+    assert 2 in ages  # requested, then a step of training, then executed
     state = json.loads((tmp_path / "run" / "checkpoint-4" / "rollouts.json").read_text())["rollouts"]
     assert state["sampled"] == state["trained"] + len(state["in_flight"]) == 4 * 8 + len(state["in_flight"])
     assert len(state["asked"]) == 8
@@ -103,7 +103,7 @@ def test_with_staleness_zero_it_is_synchronous_training(policy, server, tmp_path
         ahead = train(policy, tmp_path / name, async_rollouts="true", **limit, **options)
         same = "reward", "completions/mean_length", "mle/valid_rate"
         assert [[row[key] for key in same] for row in ahead] == [[row[key] for key in same] for row in whole]
-        # A server's log-probabilities depend on what it computes together, in their last bit
+        # The last bit of a server's log-probabilities depends on what it computes together
         for row, other in zip(ahead, whole, strict=True):
             assert row["grad_norm"] == pytest.approx(other["grad_norm"], rel=1e-4)
         first, second = (load_file(tmp_path / run / "model.safetensors") for run in ("sync", name))
@@ -111,7 +111,7 @@ def test_with_staleness_zero_it_is_synchronous_training(policy, server, tmp_path
 
 
 def test_a_server_that_fails_and_comes_back(policy, server, tmp_path):
-    """In every way, once or twice in a row; then it dies, and another one takes its place."""
+    """It fails in every way, once or twice in a row; then it dies, and another one replaces it."""
     folder = tmp_path / "run"
     faults = {
         "/v1/completions": [None, "half", "hang", None, "cut", None, "error", "drop", None],
@@ -156,7 +156,7 @@ def test_a_server_that_fails_and_comes_back(policy, server, tmp_path):
     ],
 )
 def test_a_server_that_goes_on_failing(policy, server, tmp_path, faults, said):
-    """One line, a checkpoint, and nothing is lost."""
+    """There is one line and a checkpoint, and nothing is lost."""
     folder, options = tmp_path / "run", ASYNC | {"save_strategy": "no", "max_steps": 4}
     with FaultyProxy(server.url, {"/v1/completions": [None, None, None, *faults]}) as proxy:
         code, output = run_script(
@@ -175,7 +175,7 @@ def test_a_server_that_goes_on_failing(policy, server, tmp_path, faults, said):
     assert state["sampled"] == state["trained"] + len(state["in_flight"])
     assert len(state["asked"]) == 8
 
-    resumed = train(  # in one process: transformers 5.17 cannot resume several of them on CPUs
+    resumed = train(  # in one process: transformers 5.17 cannot resume several on CPUs
         policy,
         folder,
         environment=server.environment_of_trainer,

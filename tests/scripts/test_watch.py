@@ -1,4 +1,4 @@
-"""`trl-mle watch`: a run as it goes on."""
+"""`trl-mle watch`: a run in progress."""
 
 import json
 import os
@@ -59,7 +59,7 @@ def test_steps_that_a_resumed_run_makes_again(tmp_path):
     write_steps(folder, [1, 2, 3, 4])
     write_steps(folder, [3])
     with (folder / "metrics.jsonl").open("a") as file:
-        file.write('{"step": 4, "rew')  # is on its way
+        file.write('{"step": 4, "rew')  # is still being written
     assert [entry["step"] for entry in read_metrics(folder)] == [1, 2, 3]
     assert [entry["step"] for entry in read_run(folder, "x").history] == [1, 2, 3]
 

@@ -17,7 +17,7 @@ FILES = ["score.json", "solution.py", "submission.csv"]
 
 
 def content(folder):
-    """The score, having checked that the files belong together."""
+    """Checks that the files belong together; returns the score."""
     assert sorted(path.name for path in folder.iterdir()) == FILES
     record = json.loads((folder / "score.json").read_text())
     for name in ("solution.py", "submission.csv"):
@@ -30,7 +30,7 @@ def content(folder):
 @pytest.mark.parametrize(("name", "direction"), [("wine", 1), ("diabetes", -1)])
 def test_the_best_is_kept(tmp_path, name, direction):
     best, competition = BestSolutions(tmp_path / "best"), load_competition(name)
-    assert not (tmp_path / "best").exists()  # nothing was valid yet
+    assert not (tmp_path / "best").exists()  # nothing is valid yet
     known = None
     for number, kept in [(3, True), (2, False), (3, False), (5, True), (4, False), (6, True)]:
         score = direction * number
@@ -71,7 +71,7 @@ def test_several_processes_offer_at_the_same_time(tmp_path):
 
 
 def offer_better_and_better(folder, number, said):
-    """Large enough that a kill can meet it while it writes; says which solution it has kept."""
+    """Offers solutions so large that a kill can interrupt a write; reports the numbers of those offered."""
     best, wine = BestSolutions(folder), load_competition("wine")
     while True:
         best.offer(wine, f"x = {number}", f"{number},".encode() * 20_000, float(number))
@@ -94,15 +94,15 @@ def test_a_kill_leaves_files_that_belong_together_and_loses_nothing(tmp_path):
             process.kill()
             lines += reader.read().splitlines()
         process.join()
-        assert not BestSolutions(tmp_path).offer(wine, "x = -1", b"", -1.0)  # ends what was begun
+        assert not BestSolutions(tmp_path).offer(wine, "x = -1", b"", -1.0)  # finishes an interrupted write
         score = content(tmp_path / "wine")
         assert score >= int(lines[-1])
         number = int(score) + 1
-    assert number > 80  # it was kept busy
+    assert number > 80  # it was busy all the time
 
 
 def test_killed_between_the_renames(tmp_path):
-    """The moment is too short to be met by chance: its folders are made by hand."""
+    """A kill rarely hits so short a moment, so its folders are made by hand."""
     best, wine = BestSolutions(tmp_path), load_competition("wine")
     best.offer(wine, "x = 1", b"submission", 1.0)
     (tmp_path / "wine").rename(tmp_path / "wine.old")
@@ -116,7 +116,7 @@ def test_killed_between_the_renames(tmp_path):
 
 
 class Grading(FakeExecutor):
-    """Stands for an executor whose programs write the submission that is named by their first line."""
+    """An executor whose programs write the submission that their first line names."""
 
     def __init__(self, submissions):
         self.submissions = submissions

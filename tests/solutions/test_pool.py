@@ -22,7 +22,7 @@ def steps(pool):
     return [item.step for item in pool.ranked("a")]
 
 
-# --- What counts as the same program
+# --- Which programs count as the same
 
 
 @pytest.mark.parametrize(
@@ -83,7 +83,7 @@ def test_whatever_else_differs_makes_another_program():
 
 
 def test_ids_agree_with_syntax_trees():
-    """Of random programs two have the same id if and only if `ast.dump` says the same of them."""
+    """Two random programs have the same id if and only if `ast.dump` is the same for both."""
     rng = random.Random(0)
 
     def expression(depth):
@@ -132,7 +132,7 @@ def test_odd_programs_never_raise_and_count_once(source):
 
 
 def test_an_id_does_not_depend_on_who_asks():
-    """`ast.dump` would give up on this one sooner, the deeper it is called."""
+    """The deeper it is called, the sooner `ast.dump` would give up on this program."""
     source = "x = " + " + ".join(["1"] * 300)
 
     def deeper(levels):
@@ -141,7 +141,7 @@ def test_an_id_does_not_depend_on_who_asks():
     assert deeper(500) == deeper(0)
 
 
-# --- What is kept
+# --- Which solutions are kept
 
 
 def test_each_program_is_kept_once_as_it_was_first_found():
@@ -184,7 +184,7 @@ def test_failures_are_kept_apart_once_each_the_oldest_leave_first():
     rng = random.Random(0)
     shown = Counter(pool.sample_failure("a", rng).step for _ in range(4000))
     assert sorted(shown) == [6, 7, 8, 9]
-    assert min(shown.values()) > 900  # one like another: four standard deviations below 1,000 are 890
+    assert min(shown.values()) > 900  # all are equally likely: four standard deviations below 1,000 is 890
     assert pool.metrics() == {"size": 1.0}
 
 
@@ -195,7 +195,7 @@ def test_nothing_is_sampled_where_nothing_is():
     assert pool.sample_failure("a", random.Random(0)) is None
 
 
-# --- What is shown
+# --- Which solutions are shown
 
 
 @pytest.mark.parametrize("higher_is_better", [True, False])
@@ -232,7 +232,7 @@ def test_best_and_latest(sampling, higher_is_better, step):
 
 @pytest.mark.parametrize("sampling", ["rank", "best", "latest"])
 def test_a_restored_pool_goes_on_like_the_first(sampling):
-    """In everything it shows from then on, whatever it observes, after a round trip through JSON."""
+    """After a round trip through JSON it shows the same solutions, whatever it observes next."""
     rng = random.Random(1)
     found = [solution(rng.randrange(60), rng.choice([None, rng.random(), 0.5])) for _ in range(300)]
     first = SolutionPool({"a": False, "b": True}, 20, sampling)

@@ -14,7 +14,7 @@ from trl_mle.solutions.store import CHECKED
 def test_the_first_value_of_a_key_stays(tmp_path):
     store = ResultStore(tmp_path / "new" / "results.sqlite")
     assert store.find("a") == (None, False)
-    assert list(tmp_path.iterdir()) == []  # nothing is made before there is a result
+    assert list(tmp_path.iterdir()) == []  # nothing is created before the first result
     store.add("a", {"reward": 0.1, "output": "\udc80 é"})
     store.add("a", {"reward": 0.2})
     others = [ResultStore(store.path), pickle.loads(pickle.dumps(store))]
@@ -85,7 +85,7 @@ def test_several_processes_write_and_one_is_killed(tmp_path):
     for process in (killed, *others):
         process.start()
     for _ in range(10):
-        assert os.read(done, 1)  # in the middle of a write, most likely
+        assert os.read(done, 1)  # most likely in the middle of a write
     os.kill(killed.pid, signal.SIGKILL)
     for process in (killed, *others):
         process.join()

@@ -69,7 +69,7 @@ def test_of_an_improve_prompt_the_previous_program_is_rendered_and_what_it_print
         (noise, {}, f"\nImprove:\n{program}\nPrinted: "),
         (f"{noise}\n0.8123\nmilestone: submission\n0.7", {}, f"\nImprove:\n{program}\nPrinted: 0.8123"),
         ("0.8123", {"test_score": 0.5}, f"\nImprove:\n{program}\nPrinted: 0.8123"),
-        (noise, {"failed": True}, ""),  # it is not trained to repair
+        (noise, {"failed": True}, ""),  # the starter is not trained to repair
     ):
         prompt = improve_prompt(load_competition("digits"), program, output, Limits(5), 1024, count, **more)
         rendered = tokenizer.apply_chat_template(prompt, add_generation_prompt=True, tokenize=False)
@@ -94,7 +94,7 @@ def test_a_share_of_the_corpus_answers_improve_prompts():
     assert checked
     assert all(re.search(r"It printed:\n\n```\n0\.\d{4}\n```", content) for content in checked)
     both = tokenizer.apply_chat_template([row["prompt"] + row["completion"] for row in corpus])["input_ids"]
-    assert max(map(len, both)) < 1536  # what it is trained on is not cut
+    assert max(map(len, both)) < 1536  # training does not cut its examples
 
 
 def test_a_share_is_between_0_and_1():
@@ -116,7 +116,7 @@ def test_the_tokenizer_round_trips(tokenizer):
     trained = train_tokenizer(corpus)
     for (message,) in corpus["completion"]:
         ids = tokenizer(message["content"])["input_ids"]
-        assert ids == trained(message["content"])["input_ids"]  # AutoTokenizer loads what was trained
+        assert ids == trained(message["content"])["input_ids"]  # AutoTokenizer loads the trained tokenizer
         assert tokenizer.decode(ids) == message["content"]
     for text in ("Δt = 0.1  # naïve ☃", "if x :\n\treturn 'a' , b\r\n"):
         assert tokenizer.decode(tokenizer(text)["input_ids"]) == text

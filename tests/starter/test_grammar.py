@@ -22,7 +22,7 @@ from trl_mle.starter.tasks_mirrors import MIRROR_TASKS
 ROOT = Path(__file__).parents[2]
 QUICK = ("a small tree", "naive Bayes", "logistic regression", "least squares", "ridge regression")
 
-# Weak models are part of the grammar, and so is what scikit-learn thinks of them.
+# The grammar includes weak models, and scikit-learn warns about these.
 pytestmark = pytest.mark.filterwarnings("ignore::UserWarning")
 
 
@@ -47,7 +47,7 @@ def parses(program):
 
 
 def score(program, comp, folder):
-    """Run a program in this process (it is our own) and grade what it submits; None if it fails."""
+    """Runs a program in this process (it is our own) and grades its submission; `None` if it fails."""
     folder.mkdir()
     (folder / "input").symlink_to(comp.public_dir)
     with contextlib.chdir(folder), contextlib.suppress(Exception):
@@ -98,7 +98,7 @@ def test_without_slips_every_program_is_valid(competition, tmp_path):
 
 @pytest.mark.parametrize("competition", MIRROR_TASKS)
 def test_without_slips_every_program_for_a_mirror_is_valid(competition, tmp_path):
-    """On fewer rows than usual. Four programs with different features; slow models are left out."""
+    """Four programs with different features, on fewer rows than usual and without slow models."""
     comp = load_competition(f"mirror:{competition}?rows=240")
     for i, program in enumerate(quick_programs(comp.id, 4)):
         assert score(program, comp, tmp_path / str(i)) is not None, program
@@ -112,7 +112,7 @@ def test_every_part_of_the_features_makes_a_valid_program(competition, tmp_path)
         for part in task.parts:
             kept = {"task": number, "parts": [part.words], "estimator": "a small tree", "partner": None}
             kept["settings of a small tree"] = {"max_depth": 8}  # a smaller one may predict a constant
-            kept |= {"tuning": None, "check": None}  # which would need more rows of each class
+            kept |= {"tuning": None, "check": None}  # these would need more rows of each class
             sketcher = Sketcher(comp.id, random.Random(part.words), slip_rate=0)
             for i in range(3):
                 program = extract_code(sketcher.sketch(kept))
@@ -144,13 +144,13 @@ def test_every_mirror_has_tasks_whose_parts_are_all_used():
 
 @pytest.mark.parametrize("competition", TASKS)
 def test_the_world_is_large(competition):
-    """At least a million compositions, counted without most of their choices."""
+    """At least a million compositions, not counting most of their choices."""
     sketcher = Sketcher(competition, random.Random(0), slip_rate=0)
     assert compositions(sketcher) >= 1e6
 
 
 def compositions(sketcher):
-    """Of one or two parts of features, and one or two models."""
+    """The number of compositions of one or two parts of features with one or two models."""
     total = 0
     for task in sketcher.tasks:
         parts = [math.prod(map(len, part.settings.values())) for part in task.parts]
@@ -215,7 +215,7 @@ def test_slips_make_programs_fail(tmp_path):
 
 
 def test_nothing_else_imports_the_grammar():
-    study = ROOT / "benchmarks" / "objectives_study.py"  # of its programs
+    study = ROOT / "benchmarks" / "objectives_study.py"  # a study of its programs
     for path in [*ROOT.glob("trl_mle/**/*.py"), *ROOT.glob("recipes/**/*.py"), *ROOT.glob("benchmarks/**/*.py")]:
         if path != study and path.parent != ROOT / "trl_mle" / "starter":
             assert not [name for name in imported_modules(path) if "starter.grammar" in name], path

@@ -1,1 +1,1 @@
-"""What tests share: made-up competitions, models, runs, servers."""
+"""Helpers of the tests: made-up competitions, models, runs and servers."""

@@ -1,7 +1,7 @@
 """
-Training with the policy's base model as instrumenter, on completions that are replayed.
+Trains with the policy's base model as instrumenter, on replayed completions.
 
-Run as a script by two processes: only the first has programs, the second must wait for it and nothing more.
+Two processes run this script: only the first has programs, and the second only has to wait for it.
 """
 
 import json
@@ -27,11 +27,11 @@ from trl_mle.trainer import MLEGRPOConfig, MLEGRPOTrainer
 PROMPTS = ["Hi", "Write a program for the competition. " * 5, "import pandas as pd"]
 PROGRAM = "import pandas as pd\ntrain = pd.read_csv('input/train.csv')\nprint({number})\n"
 TOKENS = 12
-LORA = LoraConfig(r=4, target_modules=["q_proj", "v_proj", "down_proj"], init_lora_weights=False)  # not zero at first
+LORA = LoraConfig(r=4, target_modules=["q_proj", "v_proj", "down_proj"], init_lora_weights=False)  # not zero
 
 
 class FailingExecutor(FakeExecutor):
-    """Every program fails after as many seconds as its text is long."""
+    """Every program fails after one second for each character of its text."""
 
     def submit(self, program, competition):
         future = ProgramFuture()
@@ -41,7 +41,7 @@ class FailingExecutor(FakeExecutor):
 
 
 class ReplayTrainer(MLEGRPOTrainer):
-    """The first process's completions are programs, a new one each; the others' are no code."""
+    """Each completion of the first process is a new program; those of other processes contain no code."""
 
     count = 0
 
@@ -71,7 +71,7 @@ def make_trainer(model, args, instrumenter=None, peft_config=None):
     base_reward = MLEReward([load_competition("wine")], FailingExecutor(), instrumenter, show_progress=False)
 
     def reward(completions, **kwargs):
-        """Never the same for a whole group, so that weights do change."""
+        """Rewards that differ within every group, so that the weights change."""
         return [value + i for i, value in enumerate(base_reward(completions=completions, **kwargs))]
 
     prompt = [{"role": "user", "content": "Write a program."}]
@@ -80,7 +80,7 @@ def make_trainer(model, args, instrumenter=None, peft_config=None):
 
 
 def greedy(model, tokenizer, prompt, tokens=TOKENS):
-    """A model's answer as plain transformers gives it."""
+    """A model's greedy answer with plain transformers."""
     messages = [{"role": "user", "content": prompt}]
     ids = tokenizer.apply_chat_template(messages, add_generation_prompt=True, return_dict=False)
     with torch.no_grad():
@@ -106,7 +106,7 @@ def main(model, output_dir):
     args = make_args(Path(output_dir) / "run")
     rank = args.process_index
 
-    # As the recipe does it: a model of its own is whole in every process, although the policy's will be split
+    # As in the recipe: the instrumenter's own model is whole in every process, although the policy will be sharded
     wanted = {"instrumenter": "lm", "instrumenter_url": None, "instrumenter_model": model}
     own = make_instrumenter(SimpleNamespace(**wanted, instrumenter_mode="rewrite"), args).model
 

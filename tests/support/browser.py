@@ -1,4 +1,4 @@
-"""A headless Chromium that looks at a file."""
+"""Opens files in a headless Chromium."""
 
 import json
 import shutil
@@ -13,7 +13,7 @@ FLAGS = (
     "--headless", "--no-sandbox", "--disable-gpu", "--disable-quic", "--no-first-run", "--disable-background-networking",
     "--disable-component-update", "--disable-sync", "--disable-default-apps", "--disable-extensions", "--no-proxy-server",
     "--host-resolver-rules=MAP * ~NOTFOUND",  # nothing leaves this machine
-    "--allow-file-access-from-files",  # lets the page around the page measure it
+    "--allow-file-access-from-files",  # lets the outer page measure the frame
     "--hide-scrollbars",
 )  # fmt: skip
 
@@ -41,23 +41,23 @@ async function measure(frame) {{
 
 def look_at(page: Path, folder: Path, width: int, screenshot: Path | None = None, height: int = 900) -> dict:
     """
-    Opens a page in a window of a width.
+    Opens a page in a window of the given width.
 
     Args:
         page (`Path`):
             HTML file.
         folder (`Path`):
-            For the browser's profile and log.
+            Folder for the browser's profile and log.
         width (`int`):
-            In CSS pixels, 390 for a phone.
+            Width in CSS pixels; a phone has 390.
         screenshot (`Path`, *optional*):
             PNG file to write.
         height (`int`, *optional*, defaults to `900`):
-            Of the window.
+            Height of the window.
 
     Returns:
-        `dict`: `width` and `height` of the content; `images` with their texts, natural and shown widths; `headings`; and
-        `urls`, all that the page requested.
+        `dict`: `width` and `height` of the content; `images` with their alt texts, natural and displayed widths;
+        `headings`; `requests`, the resources that the page loaded; and `urls`, everything that it requested.
     """
     frame = folder / f"frame-{width}.html"
     frame.write_text(FRAME.format(url=page.as_uri(), width=width, height=height))
@@ -69,7 +69,7 @@ def look_at(page: Path, folder: Path, width: int, screenshot: Path | None = None
     ).stdout  # fmt: skip
     found = json.loads(dom.partition('<pre id="found">')[2].partition("</pre>")[0])
     events = json.loads(log.read_text())["events"]
-    # What Chromium asks of its maker by itself has no origin
+    # Chromium's own requests have no origin
     origins = [event["params"] for event in events if event.get("params", {}).get("initiator", NO_ORIGIN) != NO_ORIGIN]
     found["urls"] = sorted({params["url"] for params in origins})
     if screenshot is not None:

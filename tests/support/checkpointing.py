@@ -1,11 +1,11 @@
-"""Whether activation checkpointing stays as it was asked for."""
+"""Observes whether activation checkpointing stays as configured."""
 
 from transformers import TrainerCallback
 from transformers.modeling_layers import GradientCheckpointingLayer
 
 
 class CheckpointingRecorder(TrainerCallback):
-    """Notes how each layer is checkpointed, and in which mode it is, after each step."""
+    """Records after each step how each layer is checkpointed, and whether it is in training mode."""
 
     def __init__(self):
         self.seen = []
@@ -18,9 +18,9 @@ class CheckpointingRecorder(TrainerCallback):
 
 
 def checkpointing_of(trainer):
-    """How the layers were checkpointed after each step of a training, and how they should have been."""
+    """How layers were checkpointed after each step of a training run, and how they should have been."""
     recorder = CheckpointingRecorder()
-    trainer.add_callback(recorder)  # behind all others
+    trainer.add_callback(recorder)  # after all others
     trainer.train()
     as_asked = (True, True, trainer.args.gradient_checkpointing_kwargs)
     return recorder.seen, [[as_asked] * trainer.model.config.num_hidden_layers] * trainer.args.max_steps

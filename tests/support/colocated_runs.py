@@ -1,6 +1,6 @@
 """
-Trainings whose completions a colocated vLLM samples, on a CPU. Run as a script by an environment that has vLLM; see
-test_colocated_vllm.py.
+Training runs with completions from a colocated vLLM, on a CPU. test_colocated_vllm.py runs this script in an
+environment that has vLLM.
 """
 
 import json
@@ -19,7 +19,7 @@ PROMPT = [{"role": "user", "content": "Write a program."}]
 
 
 def run(model, folder, seed, resumed=None):
-    """What is sampled at each step of a run, or of one that goes on after the first step of another; greedy answers at its end."""
+    """Samples of each step, and greedy answers at the end, of a run that starts afresh or after step 1 of run `resumed`."""
     sampled = []
 
     def reward(completion_ids, **kwargs):
@@ -46,7 +46,7 @@ def run(model, folder, seed, resumed=None):
 
 
 def greedy_answers(trainer):
-    """Of transformers, of a vLLM that has not had the last update, and of one that has; the model is as it is now."""
+    """Greedy answers of transformers, of vLLM before its last weight update, and of vLLM after it."""
     from vllm import SamplingParams
 
     ids = trainer.processing_class.apply_chat_template(PROMPT, add_generation_prompt=True, return_dict=False)

@@ -1,10 +1,10 @@
-"""An executor that executes nothing; what a program comes to is up to who inherits from it."""
+"""An executor that executes nothing; subclasses decide the results."""
 
 from trl_mle.execution import Executor, Limits
 
 
 class FakeExecutor(Executor):
-    """Has all that a back end has but `submit`, and never makes anybody wait."""
+    """A back end without `submit`, which never makes its caller wait."""
 
     limits = Limits()
     slots = None

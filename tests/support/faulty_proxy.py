@@ -9,14 +9,15 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 
 class FaultyProxy:
     """
-    Hands requests on, and fails at some.
+    Forwards requests, and fails some of them.
 
     Args:
         url (`str`):
-            The server's.
+            URL of the server.
         faults (`dict[str, list[str | None]]`):
-            For a path, what happens to its requests in turn: `"hang"` (no answer for a minute), `"drop"` (the connection),
-            `"half"` (of the completions), `"cut"` (the answer, in the middle), `"error"` (500), `"refuse"` (400), or `None`.
+            For each path, the faults of its requests in order: `"hang"` (no answer for a minute), `"drop"` (closes the
+            connection), `"half"` (half of the completions), `"cut"` (half of the answer), `"error"` (500), `"refuse"`
+            (400), or `None`.
     """
 
     def __init__(self, url, faults=None):

@@ -1,4 +1,4 @@
-"""A vLLM server takes new weights from a file: its own backends need GPUs, and its registry takes others."""
+"""Lets a vLLM server load new weights from a file: its own backends need GPUs, and its registry accepts others."""
 
 from dataclasses import dataclass
 
@@ -13,18 +13,18 @@ from support.vllm_on_cpu import keep_weights
 
 @dataclass
 class FileInit(WeightTransferInitInfo):
-    """Nothing is needed."""
+    """No settings are needed."""
 
 
 @dataclass
 class FileUpdate(WeightTransferUpdateInfo):
-    """Where the weights are."""
+    """Path of the file with the weights."""
 
     path: str
 
 
 class FileEngine(WeightTransferEngine):
-    """Takes all weights at once, as vLLM's engines take those that NCCL brings."""
+    """Loads all weights at once, as vLLM's engines load those that arrive by NCCL."""
 
     init_info_cls, update_info_cls = FileInit, FileUpdate
 
@@ -41,7 +41,7 @@ class FileEngine(WeightTransferEngine):
         finalize_layerwise_reload(self.model, self.model_config)
 
     @staticmethod
-    def trainer_send_weights(iterator, trainer_args):  # vLLM < 0.28 asks for it
+    def trainer_send_weights(iterator, trainer_args):  # required by vLLM < 0.28
         raise NotImplementedError
 
     def shutdown(self):
@@ -49,7 +49,7 @@ class FileEngine(WeightTransferEngine):
 
 
 class Extension:
-    """The worker imports it, and with it this module, before it makes its engine."""
+    """The worker imports this class, and thus this module, before it creates its engine."""
 
 
 WeightTransferEngineFactory.register_engine("file", FileEngine)

@@ -1,6 +1,6 @@
 """
-Processes that train together, forked from one that has imported everything: what `accelerate launch` starts, without the
-imports, which take longer than these runs.
+Processes that train together, as `accelerate launch` starts them, but forked from one that has imported everything:
+the imports take longer than these runs.
 """
 
 import multiprocessing
@@ -24,7 +24,7 @@ _CONTEXT.set_forkserver_preload(["trl_mle.trainer", "trl_mle.launching", "trl_ml
 
 def accelerate_environment(config):
     """
-    What `accelerate launch` would tell two processes of a CPU by their environment.
+    The environment variables that `accelerate launch` sets for two processes on a CPU.
 
     Args:
         config (`str`):
@@ -53,24 +53,24 @@ def start(target, args, log, processes=2, environment=None):
 
     Args:
         target (`Callable`):
-            What they call, with `args`.
+            Function that they call with `args`.
         args (`tuple`):
-            Its arguments.
+            Arguments of `target`.
         log (`Path`):
-            Both outputs of a process go to `<log>-<rank>.log`.
+            Prefix of the logs: stdout and stderr of a process go to `<log>-<rank>.log`.
         processes (`int`, *optional*, defaults to `2`):
-            How many.
+            Number of processes.
         environment (`dict[str, str]`, *optional*):
-            Further environment variables.
+            Additional environment variables.
 
     Returns:
-        `list[multiprocessing.Process]`: In the order of their ranks.
+        `list[multiprocessing.Process]`: The processes, by rank.
     """
     with socket.socket() as free:
         free.bind(("127.0.0.1", 0))
         port = free.getsockname()[1]
     variables = {"OMP_NUM_THREADS": "1"} | (environment or {})
-    with pytest.MonkeyPatch.context() as patch:  # of the server, which is started once
+    with pytest.MonkeyPatch.context() as patch:  # for the fork server, which starts only once
         patch.setenv("PYTHONPATH", os.pathsep.join([str(Path(__file__).parents[2]), *filter(None, sys.path)]))
         patch.setenv("OMP_NUM_THREADS", "1")
         started = [
@@ -86,8 +86,8 @@ def _work(target, args, log, rank, processes, port, variables):
     with open(log, "w") as file:
         os.dup2(file.fileno(), 1)
         os.dup2(file.fileno(), 2)
-    sys.stdout.reconfigure(line_buffering=True)  # others read it while it is written
-    prctl(PR_SET_PDEATHSIG, signal.SIGKILL)  # the server ends with the tests, however they end
+    sys.stdout.reconfigure(line_buffering=True)  # logs are read while they are written
+    prctl(PR_SET_PDEATHSIG, signal.SIGKILL)  # the fork server ends with the tests, however they end
     os.environ |= variables
     if processes > 1:
         os.environ |= {"RANK": str(rank), "LOCAL_RANK": str(rank)}
@@ -100,7 +100,7 @@ def _work(target, args, log, rank, processes, port, variables):
 
 
 def finish(started, folder, timeout_s=600):
-    """Waits for processes, and fails with their logs if one of them has failed."""
+    """Waits for processes, and fails with their logs if one of them failed."""
     deadline = time.monotonic() + timeout_s
     try:
         for process in started:

@@ -1,7 +1,7 @@
 """
-Runs of the training script, one after the other in one process: importing everything takes longer than they do.
+Runs the training script several times in one process, because importing everything takes longer than the runs.
 
-`hub_runs.py WANTED RESULTS`: reads a JSON list of runs, `{"arguments": [...], "token": "..."}` each, and writes a list of
+`hub_runs.py WANTED RESULTS` reads a JSON list of runs, each `{"arguments": [...], "token": "..."}`, and writes a list of
 their exit codes and of what they wrote to stderr.
 """
 

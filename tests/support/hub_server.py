@@ -1,8 +1,9 @@
 """
-A server in this process that speaks as much of the Hub's API as pushing takes: who am I, create a repository or a branch,
-preupload, LFS, commit.
+A server in this process that implements the part of the Hub's API that pushing needs: who am I, create a repository or
+a branch, preupload, LFS, commit.
 
-It stands for https://huggingface.co, which tests cannot reach; the client is the real `huggingface_hub`, with `HF_ENDPOINT`.
+It replaces https://huggingface.co, which tests cannot reach. The client is the real `huggingface_hub`, with
+`HF_ENDPOINT`.
 """
 
 import base64
@@ -26,8 +27,8 @@ class HubServer:
             `("<type>s/<owner>/<name>", branch)`.
         commits (`list[tuple[str, str, str]]`): Repository, branch and message of each commit.
         requests (`list[str]`): Methods and paths, in order.
-        meddle (`Callable[[str, str], int | None]`): Sees method and path of each request; a status that it returns is all
-            the client gets.
+        meddle (`Callable[[str, str], int | None]`): Called with method and path of each request; if it returns a
+            status, that is the whole answer.
     """
 
     def __init__(self):
@@ -62,7 +63,7 @@ class _Handler(BaseHTTPRequestHandler):
             status = hub.meddle(self.command, path)
             if status is not None:
                 return self._reply(status, {"error": "meddled with"})
-            if path.startswith("/lfs/"):  # where a batch has sent the client, as to S3: without a token
+            if path.startswith("/lfs/"):  # the upload URL from `lfs_batch`, which takes no token, like S3
                 return self._store(path, body)
             if self.headers.get("authorization") != f"Bearer {TOKEN}":
                 return self._reply(401, {"error": "Invalid user token."})

@@ -1,4 +1,4 @@
-"""Starting scripts on CPU processes that train together."""
+"""Launches scripts as CPU processes that train together."""
 
 import json
 import os
@@ -10,30 +10,30 @@ from pathlib import Path
 
 def launch_command(script, arguments, folder, zero_stage=0, processes=2, python=sys.executable, fsdp2=False):
     """
-    What `subprocess.Popen` takes to run a script as processes that train together.
+    Arguments of `subprocess.Popen` to run a script as processes that train together.
 
     Args:
         script (`str`):
-            Its path.
+            Path of the script.
         arguments (`list[str]`):
-            Its arguments.
+            Arguments of the script.
         folder (`Path`):
-            Where the launcher's configuration may be written.
+            Folder for the launcher's configuration.
         zero_stage (`int`, *optional*, defaults to `0`):
-            DeepSpeed's stage; 0 for plain data parallelism.
+            ZeRO stage of DeepSpeed; 0 for plain data parallelism.
         processes (`int`, *optional*, defaults to `2`):
-            How many.
+            Number of processes.
         python (`str`, *optional*):
-            Interpreter of their environment. Defaults to this one's.
+            Interpreter of the processes. Defaults to this process's.
         fsdp2 (`bool`, *optional*, defaults to `False`):
-            Whether FSDP2 splits the weights, which needs GPUs.
+            Whether FSDP2 shards the weights, which needs GPUs.
 
     Returns:
         `dict`: The arguments `args` and `env`.
     """
     config = {
         "compute_environment": "LOCAL_MACHINE",
-        # With use_cpu it is gloo that they talk by
+        # With use_cpu, processes communicate by gloo
         "distributed_type": "DEEPSPEED" if zero_stage else "MULTI_GPU" if processes > 1 else "NO",
         "num_machines": 1,
         "num_processes": processes,
@@ -72,12 +72,12 @@ def launch(script, arguments, folder, *, timeout_s=240, environment=None, **opti
         script, arguments, folder, **options:
             As for `launch_command`.
         environment (`dict[str, str]`, *optional*):
-            Further environment variables.
+            Additional environment variables.
         timeout_s (`float`, *optional*, defaults to `240`):
-            After which all of it is ended, and the test fails.
+            Seconds after which all processes are killed and the test fails.
 
     Returns:
-        `tuple[int, str]`: Exit status, and what was written to both outputs.
+        `tuple[int, str]`: Exit status, and output (stdout and stderr).
     """
     command = launch_command(script, arguments, folder, **options)
     command["env"] |= environment or {}

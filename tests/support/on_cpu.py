@@ -1,4 +1,4 @@
-"""What all small trainings of the tests have in common."""
+"""Settings of all small training runs of the tests."""
 
 ON_CPU = {
     "use_cpu": True,

@@ -1,4 +1,4 @@
-"""An OpenAI-compatible endpoint in this process, whose model is a function."""
+"""An OpenAI-compatible endpoint in this process, with a function as its model."""
 
 import json
 import socket
@@ -10,19 +10,19 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 
 class OpenAIServer:
     """
-    Answers `/v1/models` and `/v1/chat/completions` on a port of its own.
+    Serves `/v1/models` and `/v1/chat/completions` on its own port.
 
     Args:
         model (`Callable[[str, int], tuple[str, int]]`):
-            From a prompt and the longest answer in tokens to the answer and its tokens.
+            Maps a prompt and the maximum number of tokens to an answer and its number of tokens.
         names (`tuple[str, ...]`):
-            The models that it says it serves.
+            Names of the models that it claims to serve.
 
     Attributes:
         requests (`list[dict]`): The bodies of all chat requests.
-        most_in_flight (`int`): How many were answered at a time, at most.
-        meddle (`Callable[[dict], int | None]`): Sees the body of each request before it is answered; a status that it
-            returns is all the client gets.
+        most_in_flight (`int`): Largest number of requests that were answered at the same time.
+        meddle (`Callable[[dict], int | None]`): Called with the body of each request before it is answered; if it
+            returns a status, that is the whole answer.
     """
 
     def __init__(self, model: Callable[[str, int], tuple[str, int]], names: tuple[str, ...] = ("frozen",)):
@@ -40,19 +40,19 @@ class OpenAIServer:
         return f"http://127.0.0.1:{self._port}/v1"
 
     def start(self) -> None:
-        """On the same port as before."""
+        """Starts the server, on the same port each time."""
         self._server = _HTTPServer(("127.0.0.1", self._port), _Handler)
         self._server.endpoint = self
         self._port = self._server.server_port
         threading.Thread(target=self._server.serve_forever, kwargs={"poll_interval": 0.01}, daemon=True).start()
 
     def kill(self) -> None:
-        """No request is answered any more, those on their way included."""
+        """Stops answering, also the requests in flight."""
         self._server.shutdown()
         self._server.server_close()
         with self._lock:
             for connection in self._connections:
-                with suppress(OSError):  # the client was faster
+                with suppress(OSError):  # the client has closed it already
                     connection.shutdown(socket.SHUT_RDWR)
 
 
@@ -62,7 +62,7 @@ class _HTTPServer(ThreadingHTTPServer):
     endpoint: OpenAIServer
 
     def handle_error(self, request, client_address):
-        """A client that is gone is no error."""
+        """Ignores clients that have disconnected."""
 
 
 class _Handler(BaseHTTPRequestHandler):
@@ -78,7 +78,7 @@ class _Handler(BaseHTTPRequestHandler):
             endpoint.most_in_flight = max(endpoint.most_in_flight, endpoint.in_flight)
         status = endpoint.meddle(body)
         text, tokens = endpoint.model(body["messages"][0]["content"], body["max_tokens"])
-        with endpoint._lock:  # before the client hears of it, and asks the next
+        with endpoint._lock:  # before the client gets the answer and sends its next request
             endpoint.in_flight -= 1
         if status is not None:
             return self.reply(status, {"error": {"message": "meddled with"}})

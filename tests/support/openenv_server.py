@@ -1,4 +1,4 @@
-"""The real OpenEnv server in a process of its own, and clients of it."""
+"""The real OpenEnv server in its own process, and clients for it."""
 
 import socket
 import subprocess
@@ -26,7 +26,7 @@ with LocalExecutor(max_parallel=2, timeout_s=60, packages=["pandas"]) as executo
     app = make_app(reward, max_programs=int(sys.argv[4]), max_sessions=6, token=sys.argv[3] or None, answer_s=1.0)
     uvicorn.run(app, port=int(sys.argv[1]), log_level="warning", ws_max_size=1 << 20)
 """
-# Starts a program of 50 s, says that it runs, and waits to be killed; without openenv, whose import takes seconds
+# Starts a program of 50 s, prints its status, and waits to be killed; without openenv, whose import takes seconds
 VANISH = """
 import json, sys, time
 from websockets.sync.client import connect
@@ -68,7 +68,7 @@ def client(address, **options):
 
 
 def run(environment, program):
-    """Until the program has ended; returns the result and how often it was asked."""
+    """Runs a program to its end; returns the result and the number of steps that this took."""
     result, asked = environment.step({"program": program}), 1
     while result.observation["status"] == "running":
         result, asked = environment.step({"program": ""}), asked + 1

@@ -1,7 +1,7 @@
 """
 Training runs whose groups are asked to improve solutions, recorded for comparison.
 
-The policy is `program_model`: whatever it samples is a program. What programs come to is told by a [`ReplayExecutor`].
+The policy is `program_model`: all its samples are programs. A [`ReplayExecutor`] decides their results.
 """
 
 import json
@@ -27,10 +27,10 @@ from trl_mle.rewards import MLEReward
 from trl_mle.trainer import MLEGRPOConfig, MLEGRPOTrainer
 
 
-COMPETITIONS = ["wine", "diabetes"]  # of one the accuracy counts, of the other the error
-GROUPS, GROUP_SIZE = 3, 4  # with two processes the second group lies in both
+COMPETITIONS = ["wine", "diabetes"]  # scored by an accuracy, and by an error
+GROUPS, GROUP_SIZE = 3, 4  # with two processes, each has half of the second group
 LINES = 24  # the last tokens of `program_model`
-QUESTIONS = ["Write a program.", "import pandas as pd"]  # to a trained policy
+QUESTIONS = ["Write a program.", "import pandas as pd"]  # for a trained policy
 EOS = 2
 ZERO_2 = {
     "zero_optimization": {"stage": 2},
@@ -41,7 +41,7 @@ ZERO_2 = {
 
 
 class RecordingTrainer(MLEGRPOTrainer):
-    """Notes what every turn of this process was asked, answered and given."""
+    """Records what each turn of this process was asked, what it answered and what it was given."""
 
     def __init__(self, *args, **kwargs):
         super().__init__(*args, **kwargs)
@@ -56,10 +56,10 @@ class RecordingTrainer(MLEGRPOTrainer):
                 "kinds": [example["prompt_kind"] for example in inputs],
                 "parents": [example["parent_id"] for example in inputs],
                 "completion_ids": completion_ids_list,
-                # of asynchronous training; otherwise numbers mean nothing beyond a step
+                # only when asynchronous: otherwise these numbers mean nothing beyond a step
                 "rollouts": [example["rollout_id"] if self.args.async_rollouts else None for example in inputs],
                 "staleness": [example["staleness"] if self.args.async_rollouts else None for example in inputs],
-                # of all processes; None where the failure was ours
+                # of all processes; None for a failure of ours
                 "rewards": [None if math.isnan(reward) else reward for reward in rewards[:, 0].tolist()],
                 "weights": self._mle_step.weights.tolist(),
             }
@@ -73,7 +73,7 @@ class RecordingTrainer(MLEGRPOTrainer):
 
 
 class ReplayTrainer(RecordingTrainer):
-    """Completions are a function of the prompt, the turn and the row over all processes, where TRL would sample them."""
+    """Replaces TRL's sampling: completions are a function of the prompt, the turn and the row over all processes."""
 
     def _generate_single_turn(self, prompt_ids, *args, **kwargs):
         start = self.accelerator.process_index * len(prompt_ids)
@@ -86,7 +86,7 @@ class ReplayTrainer(RecordingTrainer):
 
 
 class StopAfter(TrainerCallback):
-    """Ends a run after so many steps, without being part of its configuration."""
+    """Ends a run after a number of steps, without being part of its configuration."""
 
     def __init__(self, steps):
         self.steps = steps
@@ -106,20 +106,20 @@ def make_trainer(
     peft_config=None,
     **config,
 ):
-    """A trainer of all processes that there are. What programs come to is replayed, unless they are to be real ones."""
+    """A trainer for the current number of processes. Programs are replayed, or executed if `real`."""
     processes = int(os.environ.get("WORLD_SIZE", "1"))
     defaults = ON_CPU | {
         "learning_rate": 1e-2,
         "lr_scheduler_type": "constant",
         "max_steps": 1000,
-        "seed": 47,  # with it three generations have all kinds of prompts
+        "seed": 47,  # with this seed three generations have all kinds of prompts
         "per_device_train_batch_size": GROUPS * GROUP_SIZE // processes,
         "num_generations": GROUP_SIZE,
         "max_completion_length": 6,
         "improve_probability": 0.6,
         "debug_probability": 0.2,
         "improvement_bonus": 0.5,
-        # of all tokens only lines of Python, and the end
+        # only lines of Python and EOS
         "generation_kwargs": {"suppress_tokens": [i for i in range(vocabulary(model) - LINES) if i != EOS]},
     }
     names_lines = config.get("credit") == "failed_line"
@@ -134,10 +134,10 @@ def vocabulary(model):
 
 
 def record(trainer):
-    """All that a run leaves behind in this process."""
+    """Everything that a run leaves behind in this process."""
     policy, state = trainer.accelerator.unwrap_model(trainer.model), trainer.accelerator.state
     whole = nullcontext()
-    if trainer.is_zero3:  # each process has a part of the weights
+    if trainer.is_zero3:  # the weights are sharded
         import deepspeed
 
         whole = deepspeed.zero.GatheredParameters(list(policy.parameters()))
@@ -173,7 +173,7 @@ def run(
     to_be_killed=False,
     **options,
 ):
-    """Trains up to a step, saves the model if asked to, and returns the record; or waits to be killed."""
+    """Trains up to a step, saves the model if asked to, and returns the record, or waits to be killed."""
     trainer = make_trainer(model, output_dir, cls, **options)
     trainer.add_callback(StopAfter(steps))
     trainer.train(resume_from_checkpoint=resume_from_checkpoint)
@@ -191,7 +191,7 @@ def run(
 
 def start(folder, runs, processes, environment=None):
     """
-    Starts the processes of some runs, one after the other, as a launcher would; their records will be
+    Starts processes, as a launcher would, that do the runs one after the other and write the records to
     `<folder>/<name>-<rank>.pt`.
     """
     return forked.start(_work, (folder, runs), folder / next(iter(runs)), processes, environment)

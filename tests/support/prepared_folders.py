@@ -13,7 +13,7 @@ SPECIES = tuple(f"Acer_{i}" for i in range(99))
 
 
 def write_prepared_folder(competition_id: str, data_dir: Path) -> pd.DataFrame:
-    """Write what `mlebench prepare` would leave, in small; returns the right answers in the form of a submission."""
+    """Writes a small version of what `mlebench prepare` leaves; returns the right answers as a submission."""
     layout = MLEBENCH_COMPETITIONS[competition_id]
     answers = right_answers(competition_id)
     sample = answers.assign(**dict.fromkeys(answers.columns[1:], _baseline(layout)))
@@ -54,7 +54,7 @@ def right_answers(competition_id: str) -> pd.DataFrame:
             labels = np.array([f"so happy {number}" for number in i], dtype=object)
         case "mean_columnwise_rmsle":
             labels = np.column_stack([0.01 * i, 5 - 0.1 * i])
-        case _:  # classes
+        case _:  # one column for each class
             labels = np.eye(len(targets), dtype=int)[i % len(targets)]
     return pd.DataFrame({layout.id_column: ids}).join(pd.DataFrame(labels, columns=list(targets)))
 

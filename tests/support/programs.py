@@ -875,7 +875,7 @@ model.fit(frame, frame["y"])
 """,
 )
 
-# Programs for which nothing may be placed.
+# Programs in which no print may be placed.
 UNTOUCHED = {
     "syntax_error": "import pandas as pd\ntrain = pd.read_csv('train.csv'\n",
     "nul": "import os\0\n",

@@ -1,7 +1,7 @@
 """
-Toy batches whose completions, rewards and durations are fixed, for the trainer and by hand.
+Toy batches with fixed completions, rewards and durations, for the trainer and for computation by hand.
 
-Completions are replayed because sampling differs with the number of processes (TRL seeds it per rank) and durations
+Completions are replayed because sampling depends on the number of processes (TRL seeds it per rank) and durations
 differ in every run: only equal inputs can give equal gradients.
 """
 
@@ -25,7 +25,7 @@ LOWEST_SCORE = -1.0  # rewards above it are scores of valid programs
 
 @dataclass(frozen=True)
 class Batch:
-    """One generation batch, a value per completion; `ours` marks failures of our own infrastructure."""
+    """One generation batch, with a value for each completion; `ours` lists the failures of our own infrastructure."""
 
     num_generations: int
     competition: list[str]
@@ -34,11 +34,11 @@ class Batch:
     ours: list[int]
 
     def completion_ids(self) -> list[list[int]]:
-        """Unique completions of different lengths: a token of their own, some others, and `<|im_end|>` (2)."""
+        """Unique completions of different lengths: each has its own token, some others, and `<|im_end|>` (2)."""
         return [[50 + i] + [20 + (7 * i + k) % 97 for k in range(i % 5)] + [2] for i in range(len(self.rewards))]
 
     def prompts(self) -> list[list[dict[str, str]]]:
-        """One per group, of different lengths."""
+        """One prompt for each group, of different lengths."""
         count = len(self.rewards) // self.num_generations
         return [[{"role": "user", "content": "Write a program." + " Now!" * i}] for i in range(count)]
 
@@ -52,7 +52,7 @@ BATCHES = {
         durations=[0.1, 0.3, 2.0, 9.0, 0.05, 0.2, 4.0, 1.0],
         ours=[],
     ),
-    # with two processes the second group lies in both; two competitions of very different speed; unknown durations;
+    # a second group that lies in both of two processes; two competitions of very different speed; unknown durations;
     # a completion that must be left out although it has a reward and a duration
     "straddling": Batch(
         num_generations=4,
@@ -65,7 +65,7 @@ BATCHES = {
 
 
 class ReplayTrainer(MLEGRPOTrainer):
-    """Takes the completions of a [`Batch`] where TRL would generate them."""
+    """Uses the completions of a [`Batch`] where TRL would generate them."""
 
     batch: Batch
 
@@ -117,7 +117,7 @@ def trainer_gradients(model: str, output_dir: str, batch: Batch, per_device_batc
 
 
 def standardized_rewards(rewards: list[float]) -> Tensor:
-    """Advantages of a group in the paper."""
+    """The paper's advantages of a group."""
     values = torch.tensor(rewards)
     return (values - values.mean()) / (values.std() + 1e-4)
 
@@ -174,7 +174,7 @@ def gradients_by_hand(
 
 
 def work(model: str, output_dir: Path, cases: list[tuple[str, int, dict]]) -> None:
-    """One of two processes that train together; its gradients will be in `gradients-<rank>.pt`."""
+    """Runs in each of two processes that train together; writes its gradients to `gradients-<rank>.pt`."""
     results = {}
     for name, per_device_batch, config in cases:
         key = (name, per_device_batch, config["loss_type"], config.get("objective", "reward"))

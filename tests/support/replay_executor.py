@@ -1,4 +1,4 @@
-"""An executor that runs nothing: what a program comes to is read off its source."""
+"""An executor that runs nothing: it derives each result from the source."""
 
 import hashlib
 import math
@@ -15,19 +15,18 @@ from trl_mle.instrumentation import InstrumentedProgram
 
 class ReplayExecutor(FakeExecutor):
     """
-    Stands for an executor in tests that compare runs: Δt, output and submission are a pure function of the competition and
+    Replaces an executor in tests that compare runs: Δt, output and submission are a pure function of the competition and
     the source, as if each program had run once, long ago, and its record were replayed. (Real durations differ in every
-    run, and with them the weights.) Nothing of the source is executed.
+    run, and so do the weights.) The source is never executed.
 
-    Of all sources about 5% meet a failure of our infrastructure, 20% an error, 10% write no submission, and the rest are
+    About 5% of all sources meet a failure of our infrastructure, 20% an error, 10% write no submission, and the rest are
     valid, with scores from the sample submission's to a perfect one. An instrumented program prints its first milestones.
 
     Args:
         wait_s (`float`, *optional*, defaults to `0.0`):
             Seconds that each call of `submit` takes, for tests that need time to interrupt a run.
         patient (`bool`, *optional*, defaults to `False`):
-            Whether a program seems to run until it was asked for 1 to 5 times whether it has ended, a slow one more
-            often. Otherwise all end at once.
+            Whether a program ends only after 1 to 5 polls, a slow one after more. Otherwise all end at once.
         names_lines (`bool`, *optional*, defaults to `False`):
             Whether tracebacks name the line that failed.
     """
@@ -50,13 +49,13 @@ class ReplayExecutor(FakeExecutor):
 
 
 class AskedFuture(ProgramFuture):
-    """Is done when it was asked so many times in vain."""
+    """Is done after `asked` polls that found it running."""
 
     def __init__(self, value, asked: int):
         super().__init__()
         self.value, self.asked = value, asked
         self.set_running_or_notify_cancel()
-        self.started = math.inf  # it has run for no time yet, however long the asking takes
+        self.started = math.inf  # it seems to have run for no time, however long the polling takes
 
     def done(self) -> bool:
         if not super().done():
@@ -87,7 +86,7 @@ def replay(program, competition, names_lines: bool = False) -> ExecutionResult:
 
 @lru_cache
 def make_submission(competition, quality: float) -> bytes:
-    """The answers in the first rows, the sample submission in the others."""
+    """The right answers in the first rows, the sample submission in the others."""
     sample, answers = pd.read_csv(competition.sample_submission), pd.read_csv(competition.answers)
     known = int(quality * len(sample))
     return pd.concat([answers[sample.columns][:known], sample[known:]]).to_csv(index=False).encode()

@@ -1,4 +1,4 @@
-"""An executor whose results are given, and a completion that a real one runs well."""
+"""An executor with given results, and a completion whose program is valid in a real one."""
 
 from support.fake_executor import FakeExecutor
 from trl_mle.execution import ExecutionResult, ProgramFuture
@@ -20,7 +20,7 @@ pd.DataFrame({"id": test["id"], "cultivar": predictions}).to_csv("submission.csv
 
 
 class ScriptedExecutor(FakeExecutor):
-    """Stands for an executor whose sandbox fails at will, which the real one does not do on demand."""
+    """Replaces an executor, so that its sandbox can fail on demand."""
 
     def __init__(self, *results: ExecutionResult):
         self.results = list(results)

@@ -1,10 +1,10 @@
-"""A language model whose answers are known."""
+"""A language model with given answers."""
 
 from trl_mle.models import Completion
 
 
 class ScriptedModel:
-    """Stands for a language model, so that its answers are known: the given ones, in turn, then the last again."""
+    """Gives its answers in turn, and then repeats the last one."""
 
     identity = "scripted"
 

@@ -1,4 +1,4 @@
-"""A policy that is no model, and an executor that counts."""
+"""A policy without a model, and an executor that counts."""
 
 from support.fake_executor import FakeExecutor
 from trl_mle.instrumentation import Completion, InstrumentedProgram
@@ -6,13 +6,13 @@ from trl_mle.instrumentation import Completion, InstrumentedProgram
 
 class ScriptedPolicy:
     """
-    Answers with what a function makes of the prompt and the seed; notes what it was asked.
+    Answers with a function of the prompt and the seed, and records what it was asked.
 
     Args:
         answer (`Callable[[str, int], str | None]`):
-            From a prompt's text and its seed to the completion.
+            Maps a prompt's text and its seed to the completion.
         identity (`str`, *optional*, defaults to `"scripted"`):
-            What tells it from others.
+            Distinguishes it from other policies.
     """
 
     def __init__(self, answer, identity="scripted"):
@@ -34,7 +34,7 @@ def fenced(program):
 
 
 class CountingExecutor(FakeExecutor):
-    """Passes programs on to an executor, and notes their sources; after `limit` of them it is as if Ctrl-C was pressed."""
+    """Passes programs on to an executor and records their sources; after `limit` of them it raises KeyboardInterrupt."""
 
     def __init__(self, executor, limit=None):
         self.executor, self.limit, self.sources = executor, limit, []

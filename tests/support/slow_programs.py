@@ -1,7 +1,7 @@
 """
-The training script on two processes, where the programs of one of them take long.
+Runs the training script on two processes; the programs of one of them take long.
 
-Run as a script: `slow_programs.py SECONDS TIMEOUT_S EXTENDED [arguments of the training script]`.
+Usage: `slow_programs.py SECONDS TIMEOUT_S EXTENDED [arguments of the training script]`.
 """
 
 import runpy
@@ -20,16 +20,15 @@ def train(seconds, timeout_s, extended, arguments):
     """
     Args:
         seconds (`float`):
-            How long a program of the second process sleeps. Those of the first end at once.
+            How long each program of the second process sleeps. Those of the first end at once.
         timeout_s (`float`):
-            Timeout of the process group. It is made here, because transformers forgets it on a CPU; on a GPU this is what
-            `ddp_timeout` does.
+            Timeout of the process group. It is set here, because transformers applies `ddp_timeout` only on a GPU.
         extended (`bool`):
-            Whether the script may extend it, as it does.
+            Whether the script may extend the timeout, as it normally does.
         arguments (`list[str]`):
-            Of the script.
+            Arguments of the script.
     """
-    torch.distributed.init_process_group("gloo", timeout=timedelta(seconds=300))  # to meet
+    torch.distributed.init_process_group("gloo", timeout=timedelta(seconds=300))  # until both have started
     torch.distributed.barrier()
     distributed_c10d._set_pg_timeout(timedelta(seconds=timeout_s))
     from trl_mle import launching

@@ -1,4 +1,4 @@
-"""The tiers of the sandbox; one that this machine's kernel does not have is skipped."""
+"""The tiers of the sandbox; those that this machine's kernel does not support are skipped."""
 
 import contextlib
 import os

@@ -1,4 +1,4 @@
-"""Models of some ten thousand parameters, made in a second."""
+"""Models of some ten thousand parameters, created in a second."""
 
 CHAT_TEMPLATE = (
     "{% for message in messages %}<|im_start|>{{ message['role'] }}\n{{ message['content'] }}<|im_end|>\n{% endfor %}"
@@ -8,7 +8,7 @@ CHAT_TEMPLATE = (
 
 # Tokens of `program_model`
 LINES = [f"x{i} = {i}\n" for i in range(24)]
-# Tokens of `solution_model`: every second program or so is a valid solution of any competition
+# Tokens of `solution_model`: about half of its programs are valid solutions of any competition
 SUBMIT = (
     "import pandas as pd; pd.read_csv('input/sample_submission.csv').to_csv('submission.csv', index=False)  # {i}\n"
 )
@@ -16,7 +16,7 @@ SOLUTION_LINES = [SUBMIT.format(i=i) if i % 8 == 0 else line for i, line in enum
 
 
 def prompts():
-    """What a policy is asked about two competitions."""
+    """Texts of the prompts about two competitions."""
     from trl_mle.competitions import load_competition
     from trl_mle.execution import Limits
     from trl_mle.prompts import improve_prompt, scratch_prompt
@@ -35,7 +35,7 @@ def save_tiny_model(folder, texts, vocab_size, lines=(), **sizes):
     from tokenizers import Tokenizer, decoders, models, pre_tokenizers, trainers
     from transformers import PreTrainedTokenizerFast, Qwen2Config, Qwen2ForCausalLM, set_seed
 
-    torch.set_num_threads(1)  # threads that wait for each other cost more than these matrices
+    torch.set_num_threads(1)  # on matrices this small, several threads are slower than one
     bpe = Tokenizer(models.BPE())
     bpe.pre_tokenizer = pre_tokenizers.ByteLevel(add_prefix_space=False)
     bpe.decoder = decoders.ByteLevel()
@@ -70,6 +70,6 @@ def save_tiny_model(folder, texts, vocab_size, lines=(), **sizes):
 
 
 def save_solution_model(folder):
-    """Saves a policy of the starter's size that knows lines of programs; returns its folder."""
+    """Saves a policy of the starter's size with lines of programs as tokens; returns its folder."""
     sizes = {"hidden_size": 128, "intermediate_size": 384, "num_hidden_layers": 3}
     return save_tiny_model(folder, prompts(), 1200, SOLUTION_LINES, **sizes)

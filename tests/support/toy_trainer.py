@@ -1,4 +1,4 @@
-"""A trainer whose rewards and durations only the texts decide."""
+"""A trainer whose rewards and durations depend only on the texts."""
 
 from datasets import Dataset
 from trl import GRPOConfig, GRPOTrainer
@@ -11,18 +11,18 @@ PROMPTS = [[{"role": "user", "content": text}] for text in ("Write a program.", 
 
 
 def text_reward(completions, **kwargs):
-    """Some number that only the text decides."""
+    """A number that depends only on the text."""
     return [sum(map(ord, completion[0]["content"])) % 11 / 10 for completion in completions]
 
 
 def timed_reward(completions, log_extra, **kwargs):
-    """The same, and a duration that only the text decides; some are unknown."""
+    """The same, and a duration that depends only on the text; some are unknown."""
     log_extra("duration_s", [len(completion[0]["content"]) or None for completion in completions])
     return text_reward(completions)
 
 
 class PerToken(GRPOTrainer):
-    """The same advantage for each token, which TRL allows."""
+    """Repeats each advantage for all tokens, which TRL allows."""
 
     def _generate_and_score_completions(self, inputs):
         output = super()._generate_and_score_completions(inputs)
@@ -44,7 +44,7 @@ def make_trainer(model, output_dir, reward=timed_reward, cls=MLEGRPOTrainer, row
         "per_device_train_batch_size": 8,
         "num_generations": 4,
         "max_completion_length": 8,
-        "shuffle_dataset": False,  # a group of each prompt in every batch
+        "shuffle_dataset": False,  # every batch has a group for each prompt
     }
     config_cls = MLEGRPOConfig if issubclass(cls, MLEGRPOTrainer) else GRPOConfig
     args = config_cls(str(output_dir), **(defaults | config))

@@ -1,4 +1,4 @@
-"""Output folders as training leaves them, made by the classes that training writes them with; only the programs are not run."""
+"""Output folders as training leaves them, written by the same classes; only the programs are not run."""
 
 import json
 import random
@@ -22,25 +22,25 @@ def make_run(
     folder, seed=0, steps=10, programs=16, competitions=("wine",), finished=True, improve=True, holdout=False
 ):
     """
-    A run whose policy gets better.
+    Writes a run whose policy gets better.
 
     Args:
         folder (`Path`):
-            Its output folder.
+            Output folder.
         seed (`int`, *optional*, defaults to `0`):
-            Runs of different seeds differ.
+            Runs with different seeds differ.
         steps (`int`, *optional*, defaults to `10`):
             Training steps.
         programs (`int`, *optional*, defaults to `16`):
-            Programs in a step.
+            Programs per step.
         competitions (`tuple[str, ...]`, *optional*, defaults to `("wine",)`):
-            What is solved in turn.
+            Competitions that are solved in turn.
         finished (`bool`, *optional*, defaults to `True`):
-            Without, there is no checkpoint yet: only what is written while programs run.
+            Whether there is a checkpoint; otherwise only the files that are written while programs run.
         improve (`bool`, *optional*, defaults to `True`):
             Whether there are improve prompts.
         holdout (`bool`, *optional*, defaults to `False`):
-            Whether rows are held out; programs are worse there.
+            Whether rows are held out; programs score worse on them.
     """
     rng = random.Random(seed)
     loaded = [load_competition(name) for name in competitions]
@@ -82,7 +82,7 @@ def make_run(
         if improve and step > 2:
             metrics["mle/improve/beats_parent_rate"] = rng.random() / 2
             metrics["mle/improve/beats_parent_chance"] = rng.random() / 4
-        if step > 1:  # of the first one nobody knows since when
+        if step > 1:  # not known for the first step
             seconds = {"training": 4.0, "sync": 0.5, "generation_wait": 1.0, "wait": 2.0 * rng.random()}
             seconds |= {"generation": 5.0 + rng.random(), "execution": 6.0 - 3 * skill}
             metrics |= {f"mle/async/{name}_s": value for name, value in seconds.items()}

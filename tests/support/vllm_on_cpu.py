@@ -1,8 +1,8 @@
 """
-Runs a script with vLLM on a CPU: `python vllm_on_cpu.py SCRIPT ARGUMENTS`, by an environment that has vLLM.
+Runs a script with vLLM on a CPU: `python vllm_on_cpu.py SCRIPT ARGUMENTS`, in an environment that has vLLM.
 
-TRL and vLLM are the real ones. What stands in the way of weights that change, and of a server without a GPU, is replaced:
-three functions. As `file_weights.Extension` the server's end of the third is given to `vllm serve`.
+TRL and vLLM are the real ones. Three functions are replaced, because they do not allow weights to change, or a server
+without a GPU. `vllm serve` gets `file_weights.Extension` as the other end of the third.
 """
 
 import functools
@@ -14,27 +14,29 @@ from pathlib import Path
 import torch
 
 
-ENVIRONMENT = {"VLLM_NO_USAGE_STATS": "1", "HF_HUB_OFFLINE": "1"}  # of every process that runs vLLM
-if torch.cuda.is_available():  # benchmarks/gpu.py
-    ENVIRONMENT |= {"VLLM_USE_FLASHINFER_SAMPLER": "0"}  # which not every GPU host has
+ENVIRONMENT = {"VLLM_NO_USAGE_STATS": "1", "HF_HUB_OFFLINE": "1"}  # for every process that runs vLLM
+if torch.cuda.is_available():  # in benchmarks/gpu.py
+    ENVIRONMENT |= {"VLLM_USE_FLASHINFER_SAMPLER": "0"}  # not every GPU host has FlashInfer
 else:
     ENVIRONMENT |= {"TORCHDYNAMO_DISABLE": "1", "VLLM_USE_AOT_COMPILE": "0", "VLLM_CPU_KVCACHE_SPACE": "1"}
     ENVIRONMENT |= {"OMP_NUM_THREADS": "1"}
-WEIGHTS_FILE = "TEST_WEIGHTS_FILE"  # environment variable: where a trainer leaves its weights for the server
+WEIGHTS_FILE = (
+    "TEST_WEIGHTS_FILE"  # environment variable: the file in which a trainer leaves its weights for the server
+)
 
 
 def keep_weights(layer, remove_weight):
-    """Takes the place of what packs weights for oneDNN when they are loaded: packed ones cannot be replaced."""
+    """Replaces the function that packs weights for oneDNN as they are loaded: packed weights cannot be updated."""
     layer.cpu_linear = torch.nn.functional.linear
 
 
 def init_communicator(client, device=0):
-    """Takes the place of TRL's, which makes a group of processes on GPUs."""
+    """Replaces TRL's, which creates a process group on GPUs."""
     client._post(f"{client.base_url}/init_weight_transfer_engine", json={"init_info": {}})
 
 
 def update_named_params(client, metadata, named_params):
-    """Takes the place of TRL's, which sends the same tensors by NCCL; the calls around it are its own."""
+    """Replaces TRL's, which sends the same tensors by NCCL; the calls around it are TRL's."""
     from safetensors.torch import save_file
 
     tensors = {name: param.detach().clone().contiguous() for name, param in named_params}
@@ -54,7 +56,9 @@ def prepare():
 
     if not torch.cuda.is_available():
         utils.dispatch_cpu_unquantized_gemm = keep_weights
-        vllm_generation.LLM = functools.partial(vllm_generation.LLM, dtype="float32")  # as it is trained; else 16 bits
+        vllm_generation.LLM = functools.partial(
+            vllm_generation.LLM, dtype="float32"
+        )  # as in training; the default is 16 bits
     vllm_client.VLLMClient.init_communicator = init_communicator
     vllm_client.VLLMClient.update_named_params = update_named_params
 

@@ -14,17 +14,17 @@ from support.vllm_on_cpu import ENVIRONMENT
 
 class VllmServer:
     """
-    `vllm serve` in an environment of its own (`$VLLM_PYTHON`); on a CPU in 32 bits, and not compiled.
+    `vllm serve` in its own environment (`$VLLM_PYTHON`); on a CPU in 32 bits and not compiled.
 
     Args:
         model (`str` or `Path`):
-            Its folder.
+            Folder of the model.
         log (`Path`):
-            File for what it prints.
+            File for its output.
         *more (`str`):
-            Further arguments of `vllm serve`.
+            Additional arguments of `vllm serve`.
         **environment (`str`):
-            Further environment variables.
+            Additional environment variables.
     """
 
     def __init__(self, model, log, *more, **environment):
@@ -39,7 +39,7 @@ class VllmServer:
         command += ["--max-model-len", "4096", "--max-num-seqs", "64"]
         if not torch.cuda.is_available():
             command += ["--enforce-eager", "--dtype", "float32"]
-        # Else an untrained model, held to a schema, writes blanks until its tokens are spent
+        # Otherwise an untrained model, constrained by a schema, writes blanks until its tokens are used up
         command += ["--structured-outputs-config", '{"backend": "xgrammar", "disable_any_whitespace": true}']
         self.command = [*command, *more]
         self.process = None

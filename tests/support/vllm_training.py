@@ -1,4 +1,4 @@
-"""Training by the script with a real vLLM, on a CPU."""
+"""Runs the training script with a real vLLM, on a CPU."""
 
 import json
 import os
@@ -19,7 +19,7 @@ STEPS, PROGRAMS = 3, 8
 
 
 def teach_policy(path, folder):
-    """Makes a policy that has learnt to write lines of programs, any of them, so that a half of its programs is valid."""
+    """Saves a policy that has learnt to write random lines of programs, so that half of its programs are valid."""
     set_seed(0)
     tokenizer = AutoTokenizer.from_pretrained(path)
     model = AutoModelForCausalLM.from_pretrained(path)
@@ -38,7 +38,7 @@ def teach_policy(path, folder):
 
 
 def script_arguments(policy, folder, processes, **options):
-    """What `vllm_on_cpu.py` takes to run the script."""
+    """Arguments of `vllm_on_cpu.py` to run the script."""
     options = {
         "config": ROOT / "recipes" / "quickstart.yaml",
         "model_name_or_path": policy,
@@ -60,7 +60,7 @@ def script_arguments(policy, folder, processes, **options):
 
 
 def run_script(policy, folder, processes=1, zero_stage=0, environment=None, **options):
-    """Runs the script; returns its exit status, and what it printed."""
+    """Runs the script; returns its exit status and its output."""
     python = os.environ["VLLM_PYTHON"]
     folder.mkdir(exist_ok=True)
     return launch(
@@ -70,7 +70,7 @@ def run_script(policy, folder, processes=1, zero_stage=0, environment=None, **op
         timeout_s=600,
         environment={
             **vllm_on_cpu.ENVIRONMENT,
-            "PATH": f"{Path(python).parent}:{os.environ['PATH']}",  # where ninja is, which DeepSpeed needs
+            "PATH": f"{Path(python).parent}:{os.environ['PATH']}",  # with ninja, which DeepSpeed needs
             **(environment or {}),
         },
         processes=processes,
@@ -80,13 +80,13 @@ def run_script(policy, folder, processes=1, zero_stage=0, environment=None, **op
 
 
 def read_history(folder):
-    """What a run has logged, step by step."""
+    """What a run logged at each step."""
     history = json.loads((folder / "trainer_state.json").read_text())["log_history"]
     return [row for row in history if "loss" in row]
 
 
 def train(policy, folder, processes=1, zero_stage=0, environment=None, **options):
-    """Runs the script, which must succeed; returns what it has logged."""
+    """Runs the script, which must succeed; returns what it logged at each step."""
     code, output = run_script(policy, folder, processes, zero_stage, environment, **options)
     assert code == 0, output[-5000:]
     assert "Traceback" not in output, output[-8000:]
@@ -95,17 +95,17 @@ def train(policy, folder, processes=1, zero_stage=0, environment=None, **options
 
 
 def assert_sampler_is_policy(history, steps=STEPS):
-    """What vLLM sampled is as probable to the trainer at each step: it has had the weights of each update."""
+    """At each step, vLLM and the trainer agree on how probable the samples are: vLLM has the weights of each update."""
     assert len(history) == steps
     for row in history:
         assert row["sampling/sampling_logp_difference/max"] < 1e-4
         assert row["sampling/importance_sampling_ratio/min"] == pytest.approx(1, abs=1e-3)
         assert row["sampling/importance_sampling_ratio/max"] == pytest.approx(1, abs=1e-3)
-    assert any(row["grad_norm"] > 0 for row in history[:-1])  # else there was nothing to tell vLLM
+    assert any(row["grad_norm"] > 0 for row in history[:-1])  # otherwise no update had to reach vLLM
 
 
 def training_server(policy, log):
-    """A `vllm serve` that takes weights from a file, and what environment a trainer needs for it."""
+    """A `vllm serve` that takes weights from a file, that file, and the environment that a trainer needs for it."""
     weights = Path("/dev/shm" if os.access("/dev/shm", os.W_OK) else log.parent, f"{log.parent.name}.safetensors")
     server = VllmServer(
         policy,

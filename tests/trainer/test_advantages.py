@@ -14,7 +14,7 @@ SCORES = st.sampled_from([0.1, 0.2, 0.3, 0.7, 0.70001, 40000.0, -3.0])
 
 
 def by_subsets(values, k):
-    """What the docstring defines."""
+    """The gains as their docstring defines them."""
     gains = [0.0] * len(values)
     subsets = list(combinations(range(len(values)), k))
     for subset in subsets:
@@ -35,7 +35,7 @@ def test_gains_are_those_over_all_subsets(values, data):
 
 
 def test_gains_of_many_neither_cancel_nor_overflow():
-    values = torch.linspace(0, 1, 256) + 1e6  # in float32, of which many become equal
+    values = torch.linspace(0, 1, 256) + 1e6  # many become equal in float32
     gains = best_of_k_gains(values, 128)
     assert ((gains >= 0) & (gains < 1e9)).all()
     assert not best_of_k_gains(torch.full((64,), 1 / 3), 32).any()
@@ -77,12 +77,12 @@ def test_two_parts_by_hand():
     torch.testing.assert_close(group_advantages(progress, quality, 4, max_at_k=2), expected.float())
     torch.testing.assert_close(
         group_advantages(progress, quality, 4, max_at_k=9), expected.float()
-    )  # of the 2 there are
+    )  # k is at most the 2 valid ones
 
 
 @st.composite
 def groups(draw):
-    """Groups of one size, of completions that were left out, failed or are valid."""
+    """Groups of one size; completions are left out, failed or valid."""
     size, count = draw(st.integers(2, 8)), draw(st.integers(1, 3))
     member = st.one_of(
         st.just((NAN, NAN)),
@@ -103,7 +103,7 @@ def test_properties(case):
     torch.testing.assert_close(
         advantages.view(-1, size).sum(1), torch.zeros(len(progress) // size).double(), atol=1e-9, rtol=0
     )
-    # No scale of a metric matters
+    # The metric's scale does not matter
     torch.testing.assert_close(group_advantages(progress, quality.sinh() * 5 - 2, size, k), advantages)
     for start in range(0, len(progress), size):
         group = range(start, start + size)
@@ -140,7 +140,7 @@ def test_small_differences_are_not_swallowed():
 
 @pytest.mark.parametrize("k", [None, 2])
 def test_equal_programs_share_their_ranks(k):
-    """Luck in the score does not tell a program's copies apart."""
+    """Luck in the score does not distinguish copies of a program."""
     progress, quality = torch.full((4,), -7.0), torch.tensor([0.1, 0.9, 0.5, 0.6])
     advantages = group_advantages(progress, quality, 4, k, program=torch.tensor([7, 7, 1, 2]))
     assert advantages[0] == advantages[1]

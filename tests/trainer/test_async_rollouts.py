@@ -1,4 +1,4 @@
-"""Training on the rollouts that finished first."""
+"""Asynchronous training, on the rollouts that finished first."""
 
 import json
 import logging
@@ -28,7 +28,7 @@ BATCH = GROUPS * GROUP_SIZE
 TWO_BATCHES = {"async_rollouts": True, "max_in_flight": 2 * BATCH}
 HALF = {"per_device_train_batch_size": BATCH // 2}
 FROM_SCRATCH = {"improve_probability": 0.0, "debug_probability": 0.0}
-# AdamW divides by tiny second moments: under ZeRO-3 with it, sums in another order show
+# AdamW divides by tiny second moments, so that under ZeRO-3 the order of sums would show
 ZERO_3 = {
     "deepspeed": ZERO_2 | {"zero_optimization": {"stage": 3, "stage3_gather_16bit_weights_on_model_save": True}},
     "optim": "sgd",
@@ -37,7 +37,7 @@ ZERO_3 = {
 
 
 def same(turns):
-    """Without what only asynchronous training knows."""
+    """The turns without the columns that only asynchronous training fills."""
     return [
         {name: value for name, value in turn.items() if name not in ("generation", "rollouts", "staleness")}
         for turn in turns
@@ -47,8 +47,8 @@ def same(turns):
 @pytest.mark.parametrize(
     "options",
     [
-        pytest.param({}, id="fresh"),  # TRL takes completions for it
-        pytest.param(  # it keeps their log-probabilities
+        pytest.param({}, id="fresh"),  # TRL takes the completions for fresh ones
+        pytest.param(  # TRL keeps their log-probabilities
             {"steps_per_generation": 2} | HALF, id="kept", marks=pytest.mark.slow
         ),
         pytest.param({"beta": 0.1, "duration_weighting": "inclusion"}, id="beta", marks=pytest.mark.slow),
@@ -79,7 +79,7 @@ def test_with_one_batch_in_flight_it_is_synchronous_training(program_model, tmp_
 @pytest.mark.slow
 @pytest.mark.parametrize("options", [{}, {"deepspeed": ZERO_2}, ZERO_3], ids=["ddp", "zero2", "zero3"])
 def test_two_processes(program_model, tmp_path, options):
-    """In one launch: the same equality, and rollouts of real programs that finish when they do."""
+    """One launch checks the same equality, and rollouts of real programs, which finish at any time."""
     if options:
         pytest.importorskip("deepspeed")
     options = options | {"model": program_model}
@@ -103,7 +103,7 @@ def test_two_processes(program_model, tmp_path, options):
 
 
 def check_rollouts(records, steps):
-    """What was trained on and what is in flight is what was sampled, each rollout once."""
+    """Each sampled rollout was trained on or is in flight, and only once."""
     trained = [number for record in records for turn in record["turns"] for number in turn["rollouts"]]
     ledger = records[0]["ledger"]
     assert len(trained) == ledger["trained"] == steps * BATCH
@@ -112,7 +112,7 @@ def check_rollouts(records, steps):
 
 
 class SnapshotTrainer(ReplayTrainer):
-    """Keeps the policy of each generation step, the batches, and what their programs came to."""
+    """Keeps the policy of each generation step, the batches, and the evaluations of their programs."""
 
     def __init__(self, *args, **kwargs):
         super().__init__(*args, **kwargs)
@@ -137,7 +137,7 @@ class SnapshotTrainer(ReplayTrainer):
     ],
 )
 def snapshots(request, program_model, tmp_path_factory):
-    """A trainer after four steps. All programs end at once: from the second step on, each batch was sampled one step before."""
+    """A trainer after four steps. Programs end at once: from step 2 on, each batch was sampled one step before."""
     trainer = pool_runs.make_trainer(
         program_model,
         tmp_path_factory.mktemp("snapshots"),
@@ -183,12 +183,14 @@ def test_linear_weights_are_against_the_mean_of_the_batches_before(snapshots):
         for weight, (name, evaluation) in zip(turn["weights"], evaluations, strict=True):
             mean = sums[name][0] / sums[name][1]
             assert weight == pytest.approx(1 if evaluation.duration_s is None else evaluation.duration_s / mean)
-        different = different or abs(sum(turn["weights"]) / BATCH - 1) > 0.02  # the batch's own mean would be 1
-    assert different or len(snapshots.turns) == 2  # these are of the same completions
+        different = (
+            different or abs(sum(turn["weights"]) / BATCH - 1) > 0.02
+        )  # with the batch's own mean it would be 1
+    assert different or len(snapshots.turns) == 2  # both have the same completions
 
 
 class RatioTrainer(RecordingTrainer):
-    """Notes the ratios of the policy that is trained to the one that sampled."""
+    """Records the probability ratios of the trained policy to the one that sampled."""
 
     def __init__(self, *args, **kwargs):
         super().__init__(*args, **kwargs)
@@ -208,14 +210,12 @@ class RatioTrainer(RecordingTrainer):
 
 @pytest.mark.parametrize("dropout", ["switched off", "switched on again"])
 def test_dropout_would_make_noise_of_ratios(program_model, tmp_path, dropout):
-    """That is why it is refused. The policy stays as it is, so that all ratios are 1."""
-    lora = LoraConfig(
-        r=4, target_modules="all-linear", lora_dropout=0.05, init_lora_weights=False
-    )  # not zero at first
+    """Therefore it is refused. The policy does not change here, so all ratios are 1 without dropout."""
+    lora = LoraConfig(r=4, target_modules="all-linear", lora_dropout=0.05, init_lora_weights=False)  # not zero
     config = TWO_BATCHES | FROM_SCRATCH | {"learning_rate": 0.0, "max_steps": 2}
     args = MLEGRPOConfig(str(tmp_path), **ON_CPU, **FROM_SCRATCH, async_rollouts=True)
     with pytest.raises(ValueError, match=r"^a dropout of 0\.05 adds noise to the importance ratios") as error:
-        MLEGRPOTrainer("no/such/model", args=args, peft_config=lora)  # before it is loaded
+        MLEGRPOTrainer("no/such/model", args=args, peft_config=lora)  # before the model is loaded
     assert "\n" not in str(error.value)
 
     trainer = pool_runs.make_trainer(
@@ -240,7 +240,7 @@ def test_dropout_of_the_model_itself_is_refused(program_model, tmp_path):
 
 
 def completion_logps(policy, batch):
-    """Row by row, without padding."""
+    """Log-probabilities of the completions, row by row and without padding."""
     logps = torch.zeros(batch["completion_ids"].shape)
     for i in range(len(logps)):
         prompt = batch["prompt_ids"][i][batch["prompt_mask"][i].bool()]
@@ -253,7 +253,7 @@ def completion_logps(policy, batch):
 
 
 class LedgerTrainer(RecordingTrainer):
-    """Notes what the ledger knew of durations when the weights were made."""
+    """Records the durations that the ledger knew when the weights were computed."""
 
     def _calculate_rewards(self, inputs, *args):
         rewards = super()._calculate_rewards(inputs, *args)
@@ -296,7 +296,7 @@ def finishing(request, program_model, tmp_path_factory):
 
 def test_each_step_samples_one_batch_and_trains_on_one(finishing):
     assert finishing.sums == [((step + 2) * BATCH, step * BATCH, 2 * BATCH) for step in range(1, 5)]
-    assert finishing.solution_prompts.generation == 6  # the first step has sampled three
+    assert finishing.solution_prompts.generation == 6  # the first step sampled three
     trained = [number for turn in finishing.turns for number in turn["rollouts"]]
     assert sorted(trained + list(finishing.rollouts.ledger.in_flight)) == list(range(6 * BATCH))
     for turn in finishing.turns:
@@ -449,7 +449,7 @@ def test_fewer_may_be_in_flight_after_a_resume(program_model, tmp_path):
     checkpoint = str(tmp_path / "checkpoint-2")
     path = Path(checkpoint, ROLLOUTS_FILE)
     known = json.loads(path.read_text())
-    del known["mean_duration"]  # a checkpoint from before there was one
+    del known["mean_duration"]  # as in older checkpoints
     path.write_text(json.dumps(known))
     record = pool_runs.run(program_model, tmp_path / "resumed", 6, checkpoint, **TWO_BATCHES, **FROM_SCRATCH)
     assert len(record["turns"]) == 4

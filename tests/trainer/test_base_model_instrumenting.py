@@ -12,7 +12,7 @@ from trl_mle.instrumentation import LanguageModelError, LmInstrumenter, PolicyBa
 
 @pytest.fixture(scope="module")
 def original(tiny_model):
-    """The answers of the model that training starts from."""
+    """Answers of the model before training."""
     return original_answers(tiny_model)
 
 
@@ -93,7 +93,7 @@ def test_base_model_is_bound_first():
     model = PolicyBaseModel()
     with pytest.raises(LanguageModelError, match="bind the trainer"):
         model.complete([], TOKENS)
-    model.check_frozen()  # it has answered nothing
+    model.check_frozen()  # it has not answered anything
 
 
 @pytest.mark.parametrize(
@@ -105,7 +105,7 @@ def test_base_model_is_bound_first():
 )
 def test_two_processes_one_without_programs(tiny_model, tmp_path, original, zero_stage):
     if zero_stage:
-        # A deadlock takes for ever; DeepSpeed compiles an op at its first use on a machine, for minutes on one core
+        # A deadlock lasts forever; DeepSpeed compiles an op at its first use on a machine, for minutes on one core
         status, output = launch(
             base_model.__file__, [tiny_model, str(tmp_path)], tmp_path, zero_stage=zero_stage, timeout_s=540
         )

@@ -1,4 +1,4 @@
-"""Best of N while training goes on, which it must not disturb."""
+"""Best of N during training, which it must not disturb."""
 
 from collections import defaultdict
 from types import SimpleNamespace
@@ -35,7 +35,7 @@ def run(model, folder, every=None, sample=None):
 
 @pytest.fixture
 def programs(monkeypatch):
-    """The policy's samples are replaced, after it has sampled, by programs that tell their seeds."""
+    """Lets the policy sample, and then replaces its samples by programs that depend on their seeds."""
     real = TransformersPolicy.sample
 
     def sample(self, prompts, max_new_tokens, seeds):
@@ -64,7 +64,7 @@ def test_training_goes_on_as_without_it(program_model, tmp_path, programs):
             assert entry[f"mle/eval/{name}/valid_rate"] == pytest.approx(expected.valid_rate)
             assert entry[f"mle/eval/{name}/best_of_n"] == expected.best_score
             assert entry[f"mle/eval/{name}/mean_score"] == pytest.approx(expected.mean_score)
-            assert f"mle/eval/{name}/untrained_valid_rate" not in entry  # no milestone was seen: were there any?
+            assert f"mle/eval/{name}/untrained_valid_rate" not in entry  # unknown, because no milestone was seen
 
 
 @pytest.mark.parametrize("use_reentrant", [True, False])
@@ -79,7 +79,7 @@ def test_checkpointing_stays_as_asked(program_model, tmp_path, use_reentrant):
 
 @pytest.mark.parametrize("holdout", [0.0, 0.5])
 def test_the_best_is_reported_on_the_held_out_rows(monkeypatch, holdout):
-    """Chosen by the others; beside it what it would be if chosen by and scored on all."""
+    """It is chosen on the other rows; next to it is the best chosen by and scored on all rows."""
     scores = [Score(0.9, True, None, 0.5, 0.7), Score(0.6, True, None, 0.9, 0.8)]
     if not holdout:
         scores = [Score(score.full, True) for score in scores]
@@ -99,7 +99,7 @@ def test_the_best_is_reported_on_the_held_out_rows(monkeypatch, holdout):
 def test_between_times_nothing_happens():
     callback = BestOfNCallback(None, None, N, every=2)
     callback.on_step_end(None, TrainerState(global_step=3), None)
-    with pytest.raises(AttributeError):  # there is no trainer to evaluate
+    with pytest.raises(AttributeError):  # now it evaluates, but has no trainer
         callback.on_step_end(None, TrainerState(global_step=4), None)
 
 

@@ -1,4 +1,4 @@
-"""A checkpoint that was cut off is not resumed from, whichever of its files it was."""
+"""Training does not resume from a checkpoint if any of its files was cut off."""
 
 import json
 import shutil
@@ -13,7 +13,7 @@ from trl_mle.trainer.checkpoint import FILES_FILE, damage
 
 @pytest.fixture(scope="module")
 def run(program_model, tmp_path_factory):
-    """Two checkpoints of a run that has all the files that there can be."""
+    """Two checkpoints of a run with all possible files."""
     folder = tmp_path_factory.mktemp("run")
     options = {"curriculum": "learnability", "async_rollouts": True, "save_strategy": "steps", "save_steps": 1}
     pool_runs.run(program_model, folder, 2, **options)
@@ -34,7 +34,7 @@ def test_every_file_is_listed_with_its_size(run):
 
 
 def test_a_cut_at_any_file_is_noticed(run, tmp_path, capsys):
-    """The checkpoint before is taken, and a line says why."""
+    """The previous checkpoint is used, and a line says why."""
     whole = run / "checkpoint-2"
     for name in files(whole):
         size = (whole / name).stat().st_size
@@ -46,7 +46,7 @@ def test_a_cut_at_any_file_is_noticed(run, tmp_path, capsys):
                 path.unlink()
             else:
                 path.write_bytes(path.read_bytes()[:left])
-            # Without the list nothing is missing: it is the last thing that is written, and whoever is killed before is done
+            # The list is written last, so a checkpoint without it is whole: the process was killed just before
             if (name, left) != (FILES_FILE, None):
                 assert checkpoint_to_resume("true", copy) == str(copy / "checkpoint-1"), (name, left)
                 line = capsys.readouterr().err

@@ -1,4 +1,4 @@
-"""Training with a vLLM in the same process: what seeds it, what it refuses. `make test-vllm` runs the real one, on a CPU."""
+"""Training with vLLM in the same process: its seeds, and what it refuses. With a real one, on a CPU: `make test-vllm`."""
 
 import json
 import os
@@ -19,8 +19,8 @@ from trl_mle.trainer.vllm_trainer import sampling_seed
 
 class StandIn:
     """
-    Takes the place of TRL's vLLM, which needs a GPU or an environment of its own: seeds all generators when it starts, as
-    vLLM does, and then samples from torch's.
+    Replaces TRL's vLLM, which needs a GPU or its own environment. When it starts, it seeds all generators, as vLLM does,
+    and then samples from torch's.
     """
 
     def __init__(self, accelerator, tensor_parallel_size, max_completion_length, **options):
@@ -37,7 +37,7 @@ class StandIn:
 
 @pytest.fixture
 def sample(monkeypatch, tiny_model, tmp_path):
-    """What a run of two steps samples, or one that goes on after the first."""
+    """Returns the samples of a run of two steps, or of one that resumes after the first."""
     monkeypatch.setattr("trl.trainer.grpo_trainer.VLLMGeneration", StandIn)
 
     def run(seed, resume=False):
@@ -88,7 +88,7 @@ def test_no_two_engines_sample_the_same(processes, tensor_parallel_size):
         [sampling_seed(seed, process, processes, tensor_parallel_size) for process in range(processes)]
         for seed in (0, 1, 2, 42, 2**32 - 1)
     ]
-    for row in seeds:  # those that share an engine must, or it would not know which token came next
+    for row in seeds:  # processes that share an engine must have the same seed, or would choose different tokens
         assert row == [row[i - i % tensor_parallel_size] for i in range(processes)]
     assert len({seed for row in seeds for seed in row}) == len(seeds) * processes // tensor_parallel_size
     assert all(0 <= seed < 2**32 for row in seeds for seed in row)

@@ -1,4 +1,4 @@
-"""Other trainers that are GRPO with one method changed go together with ours."""
+"""Other trainers that change one method of GRPO can be combined with ours."""
 
 import torch
 from support.toy_trainer import ComposedPerToken, make_trainer, trained_weights

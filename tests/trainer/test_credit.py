@@ -1,4 +1,4 @@
-"""Which tokens of a completion gain or lose by it, where its program failed."""
+"""Which tokens of a completion get its advantage if its program failed."""
 
 import pytest
 import torch
@@ -16,13 +16,13 @@ from trl_mle.trainer.rows import failure_of, has_failed
 
 @pytest.fixture(scope="module")
 def tokenizer(tiny_model):
-    """Of bytes: a character may be several tokens, and a token the end of one line and the beginning of the next."""
+    """A byte-level tokenizer: a character may be several tokens, and a token may span two lines."""
     return AutoTokenizer.from_pretrained(tiny_model)
 
 
 @pytest.fixture(scope="module")
 def with_fallback():
-    """As SentencePiece's: words with their blank, and bytes for what is no word."""
+    """Like SentencePiece: words with their blank, and bytes for everything else."""
     words = ["▁x", "▁=", "▁1", "x", "=", "1", "▁", "\n", "```", "python", "/", "0", "<unk>"]
     vocabulary = {word: i for i, word in enumerate([f"<0x{i:02X}>" for i in range(256)] + words)}
     model = Tokenizer(
@@ -68,7 +68,7 @@ def test_lines_of_the_statement(name):
 
 
 def kinds(tokenizer, ids, failure):
-    """What the tokens before, in and behind the statement say."""
+    """The texts of the tokens before, in and after the statement."""
     parts = ids[: failure.first], ids[failure.first : failure.after], ids[failure.after :]
     return [tokenizer.decode(part, skip_special_tokens=True) for part in parts]
 
@@ -101,7 +101,7 @@ LINES = {"the last line": 4, "the last line, and a fence": 4, "the end": 4, "no 
 
 @pytest.mark.parametrize("name", COMPLETIONS)
 def test_tokens_of_the_statement_byte_by_byte(tokenizer, name):
-    """Every byte a token: what each belongs to is then known exactly."""
+    """Each byte is a token, so that it is known exactly where each belongs."""
     text, statement = COMPLETIONS[name]
     program = extract_code(text)
     ids = tokenizer.convert_tokens_to_ids([BYTES[byte] for byte in text.encode()])
@@ -155,7 +155,7 @@ def test_any_tokens_of_any_program(tokenizer, parts, merged, beginning, data):
     if found is None:
         assert failure is None
         return
-    # The program follows the last fence that opens; its line ends are those of the completion, but for \r\n
+    # The program follows the last opening fence; its line ends are those of the completion, except for \r\n
     begin = text.rindex("```python\n") + len("```python\n")
     skipped = len(text[begin:]) - len(text[begin:].lstrip("\r\n"))
     shown = split_lines(text[begin + skipped :])
@@ -168,7 +168,7 @@ def test_any_tokens_of_any_program(tokenizer, parts, merged, beginning, data):
 
 
 class WideBytes:
-    """A tokenizer whose tokens are any pieces of the bytes of a text."""
+    """A tokenizer whose tokens are arbitrary pieces of the bytes of a text."""
 
     def __init__(self, raw, pieces):
         self.raw, self.pieces = raw, pieces
@@ -201,7 +201,7 @@ def test_tokens_that_have_no_text_and_what_is_not_found(tokenizer):
     assert find_failure(ids, tokenizer, program, None) is None
     assert find_failure(ids, tokenizer, None, 2) is None
     assert find_failure(ids, tokenizer, program, 4) is None
-    assert find_failure(ids, tokenizer, "x = 1\ny = 2", 2) is None  # another program than the completion's
+    assert find_failure(ids, tokenizer, "x = 1\ny = 2", 2) is None  # not the completion's program
     assert find_failure([end], tokenizer, program, 2) is None
     assert find_failure([], tokenizer, program, 2) is None
 

@@ -1,4 +1,4 @@
-"""Training with `credit: failed_line`: of each completion only what ran up to the failure, and no more."""
+"""Training with `credit: failed_line`: only the tokens of a completion up to the failure are trained on."""
 
 from pathlib import Path
 
@@ -36,7 +36,7 @@ CASES = {
 
 
 class CreditTrainer(RecordingTrainer):
-    """Notes the advantages of the completions, too, and what the loss is given."""
+    """Also records the advantages of the completions, and checks those that the loss gets."""
 
     def _turn(self, rows, step):
         output = super()._turn(rows, step)
@@ -50,7 +50,7 @@ class CreditTrainer(RecordingTrainer):
 
 
 def check_turns(turns, tokenizer):
-    """By hand: each token of these completions is a line of the program, or ends it. Returns how often which case was met."""
+    """Checks by hand: each token of these completions is a line of the program, or ends it. Counts the cases."""
     met = {"before": 0, "at": 0, "behind": 0, "positive": 0}
     for turn in turns:
         for row, ids in enumerate(turn["completion_ids"]):
@@ -102,7 +102,7 @@ def test_tokens_behind_the_failure_have_none(program_model, tmp_path, monkeypatc
 
 
 def test_gradient_is_the_one_by_hand(program_model, tmp_path):
-    """Whose tokens behind the failure are not in the loss at all, but in the number of tokens."""
+    """Tokens after the failure are not in the loss, but are in the number of tokens."""
     recorder = GradientRecorder()
 
     class Trainer(CreditTrainer, ReplayTrainer):
@@ -142,7 +142,7 @@ def test_losses(program_model, tmp_path, loss_type):
 @pytest.mark.slow
 @pytest.mark.parametrize("options", [{}, {"max_turns": 2}, {"async_rollouts": True, "max_in_flight": 2 * BATCH}])
 def test_two_processes(program_model, tmp_path, options):
-    """Each has its own rows and widths of completions."""
+    """Each process has its own rows and widths of completions."""
     runs = {"two": options | CREDIT | {"model": program_model, "steps": 3}}
     records = pool_runs.finish(pool_runs.start(tmp_path, runs, 2), tmp_path, "two")
     different = 0
@@ -151,7 +151,7 @@ def test_two_processes(program_model, tmp_path, options):
             for ids, advantages in zip(turn["completion_ids"], turn["advantages"], strict=True):
                 assert len(advantages) >= len(ids)
                 kept = [value for value in advantages[: len(ids)] if value]
-                assert len(set(kept)) <= 1  # the completion's, and 0
+                assert len(set(kept)) <= 1  # the completion's advantage; the other tokens have 0
                 different += 0 < len(kept) < len(ids)
     assert different > 0
     for name, weights in records[0]["weights"].items():
@@ -160,7 +160,7 @@ def test_two_processes(program_model, tmp_path, options):
 
 @pytest.mark.slow
 def test_real_programs(program_model, tmp_path):
-    """Instrumented and executed: every second one fails in its second line, the others are valid."""
+    """Programs are instrumented and executed: every second one fails in its second line, the others are valid."""
     failing = "import pandas as pd\ny = pd.read_csv('nowhere.csv')\nz = 2\n"
 
     class Failing(CreditTrainer):

@@ -1,4 +1,4 @@
-"""Which competitions a curriculum chooses, as a function of what their programs did."""
+"""Which competitions a curriculum chooses, depending on the results of their programs."""
 
 import json
 import random
@@ -14,7 +14,7 @@ GROUP = 8
 
 
 def rows(competition, scores, seconds=1.0, outcome="ok"):
-    """Completions; a score of `None` is that of a failed one."""
+    """Rows of completions; those without a score failed."""
     return [
         {
             "competition": competition,
@@ -49,7 +49,7 @@ def test_without_observations_all_are_as_likely_and_promising():
     [
         (MIXED, [None] * GROUP),  # some succeed
         (MIXED, [0.5] * GROUP),  # some fail
-        (DISTINCT, [0.5] * GROUP),  # they differ in their scores
+        (DISTINCT, [0.5] * GROUP),  # their scores differ
         (DISTINCT, [None] * GROUP),
         (MIXED, DISTINCT),
         ([0.1, 0.1, 0.2, 0.2, 0.3, 0.3, 0.4, 0.4], [0.1] * 6 + [0.2] * 2),
@@ -64,9 +64,11 @@ def test_more_to_learn_is_more_likely(better, worse):
 
 def test_of_equal_lessons_the_faster_is_more_likely():
     batches = [rows("a", MIXED, seconds=1.0) + rows("b", MIXED, seconds=3.0)] * 40
-    assert after(batches[0]).probabilities()["a"] < after(*batches).probabilities()["a"]  # few durations are shrunk
+    assert (
+        after(batches[0]).probabilities()["a"] < after(*batches).probabilities()["a"]
+    )  # few durations are shrunk more
     share = (after(*batches).probabilities()["a"] - FLOOR / 2) / (1 - FLOOR)
-    assert 0.7 < share < 0.75  # of programs three times as long, three times fewer
+    assert 0.7 < share < 0.75  # programs that take three times as long get a third of the groups
 
 
 def test_instant_programs_divide_nothing_by_zero():
@@ -77,7 +79,7 @@ def test_instant_programs_divide_nothing_by_zero():
 
 
 def test_a_competition_can_become_worth_it_again():
-    """What is old counts less."""
+    """Older results count less."""
     hopeless = [rows("a", [None] * GROUP) + rows("b", MIXED)] * 30
     hopeful = [rows("a", MIXED) + rows("b", [0.5] * GROUP)] * 20
     assert after(*hopeless).probabilities()["a"] < 0.2
@@ -96,7 +98,7 @@ def test_what_is_not_known_is_asked_for():
 
 @given(st.integers(0, 10**6), st.integers(1, 40), st.integers(1, 6))
 def test_groups_are_shared_out_as_likely_as_they_are(seed, groups, count):
-    """Each comes as often as its probability says, rounded up or down; and over many batches exactly as often."""
+    """Each competition comes as often as its probability says, rounded up or down."""
     rng = random.Random(seed)
     names = [str(i) for i in range(count)]
     curriculum = Curriculum(names, GROUP, seed)
@@ -126,7 +128,7 @@ def test_a_checkpoint_has_it_all():
     resumed.load_state_dict(state)
     assert [resumed.choose(5) for _ in range(4)] == [curriculum.choose(5) for _ in range(4)]
 
-    other = Curriculum(["b", "c"], GROUP, seed=0)  # one competition has left, another one is new
+    other = Curriculum(["b", "c"], GROUP, seed=0)  # one competition has gone, and another is new
     other.load_state_dict(state)
     assert other.lessons["b"] == curriculum.lessons["b"]
     assert other.lessons["c"].learnability == 1.5

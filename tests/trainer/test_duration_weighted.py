@@ -37,7 +37,7 @@ def trained(model, folder, cls, reward=timed_reward):
 def test_advantages_are_those_of_the_trainer_times_the_weights(tiny_model, tmp_path):
     trainer = trained(tiny_model, tmp_path / "weighted", Weighted)
     seconds = torch.tensor([float(value or torch.nan) for value in trainer._logs["extra"]["duration_s"]])
-    weights = torch.cat([duration_weights(seconds[:4]), duration_weights(seconds[4:])])  # a competition each
+    weights = torch.cat([duration_weights(seconds[:4]), duration_weights(seconds[4:])])  # one competition each
     torch.testing.assert_close(torch.tensor(list(trainer._logs["extra"]["duration_weight"])), weights)
     assert weights.unique().numel() > 2
     torch.testing.assert_close(trainer.weighted, trainer.seen * weights)

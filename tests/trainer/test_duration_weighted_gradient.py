@@ -27,7 +27,7 @@ def test_gradient_is_the_one_by_hand(tiny_model, tmp_path, name, per_device_batc
     )
     by_hand = gradients_by_hand(tiny_model, BATCHES[name], loss_type)
     assert largest_difference(gradients, by_hand) <= 1e-5
-    # and the weights are what makes it so
+    # this depends on the weights
     assert (
         largest_difference(gradients, gradients_by_hand(tiny_model, BATCHES[name], loss_type, weighted=False)) > 1e-3
     )
@@ -63,7 +63,7 @@ def test_gradient_of_two_processes_is_the_one_by_hand(tiny_model, tmp_path):
 
 
 def test_left_out_completion_moves_nothing(tiny_model, tmp_path):
-    """Whatever its reward and duration are, the gradient is the same."""
+    """The gradient does not depend on its reward and duration."""
     batch = BATCHES["straddling"]
     changed = replay.Batch(
         batch.num_generations,

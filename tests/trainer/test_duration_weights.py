@@ -82,7 +82,7 @@ def test_a_lone_rollout_weighs_what_it_ran_against_those_before():
 
 
 def test_the_running_mean_fades_by_rollouts_however_they_are_spread():
-    """A batch of eight has eight times the share of a batch of one, and pushes those before it back as eight of them do."""
+    """A batch of eight counts like eight batches of one, and earlier batches fade as much."""
     together, spread, nothing = MeanDuration(8), MeanDuration(8), torch.tensor([math.nan])
     assert math.isnan(together.update(None, nothing))
     together.update(None, torch.full((8,), 3.0))
@@ -104,7 +104,7 @@ def flags(*values):
 
 @given(st.lists(st.tuples(seconds, st.booleans()), min_size=1, max_size=32))
 def test_masses_of_programs_are_those_of_redistribution_to_the_right(programs):
-    """Efron's form of the estimator: the mass of one that still runs is shared by all that are longer."""
+    """Efron's form of the estimator: the mass of a running program is shared by all longer ones."""
     order = sorted(range(len(programs)), key=lambda i: (programs[i][0], not programs[i][1]))
     expected = [1.0] * len(programs)
     for place, i in enumerate(order):
@@ -118,7 +118,7 @@ def test_masses_of_programs_are_those_of_redistribution_to_the_right(programs):
 
 def test_quartiles_of_programs_that_have_not_all_ended():
     assert duration_quartiles(times(4, 1, 3, 2), flags(1, 1, 1, 1)).tolist() == [1, 2, 3]
-    # two that run for more than 3 s will take 8
+    # two that have run for more than 3 s will take 8
     assert duration_quartiles(times(1, 3.5, 3.5, 8), flags(1, 0, 0, 1)).tolist() == [1, 8, 8]
 
 
@@ -133,7 +133,7 @@ def test_inclusion_weighs_all_alike_when_nothing_is_missing(durations):
 
 
 def test_inclusion_makes_up_for_those_that_still_run():
-    """Of ten slow programs two have been trained on, and eight run."""
+    """Two of ten slow programs have been trained on, and eight still run."""
     seconds = times(*[1.0 + i / 100 for i in range(20)], 9.0, 9.5, *[5.0] * 8)
     ended = flags(*[1] * 22, *[0] * 8)
     trained = flags(*[1] * 22, *[0] * 8)
@@ -143,7 +143,7 @@ def test_inclusion_makes_up_for_those_that_still_run():
     weights = inclusion_weights(batch, seconds, ended, trained)
     assert weights[2] == pytest.approx(5 * weights[0])
     assert weights[4] == 1
-    assert inclusion_weights(batch[2:3], seconds, ended, trained) == weights[2]  # also alone
+    assert inclusion_weights(batch[2:3], seconds, ended, trained) == weights[2]  # also in a batch of its own
     trained_on = inclusion_weights(seconds[trained], seconds, ended, trained)
     assert trained_on.mean() == pytest.approx(1)
 
@@ -156,14 +156,14 @@ def test_inclusion_makes_up_for_those_that_were_dropped():
 
 
 def test_inclusion_restores_the_mean_over_the_policy():
-    """Programs are sampled at random moments before now, and trained on as they end: the slow ones are missing."""
+    """Programs are sampled at random times and trained on when they end, so that slow ones are missing."""
     generator = torch.Generator().manual_seed(0)
     durations = torch.randn(4000, generator=generator, dtype=torch.float64).exp()
     age = 4 * torch.rand(4000, generator=generator, dtype=torch.float64)
     ended = durations <= age
     seconds = torch.minimum(durations, age)
     weights = inclusion_weights(seconds[ended], seconds, ended, ended)
-    possible = durations < 3.8  # longer ones have hardly had the time
+    possible = durations < 3.8  # longer ones have hardly had time to end
     truth = durations[possible].mean().item()
     naive = durations[possible & ended].mean().item()
     kept = possible[ended]

@@ -1,7 +1,8 @@
 """
-The same training by DDP, ZeRO-1, ZeRO-2 and ZeRO-3, all weights and LoRA, on two processes, launched by our configurations.
+The same training with DDP, ZeRO-1, ZeRO-2 and ZeRO-3, of all weights and LoRA, on two processes, as our configurations
+launch it.
 
-Durations and scores are replayed, so that all of them see the same; then each runs once with programs that are executed.
+Durations and scores are replayed, so that all engines see the same; then each trains once on executed programs.
 """
 
 import json
@@ -27,7 +28,7 @@ REPLAYED = {
     "cls": pool_runs.ReplayTrainer,
     "optim": "sgd",
     "learning_rate": 0.1,
-}  # in which a wrong scale would show
+}  # with SGD a wrong scale would show
 SAVED = {"steps": 4, "save_strategy": "steps", "save_steps": 2}
 LORA = {"peft_config": LoraConfig(r=4, lora_alpha=8, target_modules=["q_proj", "v_proj", "down_proj"])}
 ENGINES = {"ddp": ("MULTI_CPU", None), "zero1": ("DEEPSPEED", 1), "zero2": ("DEEPSPEED", 2), "zero3": ("DEEPSPEED", 3)}
@@ -84,13 +85,13 @@ def test_it_trains_like_ddp(records, name, reference):
 
 @pytest.mark.parametrize("name", ["ddp", "ddp-lora"])
 def test_the_reference_has_moved(records, solution_model, name):
-    """Or all would be equal in not training at all."""
+    """Otherwise all could be equal because none trains."""
     before = dict(AutoModelForCausalLM.from_pretrained(solution_model.path).named_parameters())
     for record in records[name]:
         moved = [
             (weights - before[weight]).abs().max() if weight in before else weights.abs().max()
             for weight, weights in record["weights"].items()
-            if weight in before or "lora_B" in weight  # these are zero at first
+            if weight in before or "lora_B" in weight  # lora_B starts at zero
         ]
         assert max(moved) > 1e-3
 
@@ -124,7 +125,7 @@ def test_the_saved_model_is_the_policy_in_plain_transformers(records, name):
 
 
 ON_CARD = {"ddp": "DDP", "zero1": "DeepSpeed ZeRO-1", "zero2": "DeepSpeed ZeRO-2", "zero3": "DeepSpeed ZeRO-3"}
-# Programs that are executed: the recipe itself, as our configurations launch it
+# With executed programs: the recipe itself, as our configurations launch it
 REAL = {
     "ddp": [["ddp"], ["ddp-lora", "--use_peft", "true"]],
     "zero1": [["zero1"]],
@@ -151,7 +152,7 @@ def test_run_with_programs_that_are_executed(solution_model, tmp_path, engine):
         assert len(logged) == steps
         assert max(entry["mle/valid_rate"] for entry in logged) > 0
         assert all(entry["mle/process_wait_s/max"] >= 0 for entry in logged)
-        for rank in range(2):  # each process has executed its own
+        for rank in range(2):  # each process executes its own programs
             lines = (output_dir / "executions" / f"rank-{rank}.jsonl").read_text().splitlines()
             outcomes = {json.loads(line)["outcome"] for line in lines}
             assert "ok" in outcomes
@@ -172,7 +173,7 @@ def arguments(model, output_dir, *more):
 
 
 def recipe(arguments):
-    """In each process."""
+    """Runs the recipe in each process."""
     sys.argv = [SCRIPT, *arguments]
     runpy.run_path(SCRIPT, run_name="__main__")
 

@@ -1,4 +1,4 @@
-"""What groups are asked, what their completions earn, and what is logged of it."""
+"""The prompts of groups, the rewards of their completions, and what is logged about both."""
 
 import random
 from collections import Counter
@@ -25,12 +25,12 @@ def make_trainer(model, folder, **config):
 
 @pytest.fixture(scope="module")
 def trainer(program_model, tmp_path_factory):
-    """Not trained: it only chooses prompts."""
+    """A trainer that does not train and only chooses prompts."""
     return make_trainer(program_model, tmp_path_factory.mktemp("prompts"))
 
 
 def choose(trainer, generations, seed=42, groups=10):
-    """The kinds and parents of many groups; the pool stays as it is."""
+    """The prompts chosen for many groups; the pool does not change."""
     trainer.args.seed = seed
     rows = [
         {"prompt": FROM_SCRATCH, "competition": ("wine", "diabetes")[i // GROUP_SIZE % 2]}
@@ -65,7 +65,7 @@ def test_groups_are_asked_as_often_as_configured(trainer):
     }
     assert abs(kinds["wine"]["improve"] / 1000 - 0.6) < 4 * (0.24 / 1000) ** 0.5
     assert abs(kinds["diabetes"]["debug"] / 1000 - 0.2) < 4 * (0.16 / 1000) ** 0.5
-    assert kinds["wine"]["debug"] == kinds["diabetes"]["improve"] == 0  # there is none to show
+    assert kinds["wine"]["debug"] == kinds["diabetes"]["improve"] == 0  # the pool has none
     parents = Counter(g["parent_id"] for g in groups if g["prompt_kind"] == "improve")
     assert len(parents) == 5
 
@@ -95,13 +95,13 @@ def test_the_choice_is_a_function_of_the_seed(trainer):
 def test_scores_on_other_rows_are_not_resumed(trainer):
     prompts = trainer.solution_prompts
     state = prompts.state_dict()
-    old = {name: value for name, value in state.items() if name != "holdout"}  # held nothing out
+    old = {name: value for name, value in state.items() if name != "holdout"}  # from before rows were held out
     prompts.load_state_dict(old)
     with pytest.raises(
         ValueError, match=r"scores of wine are on the rows that holdout 0.5 leaves: resume with that holdout, not 0"
     ):
         prompts.load_state_dict(state | {"holdout": {"wine": 0.5}})
-    prompts.load_state_dict(state | {"holdout": {"wine": 0.0}})  # and diabetes was not trained on
+    prompts.load_state_dict(state | {"holdout": {"wine": 0.0}})  # diabetes was not trained on
     prompts.competitions = {"wine": load_competition("wine", holdout=0.5)}
     try:
         with pytest.raises(ValueError, match=r"holdout 0 leaves: resume with that holdout, not 0\.5"):
@@ -137,7 +137,7 @@ def test_a_limit_that_is_too_small_is_refused_at_once(program_model, tmp_path, t
 
 @pytest.fixture(scope="module")
 def logged(program_model, tmp_path_factory):
-    """Of each generation its metrics and its table of completions, with and without a bonus."""
+    """Metrics and tables of completions of each generation, without and with a bonus."""
     runs = {}
     for bonus in (0.0, 0.5):
         folder = tmp_path_factory.mktemp("logged")
@@ -186,7 +186,9 @@ def test_metrics_by_kind_and_how_often_a_parent_is_beaten(logged):
             valid = rows["score"][rows["valid"]].astype(float)
             if len(valid):
                 assert entry[f"mle/{kind}/score/mean"] == pytest.approx(valid.mean())
-                assert entry[f"mle/{kind}/score/best"] == pytest.approx(valid.min())  # the error of a regression
+                assert entry[f"mle/{kind}/score/best"] == pytest.approx(
+                    valid.min()
+                )  # a regression's error: lower is better
         improve = judged[judged["prompt_kind"] == "improve"]
         beats = [
             bool(v) and s < scores[p]

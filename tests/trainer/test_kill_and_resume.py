@@ -1,4 +1,4 @@
-"""A run that was killed goes on from its last checkpoint as if nothing had happened."""
+"""A killed run continues from its last checkpoint as if nothing had happened."""
 
 import json
 import os
@@ -19,17 +19,21 @@ from trl_mle.trainer.mle_grpo_trainer import ROLLOUTS_FILE
 
 
 STEPS = 6
-LIVES = int(os.environ.get("LIVES", "3"))  # of the run that is killed again and again
+LIVES = int(os.environ.get("LIVES", "3"))  # how often a run is killed and resumed
 BATCH = pool_runs.GROUPS * pool_runs.GROUP_SIZE
 ASYNC = {"async_rollouts": True, "max_in_flight": 2 * BATCH, "credit": "failed_line"}
-BY_ROLLOUT = {"objective": "max_at_k", "improvement_bonus": 0.0, "async_unit": "rollout"}  # with qualities of before
+BY_ROLLOUT = {
+    "objective": "max_at_k",
+    "improvement_bonus": 0.0,
+    "async_unit": "rollout",
+}  # compared with earlier qualities
 SPENDING = {"curriculum": "learnability", "skip_zero_signal": 2}
 SAVED = {"save_strategy": "steps", "save_steps": 2}
 
 
 def killed_run(folder, model, processes, **options):
-    """Kills all processes of a run at a random moment after its first checkpoint; returns the one to resume from."""
-    # Programs take a while, so that most kills meet it at work
+    """Kills a run's processes at a random moment after its first checkpoint; returns the checkpoint to resume from."""
+    # Programs take a while, so that most kills come in the middle of a step
     options = options | SAVED | {"model": model, "steps": STEPS - 2, "wait_s": 0.4 / 12 * processes}
     options["to_be_killed"] = True
     started = pool_runs.start(folder, {"killed": options}, processes)
@@ -51,14 +55,14 @@ def killed_run(folder, model, processes, **options):
 
 
 def check(whole, resumed, checkpoint):
-    """The record of a resumed process is the end of the record of an uninterrupted one."""
+    """Checks that a resumed process's record is the end of an uninterrupted one's."""
     done = int(checkpoint.rpartition("-")[2])
     assert len(whole["turns"]) == STEPS
     assert resumed["turns"] == whole["turns"][done:]  # prompts, completions, rewards, weights, advantages
     assert "improve" in {kind for turn in whole["turns"] for kind in turn["kinds"]}
     for name in ("pool", "generation", "rng", "mean_duration"):
         assert resumed[name] == whole[name]
-    if whole["turns"][0]["staleness"][0] is not None:  # asynchronous, with credit up to the line that failed
+    if whole["turns"][0]["staleness"][0] is not None:  # asynchronous, with credit up to the failed line
         assert resumed["ledger"] == whole["ledger"]
         assert any(len(set(row)) > 1 for turn in whole["turns"] for row in turn["advantages"])
     assert resumed["losses"] == whole["losses"]
@@ -128,7 +132,7 @@ def test_no_rollout_is_lost_however_often_a_run_is_killed(program_model, tmp_pat
 )
 @pytest.mark.skipif(
     Version(transformers.__version__) < Version("5.23"),
-    reason="transformers 5.17 loads the optimizer of several processes on CPUs to cpu:0, which torch does not know",
+    reason="transformers 5.17 loads the optimizer of several CPU processes to cpu:0, which torch does not support",
 )
 def test_of_two_processes(program_model, tmp_path, options):
     if "deepspeed" in options:
@@ -142,7 +146,7 @@ def test_of_two_processes(program_model, tmp_path, options):
         check(whole, resumed, checkpoint)
     first, second = records["resumed"]
     assert first["pool"] == second["pool"]
-    assert first["turns"] != second["turns"]  # each has rows of its own
+    assert first["turns"] != second["turns"]  # each has its own rows
 
 
 def test_a_checkpoint_that_was_not_written_to_its_end_is_passed_over(tmp_path):

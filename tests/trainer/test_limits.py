@@ -1,4 +1,4 @@
-"""Prompts state what the executor enforces, in training, in its evaluation, and after a resume."""
+"""Prompts state the limits that the executor enforces, in training, in evaluation, and after a resume."""
 
 import json
 import warnings
@@ -36,7 +36,7 @@ def make_reward(limits, competitions=("wine",)):
 
 
 def prompts(trainer):
-    """That of the data set, and the one that improves."""
+    """A prompt from the data set, and an improve prompt."""
     solution = SimpleNamespace(competition="wine", source="x = 1", output="1", score=0.5)
     return trainer.train_dataset[0]["prompt"], trainer.solution_prompts.prompt_with(solution)
 
@@ -52,7 +52,7 @@ def test_prompts_state_the_executors_limits(program_model, tmp_path):
     assert "Limits: 17 seconds, 999 MB of memory, no network. Installed: " in scratch[0]["content"]
     assert "pillow, torch.\n" in improve[0]["content"]
     harness = Harness(None, wine, reward, None, 8, 1024, reward.executor.limits, seed=0)
-    assert harness.scratch_prompt() == scratch  # what the policy is trained on is what it is evaluated on
+    assert harness.scratch_prompt() == scratch  # training and evaluation use the same prompt
 
     trainer.train()
     trainer.create_model_card()

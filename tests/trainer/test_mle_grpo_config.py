@@ -101,7 +101,7 @@ def test_weights_that_are_not_cast():
 @pytest.mark.parametrize(
     ("kwargs", "refused"),
     [
-        ({}, False),  # log-probabilities are compared with themselves
+        ({}, False),  # ratios are 1: log-probabilities are compared with themselves
         ({"gradient_accumulation_steps": 4}, False),
         ({"num_iterations": 2, "steps_per_generation": 2, "gradient_accumulation_steps": 4}, False),
         ({"num_iterations": 2}, True),
@@ -133,11 +133,11 @@ def test_quantized_weights_are_refused_with_vllm(mode):
 def test_two_batches_are_in_flight_unless_told_otherwise():
     assert config(async_rollouts=True, gradient_accumulation_steps=2).max_in_flight == 2 * 16
     assert config(async_rollouts=True, max_in_flight=8, duration_weighting="inclusion").max_in_flight == 8
-    assert config(max_in_flight=5).max_in_flight == 5  # not looked at
+    assert config(max_in_flight=5).max_in_flight == 5  # ignored without async_rollouts
 
 
 def test_unset_weighting_depends_on_the_objective():
-    """No weight on single samples is neutral where programs fail or differ; the paper has one."""
+    """No weight on single samples is neutral if programs fail or differ, but the paper has one."""
     assert config().duration_weighting == "linear"
     assert config(async_rollouts=True).duration_weighting == "linear"
     assert config(objective="max_at_k").duration_weighting == "none"
@@ -161,7 +161,10 @@ def test_k_is_half_the_group_and_at_most_8(size, k):
         ({"steps_per_generation": 4}, 4),
         ({"steps_per_generation": 4, "gradient_accumulation_steps": 2}, 2),
         ({"steps_per_generation": 4, "gradient_accumulation_steps": 8}, 1),
-        ({"steps_per_generation": 4, "gradient_accumulation_steps": 6}, 2),  # 6, 12: both ends meet after two steps
+        (
+            {"steps_per_generation": 4, "gradient_accumulation_steps": 6},
+            2,
+        ),  # 6, 12: step and generation end together after two steps
         ({"steps_per_generation": 2, "gradient_accumulation_steps": 4, "num_iterations": 3}, 3),
     ],
 )

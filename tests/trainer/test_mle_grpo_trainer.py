@@ -27,7 +27,7 @@ def equal(left, right):
 
 
 def last_logs(trainer):
-    """The logs of the latest generation batch, having checked that no column is longer or shorter."""
+    """The logs of the latest generation batch; checks that all columns are equally long."""
     logs = trainer._logs
     columns = {"prompt": logs["prompt"], "advantages": logs["advantages"], **logs["rewards"], **logs["extra"]}
     assert len({len(column) for column in columns.values()}) == 1, {name: len(c) for name, c in columns.items()}
@@ -65,7 +65,7 @@ def test_any_reward_function_gets_the_weighting_by_logging_durations(tiny_model,
     history = trainer.state.log_history[0]
     assert history["mle/duration_weight/mean"] == pytest.approx(1)
     assert history["mle/a/duration_s/p50"] > 0
-    assert not [key for key in history if "valid" in key]  # a user's reward says nothing of programs
+    assert not [key for key in history if "valid" in key]  # a user's reward reports nothing about programs
 
 
 def test_bounds_reach_the_weights(tiny_model, tmp_path):
@@ -87,7 +87,7 @@ def test_wrong_number_of_durations_is_refused(tiny_model, tmp_path, columns):
 
 
 def program_reward(completions, log_extra, **kwargs):
-    """Logs what MLEReward logs; the first completion of each batch met a failure of ours."""
+    """Logs the columns of MLEReward; the first completion of each batch meets a failure of ours."""
     count = len(completions)
     log_extra("duration_s", [None] + [float(i) for i in range(1, count)])
     log_extra("outcome", ["infrastructure"] + ["ok"] * (count - 1))
@@ -103,7 +103,7 @@ def test_failure_of_ours_leaves_the_whole_row_out(tiny_model, tmp_path):
     trainer.train()
     logs = last_logs(trainer)
     assert math.isnan(logs["program_reward"][0])
-    assert math.isnan(logs["text_reward"][0])  # it gave a number, which must not train
+    assert math.isnan(logs["text_reward"][0])  # its number must not be trained on
     assert logs["advantages"][0] == logs["weighted_advantage"][0] == 0
     group = torch.tensor([logs["program_reward"][i] + logs["text_reward"][i] for i in range(1, 4)])
     expected = (group - group.mean()) / (group.std() + 1e-4)
@@ -120,7 +120,7 @@ def test_program_metrics_are_logged_per_competition(tiny_model, tmp_path):
     assert history["mle/valid_rate"] == pytest.approx(3 / 7)
     assert history["mle/outcome/infrastructure_rate"] == pytest.approx(1 / 8)
     assert history["mle/untrained_valid_rate"] == pytest.approx(2 / 3)
-    assert "mle/score/mean" not in history  # of two metrics
+    assert "mle/score/mean" not in history  # there are two metrics
     assert "mle/b/score/mean" in history
     assert "mle/b/score/best" not in history  # unknown direction
     assert "mle/digits/score/best" in history
@@ -214,7 +214,7 @@ def test_prompts_are_made_from_competitions(tiny_model, tmp_path):
     competitions = ["digits", load_competition("wine")]
     trainer = MLEGRPOTrainer(tiny_model, text_reward, args, competitions=competitions, limits=Limits(17, 999))
     dataset = trainer.train_dataset
-    assert len(dataset) == 10 // 2 * 4  # five generation batches of four groups: one epoch, whatever max_steps is
+    assert len(dataset) == 10 // 2 * 4  # five generation batches of four groups, so that max_steps is one epoch
     assert dataset["competition"][:4] == ["digits", "wine", "digits", "wine"]
     assert "17 s" in dataset[0]["prompt"][0]["content"]
     assert "999 MB" in dataset[0]["prompt"][0]["content"]
@@ -238,7 +238,14 @@ def test_plain_grpo_config_is_refused(tiny_model, tmp_path):
 
 def test_trl_hooks_have_not_moved():
     check_hooks()
-    replayed = ["self", "prompt_ids", "images", "multimodal_fields", "num_generations", "has_tool_images"]  # by tests
+    replayed = [
+        "self",
+        "prompt_ids",
+        "images",
+        "multimodal_fields",
+        "num_generations",
+        "has_tool_images",
+    ]  # replaced by tests
     assert list(inspect.signature(GRPOTrainer._generate_single_turn).parameters) == replayed, WHAT_TO_DO
 
 

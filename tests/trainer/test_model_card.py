@@ -1,4 +1,4 @@
-"""What a model card says of scores."""
+"""What a model card says about scores."""
 
 from trl_mle.competitions import load_competition
 from trl_mle.execution import Limits
@@ -29,7 +29,7 @@ def test_without_held_out_rows_there_is_one_score(tmp_path):
 
 
 def test_each_competition_has_its_first_and_its_last_batch(tmp_path):
-    """A curriculum does not ask for each of them in each batch."""
+    """With a curriculum, not every batch has all competitions."""
     names = ["wine", "diabetes"]
     history = [{"step": step, "reward": 0.5} for step in (1, 2, 3)]
     for step, name, rate in ((1, "wine", 0.25), (2, "wine", 0.5), (2, "diabetes", 0.0), (3, "diabetes", 0.75)):

@@ -44,13 +44,13 @@ def test_progress_lies_above_all_failures():
     assert progress_of(rewards, quality).tolist()[:3] == pytest.approx([-10, -7, -9.7])
     assert progress_of(rewards, quality)[3].isnan()
     assert progress_of(rewards, quality)[4] == -7
-    rewards = torch.tensor([0.0, 0.5, 5.0])  # a failure of another reward function may be near
+    rewards = torch.tensor([0.0, 0.5, 5.0])  # failures of other reward functions may be close to scores
     assert progress_of(rewards, torch.tensor([NAN, 0.2, NAN]))[1] == pytest.approx(5.3)
     assert progress_of(rewards[1:2], quality[1:2]).tolist() == [0]
 
 
 def test_groups_and_other_reward_functions():
-    """The paper's reward has two parts; what others return is standardised and added, however large it is."""
+    """The paper's reward has two parts; other rewards are standardised and added, however large they are."""
     qualities = [0.8, 0.9, NAN, NAN, 0.1, NAN, 0.3, 0.2]
     judged = torch.tensor([0.8, 0.9, -10, -9.8, 0.1, NAN, 0.3, 0.2], dtype=torch.float64)
     other = torch.tensor([300.0, 100, NAN, 200, 5, NAN, 5, 5], dtype=torch.float64)
@@ -112,7 +112,7 @@ def test_a_resumed_run_remembers():
         assert torch.equal(*advantages)
         fresh = Objective(first.args, [text_reward], torch.ones(1))
         assert not torch.equal(fresh.advantages(later, rewards, ones(rows)), advantages[0]) or kind == "reward"
-    Objective(settings(), [text_reward], torch.ones(1)).load_state_dict({"baseline": {}})  # a checkpoint of before
+    Objective(settings(), [text_reward], torch.ones(1)).load_state_dict({"baseline": {}})  # from an older checkpoint
 
 
 def test_equal_programs_are_alike():
@@ -123,7 +123,7 @@ def test_equal_programs_are_alike():
 
 
 def scored(completions, log_extra, **kwargs):
-    """Any reward function may say how good a completion is."""
+    """Any reward function may log the quality of a completion."""
     rewards = text_reward(completions)
     log_extra("quality", [reward if reward > 0.3 else None for reward in rewards])
     return rewards
@@ -192,7 +192,7 @@ def test_advantages_of_tokens_are_not_overwritten(tiny_model, tmp_path):
 
 
 def test_several_turns_competitions_and_improve_prompts(program_model, tmp_path):
-    """Each group of each turn by itself."""
+    """Each group of each turn has its own advantages."""
     options = {"objective": "max_at_k", "improvement_bonus": 0.0, "max_turns": 2}
     record = pool_runs.run(program_model, tmp_path, 2, **options)
     assert len(record["turns"]) == 4

@@ -13,7 +13,7 @@ TURNS = [1, 2]  # max_turns
 
 @pytest.fixture(scope="module")
 def all_runs(program_model, tmp_path_factory):
-    """By the number of turns: the record of one process, and those of two."""
+    """By number of turns: the record of a run in one process, and those of a run in two."""
     folder = tmp_path_factory.mktemp("runs")
     options = {f"two-{turns}": OPTIONS | {"model": program_model, "max_turns": turns} for turns in TURNS}
     both = pool_runs.start(folder, options, processes=2)
@@ -34,7 +34,7 @@ def test_members_of_a_group_share_one_prompt_wherever_they_lie(runs):
     _, two = runs
     kinds = set()
     num_turns = len(two[0]["turns"])
-    first_turns = range(0, num_turns, num_turns // STEPS)  # in later ones each has a solution of its own
+    first_turns = range(0, num_turns, num_turns // STEPS)  # in later turns each member has its own solution
     for turn in first_turns:
         prompts = joined(two, turn, "prompts")
         assert len(prompts) == GROUPS * GROUP_SIZE
@@ -42,7 +42,7 @@ def test_members_of_a_group_share_one_prompt_wherever_they_lie(runs):
             assert len(set(prompts[group * GROUP_SIZE : (group + 1) * GROUP_SIZE])) == 1
         kinds |= set(joined(two, turn, "kinds"))
     assert kinds >= {"scratch", "improve"}
-    # also in the group that lies in both processes
+    # also in the group that spans both processes
     assert "improve" in {two[0]["turns"][turn]["kinds"][-1] for turn in first_turns}
 
 

@@ -18,11 +18,11 @@ COLUMNS = {
 
 def test_metrics_of_a_batch():
     metrics = program_metrics(COLUMNS, higher_is_better=True)
-    assert metrics["valid_rate"] == pytest.approx(2 / 5)  # our failure was not judged
+    assert metrics["valid_rate"] == pytest.approx(2 / 5)  # the failure of ours is not counted
     assert metrics["score/mean"] == pytest.approx(0.7)
     assert metrics["score/best"] == 0.8
     assert metrics["milestone/imports_rate"] == pytest.approx(4 / 5)
-    assert metrics["milestone/model_built_rate"] == 0  # never reached, yet there
+    assert metrics["milestone/model_built_rate"] == 0  # there although never reached
     assert metrics["untrained_valid_rate"] == 0.5
     assert metrics["outcome/ok_rate"] == 0.5
     assert metrics["outcome/infrastructure_rate"] == pytest.approx(1 / 6)
@@ -55,7 +55,7 @@ def test_programs_that_come_again():
     rows = [row | {"program_id": name, "parent_id": parent} for name, parent in (("a", None), ("a", "a"), ("b", "a"))]
     metrics = batch_metrics([*rows, row], {}, by_kind=False)
     assert metrics["unique_rate"] == pytest.approx(2 / 3)
-    assert metrics["copy_rate"] == 0.5  # of two that were to improve a
+    assert metrics["copy_rate"] == 0.5  # one of two that were to improve a
     assert not {"unique_rate", "copy_rate"} & set(batch_metrics([row], {}, by_kind=False))
 
 

@@ -46,7 +46,7 @@ def test_all_metrics_are_in_a_file_at_once(capsys):
         printed(LOGS | {"reward": float(step)}, capsys, global_step=step)
     rows = [json.loads(line) for line in Path("x/metrics.jsonl").read_text().splitlines()]
     assert [(row["step"], row["reward"], row["loss"]) for row in rows] == [(1, 1.0, 0.1), (2, 2.0, 0.1), (3, 3.0, 0.1)]
-    # A run that goes on keeps it, a new one does not
+    # A resumed run keeps the file, and a new one does not
     for step, is_there in ((2, True), (0, False)):
         state = TrainerState(global_step=step, is_world_process_zero=True)
         MLEProgressCallback().on_train_begin(TrainingArguments("x"), state, TrainerControl())

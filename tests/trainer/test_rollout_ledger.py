@@ -35,7 +35,7 @@ def everything(ledger):
 @settings(deadline=None, max_examples=40)  # no timed tests
 @given(st.integers(0, 2**32), st.sampled_from([1, 2, 4]), st.integers(1, 4), st.sampled_from([None, 0, 1, 3]))
 def test_every_rollout_is_trained_in_flight_or_dropped_on_request(seed, unit_size, batches, max_staleness):
-    """Whatever finishes when, and with a resume at any time; of what is ready, the units that finished first are taken."""
+    """In any order of finishing, and with a resume at any time; the units that finished first are taken first."""
     rng, count = random.Random(seed), 8
     ledger = RolloutLedger(batches * count, unit_size, max_staleness)
     finished, trained, dropped = [], [], set()  # units in the order of finishing; rollouts
@@ -74,7 +74,7 @@ def test_every_rollout_is_trained_in_flight_or_dropped_on_request(seed, unit_siz
             restored = RolloutLedger(ledger.max_in_flight, unit_size, max_staleness)
             restored.load_state_dict(json.loads(json.dumps(ledger.state_dict())))
             for rollout in ledger.unfinished:
-                ledger.durations[rollout.id].seconds = 0.0  # it starts again
+                ledger.durations[rollout.id].seconds = 0.0  # its program starts again
             assert everything(restored) == everything(ledger)
             assert restored.in_flight == ledger.in_flight
             ledger = restored
@@ -122,7 +122,7 @@ def test_of_another_unit_is_refused():
 
 
 def test_metrics_show_what_is_missing():
-    """Of sixteen programs sampled the slow half still runs, seen for long enough."""
+    """The slow half of sixteen programs still runs, and has run for long enough to be known as slow."""
     ledger = RolloutLedger(24)
     ledger.add(rollouts(16))
     for number in range(16):
@@ -175,23 +175,23 @@ def test_a_completion_without_a_program_has_ended_at_once_and_a_failure_of_ours_
     ledger.observe(1, 2.0)
     ledger.finish(0, Evaluation(-10.0, outcome="no_code"))
     ledger.finish(1, Evaluation(None, outcome="infrastructure"))
-    ledger.finish(3, Evaluation(0.9, duration_s=60.0, outcome="ok", reused=True))  # there at once, too
+    ledger.finish(3, Evaluation(0.9, duration_s=60.0, outcome="ok", reused=True))  # reused, so also done at once
     seconds, ended, _ = ledger.known_durations()
     assert (seconds.tolist(), ended.tolist()) == ([0, 0, 0], [True, False, True])
-    assert ledger.ran_s == 2.0  # it has kept a slot busy
+    assert ledger.ran_s == 2.0  # the failure of ours kept a slot busy
 
 
 def test_a_unit_has_the_duration_of_its_longest_member():
     ledger = RolloutLedger(12, unit_size=3)
     ledger.add(rollouts(12))
-    for number, seconds in enumerate([1.0, 9.0, None, 2.0, 1.0]):  # of the second unit one still runs
+    for number, seconds in enumerate([1.0, 9.0, None, 2.0, 1.0]):  # one of the second unit still runs
         ledger.finish(number, evaluation(seconds))
     ledger.observe(5, 4.0)
-    ledger.finish(6, evaluation(1.0))  # of the third one is a failure of ours
+    ledger.finish(6, evaluation(1.0))  # one of the third unit is a failure of ours
     ledger.observe(7, 30.0)
     ledger.finish(7, Evaluation(None, outcome="infrastructure"))
     ledger.finish(8, evaluation(3.0))
-    for number in range(9, 12):  # and of the fourth all
+    for number in range(9, 12):  # and all of the fourth
         ledger.finish(number, Evaluation(None, outcome="infrastructure"))
     assert [rollout.id for rollout in ledger.take(3)] == [0, 1, 2]
     seconds, ended, trained = ledger.known_units("wine")
@@ -210,8 +210,9 @@ def test_a_unit_has_the_duration_of_its_longest_member():
 
 def test_inclusion_does_not_favour_the_groups_of_fast_programs():
     """
-    Exact, by enumeration: of three actions one fails at once (0.6), one is fast (0.2) and one slow (0.2), with equal scores.
-    Groups of four with a slow member are trained on half of the time. The policy is not to be pushed from slow to fast.
+    Exact, by enumeration: one of three actions fails at once (0.6), one is fast (0.2) and one slow (0.2), with equal
+    scores. Groups of four with a slow member are trained on half of the time. This must not push the policy from slow
+    to fast.
     """
     seconds, scores, actions = [0.1, 2.0, 30.0], [-10.0, 0.8, 0.8], [0, 0, 0, 1, 2]
     groups = list(product(actions, repeat=4))
@@ -234,12 +235,14 @@ def test_inclusion_does_not_favour_the_groups_of_fast_programs():
     units = inclusion_weights(ledger.longest_of_unit(durations), *ledger.known_units("wine"))
     members = inclusion_weights(durations, *ledger.known_durations())
     assert push(torch.ones_like(durations)) / (2 * len(groups)) == pytest.approx(-1.09, abs=0.005)
-    assert push(members) / len(trained) == pytest.approx(-0.31, abs=0.005)  # of the sampled ones: weights have mean 1
+    assert push(members) / len(trained) == pytest.approx(
+        -0.31, abs=0.005
+    )  # per sampled group, because weights have mean 1
     assert push(units) / len(trained) == pytest.approx(0, abs=1e-5)
 
 
 def test_slow_programs_are_not_preferred_for_ever():
-    """Nothing is dropped, so that in the long run all weigh the same, however few programs are in flight."""
+    """Nothing is dropped, so in the long run all have the same weight, however few programs are in flight."""
     rng, ledger, slots, now = random.Random(0), RolloutLedger(8), 4, 0.0
     queue, running = [], []  # ids; end, start, id
     while ledger.sampled < 6000:
@@ -258,7 +261,7 @@ def test_slow_programs_are_not_preferred_for_ever():
 
 
 def test_with_fewer_in_flight_than_before_there_is_always_something_to_train_on():
-    """After a resume all that is in flight may be too old."""
+    """After a resume, everything in flight may be too old."""
     before = RolloutLedger(24, max_staleness=0)
     before.add(rollouts(24))
     for number in range(8):
@@ -286,7 +289,7 @@ def test_without_competitions_all_durations_are_of_the_only_one():
 @settings(deadline=None, max_examples=40)  # no timed tests
 @given(st.integers(0, 2**32), st.sampled_from([2, 4]), st.integers(1, 3), st.booleans())
 def test_units_without_signal_leave_untrained(seed, unit_size, batches, fills_up):
-    """Whatever finishes when: what is handed out differs in its rewards, unless it is to fill up."""
+    """In any order of finishing: units that are handed out have different rewards, unless they fill up a batch."""
     rng, count = random.Random(seed), 8
     ledger = RolloutLedger(batches * count, unit_size, skips_zero_signal=True)
     trained, skipped, filled = [], [], 0
@@ -309,7 +312,7 @@ def test_units_without_signal_leave_untrained(seed, unit_size, batches, fills_up
             skipped += gone
         ledger.check([rollout.id for rollout in ledger.unfinished])
     alike = [units(part, unit_size) for part in (trained, skipped)]
-    assert sum(alike[0]) <= filled  # the last may not have been handed out yet
+    assert sum(alike[0]) <= filled  # some of the last may not have been handed out yet
     assert filled or not any(alike[0])
     assert all(alike[1])
     assert ledger.skipped == len(skipped)
@@ -317,13 +320,13 @@ def test_units_without_signal_leave_untrained(seed, unit_size, batches, fills_up
 
 
 def units(members, unit_size):
-    """For each unit whether its members are alike."""
+    """Whether the members of each unit are alike."""
     rewards = [rollout.evaluation.reward for rollout in members]
     return [len(set(rewards[i : i + unit_size])) == 1 for i in range(0, len(rewards), unit_size)]
 
 
 def test_scores_that_earn_the_same_differ():
-    """Where the floor cuts them off, say; they count for an objective of two parts."""
+    """For example below the floor; they count for an objective with two parts."""
     assert not are_alike([replace(evaluation(1.0), quality=quality) for quality in (-9.5, -20.0)])
 
 

@@ -1,4 +1,4 @@
-"""How much is sampled at once, and how much by a server while the trainer goes on."""
+"""How much is sampled at once, and how much by a server while training continues."""
 
 import json
 from concurrent.futures import Future
@@ -17,7 +17,7 @@ BATCH = 4
 
 
 class Sampler:
-    """Says what it is asked for in `said`; what a server samples is there when it is received, or earlier if `is_fast`."""
+    """Records calls in `said`; a server's samples arrive when they are received, or earlier if `is_fast`."""
 
     def __init__(self, is_server, is_fast=False):
         self.is_server, self.is_fast, self.said = is_server, is_fast, ""
@@ -46,7 +46,7 @@ class Sampler:
 
 
 class Reward:
-    """Programs end at once; `rewards` are theirs, those of the last one again and again."""
+    """Programs end at once and earn `rewards` in turn; the last one is repeated."""
 
     def __init__(self, rewards=(0.0,)):
         self.rewards = list(rewards)
@@ -72,7 +72,7 @@ def no_more(groups):
 
 
 def steps(sampler, batches, count=4, **limits):
-    """What is sampled in each step, and the ages of what is trained on; rollouts are as many as were sampled, at the end."""
+    """The sampling in each step, and the ages of the rollouts trained on; checks at the end that no rollout is lost."""
     rollouts = RolloutsInFlight(RolloutLedger(batches * BATCH, BATCH, **limits), Reward(), sampler)
     for _ in range(count):
         sampler.said = ""
@@ -88,11 +88,11 @@ def steps(sampler, batches, count=4, **limits):
 @pytest.mark.parametrize(
     ("is_server", "batches", "expected"),
     [
-        # a: asked for, r: received; the first step has more to fill
+        # a: asked, r: received; the first step has more to fill
         (False, 1, [("ar", "", {0})] * 4),
         (False, 2, [("arar", "", {0})] + [("ar", "", {1})] * 3),
         (True, 1, [("ar", "", {0})] * 4),
-        (True, 2, [("ara", "", {0})] + [("ra", "", {1})] * 3),  # r comes first: what was asked for a step before
+        (True, 2, [("ara", "", {0})] + [("ra", "", {1})] * 3),  # r comes first: it was asked for in the step before
         (True, 3, [("arara", "", {0}), ("ra", "", {1})] + [("ra", "", {2})] * 2),
     ],
 )
@@ -101,7 +101,7 @@ def test_what_is_sampled_when(is_server, batches, expected):
 
 
 def test_what_arrives_while_programs_run_is_taken_then():
-    """Its programs need not wait for the next step."""
+    """Then its programs do not wait for the next step."""
     assert list(steps(Sampler(True, is_fast=True), 2)) == [("ara", "r", {0})] + [("a", "r", {1})] * 3
 
 
@@ -123,7 +123,7 @@ def test_what_was_asked_for_is_in_a_checkpoint():
     others = RolloutsInFlight(RolloutLedger(2 * BATCH, BATCH), Reward(), resumed)
     others.load_state_dict(state)
     others.fill(BATCH, lambda: [{"prompt": "another"}] * BATCH)
-    assert resumed.said == "ra"  # first what was asked for before
+    assert resumed.said == "ra"  # it first receives the earlier request
     assert [rollout.row["prompt"] for rollout in others.ledger.in_flight.values()] == ["?"] * BATCH
     assert {rollout.step for rollout in others.ledger.in_flight.values()} == {
         1
@@ -135,11 +135,15 @@ def test_what_was_asked_for_is_in_a_checkpoint():
 @pytest.mark.parametrize(
     ("rewards", "allowed", "expected"),
     [
-        # groups of two; numbers of the groups that are trained on, of those skipped, and of extra generations
+        # groups of two; ids of the groups trained on and of those skipped, and the number of extra generations
         ([1, 2, 3, 4], 2, ([0, 1], [], 0)),
         ([1, 1, 3, 4, 5, 6], 2, ([1, 2], [0], 1)),
         ([1, 1, 2, 2, 3, 3, 4, 5, 6, 7], 2, ([3, 4], [0, 1, 2], 2)),
-        ([1, 1, 2, 2, 3, 3, 4, 5, 6, 7], 1, ([0, 3], [1, 2], 1)),  # no more is sampled: the first to finish fills up
+        (
+            [1, 1, 2, 2, 3, 3, 4, 5, 6, 7],
+            1,
+            ([0, 3], [1, 2], 1),
+        ),  # no more generations: the first group to finish fills up
         ([1, 1], 3, ([0, 1], [2, 3, 4, 5, 6, 7], 3)),
     ],
 )
@@ -166,7 +170,7 @@ def test_groups_without_signal_are_replaced(rewards, allowed, expected, is_serve
 
 
 class Slower(Reward):
-    """Each program ends one look later than the one before."""
+    """Each program ends one poll later than the one before."""
 
     def submit(self, items):
         return [later(pending, looks) for looks, pending in enumerate(super().submit(items))]
@@ -181,7 +185,7 @@ def later(pending, looks):
 
 
 def test_synchronous_training_replaces_all_at_once():
-    """Otherwise it would spend a generation on each group that ends, and who ends first would decide what is sampled."""
+    """Otherwise each group that ends would cost a generation, and their order would decide what is sampled."""
     ledger = RolloutLedger(BATCH, 2, skips_zero_signal=True)
     rollouts = RolloutsInFlight(ledger, Slower([1, 1, 2, 2, 3, 4, 5, 6]), Sampler(False), extra_generations=1)
     asked = []
@@ -192,7 +196,7 @@ def test_synchronous_training_replaces_all_at_once():
 
 
 def test_a_step_that_is_interrupted_can_be_resumed():
-    """A server that failed while groups were replaced, say: those that are set aside are in the checkpoint."""
+    """For example if a server fails while groups are replaced: the groups set aside are in the checkpoint."""
     batches = 2
     ledger = RolloutLedger(batches * BATCH, 2, skips_zero_signal=True)
     rewards = [1, 1, 2, 2, 3, 3, 4, 5, 6, 7, 8, 9]

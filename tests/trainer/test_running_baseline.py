@@ -11,7 +11,12 @@ def test_rewards_are_compared_with_the_batches_before():
     baseline = RunningBaseline()
     ones = torch.ones(4)
     first = baseline.advantages(["a", "a", "b", "b"], torch.tensor([1.0, 3.0, 5.0, math.nan]), ones, scale=False)
-    assert first.tolist() == [-1, 1, 0, 0]  # with their own mean, as there is none before; without a reward 0
+    assert first.tolist() == [
+        -1,
+        1,
+        0,
+        0,
+    ]  # against their own mean, because there is no earlier one; 0 without a reward
     second = baseline.advantages(["a", "a", "b", "c"], torch.tensor([7.0, 2.0, 6.0, 9.0]), ones, scale=False)
     assert second.tolist() == [5, 0, 1, 0]
     third = baseline.advantages(["a"], torch.tensor([0.0]), torch.ones(1), scale=False)
@@ -37,7 +42,7 @@ def test_one_reward_before_does_not_make_the_next_one_huge():
 
 
 def test_durations_weigh_what_is_trained_on_more_often_down():
-    """Of the slow half of a policy's programs a tenth is trained on as often as of the fast half."""
+    """The slow half of a policy's programs is trained on a tenth as often as the fast half."""
     baseline = RunningBaseline()
     rewards = torch.tensor([0.0] * 10 + [1.0])
     weights = torch.tensor([1.0] * 10 + [10.0])

@@ -1,4 +1,4 @@
-"""Training where programs are spent on what teaches: a curriculum, and groups without signal that are replaced."""
+"""Training that spends programs where they teach most: a curriculum, and replaced groups without signal."""
 
 import json
 import random
@@ -23,7 +23,7 @@ ASYNC = {"async_rollouts": True, "max_in_flight": 2 * GROUPS * GROUP_SIZE}
 
 
 class CopyingTrainer(RecordingTrainer):
-    """Every other group samples the same completion again and again, and so do those that replace it, half of the time."""
+    """In half of all groups, replacements included, all members have the same completion."""
 
     def __init__(self, *args, **kwargs):
         super().__init__(*args, **kwargs)
@@ -51,7 +51,7 @@ def train(model, folder, steps=4, cls=CopyingTrainer, **options):
 
 
 def without_signal(turn):
-    """For each group of a turn whether its rewards are all alike; infrastructure has none."""
+    """Whether the rewards of each group of a turn are all alike; failures of our infrastructure have none."""
     groups = [turn["rewards"][i : i + GROUP_SIZE] for i in range(0, len(turn["rewards"]), GROUP_SIZE)]
     return [len({reward for reward in group if reward is not None}) < 2 for group in groups]
 
@@ -74,14 +74,14 @@ def test_groups_without_signal_are_replaced(program_model, tmp_path, options):
     ledger = trainer.rollouts.ledger
     assert ledger.skipped == sum(skipped) * GROUP_SIZE
     assert ledger.sampled == ledger.trained + ledger.skipped + len(ledger.in_flight)
-    # What was executed counts, whether it is trained on or not
+    # All executed programs count, whether they are trained on or not
     failed = sum(reward is None for turn in trainer.turns for reward in turn["rewards"])
     assert sum(entry["mle/programs"] for entry in logs) > ledger.trained - failed
     assert ("mle/async/in_flight" in logs[0]) == bool(options)
 
 
 def test_extra_generations_are_bounded(program_model, tmp_path):
-    """Then groups without signal are trained on, as without the option."""
+    """After these, groups without signal are trained on, as without the option."""
     trainer = train(program_model, tmp_path, skip_zero_signal=1)
     logs = [entry for entry in trainer.state.log_history if "loss" in entry]
     assert max(entry["mle/zero_signal/generations"] for entry in logs) == 1
@@ -108,7 +108,7 @@ def test_nothing_changes_where_all_groups_have_signal(program_model, tmp_path):
     ],
 )
 def test_the_curriculum_decides(program_model, tmp_path, options):
-    """What it observes of the batches, it says in the metrics; prompts follow it."""
+    """The metrics show what it has learnt from the batches, and prompts follow it."""
     trainer = train(program_model, tmp_path, **LEARNABILITY, save_strategy="steps", save_steps=4, **options)
     logs = [entry for entry in trainer.state.log_history if "loss" in entry]
     names = ["mle/wine/curriculum/probability", "mle/diabetes/curriculum/probability"]
@@ -122,7 +122,7 @@ def test_the_curriculum_decides(program_model, tmp_path, options):
 
 
 class OneSided(MLEGRPOTrainer):
-    """Its curriculum has seen that there is nothing to learn of one competition."""
+    """Its curriculum has seen that one competition teaches nothing."""
 
     def _choose(self, inputs):
         lesson = self.curriculum.lessons["diabetes"]
@@ -136,13 +136,13 @@ def test_prompts_are_those_of_the_chosen_competitions(program_model, tmp_path):
     trainer = pool_runs.make_trainer(program_model, tmp_path, OneSided, **LEARNABILITY, max_steps=8)
     trainer.train()
     assert len(trainer.asked) == 8 * GROUPS * GROUP_SIZE
-    assert 0.8 < trainer.asked.count("wine") / len(trainer.asked) < 1  # 0.9 of them, and never none of the other
+    assert 0.8 < trainer.asked.count("wine") / len(trainer.asked) < 1  # 0.9 of them, but the other is never left out
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("options", [{}, ASYNC], ids=["sync", "async"])
 def test_two_processes_choose_and_skip_alike(program_model, tmp_path, options):
-    """As one process does: the second group lies in both."""
+    """They act like one process: the second group spans both."""
     options = options | LEARNABILITY | {"skip_zero_signal": 3, "improvement_bonus": 0.0, "model": program_model}
     options |= {"steps": 5, "cls": CopyingTrainer}
     started = pool_runs.start(tmp_path, {"two": options}, 2)

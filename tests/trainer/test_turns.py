@@ -1,4 +1,4 @@
-"""Episodes of several turns, in each of which a completion improves its own solution."""
+"""Episodes of several turns: in each, a completion improves its own solution."""
 
 import math
 from pathlib import Path
@@ -46,7 +46,7 @@ def test_join_outputs_pads_prompts_on_the_left_and_completions_on_the_right():
 
 
 class JoiningTrainer(ReplayTrainer):
-    """Notes the batches of all turns, too."""
+    """Also records the batches of all turns."""
 
     def __init__(self, *args, **kwargs):
         super().__init__(*args, **kwargs)
@@ -68,7 +68,7 @@ def trained(request, program_model, tmp_path_factory):
         JoiningTrainer,
         max_turns=request.param,
         max_steps=2,
-        learning_rate=1e-9,  # both steps are of the model as it was
+        learning_rate=1e-9,  # so small that the model stays the same in both steps
         per_device_train_batch_size=ROWS // 2,
         gradient_accumulation_steps=2,
         max_grad_norm=0.0,
@@ -202,7 +202,7 @@ def test_the_table_has_the_rows_of_all_turns(trained):
 def test_several_optimizer_steps_per_generation(
     program_model, tmp_path, steps_per_generation, accumulation, iterations
 ):
-    """Sampled by the model, and trained on in parts and several times."""
+    """The model samples completions, and is trained on parts of them, and several times."""
     trainer = pool_runs.make_trainer(
         program_model,
         tmp_path,

@@ -1,8 +1,8 @@
 """
-A server that samples, and that fails, on one process.
+A server that samples, and fails, with one training process.
 
-What stands for `vllm serve` here answers by the same paths with made-up tokens, because the environment of these tests has no
-vLLM. TRL's client and the classes that wait for it are the real ones. With the real server: `make test-vllm`.
+The environment of these tests has no vLLM, so a stand-in for `vllm serve` answers on the same paths with made-up tokens.
+TRL's client and the classes that wait for it are the real ones. With the real server: `make test-vllm`.
 """
 
 import json
@@ -25,7 +25,7 @@ PROMPTS = [[5, 6], [5, 6], [7], [7]]
 
 
 class Answers:
-    """Notes each request, and answers by a path's next answer, or well."""
+    """Records each request, and gives the path's next planned answer, or a good one."""
 
     def __init__(self):
         self.seen, self.next, self.started_at = [], {}, time.time() - 100
@@ -77,7 +77,7 @@ class Answers:
 
 
 def choices(prompts, n):
-    """Each completion repeats its prompt, and says which one of it it is."""
+    """Each completion has one token, which numbers the completions of its prompt."""
     logprobs = {"tokens": ["token_id:9"], "token_logprobs": [-0.5], "top_logprobs": [{"token_id:9": -0.5}]}
     return [
         {"prompt_token_ids": ids, "token_ids": [*ids, i][-1:], "logprobs": logprobs}
@@ -87,7 +87,7 @@ def choices(prompts, n):
 
 
 def cut(found, logprobs=()):
-    """Completions with other log-probabilities than one for each token."""
+    """Completions whose number of log-probabilities is not that of their tokens."""
     return [
         choice | {"logprobs": choice["logprobs"] | {"token_logprobs": list(logprobs), "top_logprobs": [None]}}
         for choice in found
@@ -105,16 +105,16 @@ def answers():
 
 @pytest.fixture
 def server(answers, monkeypatch, request):
-    """One that does not wait between attempts, of a model with two weights; a parameter is its limit."""
+    """A `VLLMServer` without waits between attempts, for a model with two weights; the parameter is its request timeout."""
     monkeypatch.setattr(vllm_server.time, "sleep", lambda seconds: None)
-    client = object.__new__(VLLMClient)  # its __init__ asks for vLLM
+    client = object.__new__(VLLMClient)  # its __init__ needs vLLM
     client.session, client.base_url, client.model = requests.Session(), answers.url, "tiny"
     client.communicator, client._updating_weights = None, False
 
-    def init_communicator(device):  # needs a GPU
+    def init_communicator(device):  # the original needs a GPU
         answers.seen.append("join")
 
-    def update_named_params(metadata, named_params):  # the same
+    def update_named_params(metadata, named_params):  # as well
         client._start_weight_update()
         answers.seen.append([name for name, _ in named_params])
         client._finish_weight_update()
@@ -151,7 +151,7 @@ def test_a_request_goes_on_while_the_trainer_does_something_else(server, answers
     assert not server.answered(request, 0.05)
     answers.going_on.set()
     with server.expecting(request):
-        # whatever it is called with: the prompts are those that were asked for
+        # the arguments do not matter: the prompts are those of the request
         assert server.generate([], None, 1)[1] == [[0], [1], [0], [1]]
     assert answers.seen == ["completions"]
 
@@ -193,7 +193,7 @@ def test_no_request_is_in_flight_while_weights_change(server, answers):
 def test_what_fails_is_tried_again(server, answers, failure, caplog):
     answers.next["completions"] = [failure]
     assert server.generate(PROMPTS, None, 2)[1] == [[0], [1], [0], [1]]
-    assert answers.seen == ["completions", "completions"]  # the weights are still there
+    assert answers.seen == ["completions", "completions"]  # the weights are not sent again
     [record] = caplog.records
     assert "attempt 2 of 3 follows" in record.message
     assert "\n" not in record.message
@@ -203,7 +203,7 @@ def test_what_fails_is_tried_again(server, answers, failure, caplog):
     ("failures", "message"),
     [
         ([500, 503, 500], r"the vLLM server answers 500: .*no completions.* \(3 attempts\)$"),
-        ([400], r"the vLLM server answers 400: .*no completions.*"),  # asking again is of no use
+        ([400], r"the vLLM server answers 400: .*no completions.*"),  # a retry would not help
         ([{}, {}, {}], r"the vLLM server's answer is incomplete: KeyError: 'choices' \(3 attempts\)$"),
     ],
 )
@@ -231,7 +231,7 @@ def test_one_that_is_gone(server, answers):
 
 
 def restart(server, answers):
-    """A minute has passed since it was joined, and half a minute since it was started."""
+    """Pretends that the server was joined a minute ago and restarted half a minute ago."""
     server._client._joined_at -= 60
     answers.started_at = time.time() - 30
 
@@ -255,7 +255,7 @@ def test_an_update_that_breaks_off_is_made_again_whole(server, answers, name):
     server.sync_weights()
     assert answers.seen[-len(WEIGHTS) :] == WEIGHTS
     assert answers.seen.count("join") == 1
-    # Once for their names and shapes, and then whole at each attempt: under ZeRO-3 all processes have to
+    # Once for their names and shapes, and then whole at each attempt: under ZeRO-3 all processes must take part
     assert gathered == ["weight", "bias"] * 3
 
     answers.next[name] = [500] * 9
@@ -264,7 +264,7 @@ def test_an_update_that_breaks_off_is_made_again_whole(server, answers, name):
 
 
 def test_several_processes_of_one_server_are_one(server, answers):
-    """Each has an id of its own, from when it was started: before it was joined."""
+    """Each has its own id, made from its start time, which is before it was joined."""
     for seconds in (-99.0, -50.0, -99.5):
         answers.started_at = time.time() + seconds
         server.generate(PROMPTS, None, 2)

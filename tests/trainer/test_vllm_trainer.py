@@ -1,4 +1,4 @@
-"""Which weights vLLM gets of a policy with an adapter. What a real vLLM does with them: `make test-vllm`."""
+"""Which weights of a policy with an adapter vLLM gets. `make test-vllm` tests what a real vLLM does with them."""
 
 import pytest
 import torch
@@ -27,7 +27,7 @@ EXPERTS = {
 
 @pytest.fixture
 def generation(tiny_model, request):
-    """TRL's, around a 16-bit policy with an adapter that has learnt something; its vLLM is not started."""
+    """TRL's generation for a 16-bit policy with a non-trivial adapter, without starting vLLM."""
     set_seed(0)
     config = {"r": 4, "target_modules": "all-linear"} | request.param
     if "target_parameters" in config:
@@ -55,7 +55,7 @@ ADAPTERS = {
     "lora": {},
     "dora": {"use_dora": True},
     "a trained head": {"modules_to_save": ["lm_head"]},
-    # Two adapters around one module, nested
+    # Two nested adapters around one module
     "experts": {"target_modules": ["q_proj"], "target_parameters": ["experts.gate_up_proj", "experts.down_proj"]},
 }
 
@@ -67,13 +67,13 @@ def test_they_are_those_of_trl_and_the_base_stays(generation):
     for _ in range(3):
         assert same(dict(merged_params(generation)), first)
     assert same(base_weights(generation.model), before)
-    with torch.no_grad():  # while the adapter works as before
+    with torch.no_grad():  # the adapter works as before
         ids = torch.arange(3, 40)[None]
         generation.model.eval()
         logits = generation.model(ids).logits
 
     trls = {name: weight.clone() for name, weight in VLLMGeneration._iter_named_params(generation)}
     assert same(trls, first)
-    assert not same(base_weights(generation.model), before)  # which is why ours are made otherwise
+    assert not same(base_weights(generation.model), before)  # therefore ours are merged otherwise
     with torch.no_grad():
         assert not torch.equal(generation.model(ids).logits, logits)

@@ -1,5 +1,4 @@
-"""Control groups: the kernel's limits on the memory, the processes and the share of cores of a program, if this user
-may create groups.
+"""Control groups: if this user may create them, the kernel limits a program's memory, processes and share of the cores.
 
 https://docs.kernel.org/admin-guide/cgroup-v2.html
 """
@@ -17,16 +16,16 @@ import psutil
 logger = logging.getLogger(__name__)
 
 CONTROLLERS = ("memory", "pids")
-# Where there is a controller of the cores, too: the weight of a program, however many processes it makes, which is that
-# of any one process, and the highest, with which it dies.
+# If there is a cpu controller: a program's weight, that of a single process however many it has, and the highest, with
+# which it dies.
 WEIGHTS = {"cpu.weight": ("100", "10000"), "cpu.shares": ("1024", "262144")}
 
 
 def parents() -> list[Path]:
-    """Folders in which groups can be made: one under cgroup v2, one for each controller under v1; none if neither can.
+    """Folders in which groups can be created: one under cgroup v2, one for each controller under v1, or none.
 
-    Under v2 a group that holds processes cannot bound parts of itself, so new groups lie beside the caller's own: only
-    where both are within one unit of systemd, or the programs would escape the bounds of that unit.
+    Under v2 a group with processes cannot limit parts of itself, so new groups are created next to the caller's. This
+    requires that both are within one unit of systemd; otherwise programs would escape the limits of that unit.
     """
     own: dict[str, str] = {}
     for line in Path("/proc/self/cgroup").read_text().splitlines():
@@ -60,26 +59,27 @@ class ControlGroup:
 
     Args:
         parents (`Sequence[Path]`):
-            From [`parents`]. Without any, the group bounds nothing.
+            From [`parents`]. Without any, the group limits nothing.
         name (`str`):
-            Of the group, unique on this machine.
+            Name of the group, unique on this machine.
         memory_mb (`int`):
-            Memory of all processes in it, in MB, with the files that they keep in memory. Beyond it the kernel kills.
+            Maximum memory of all its processes, in MB, with the files that they keep in memory. Beyond it the kernel
+            kills.
         max_processes (`int`):
-            Processes and threads in it.
+            Maximum number of processes and threads.
 
     Attributes:
         folders (`list[Path]`):
-            The group's, one for each of `parents`, that of the memory first.
+            Folders of the group, one for each of `parents`, the one for memory first.
         highest_weight (`str`):
-            The largest share of the cores that it can have; empty if its share cannot be set.
+            The largest weight that it can have for its share of the cores; empty if this cannot be set.
 
     Raises:
-        `OSError`: No group can be made.
+        `OSError`: The group cannot be created.
     """
 
     def __init__(self, parents: Sequence[Path], name: str, memory_mb: int, max_processes: int):
-        limits = {  # each version of the interface has some of them
+        limits = {  # each version of cgroups has some of these
             "memory.max": memory_mb << 20,
             "memory.swap.max": 0,
             "memory.oom.group": 1,
@@ -94,7 +94,7 @@ class ControlGroup:
         weights = [folder / file for folder in self.folders for file in WEIGHTS if (folder / file).exists()]
         self._weight = weights[0] if weights else None
         self.highest_weight = WEIGHTS[weights[0].name][1] if weights else ""
-        if self.folders:  # proves that a process can join
+        if self.folders:  # checks that a process can join
             files = [str(folder / "cgroup.procs") for folder in self.folders]
             join = ["sh", "-ec", 'for file; do echo 0 > "$file"; done', "sh", *files]
             done = subprocess.run(join, capture_output=True, text=True, check=False)
@@ -111,13 +111,13 @@ class ControlGroup:
 
     def open(self, closing: contextlib.ExitStack) -> list[int]:
         """
-        File descriptors for the group's next program: a process that writes `0` to one for each of `folders` joins the
-        group; the next, if there are folders, counts its memory; what is written to the last, if `highest_weight` is given,
-        is its weight, which is the usual one now.
+        Opens file descriptors for the group's next program, and resets its weight. A process joins the group by writing
+        `0` to the first ones, one for each of `folders`. If there are folders, the next one reads the group's memory. If
+        `highest_weight` is set, the last one sets the weight.
 
         Args:
             closing (`ExitStack`):
-                Closes them, also if the next cannot be opened.
+                Closes them, even if a later one cannot be opened.
         """
 
         def opened(path: Path, flags: int) -> int:
@@ -125,7 +125,7 @@ class ControlGroup:
             closing.callback(os.close, fd)
             return fd
 
-        if not all(folder.is_dir() for folder in self.folders):  # removed by an executor that sees another /tmp
+        if not all(folder.is_dir() for folder in self.folders):  # removed by an executor with another /tmp
             self._make()
         self._earlier_oom_kills = self._oom_kills()
         fds = [opened(folder / "cgroup.procs", os.O_WRONLY) for folder in self.folders]
@@ -136,8 +136,8 @@ class ControlGroup:
         return fds
 
     def over_memory(self) -> bool:
-        """Whether the kernel has killed processes of the current program because the memory was used up. cgroup v2 kills
-        all of them at once; under v1 the others may wait for the dead for ever."""
+        """Whether the kernel has killed processes of the current program because its memory was used up. cgroup v2 kills
+        all of them at once; under v1 the others may wait forever for the dead ones."""
         return self._oom_kills() > self._earlier_oom_kills
 
     def _oom_kills(self) -> int:
@@ -156,7 +156,7 @@ class ControlGroup:
 
 
 def make_groups(names: Sequence[str], memory_mb: int, max_processes: int) -> list[ControlGroup]:
-    """Makes groups with these names; they limit nothing if none can be made."""
+    """Creates groups with these names; they limit nothing if they cannot be created."""
     try:
         return [ControlGroup(parents(), name, memory_mb, max_processes) for name in names]
     except OSError as error:
@@ -165,8 +165,8 @@ def make_groups(names: Sequence[str], memory_mb: int, max_processes: int) -> lis
 
 
 def remove_stale(run_dirs: Path) -> None:
-    """Removes the groups of executors that were killed. A group is named after its executor's folder, with a dot and the
-    slot's number."""
+    """Removes the groups of executors that were killed. The name of a group is that of its executor's folder, a dot, and
+    the slot's number."""
     for parent in parents():
         for folder in parent.glob("trl_mle-*.*"):
             if not (run_dirs / folder.name.partition(".")[0]).exists():

@@ -54,7 +54,9 @@ class Slots:
         max_parallel (`int`, *optional*):
             Number of slots. Defaults to as many as cores (or GPUs) allow.
         threads (`int`):
-            Cores per slot. gpus (`Sequence[str]`, *optional*): GPUs, one for each slot.
+            Cores per slot.
+        gpus (`Sequence[str]`, *optional*):
+            GPUs, one for each slot.
         folder (`Path`, *optional*):
             Folder of the lock files, the same for all processes that share the machine.
     """
@@ -117,7 +119,7 @@ class Slots:
 
         Args:
             closed (`threading.Event`):
-                Ends the waiting.
+                Ends the wait when it is set.
 
         Raises:
             `Closed`: `closed` was set before a slot was free.
@@ -144,7 +146,7 @@ class Slots:
 
         Args:
             closed (`threading.Event`):
-                Ends the waiting.
+                Ends the wait when it is set.
             wait_s (`float`):
                 Maximum time to wait, in seconds, so that two processes that wait for each other's slots do not wait
                 forever.
@@ -190,5 +192,5 @@ class Slots:
 
 def _unlock(held: list[int]) -> None:
     for fd in held:
-        fcntl.flock(fd, fcntl.LOCK_UN)  # a process that was forked meanwhile has a copy of the descriptor
+        fcntl.flock(fd, fcntl.LOCK_UN)  # closing is not enough if a process forked in the meantime has a copy
         os.close(fd)
