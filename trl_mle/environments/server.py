@@ -277,7 +277,8 @@ def make_app(
         reward ([`~trl_mle.rewards.MLEReward`]):
             Executes and grades programs. Scores on held-out rows never leave the server.
         max_programs (`int`, *optional*, defaults to `1`):
-            Programs per episode. max_sessions (`int`, *optional*, defaults to `64`):
+            Programs per episode.
+        max_sessions (`int`, *optional*, defaults to `64`):
             Maximum number of sessions; further ones are refused.
         token (`str`, *optional*):
             Token that clients must send.

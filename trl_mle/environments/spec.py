@@ -44,7 +44,8 @@ class MLESpec:
         instrumenter ([`~trl_mle.instrumentation.Instrumenter`], *optional*):
             Inserts the milestone prints. Without it, there is no partial credit.
         max_programs (`int`, *optional*, defaults to `4`):
-            Maximum number of programs per episode. output_chars (`int`, *optional*, defaults to `2000`):
+            Maximum number of programs per episode.
+        output_chars (`int`, *optional*, defaults to `2000`):
             Maximum number of characters of a tool's answer.
         owns_reward (`bool`, *optional*, defaults to `False`):
             Whether the environments return the reward themselves (`get_reward`). Nothing else about programs is logged

@@ -165,8 +165,14 @@ def make_groups(names: Sequence[str], memory_mb: int, max_processes: int) -> lis
 
 
 def remove_stale(run_dirs: Path) -> None:
-    """Removes the groups of executors that were killed. The name of a group is that of its executor's folder, a dot, and
-    the slot's number."""
+    """
+    Removes the groups of executors that were killed.
+
+    Args:
+        run_dirs (`Path`):
+            The folder of the executors' own folders. The name of a group is that of its executor's folder, a dot, and the
+            slot's number.
+    """
     for parent in parents():
         for folder in parent.glob("trl_mle-*.*"):
             if not (run_dirs / folder.name.partition(".")[0]).exists():

@@ -33,8 +33,9 @@ class Asked:
         key (`str`, *optional*):
             Identifies everything that its result depends on.
         known ([`Evaluation`], *optional*):
-            The evaluation of an equal program. is_executed (`bool`, *optional*, defaults to `True`): Whether it is
-            executed at once, because it is new or is run again as a check.
+            The evaluation of an equal program.
+        is_executed (`bool`, *optional*, defaults to `True`):
+            Whether it is executed at once, because it is new or is run again as a check.
     """
 
     source: str

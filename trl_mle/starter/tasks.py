@@ -16,8 +16,10 @@ class Part:
             A two-dimensional expression of `both` (the rows of train, then of test) or of the variable that the task's
             `base` creates. `{settings}` stands for arguments.
         weight (`float`, *optional*, defaults to `1`):
-            Relative frequency of choosing it. settings (`dict[str, tuple]`, *optional*): Values to choose from, by
-            keyword, or by `""` for a bare value. The first is always set, the others half of the time each.
+            Relative frequency of choosing it.
+        settings (`dict[str, tuple]`, *optional*):
+            Values to choose from, by keyword, or by `""` for a bare value. The first is always set, the others half of the
+            time each.
         before (`str`, *optional*):
             Lines of code that must precede it.
         imports (`tuple[str, ...]`, *optional*):

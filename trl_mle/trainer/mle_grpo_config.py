@@ -32,7 +32,8 @@ class MLEGRPOConfig(GRPOConfig):
         pool_sampling (`str`, *optional*, defaults to `"rank"`):
             Which solution is shown: `"rank"` (better ones more often), `"best"` or `"latest"`.
         pool_size (`int`, *optional*, defaults to `64`):
-            Number of solutions kept per competition. show_test_score (`bool`, *optional*, defaults to `False`):
+            Number of solutions kept per competition.
+        show_test_score (`bool`, *optional*, defaults to `False`):
             Whether an improve prompt states the solution's score on the hidden answers. Otherwise it only shows the
             program's output, which may include its own validation score.
         improvement_bonus (`float`, *optional*, defaults to `0.0`):

@@ -95,7 +95,8 @@ class Sampler:
 
         Args:
             rows (`list[Row]`):
-                Rows of all processes. step (`int`):
+                Rows of all processes.
+            step (`int`):
                 Number of generation steps trained on so far.
 
         Raises:

@@ -74,8 +74,9 @@ class VLLMServer:
         generation ([`~trl.generation.vllm_generation.VLLMGeneration`]):
             TRL's, in server mode.
         request_timeout_s (`float`):
-            Timeout of a request, in seconds. start_timeout_s (`float`): Time that an unreachable server has to come
-            back, in seconds.
+            Timeout of a request, in seconds.
+        start_timeout_s (`float`):
+            Time that an unreachable server has to come back, in seconds.
     """
 
     def __init__(self, generation: VLLMGeneration, request_timeout_s: float, start_timeout_s: float):
