@@ -32,8 +32,9 @@ class Objective:
         args ([`MLEGRPOConfig`]):
             `objective`, `max_at_k`, and the unit of training.
         reward_funcs (`Sequence[RewardFunc]`):
-            The trainer's reward functions. reward_weights (`torch.Tensor` of shape `(F,)`):
-            Theirs.
+            The trainer's reward functions.
+        reward_weights (`torch.Tensor` of shape `(F,)`):
+            Their weights.
     """
 
     def __init__(self, args: MLEGRPOConfig, reward_funcs: Sequence[Any], reward_weights: torch.Tensor):

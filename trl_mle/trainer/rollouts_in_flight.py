@@ -28,7 +28,8 @@ class RolloutsInFlight:
 
     Args:
         ledger ([`RolloutLedger`]):
-            The ledger of all processes. reward ([`~trl_mle.rewards.MLEReward`]):
+            The ledger of all processes.
+        reward ([`~trl_mle.rewards.MLEReward`]):
             Executes the programs of this process.
         sampler ([`~trl_mle.trainer.sampling.Sampler`]):
             Samples.
