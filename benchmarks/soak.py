@@ -11,6 +11,7 @@ first quarter is left out, in which caches fill.
 """
 
 import argparse
+import contextlib
 import gc
 import json
 import os
@@ -43,10 +44,13 @@ OTHERS = [f"task:train/{number}" for number in range(20)]  # more than there may
 
 def measure(me: psutil.Process, run_dir: Path) -> dict[str, float]:
     """What an executor could leave behind."""
-    children = me.children(recursive=True)
+    children, memory = me.children(recursive=True), 0
+    for child in children:
+        with contextlib.suppress(psutil.NoSuchProcess):  # the init of a program that has ended
+            memory += child.memory_full_info().pss
     return {
         "memory of the caller (MB)": me.memory_info().rss / 2**20,
-        "memory of warm parents (MB)": sum(child.memory_full_info().pss for child in children) / 2**20,
+        "memory of warm parents (MB)": memory / 2**20,
         "descriptors": me.num_fds(),
         "threads": me.num_threads(),
         "processes": len(children),
