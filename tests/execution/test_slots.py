@@ -37,6 +37,22 @@ def test_slots_have_cores_of_their_own_while_there_are_enough(tmp_path, monkeypa
         Slots(3, 1, ["4", "6"], tmp_path)
 
 
+@pytest.mark.parametrize("training", range(4))
+@pytest.mark.parametrize("threads", [1, 2, 3])
+@pytest.mark.parametrize("count", [None, 1, 3, 9])
+def test_slots_leave_the_first_cores_to_training(tmp_path, monkeypatch, training, threads, count):
+    monkeypatch.setattr("os.sched_getaffinity", lambda pid: {11, 2, 3, 5, 7})
+    slots = Slots(count, threads, folder=tmp_path, training_cores=training)
+    left = [2, 3, 5, 7, 11][training:]
+    assert slots.cores == left
+    assert len(slots.slots) == (count or max(1, len(left) // threads))
+    pinned = [cpu for slot in slots.slots for cpu in slot.cpus]
+    assert len(pinned) == len(set(pinned))
+    assert set(pinned) <= set(left)
+    assert len(pinned) == (len(slots.slots) * threads if len(slots.slots) * threads <= len(left) else 0)
+    assert len({slot.number for slot in slots.slots}) == len(slots.slots)
+
+
 def test_each_slot_goes_to_one_at_a_time(tmp_path):
     slots = Slots(2, 1, folder=tmp_path)
     with slots.take(OPEN) as first, slots.take(OPEN) as second:

@@ -7,12 +7,14 @@ import shutil
 import signal
 import subprocess
 import sys
+import threading
 import time
 from pathlib import Path
 
 import psutil
 import pytest
 from support import forked
+from support.cores import SEVERAL_CORES
 
 
 ROOT = Path(__file__).parents[2]
@@ -78,6 +80,8 @@ def run_script(monkeypatch):
             "policy/checkpoint-9 cannot be resumed from: it was not written to its end",
         ),
         (["--sandbox", "perhaps"], "sandbox='perhaps'"),
+        (["--training_cores", "9999"], "training_cores=9999 leaves no core for programs: this process may use "),
+        (["--training_cores", "1", "--ray_address", "auto"], "training_cores has no effect on Ray's workers"),
         (["--program_timeout_s", "0"], "program_timeout_s must be positive, got 0"),
         (["--instrumenter", "perhaps"], "instrumenter must be 'ast', 'lm' or 'none'"),
         (
@@ -268,6 +272,43 @@ def test_run_that_improves_what_it_found(tiny_model, tmp_path, run_script, monke
     assert sorted(path.name for path in best.iterdir()) == ["score.json", "solution.py", "submission.csv"]
     assert (best / "solution.py").read_text().startswith("import shutil\n")
     assert json.loads((best / "score.json").read_text())["score"] == pytest.approx(history[0]["mle/score/best"])
+
+
+def script_on_some_cores(file, *args):
+    """The script, whose programs fail unless they run on the last core; writes where this process runs then."""
+    import torch
+
+    from trl_mle.trainer import MLEGRPOTrainer
+
+    cores = sorted(os.sched_getaffinity(0))[-2:]
+    os.sched_setaffinity(0, cores)  # as `taskset` or a container
+    threading.Thread(target=time.sleep, args=(600,), daemon=True).start()  # older than what keeps threads to cores
+    torch.set_num_threads(2)  # forked tests have one
+    program = f"```python\nimport os\nassert os.sched_getaffinity(0) == {{{cores[1]}}}\n```"
+
+    def programs(trainer, prompt_ids, *args, **kwargs):
+        return [trainer.processing_class(program)["input_ids"]] * len(prompt_ids), None
+
+    MLEGRPOTrainer._generate_single_turn = programs
+    script(*args)
+    threads = {int(thread): os.sched_getaffinity(int(thread)) for thread in os.listdir("/proc/self/task")}
+    elsewhere = {thread: list(own) for thread, own in threads.items() if own != {cores[0]}}
+    file.write_text(json.dumps({"elsewhere": elsewhere, "threads": len(threads), "torch": torch.get_num_threads()}))
+
+
+@pytest.mark.slow
+@SEVERAL_CORES
+def test_training_and_programs_have_cores_of_their_own(tiny_model, tmp_path):
+    more = ["--training_cores", "1", "--max_steps", "1", "--max_completion_length", "128", "--save_strategy", "no"]
+    args = tmp_path / "where.json", *arguments(tiny_model, tmp_path / "policy", *more)
+    forked.finish(forked.start(script_on_some_cores, args, tmp_path / "log", processes=1), tmp_path)
+    where = json.loads((tmp_path / "where.json").read_text())
+    assert where["elsewhere"] == {}
+    assert where["threads"] > 1
+    assert where["torch"] == 1
+    ran = (tmp_path / "policy" / "executions" / "rank-0.jsonl").read_text().splitlines()
+    assert [json.loads(line)["outcome"] for line in ran] == ["ok"] * 4
+    assert f"1 at a time on 1 of {os.cpu_count()} cores" in (tmp_path / "log-0.log").read_text()
 
 
 def script(*args):

@@ -51,6 +51,12 @@ def test_programs_that_run(tmp_path):
         old = time.time() - 100
         os.utime(folder / "executions" / RUNNING_FILE, (old, old))
         assert "no update for 100 s: the run was killed, or hangs" in shown(folder)
+        ahead = time.time() + 100
+        os.utime(folder / "executions" / RUNNING_FILE, (ahead, ahead))
+        assert "the last update is dated 100 s ahead: a clock was set, or" in " ".join(shown(folder).split())
+        slightly = time.time() + 10  # as on a shared disk
+        os.utime(folder / "executions" / RUNNING_FILE, (slightly, slightly))
+        assert "12 of 64 programs done" in shown(folder)
     assert not (folder / "executions" / RUNNING_FILE).exists()
 
 

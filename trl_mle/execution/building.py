@@ -43,13 +43,19 @@ class ExecutorArguments:
     )
 
 
-def make_executor(args: ExecutorArguments) -> execution.Executor:
+def make_executor(args: ExecutorArguments, training_cores: int = 0) -> execution.Executor:
     """
     Builds the executor: this machine, or a Ray cluster if one is named. With Ray, any GPU slot requests one of Ray's
     GPUs per program.
 
+    Args:
+        args ([`ExecutorArguments`]):
+            The arguments.
+        training_cores (`int`, *optional*, defaults to `0`):
+            Cores of this machine that programs leave to training.
+
     Raises:
-        `ValueError`: No program could run.
+        `ValueError`: No program could run, or `training_cores` is set with Ray.
         [`SandboxError`]: Programs cannot be isolated.
     """
     for name in ("program_timeout_s", "program_memory_mb", "threads_per_program"):
@@ -64,5 +70,10 @@ def make_executor(args: ExecutorArguments) -> execution.Executor:
         "python": os.path.abspath(os.path.expanduser(args.program_python)) if args.program_python else None,
     }
     if args.ray_address:
+        if training_cores:  # its workers are not this process's, and most of their machines do not train
+            raise ValueError(
+                "training_cores has no effect on Ray's workers: leave it out, and start Ray on the training machine with "
+                "taskset and --num-cpus"
+            )
         return execution.RayExecutor(args.ray_address, num_gpus=bool(args.gpu_slots), **options)
-    return execution.LocalExecutor(gpus=args.gpu_slots, **options)
+    return execution.LocalExecutor(gpus=args.gpu_slots, training_cores=training_cores, **options)

@@ -74,6 +74,9 @@ class LocalExecutor(MadeAgain, Executor):
             Maximum number of processes and threads per program.
         threads_per_program (`int`, *optional*, defaults to `1`):
             Cores per slot. Slots are pinned to separate cores if there are enough.
+        training_cores (`int`, *optional*, defaults to `0`):
+            Cores that programs leave to training: the first ones of those that this process may use. The caller keeps
+            itself to them with [`~trl_mle.launching.keep_to_training_cores`], once the executor exists.
         gpus (`Sequence[str]`, *optional*):
             GPUs for programs, one per slot, as in `CUDA_VISIBLE_DEVICES`. The address space of a program is then not
             limited, because CUDA maps more than the physical memory. Defaults to none.
@@ -90,6 +93,7 @@ class LocalExecutor(MadeAgain, Executor):
 
     Raises:
         `SandboxError`: Programs cannot be isolated on this machine; the message says what to install.
+        `ValueError`: `training_cores` leaves no core for programs, or a slot has no GPU.
 
     Example:
 
@@ -121,9 +125,10 @@ class LocalExecutor(MadeAgain, Executor):
         packages: Sequence[str] = _sandbox.PACKAGES,
         sandbox: str = "auto",
         python: str | None = None,
+        training_cores: int = 0,
     ):
         self._python = _sandbox.find_interpreter(python)
-        self._slots = Slots(max_parallel, threads_per_program, gpus)
+        self._slots = Slots(max_parallel, threads_per_program, gpus, training_cores=training_cores)
         self.max_parallel = len(self._slots.slots)
         self.timeout_s = timeout_s
         self.memory_mb = memory_mb
@@ -149,7 +154,9 @@ class LocalExecutor(MadeAgain, Executor):
             "python_folders": self._python.folders,
         }
         self._run_dir, self._run_dir_lock = make_run_dir()
-        self._start = partial(WarmParent, run_dir=self._run_dir, fixed=self._fixed, python=self._python)
+        self._start = partial(
+            WarmParent, run_dir=self._run_dir, fixed=self._fixed, python=self._python, cores=self._slots.cores
+        )
         # One for each slot, and the last one for control programs. Files written by a program count as memory, too.
         names = [f"{self._run_dir.name}.{index}" for index in range(self.max_parallel + 1)]
         self._groups = cgroups.make_groups(names, memory_mb + disk_mb, max_processes)
@@ -214,7 +221,8 @@ class LocalExecutor(MadeAgain, Executor):
         """How programs run here, in one line."""
         isolated = "are not isolated and run" if self.tier == "none" else f"are isolated by {self.tier}"
         bounded = ", in control groups" if self._fixed["memory_is_bounded"] else ""
-        return f"programs {isolated}, {self.max_parallel} at a time on {os.cpu_count()} cores{bounded}"
+        cores = f"{len(self._slots.cores)} of {os.cpu_count()} cores"
+        return f"programs {isolated}, {self.max_parallel} at a time on {cores}{bounded}"
 
     def close(self) -> None:
         """Ends every program, running or queued, and every process of the executor."""

@@ -10,6 +10,8 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
+from trl_mle.execution.cores import split_cores
+
 
 POLL_S = 0.001
 FOLDER = Path(f"/tmp/trl_mle-slots-{os.geteuid()}")  # noqa: S108 (the same for all of a user's processes)
@@ -59,6 +61,15 @@ class Slots:
             GPUs, one for each slot.
         folder (`Path`, *optional*):
             Folder of the lock files, the same for all processes that share the machine.
+        training_cores (`int`, *optional*, defaults to `0`):
+            Number of cores that have no slots, the first ones.
+
+    Attributes:
+        cores (`list[int]`):
+            The cores of all slots. A slot that is not pinned may use any of them.
+
+    Raises:
+        `ValueError`: There is no core for a slot, or no GPU.
     """
 
     def __init__(
@@ -67,8 +78,10 @@ class Slots:
         threads: int,
         gpus: Sequence[str] = (),
         folder: Path | None = None,
+        training_cores: int = 0,
     ):
-        cores = sorted(os.sched_getaffinity(0))
+        _, self.cores = split_cores(training_cores)
+        cores = self.cores
         count = max_parallel or min(max(1, len(cores) // threads), len(gpus) or len(cores))
         if gpus and count > len(gpus):
             raise ValueError(f"max_parallel={count} programs cannot have a GPU each: gpus names {len(gpus)}")

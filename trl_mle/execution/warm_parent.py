@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import Any
 
 from trl_mle.execution import sandbox as _sandbox
+from trl_mle.execution.cores import started_on
 from trl_mle.execution.executor import START_TIMEOUT_S
 from trl_mle.execution.inside import kernel
 from trl_mle.execution.sandbox import SandboxError, landlock
@@ -36,6 +37,8 @@ class WarmParent:
             Settings of the executor: limits and isolation of programs.
         python ([`~trl_mle.execution.sandbox.Interpreter`]):
             The interpreter that runs the programs.
+        cores (`Sequence[int]`):
+            The cores of programs. Those that are not pinned inherit them from here.
 
     Raises:
         `SandboxError`: It did not start.
@@ -49,6 +52,7 @@ class WarmParent:
         run_dir: Path,
         fixed: dict,
         python: _sandbox.Interpreter,
+        cores: Sequence[int],
     ):
         self.control, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
         self.lock = threading.Lock()
@@ -65,16 +69,17 @@ class WarmParent:
         with theirs, tempfile.TemporaryFile("w+") as stdin, tempfile.TemporaryFile() as errors:
             json.dump({"packages": packages, "fixed": fixed}, stdin)
             stdin.seek(0)
-            self.process = subprocess.Popen(
-                _sandbox.warm_parent_command(tier, theirs.fileno(), public_dir, run_dir, fixed["gpus"], python),
-                env=_sandbox.environment_variables(fixed["threads"], python),
-                cwd="/",
-                stdin=stdin,
-                stdout=subprocess.DEVNULL,
-                stderr=errors,
-                pass_fds=[theirs.fileno()],
-                start_new_session=True,  # Ctrl-C is for the caller, who then closes the executor
-            )
+            with started_on(cores):
+                self.process = subprocess.Popen(
+                    _sandbox.warm_parent_command(tier, theirs.fileno(), public_dir, run_dir, fixed["gpus"], python),
+                    env=_sandbox.environment_variables(fixed["threads"], python),
+                    cwd="/",
+                    stdin=stdin,
+                    stdout=subprocess.DEVNULL,
+                    stderr=errors,
+                    pass_fds=[theirs.fileno()],
+                    start_new_session=True,  # Ctrl-C is for the caller, who then closes the executor
+                )
             theirs.close()
             self.control.settimeout(START_TIMEOUT_S)
             try:

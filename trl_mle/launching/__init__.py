@@ -16,6 +16,7 @@ from trl_mle.launching.checks import (
     full_disk_noted,
     load_tokenizer,
 )
+from trl_mle.launching.cores import keep_to_training_cores
 from trl_mle.launching.hub import check_hub, push_rollouts
 from trl_mle.launching.waiting import extend_ddp_timeout
 
@@ -35,6 +36,7 @@ __all__ = [
     "checkpoint_to_resume",
     "extend_ddp_timeout",
     "full_disk_noted",
+    "keep_to_training_cores",
     "load_tokenizer",
     "make_endpoint",
     "make_instrumenter",

@@ -28,6 +28,9 @@ class MLEScriptArguments(ExecutorArguments):
         default=0.0,
         metadata={"help": "Share of the hidden rows kept from training, for reports; 0 as in the paper."},
     )
+    training_cores: int = field(
+        default=0, metadata={"help": "Cores that programs leave to training; 0: both share all of them."}
+    )
     instrumenter: str = field(
         default="ast",
         metadata={"help": "What marks the milestones: `ast`, `lm` (a frozen language model), or `none` (no credit)."},

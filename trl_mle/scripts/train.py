@@ -74,7 +74,8 @@ def main(
         launching.check_weighting(script_args, training_args)
     with ExitStack() as stack:
         with problems.noted():
-            executor = stack.enter_context(make_executor(script_args))
+            executor = stack.enter_context(make_executor(script_args, script_args.training_cores))
+            launching.keep_to_training_cores(script_args.training_cores)
             for competition in competitions:
                 executor.check(competition)
             limits = executor.limits  # with the packages that programs can really import

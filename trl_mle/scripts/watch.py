@@ -122,12 +122,14 @@ def _programs(run: TrainingRun) -> str:
 def _running(folder: Path) -> str:
     path = folder / "executions" / RUNNING_FILE
     try:
-        age_s = time.time() - path.stat().st_mtime
+        age_s = time.time() - path.stat().st_mtime  # noqa: TID251  # the clock of the file's time
         status: dict[str, Any] = json.loads(path.read_text(encoding="utf-8"))
     except (OSError, ValueError):  # no batch is running, or it has just ended
         return "ended" if has_ended(folder) else "no programs are running: the policy is sampling or training"
     if age_s > FRESH_S:
         return f"no update for {age_s:.0f} s: the run was killed, or hangs"
+    if age_s < -FRESH_S:  # whether it is fresh, nobody knows
+        return f"the last update is dated {-age_s:.0f} s ahead: a clock was set, or those of two machines differ"
     slots = f", {status['slots']} at a time" if status["slots"] is not None else ""
     return f"{status['done']} of {status['of']} programs done{slots}; {status['note']}"
 

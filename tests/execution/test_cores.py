@@ -1,0 +1,64 @@
+"""Which cores programs run on, and which they leave to training."""
+
+import contextlib
+import os
+import subprocess
+
+import pytest
+from support.cores import SEVERAL_CORES
+
+from trl_mle.execution import LocalExecutor, Outcome
+from trl_mle.execution.cores import split_cores, started_on
+
+
+CORES = sorted(os.sched_getaffinity(0))
+# Long enough that two of them run at a time
+PROGRAM = "import os, time\ntime.sleep(0.5)\nprint(*sorted(os.sched_getaffinity(0)))\n"
+
+
+def test_training_has_the_first_cores_and_programs_have_the_others(monkeypatch):
+    monkeypatch.setattr("os.sched_getaffinity", lambda pid: {9, 4, 5, 12})
+    assert split_cores(0) == ([], [4, 5, 9, 12])
+    assert split_cores(1) == ([4], [5, 9, 12])
+    assert split_cores(3) == ([4, 5, 9], [12])
+    with pytest.raises(
+        ValueError, match=r"^training_cores=4 leaves no core for programs: this process may use 4; set"
+    ):
+        LocalExecutor(training_cores=4)
+    with pytest.raises(ValueError, match=r"^training_cores must be at least 0, got -1$"):
+        LocalExecutor(training_cores=-1)
+
+
+@contextlib.contextmanager
+def kept_to(cores):
+    """As training keeps itself, but this thread alone; the threads of an executor's slots come from it."""
+    os.sched_setaffinity(0, cores)
+    try:
+        yield
+    finally:
+        os.sched_setaffinity(0, CORES)
+
+
+@SEVERAL_CORES
+@pytest.mark.parametrize("start", ["warm", "cold"])
+@pytest.mark.parametrize("surplus", [0, 1], ids=["a core each", "more slots than cores"])
+def test_no_program_runs_on_the_cores_of_training(competition, start, surplus):
+    others = CORES[1:]
+    slots = len(others) + surplus
+    with LocalExecutor(slots, start=start, packages=(), training_cores=1) as executor, kept_to(CORES[:1]):
+        assert f"{slots} at a time on {len(others)} of {os.cpu_count()} cores" in executor.description
+        results = executor.run_many([(PROGRAM, competition)] * slots)
+        assert os.sched_getaffinity(0) == {CORES[0]}  # it starts processes on other cores, but stays on its own
+        [warm_parent] = executor._warm_parents.values()
+        assert os.sched_getaffinity(warm_parent.process.pid) == set(others)
+    assert {result.outcome for result in results} == {Outcome.OK}, results
+    assert {result.slot for result in results} == set(range(slots))
+    where = sorted(result.stdout.split() for result in results)
+    assert where == ([list(map(str, others))] * slots if surplus else sorted([str(core)] for core in others))
+
+
+@SEVERAL_CORES
+def test_a_thread_has_its_cores_again_when_a_process_could_not_be_started():
+    with pytest.raises(FileNotFoundError), started_on(CORES[1:]):
+        subprocess.run(["/no/such/program"])
+    assert sorted(os.sched_getaffinity(0)) == CORES
