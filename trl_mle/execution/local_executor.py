@@ -221,8 +221,9 @@ class LocalExecutor(MadeAgain, Executor):
         """How programs run here, in one line."""
         isolated = "are not isolated and run" if self.tier == "none" else f"are isolated by {self.tier}"
         bounded = ", in control groups" if self._fixed["memory_is_bounded"] else ""
-        cores = f"{len(self._slots.cores)} of {os.cpu_count()} cores"
-        return f"programs {isolated}, {self.max_parallel} at a time on {cores}{bounded}"
+        usable, all_cores = len(self._slots.cores), os.cpu_count()
+        cores = f"{usable} of {all_cores}" if usable != all_cores else all_cores
+        return f"programs {isolated}, {self.max_parallel} at a time on {cores} cores{bounded}"
 
     def close(self) -> None:
         """Ends every program, running or queued, and every process of the executor."""
