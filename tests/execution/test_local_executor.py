@@ -397,6 +397,8 @@ def test_warm_parents_of_many_competitions_make_room_for_each_other(monkeypatch)
         assert run(executor, digits, "print(3)").stdout == "3\n"
         assert run(executor, load_competition("breast-cancer"), "print(4)").stdout == "4\n"
         assert len(executor._warm_parents) == 2
+        kept = {warm_parent.folder for warm_parent in executor._warm_parents.values()}
+        assert set(executor._run_dir.glob("parent-*")) == kept  # nothing is left of the others
         assert not any(warm_parent.users for warm_parent in executor._warm_parents.values())
 
 

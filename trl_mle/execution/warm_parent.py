@@ -58,9 +58,11 @@ class WarmParent:
         self.lock = threading.Lock()
         self.files = sorted(os.listdir(public_dir))
         self.users = 0  # programs that run or start; whoever closes it looks first
+        self.folder = Path(tempfile.mkdtemp(prefix="parent-", dir=run_dir))
+        self.folder.chmod(0o711)  # the sandbox's uid must be able to reach what is below
         self.input_dir = public_dir
         if tier == "none":  # otherwise a program could change the data of all later ones
-            self.input_dir = Path(tempfile.mkdtemp(dir=run_dir)) / "input"
+            self.input_dir = self.folder / "input"
             shutil.copytree(public_dir, self.input_dir)
         if tier == "landlock":
             grants = landlock.grants(public_dir, fixed["gpus"], python)
@@ -71,7 +73,7 @@ class WarmParent:
             stdin.seek(0)
             with started_on(cores):
                 self.process = subprocess.Popen(
-                    _sandbox.warm_parent_command(tier, theirs.fileno(), public_dir, run_dir, fixed["gpus"], python),
+                    _sandbox.warm_parent_command(tier, theirs.fileno(), public_dir, self.folder, fixed["gpus"], python),
                     env=_sandbox.environment_variables(fixed["threads"], python),
                     cwd="/",
                     stdin=stdin,
@@ -106,6 +108,7 @@ class WarmParent:
         except subprocess.TimeoutExpired:
             self.process.kill()
             self.process.wait()
+        shutil.rmtree(self.folder, ignore_errors=True)
 
 
 def send_job(job_socket: socket.socket, job: dict[str, Any], fds: list[int]) -> None:

@@ -76,10 +76,10 @@ def check_available(tier: str) -> None:
 
 
 def warm_parent_command(
-    tier: str, control_fd: int, public_dir: Path, run_dir: Path, gpus: bool, python: Interpreter
+    tier: str, control_fd: int, public_dir: Path, folder: Path, gpus: bool, python: Interpreter
 ) -> list[str]:
     """The command line that starts the warm parent for one competition; see `bubblewrap.command`."""
     if tier == "bubblewrap":
-        return bubblewrap.command(control_fd, public_dir, run_dir, gpus, python)
+        return bubblewrap.command(control_fd, public_dir, folder, gpus, python)
     main = os.path.join(os.path.dirname(inside.__file__), "__main__.py")
     return [python.executable, "-P", main, str(control_fd)]

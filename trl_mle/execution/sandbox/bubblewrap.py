@@ -9,7 +9,6 @@ import errno
 import os
 import shutil
 import socket
-import tempfile
 from pathlib import Path
 
 import pyseccomp
@@ -37,7 +36,7 @@ def add_rules(filter_: pyseccomp.SyscallFilter) -> None:
     filter_.add_rule(pyseccomp.ERRNO(errno.EPERM), "socket", pyseccomp.Arg(0, pyseccomp.NE, socket.AF_UNIX))
 
 
-def command(control_fd: int, public_dir: Path, run_dir: Path, gpus: bool, python: Interpreter) -> list[str]:
+def command(control_fd: int, public_dir: Path, folder: Path, gpus: bool, python: Interpreter) -> list[str]:
     """
     The command line that starts the warm parent for one competition.
 
@@ -46,8 +45,8 @@ def command(control_fd: int, public_dir: Path, run_dir: Path, gpus: bool, python
             Inheritable file descriptor of the warm parent's end of the control socket.
         public_dir (`Path`):
             Folder that programs see, read-only, as `input/`.
-        run_dir (`Path`):
-            The executor's own folder. As root, the folders for programs are bound below it, in a private mount
+        folder (`Path`):
+            The warm parent's own folder. As root, the folders for programs are bound below it, in a private mount
             namespace: the sandbox's uid may not have access to their real paths (for example, a Python environment in
             root's home).
         gpus (`bool`):
@@ -61,7 +60,8 @@ def command(control_fd: int, public_dir: Path, run_dir: Path, gpus: bool, python
     as_root = os.geteuid() == 0
     prefix: list[str] = []
     if as_root:
-        stage = tempfile.mkdtemp(prefix="stage-", dir=run_dir)
+        stage = str(folder / "stage")
+        os.mkdir(stage)
         script = (
             'stage=$1; shift; mount -t tmpfs -o mode=755,size=1m tmpfs "$stage"; i=0; '
             'while [ "$1" != -- ]; do if [ -d "$1" ]; then mkdir "$stage/$i"; else : > "$stage/$i"; fi; '
@@ -91,8 +91,8 @@ def command(control_fd: int, public_dir: Path, run_dir: Path, gpus: bool, python
         command += ["--ro-bind-try", name, name]
     for source, target in zip(sources, targets, strict=True):
         command += ["--ro-bind", source, target]
-    for folder in python.views(python.hidden_folders()):
-        command += ["--tmpfs", folder, "--remount-ro", folder]
+    for view in python.views(python.hidden_folders()):
+        command += ["--tmpfs", view, "--remount-ro", view]
     command += ["--proc", "/proc", "--dev", "/dev", "--dir", WORKDIR, "--dir", SCRATCH, "--dir", "/tmp"]  # noqa: S108
     if gpus:
         for path in Path("/dev").glob("nvidia*"):
