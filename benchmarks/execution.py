@@ -9,7 +9,8 @@ Measures the cost of the executor, compared with a plain `subprocess` without a 
    with all imports done.
 2. Utilisation: 128 computing programs whose durations have a heavy tail (0.2 to 20 s); the CPU seconds of all of them
    over wall clock times cores.
-3. Δt of the same single-threaded program alone and in a full batch, pinned.
+
+`durations_under_load.py` compares Δt alone, in a full batch, and beside training.
 """
 
 import argparse
@@ -32,14 +33,6 @@ from trl_mle.execution import LocalExecutor, Outcome
 
 
 ROUNDS = 4
-TRAIN = """
-import time
-import numpy as np
-from sklearn.ensemble import RandomForestClassifier
-rng = np.random.default_rng(0)
-X, y = rng.normal(size=(2000, 20)), rng.integers(0, 2, 2000)
-RandomForestClassifier(n_estimators=60, random_state=0).fit(X, y)
-"""
 COMPUTE = "import time\nend = time.process_time() + {seconds}\nwhile time.process_time() < end: sum(range(1000))\n"
 
 Programs = list[tuple[str, Competition]]
@@ -129,16 +122,6 @@ def utilisation(slots: int, count: int, competition: Competition) -> dict:
     return {"programs": count, "wall_s": wall, "cpu_s": cpu, "longest_s": max(durations), "used": cpu / (wall * slots)}
 
 
-def interference(slots: int, competition: Competition) -> dict:
-    with LocalExecutor(slots) as executor:
-        executor.run_many([("pass", competition)])
-        alone, together = [], []
-        for _ in range(10):
-            alone += [executor.run_many([(TRAIN, competition)])[0].duration_s]
-            together += [result.duration_s for result in executor.run_many([(TRAIN, competition)] * 2 * slots)]
-    return {"alone_s": median(alone), "together_s": median(together), "ratio": median(together) / median(alone)}
-
-
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--num_programs", type=int, default=256)
@@ -152,7 +135,6 @@ def main() -> None:
         "slots": slots,
         "overhead": overhead(programs, slots, console),
         "utilisation": utilisation(slots, 128, programs[0][1]),
-        "interference": interference(slots, programs[0][1]),
     }
     costs = figures["overhead"]
     table = Table(
@@ -167,11 +149,10 @@ def main() -> None:
         "throughput, plain = 1", "1", *(f"{costs[f'throughput_{name}_over_plain']:.2f}" for name in ("cold", "warm"))
     )
     console.print(table)
-    used, apart = figures["utilisation"], figures["interference"]
+    used = figures["utilisation"]
     console.print(
         f"utilisation {used['used']:.1%} of {slots} cores over {used['wall_s']:.0f} s, {used['programs']} programs"
     )
-    console.print(f"Δt in a full batch {apart['ratio']:.3f} × alone ({apart['alone_s']:.2f} s)")
     args.output.parent.mkdir(parents=True, exist_ok=True)
     args.output.write_text(json.dumps(figures, indent=2) + "\n")
     console.print(f"figures: {args.output}")
