@@ -73,7 +73,9 @@ class WarmParent:
             stdin.seek(0)
             with started_on(cores):
                 self.process = subprocess.Popen(
-                    _sandbox.warm_parent_command(tier, theirs.fileno(), public_dir, self.folder, fixed["gpus"], python),
+                    _sandbox.warm_parent_command(
+                        tier, theirs.fileno(), public_dir, self.folder, fixed["gpus"], python
+                    ),
                     env=_sandbox.environment_variables(fixed["threads"], python),
                     cwd="/",
                     stdin=stdin,
