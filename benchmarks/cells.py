@@ -196,9 +196,8 @@ class Experiment:
         return {
             "programs": sum(step["mle/programs"] for step in steps),
             "program_s": sum(map(program_s, steps)),
-            "saved_s": sum(
-                step["mle/reuse/saved_s"] for step in steps
-            ),  # the part of program_s that repeats did not run
+            # The part of program_s that repeats did not run
+            "saved_s": sum(step["mle/reuse/saved_s"] for step in steps),
         }
 
 

@@ -14,6 +14,7 @@ from typing import Any
 import numpy as np
 import torch
 from objectives_advantages import check, reward_advantages, two_part_advantages
+from paired import bootstrap
 from rich.box import SIMPLE_HEAD
 from rich.console import Console
 from rich.table import Table
@@ -317,15 +318,6 @@ def arms() -> list[Arm]:
                 Arm("max_at_k", size, k, scale, entropy) for k in (4, 8, 16, 32) if k <= size for scale in (3, 10)
             ]
     return found
-
-
-def bootstrap(figures: np.ndarray, resamples: int = 2000) -> tuple[float, float, float]:
-    """Mean of figures of shape `(competitions, seeds)`, and its 95% interval over both."""
-    rng = np.random.default_rng(0)
-    rows = rng.integers(len(figures), size=(resamples, len(figures), 1))
-    columns = rng.integers(figures.shape[1], size=(resamples, len(figures), figures.shape[1]))
-    low, high = np.quantile(figures[rows, columns].mean(axis=(1, 2)), [0.025, 0.975])
-    return float(figures.mean()), float(low), float(high)
 
 
 def study_main(folder: Path, num_seeds: int, learning_rates: list[float], console: Console) -> None:

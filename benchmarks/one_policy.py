@@ -11,7 +11,7 @@ Written down before the first run:
   policy for all. One for each: the cells of `headline.py`, whose folder this shares.
 - Primary outcome: the best of 128 programs, chosen by validation rows and scored on held-out ones, on the scale of the headline
   (the untrained best of 128 of the mirror's own starter is 0, the best solution known is 1). One policy less one for each, paired
-  by mirror and seed: mean and 95% interval of a bootstrap over mirrors.
+  by mirror and seed: mean and 95% interval of a bootstrap over mirrors and seeds.
 - Beside it: valid rates, and the same before training.
 - Two seeds.
 
@@ -26,6 +26,7 @@ import numpy as np
 import torch
 from cells import BEFORE, Cell, Experiment, best_of, gains, read
 from headline import ARMS, COMPETITIONS, SAMPLES, TRAINING, strong_score
+from paired import bootstrap
 from rich.console import Console
 from rich.table import Table
 
@@ -51,13 +52,6 @@ def closed(lines: list[dict], strong: float) -> dict[tuple[str, int], dict[str, 
         }
         for cell, found in scores.items()
     }
-
-
-def bootstrap(values: np.ndarray, rounds: int = 10_000) -> tuple[float, float, float]:
-    """Mean over all, and its 95% interval; mirrors (rows) are drawn again, seeds (columns) stay with them."""
-    rng = np.random.default_rng(0)
-    drawn = values.mean(axis=1)[rng.integers(len(values), size=(rounds, len(values)))].mean(axis=1)
-    return float(values.mean()), *map(float, np.quantile(drawn, [0.025, 0.975]))
 
 
 def main() -> None:

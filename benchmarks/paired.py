@@ -1,9 +1,10 @@
-"""Statistics of runs that are paired by seed."""
+"""Statistics of runs that are paired by seed, or by competition and seed."""
 
 import math
 from collections.abc import Mapping, Sequence
 from statistics import fmean, stdev
 
+import numpy as np
 from rich.table import Table
 from scipy.stats import t, ttest_rel
 
@@ -13,6 +14,15 @@ def interval(values: Sequence[float]) -> tuple[float, float]:
     if len(values) == 1:
         return values[0], math.nan
     return fmean(values), t.ppf(0.975, len(values) - 1) * stdev(values) / math.sqrt(len(values))
+
+
+def bootstrap(figures: np.ndarray, resamples: int = 2000) -> tuple[float, float, float]:
+    """Mean of figures of shape `(competitions, seeds)`, and its 95% interval over both."""
+    rng = np.random.default_rng(0)
+    rows = rng.integers(len(figures), size=(resamples, len(figures), 1))
+    columns = rng.integers(figures.shape[1], size=(resamples, len(figures), figures.shape[1]))
+    low, high = np.quantile(figures[rows, columns].mean(axis=(1, 2)), [0.025, 0.975])
+    return float(figures.mean()), float(low), float(high)
 
 
 def holm(p_values: Mapping[str, float]) -> dict[str, float]:

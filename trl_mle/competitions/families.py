@@ -297,9 +297,7 @@ def _task(task_id: str) -> _Task:
     table = {number.column: _measured(number, latent[:, column]) for column, number in enumerate([*main, *others])}
     seen = np.column_stack([_latent(number, table[number.column]) for number in main])
     missing = random.random_sample((2, rows)) < 0.2
-    if (
-        "missing" in traps
-    ):  # what is missing counts like an extreme value, so that it must be distinguished from the usual ones
+    if "missing" in traps:  # counts like an extreme value, so that it must be distinguished from the usual ones
         for column in (0, 1):
             seen[missing[column], column] = random.choice([-1.8, 1.8])
     levels, named = _names(structure, rows, random)
