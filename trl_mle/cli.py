@@ -354,11 +354,13 @@ def make_parser() -> argparse.ArgumentParser:
     )
     command.set_defaults(run=quickstart)
     command.add_argument(
-        "--competition", default="digits", help="digits, breast-cancer, diabetes, wine, or mirror:<id>"
+        "--competition",
+        default="digits",
+        help="digits, breast-cancer, diabetes, wine, mirror:<id>, or a folder made by `trl-mle new` (digits)",
     )
     command.add_argument("--seed", type=int, default=0, help="seed of the policy and of its training (0)")
     command.add_argument("--output_dir", default="outputs/quickstart", help="folder to write to (outputs/quickstart)")
-    command.add_argument("--resume", action="store_true", help="resume an interrupted training run")
+    command.add_argument("--resume", action="store_true", help="go on where a quickstart was interrupted")
     command = add(doctor, "show how this machine isolates programs, and what is missing", data=False)
     command.add_argument("--program_python", help=python_help)
     # Its options are the fields of a dataclass, which is imported only when needed

@@ -1,6 +1,6 @@
 import pytest
 
-from trl_mle.launching import check_trackers
+from trl_mle.launching import check_no_other_run, check_trackers
 
 
 def test_trackers_that_are_not_there_are_missed_at_start():
@@ -15,3 +15,22 @@ def test_how_to_install_a_tracker(monkeypatch):
     check_trackers(["wandb"])
     with pytest.raises(ValueError, match=r"^report_to: trackio is not installed: pip install 'trl-mle\[trackio\]'$"):
         check_trackers(["wandb", "trackio"])
+
+
+def test_a_run_does_not_begin_in_the_folder_of_another(tmp_path):
+    check_no_other_run(tmp_path / "absent", None)
+    check_no_other_run(tmp_path, None)
+    (tmp_path / "executions").mkdir()  # it was killed in its first step
+    check_no_other_run(tmp_path, None)
+    (tmp_path / "metrics.jsonl").write_text('{"step": 1}\n{"step": 2}\n')
+    with pytest.raises(
+        FileExistsError, match="holds a run of 2 steps without a checkpoint: delete it, or name another"
+    ):
+        check_no_other_run(tmp_path, None)
+    for step in (8, 12):
+        (tmp_path / f"checkpoint-{step}").mkdir()
+    with pytest.raises(FileExistsError, match="holds a run with checkpoint-12: resume it with resume_from_checkpoint"):
+        check_no_other_run(tmp_path, None)
+    check_no_other_run(tmp_path, str(tmp_path / "checkpoint-8"))
+    with pytest.raises(FileExistsError, match="holds a run"):
+        check_no_other_run(tmp_path, str(tmp_path.parent / "other" / "checkpoint-8"))

@@ -290,6 +290,6 @@ def test_bad_input_of_the_starter(tmp_path, monkeypatch, capsys):
         runpy.run_module("trl_mle.starter", run_name="__main__")
     assert ended.value.code == 2
     last = capsys.readouterr().err.splitlines()[-1]
-    assert last.startswith("error: competitions: the starter's grammar does not cover 'digit'")
+    assert last.startswith("error: the starter's grammar does not cover 'digit'")
     assert "did you mean 'digits'?" in last
     assert not (tmp_path / "starter").exists()

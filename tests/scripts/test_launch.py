@@ -50,11 +50,17 @@ def test_the_command_line_wins_over_the_yaml(launched, tmp_path):
     [
         (["--config", "nope"], "nope is neither a file nor a recipe"),
         (["--config", "quickstart", "--accelerate_config", "nope"], "accelerate_config: nope is neither a file nor"),
-        (["--config", "quickstart", "--lerning_rate", "1"], "unrecognized arguments: --lerning_rate"),
+        ([], "name a recipe, or a model and competitions: trl-mle train --config RECIPE"),
+        (["--config", "quickstart", "--lerning_rate", "1"], r"no option lerning_rate: did you mean learning_rate\?$"),
+        (["--config", "typo.yaml"], r"no option holdot \(in typo.yaml\): did you mean holdout\?$"),
+        (["--config", "broken.yaml"], "broken.yaml is not YAML: .*line 2"),
         (["--config", "quickstart", "--num_processes", "two"], "argument --num_processes.*invalid int value: 'two'"),
     ],
 )
-def test_what_cannot_be_started(launched, options, message, capsys):
+def test_what_cannot_be_started(launched, options, message, capsys, monkeypatch, tmp_path):
+    monkeypatch.chdir(tmp_path)
+    Path("typo.yaml").write_text("holdot: 0.5\n")
+    Path("broken.yaml").write_text("competitions: [digits\nholdout: 0.5\n")
     with pytest.raises((ValueError, OSError), match=message) as caught:
         module.launch(options)
     assert "\n" not in str(caught.value)
@@ -99,3 +105,13 @@ def test_it_trains_in_two_processes(solution_model, tmp_path, monkeypatch, capfd
     assert code == 0, capfd.readouterr().err[-3000:]
     assert (tmp_path / "policy" / "model.safetensors").is_file()
     assert (tmp_path / "policy" / "executions" / "rank-1.jsonl").is_file()
+
+
+def test_help_shows_how_to_use_it(launched, monkeypatch, capsys):
+    monkeypatch.setenv("COLUMNS", "80")
+    assert module.launch(["--help"]) == 0
+    shown = capsys.readouterr().out
+    assert shown.startswith("usage: trl-mle train --config RECIPE")
+    assert "--accelerate_config" in shown
+    assert "--learning_rate" in shown
+    assert not launched

@@ -61,11 +61,14 @@ def run_script(monkeypatch):
     [
         (["--competitions", "no-such-competition"], "unknown competition 'no-such-competition'"),
         (["--competitions", "leaf-classification", "--data_dir", "nowhere"], "is not prepared in"),
-        (["--model_name_or_path", "outputs/no/model"], "cannot load the tokenizer of outputs/no/model"),
+        (["--model_name_or_path", "outputs/no/model"], "model_name_or_path: there is no folder outputs/no/model"),
         (["--config", "absent.yaml"], "No such file or directory: 'absent.yaml'"),
-        (["--config", "unknown_key.yaml"], "Unknown arguments from config file: ['--learning_rat'"),
+        (
+            ["--config", "unknown_key.yaml"],
+            "there is no option learning_rat (in the YAML): did you mean learning_rate?",
+        ),
         (["--config", "broken.yaml"], "broken.yaml"),
-        (["--no_such_option", "1"], "--no_such_option"),
+        (["--no_such_option", "1"], "there is no option no_such_option"),
         (["--learning_rate", "fast"], "invalid float value: 'fast'"),
         (
             ["--duration_weighting", "linear", "--duration_weight_low", "1.5"],
@@ -142,13 +145,13 @@ def test_all_problems_are_reported_at_once(tiny_model, tmp_path, run_script, mon
     assert ended.value.code == 2
     first, *problems = [line for line in capsys.readouterr().err.splitlines() if line]
     expected = [  # in the order in which they are checked
-        "generation_batch_size (4) must be divisible by num_generations (3)",
+        "num_generations=3 must divide the 4 completions of a generation batch: per_device_train_batch_size=4, ",
         "unknown competition 'no-such-one'",
         "'leaf-classification' is not prepared in",
         "output_dir /proc/policy cannot be written",
         "there is no complete checkpoint in /proc/policy",
         *([] if importlib.util.find_spec("vllm") else ["use_vllm: vLLM is not installed"]),
-        "cannot load the tokenizer of outputs/no/model",
+        "model_name_or_path: there is no folder outputs/no/model",
         "http://localhost:1/v1 does not answer",
         "push_to_hub: HF_HUB_OFFLINE is set",
         "sandbox='perhaps'",

@@ -1,5 +1,4 @@
 import ast
-import contextlib
 import difflib
 import hashlib
 import itertools
@@ -9,6 +8,7 @@ import statistics
 from pathlib import Path
 
 import pytest
+from support.sketched import QUICK, quick_programs, score
 
 from trl_mle.competitions import load_competition
 from trl_mle.competitions.mirrors import MIRRORS
@@ -20,7 +20,6 @@ from trl_mle.starter.tasks_mirrors import MIRROR_TASKS
 
 
 ROOT = Path(__file__).parents[2]
-QUICK = ("a small tree", "naive Bayes", "logistic regression", "least squares", "ridge regression")
 
 # The grammar includes weak models, and scikit-learn warns about these.
 pytestmark = pytest.mark.filterwarnings("ignore::UserWarning")
@@ -44,16 +43,6 @@ def parses(program):
     except SyntaxError:
         return False
     return True
-
-
-def score(program, comp, folder):
-    """Runs a program in this process (it is our own) and grades its submission; `None` if it fails."""
-    folder.mkdir()
-    (folder / "input").symlink_to(comp.public_dir)
-    with contextlib.chdir(folder), contextlib.suppress(Exception):
-        exec(compile(program, "solution.py", "exec"), {})
-    submission = folder / "submission.csv"
-    return comp.grade(submission).value if submission.exists() else None
 
 
 def imported_modules(path):
@@ -118,17 +107,6 @@ def test_every_part_of_the_features_makes_a_valid_program(competition, tmp_path)
                 program = extract_code(sketcher.sketch(kept))
                 folder = tmp_path / f"{number}-{part.words.replace(' ', '-')}-{i}"
                 assert score(program, comp, folder) is not None, program
-
-
-def quick_programs(competition, n):
-    sketcher = Sketcher(competition, random.Random(1), slip_rate=0)
-    programs = []
-    while len(programs) < n:
-        program = extract_code(sketcher.sketch())
-        slow = sketcher.choices["partner"] or sketcher.choices.get("tuning") or sketcher.choices["check"]
-        if sketcher.choices["estimator"] in QUICK and not slow:
-            programs.append(program)
-    return programs
 
 
 def test_every_mirror_has_tasks_whose_parts_are_all_used():

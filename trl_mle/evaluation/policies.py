@@ -20,7 +20,16 @@ from transformers.utils import (
     find_adapter_config_file,
 )
 
-from trl_mle.models import Completion, EndpointModel, Prompt, generate, look_up, render_prompt, weights_digest
+from trl_mle.models import (
+    Completion,
+    EndpointModel,
+    Prompt,
+    generate,
+    is_missing_folder,
+    look_up,
+    render_prompt,
+    weights_digest,
+)
 from trl_mle.prompts import estimate_tokens
 
 
@@ -109,6 +118,8 @@ def check_policy(name: str) -> None:
 
 def _check_folder(name: str) -> None:
     """Raises `OSError` if the name can only be a folder and it does not exist, or if the folder holds no model."""
+    if is_missing_folder(name):
+        raise FileNotFoundError(f"there is no folder {name}")
     folder = Path(name)
     if folder.is_dir():
         if not any((folder / file).is_file() for file in ("config.json", "adapter_config.json")):
@@ -116,10 +127,6 @@ def _check_folder(name: str) -> None:
             raise FileNotFoundError(f"{folder} holds no model{f': use {checkpoint}' if checkpoint else ''}")
         if not any((folder / file).is_file() for file in WEIGHTS):
             raise FileNotFoundError(f"{folder} holds no weights: none of {', '.join(WEIGHTS)}")
-    elif (
-        name.startswith(("/", ".", "~")) or name.count("/") > 1 or ("/" in name and Path(name.split("/")[0]).is_dir())
-    ):
-        raise FileNotFoundError(f"there is no folder {name}")
 
 
 def _is_url(name: str) -> bool:

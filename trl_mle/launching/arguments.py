@@ -1,8 +1,10 @@
 """Arguments of a training run, from a YAML file, the command line, or both."""
 
 import argparse
+import difflib
 import os
 import warnings
+from collections.abc import Sequence
 from dataclasses import dataclass, field, fields
 from typing import Any
 
@@ -85,10 +87,34 @@ class MLEScriptArguments(ExecutorArguments):
             raise ValueError(f"instrumenter must be 'ast', 'lm' or 'none', got {self.instrumenter!r}")
 
 
+ARGUMENTS: Any = (MLEScriptArguments, MLEGRPOConfig, ModelConfig)
+
+
+def no_such_options(words: Sequence[str], where: str = "") -> str:
+    """
+    The message about options that do not exist.
+
+    Args:
+        words (`Sequence[str]`):
+            The words that no parser knows: options, with their values between them.
+        where (`str`, *optional*):
+            Where they are written.
+    """
+    known = [item.name for arguments in ARGUMENTS for item in fields(arguments)]
+    messages = []
+    for name in (word[2:].partition("=")[0] for word in words if word.startswith("--")):
+        near = difflib.get_close_matches(name, known, n=1)
+        messages.append(f"there is no option {name}{where}{f': did you mean {near[0]}?' if near else ''}")
+    return "; ".join(messages) or f"unrecognized arguments: {' '.join(words)}"
+
+
 class Parser(TrlParser):
     """Keeps the raw arguments, so that a refused configuration does not hide other problems."""
 
     asked: argparse.Namespace | None = None
+    unknown: Sequence[
+        str
+    ] = ()  # in the YAML; accelerate's options if started with `trl-mle train`, which has read them
 
     def parse_known_args(self, args: Any = None, namespace: Any = None) -> Any:
         namespace, remaining = super().parse_known_args(args, namespace)
@@ -97,11 +123,20 @@ class Parser(TrlParser):
 
     def set_defaults_with_config(self, **config: Any) -> list[str]:
         remaining = super().set_defaults_with_config(**config)
-        if "--accelerate_config" in remaining and LAUNCHED not in os.environ:
-            raise ValueError(
-                "accelerate_config: start this with `trl-mle train`, or use `accelerate launch --config_file`"
-            )
+        if LAUNCHED not in os.environ:
+            if "--accelerate_config" in remaining:
+                raise ValueError(
+                    "accelerate_config: start this with `trl-mle train`, or use `accelerate launch --config_file`"
+                )
+            self.unknown = remaining
         return remaining
+
+    def parse_args_into_dataclasses(self, args: Any = None, *more: Any, **options: Any) -> Any:
+        *parsed, remaining = super().parse_args_into_dataclasses(args, return_remaining_strings=True)
+        places = [(self.unknown, " (in the YAML)"), (remaining, "")]
+        if messages := [no_such_options(words, where) for words, where in places if words]:
+            raise ValueError("; ".join(messages))
+        return tuple(parsed)
 
 
 class Splitter(Parser):
@@ -134,8 +169,7 @@ def make_parser(kind: type[Parser] = Parser) -> Parser:
     """The parser of [`MLEScriptArguments`], [`~trl_mle.trainer.MLEGRPOConfig`] and [`~trl.ModelConfig`]."""
     # The warning is about TRL's own default. Without `SUPPRESS`, usage would bury a message under a hundred options
     warnings.filterwarnings("ignore", r"`(is_)?gradient_checkpointing` is deprecated", FutureWarning)
-    arguments: Any = (MLEScriptArguments, MLEGRPOConfig, ModelConfig)
-    parser = kind(arguments, usage=argparse.SUPPRESS)
+    parser = kind(ARGUMENTS, usage=argparse.SUPPRESS)
     parser.set_defaults(lora_dropout=0.0)  # TRL's 0.05 adds noise to every ratio to a stored log-probability
     return parser
 
@@ -150,10 +184,7 @@ def parse() -> tuple[Any, Any, Any, Problems]:
     """
     parser, problems = make_parser(), Problems()
     with problems.noted():
-        # Unknown keys in the YAML of `trl-mle train` are accelerate's, which has already read them
-        script_args, training_args, model_args = parser.parse_args_and_config(
-            fail_with_unknown_args=LAUNCHED not in os.environ
-        )
+        script_args, training_args, model_args = parser.parse_args_and_config(fail_with_unknown_args=False)
         return script_args, training_args, model_args, problems
     if parser.asked is None:  # the YAML could not be read
         problems.report()

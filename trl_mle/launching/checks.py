@@ -20,8 +20,9 @@ from yaml import YAMLError
 
 from trl_mle.competitions import Competition
 from trl_mle.execution import Limits, SandboxError
-from trl_mle.models import look_up
+from trl_mle.models import is_missing_folder, look_up
 from trl_mle.prompts import scratch_prompt
+from trl_mle.rewards.progress import METRICS_FILE
 from trl_mle.trainer.checkpoint import damage
 from trl_mle.trainer.hub import in_one_line, is_failed_upload
 from trl_mle.trainer.mle_grpo_config import MLEGRPOConfig
@@ -104,6 +105,35 @@ def check_writable(folder: Path) -> None:
         raise OSError(f"output_dir {folder} cannot be written: {error.strerror}") from error
 
 
+def check_no_other_run(folder: Path, checkpoint: str | None) -> None:
+    """
+    Refuses to begin a run in the output folder of another, whose metrics and checkpoints would be mixed with its own.
+
+    Args:
+        folder (`Path`):
+            The output folder.
+        checkpoint (`str`, *optional*):
+            The checkpoint to resume from.
+
+    Raises:
+        `FileExistsError`: It holds a run, and the checkpoint is not one of its own.
+    """
+    if checkpoint is not None and Path(checkpoint).absolute().parent == folder.absolute():
+        return
+    steps = [int(path.name.partition("-")[2]) for path in folder.glob("checkpoint-*[0-9]")]
+    metrics = folder / METRICS_FILE
+    logged = len(metrics.read_bytes().splitlines()) if metrics.is_file() else 0
+    if steps:
+        raise FileExistsError(
+            f"output_dir {folder} holds a run with checkpoint-{max(steps)}: resume it with resume_from_checkpoint: true, or "
+            "name another output_dir"
+        )
+    if logged:
+        raise FileExistsError(
+            f"output_dir {folder} holds a run of {logged} steps without a checkpoint: delete it, or name another output_dir"
+        )
+
+
 def checkpoint_to_resume(value: str | bool | None, folder: Path) -> str | None:
     """
     Finds the checkpoint that `resume_from_checkpoint` names.
@@ -175,6 +205,8 @@ def load_tokenizer(name: str | None, **options: Any) -> Any:
     """
     if name is None:
         raise ValueError("model_name_or_path: name the model to train")
+    if is_missing_folder(name):
+        raise FileNotFoundError(f"model_name_or_path: there is no folder {name}")
     try:
         look_up(name, options.get("revision"))
         tokenizer = AutoTokenizer.from_pretrained(name, **options)

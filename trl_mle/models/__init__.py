@@ -4,7 +4,7 @@ from importlib import import_module
 from typing import TYPE_CHECKING
 
 from trl_mle.models.language_model import Completion, LanguageModel, LanguageModelError, Prompt
-from trl_mle.models.lookup import look_up
+from trl_mle.models.lookup import is_missing_folder, look_up
 
 
 if TYPE_CHECKING:
@@ -19,6 +19,7 @@ __all__ = [
     "Prompt",
     "TransformersModel",
     "generate",
+    "is_missing_folder",
     "look_up",
     "render_prompt",
     "weights_digest",

@@ -9,6 +9,12 @@ from huggingface_hub.errors import HTTPError, OfflineModeIsEnabled, RepositoryNo
 TIMEOUT_S = 10.0
 
 
+def is_missing_folder(name: str) -> bool:
+    """Whether a model's name can only be that of a folder, and the folder does not exist."""
+    is_path = name.startswith(("/", ".", "~")) or name.count("/") > 1
+    return (is_path or ("/" in name and Path(name.split("/")[0]).is_dir())) and not Path(name).is_dir()
+
+
 def look_up(name: str, revision: str | None = None) -> None:
     """
     Asks the Hub once for a model that is neither a folder nor cached. Without a network, loading it would retry for a

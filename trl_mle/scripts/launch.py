@@ -10,12 +10,20 @@ from accelerate.commands.launch import launch_command, launch_command_parser
 from torch.distributed.elastic.multiprocessing.errors import ChildFailedError
 from trl.cli.accelerate_config import resolve_accelerate_config_argument
 from trl.cli.commands.training import _subtract_subsequence
+from yaml import YAMLError
 
-from trl_mle.launching.arguments import LAUNCHED, split
+from trl_mle.launching.arguments import LAUNCHED, make_parser, no_such_options, split
 from trl_mle.shipped import find_accelerate_config, find_recipe, shipped
 
 
 CONFIG, ACCELERATE_CONFIG = "--config", "--accelerate_config"
+UNKNOWN = "unrecognized arguments: "  # argparse's
+USAGE = "trl-mle train --config RECIPE [--accelerate_config CONFIG] [--OPTION VALUE ...]"
+DESCRIPTION = """\
+Trains a policy, in one or several processes. RECIPE is a YAML file with options, or a bundled one (`trl-mle recipes` lists
+them); options of the command line override it. CONFIG says how many processes run and how they share the model: a bundled
+name, such as cpu, ddp or zero3, or a file of accelerate's. Options of `accelerate launch`, such as --num_processes, may be
+in either place."""
 
 
 def launch(options: Sequence[str]) -> int:
@@ -32,15 +40,25 @@ def launch(options: Sequence[str]) -> int:
 
     Raises:
         `FileNotFoundError`: The recipe or the configuration does not exist.
-        `ValueError`: Neither of them has this option.
+        `ValueError`: The recipe is not YAML, or there is no such option.
     """
     given = list(options)
+    if not given:
+        raise ValueError(f"name a recipe, or a model and competitions: {USAGE}")
+    if "--help" in given or "-h" in given:
+        parser = make_parser()
+        parser.usage, parser.description = USAGE, DESCRIPTION
+        parser.print_help()
+        return 0
     if given[-1:] == [CONFIG]:
         raise ValueError("--config: name a recipe (`trl-mle recipes`) or a file")
     if CONFIG in given:
         place = given.index(CONFIG) + 1
         given[place] = str(find_recipe(given[place]))
-    from_config, from_command_line = split(given)
+    try:
+        from_config, from_command_line = split(given)
+    except YAMLError as error:
+        raise ValueError(f"{given[given.index(CONFIG) + 1]} is not YAML: {' '.join(str(error).split())}") from error
     launch_options = resolve_accelerate_config_argument(_with_our_configs(from_config + from_command_line))
     script = shipped("recipes") / "train_mle.py"
     said = StringIO()
@@ -50,7 +68,11 @@ def launch(options: Sequence[str]) -> int:
                 [*launch_options, str(script), *_subtract_subsequence(given, from_command_line)]
             )
     except SystemExit as error:
-        raise ValueError(said.getvalue().strip().splitlines()[-1].partition("error: ")[2]) from error
+        reason = said.getvalue().strip().splitlines()[-1].partition("error: ")[2]
+        unknown = reason.removeprefix(UNKNOWN).split()
+        if reason.startswith(UNKNOWN):
+            reason = no_such_options(unknown, f" (in {given[place]})" if unknown[0] in from_config else "")
+        raise ValueError(reason) from error
     os.environ[LAUNCHED] = "1"
     try:
         launch_command(arguments)

@@ -39,6 +39,7 @@ def new(
     facts.add_row("to edit", f"{folder}/public/description.md: what the columns mean")
     facts.add_row("then", f"trl-mle prompt {name}")
     facts.add_row("", f"trl-mle run {name} solution.py")
+    facts.add_row("", f"trl-mle quickstart --competition {name}")
     facts.add_row("", f"trl-mle train --config RECIPE --competitions {name}")
     facts.add_row("", f"trl-mle solve {name} --policy POLICY")
     console = Console(highlight=False)

@@ -19,13 +19,21 @@ def quickstart(competition: str, seed: int, folder: Path, resume: bool = False) 
         folder (`Path`):
             Folder for `starter`, `policy` and `evaluation`.
         resume (`bool`, *optional*, defaults to `False`):
-            Whether to resume an interrupted training run from its last checkpoint.
+            Whether to go on where an earlier quickstart in this folder was interrupted.
 
     Returns:
         `int`: Exit code of the first command that failed, or 0.
+
+    Raises:
+        `FileExistsError`: The folder holds an earlier quickstart, which should not be resumed.
     """
     ours = [sys.executable, "-m", "trl_mle.cli"]
     starter, policy, evaluation = (folder / name for name in ("starter", "policy", "evaluation"))
+    if policy.is_dir() and not resume:
+        raise FileExistsError(
+            f"{folder} holds an earlier quickstart: add --resume (make resume) to go on with it; to begin anew, delete it or name "
+            "another folder with --output_dir (make quickstart OUTPUT=…)"
+        )
     # Programs run without isolation only if no sandbox works; doctor then prints why
     sandbox = "auto" if run_until_we_end([*ours, "doctor"], stdout=sys.stderr) == 0 else "none"
     commands = [
@@ -39,11 +47,12 @@ def quickstart(competition: str, seed: int, folder: Path, resume: bool = False) 
             "--output_dir", evaluation, "--num_samples", 32, "--holdout", 0.5, "--program_timeout_s", 5, "--sandbox", sandbox,
         ],
     ]  # fmt: skip
-    if resume:
+    if any(policy.glob("checkpoint-*")):
         commands[1] += ["--resume_from_checkpoint", "true"]
+    elif policy.is_dir():  # it was interrupted before there was anything to resume from
+        shutil.rmtree(policy)
+    if resume and (starter / "README.md").is_file():  # written last
         del commands[0]
-    elif evaluation.is_dir():  # it evaluates other policies
-        shutil.rmtree(evaluation)
     for command in commands:
         code = run_until_we_end([str(part) for part in command])
         if code:

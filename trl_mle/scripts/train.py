@@ -51,6 +51,7 @@ def main(
         results = open_results(script_args.reuse_results, output_dir)
     with problems.noted():
         checkpoint = launching.checkpoint_to_resume(training_args.resume_from_checkpoint, output_dir)
+        launching.check_no_other_run(output_dir, checkpoint)
     with problems.noted():
         launching.check_engine(training_args.use_cpu, script_args.best_of_n)
     with problems.noted():
@@ -128,6 +129,8 @@ def main(
 
         # Training
         trainer.accelerator.print(executor.description)
+        if checkpoint is not None:
+            trainer.accelerator.print(f"Resuming from {checkpoint}.")
         try:
             with launching.full_disk_noted(output_dir):
                 trainer.train(resume_from_checkpoint=checkpoint)

@@ -1,6 +1,5 @@
 """Builds a checkpoint from sketched programs: corpus, tokenizer, model, supervised fine-tuning."""
 
-import difflib
 import random
 import time
 from dataclasses import dataclass, field
@@ -12,8 +11,9 @@ from rich.console import Console
 from transformers import GenerationConfig, Qwen2Config, Qwen2ForCausalLM, Qwen2Tokenizer, set_seed
 from trl import SFTConfig, SFTTrainer
 
+from trl_mle.competitions import load_competition
 from trl_mle.prompts.improve import PREVIOUS, PRINTED
-from trl_mle.starter.grammar import TASKS, Sketcher
+from trl_mle.starter.grammar import TASKS, Sketcher, find_tasks
 
 
 # Renders only the first line of the user's message, plus the previous solution if there is one, with the first short
@@ -96,7 +96,9 @@ class StarterConfig:
     output_dir: str = field(default="outputs/starter", metadata={"help": "Where to save the checkpoint."})
     competitions: list[str] = field(
         default_factory=lambda: ["digits"],
-        metadata={"help": f"Competitions whose programs it learns to write: {', '.join(TASKS)}."},
+        metadata={
+            "help": f"Competitions whose programs it learns to write: {', '.join(TASKS)}, or folders that `trl-mle new` made."
+        },
     )
     num_programs: int = field(default=5760, metadata={"help": "Programs to sketch for each competition."})
     improve_share: float = field(
@@ -108,10 +110,8 @@ class StarterConfig:
     seed: int = field(default=0, metadata={"help": "Seed of the corpus, the weights and the order of training."})
 
     def __post_init__(self) -> None:
-        if unknown := [competition for competition in self.competitions if competition.partition("?")[0] not in TASKS]:
-            near = difflib.get_close_matches(unknown[0], TASKS, n=1)
-            hint = f"did you mean {near[0]!r}?" if near else f"it covers {', '.join(TASKS)}"
-            raise ValueError(f"competitions: the starter's grammar does not cover {unknown[0]!r}; {hint}")
+        for competition in self.competitions:
+            find_tasks(competition)  # raises a ValueError that says what is covered
         if not 0 <= self.improve_share <= 1:
             raise ValueError(f"improve_share must be between 0 and 1, got {self.improve_share}")
         if not 0 <= self.slip_rate < 1:
@@ -132,7 +132,8 @@ def sketch_corpus(config: StarterConfig) -> Dataset:
     rng = random.Random(config.seed)
     rows = []
     for competition in config.competitions:
-        name = f"Kaggle competition: {competition}"
+        is_own = competition.partition("?")[0] not in TASKS  # prompts name it by its id, not by its folder
+        name = f"Kaggle competition: {load_competition(competition).id if is_own else competition}"
         sketcher = Sketcher(competition, rng, config.slip_rate)
         num_improve = round(config.improve_share * config.num_programs)
         texts = [(name, sketcher.sketch()) for _ in range(config.num_programs - num_improve)]

@@ -8,12 +8,15 @@ first import to the last line, and the best programs are unlikely to be written 
 
 import random
 from collections.abc import Callable, Iterable
+from functools import cache
 from typing import Any, Protocol, TypeVar
 
+from trl_mle.competitions import CompetitionError, load_competition
 from trl_mle.starter.estimators import CLASSIFIERS, REGRESSORS, SINGLE_OUTPUT, TRANSFORMS, Estimator, Transform
 from trl_mle.starter.tasks import Part, Task
 from trl_mle.starter.tasks_local import LOCAL_TASKS
 from trl_mle.starter.tasks_mirrors import MIRROR_TASKS
+from trl_mle.starter.tasks_own import own_tasks
 
 
 TASKS: dict[str, tuple[Task, ...]] = LOCAL_TASKS | {f"mirror:{name}": tasks for name, tasks in MIRROR_TASKS.items()}
@@ -25,6 +28,30 @@ TUNING = 0.05  # tune a setting by cross-validation
 CHECK = 0.15  # print a cross-validation score
 LOGARITHM = 0.25  # of the target, if it makes sense
 MIXING = 0.15  # with a uniform guess
+
+
+@cache
+def find_tasks(competition: str) -> tuple[Task, ...]:
+    """
+    The ways to solve a competition, one of which a program takes.
+
+    Args:
+        competition (`str`):
+            A key of `TASKS`, optionally followed by a mirror's size and seed; or the folder of a table, as `trl-mle new`
+            makes it.
+
+    Raises:
+        [`~trl_mle.competitions.CompetitionError`]: The grammar does not cover it.
+    """
+    if (known := competition.partition("?")[0]) in TASKS:
+        return TASKS[known]
+    try:
+        return own_tasks(load_competition(competition))
+    except CompetitionError as error:
+        raise CompetitionError(
+            f"the starter's grammar does not cover {competition!r}: {error} (it covers {', '.join(LOCAL_TASKS)}, the mirrors, and "
+            "tables made by `trl-mle new`)"
+        ) from error
 
 
 class Weighted(Protocol):
@@ -43,7 +70,7 @@ class Sketcher:
 
     Args:
         competition (`str`):
-            A key of `TASKS`, optionally followed by a mirror's size and seed.
+            A competition that [`find_tasks`] knows.
         rng (`random.Random`):
             Source of all randomness.
         slip_rate (`float`, *optional*, defaults to `0.06`):
@@ -56,7 +83,7 @@ class Sketcher:
 
     def __init__(self, competition: str, rng: random.Random, slip_rate: float = 0.06):
         self.competition = competition
-        self.tasks = TASKS[competition.partition("?")[0]]
+        self.tasks = find_tasks(competition)
         self.rng = rng
         self.slip_rate = slip_rate
         self.choices: dict[str, Any] = {}
@@ -339,6 +366,8 @@ class Sketcher:
             wrong = [f"sub.iloc[:, :] = {answer}", f'sub["{task.target}"] = {answer}', f"sub = pd.DataFrame({answer})"]
         else:
             forms = f'sub["{task.column}"] = {answer}', f"sub = sub.assign({task.column}={answer})"
+            if not task.column.isidentifier():
+                forms = forms[0], forms[0]
             wrong = [f"sub[{task.column}] = {answer}", f'sub = pd.DataFrame({{"{task.column}": {answer}}})']
         if task.kind == "probabilities":
             wrong.append("sub.iloc[:, 1:] = pd.DataFrame(pred)")  # pandas aligns the columns: NaN

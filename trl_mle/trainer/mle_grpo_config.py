@@ -1,4 +1,5 @@
 import math
+import os
 from dataclasses import dataclass, field
 
 from trl import GRPOConfig
@@ -259,6 +260,7 @@ class MLEGRPOConfig(GRPOConfig):
     )
 
     def __post_init__(self) -> None:
+        self._check_groups()
         super().__post_init__()
         if self.max_prompt_length is not None and self.max_prompt_length < 1:
             raise ValueError(f"max_prompt_length must be at least 1 or None, got {self.max_prompt_length}")
@@ -338,6 +340,20 @@ class MLEGRPOConfig(GRPOConfig):
             raise ValueError(
                 f"objective={self.objective!r} scales each part over its group: leave scale_rewards and "
                 "multi_objective_aggregation at their defaults"
+            )
+
+    def _check_groups(self) -> None:
+        """Refuses what TRL would refuse in terms of `generation_batch_size`, which few recipes set."""
+        if self.generation_batch_size is not None:
+            return
+        processes = int(os.environ.get("WORLD_SIZE", "1"))
+        name = "gradient_accumulation_steps" if self.steps_per_generation is None else "steps_per_generation"
+        factors = self.per_device_train_batch_size, getattr(self, name), processes
+        if self.num_generations and math.prod(factors) % self.num_generations:
+            raise ValueError(
+                f"num_generations={self.num_generations} must divide the {math.prod(factors)} completions of a generation batch: "
+                f"per_device_train_batch_size={factors[0]}, {name}={factors[1]}, and {processes} "
+                f"{'process' if processes == 1 else 'processes'}"
             )
 
     def _check_credit(self) -> None:

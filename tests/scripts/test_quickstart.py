@@ -1,0 +1,59 @@
+"""Which commands the quickstart runs; CI runs them, on less than they take, and `make quickstart` as they are."""
+
+import pytest
+
+from trl_mle.scripts import quickstart as module
+
+
+@pytest.fixture
+def commands(monkeypatch):
+    """Records the commands instead of running them for ten minutes; each has the exit code 0."""
+    ran = []
+    monkeypatch.setattr(module, "run_until_we_end", lambda command, **options: ran.append(command) or 0)
+    return ran
+
+
+def names(commands):
+    """What each command is, without `doctor`."""
+    return [command[3] if command[2] == "trl_mle.cli" else command[2] for command in commands[1:]]
+
+
+STARTER, TRAIN, EVALUATE = "trl_mle.starter", "train", "evaluate"
+
+
+def test_three_commands(commands, tmp_path):
+    assert module.quickstart("./houses", 1, tmp_path) == 0
+    assert names(commands) == [STARTER, TRAIN, EVALUATE]
+    for command in commands[1:]:
+        assert command[command.index("--competitions") + 1] == "./houses"
+    assert "--resume_from_checkpoint" not in commands[2]
+
+
+def test_an_earlier_run_is_not_overwritten(commands, tmp_path):
+    (tmp_path / "policy").mkdir()
+    with pytest.raises(FileExistsError, match=r"holds an earlier quickstart: add --resume \(make resume\)"):
+        module.quickstart("digits", 0, tmp_path)
+    assert not commands
+
+
+def test_goes_on_where_it_was_interrupted(commands, tmp_path):
+    starter, policy = tmp_path / "starter", tmp_path / "policy"
+    starter.mkdir()
+    (starter / "config.json").touch()  # while the starter was built
+    module.quickstart("digits", 0, tmp_path, resume=True)
+    assert names(commands) == [STARTER, TRAIN, EVALUATE]
+
+    (starter / "README.md").touch()  # before the first checkpoint
+    policy.mkdir()
+    (policy / "metrics.jsonl").write_text("{}\n")
+    commands.clear()
+    module.quickstart("digits", 0, tmp_path, resume=True)
+    assert names(commands) == [TRAIN, EVALUATE]
+    assert "--resume_from_checkpoint" not in commands[1]
+    assert not policy.exists()  # training refuses a folder with a run
+
+    (policy / "checkpoint-4").mkdir(parents=True)
+    commands.clear()
+    module.quickstart("digits", 0, tmp_path, resume=True)
+    assert names(commands) == [TRAIN, EVALUATE]
+    assert commands[1][-2:] == ["--resume_from_checkpoint", "true"]

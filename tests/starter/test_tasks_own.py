@@ -1,0 +1,93 @@
+"""The grammar's programs for tables of the user's own, really run and graded."""
+
+import random
+
+import numpy as np
+import pandas as pd
+import pytest
+from support.sketched import quick_programs, score
+
+from trl_mle.competitions import CompetitionError, load_competition
+from trl_mle.competitions.own import new_competition
+from trl_mle.starter.build import StarterConfig, sketch_corpus
+from trl_mle.starter.grammar import Sketcher, find_tasks
+
+
+pytestmark = pytest.mark.filterwarnings("ignore::UserWarning")
+
+
+@pytest.fixture
+def table(tmp_path):
+    """80 rows with numbers, some of them missing, labels, prose, codes that say nothing, and targets of each kind."""
+    rng = np.random.default_rng(0)
+    number, kind = rng.normal(size=80), rng.choice(["inner city", "suburb", 'near "the" park'], 80)
+    words = np.where(number > 0, "a bright flat with a garden", "a dark house near the station")
+    rows = {
+        "a number": np.where(rng.random(80) < 0.1, np.nan, number),
+        "kind": kind,
+        "prose": [f"{text}, number {i}" for i, text in enumerate(words)],
+        "code": [f"x{i}" for i in range(80)],
+        'the "price"': 10 + 3 * number,
+        "other": number**2,
+        "is_dear": (number > 0).astype(int),
+    }
+    path = tmp_path / "table.csv"
+    pd.DataFrame(rows).to_csv(path, index=False)
+    return path
+
+
+@pytest.mark.parametrize(
+    ("metric", "targets", "kind"),
+    [
+        ("rmse", ['the "price"'], "number"),
+        ("mean_columnwise_rmsle", ['the "price"', "other"], "numbers"),
+        ("roc_auc", ["is_dear"], "probability"),
+        ("log_loss", ["kind"], "probabilities"),
+        ("accuracy", ["kind"], "class"),
+    ],
+)
+def test_every_program_without_slips_is_valid(table, tmp_path, metric, targets, kind):
+    folder = tmp_path / "own"
+    competition = new_competition(table, targets, metric, folder)
+    (task,) = find_tasks(str(folder))
+    assert task.kind == kind
+    for base in task.base:
+        assert '"code"' in base  # it is dropped
+    for number, program in enumerate(quick_programs(str(folder), 6)):
+        assert score(program, competition, tmp_path / str(number)) is not None, program
+
+
+def test_only_prose(table, tmp_path):
+    rows = pd.read_csv(table)[["prose", "is_dear"]]
+    rows.to_csv(table, index=False)
+    competition = new_competition(table, ["is_dear"], "accuracy", tmp_path / "own")
+    for number, program in enumerate(quick_programs(str(tmp_path / "own"), 3)):
+        assert "table" not in program
+        assert score(program, competition, tmp_path / str(number)) is not None, program
+
+
+def test_prompts_name_it_by_its_id(table, tmp_path):
+    new_competition(table, ["other"], "rmse", tmp_path / "own")
+    config = StarterConfig(competitions=[str(tmp_path / "own")], num_programs=2)
+    assert [prompt[0]["content"] for prompt in sketch_corpus(config)["prompt"]] == ["Kaggle competition: own"] * 2
+
+
+def test_what_is_not_covered_says_so(table, tmp_path):
+    with pytest.raises(CompetitionError, match=r"does not cover 'titanic': unknown competition .*tables made by"):
+        Sketcher("titanic", random.Random(0))
+    rows = pd.read_csv(table)[["code", "other"]]
+    rows.to_csv(table, index=False)
+    new_competition(table, ["other"], "rmse", tmp_path / "own")
+    with pytest.raises(CompetitionError, match="own is no table of numbers, labels or texts with a target"):
+        find_tasks(str(tmp_path / "own"))
+    (tmp_path / "own" / "public" / "train.csv").unlink()
+    find_tasks.cache_clear()
+    with pytest.raises(CompetitionError, match=r"own has no train.csv and test.csv that can be read"):
+        find_tasks(str(tmp_path / "own"))
+
+
+def test_a_folder_may_be_named_without_its_path(table, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    new_competition(table, ["other"], "rmse", tmp_path / "own")
+    assert find_tasks("own") == find_tasks("./own")
+    assert load_competition("own").id == "own"
