@@ -133,7 +133,7 @@ class Parser(TrlParser):
 
     def parse_args_into_dataclasses(self, args: Any = None, *more: Any, **options: Any) -> Any:
         *parsed, remaining = super().parse_args_into_dataclasses(args, return_remaining_strings=True)
-        places = [(self.unknown, " (in the YAML)"), (remaining, "")]
+        places: list[tuple[Sequence[str], str]] = [(self.unknown, " (in the YAML)"), (remaining, "")]
         if messages := [no_such_options(words, where) for words, where in places if words]:
             raise ValueError("; ".join(messages))
         return tuple(parsed)

@@ -7,7 +7,7 @@ from pandas.api.types import is_numeric_dtype
 
 from trl_mle.competitions import Competition, CompetitionError
 from trl_mle.competitions.own import LABELS
-from trl_mle.starter.tasks import NUMBERS, TEXT, Task
+from trl_mle.starter.tasks import NUMBERS, TEXT, Part, Task
 
 
 MOST_VALUES = 50  # of a column of texts that becomes indicators
@@ -33,8 +33,9 @@ def own_tasks(competition: Competition) -> tuple[Task, ...]:
     except (OSError, ValueError) as error:
         raise CompetitionError(f"{competition.id} has no train.csv and test.csv that can be read: {error}") from error
     id_column = pd.read_csv(competition.sample_submission, nrows=0).columns[0]
-    targets = [name for name in train if name not in test]
-    features = {name: train[name] for name in train if name in test and name != id_column}
+    names = [str(name) for name in train]
+    targets = [name for name in names if name not in test]
+    features = {name: train[name] for name in names if name in test and name != id_column}
     numbers = [name for name, column in features.items() if is_numeric_dtype(column)]
     texts = {name: column.dropna().astype(str) for name, column in features.items() if name not in numbers}
     kinds = [name for name, column in texts.items() if column.nunique() <= MOST_VALUES]
@@ -43,12 +44,12 @@ def own_tasks(competition: Competition) -> tuple[Task, ...]:
         raise CompetitionError(
             f"{competition.id} is no table of numbers, labels or texts with a target: only train.csv may have it"
         )
-    base, parts = [], ()
+    base: list[str] = []
+    parts: tuple[Part, ...] = ()
     if numbers + kinds:
-        dropped = [name for name in train if name not in numbers + kinds]
-        chosen = f"both.drop(columns={_listed(dropped)})"
-        chosen = f"pd.get_dummies({chosen}).astype(float)" if kinds else chosen
-        base = [f"table = {chosen}.fillna({filler})" for filler in ("0", "-1")]
+        chosen = f"both.drop(columns={_listed([name for name in names if name not in numbers + kinds])})"
+        chosen = f"pd.get_dummies({chosen})" if kinds else chosen
+        base = [f"table = {chosen}.astype(float).fillna({filler})" for filler in ("0", "-1")]
         parts = NUMBERS
     if prose:
         line = f'text = both[{_listed(prose)}].fillna("").agg(" ".join, axis=1)'
