@@ -83,6 +83,8 @@ def run_script(monkeypatch):
             "policy/checkpoint-9 cannot be resumed from: it was not written to its end",
         ),
         (["--sandbox", "perhaps"], "sandbox='perhaps'"),
+        (["--reward_funcs", "math.no_such"], "reward_funcs: math.no_such cannot be imported: module 'math' has no"),
+        (["--reward_funcs", "math.pi"], "reward_funcs: math.pi is not a function"),
         (["--training_cores", "9999"], "training_cores=9999 leaves no core for programs: this process may use "),
         (["--training_cores", "1", "--ray_address", "auto"], "training_cores has no effect on Ray's workers"),
         (["--program_timeout_s", "0"], "program_timeout_s must be positive, got 0"),
@@ -249,7 +251,10 @@ def test_run_with_the_base_model_as_instrumenter(tiny_model, tmp_path, run_scrip
 
 
 def test_run_that_improves_what_it_found(tiny_model, tmp_path, run_script, monkeypatch):
-    """If all programs are valid, the second generation is shown one of the first, and the best one is kept."""
+    """
+    If all programs are valid, the second generation is shown one of the first, and the best one is kept. A reward
+    function of the user's own counts beside the programs.
+    """
     from trl_mle.trainer import MLEGRPOTrainer
 
     prompts = []
@@ -261,14 +266,20 @@ def test_run_that_improves_what_it_found(tiny_model, tmp_path, run_script, monke
         return [trainer.processing_class(text)["input_ids"] for text in texts], None
 
     monkeypatch.setattr(MLEGRPOTrainer, "_generate_single_turn", programs)
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr(sys, "path", [*sys.path])
+    Path("own_rewards.py").write_text("def halves(completions, **kwargs):\n    return [0.5] * len(completions)\n")
     policy = tmp_path / "policy"
     more = ["--max_steps", "2", "--max_completion_length", "128", "--improve_probability", "1.0"]
+    more += ["--reward_funcs", "own_rewards.halves", "--reward_weights", "1", "2"]
     run_script(*arguments(tiny_model, policy, *more))
     first, second = prompts
     assert not any("Here is a previous solution:" in prompt for prompt in first)
     assert all("Here is a previous solution:\n\n```python\nimport shutil\n" in prompt for prompt in second)
     assert all(re.search(r"\nprogram \d\n", prompt) for prompt in second)  # its output
     history = json.loads((policy / "trainer_state.json").read_text())["log_history"]
+    assert history[0]["rewards/halves/mean"] == 0.5
+    assert history[0]["reward"] == pytest.approx(history[0]["rewards/mle_reward/mean"] + 2 * 0.5)
     assert history[1]["mle/improve/valid_rate"] == 1.0
     assert history[1]["mle/improve/beats_parent_rate"] == 0.0  # all write the same submission
     best = policy / "best_solutions" / "digits"

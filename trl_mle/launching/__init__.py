@@ -1,7 +1,7 @@
 """Parts of a training script around training: arguments, checks, the instrumenter, timeouts, the Hub."""
 
 from trl_mle.launching.arguments import MLEScriptArguments, make_parser, parse
-from trl_mle.launching.building import make_endpoint, make_instrumenter
+from trl_mle.launching.building import find_reward_funcs, make_endpoint, make_instrumenter
 from trl_mle.launching.checks import (
     Problems,
     check_base_model,
@@ -37,6 +37,7 @@ __all__ = [
     "check_writable",
     "checkpoint_to_resume",
     "extend_ddp_timeout",
+    "find_reward_funcs",
     "full_disk_noted",
     "keep_to_training_cores",
     "load_tokenizer",

@@ -55,6 +55,13 @@ class MLEScriptArguments(ExecutorArguments):
     )
     fail_reward: float = field(default=-10.0, metadata={"help": "Reward of a program that fails."})
     milestone_reward: float = field(default=0.1, metadata={"help": "Partial credit per milestone."})
+    reward_funcs: list[str] = field(
+        default_factory=list,
+        metadata={
+            "help": "Further reward functions beside that of the programs, each as a dotted path, such as "
+            "`my_rewards.short_answers`; `reward_weights` weighs them all, that of the programs first."
+        },
+    )
     push_rollouts_to_hub: bool = field(
         default=False,
         metadata={
@@ -70,8 +77,9 @@ class MLEScriptArguments(ExecutorArguments):
     best_of_n_steps: int = field(default=10, metadata={"help": "Steps between two best-of-n evaluations."})
 
     def __post_init__(self) -> None:
-        if isinstance(self.competitions, str):  # `competitions: digits` in a YAML
-            self.competitions = [self.competitions]
+        for name in ("competitions", "reward_funcs"):
+            if isinstance(value := getattr(self, name), str):  # `competitions: digits` in a YAML
+                setattr(self, name, [value])
         self.gpu_slots = [str(gpu) for gpu in self.gpu_slots]  # `[0, 1]` in a YAML
 
     def check(self) -> None:

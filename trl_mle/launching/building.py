@@ -1,4 +1,10 @@
-"""Builds the instrumenter from the arguments."""
+"""Builds the instrumenter and further reward functions from the arguments."""
+
+import os
+import pkgutil
+import sys
+from collections.abc import Callable, Sequence
+from typing import Any
 
 from transformers.integrations import unset_hf_deepspeed_config
 
@@ -49,3 +55,28 @@ def make_instrumenter(
     else:
         model = PolicyBaseModel()
     return LmInstrumenter(model, script_args.instrumenter_mode)  # type: ignore[arg-type]  # which it checks
+
+
+def find_reward_funcs(names: Sequence[str]) -> list[Callable[..., Any]]:
+    """
+    Imports reward functions. As in `trl grpo`, their modules may be in the current folder.
+
+    Args:
+        names (`Sequence[str]`):
+            Their dotted paths, `package.module.function`.
+
+    Raises:
+        `ValueError`: One cannot be imported, or is not a function.
+    """
+    if names and os.getcwd() not in sys.path:
+        sys.path.insert(0, os.getcwd())
+    functions = []
+    for name in names:
+        try:
+            function = pkgutil.resolve_name(name)
+        except (ImportError, AttributeError, ValueError) as error:
+            raise ValueError(f"reward_funcs: {name} cannot be imported: {error}") from error
+        if not callable(function):
+            raise ValueError(f"reward_funcs: {name} is not a function")
+        functions.append(function)
+    return functions

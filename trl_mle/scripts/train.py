@@ -73,6 +73,8 @@ def main(
             raise ValueError("push_rollouts_to_hub needs push_to_hub")
     with problems.noted():
         launching.check_weighting(script_args, training_args)
+    with problems.noted():
+        further_rewards = launching.find_reward_funcs(script_args.reward_funcs)
     with ExitStack() as stack:
         with problems.noted():
             executor = stack.enter_context(make_executor(script_args, script_args.training_cores))
@@ -112,7 +114,7 @@ def main(
             launching.extend_ddp_timeout(training_args, reward.longest_s(most))
             trainer = MLEGRPOTrainer(
                 model=model_args.model_name_or_path,  # type: ignore[arg-type]  # checked above
-                reward_funcs=reward,
+                reward_funcs=[reward, *further_rewards],
                 args=training_args,
                 competitions=list(competitions),
                 quantization_config=get_quantization_config(model_args),
