@@ -6,7 +6,7 @@
 # make docs          build the site in .ci-work/site; a warning or a broken link is an error
 # make test-gpu      every way to train that needs a GPU, on one GPU, in 8 minutes; writes docs/gpu.md
 #
-# COMPETITION is digits, breast-cancer, diabetes, wine, or mirror:<id> (see trl-mle competitions).
+# COMPETITION is digits, breast-cancer, diabetes, wine, mirror:<id> (see trl-mle competitions), or a folder that trl-mle new made.
 # Variables: PYTHON (an interpreter ≥ 3.11), VENV (the virtual environment), PIP_ARGS (extra arguments of pip, such as
 # --index-url https://download.pytorch.org/whl/cpu for a machine without a GPU), JOBS (tests at a time), COMPETITION, SEED,
 # OUTPUT.
@@ -35,7 +35,6 @@ APT_INSTALL = [ -z "$$packages" ] && exit 0; \
 quickstart: install
 	$(QUICKSTART)
 
-# Resume an interrupted quickstart from its last checkpoint.
 resume: install
 	$(QUICKSTART) --resume
 
@@ -83,6 +82,7 @@ install: system $(VENV)/.installed
 
 # Install torch first, so that pip takes the index's build for this machine (for example, a CPU build).
 $(VENV)/.installed: pyproject.toml constraints.txt
+	@echo "installing some 2 GB of packages into $(VENV), which takes minutes"
 	test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check $(PIP_ARGS) -c constraints.txt torch==2.13.0
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check $(PIP_ARGS) -c constraints.txt -e '.[dev]'
