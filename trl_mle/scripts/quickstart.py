@@ -53,8 +53,12 @@ def quickstart(competition: str, seed: int, folder: Path, resume: bool = False) 
         shutil.rmtree(policy)
     if resume and (starter / "README.md").is_file():  # written last
         del commands[0]
-    for command in commands:
-        code = run_until_we_end([str(part) for part in command])
-        if code:
-            return code
+    try:
+        for command in commands:
+            code = run_until_we_end([str(part) for part in command])
+            if code:
+                return code
+    except KeyboardInterrupt:
+        print("\ntrl-mle: interrupted; the same command with --resume (make resume) goes on", file=sys.stderr)
+        raise
     return 0
