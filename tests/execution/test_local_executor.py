@@ -77,6 +77,16 @@ def test_every_end_has_its_outcome(executor, competition, program, outcome, exit
     assert result.duration_s is not None
 
 
+def test_checks_are_not_bounded_by_the_timeout_of_programs(competition, monkeypatch):
+    """On a busy machine they may take longer than a short timeout, and nothing would start."""
+    monkeypatch.setattr("trl_mle.execution.local_executor._PROVEN", {})
+    with LocalExecutor(timeout_s=0.001) as executor:
+        executor.check(competition)
+        assert "numpy" in executor.limits.packages
+        (result,) = executor.run_many([("import time\ntime.sleep(0.5)", competition)])
+        assert result.outcome is Outcome.TIMEOUT
+
+
 def test_duration_is_the_programs_own_time(executor, competition):
     # Four programs on two slots: the last two wait for the first two, but their Δt does not include that.
     results = executor.run_many([("import time; time.sleep(1)", competition)] * 4)

@@ -178,7 +178,7 @@ def execution_result(
     slot: int,
     limits: Mapping[str, Any],
 ) -> ExecutionResult:
-    """Turns the end of a program into an outcome, in this one place; `limits` are those of the warm parent."""
+    """Turns the end of a program into an outcome, in this one place; `limits` are those of the program."""
     report = answer.report
     if "error" in report:
         return ExecutionResult(Outcome.INFRASTRUCTURE, report["error"], queue_wait_s=queue_wait_s, slot=slot)

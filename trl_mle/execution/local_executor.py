@@ -139,7 +139,6 @@ class LocalExecutor(MadeAgain, Executor):
         self._packages = packages if start == "warm" else ()
         self._fixed = {
             "start": start,
-            "timeout_s": timeout_s,
             "memory_mb": memory_mb,
             "disk_mb": disk_mb,
             "output_kb": output_kb,
@@ -346,7 +345,7 @@ class LocalExecutor(MadeAgain, Executor):
         """Raises `SandboxError` if programs lack a package: all would fail, and the policy would be penalized for it."""
         if (self.tier, self._python) in _PROVEN:
             return
-        result = self._run(_sandbox.IMPORTS, warm_parent, slot, 0.0)
+        result = self._run(_sandbox.IMPORTS, warm_parent, slot, 0.0, timeout_s=START_TIMEOUT_S)
         if result.outcome is not Outcome.OK:
             missed = ", ".join(self._python.left_out)
             raise SandboxError(
@@ -402,6 +401,7 @@ class LocalExecutor(MadeAgain, Executor):
         warm_parent: WarmParent,
         slot: Slot,
         queue_wait_s: float,
+        timeout_s: float | None = None,
         limit_s: float | None = None,
         alone: bool = False,
         stopping: threading.Event | None = None,
@@ -410,6 +410,8 @@ class LocalExecutor(MadeAgain, Executor):
         Runs a program in a slot.
 
         Args:
+            timeout_s (`float`, *optional*):
+                Its timeout. Defaults to that of programs.
             limit_s (`float`, *optional*):
                 Seconds until its report counts as lost. Defaults to its timeout plus `GRACE_S`.
             alone (`bool`, *optional*, defaults to `False`):
@@ -425,7 +427,9 @@ class LocalExecutor(MadeAgain, Executor):
             program = InstrumentedProgram(source=program, original=program, milestones=(), nonce="")
         digest = hashlib.sha256(program.original.encode("utf-8", errors="surrogatepass")).digest()
         own_uids = self._fixed["tier"] == "landlock" and os.geteuid() == 0
+        timeout_s = timeout_s or self.timeout_s
         job: dict[str, Any] = {
+            "timeout_s": timeout_s,
             "source": program.source,
             "original": program.original,
             "inserted_lines": program.inserted_lines,
@@ -463,11 +467,12 @@ class LocalExecutor(MadeAgain, Executor):
                 to_send += group.open(write_ends)
                 send_job(ours, job, to_send)
             stdout, stderr = streams.values()
-            answer = receive(ours, streams, group, limit_s or self.timeout_s + GRACE_S, stopping or threading.Event())
+            answer = receive(ours, streams, group, limit_s or timeout_s + GRACE_S, stopping or threading.Event())
             if answer.lost:
                 answer.report = self._judge_lost(answer, warm_parent, alone)
         answer.report["over_memory"] = group.over_memory()
-        return execution_result(answer, stdout.text(), stderr.text(), queue_wait_s, slot.index, self._fixed)
+        limits = self._fixed | {"timeout_s": timeout_s}
+        return execution_result(answer, stdout.text(), stderr.text(), queue_wait_s, slot.index, limits)
 
     def _judge_lost(self, answer: Answer, warm_parent: WarmParent, alone: bool) -> dict[str, Any]:
         """The replacement for a lost report, if that is the program's failure; otherwise raises `ReportLost`."""
@@ -499,7 +504,7 @@ class LocalExecutor(MadeAgain, Executor):
             warm_parent = self._start(tier, public_dir, ())
             try:
                 with self._slots.take_number(CHECK_NUMBER) as slot:
-                    result = self._run(program, warm_parent, slot, 0.0)
+                    result = self._run(program, warm_parent, slot, 0.0, timeout_s=START_TIMEOUT_S)
             finally:
                 warm_parent.close()
         if result.stdout.split() != ["checked"]:
