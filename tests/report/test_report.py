@@ -319,7 +319,7 @@ def test_nothing_that_can_be_read(tmp_path):
 
 
 def test_no_run(tmp_path):
-    with pytest.raises(OSError, match="holds neither executions"):
+    with pytest.raises(OSError, match="holds no metrics"):
         write_report([tmp_path], ["x"], tmp_path / "report")
 
 
@@ -360,7 +360,7 @@ def test_the_command(tmp_path, monkeypatch, capsys, first_chart_only):
     assert f"report   {tmp_path}/report/report.html" in capsys.readouterr().out
     assert (tmp_path / "report" / "report.html").is_file()
     for arguments, message in (
-        ([str(tmp_path / "nowhere")], "holds neither executions"),
+        ([str(tmp_path / "nowhere")], "holds no metrics"),
         ([str(run), "--names", "a", "b"], "--names has 2 names for 1 runs"),
         ([str(run), f"{run}/../run"], "/../run is given twice"),
     ):

@@ -93,15 +93,13 @@ def read_run(folder: Path, name: str) -> TrainingRun:
         `OSError`: The folder holds no run.
     """
     skipped: list[str] = []
-    history = _newest(folder, "trainer_state.json", "log_history", skipped) or []
-    written = read_metrics(folder)  # includes steps after the last checkpoint
-    if _last_step(written) > _last_step(history):
-        history = written
+    # Without it, the run is another trainer's, whose log is known up to its last checkpoint
+    history = read_metrics(folder) or _newest(folder, "trainer_state.json", "log_history", skipped) or []
     executions = _executions(folder / "executions", skipped)
     if not history and executions.empty:
         raise FileNotFoundError(
-            f"{folder} holds neither executions/*.jsonl nor trainer_state.json that can be read: "
-            + ("; ".join(skipped) or "is it a run's output?")
+            f"{folder} holds no metrics.jsonl, executions/*.jsonl or trainer_state.json that can be read: "
+            + ("; ".join(skipped) or "has the run begun, and is this its output_dir?")
         )
     solutions = _solutions(_newest(folder, "solution_pool.json", "solutions", skipped) or {})
     return TrainingRun(
@@ -112,7 +110,8 @@ def read_run(folder: Path, name: str) -> TrainingRun:
 def read_metrics(folder: Path) -> list[dict[str, Any]]:
     """
     Reads the metrics of each step so far, as [`~trl_mle.trainer.MLEProgressCallback`] writes them. For steps that a
-    resumed run repeats, the later metrics count.
+    resumed run repeats, the later metrics count. The first entry of a run that has begun is step 0, without metrics;
+    the last one has `ended`, if training has.
 
     Args:
         folder (`Path`):
@@ -130,14 +129,11 @@ def read_metrics(folder: Path) -> list[dict[str, Any]]:
             entry = json.loads(line)
         except ValueError:  # cut off by a full disk, before the run was resumed
             continue
-        while entries and entries[-1]["step"] >= entry["step"]:
+        while entries and entries[-1]["step"] > entry["step"]:
             entries.pop()
-        entries.append(entry)
+        before = entries.pop() if entries and entries[-1]["step"] == entry["step"] else {}
+        entries.append(before | entry)
     return entries
-
-
-def _last_step(history: list[dict[str, Any]]) -> int:
-    return max((entry["step"] for entry in history), default=0)
 
 
 def _newest(folder: Path, name: str, key: str, skipped: list[str]) -> Any:

@@ -12,8 +12,8 @@ from rich.live import Live
 from rich.table import Table
 from rich.text import Text
 
-from trl_mle.report.training_run import TrainingRun, read_run
-from trl_mle.rewards.progress import METRICS_FILE, RUNNING_FILE
+from trl_mle.report.training_run import TrainingRun, read_metrics, read_run
+from trl_mle.rewards.progress import RUNNING_FILE
 from trl_mle.scripts.output import facts_table, metric_name
 
 
@@ -24,35 +24,45 @@ FRESH_S = 30.0  # an older file belongs to a killed run, or to a disk that lags 
 
 def watch(folder: Path) -> int:
     """
-    Shows a run until it ends or Ctrl-C. If the output is not a terminal, shows it once.
+    Waits for a run to begin, and shows it until it ends or Ctrl-C. If the output is not a terminal, shows it once.
 
     Args:
         folder (`Path`):
-            The run's output folder.
+            The run's output folder, which need not exist yet.
 
     Returns:
         `int`: 0.
 
     Raises:
-        `OSError`: The folder holds no run.
+        `OSError`: The folder holds no run, and the output is not a terminal.
     """
     console = Console()
     if not console.is_terminal:
         console.print(view(folder))
         return 0
-    with Live(view(folder), console=console, auto_refresh=False) as live:
-        while not has_ended(folder):
+    with Live(console=console, auto_refresh=False) as live:
+        while True:
+            ended = has_ended(folder)
+            live.update(_view_or_wait(folder), refresh=True)
+            if ended:
+                return 0
             time.sleep(REFRESH_S)
-            live.update(view(folder), refresh=True)
-    return 0
 
 
 def has_ended(folder: Path) -> bool:
-    """Whether training has ended: the script writes the log of all metrics at the end."""
-    state, metrics = folder / "trainer_state.json", folder / METRICS_FILE
-    if not state.is_file() or (folder / "executions" / RUNNING_FILE).is_file():
-        return False
-    return not metrics.is_file() or state.stat().st_mtime >= metrics.stat().st_mtime  # otherwise the run was resumed
+    """Whether training has ended, by the last line of its metrics."""
+    written = read_metrics(folder)
+    if not written:  # another trainer's run, which saves its state at the end
+        return (folder / "trainer_state.json").is_file()
+    return written[-1].get("ended", False)
+
+
+def _view_or_wait(folder: Path) -> Group | Text:
+    try:
+        return view(folder)
+    except FileNotFoundError:
+        why = "nothing there yet" if folder.is_dir() else "no such folder yet"
+        return Text(f"waiting for a run in {folder}: {why} (Ctrl-C ends)")
 
 
 def view(folder: Path) -> Group:
