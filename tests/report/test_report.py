@@ -57,6 +57,16 @@ def test_a_run_is_read_as_its_executions_were_written(run):
     assert list(read.metric("reward")) == list(range(1, 11))
 
 
+def test_training_time_is_the_sum_of_the_steps_times(run, page, tmp_path):
+    assert read_run(run, "x").training_s == 20.0
+    assert 'data-name="training time" class=number>20 s<' in page.read_text()
+    history = [{"step": 5, "step_time": 3.0}, {"step": 7, "step_time": 4.0}, {"step": 8, "reward": 0.0}]
+    (tmp_path / "trainer_state.json").write_text(json.dumps({"log_history": history}))
+    assert read_run(tmp_path, "x").training_s == 5 * 3.0 + 2 * 4.0  # means over the steps since the last log
+    (tmp_path / "trainer_state.json").write_text(json.dumps({"log_history": history[2:]}))
+    assert read_run(tmp_path, "x").training_s is None
+
+
 def test_a_real_log_is_read(tmp_path):
     """From programs that really run: the report reads what the reward writes."""
     wine = load_competition("wine")

@@ -102,7 +102,7 @@ def charts(groups: Groups) -> Iterator[Chart]:
         arrow = "higher is better" if higher_is_better else "lower is better"
         for name, title, caption, column in (
             ("score_by_programs", "Score by executed programs", "", None),
-            ("score_by_time", "Score by wall clock", " Pauses between an interruption and its resumption count.", "seconds"),
+            ("score_by_time", "Score by wall clock", " Time counts from the end of the first program; pauses between an interruption and its resumption count.", "seconds"),
         ):  # fmt: skip
             figure = _score(groups, competition, higher_is_better, column)
             text = f"Score on the {where}hidden answers ({arrow}). Solid: {best}, dashed: mean of valid programs.{caption}"

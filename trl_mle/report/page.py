@@ -75,6 +75,9 @@ summary {{ cursor: pointer; }}
 """
 
 
+TIME_NOTE = (
+    '<p class="note">Training time: the sum of the steps\' times, without checkpoints, evaluations and pauses.</p>'
+)
 HELD_OUT_NOTE = (
     '<p class="note">The best programs are chosen on the hidden rows that training sees, and scored on the held-out rows. '
     "Chosen by test: chosen and scored on all hidden rows. Logged metrics and scores of ancestors are on the rows that "
@@ -118,7 +121,10 @@ def write_report(folders: Sequence[Path], names: Sequence[str], report_dir: Path
     title = " · ".join(groups)
     body = [
         "".join(f'<p class="note">{escape(note)}</p>' for note in skipped),
-        _section("Runs", _table(_summary(groups)) + (HELD_OUT_NOTE if any(run.holds_out for run in runs) else "")),
+        _section(
+            "Runs",
+            _table(_summary(groups)) + TIME_NOTE + (HELD_OUT_NOTE if any(run.holds_out for run in runs) else ""),
+        ),
         _section("Competitions", _table(_of_competitions(groups))),
         _section("Plots", f'<div class="charts">{"".join(shown)}</div>'),
         _section(
@@ -135,7 +141,7 @@ def write_report(folders: Sequence[Path], names: Sequence[str], report_dir: Path
     path = report_dir / "report.html"
     page = PAGE.format(
         title=escape(f"Training report: {title}"),
-        note=f"Written {datetime.now(UTC):%Y-%m-%d %H:%M} UTC. Curves over training steps end with the last checkpoint, those over "
+        note=f"Written {datetime.now(UTC):%Y-%m-%d %H:%M} UTC. Curves over training steps end with the last logged step, those over "
         "executed programs with the last program.",
         body="".join(body),
     )
@@ -180,12 +186,13 @@ def _summary(groups: Groups) -> list[dict[str, Any]]:
         tables = [table for run in runs if not (table := run.programs()).empty]
         quarters = [max(1, len(table) // 4) for table in tables]
         pairs = list(zip(tables, quarters, strict=True))
+        seconds = [run.training_s for run in runs if run.training_s is not None]
         rows.append(
             {
                 "run": name if len(runs) == 1 else f"{name} ({len(runs)} runs)",
                 "steps": _mean([max((entry["step"] for entry in run.history), default=0) for run in runs], "{:.0f}"),
                 "programs": _mean([len(run.programs()) for run in runs], "{:.0f}"),
-                "wall clock": duration(fmean(float(table["seconds"].iloc[-1]) for table in tables)) if tables else "-",
+                "training time": duration(fmean(seconds)) if seconds else "-",
                 "valid, first quarter": _mean([table["valid"][:quarter].mean() for table, quarter in pairs], "{:.0%}"),
                 "valid, last quarter": _mean([table["valid"][-quarter:].mean() for table, quarter in pairs], "{:.0%}"),
                 "valid, never trained a model": f"{sum(int(table['untrained'].sum()) for table in tables)} of "

@@ -65,6 +65,14 @@ class TrainingRun:
         """Ids of those that programs were written for, in the order in which they first came."""
         return [] if self.executions.empty else list(dict.fromkeys(self.executions["competition"]))
 
+    @cached_property
+    def training_s(self) -> float | None:
+        """Sum of the steps' times in seconds; `None` if no step has been logged."""
+        total, before = 0.0, 0
+        for step, mean_s in self.metric("step_time").items():  # over the steps since the last log
+            total, before = total + mean_s * (step - before), step
+        return total or None
+
     def metric(self, key: str) -> dict[int, float]:
         """Values of a logged metric by step."""
         return {entry["step"]: entry[key] for entry in self.history if entry.get(key) is not None}
