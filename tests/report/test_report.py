@@ -18,7 +18,7 @@ from trl_mle.execution import LocalExecutor
 from trl_mle.instrumentation import MILESTONES, AstInstrumenter
 from trl_mle.report import write_report
 from trl_mle.report.charts import charts
-from trl_mle.report.training_run import best_so_far, read_run
+from trl_mle.report.training_run import best_so_far, percent, read_run
 from trl_mle.rewards import MLEReward
 
 
@@ -55,6 +55,25 @@ def test_a_run_is_read_as_its_executions_were_written(run):
     assert 0 < table["untrained"].sum() < table["valid"].sum()
     assert read.best[0]["score"] == table["score"].max()
     assert list(read.metric("reward")) == list(range(1, 11))
+
+
+@pytest.mark.parametrize(
+    ("share", "text"),
+    [(0.0, "0%"), (1e-6, "<1%"), (0.004, "<1%"), (0.006, "1%"), (0.5, "50%"), (0.994, "99%"), (0.9999, ">99%"), (1.0, "100%")],
+)  # fmt: skip
+def test_rounding_makes_no_program_valid_or_invalid(share, text):
+    assert percent(share) == text
+
+
+def test_one_valid_program_is_more_than_none(tmp_path, first_chart_only):
+    folder = make_run(tmp_path / "run", steps=1, programs=4, finished=False)
+    log = folder / "executions" / "rank-0.jsonl"
+    row = json.loads(log.read_text().splitlines()[0])
+    rows = [row | {"score": 0.5 if i in (0, 500) else None} for i in range(1000)]
+    log.write_text("".join(json.dumps(row) + "\n" for row in rows))
+    text = write_report([folder], ["x"], tmp_path / "report").read_text()
+    assert 'data-name="valid, first quarter" class=number>&lt;1%<' in text
+    assert 'data-name="valid, last quarter" class=number>0%<' in text
 
 
 def test_training_time_is_the_sum_of_the_steps_times(run, page, tmp_path):

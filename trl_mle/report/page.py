@@ -6,7 +6,7 @@ import io
 import re
 import sys
 from collections import defaultdict
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from datetime import UTC, datetime
 from html import escape
 from itertools import pairwise
@@ -20,7 +20,7 @@ import pandas as pd
 
 from trl_mle.report.charts import Chart, charts, duration
 from trl_mle.report.drawing import STYLE, Groups
-from trl_mle.report.training_run import TrainingRun, ancestors, read_run
+from trl_mle.report.training_run import TrainingRun, ancestors, percent, read_run
 
 
 MOST_ERRORS = 12
@@ -168,7 +168,7 @@ def _table(rows: Sequence[dict[str, Any]]) -> str:
     """A table of rows with the same keys; numeric columns are right-aligned."""
     if not rows:
         return ""
-    numeric = {name: all(re.match(r"[-+]?[\d.]|-$|$", str(row[name])) for row in rows) for name in rows[0]}
+    numeric = {name: all(re.match(r"[-+<>]?[\d.]|-$|$", str(row[name])) for row in rows) for name in rows[0]}
 
     def line(tag: str, cells: dict[str, str]) -> str:
         return "<tr>" + "".join(f'<{tag} data-name="{escape(name)}"{" class=number" if numeric[name] else ""}>{escape(cell)}</{tag}>' for name, cell in cells.items()) + "</tr>"  # fmt: skip
@@ -190,14 +190,14 @@ def _summary(groups: Groups) -> list[dict[str, Any]]:
         rows.append(
             {
                 "run": name if len(runs) == 1 else f"{name} ({len(runs)} runs)",
-                "steps": _mean([max((entry["step"] for entry in run.history), default=0) for run in runs], "{:.0f}"),
-                "programs": _mean([len(run.programs()) for run in runs], "{:.0f}"),
+                "steps": _mean([max((entry["step"] for entry in run.history), default=0) for run in runs], "{:.0f}".format),
+                "programs": _mean([len(run.programs()) for run in runs], "{:.0f}".format),
                 "training time": duration(fmean(seconds)) if seconds else "-",
-                "valid, first quarter": _mean([table["valid"][:quarter].mean() for table, quarter in pairs], "{:.0%}"),
-                "valid, last quarter": _mean([table["valid"][-quarter:].mean() for table, quarter in pairs], "{:.0%}"),
+                "valid, first quarter": _mean([table["valid"][:quarter].mean() for table, quarter in pairs], percent),
+                "valid, last quarter": _mean([table["valid"][-quarter:].mean() for table, quarter in pairs], percent),
                 "valid, never trained a model": f"{sum(int(table['untrained'].sum()) for table in tables)} of "
                 f"{sum(int(table['valid'].sum()) for table in tables)}",
-                "mean Δt (s)": _mean([table["duration_s"].mean() for table in tables], "{:.2f}"),
+                "mean Δt (s)": _mean([table["duration_s"].mean() for table in tables], "{:.2f}".format),
                 "failures of ours": sum(len(run.executions) - len(run.programs()) for run in runs),
                 "best score": _best_scores([best for run in runs for best in run.best], "reported"),
             }
@@ -223,12 +223,12 @@ def _of_competitions(groups: Groups) -> list[dict[str, Any]]:
                 {
                     "run": name,
                     "competition": competition,
-                    "programs": _mean([len(table) for table in tables], "{:.0f}"),
-                    "share of programs": _mean([len(table) / len(all_) for all_, table in pairs], "{:.0%}"),
-                    "share of Δt": _mean([table["duration_s"].sum() / (all_["duration_s"].sum() or 1) for all_, table in pairs], "{:.0%}"),
-                    "valid, first quarter": _mean([table["valid"][:quarter].mean() for table, quarter in quarters], "{:.0%}"),
-                    "valid, last quarter": _mean([table["valid"][-quarter:].mean() for table, quarter in quarters], "{:.0%}"),
-                    "mean Δt (s)": _mean([table["duration_s"].mean() for table in tables], "{:.2f}"),
+                    "programs": _mean([len(table) for table in tables], "{:.0f}".format),
+                    "share of programs": _mean([len(table) / len(all_) for all_, table in pairs], percent),
+                    "share of Δt": _mean([table["duration_s"].sum() / (all_["duration_s"].sum() or 1) for all_, table in pairs], percent),
+                    "valid, first quarter": _mean([table["valid"][:quarter].mean() for table, quarter in quarters], percent),
+                    "valid, last quarter": _mean([table["valid"][-quarter:].mean() for table, quarter in quarters], percent),
+                    "mean Δt (s)": _mean([table["duration_s"].mean() for table in tables], "{:.2f}".format),
                     "best score": _best_scores(best, "reported"),
                 }
             )  # fmt: skip
@@ -239,7 +239,7 @@ def _best_scores(best: Sequence[dict[str, Any]], key: str) -> str:
     """The mean over runs for each competition."""
     texts = []
     for found in _by_competition(best):
-        score = _mean([one[key] for one in found], "{:g}" if len(found) == 1 else "{:.4f}")
+        score = _mean([one[key] for one in found], ("{:g}" if len(found) == 1 else "{:.4f}").format)
         texts.append(f"{score} ({found[0]['competition']}, {_metric(found[0])})")
     return ", ".join(texts) or "-"
 
@@ -255,12 +255,12 @@ def _by_test(run: TrainingRun) -> list[dict[str, Any]]:
     return best_scores
 
 
-def _mean(values: Sequence[float], form: str) -> str:
+def _mean(values: Sequence[float], form: Callable[[float], str]) -> str:
     """The mean, with the standard deviation if values differ."""
     if not values:
         return "-"
-    deviation = f" ± {form.format(stdev(values))}" if len(set(values)) > 1 else ""
-    return form.format(fmean(values)) + deviation
+    deviation = f" ± {form(stdev(values))}" if len(set(values)) > 1 else ""
+    return form(fmean(values)) + deviation
 
 
 def _by_competition(best: Sequence[dict[str, Any]]) -> list[list[dict[str, Any]]]:

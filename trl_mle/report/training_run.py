@@ -213,6 +213,14 @@ def _best(folder: Path, skipped: list[str]) -> list[dict[str, Any]]:
     return best
 
 
+def percent(share: float) -> str:
+    """A share as a whole per cent; 0% means none, and 100% means all."""
+    text = f"{share:.0%}"
+    if text == "0%" and share > 0:
+        return "<1%"
+    return ">99%" if text == "100%" and share < 1 else text
+
+
 def ancestors(solution: dict[str, Any], solutions: list[dict[str, Any]]) -> list[dict[str, Any]]:
     """The solution and its ancestors, newest first, as far as the pool still has them."""
     known = {entry["id"]: entry for entry in solutions}

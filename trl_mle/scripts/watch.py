@@ -12,7 +12,7 @@ from rich.live import Live
 from rich.table import Table
 from rich.text import Text
 
-from trl_mle.report.training_run import TrainingRun, read_metrics, read_run
+from trl_mle.report.training_run import TrainingRun, percent, read_metrics, read_run
 from trl_mle.rewards.progress import RUNNING_FILE
 from trl_mle.scripts.output import facts_table, metric_name
 
@@ -102,8 +102,8 @@ def _of_competitions(run: TrainingRun) -> Table:
         table.add_row(
             competition,
             str(len(programs)),
-            f"{programs['valid'].mean():.0%}",
-            f"{programs['valid'].iloc[-64:].mean():.0%}",
+            percent(programs['valid'].mean()),
+            percent(programs['valid'].iloc[-64:].mean()),
             f"{programs['duration_s'].median():.2f}",
             f"{found['reported']:.5g} {'↑' if found['higher_is_better'] else '↓'}" if found else "-",
         )
@@ -124,7 +124,7 @@ def _programs(run: TrainingRun) -> str:
         return "none yet"
     lately = table.iloc[-64:]
     return (
-        f"{len(table)}, {table['valid'].mean():.0%} valid; of the last {len(lately)}: {lately['valid'].mean():.0%} valid, "
+        f"{len(table)}, {percent(table['valid'].mean())} valid; of the last {len(lately)}: {percent(lately['valid'].mean())} valid, "
         f"median {lately['duration_s'].median():.2f} s"
     )
 
@@ -146,17 +146,17 @@ def _running(folder: Path) -> str:
 
 def _steps(run: TrainingRun) -> Table:
     columns = {
-        "reward": ("reward", "{:.2f}"),
-        "valid": ("mle/valid_rate", "{:.0%}"),
-        "score": ("mle/score/mean", "{:.4g}"),
-        "best": ("mle/score/best", "{:.4g}"),
-        "Δt (s)": ("mle/duration_s/mean", "{:.2f}"),
-        "step (s)": ("step_time", "{:.1f}"),
+        "reward": ("reward", "{:.2f}".format),
+        "valid": ("mle/valid_rate", percent),
+        "score": ("mle/score/mean", "{:.4g}".format),
+        "best": ("mle/score/best", "{:.4g}".format),
+        "Δt (s)": ("mle/duration_s/mean", "{:.2f}".format),
+        "step (s)": ("step_time", "{:.1f}".format),
     }
     table = Table(box=SIMPLE_HEAD, show_edge=False, pad_edge=False)
     for name in ("step", *columns):
         table.add_column(name, justify="right")
     for entry in [entry for entry in run.history if "reward" in entry][-LAST_STEPS:]:
-        cells = [form.format(entry[key]) if entry.get(key) is not None else "-" for key, form in columns.values()]
+        cells = [form(entry[key]) if entry.get(key) is not None else "-" for key, form in columns.values()]
         table.add_row(str(entry["step"]), *cells)
     return table
