@@ -76,6 +76,23 @@ def test_one_valid_program_is_more_than_none(tmp_path, first_chart_only):
     assert 'data-name="valid, last quarter" class=number>0%<' in text
 
 
+def test_how_programs_relate_to_completions(tmp_path, first_chart_only):
+    folder = make_run(tmp_path / "run", steps=2, programs=4)
+    metrics = [{"step": step, "reward": 0.0, "mle/outcome/no_code_rate": rate} for step, rate in ((1, 0.25), (2, 0.0))]
+    (folder / "metrics.jsonl").write_text("".join(json.dumps(line) + "\n" for line in metrics))
+    text = write_report([folder], ["x"], tmp_path / "report").read_text()
+    assert 'data-name="completions without code" class=number>12%<' in text
+    assert 'data-name="programs" class=number>8<' in text
+    assert "Programs: the completions with code." in text
+    assert "not executed, with" not in text
+    log = folder / "executions" / "rank-0.jsonl"
+    first, *others = map(json.loads, log.read_text().splitlines())
+    rows = [first | {"reused": False}, *(row | {"reused": True} for row in others)]
+    log.write_text("".join(json.dumps(row) + "\n" for row in rows))
+    text = write_report([folder], ["x"], tmp_path / "report").read_text()
+    assert 'data-name="programs not executed, with an equal one&#x27;s result" class=number>7<' in text
+
+
 def test_training_time_is_the_sum_of_the_steps_times(run, page, tmp_path):
     assert read_run(run, "x").training_s == 20.0
     assert 'data-name="training time" class=number>20 s<' in page.read_text()

@@ -15,7 +15,7 @@ from trl_mle.report.training_run import TrainingRun
 
 # Okabe and Ito's palette, which colour-blind people can distinguish
 COLORS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#000000")
-BINS = 20  # maximum number of points of a curve over executed programs
+BINS = 20  # maximum number of points of a curve over the programs
 LEAST_PROGRAMS = 16  # minimum number of programs per point, unless there are few
 STYLE: Any = {
     "font.size": 9,
@@ -88,7 +88,7 @@ def programs_per_point(groups: Groups, competition: str | None = None) -> int:
 
 
 def panels(groups: Groups, shares: Mapping[str, Callable[[pd.DataFrame], float]]) -> tuple[Figure, list[Axes]]:
-    """Draws shares of programs over executed programs, one panel per share, one curve per name."""
+    """Draws shares over the programs, one panel per share, one curve per name."""
     rows = -(-len(shares) // 2)
     figure, axes = new_figure(groups, rows, height=0.4 + 1.15 * rows, columns=2)
     for unused in axes[len(shares) :]:
@@ -102,7 +102,7 @@ def panels(groups: Groups, shares: Mapping[str, Callable[[pd.DataFrame], float]]
         axis.yaxis.set_major_formatter(PercentFormatter(1.0))
     for axis in axes[-2:]:  # the bottom panel of each column
         axis.tick_params(labelbottom=True)
-        axis.set_xlabel("executed programs")
+        axis.set_xlabel("programs")
     add_legend(figure, groups)
     return figure, axes
 

@@ -75,8 +75,9 @@ summary {{ cursor: pointer; }}
 """
 
 
-TIME_NOTE = (
-    '<p class="note">Training time: the sum of the steps\' times, without checkpoints, evaluations and pauses.</p>'
+RUNS_NOTE = (
+    '<p class="note">Programs: the completions with code. The others are not executed, and count in no figure of the '
+    "programs. Training time: the sum of the steps' times, without checkpoints, evaluations and pauses.</p>"
 )
 HELD_OUT_NOTE = (
     '<p class="note">The best programs are chosen on the hidden rows that training sees, and scored on the held-out rows. '
@@ -123,7 +124,7 @@ def write_report(folders: Sequence[Path], names: Sequence[str], report_dir: Path
         "".join(f'<p class="note">{escape(note)}</p>' for note in skipped),
         _section(
             "Runs",
-            _table(_summary(groups)) + TIME_NOTE + (HELD_OUT_NOTE if any(run.holds_out for run in runs) else ""),
+            _table(_summary(groups)) + RUNS_NOTE + (HELD_OUT_NOTE if any(run.holds_out for run in runs) else ""),
         ),
         _section("Competitions", _table(_of_competitions(groups))),
         _section("Plots", f'<div class="charts">{"".join(shown)}</div>'),
@@ -142,7 +143,7 @@ def write_report(folders: Sequence[Path], names: Sequence[str], report_dir: Path
     page = PAGE.format(
         title=escape(f"Training report: {title}"),
         note=f"Written {datetime.now(UTC):%Y-%m-%d %H:%M} UTC. Curves over training steps end with the last logged step, those over "
-        "executed programs with the last program.",
+        "programs with the last program.",
         body="".join(body),
     )
     path.write_text(page, encoding="utf-8", errors="backslashreplace")
@@ -181,6 +182,7 @@ def _table(rows: Sequence[dict[str, Any]]) -> str:
 def _summary(groups: Groups) -> list[dict[str, Any]]:
     """One row per name; several runs are summed or averaged."""
     holds_out = any(run.holds_out for runs in groups.values() for run in runs)
+    reuses = any(run.reuses for runs in groups.values() for run in runs)
     rows = []
     for name, runs in groups.items():
         tables = [table for run in runs if not (table := run.programs()).empty]
@@ -191,6 +193,7 @@ def _summary(groups: Groups) -> list[dict[str, Any]]:
             {
                 "run": name if len(runs) == 1 else f"{name} ({len(runs)} runs)",
                 "steps": _mean([max((entry["step"] for entry in run.history), default=0) for run in runs], "{:.0f}".format),
+                "completions without code": _mean([fmean(rates) for run in runs if (rates := run.metric("mle/outcome/no_code_rate").values())], percent),
                 "programs": _mean([len(run.programs()) for run in runs], "{:.0f}".format),
                 "training time": duration(fmean(seconds)) if seconds else "-",
                 "valid, first quarter": _mean([table["valid"][:quarter].mean() for table, quarter in pairs], percent),
@@ -202,6 +205,8 @@ def _summary(groups: Groups) -> list[dict[str, Any]]:
                 "best score": _best_scores([best for run in runs for best in run.best], "reported"),
             }
         )  # fmt: skip
+        if reuses:
+            rows[-1]["programs not executed, with an equal one's result"] = _mean([int(table["reused"].sum()) for table in tables], "{:.0f}".format)  # fmt: skip
         if holds_out:
             rows[-1]["best score, chosen by test"] = _best_scores(
                 [best for run in runs for best in _by_test(run)], "full"
@@ -335,7 +340,7 @@ def _errors(groups: Groups) -> str:
             )
         heading = f"<h3>{escape(name)}</h3>" if len(groups) > 1 else ""
         parts.append(heading + _table(rows))
-    note = '<p class="note">Errors of executed programs without a valid submission; shares are of all executed programs.</p>'
+    note = '<p class="note">Errors of programs without a valid submission; shares are of all programs.</p>'
     return note + "".join(parts) if parts else ""
 
 

@@ -28,7 +28,8 @@ class TrainingRun:
         history (`list[dict]`):
             The trainer's log; during the run, up to the last checkpoint.
         executions (`DataFrame`):
-            One row per executed program, in the order in which programs ended: `seconds` (since the first),
+            One row per program, in the order in which programs ended: `reused` (it took the result of an equal
+            program, and was not executed), `seconds` (since the first),
             `competition`, `outcome`, `detail`, `duration_s`, `score`, `held_out` and `full` (scores as in
             [`~trl_mle.competitions.Score`]), `reported` (the score on the held-out rows, if any), `reward`, `valid`,
             `untrained` (valid, but not observed to train a model) and a column for each milestone.
@@ -61,6 +62,11 @@ class TrainingRun:
         return not self.executions.empty and bool(self.executions["held_out"].notna().any())
 
     @cached_property
+    def reuses(self) -> bool:
+        """Whether some programs were not executed, because the result of an equal one was reused."""
+        return not self.executions.empty and bool(self.executions["reused"].any())
+
+    @cached_property
     def competitions(self) -> list[str]:
         """Ids of those that programs were written for, in the order in which they first came."""
         return [] if self.executions.empty else list(dict.fromkeys(self.executions["competition"]))
@@ -78,7 +84,7 @@ class TrainingRun:
         return {entry["step"]: entry[key] for entry in self.history if entry.get(key) is not None}
 
     def programs(self, competition: str | None = None) -> pd.DataFrame:
-        """The executed programs of one or all competitions, without failures of our infrastructure."""
+        """The programs of one or all competitions, without failures of our infrastructure."""
         table = self.executions
         if table.empty:
             return table
@@ -172,7 +178,9 @@ def _executions(folder: Path, skipped: list[str]) -> pd.DataFrame:
                 skipped.append(f"{path}, line {i} is skipped: {error}")
     if not rows:
         return pd.DataFrame()
-    table = pd.DataFrame([{"held_out": None, "full": None} | row for row in rows])  # older lines have neither
+    table = pd.DataFrame(
+        [{"held_out": None, "full": None, "reused": False} | row for row in rows]
+    )  # older lines lack them
     table["time"] = pd.to_datetime(table["time"], format="ISO8601")
     table = table.sort_values("time", kind="stable", ignore_index=True)
     table["seconds"] = (table["time"] - table["time"].iloc[0]).dt.total_seconds()

@@ -102,8 +102,8 @@ def _of_competitions(run: TrainingRun) -> Table:
         table.add_row(
             competition,
             str(len(programs)),
-            percent(programs['valid'].mean()),
-            percent(programs['valid'].iloc[-64:].mean()),
+            percent(programs["valid"].mean()),
+            percent(programs["valid"].iloc[-64:].mean()),
             f"{programs['duration_s'].median():.2f}",
             f"{found['reported']:.5g} {'↑' if found['higher_is_better'] else '↓'}" if found else "-",
         )
