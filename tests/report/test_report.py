@@ -3,7 +3,7 @@ import os
 import re
 import shutil
 from collections import defaultdict
-from html import escape
+from html import escape, unescape
 from itertools import islice
 
 import numpy as np
@@ -91,6 +91,36 @@ def test_how_programs_relate_to_completions(tmp_path, first_chart_only):
     log.write_text("".join(json.dumps(row) + "\n" for row in rows))
     text = write_report([folder], ["x"], tmp_path / "report").read_text()
     assert 'data-name="programs not executed, with an equal one&#x27;s result" class=number>7<' in text
+
+
+def errors_of(folder, details, report_dir):
+    """The kinds of errors that a report lists, with their examples, for programs that end with these lines."""
+    log = make_run(folder, steps=1, programs=1, finished=False) / "executions" / "rank-0.jsonl"
+    row = json.loads(log.read_text()) | {"score": None, "outcome": "error"}
+    log.write_text("".join(json.dumps(row | {"detail": detail}) + "\n" for detail in details))
+    page = write_report([folder], ["x"], report_dir).read_text()
+    cells = [
+        re.findall(rf'<td data-name="{name}"(?: class=number)?>([^<]*)</td>', page) for name in ("error", "an example")
+    ]
+    return {unescape(kind): unescape(example) for kind, example in zip(*cells, strict=True)}
+
+
+def test_characters_that_cannot_be_shown_are_one_kind_of_error(tmp_path, first_chart_only):
+    errors = [f"SyntaxError: invalid non-printable character U+00{number}" for number in ("0B", "0D", "A0")]
+    assert errors_of(tmp_path / "run", errors, tmp_path / "report") == {
+        "SyntaxError: invalid non-printable character U+…": errors[-1]
+    }
+
+
+def test_a_kind_of_error_ends_with_a_word_and_its_example_says_more(tmp_path, first_chart_only):
+    word, letters = "TypeError: " + "unsupported " * 20, "x" * 200
+    details = ["NameError: no name", "ValueError: got 2-1 for column_3, not -1.5", word, letters]
+    assert errors_of(tmp_path / "run", details, tmp_path / "report") == {
+        "NameError: no name": "",
+        "ValueError: got N-N for column_N, not N": "ValueError: got 2-1 for column_3, not -1.5",
+        "TypeError: " + "unsupported " * 6 + "…": "TypeError: " + "unsupported " * 12 + "…",
+        "x" * 90 + " …": "x" * 160 + " …",
+    }
 
 
 def test_training_time_is_the_sum_of_the_steps_times(run, page, tmp_path):

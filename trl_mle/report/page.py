@@ -329,13 +329,14 @@ def _errors(groups: Groups) -> str:
         for kind, count in kinds["kind"].value_counts()[:MOST_ERRORS].items():
             of_kind = kinds[kinds["kind"] == kind]
             late = int(of_kind["late"].sum())
+            example = " ".join(of_kind["detail"].iloc[-1].split())
             rows.append(
                 {
                     "error": kind,
                     "programs": count,
                     "first half": f"{(count - late) / early_total:.1%}",
                     "second half": f"{late / late_total:.1%}",
-                    "an example": str(of_kind["detail"].iloc[-1])[:160],
+                    "an example": "" if example in str(kind) else _shorten(example, 160),
                 }
             )
         heading = f"<h3>{escape(name)}</h3>" if len(groups) > 1 else ""
@@ -344,10 +345,20 @@ def _errors(groups: Groups) -> str:
     return note + "".join(parts) if parts else ""
 
 
+def _shorten(text: str, width: int) -> str:
+    """One line, cut between words where possible."""
+    text = " ".join(text.split())
+    if len(text) <= width:
+        return text
+    return f"{text[:width].rpartition(' ')[0] or text[:width]} …"
+
+
 def _kind(outcome: str, detail: str) -> str:
     """An error message without the details of a single program."""
-    text = re.sub(r"0x[0-9a-f]+|[-+]?\d[\d.,]*(e[-+]?\d+)?", "N", re.sub(r"'[^']*'|\"[^\"]*\"", "'…'", detail))
-    text = " ".join(re.sub(r" \(/[^)]*\)?", "", text).split())[:90]  # without paths of modules
+    text = re.sub(r"'[^']*'|\"[^\"]*\"", "'…'", detail)
+    text = re.sub(r"U\+[0-9A-F]+", "U+…", text)  # a character that cannot be shown
+    text = re.sub(r"0x[0-9a-f]+|((?<!\w)[-+])?\d+([.,]\d+)*(e[-+]?\d+)?", "N", text)
+    text = _shorten(re.sub(r" \(/[^)]*\)?", "", text), 90)  # without paths of modules
     if outcome == "ok":
         return f"no valid submission: {text or 'reason unknown'}"
     return text if outcome == "error" and text else f"{outcome.replace('_', ' ')}: {text}".rstrip(": ")
