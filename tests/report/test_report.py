@@ -6,6 +6,7 @@ from collections import defaultdict
 from html import escape, unescape
 from itertools import islice
 
+import matplotlib as mpl
 import numpy as np
 import pytest
 from PIL import Image
@@ -18,6 +19,7 @@ from trl_mle.execution import LocalExecutor
 from trl_mle.instrumentation import MILESTONES, AstInstrumenter
 from trl_mle.report import write_report
 from trl_mle.report.charts import charts
+from trl_mle.report.drawing import STYLE
 from trl_mle.report.training_run import best_so_far, percent, read_run
 from trl_mle.rewards import MLEReward
 
@@ -291,6 +293,19 @@ def test_runs_laid_over_each_other(tmp_path, first_chart_only):
     assert "with · without" in text
     assert len(re.findall("<h3>without, (?:wine|diabetes): ", text)) == 2  # best programs
     assert len(re.findall("<h3>(?:with|without)</h3>", text)) == 2  # errors
+
+
+def test_long_names_fit_their_figure(tmp_path):
+    """Without a name, a run is called like its folder."""
+    folders = [make_run(tmp_path / f"{i}", seed=i, steps=3) for i in range(2)]
+    names = [f"outputs/mirror-learning-agency-lab-automated-essay-scoring-2/policy-{i}" for i in range(2)]
+    with mpl.rc_context(STYLE):
+        drawn = charts_of(*folders, names=names)
+    for name in ("reward", "timeline"):  # as legend, as titles
+        figure = drawn[name].figure
+        figure.draw_without_rendering()
+        boxes = [artist.get_window_extent() for artist in (*figure.legends, *(axis.title for axis in figure.axes))]
+        assert all(box.x0 >= 0 and box.x1 <= figure.bbox.x1 for box in boxes)
 
 
 @pytest.fixture(scope="module")

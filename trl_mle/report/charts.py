@@ -27,6 +27,7 @@ from trl_mle.report.drawing import (
     panels,
     programs_per_point,
     set_log_scale,
+    wrap,
 )
 from trl_mle.report.training_run import TrainingRun, best_so_far
 
@@ -282,7 +283,7 @@ def _timeline(groups: Groups) -> Figure | None:
         axis.set_ylabel("seconds of a step")
         axis.set_ylim(bottom=0)
         if len(found) > 1:
-            axis.set_title(name)
+            axis.set_title(wrap(name))
     label_steps(axes[-1])
     figure.legend(*axes[0].get_legend_handles_labels(), loc="outside lower center", ncols=2)
     return figure

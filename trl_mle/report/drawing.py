@@ -1,5 +1,6 @@
 """Drawing helpers for the plots of a report: sizes, colours, curves with bands, axes."""
 
+import textwrap
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
@@ -34,7 +35,8 @@ Groups = Mapping[str, Sequence[TrainingRun]]
 
 def new_figure(groups: Groups, rows: int = 1, height: float = 2.9, columns: int = 1) -> tuple[Figure, list[Axes]]:
     """Makes a figure narrow enough for a phone, so that its text stays legible there."""
-    height += 0.2 * ((len(groups) + 1) // 2) if len(groups) > 1 else 0  # for the legend
+    if len(groups) > 1:  # room for the legend
+        height += 0.2 * sum(text.count("\n") + 1 for text in map(wrap, groups)) / _legend_columns(groups)
     figure = Figure(figsize=(4.4, height), layout="constrained")
     axes = figure.subplots(rows, columns, sharex=True, squeeze=False)
     return figure, list(axes.flat)
@@ -116,8 +118,17 @@ def add_legend(figure: Figure, groups: Groups) -> None:
     if len(groups) > 1:
         drawn = {line.get_color() for axis in figure.axes for line in axis.lines}
         colors = colors_of(groups).items()
-        handles = [Line2D([], [], color=color, label=name) for name, color in colors if color in drawn]
-        figure.legend(handles=handles, loc="outside lower center", ncols=2)
+        handles = [Line2D([], [], color=color, label=wrap(name)) for name, color in colors if color in drawn]
+        figure.legend(handles=handles, loc="outside lower center", ncols=_legend_columns(groups))
+
+
+def wrap(name: str) -> str:
+    """A run's name in lines that fit the width of a figure."""
+    return textwrap.fill(name, 44)
+
+
+def _legend_columns(groups: Groups) -> int:
+    return 2 if max(map(len, groups)) <= 24 else 1
 
 
 def label_steps(axis: Axes) -> None:
