@@ -452,7 +452,10 @@ def test_the_command(tmp_path, monkeypatch, capsys, first_chart_only):
     assert (tmp_path / "report" / "report.html").is_file()
     for arguments, message in (
         ([str(tmp_path / "nowhere")], "holds no metrics"),
-        ([str(run), "--names", "a", "b"], "--names has 2 names for 1 runs"),
+        (
+            [str(run), "--names", "a", "b"],
+            "--names: give one name for each run, in the same order (names: 2, runs: 1)",
+        ),
         ([str(run), f"{run}/../run"], "/../run is given twice"),
     ):
         monkeypatch.setattr("sys.argv", ["trl-mle", "report", *arguments])
