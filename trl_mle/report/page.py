@@ -334,8 +334,8 @@ def _errors(groups: Groups) -> str:
                 {
                     "error": kind,
                     "programs": count,
-                    "first half": f"{(count - late) / early_total:.1%}",
-                    "second half": f"{late / late_total:.1%}",
+                    "first half": percent((count - late) / early_total),
+                    "second half": percent(late / late_total),
                     "an example": "" if example in str(kind) else _shorten(example, 160),
                 }
             )
