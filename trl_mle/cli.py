@@ -274,7 +274,9 @@ def report(args: argparse.Namespace) -> int:
 
     names = args.names or args.folders
     if len(names) != len(args.folders):
-        raise ValueError(f"--names has {len(names)} names for {len(args.folders)} runs")
+        raise ValueError(
+            f"--names: give one name for each run, in the same order (names: {len(names)}, runs: {len(args.folders)})"
+        )
     folder = Path(args.report_dir or Path(args.folders[0]) / "report")
     path = write_report([Path(name) for name in args.folders], names, folder)
     print(f"report   {path}")

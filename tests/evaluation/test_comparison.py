@@ -304,6 +304,16 @@ def test_the_best_of_k_over_runs(rows, tmp_path):
     assert two[2:] == ["2", "100%", "0.700 (1 of 2 runs)", "-"]
 
 
+def test_what_has_no_value_is_left_out(tmp_path, monkeypatch, capsys):
+    none, one = make_rows(tmp_path, PIZZA, {"none": [None] * 8, "one": [0.7] + [None] * 7})
+    assert [line[1:3] for line in best_of_k_table([none, one])[1:]] == [["one", k] for k in ("1", "2", "4", "8")]
+    assert "average relative improvement" not in to_markdown([{**none, "competition": "wine"}])
+    for rows, shown in (([none], False), ([none, one], True)):
+        assert ("## Best of k\n" in to_markdown(rows)) is shown
+        code, out, _ = compare(capsys, monkeypatch, write_results(tmp_path / f"{shown}", rows))
+        assert (code, "best of k" in out) == (0, shown)
+
+
 def test_results_that_are_not_there_yet(tmp_path):
     with pytest.raises(OSError, match=r"has no results.json: has trl-mle evaluate finished there\?"):
         read_results([tmp_path])

@@ -189,7 +189,10 @@ def test_half_of_the_rows_are_held_out(server, tmp_path, monkeypatch, capsys):
         (["--holdout", "1"], "holdout must be at least 0 and below 1, got 1.0"),
         (["--competition", "wime"], "did you mean 'wine'?"),
         (["--num_samples", "0"], "--num_samples must be at least 1"),
-        (["--names", "one", "two"], "2 names for 1 policies"),
+        (
+            ["--names", "one", "two"],
+            "--names: give one name for each policy, in the same order (names: 2, policies: 1)",
+        ),
         (["--competition", "wine", "wine"], "--competitions has wine twice: name it once"),
         (["--policies", "x", "y", "x"], "--policies has x twice: name it once"),
         (["--tree_policies", "x", "x"], "--tree_policies has x twice: name it once"),

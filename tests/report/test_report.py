@@ -3,9 +3,10 @@ import os
 import re
 import shutil
 from collections import defaultdict
-from html import escape
+from html import escape, unescape
 from itertools import islice
 
+import matplotlib as mpl
 import numpy as np
 import pytest
 from PIL import Image
@@ -18,7 +19,8 @@ from trl_mle.execution import LocalExecutor
 from trl_mle.instrumentation import MILESTONES, AstInstrumenter
 from trl_mle.report import write_report
 from trl_mle.report.charts import charts
-from trl_mle.report.training_run import best_so_far, read_run
+from trl_mle.report.drawing import STYLE
+from trl_mle.report.training_run import best_so_far, percent, read_run
 from trl_mle.rewards import MLEReward
 
 
@@ -55,6 +57,82 @@ def test_a_run_is_read_as_its_executions_were_written(run):
     assert 0 < table["untrained"].sum() < table["valid"].sum()
     assert read.best[0]["score"] == table["score"].max()
     assert list(read.metric("reward")) == list(range(1, 11))
+
+
+@pytest.mark.parametrize(
+    ("share", "text"),
+    [(0.0, "0%"), (1e-6, "<1%"), (0.004, "<1%"), (0.006, "1%"), (0.5, "50%"), (0.994, "99%"), (0.9999, ">99%"), (1.0, "100%")],
+)  # fmt: skip
+def test_rounding_makes_no_program_valid_or_invalid(share, text):
+    assert percent(share) == text
+
+
+def test_one_valid_program_is_more_than_none(tmp_path, first_chart_only):
+    folder = make_run(tmp_path / "run", steps=1, programs=4, finished=False)
+    log = folder / "executions" / "rank-0.jsonl"
+    row = json.loads(log.read_text().splitlines()[0])
+    rows = [row | {"score": 0.5 if i in (0, 500) else None} for i in range(1000)]
+    log.write_text("".join(json.dumps(row) + "\n" for row in rows))
+    text = write_report([folder], ["x"], tmp_path / "report").read_text()
+    assert 'data-name="valid, first quarter" class=number>&lt;1%<' in text
+    assert 'data-name="valid, last quarter" class=number>0%<' in text
+
+
+def test_how_programs_relate_to_completions(tmp_path, first_chart_only):
+    folder = make_run(tmp_path / "run", steps=2, programs=4)
+    metrics = [{"step": step, "reward": 0.0, "mle/outcome/no_code_rate": rate} for step, rate in ((1, 0.25), (2, 0.0))]
+    (folder / "metrics.jsonl").write_text("".join(json.dumps(line) + "\n" for line in metrics))
+    text = write_report([folder], ["x"], tmp_path / "report").read_text()
+    assert 'data-name="completions without code" class=number>12%<' in text
+    assert 'data-name="programs" class=number>8<' in text
+    assert "Programs: the completions with code." in text
+    assert "not executed, with" not in text
+    log = folder / "executions" / "rank-0.jsonl"
+    first, *others = map(json.loads, log.read_text().splitlines())
+    rows = [first | {"reused": False}, *(row | {"reused": True} for row in others)]
+    log.write_text("".join(json.dumps(row) + "\n" for row in rows))
+    text = write_report([folder], ["x"], tmp_path / "report").read_text()
+    assert 'data-name="programs not executed, with an equal one&#x27;s result" class=number>7<' in text
+
+
+def errors_of(folder, details, report_dir):
+    """The kinds of errors that a report lists, with their examples, for programs that end with these lines."""
+    log = make_run(folder, steps=1, programs=1, finished=False) / "executions" / "rank-0.jsonl"
+    row = json.loads(log.read_text()) | {"score": None, "outcome": "error"}
+    log.write_text("".join(json.dumps(row | {"detail": detail}) + "\n" for detail in details))
+    page = write_report([folder], ["x"], report_dir).read_text()
+    cells = [
+        re.findall(rf'<td data-name="{name}"(?: class=number)?>([^<]*)</td>', page) for name in ("error", "an example")
+    ]
+    return {unescape(kind): unescape(example) for kind, example in zip(*cells, strict=True)}
+
+
+def test_characters_that_cannot_be_shown_are_one_kind_of_error(tmp_path, first_chart_only):
+    errors = [f"SyntaxError: invalid non-printable character U+00{number}" for number in ("0B", "0D", "A0")]
+    assert errors_of(tmp_path / "run", errors, tmp_path / "report") == {
+        "SyntaxError: invalid non-printable character U+…": errors[-1]
+    }
+
+
+def test_a_kind_of_error_ends_with_a_word_and_its_example_says_more(tmp_path, first_chart_only):
+    word, letters = "TypeError: " + "unsupported " * 20, "x" * 200
+    details = ["NameError: no name", "ValueError: got 2-1 for column_3, not -1.5", word, letters]
+    assert errors_of(tmp_path / "run", details, tmp_path / "report") == {
+        "NameError: no name": "",
+        "ValueError: got N-N for column_N, not N": "ValueError: got 2-1 for column_3, not -1.5",
+        "TypeError: " + "unsupported " * 6 + "…": "TypeError: " + "unsupported " * 12 + "…",
+        "x" * 90 + " …": "x" * 160 + " …",
+    }
+
+
+def test_training_time_is_the_sum_of_the_steps_times(run, page, tmp_path):
+    assert read_run(run, "x").training_s == 20.0
+    assert 'data-name="training time" class=number>20 s<' in page.read_text()
+    history = [{"step": 5, "step_time": 3.0}, {"step": 7, "step_time": 4.0}, {"step": 8, "reward": 0.0}]
+    (tmp_path / "trainer_state.json").write_text(json.dumps({"log_history": history}))
+    assert read_run(tmp_path, "x").training_s == 5 * 3.0 + 2 * 4.0  # means over the steps since the last log
+    (tmp_path / "trainer_state.json").write_text(json.dumps({"log_history": history[2:]}))
+    assert read_run(tmp_path, "x").training_s is None
 
 
 def test_a_real_log_is_read(tmp_path):
@@ -217,6 +295,19 @@ def test_runs_laid_over_each_other(tmp_path, first_chart_only):
     assert len(re.findall("<h3>(?:with|without)</h3>", text)) == 2  # errors
 
 
+def test_long_names_fit_their_figure(tmp_path):
+    """Without a name, a run is called like its folder."""
+    folders = [make_run(tmp_path / f"{i}", seed=i, steps=3) for i in range(2)]
+    names = [f"outputs/mirror-learning-agency-lab-automated-essay-scoring-2/policy-{i}" for i in range(2)]
+    with mpl.rc_context(STYLE):
+        drawn = charts_of(*folders, names=names)
+    for name in ("reward", "timeline"):  # as legend, as titles
+        figure = drawn[name].figure
+        figure.draw_without_rendering()
+        boxes = [artist.get_window_extent() for artist in (*figure.legends, *(axis.title for axis in figure.axes))]
+        assert all(box.x0 >= 0 and box.x1 <= figure.bbox.x1 for box in boxes)
+
+
 @pytest.fixture(scope="module")
 def two_arms(tmp_path_factory):
     """The charts of two runs with improve prompts and one without."""
@@ -319,7 +410,7 @@ def test_nothing_that_can_be_read(tmp_path):
 
 
 def test_no_run(tmp_path):
-    with pytest.raises(OSError, match="holds neither executions"):
+    with pytest.raises(OSError, match="holds no metrics"):
         write_report([tmp_path], ["x"], tmp_path / "report")
 
 
@@ -360,8 +451,11 @@ def test_the_command(tmp_path, monkeypatch, capsys, first_chart_only):
     assert f"report   {tmp_path}/report/report.html" in capsys.readouterr().out
     assert (tmp_path / "report" / "report.html").is_file()
     for arguments, message in (
-        ([str(tmp_path / "nowhere")], "holds neither executions"),
-        ([str(run), "--names", "a", "b"], "--names has 2 names for 1 runs"),
+        ([str(tmp_path / "nowhere")], "holds no metrics"),
+        (
+            [str(run), "--names", "a", "b"],
+            "--names: give one name for each run, in the same order (names: 2, runs: 1)",
+        ),
         ([str(run), f"{run}/../run"], "/../run is given twice"),
     ):
         monkeypatch.setattr("sys.argv", ["trl-mle", "report", *arguments])

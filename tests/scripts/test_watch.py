@@ -7,11 +7,13 @@ import time
 import pytest
 from rich.console import Console
 from support.training_runs import make_run
+from transformers import TrainerControl, TrainerState, TrainingArguments
 
 from trl_mle.report.training_run import read_metrics, read_run
 from trl_mle.rewards.progress import RUNNING_FILE, ProgramsProgress
 from trl_mle.scripts import watch as module
 from trl_mle.scripts.watch import has_ended, view, watch
+from trl_mle.trainer import MLEProgressCallback
 
 
 def shown(folder):
@@ -70,27 +72,63 @@ def test_steps_that_a_resumed_run_makes_again(tmp_path):
     assert [entry["step"] for entry in read_run(folder, "x").history] == [1, 2, 3]
 
 
-def test_until_it_has_ended(tmp_path, monkeypatch, capsys):
-    folder = make_run(tmp_path / "run", steps=3)
-    waits = []
+def train_to(folder, step, max_steps=30):
+    """What the trainer's callback does when training begins at this step; returns what it does at the end."""
+    args, control = TrainingArguments(str(folder)), TrainerControl()
+    callback, state = MLEProgressCallback(), TrainerState(is_world_process_zero=True, max_steps=max_steps)
+    state.global_step = step
+    callback.on_train_begin(args, state, control)
 
-    def wait(seconds):  # the run ends meanwhile
-        waits.append(seconds)
-        (folder / "trainer_state.json").write_bytes((folder / "checkpoint-3" / "trainer_state.json").read_bytes())
+    def end():
+        state.global_step = max_steps
+        callback.on_train_end(args, state, control)
 
-    (folder / "trainer_state.json").unlink(missing_ok=True)
-    monkeypatch.setattr(module.time, "sleep", wait)
-    monkeypatch.setattr(module, "Console", lambda: Console(force_terminal=True, width=80))
+    return end
+
+
+def test_from_before_its_beginning_until_its_end(tmp_path, monkeypatch, capsys):
+    folder, ends = tmp_path / "run", []
+    happenings = [
+        lambda: folder.mkdir(),
+        lambda: ends.append(train_to(folder, 0)),
+        lambda: write_steps(make_run(folder, finished=False, steps=1), [1]),
+        lambda: ends[0](),
+    ]
+    expected = [
+        "no such folder yet (Ctrl-C ends)",
+        "nothing there yet (Ctrl-C ends)",
+        "0 of 30",
+        "1 of 30",
+        "30 of 30, ended",
+    ]
+    monkeypatch.setattr(module.time, "sleep", lambda seconds: happenings.pop(0)())
+    monkeypatch.setattr(module, "Console", lambda: Console(force_terminal=True, width=200))
     assert watch(folder) == 0
-    assert len(waits) == 1
-    assert "ended" in capsys.readouterr().out
+    text = capsys.readouterr().out
+    assert happenings == []
+    places = [text.index(part) for part in expected]
+    assert places == sorted(places)
+    assert has_ended(folder)
+    train_to(folder, 20, 40)  # resumed, with more steps
+    assert not has_ended(folder)
+    assert "step      20 of 40" in shown(folder)
+    train_to(folder, 0, 16)  # anew
+    assert not has_ended(folder)
+
+
+def test_another_trainers_run_has_ended_when_it_has_saved_its_state(tmp_path):
+    folder = make_run(tmp_path / "run", steps=3)
+    assert not has_ended(folder)
+    (folder / "trainer_state.json").write_bytes((folder / "checkpoint-3" / "trainer_state.json").read_bytes())
+    assert has_ended(folder)
+    assert "step      3, ended" in shown(folder)
 
 
 def test_once_where_it_is_no_terminal(tmp_path, capsys):
     folder = make_run(tmp_path / "run", steps=3, finished=False)
     assert watch(folder) == 0
     assert "programs  48, " in capsys.readouterr().out
-    with pytest.raises(FileNotFoundError, match="holds neither"):
+    with pytest.raises(FileNotFoundError, match=r"holds no metrics.*has the run begun"):
         watch(tmp_path)
 
 

@@ -74,7 +74,11 @@ def make_run(
                 parent = ranked[0].id if kind == "improve" and ranked else None
                 pool.observe([Solution(comp.id, source, "out", score, step, parent)])
                 best.offer(comp, source, b"id\n", score, **others)
-        metrics = {"step": step, "reward": sum(-10 if r["score"] is None else r["score"] for r in rows) / len(rows)}
+        metrics = {
+            "step": step,
+            "step_time": 2.0,
+            "reward": sum(-10 if r["score"] is None else r["score"] for r in rows) / len(rows),
+        }
         metrics |= {f"mle/{key}": value for key, value in _metrics(rows).items()}
         for kind in {row["prompt_kind"] for row in rows} if improve else ():
             found = _metrics([row for row in rows if row["prompt_kind"] == kind])

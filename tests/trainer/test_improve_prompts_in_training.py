@@ -11,7 +11,7 @@ from support import pool_runs
 from support.pool_runs import GROUP_SIZE, GROUPS, ReplayTrainer
 
 from trl_mle.competitions import load_competition
-from trl_mle.prompts import scratch_prompt
+from trl_mle.prompts import extract_code, scratch_prompt
 from trl_mle.solutions.pool import Solution
 
 
@@ -169,6 +169,17 @@ def test_the_table_says_what_each_completion_was_asked(logged):
         known = table["parent_id"][table["prompt_kind"] == "improve"]
         assert set(known) <= set(parents_scores(trainer))
     assert {kind for turn in trainer.turns for kind in turn["kinds"]} == {"scratch", "improve", "debug"}
+
+
+def test_a_solution_has_the_step_of_the_metrics_that_count_it(logged):
+    trainer, history, tables = logged[0.0]
+    written = {
+        entry["step"]: {extract_code(completion[-1]["content"]) for completion in table["completion"]}
+        for entry, table in zip(history, tables, strict=True)
+    }
+    entries = trainer.solution_prompts.pool.state_dict()["diabetes"]
+    assert min(entry["step"] for entry in entries) == 1
+    assert all(entry["source"] in written[entry["step"]] for entry in entries)
 
 
 def test_metrics_by_kind_and_how_often_a_parent_is_beaten(logged):

@@ -1,6 +1,13 @@
 """What a model card says about scores."""
 
+from dataclasses import replace
+from pathlib import Path
+
+import pandas as pd
+import pytest
+
 from trl_mle.competitions import load_competition
+from trl_mle.competitions.own import new_competition
 from trl_mle.execution import Limits
 from trl_mle.rewards import BestSolutions
 from trl_mle.trainer import MLEGRPOConfig
@@ -26,6 +33,35 @@ def test_without_held_out_rows_there_is_one_score(tmp_path):
     assert "The best program of the whole run scores **0.9000** in `wine`." in text
     assert "valid submissions on the hidden answers. Valid" in text
     assert "held-out" not in text
+
+
+def test_the_commands_do_not_depend_on_where_training_ran(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    table = pd.DataFrame({"size": range(40), "price": range(40)})
+    table.to_csv("houses.csv", index=False)
+    new_competition(Path("houses.csv"), ["price"], "rmse", Path("houses"))
+    text = card(Path("outputs/policy"), load_competition("./houses"))
+    assert "`houses` is a competition of the author's own, which is not part of the model" in text
+    assert 'load_competition("path/to/houses")' in text
+    assert "`trl-mle run path/to/houses solution.py`" in text
+    assert 'model="path/to/policy"' in text
+
+
+@pytest.mark.parametrize(
+    ("name", "shown"),
+    [("wine", "wine"), ("mirror:leaf-classification?rows=99", "'mirror:leaf-classification?rows=99'")],
+)
+def test_the_commands_for_what_the_package_brings(tmp_path, name, shown):
+    competition = replace(load_competition("wine"), id=name)
+    text = card(tmp_path, competition)
+    assert f'load_competition("{name}")' in text
+    assert f"`trl-mle run {shown} solution.py`" in text
+    assert "## How to use it\n\n```python" in text
+
+
+def test_a_competition_of_mlebench_must_be_prepared(tmp_path):
+    text = card(tmp_path, replace(load_competition("wine"), id="leaf-classification"))
+    assert "## How to use it\n\n`trl-mle prepare leaf-classification` downloads" in text
 
 
 def test_each_competition_has_its_first_and_its_last_batch(tmp_path):

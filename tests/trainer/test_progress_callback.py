@@ -47,7 +47,10 @@ def test_all_metrics_are_in_a_file_at_once(capsys):
     rows = [json.loads(line) for line in Path("x/metrics.jsonl").read_text().splitlines()]
     assert [(row["step"], row["reward"], row["loss"]) for row in rows] == [(1, 1.0, 0.1), (2, 2.0, 0.1), (3, 3.0, 0.1)]
     # A resumed run keeps the file, and a new one does not
-    for step, is_there in ((2, True), (0, False)):
-        state = TrainerState(global_step=step, is_world_process_zero=True)
+    for step, kept in ((2, rows), (0, [])):
+        state = TrainerState(global_step=step, max_steps=24, is_world_process_zero=True)
         MLEProgressCallback().on_train_begin(TrainingArguments("x"), state, TrainerControl())
-        assert Path("x/metrics.jsonl").exists() == is_there
+        begun = {"step": step, "max_steps": 24, "ended": False}
+        assert [json.loads(line) for line in Path("x/metrics.jsonl").read_text().splitlines()] == [*kept, begun]
+    MLEProgressCallback().on_train_end(TrainingArguments("x"), state, TrainerControl())
+    assert json.loads(Path("x/metrics.jsonl").read_text().splitlines()[-1]) == begun | {"ended": True}

@@ -28,6 +28,11 @@ def list_competitions() -> list[str]:
     return [*LOCAL_COMPETITIONS, *MLEBENCH_COMPETITIONS, *(PREFIX + name for name in MIRRORS)]
 
 
+def is_own(competition: Competition) -> bool:
+    """Whether it is the user's own: its id means nothing on another machine."""
+    return competition.id not in list_competitions() and not competition.id.startswith((PREFIX, TASK_PREFIX))
+
+
 def load_competition(competition_id: str, data_dir: Path | str | None = None, holdout: float = 0.0) -> Competition:
     """
     Load a competition by its id.

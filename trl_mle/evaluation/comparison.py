@@ -219,7 +219,7 @@ def main_table(rows: Sequence[Mapping[str, Any]], reported: Sequence[str] = REPO
 
     Returns:
         `list[list[str]]`: A header, a row per competition with the best of our systems marked by `**`, and the average
-        improvement over the first system.
+        improvement over the first system, if there is one.
     """
     table = cells(rows)
     direction = {row["competition"]: row["higher_is_better"] for row in rows}
@@ -238,9 +238,8 @@ def main_table(rows: Sequence[Mapping[str, Any]], reported: Sequence[str] = REPO
             line.append(f"**{text}**" if mean is not None and mean == best and len(known) > 1 else text)
         figures = dict(zip(REPORTED_SYSTEMS, REPORTED.get(competition, ("",) * len(REPORTED_SYSTEMS)), strict=True))
         lines.append(line + [figures[system] for system in shown])
-    if len(systems) + len(shown) > 1:
-        lines.append(_improvements(table, direction, systems, shown))
-    return lines
+    improvements = _improvements(table, direction, systems, shown)
+    return [*lines, improvements] if any(improvements[3:]) else lines
 
 
 def _improvements(
@@ -263,13 +262,18 @@ def _improvements(
 
 
 def best_of_k_table(rows: Sequence[Mapping[str, Any]]) -> list[list[str]]:
-    """The best of k programs: a single run with its bootstrap interval, several runs as mean ± standard error."""
+    """
+    The best of k programs: a single run with its bootstrap interval, several runs as mean ± standard error. Systems
+    without a valid program are left out.
+    """
     lines: list[list[str]] = [["competition", "system", "k", "any valid", "best of k", "95% interval"]]
     for (competition, system), runs in runs_of(rows).items():
         points = [{point["k"]: point for point in run["best_of_k"]} for run in runs]
         for k in sorted(set().union(*points)):
             found = [of_run[k] for of_run in points if k in of_run]
             score = Cell.of([of_run[k]["score"] if k in of_run else None for of_run in points])
+            if score.mean is None:
+                continue
             low, high = found[0]["low"], found[0]["high"]
             interval = "-" if len(runs) > 1 or low is None else f"{low:.3f} to {high:.3f}"
             valid_rate = fmean(point["valid_rate"] for point in found)
@@ -352,6 +356,13 @@ def to_markdown(rows: Sequence[Mapping[str, Any]], heading: str = "##") -> str:
             "For comparison with published figures: scores on all hidden answers of the best program by that score "
             f"(`chosen_by: test`). As the best of many, these scores are too optimistic. {reported}\n",
         ]
+    curves = best_of_k_table(rows)
+    best_of_k = [
+        f"{heading} Best of k\n",
+        _markdown(curves),
+        "Average of the best score over all subsets of k programs with a valid one. Several runs: mean ± standard error over runs. One "
+        "run: 95% bootstrap interval, which is too narrow for k near the number of programs.\n",
+    ]
     parts = [
         f"{heading} Best of {numbers} programs\n",
         _markdown(main_table(rows)),
@@ -360,10 +371,7 @@ def to_markdown(rows: Sequence[Mapping[str, Any]], heading: str = "##") -> str:
         _markdown(program_table(rows)),
         "Shares and means are mean ± standard error over runs. A valid submission from a program that was not observed to train a "
         "model may game the metric.\n",
-        f"{heading} Best of k\n",
-        _markdown(best_of_k_table(rows)),
-        "Average of the best score over all subsets of k programs with a valid one. Several runs: mean ± standard error over runs. One "
-        "run: 95% bootstrap interval, which is too narrow for k near the number of programs.\n",
+        *(best_of_k if len(curves) > 1 else ()),  # more than its header
         f"{heading} Cost\n",
         _markdown(cost_table(rows)),
         "Equal cost: the cost of the cheapest system. Sampling and wall-clock time depend on the machine.\n",

@@ -95,7 +95,9 @@ class EvaluationArguments(ExecutorArguments):
             raise ValueError(f"--seed must be from 0 to {most}, got {self.seed}")
         count = len(self.policies) + len(self.tree_policies)
         if len(self.names) != count:
-            raise ValueError(f"--names has {len(self.names)} names for {count} policies")
+            raise ValueError(
+                f"--names: give one name for each policy, in the same order (names: {len(self.names)}, policies: {count})"
+            )
         if len({file_name(name) for name in self.names}) != count:
             raise ValueError(f"--names must differ, also as file names: {', '.join(self.names)}")
         files = [file_name(name) for name in self.names]

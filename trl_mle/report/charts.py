@@ -27,6 +27,7 @@ from trl_mle.report.drawing import (
     panels,
     programs_per_point,
     set_log_scale,
+    wrap,
 )
 from trl_mle.report.training_run import TrainingRun, best_so_far
 
@@ -101,8 +102,8 @@ def charts(groups: Groups) -> Iterator[Chart]:
         slug = "".join(letter if letter.isalnum() else "-" for letter in competition)
         arrow = "higher is better" if higher_is_better else "lower is better"
         for name, title, caption, column in (
-            ("score_by_programs", "Score by executed programs", "", None),
-            ("score_by_time", "Score by wall clock", " Pauses between an interruption and its resumption count.", "seconds"),
+            ("score_by_programs", "Score by programs", "", None),
+            ("score_by_time", "Score by wall clock", " Time counts from the end of the first program; pauses between an interruption and its resumption count.", "seconds"),
         ):  # fmt: skip
             figure = _score(groups, competition, higher_is_better, column)
             text = f"Score on the {where}hidden answers ({arrow}). Solid: {best}, dashed: mean of valid programs.{caption}"
@@ -110,10 +111,10 @@ def charts(groups: Groups) -> Iterator[Chart]:
     below = " Below: mean score of valid programs." if is_logged(groups, "mle/improve/score/mean") else ""
     over_time, panels = (band, " Each panel has its own scale.") if len(groups) > 1 else (mean, "")
     for name, title, caption, draw in (
-        ("milestones", "Milestones", "Share of the executed programs that reached each milestone." + band, _milestones),
+        ("milestones", "Milestones", "Share of the programs that reached each milestone." + band, _milestones),
         ("durations", "Δt and duration weights", "Above: how long programs ran, median (solid), 10th and 90th percentile (dotted). Below: the duration weight of their advantages, mean (solid), smallest and largest (dotted)." + mean, _durations),
         ("timeline", "Time within a step", TIMELINE + mean, _timeline),
-        ("outcomes", "Outcomes", "How executions ended. Completions without a program are not executed, and not shown." + panels + over_time, _outcomes),
+        ("outcomes", "Outcomes", "How programs ended. Completions without code are not shown." + panels + over_time, _outcomes),
         ("prompts", "From scratch or improving", "Solid: from scratch. Dashed: improving. Dotted: how often an improved program beat the one shown; dash-dotted: how often a program from scratch would have." + below + band, _prompts),
         ("best_of_n", "Evaluation during training", "The best of N fresh programs on fixed prompts." + band, _evaluations),
     ):  # fmt: skip
@@ -136,7 +137,7 @@ def _reward(groups: Groups) -> Figure | None:
         width = programs_per_point(groups)
         for name, color in colors_of(groups).items():
             draw_curve(axis, *by_programs(groups[name], width, lambda table: float(table["reward"].mean())), color)
-        axis.set_xlabel("executed programs")
+        axis.set_xlabel("programs")
     else:
         return None
     add_legend(figure, groups)
@@ -158,7 +159,7 @@ def _valid_rate(groups: Groups) -> Figure | None:
             draw_curve(axis, *by_programs(groups[name], width, lambda table: float(table["valid"].mean())), color)
             untrained = by_programs(groups[name], width, lambda table: float(table["untrained"].mean()))
             draw_curve(axis, *untrained, color, linestyle=":")
-        axis.set_xlabel("executed programs")
+        axis.set_xlabel("programs")
     label_share(axis, "share of programs")
     add_legend(figure, groups)
     return figure
@@ -167,7 +168,7 @@ def _valid_rate(groups: Groups) -> Figure | None:
 def _score(groups: Groups, competition: str, higher_is_better: bool, column: str | None) -> Figure:
     figure, [axis] = new_figure(groups)
     width = programs_per_point(groups, competition)
-    unit, size = "executed programs", 1
+    unit, size = "programs", 1
     if column is not None:
         tables = [run.programs(competition) for runs in groups.values() for run in runs]
         unit, size = _unit(max((table[column].max() for table in tables if not table.empty), default=0.0))
@@ -235,7 +236,7 @@ def _milestones(groups: Groups) -> Figure | None:
     width = programs_per_point(groups)
     for i, (name, share) in enumerate(shares.items()):
         draw_curve(axis, *by_programs(runs, width, share), f"C{i}", name)
-    axis.set_xlabel("executed programs")
+    axis.set_xlabel("programs")
     label_share(axis, "share of programs")
     figure.legend(loc="outside lower center", ncols=3)
     return figure
@@ -282,7 +283,7 @@ def _timeline(groups: Groups) -> Figure | None:
         axis.set_ylabel("seconds of a step")
         axis.set_ylim(bottom=0)
         if len(found) > 1:
-            axis.set_title(name)
+            axis.set_title(wrap(name))
     label_steps(axes[-1])
     figure.legend(*axes[0].get_legend_handles_labels(), loc="outside lower center", ncols=2)
     return figure
@@ -315,7 +316,7 @@ def _outcomes(groups: Groups) -> Figure | None:
     xs = curves["valid"][0]
     layers = [np.nanmean(values, axis=0) for _, values in curves.values()]
     axis.stackplot(xs, layers, colors=list(OUTCOMES.values()), labels=list(curves))
-    axis.set_xlabel("executed programs")
+    axis.set_xlabel("programs")
     label_share(axis, "share of programs")
     axis.set_xlim(xs[0], xs[-1] if len(xs) > 1 else xs[0] + 1)
     figure.legend(loc="outside lower center", ncols=3)

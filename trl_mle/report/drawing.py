@@ -1,5 +1,6 @@
 """Drawing helpers for the plots of a report: sizes, colours, curves with bands, axes."""
 
+import textwrap
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
@@ -15,7 +16,7 @@ from trl_mle.report.training_run import TrainingRun
 
 # Okabe and Ito's palette, which colour-blind people can distinguish
 COLORS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#000000")
-BINS = 20  # maximum number of points of a curve over executed programs
+BINS = 20  # maximum number of points of a curve over the programs
 LEAST_PROGRAMS = 16  # minimum number of programs per point, unless there are few
 STYLE: Any = {
     "font.size": 9,
@@ -34,7 +35,8 @@ Groups = Mapping[str, Sequence[TrainingRun]]
 
 def new_figure(groups: Groups, rows: int = 1, height: float = 2.9, columns: int = 1) -> tuple[Figure, list[Axes]]:
     """Makes a figure narrow enough for a phone, so that its text stays legible there."""
-    height += 0.2 * ((len(groups) + 1) // 2) if len(groups) > 1 else 0  # for the legend
+    if len(groups) > 1:  # room for the legend
+        height += 0.2 * sum(text.count("\n") + 1 for text in map(wrap, groups)) / _legend_columns(groups)
     figure = Figure(figsize=(4.4, height), layout="constrained")
     axes = figure.subplots(rows, columns, sharex=True, squeeze=False)
     return figure, list(axes.flat)
@@ -88,7 +90,7 @@ def programs_per_point(groups: Groups, competition: str | None = None) -> int:
 
 
 def panels(groups: Groups, shares: Mapping[str, Callable[[pd.DataFrame], float]]) -> tuple[Figure, list[Axes]]:
-    """Draws shares of programs over executed programs, one panel per share, one curve per name."""
+    """Draws shares over the programs, one panel per share, one curve per name."""
     rows = -(-len(shares) // 2)
     figure, axes = new_figure(groups, rows, height=0.4 + 1.15 * rows, columns=2)
     for unused in axes[len(shares) :]:
@@ -102,7 +104,7 @@ def panels(groups: Groups, shares: Mapping[str, Callable[[pd.DataFrame], float]]
         axis.yaxis.set_major_formatter(PercentFormatter(1.0))
     for axis in axes[-2:]:  # the bottom panel of each column
         axis.tick_params(labelbottom=True)
-        axis.set_xlabel("executed programs")
+        axis.set_xlabel("programs")
     add_legend(figure, groups)
     return figure, axes
 
@@ -116,8 +118,17 @@ def add_legend(figure: Figure, groups: Groups) -> None:
     if len(groups) > 1:
         drawn = {line.get_color() for axis in figure.axes for line in axis.lines}
         colors = colors_of(groups).items()
-        handles = [Line2D([], [], color=color, label=name) for name, color in colors if color in drawn]
-        figure.legend(handles=handles, loc="outside lower center", ncols=2)
+        handles = [Line2D([], [], color=color, label=wrap(name)) for name, color in colors if color in drawn]
+        figure.legend(handles=handles, loc="outside lower center", ncols=_legend_columns(groups))
+
+
+def wrap(name: str) -> str:
+    """A run's name in lines that fit the width of a figure."""
+    return textwrap.fill(name, 44)
+
+
+def _legend_columns(groups: Groups) -> int:
+    return 2 if max(map(len, groups)) <= 24 else 1
 
 
 def label_steps(axis: Axes) -> None:

@@ -1,14 +1,12 @@
 """Plots learning curves from the trainer's log."""
 
-import json
 from pathlib import Path
 
 import matplotlib as mpl
+from matplotlib.figure import Figure
 
-
-mpl.use("Agg")  # only writes a file, needs no display
-
-import matplotlib.pyplot as plt
+from trl_mle.report.drawing import STYLE, label_score, label_share, label_steps
+from trl_mle.report.training_run import TrainingRun, read_run
 
 
 # (title, unit, metrics with their labels): one panel each.
@@ -32,21 +30,28 @@ def plot_learning_curves(trainer_state: Path, output: Path, title: str) -> None:
         title (`str`):
             Headline.
     """
-    history = json.loads(trainer_state.read_text())["log_history"]
-    figure, axes = plt.subplots(2, 2, figsize=(9, 6), layout="constrained")
-    figure.suptitle(title)
-    for axis, (name, unit, curves) in zip(axes.flat, PANELS, strict=True):
-        for key, label in curves:
-            points = [(entry["step"], entry[key]) for entry in history if key in entry]
-            axis.plot(
-                [step for step, _ in points], [value for _, value in points], marker="o", markersize=3, label=label
-            )
+    with mpl.rc_context(STYLE):
+        draw_learning_curves(read_run(trainer_state.parent, title)).savefig(output, dpi=120)
+
+
+def draw_learning_curves(run: TrainingRun) -> Figure:
+    """The plots of a run, with its name as headline."""
+    figure = Figure(figsize=(9, 6), layout="constrained")
+    figure.suptitle(run.name)
+    axes = figure.subplots(2, 2, sharex=True).flat
+    for axis, (name, unit, curves) in zip(axes, PANELS, strict=True):
+        known = [(label, values) for key, label in curves if (values := run.metric(key))]
+        for label, values in known:
+            axis.plot(list(values), list(values.values()), marker="o", markersize=3, label=label)
         axis.set_title(name)
-        axis.set_xlabel("training step")
         axis.set_ylabel(unit)
-        axis.grid(alpha=0.3)
-        if len(curves) > 1:
+        label_steps(axis)
+        axis.tick_params(labelbottom=True)
+        if not known:
+            axis.set_yticks([])
+            axis.text(0.5, 0.5, "not logged", transform=axis.transAxes, horizontalalignment="center")
+        elif len(known) > 1:
             axis.legend()
-    axes.flat[1].set_ylim(0, 1)
-    figure.savefig(output, dpi=120)
-    plt.close(figure)
+    label_share(axes[1], "share of programs")
+    label_score(axes[2], {run.name: [run]})
+    return figure

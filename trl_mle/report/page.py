@@ -6,7 +6,7 @@ import io
 import re
 import sys
 from collections import defaultdict
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from datetime import UTC, datetime
 from html import escape
 from itertools import pairwise
@@ -20,7 +20,7 @@ import pandas as pd
 
 from trl_mle.report.charts import Chart, charts, duration
 from trl_mle.report.drawing import STYLE, Groups
-from trl_mle.report.training_run import TrainingRun, ancestors, read_run
+from trl_mle.report.training_run import TrainingRun, ancestors, percent, read_run
 
 
 MOST_ERRORS = 12
@@ -75,6 +75,10 @@ summary {{ cursor: pointer; }}
 """
 
 
+RUNS_NOTE = (
+    '<p class="note">Programs: the completions with code. The others are not executed, and count in no figure of the '
+    "programs. Training time: the sum of the steps' times, without checkpoints, evaluations and pauses.</p>"
+)
 HELD_OUT_NOTE = (
     '<p class="note">The best programs are chosen on the hidden rows that training sees, and scored on the held-out rows. '
     "Chosen by test: chosen and scored on all hidden rows. Logged metrics and scores of ancestors are on the rows that "
@@ -118,7 +122,10 @@ def write_report(folders: Sequence[Path], names: Sequence[str], report_dir: Path
     title = " · ".join(groups)
     body = [
         "".join(f'<p class="note">{escape(note)}</p>' for note in skipped),
-        _section("Runs", _table(_summary(groups)) + (HELD_OUT_NOTE if any(run.holds_out for run in runs) else "")),
+        _section(
+            "Runs",
+            _table(_summary(groups)) + RUNS_NOTE + (HELD_OUT_NOTE if any(run.holds_out for run in runs) else ""),
+        ),
         _section("Competitions", _table(_of_competitions(groups))),
         _section("Plots", f'<div class="charts">{"".join(shown)}</div>'),
         _section(
@@ -135,8 +142,8 @@ def write_report(folders: Sequence[Path], names: Sequence[str], report_dir: Path
     path = report_dir / "report.html"
     page = PAGE.format(
         title=escape(f"Training report: {title}"),
-        note=f"Written {datetime.now(UTC):%Y-%m-%d %H:%M} UTC. Curves over training steps end with the last checkpoint, those over "
-        "executed programs with the last program.",
+        note=f"Written {datetime.now(UTC):%Y-%m-%d %H:%M} UTC. Curves over training steps end with the last logged step, those over "
+        "programs with the last program.",
         body="".join(body),
     )
     path.write_text(page, encoding="utf-8", errors="backslashreplace")
@@ -162,7 +169,7 @@ def _table(rows: Sequence[dict[str, Any]]) -> str:
     """A table of rows with the same keys; numeric columns are right-aligned."""
     if not rows:
         return ""
-    numeric = {name: all(re.match(r"[-+]?[\d.]|-$|$", str(row[name])) for row in rows) for name in rows[0]}
+    numeric = {name: all(re.match(r"[-+<>]?[\d.]|-$|$", str(row[name])) for row in rows) for name in rows[0]}
 
     def line(tag: str, cells: dict[str, str]) -> str:
         return "<tr>" + "".join(f'<{tag} data-name="{escape(name)}"{" class=number" if numeric[name] else ""}>{escape(cell)}</{tag}>' for name, cell in cells.items()) + "</tr>"  # fmt: skip
@@ -175,26 +182,31 @@ def _table(rows: Sequence[dict[str, Any]]) -> str:
 def _summary(groups: Groups) -> list[dict[str, Any]]:
     """One row per name; several runs are summed or averaged."""
     holds_out = any(run.holds_out for runs in groups.values() for run in runs)
+    reuses = any(run.reuses for runs in groups.values() for run in runs)
     rows = []
     for name, runs in groups.items():
         tables = [table for run in runs if not (table := run.programs()).empty]
         quarters = [max(1, len(table) // 4) for table in tables]
         pairs = list(zip(tables, quarters, strict=True))
+        seconds = [run.training_s for run in runs if run.training_s is not None]
         rows.append(
             {
                 "run": name if len(runs) == 1 else f"{name} ({len(runs)} runs)",
-                "steps": _mean([max((entry["step"] for entry in run.history), default=0) for run in runs], "{:.0f}"),
-                "programs": _mean([len(run.programs()) for run in runs], "{:.0f}"),
-                "wall clock": duration(fmean(float(table["seconds"].iloc[-1]) for table in tables)) if tables else "-",
-                "valid, first quarter": _mean([table["valid"][:quarter].mean() for table, quarter in pairs], "{:.0%}"),
-                "valid, last quarter": _mean([table["valid"][-quarter:].mean() for table, quarter in pairs], "{:.0%}"),
+                "steps": _mean([max((entry["step"] for entry in run.history), default=0) for run in runs], "{:.0f}".format),
+                "completions without code": _mean([fmean(rates) for run in runs if (rates := run.metric("mle/outcome/no_code_rate").values())], percent),
+                "programs": _mean([len(run.programs()) for run in runs], "{:.0f}".format),
+                "training time": duration(fmean(seconds)) if seconds else "-",
+                "valid, first quarter": _mean([table["valid"][:quarter].mean() for table, quarter in pairs], percent),
+                "valid, last quarter": _mean([table["valid"][-quarter:].mean() for table, quarter in pairs], percent),
                 "valid, never trained a model": f"{sum(int(table['untrained'].sum()) for table in tables)} of "
                 f"{sum(int(table['valid'].sum()) for table in tables)}",
-                "mean Δt (s)": _mean([table["duration_s"].mean() for table in tables], "{:.2f}"),
+                "mean Δt (s)": _mean([table["duration_s"].mean() for table in tables], "{:.2f}".format),
                 "failures of ours": sum(len(run.executions) - len(run.programs()) for run in runs),
                 "best score": _best_scores([best for run in runs for best in run.best], "reported"),
             }
         )  # fmt: skip
+        if reuses:
+            rows[-1]["programs not executed, with an equal one's result"] = _mean([int(table["reused"].sum()) for table in tables], "{:.0f}".format)  # fmt: skip
         if holds_out:
             rows[-1]["best score, chosen by test"] = _best_scores(
                 [best for run in runs for best in _by_test(run)], "full"
@@ -216,12 +228,12 @@ def _of_competitions(groups: Groups) -> list[dict[str, Any]]:
                 {
                     "run": name,
                     "competition": competition,
-                    "programs": _mean([len(table) for table in tables], "{:.0f}"),
-                    "share of programs": _mean([len(table) / len(all_) for all_, table in pairs], "{:.0%}"),
-                    "share of Δt": _mean([table["duration_s"].sum() / (all_["duration_s"].sum() or 1) for all_, table in pairs], "{:.0%}"),
-                    "valid, first quarter": _mean([table["valid"][:quarter].mean() for table, quarter in quarters], "{:.0%}"),
-                    "valid, last quarter": _mean([table["valid"][-quarter:].mean() for table, quarter in quarters], "{:.0%}"),
-                    "mean Δt (s)": _mean([table["duration_s"].mean() for table in tables], "{:.2f}"),
+                    "programs": _mean([len(table) for table in tables], "{:.0f}".format),
+                    "share of programs": _mean([len(table) / len(all_) for all_, table in pairs], percent),
+                    "share of Δt": _mean([table["duration_s"].sum() / (all_["duration_s"].sum() or 1) for all_, table in pairs], percent),
+                    "valid, first quarter": _mean([table["valid"][:quarter].mean() for table, quarter in quarters], percent),
+                    "valid, last quarter": _mean([table["valid"][-quarter:].mean() for table, quarter in quarters], percent),
+                    "mean Δt (s)": _mean([table["duration_s"].mean() for table in tables], "{:.2f}".format),
                     "best score": _best_scores(best, "reported"),
                 }
             )  # fmt: skip
@@ -232,7 +244,7 @@ def _best_scores(best: Sequence[dict[str, Any]], key: str) -> str:
     """The mean over runs for each competition."""
     texts = []
     for found in _by_competition(best):
-        score = _mean([one[key] for one in found], "{:g}" if len(found) == 1 else "{:.4f}")
+        score = _mean([one[key] for one in found], ("{:g}" if len(found) == 1 else "{:.4f}").format)
         texts.append(f"{score} ({found[0]['competition']}, {_metric(found[0])})")
     return ", ".join(texts) or "-"
 
@@ -248,12 +260,12 @@ def _by_test(run: TrainingRun) -> list[dict[str, Any]]:
     return best_scores
 
 
-def _mean(values: Sequence[float], form: str) -> str:
+def _mean(values: Sequence[float], form: Callable[[float], str]) -> str:
     """The mean, with the standard deviation if values differ."""
     if not values:
         return "-"
-    deviation = f" ± {form.format(stdev(values))}" if len(set(values)) > 1 else ""
-    return form.format(fmean(values)) + deviation
+    deviation = f" ± {form(stdev(values))}" if len(set(values)) > 1 else ""
+    return form(fmean(values)) + deviation
 
 
 def _by_competition(best: Sequence[dict[str, Any]]) -> list[list[dict[str, Any]]]:
@@ -317,25 +329,36 @@ def _errors(groups: Groups) -> str:
         for kind, count in kinds["kind"].value_counts()[:MOST_ERRORS].items():
             of_kind = kinds[kinds["kind"] == kind]
             late = int(of_kind["late"].sum())
+            example = " ".join(of_kind["detail"].iloc[-1].split())
             rows.append(
                 {
                     "error": kind,
                     "programs": count,
-                    "first half": f"{(count - late) / early_total:.1%}",
-                    "second half": f"{late / late_total:.1%}",
-                    "an example": str(of_kind["detail"].iloc[-1])[:160],
+                    "first half": percent((count - late) / early_total),
+                    "second half": percent(late / late_total),
+                    "an example": "" if example in str(kind) else _shorten(example, 160),
                 }
             )
         heading = f"<h3>{escape(name)}</h3>" if len(groups) > 1 else ""
         parts.append(heading + _table(rows))
-    note = '<p class="note">Errors of executed programs without a valid submission; shares are of all executed programs.</p>'
+    note = '<p class="note">Errors of programs without a valid submission; shares are of all programs.</p>'
     return note + "".join(parts) if parts else ""
+
+
+def _shorten(text: str, width: int) -> str:
+    """One line, cut between words where possible."""
+    text = " ".join(text.split())
+    if len(text) <= width:
+        return text
+    return f"{text[:width].rpartition(' ')[0] or text[:width]} …"
 
 
 def _kind(outcome: str, detail: str) -> str:
     """An error message without the details of a single program."""
-    text = re.sub(r"0x[0-9a-f]+|[-+]?\d[\d.,]*(e[-+]?\d+)?", "N", re.sub(r"'[^']*'|\"[^\"]*\"", "'…'", detail))
-    text = " ".join(re.sub(r" \(/[^)]*\)?", "", text).split())[:90]  # without paths of modules
+    text = re.sub(r"'[^']*'|\"[^\"]*\"", "'…'", detail)
+    text = re.sub(r"U\+[0-9A-F]+", "U+…", text)  # a character that cannot be shown
+    text = re.sub(r"0x[0-9a-f]+|((?<!\w)[-+])?\d+([.,]\d+)*(e[-+]?\d+)?", "N", text)
+    text = _shorten(re.sub(r" \(/[^)]*\)?", "", text), 90)  # without paths of modules
     if outcome == "ok":
         return f"no valid submission: {text or 'reason unknown'}"
     return text if outcome == "error" and text else f"{outcome.replace('_', ' ')}: {text}".rstrip(": ")

@@ -28,7 +28,8 @@ class TrainingRun:
         history (`list[dict]`):
             The trainer's log; during the run, up to the last checkpoint.
         executions (`DataFrame`):
-            One row per executed program, in the order in which programs ended: `seconds` (since the first),
+            One row per program, in the order in which programs ended: `reused` (it took the result of an equal
+            program, and was not executed), `seconds` (since the first),
             `competition`, `outcome`, `detail`, `duration_s`, `score`, `held_out` and `full` (scores as in
             [`~trl_mle.competitions.Score`]), `reported` (the score on the held-out rows, if any), `reward`, `valid`,
             `untrained` (valid, but not observed to train a model) and a column for each milestone.
@@ -61,16 +62,29 @@ class TrainingRun:
         return not self.executions.empty and bool(self.executions["held_out"].notna().any())
 
     @cached_property
+    def reuses(self) -> bool:
+        """Whether some programs were not executed, because the result of an equal one was reused."""
+        return not self.executions.empty and bool(self.executions["reused"].any())
+
+    @cached_property
     def competitions(self) -> list[str]:
         """Ids of those that programs were written for, in the order in which they first came."""
         return [] if self.executions.empty else list(dict.fromkeys(self.executions["competition"]))
+
+    @cached_property
+    def training_s(self) -> float | None:
+        """Sum of the steps' times in seconds; `None` if no step has been logged."""
+        total, before = 0.0, 0
+        for step, mean_s in self.metric("step_time").items():  # over the steps since the last log
+            total, before = total + mean_s * (step - before), step
+        return total or None
 
     def metric(self, key: str) -> dict[int, float]:
         """Values of a logged metric by step."""
         return {entry["step"]: entry[key] for entry in self.history if entry.get(key) is not None}
 
     def programs(self, competition: str | None = None) -> pd.DataFrame:
-        """The executed programs of one or all competitions, without failures of our infrastructure."""
+        """The programs of one or all competitions, without failures of our infrastructure."""
         table = self.executions
         if table.empty:
             return table
@@ -93,15 +107,13 @@ def read_run(folder: Path, name: str) -> TrainingRun:
         `OSError`: The folder holds no run.
     """
     skipped: list[str] = []
-    history = _newest(folder, "trainer_state.json", "log_history", skipped) or []
-    written = read_metrics(folder)  # includes steps after the last checkpoint
-    if _last_step(written) > _last_step(history):
-        history = written
+    # Without it, the run is another trainer's, whose log is known up to its last checkpoint
+    history = read_metrics(folder) or _newest(folder, "trainer_state.json", "log_history", skipped) or []
     executions = _executions(folder / "executions", skipped)
     if not history and executions.empty:
         raise FileNotFoundError(
-            f"{folder} holds neither executions/*.jsonl nor trainer_state.json that can be read: "
-            + ("; ".join(skipped) or "is it a run's output?")
+            f"{folder} holds no metrics.jsonl, executions/*.jsonl or trainer_state.json that can be read: "
+            + ("; ".join(skipped) or "has the run begun, and is this its output_dir?")
         )
     solutions = _solutions(_newest(folder, "solution_pool.json", "solutions", skipped) or {})
     return TrainingRun(
@@ -112,7 +124,8 @@ def read_run(folder: Path, name: str) -> TrainingRun:
 def read_metrics(folder: Path) -> list[dict[str, Any]]:
     """
     Reads the metrics of each step so far, as [`~trl_mle.trainer.MLEProgressCallback`] writes them. For steps that a
-    resumed run repeats, the later metrics count.
+    resumed run repeats, the later metrics count. The first entry of a run that has begun is step 0, without metrics;
+    the last one has `ended`, if training has.
 
     Args:
         folder (`Path`):
@@ -130,14 +143,11 @@ def read_metrics(folder: Path) -> list[dict[str, Any]]:
             entry = json.loads(line)
         except ValueError:  # cut off by a full disk, before the run was resumed
             continue
-        while entries and entries[-1]["step"] >= entry["step"]:
+        while entries and entries[-1]["step"] > entry["step"]:
             entries.pop()
-        entries.append(entry)
+        before = entries.pop() if entries and entries[-1]["step"] == entry["step"] else {}
+        entries.append(before | entry)
     return entries
-
-
-def _last_step(history: list[dict[str, Any]]) -> int:
-    return max((entry["step"] for entry in history), default=0)
 
 
 def _newest(folder: Path, name: str, key: str, skipped: list[str]) -> Any:
@@ -168,7 +178,9 @@ def _executions(folder: Path, skipped: list[str]) -> pd.DataFrame:
                 skipped.append(f"{path}, line {i} is skipped: {error}")
     if not rows:
         return pd.DataFrame()
-    table = pd.DataFrame([{"held_out": None, "full": None} | row for row in rows])  # older lines have neither
+    table = pd.DataFrame(
+        [{"held_out": None, "full": None, "reused": False} | row for row in rows]
+    )  # older lines lack them
     table["time"] = pd.to_datetime(table["time"], format="ISO8601")
     table = table.sort_values("time", kind="stable", ignore_index=True)
     table["seconds"] = (table["time"] - table["time"].iloc[0]).dt.total_seconds()
@@ -207,6 +219,14 @@ def _best(folder: Path, skipped: list[str]) -> list[dict[str, Any]]:
         except ValueError as error:
             skipped.append(_note(path, error))
     return best
+
+
+def percent(share: float) -> str:
+    """A share as a whole per cent; 0% means none, and 100% means all."""
+    text = f"{share:.0%}"
+    if text == "0%" and share > 0:
+        return "<1%"
+    return ">99%" if text == "100%" and share < 1 else text
 
 
 def ancestors(solution: dict[str, Any], solutions: list[dict[str, Any]]) -> list[dict[str, Any]]:

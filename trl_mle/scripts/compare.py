@@ -39,7 +39,8 @@ def compare(args: argparse.Namespace) -> int:
     for part in _parts(scores):
         console.print(_table("best score, mean ± standard error over runs", part))
     console.print(_table("programs, mean ± standard error over runs", programs))
-    console.print(_table("best of k", comparison.best_of_k_table(rows)))
+    if len(curves := comparison.best_of_k_table(rows)) > 1:  # more than its header
+        console.print(_table("best of k", curves))
     if comparison.chosen_by_validation(rows):
         console.print(
             "The best programs are chosen on one part of the hidden rows and scored on the other. For comparison with "

@@ -12,8 +12,8 @@ from rich.live import Live
 from rich.table import Table
 from rich.text import Text
 
-from trl_mle.report.training_run import TrainingRun, read_run
-from trl_mle.rewards.progress import METRICS_FILE, RUNNING_FILE
+from trl_mle.report.training_run import TrainingRun, percent, read_metrics, read_run
+from trl_mle.rewards.progress import RUNNING_FILE
 from trl_mle.scripts.output import facts_table, metric_name
 
 
@@ -24,35 +24,45 @@ FRESH_S = 30.0  # an older file belongs to a killed run, or to a disk that lags 
 
 def watch(folder: Path) -> int:
     """
-    Shows a run until it ends or Ctrl-C. If the output is not a terminal, shows it once.
+    Waits for a run to begin, and shows it until it ends or Ctrl-C. If the output is not a terminal, shows it once.
 
     Args:
         folder (`Path`):
-            The run's output folder.
+            The run's output folder, which need not exist yet.
 
     Returns:
         `int`: 0.
 
     Raises:
-        `OSError`: The folder holds no run.
+        `OSError`: The folder holds no run, and the output is not a terminal.
     """
     console = Console()
     if not console.is_terminal:
         console.print(view(folder))
         return 0
-    with Live(view(folder), console=console, auto_refresh=False) as live:
-        while not has_ended(folder):
+    with Live(console=console, auto_refresh=False) as live:
+        while True:
+            ended = has_ended(folder)
+            live.update(_view_or_wait(folder), refresh=True)
+            if ended:
+                return 0
             time.sleep(REFRESH_S)
-            live.update(view(folder), refresh=True)
-    return 0
 
 
 def has_ended(folder: Path) -> bool:
-    """Whether training has ended: the script writes the log of all metrics at the end."""
-    state, metrics = folder / "trainer_state.json", folder / METRICS_FILE
-    if not state.is_file() or (folder / "executions" / RUNNING_FILE).is_file():
-        return False
-    return not metrics.is_file() or state.stat().st_mtime >= metrics.stat().st_mtime  # otherwise the run was resumed
+    """Whether training has ended, by the last line of its metrics."""
+    written = read_metrics(folder)
+    if not written:  # another trainer's run, which saves its state at the end
+        return (folder / "trainer_state.json").is_file()
+    return written[-1].get("ended", False)
+
+
+def _view_or_wait(folder: Path) -> Group | Text:
+    try:
+        return view(folder)
+    except FileNotFoundError:
+        why = "nothing there yet" if folder.is_dir() else "no such folder yet"
+        return Text(f"waiting for a run in {folder}: {why} (Ctrl-C ends)")
 
 
 def view(folder: Path) -> Group:
@@ -92,8 +102,8 @@ def _of_competitions(run: TrainingRun) -> Table:
         table.add_row(
             competition,
             str(len(programs)),
-            f"{programs['valid'].mean():.0%}",
-            f"{programs['valid'].iloc[-64:].mean():.0%}",
+            percent(programs["valid"].mean()),
+            percent(programs["valid"].iloc[-64:].mean()),
             f"{programs['duration_s'].median():.2f}",
             f"{found['reported']:.5g} {'↑' if found['higher_is_better'] else '↓'}" if found else "-",
         )
@@ -114,7 +124,7 @@ def _programs(run: TrainingRun) -> str:
         return "none yet"
     lately = table.iloc[-64:]
     return (
-        f"{len(table)}, {table['valid'].mean():.0%} valid; of the last {len(lately)}: {lately['valid'].mean():.0%} valid, "
+        f"{len(table)}, {percent(table['valid'].mean())} valid; of the last {len(lately)}: {percent(lately['valid'].mean())} valid, "
         f"median {lately['duration_s'].median():.2f} s"
     )
 
@@ -136,17 +146,17 @@ def _running(folder: Path) -> str:
 
 def _steps(run: TrainingRun) -> Table:
     columns = {
-        "reward": ("reward", "{:.2f}"),
-        "valid": ("mle/valid_rate", "{:.0%}"),
-        "score": ("mle/score/mean", "{:.4g}"),
-        "best": ("mle/score/best", "{:.4g}"),
-        "Δt (s)": ("mle/duration_s/mean", "{:.2f}"),
-        "step (s)": ("step_time", "{:.1f}"),
+        "reward": ("reward", "{:.2f}".format),
+        "valid": ("mle/valid_rate", percent),
+        "score": ("mle/score/mean", "{:.4g}".format),
+        "best": ("mle/score/best", "{:.4g}".format),
+        "Δt (s)": ("mle/duration_s/mean", "{:.2f}".format),
+        "step (s)": ("step_time", "{:.1f}".format),
     }
     table = Table(box=SIMPLE_HEAD, show_edge=False, pad_edge=False)
     for name in ("step", *columns):
         table.add_column(name, justify="right")
     for entry in [entry for entry in run.history if "reward" in entry][-LAST_STEPS:]:
-        cells = [form.format(entry[key]) if entry.get(key) is not None else "-" for key, form in columns.values()]
+        cells = [form(entry[key]) if entry.get(key) is not None else "-" for key, form in columns.values()]
         table.add_row(str(entry["step"]), *cells)
     return table

@@ -25,7 +25,7 @@ class Solution:
         score (`float` or `None`):
             Its score on the hidden answers; `None` if it failed.
         step (`int`):
-            Optimizer step at which it was found.
+            Training step, from 1, at which it was found.
         parent_id (`str`, *optional*):
             The solution that it improves; `None` if it was written from scratch.
     """

@@ -362,7 +362,8 @@ class MLEGRPOTrainer(BaseModelTrainer, HubTrainer, LimitsTrainer, VLLMTrainer):
         executed = rows + step.skipped
         self._log_metrics(mode, batch_metrics(executed, self.competitions, self.solution_prompts.shows_solutions))
         if mode == "train" and self.competitions:
-            step.solutions = self.solution_prompts.observe(executed, self.state.global_step)[local]
+            # The step counter rises at the end of a step
+            step.solutions = self.solution_prompts.observe(executed, self.state.global_step + 1)[local]
             self._log_metrics(mode, self.solution_prompts.metrics())
         if mode == "train" and self.curriculum is not None:
             self.curriculum.observe(executed)

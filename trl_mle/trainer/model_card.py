@@ -1,12 +1,15 @@
 """The text of a run's model card."""
 
 import json
+import shlex
 from collections.abc import Sequence
 from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
 from trl_mle.competitions import Competition
+from trl_mle.competitions.catalog import MLEBENCH_COMPETITIONS
+from trl_mle.competitions.loading import is_own
 from trl_mle.execution import Limits
 from trl_mle.instrumentation import LmInstrumenter
 from trl_mle.rewards import MLEReward
@@ -30,7 +33,7 @@ which extends [TRL](https://github.com/huggingface/trl), by the method of
 
 ## How to use it
 
-```python
+{needs}```python
 from transformers import pipeline
 from trl_mle.competitions import load_competition
 from trl_mle.execution import Limits
@@ -38,12 +41,12 @@ from trl_mle.prompts import extract_code, scratch_prompt
 
 limits = Limits({limits})
 prompt = scratch_prompt(load_competition("{competition}"), limits)
-generator = pipeline("text-generation", model="{hub_model_id}")
+generator = pipeline("text-generation", model="{model}")
 [output] = generator(prompt, max_new_tokens={max_tokens}, do_sample=True, temperature={temperature:g}, return_full_text=False)
 open("solution.py", "w").write(extract_code(output["generated_text"]) or "")
 ```
 
-`trl-mle run {competition} solution.py` runs the program in a sandbox and grades it. Sample several, and keep the best.
+`trl-mle run {quoted} solution.py` runs the program in a sandbox and grades it. Sample several, and keep the best.
 
 ## Training procedure
 
@@ -94,6 +97,7 @@ def card_body(
     Returns:
         `str`: Markdown.
     """
+    name, needs = _first_competition(competitions)
     names = [f"`{competition.id}`" for competition in competitions] or ["Kaggle competitions"]
     shown = [f"timeout_s={limits.timeout_s:g}", f"memory_mb={limits.memory_mb}"]
     if limits.packages != Limits.packages:  # the default
@@ -102,14 +106,31 @@ def card_body(
         model_name=model_name or "A policy that writes Kaggle solutions",
         base_model=f"[{base_model}](https://huggingface.co/{base_model})" if base_model else "A language model",
         competitions=", ".join(names),
-        competition=competitions[0].id if competitions else "digits",
+        needs=needs,
+        competition=name,
+        quoted=shlex.quote(name),
         results=_results(competitions, log_history, args, output_dir),
-        hub_model_id=hub_model_id or output_dir,
+        model=hub_model_id or f"path/to/{output_dir.resolve().name}",
         limits=", ".join(shown),
         max_tokens=args.max_completion_length,
         temperature=args.temperature,
         settings="\n".join(f"- {line}" for line in _settings(args, engine, lora, rewards)),
     )
+
+
+def _first_competition(competitions: Sequence[Competition]) -> tuple[str, str]:
+    """How a reader loads the first competition, and a paragraph on what that needs, which may be empty."""
+    if not competitions:
+        return "digits", ""
+    first = competitions[0]
+    if is_own(first):
+        return f"path/to/{first.slug}", (
+            f"`{first.id}` is a competition of the author's own, which is not part of the model: a folder as `trl-mle new` makes it "
+            f"from a table. Replace `path/to/{first.slug}` by such a folder.\n\n"
+        )
+    if first.id in MLEBENCH_COMPETITIONS:
+        return first.id, f"`trl-mle prepare {first.id}` downloads the competition's data.\n\n"
+    return first.id, ""
 
 
 def _results(
@@ -120,7 +141,7 @@ def _results(
     if not batches or not competitions:
         return "No step has been logged yet."
     several = len(competitions) > 1
-    heads = ["competition", "", "programs", "valid", "valid without training", "mean score", "best score"]
+    heads = ["competition", "when", "programs", "valid", "valid without training", "mean score", "best score"]
     rows = [f"| {' | '.join(heads)} |", "|---" * len(heads) + "|"]
     for competition in competitions:
         arrow = "↑" if competition.higher_is_better else "↓"

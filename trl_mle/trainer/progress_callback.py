@@ -15,7 +15,8 @@ class MLEProgressCallback(TrainerCallback):
     Prints one line per step: reward, share of valid submissions, mean and best score, mean Δt.
 
     Also writes all metrics of the step to `metrics.jsonl` in the output folder, so that `trl-mle watch` and `trl-mle
-    report` need not wait for a checkpoint.
+    report` need not wait for a checkpoint. When training begins and when it ends, a line there has the step and
+    whether it has `ended`.
 
     It replaces transformers' `ProgressCallback` and `PrinterCallback`; `log_history` and trackers are not affected.
     With several competitions, scores are left out, because their metrics differ.
@@ -31,10 +32,18 @@ class MLEProgressCallback(TrainerCallback):
     def on_train_begin(
         self, args: TrainingArguments, state: TrainerState, control: TrainerControl, **kwargs: Any
     ) -> None:
-        if state.is_world_process_zero and not state.global_step:  # from another run
+        if not state.is_world_process_zero:
+            return
+        if not state.global_step:  # from another run
             metrics_file(args).unlink(missing_ok=True)
+        end_last_line(metrics_file(args))
+        _append(args, state, {"ended": False})
+
+    def on_train_end(
+        self, args: TrainingArguments, state: TrainerState, control: TrainerControl, **kwargs: Any
+    ) -> None:
         if state.is_world_process_zero:
-            end_last_line(metrics_file(args))
+            _append(args, state, {"ended": True})
 
     def on_log(
         self,
@@ -46,9 +55,7 @@ class MLEProgressCallback(TrainerCallback):
     ) -> None:
         if not state.is_world_process_zero or logs is None or "reward" not in logs:
             return
-        metrics_file(args).parent.mkdir(parents=True, exist_ok=True)
-        with metrics_file(args).open("a", encoding="utf-8") as file:
-            file.write(json.dumps({"step": state.global_step, "max_steps": state.max_steps} | logs) + "\n")
+        _append(args, state, logs)
         width = len(str(state.max_steps))
         parts = [f"step {state.global_step:>{width}}/{state.max_steps}", f"reward {logs['reward']:6.2f}"]
         if "mle/valid_rate" in logs:
@@ -61,6 +68,12 @@ class MLEProgressCallback(TrainerCallback):
         if "step_time" in logs:
             parts.append(f"{logs['step_time']:.0f} s/step")
         print("  ".join(parts), flush=True)
+
+
+def _append(args: TrainingArguments, state: TrainerState, entries: dict[str, Any]) -> None:
+    metrics_file(args).parent.mkdir(parents=True, exist_ok=True)
+    with metrics_file(args).open("a", encoding="utf-8") as file:
+        file.write(json.dumps({"step": state.global_step, "max_steps": state.max_steps} | entries) + "\n")
 
 
 def metrics_file(args: TrainingArguments) -> Path:

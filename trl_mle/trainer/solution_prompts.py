@@ -136,7 +136,7 @@ class SolutionPrompts:
             rows (`list[dict]`):
                 The completions of all processes, in their order, see [`~trl_mle.trainer.rows.read_rows`].
             step (`int`):
-                Optimizer step at which they were found.
+                Training step, from 1, at which they were found.
 
         Returns:
             `list[Solution | None]`: The solution of each row, if valid.
