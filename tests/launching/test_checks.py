@@ -22,7 +22,11 @@ def test_a_run_does_not_begin_in_the_folder_of_another(tmp_path):
     check_no_other_run(tmp_path, None)
     (tmp_path / "executions").mkdir()  # it was killed in its first step
     check_no_other_run(tmp_path, None)
-    (tmp_path / "metrics.jsonl").write_text('{"step": 1}\n{"step": 2}\n')
+    (tmp_path / "metrics.jsonl").write_text('{"step": 0, "ended": false}\n')
+    check_no_other_run(tmp_path, None)
+    (tmp_path / "metrics.jsonl").write_text(
+        '{"ended": false}\n{"step": 1, "reward": -10}\n{"step": 2, "reward": -9}\n'
+    )
     with pytest.raises(
         FileExistsError, match="holds a run of 2 steps without a checkpoint: delete it, or name another"
     ):

@@ -122,7 +122,8 @@ def check_no_other_run(folder: Path, checkpoint: str | None) -> None:
         return
     steps = [int(path.name.partition("-")[2]) for path in folder.glob("checkpoint-*[0-9]")]
     metrics = folder / METRICS_FILE
-    logged = len(metrics.read_bytes().splitlines()) if metrics.is_file() else 0
+    lines = metrics.read_bytes().splitlines() if metrics.is_file() else []
+    logged = sum(b'"reward"' in line for line in lines)  # the first and the last say when training began and ended
     if steps:
         raise FileExistsError(
             f"output_dir {folder} holds a run with checkpoint-{max(steps)}: resume it with resume_from_checkpoint: true, or "
