@@ -16,4 +16,7 @@ if __name__ == "__main__":
     except (ValueError, OSError) as error:
         print(f"error: {error}", file=sys.stderr)
         sys.exit(2)
-    build_starter(config)
+    try:
+        build_starter(config)
+    except KeyboardInterrupt:
+        sys.exit(130)
