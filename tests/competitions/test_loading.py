@@ -162,7 +162,7 @@ def test_every_key(own_folder):
         ("metric: rmse\nid_column: house\ntarget_columns: price", "'target_columns' must be a list of str"),
         ("metric: rmse\nid_column: house\nexact_columns: 1", "'exact_columns' must be bool, not 1"),
         ("metric: rmse\nid_column: house\nrow_sum_decimals: six", "'row_sum_decimals' must be int"),
-        ("metric: rmsee\nid_column: house", "unknown metric 'rmsee'; did you mean rmse"),
+        ("metric: rmsee\nid_column: house", "unknown metric 'rmsee'; did you mean 'rmse'"),
         ("metric: f1\nid_column: house", "unknown metric 'f1'; known are log_loss, "),
         ("metric: rmse\nid_column: house\nhigher_is_better: true", "'rmse' knows its own"),
         ("metric: scoring.f1\nid_column: house", "needs higher_is_better: true or false"),

@@ -15,9 +15,10 @@ import yaml
 
 from trl_mle.competitions.competition import Competition, CompetitionError
 from trl_mle.competitions.loading import CONFIG, load_competition
-from trl_mle.competitions.metrics import METRICS, find_metric
+from trl_mle.competitions.metrics import METRICS
 from trl_mle.competitions.prepared import csv_text, description, write_file
 from trl_mle.competitions.split import held_out_rows
+from trl_mle.spelling import did_you_mean
 
 
 LABELS = ("accuracy", "quadratic_weighted_kappa", "word_level_jaccard")  # metrics of what is named, not measured
@@ -64,11 +65,13 @@ def new_competition(
     """
     if folder.exists():
         raise FileExistsError(f"{folder} exists: name another folder with --to")
-    find_metric(metric)
-    if metric not in METRICS:
+    if "." in metric:
         raise CompetitionError(
             f"metric {metric!r} is a function of your own: make the competition with another, then edit {CONFIG}"
         )
+    if metric not in METRICS:
+        hint = did_you_mean(metric, METRICS) or f"known are {', '.join(METRICS)}"
+        raise CompetitionError(f"unknown metric {metric!r}; {hint}")
     if not 0 < test_share < 1:
         raise CompetitionError(f"test_share must be between 0 and 1, got {test_share:g}")
     rows = _read(table, targets, id_column)
