@@ -187,7 +187,7 @@ def _check_whole_numbers(y_pred: pd.DataFrame) -> None:
 def _first(y_pred: pd.DataFrame, wrong: np.ndarray) -> tuple[str, str]:
     """The column and the value of the first invalid prediction."""
     row, column = np.argwhere(wrong)[0]
-    return y_pred.columns[column], f"{y_pred.to_numpy()[row, column]:.6g}"
+    return y_pred.columns[column], f"{y_pred.to_numpy()[row, column]:.15g}"
 
 
 LABELS = "Predictions are labels as in the training data."  # where these are texts

@@ -120,9 +120,12 @@ def new_competition(
         layout = {"id": folder.name, "metric": metric, "id_column": id_column, "target_columns": list(answers.columns)}
         write_file(staged / CONFIG, yaml.safe_dump(layout, sort_keys=False, allow_unicode=True))
         competition = load_competition(str(staged))
-        competition.check_answers()
-        if (final := final_competition(competition)) is not None:
-            final.check_answers()
+        try:
+            competition.check_answers()
+            if (final := final_competition(competition)) is not None:
+                final.check_answers()
+        except CompetitionError as error:  # it names a file that goes with the temporary folder
+            raise CompetitionError(f"{metric} cannot score {', '.join(targets)}: {error.__cause__}") from error
         score = competition.grade(competition.sample_submission)
         if not score.valid:
             raise CompetitionError(f"{metric} cannot score a constant guess of {', '.join(targets)}: {score.error}")
@@ -231,6 +234,8 @@ def _answers(rows: pd.DataFrame, targets: Sequence[str], metric: str) -> tuple[p
     columns = {}
     for name in targets:
         numbers = pd.to_numeric(rows[name], errors="coerce")
+        if "auc" in metric:
+            _check_zeros_and_ones(rows[name], numbers, metric)
         if metric == "word_level_jaccard":
             columns[name] = rows[name]
         elif numbers.isna().any():
@@ -240,11 +245,28 @@ def _answers(rows: pd.DataFrame, targets: Sequence[str], metric: str) -> tuple[p
                 )
             columns[name] = rows[name]
         else:
-            is_whole = (numbers % 1 == 0).all() and numbers.abs().max() < 2**53
-            columns[name] = numbers.astype(int) if is_whole else numbers
-            if "auc" in metric and not set(numbers) == {0, 1}:
-                raise CompetitionError(f"{metric} needs 0 and 1 in {name!r}, which holds {rows[name].iloc[0]!r}, say")
+            is_whole = numbers % 1 == 0
+            if metric in LABELS and not (is_whole.all() and numbers.nunique() <= len(rows) / 2):
+                raise CompetitionError(
+                    f"{name!r} looks continuous ({rows[name].iloc[is_whole.argmin()]}, say), and {metric} is for labels: "
+                    "take rmse, mean_columnwise_rmsle or pearson_correlation"
+                )
+            columns[name] = numbers.astype(int) if is_whole.all() and numbers.abs().max() < 2**53 else numbers
     return pd.DataFrame(columns), []
+
+
+def _check_zeros_and_ones(cells: pd.Series, numbers: pd.Series, metric: str) -> None:
+    if set(numbers.unique()) == {0, 1}:
+        return
+    values = [repr(value) for value in sorted(cells.unique())]
+    if len(values) == 2:
+        raise CompetitionError(
+            f"{metric} needs 0 and 1 in {cells.name!r}: write 0 for {values[0]} and 1 for {values[1]}, or the other way round"
+        )
+    raise CompetitionError(
+        f"{metric} needs 0 and 1 in {cells.name!r}, which holds {', '.join(values[:3])}, say: take log_loss for labels, or "
+        "rmse for measurements"
+    )
 
 
 def _guesses(answers: pd.DataFrame, metric: str, count: int) -> dict[str, Any]:
