@@ -159,6 +159,18 @@ def test_tables_that_are_none(tmp_path):
         new_competition(path, ["b"], "rmse", tmp_path)
 
 
+def test_other_separators_are_named(tmp_path):
+    path, table = write(tmp_path)
+    for separator, decimal, name in ((";", ".", "semicolons"), (";", ",", "semicolons"), ("\t", ".", "tabs")):
+        table.drop(columns="note").to_csv(path, index=False, sep=separator, decimal=decimal)
+        with pytest.raises(CompetitionError, match=f"; it looks separated by {name}: write it with commas$"):
+            new_competition(path, ["price"], "rmse", tmp_path / "mine")
+    write(tmp_path)
+    table.drop(columns=["price", "note", "kind"]).to_csv(tmp_path / "test.csv", index=False, sep="|")
+    with pytest.raises(CompetitionError, match="which the rows with labels have; it looks separated by vertical bars"):
+        new_competition(path, ["price"], "rmse", tmp_path / "mine", test=tmp_path / "test.csv")
+
+
 @pytest.mark.parametrize("id_column", [None, "house"])
 @pytest.mark.parametrize(("target", "metric"), KINDS, ids=[f"{metric} of {target}" for target, metric in KINDS])
 def test_rows_whose_labels_nobody_knows(tmp_path, target, metric, id_column):

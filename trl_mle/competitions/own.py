@@ -24,6 +24,7 @@ from trl_mle.spelling import did_you_mean
 LABELS = ("accuracy", "quadratic_weighted_kappa", "word_level_jaccard")  # metrics of what is named, not measured
 LEAST_ROWS = 20
 MISSING = ("", "NA", "N/A", "NaN", "nan", "null", "NULL", "None")  # read by pandas as missing values
+SEPARATORS = {";": "semicolons", "\t": "tabs", "|": "vertical bars"}
 FINAL = "final"  # folder with all labels, and with the unlabelled rows
 
 
@@ -163,9 +164,13 @@ def _cells(table: Path) -> pd.DataFrame:
         with warnings.catch_warnings(action="error", category=pd.errors.ParserWarning):
             rows = pd.read_csv(table, dtype=str, keep_default_na=False, index_col=False)
     except (pd.errors.ParserError, pd.errors.EmptyDataError, UnicodeDecodeError) as error:
-        raise CompetitionError(f"{table} is not a CSV file: {' '.join(str(error).split())}") from error
+        raise CompetitionError(
+            f"{table} is not a CSV file: {' '.join(str(error).split())}" + _separator(table)
+        ) from error
     except pd.errors.ParserWarning as error:
-        raise CompetitionError(f"{table} has rows with more cells than its header has names") from error
+        raise CompetitionError(
+            f"{table} has rows with more cells than its header has names" + _separator(table)
+        ) from error
     # The index as written by `to_csv`, which may reveal the original order of the rows
     index = [
         name for name in rows.columns if re.fullmatch(r"Unnamed: \d+", name) and rows[name].str.fullmatch(r"\d+").all()
@@ -173,11 +178,23 @@ def _cells(table: Path) -> pd.DataFrame:
     return rows.drop(columns=index)
 
 
+def _separator(table: Path) -> str:
+    """The end of an error about a table that is separated by something other than commas, else empty."""
+    with table.open(encoding="utf-8", errors="replace") as file:
+        header = file.readline()
+    most = max(SEPARATORS, key=header.count)
+    if header.count(most) <= header.count(","):
+        return ""
+    return f"; it looks separated by {SEPARATORS[most]}: write it with commas"
+
+
 def _test_rows(table: Path, columns: Sequence[str], id_column: str, is_made: bool) -> pd.DataFrame:
     """The unlabelled rows, with the same columns as the others; generated ids count from 0."""
     rows = _cells(table)
     if missing := [name for name in [*columns, *[id_column] * (not is_made)] if name not in rows]:
-        raise CompetitionError(f"{table} has no column {missing[0]!r}, which the rows with labels have")
+        raise CompetitionError(
+            f"{table} has no column {missing[0]!r}, which the rows with labels have" + _separator(table)
+        )
     if len(rows) < 2:  # of one there is no correlation, and no area under a curve
         raise CompetitionError(f"{table} has {len(rows)} rows: take 2 at least")
     if is_made and id_column not in rows:
@@ -190,7 +207,9 @@ def _read(table: Path, targets: Sequence[str], id_column: str | None) -> pd.Data
     rows = _cells(table)
     for name in [*targets, *([id_column] if id_column is not None else [])]:
         if name not in rows:
-            raise CompetitionError(f"{table} has no column {name!r}; it has {', '.join(rows.columns[:20])}")
+            raise CompetitionError(
+                f"{table} has no column {name!r}; it has {', '.join(rows.columns[:20])}" + _separator(table)
+            )
     if len(set(targets)) < len(targets) or id_column in targets:
         raise CompetitionError("--target names a column twice, or the ids")
     if len(rows) < LEAST_ROWS:
