@@ -130,10 +130,10 @@ def test_competitions_for_people(trl_mle, tmp_path):
     code, out, _ = trl_mle("competitions", "--data_dir", tmp_path)
     assert code == 0
     lines = [" ".join(line.split()) for line in out.splitlines()]
-    assert "digits log loss ↓ 539 0.3" in lines
-    assert "spooky-author-identification log loss ↓ 15 0.0" in lines
-    assert lines.index("prepared: by mlebench prepare") < lines.index("leaf-classification log loss ↓ - -")
-    assert "learning-agency-lab-automated-essay-scoring-2 quadratic - -" in lines
+    assert "digits log loss ↓ 539" in lines
+    assert "spooky-author-identification log loss ↓ 15" in lines
+    assert lines.index("prepared: by mlebench prepare") < lines.index("leaf-classification log loss ↓ -")
+    assert "learning-agency-lab-automated-essay-scoring-2 quadratic weighted kappa ↑ -" in lines  # not wrapped
     assert "Generated without end: task:train/<n> and task:test/<n>, n = 0, 1, 2, …" in lines
 
 
@@ -220,6 +220,15 @@ def test_prompt(trl_mle, wine):
     assert str(tokens) in err
     report = json.loads(trl_mle("prompt", "wine", "--timeout_s", 30, "--memory_mb", 2048, "--json")[1])
     assert report == {"competition": "wine", "prompt": [message], "estimated_tokens": tokens}
+
+
+def test_new_in_80_columns(trl_mle, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "houses.csv").write_text("rooms,price\n" + "".join(f"{i % 7},{1000 * i}\n" for i in range(40)))
+    code, out, _ = trl_mle("new", "houses.csv", "--target", "price", "--metric", "rmse")
+    assert code == 0
+    assert "a constant guess scores " in out
+    assert "max_at_k, which ranks them." in " ".join(out.split())
 
 
 @pytest.mark.parametrize(

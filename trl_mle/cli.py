@@ -7,7 +7,6 @@ from itertools import groupby
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
-from rich.box import SIMPLE_HEAD
 from rich.console import Console
 from rich.table import Table
 from rich.text import Text
@@ -54,35 +53,33 @@ def doctor(args: argparse.Namespace) -> int:
 
 
 def competitions(args: argparse.Namespace) -> int:
-    """Lists the competitions with their metrics and sizes, and whether they are prepared."""
+    """Lists the competitions with their metrics and rows, and whether they are prepared."""
     from trl_mle.competitions import list_competitions
 
     listings = [_listing(competition_id, args.data_dir) for competition_id in list_competitions()]
     if args.json:
         print_json(listings)
         return 0
-    table = Table(box=SIMPLE_HEAD, show_edge=False, pad_edge=False)
+    table = Table(box=None, padding=(0, 1, 0, 0), pad_edge=False)  # the longest names fit into 80 columns
     table.add_column("competition", no_wrap=True)
     table.add_column("metric")
     table.add_column("test rows", justify="right", max_width=6)
-    table.add_column("MB", justify="right")
     titles = {
         "local": "local: real data that ships with scikit-learn",
         "prepared": "prepared: by mlebench prepare",
-        "missing": "missing: prepare it with mlebench prepare -c <id>",
+        "missing": "missing: prepare it with trl-mle prepare <id>",
         "mirror": "mirror: synthetic; use mirror:<id>",
     }
     for status, group in groupby(
         sorted(listings, key=lambda row: list(titles).index(row["status"])), lambda row: row["status"]
     ):
-        table.add_section()
+        table.add_row()
         table.add_row(f"[bold]{titles[status]}")
         for row in group:
             table.add_row(
                 row["id"].removeprefix("mirror:"),
                 metric_name(row["metric"], row["higher_is_better"]),
                 "-" if row["test_rows"] is None else str(row["test_rows"]),
-                "-" if row["size_mb"] is None else f"{row['size_mb']:.1f}",
             )
     console = Console()
     console.print(table)
