@@ -237,8 +237,9 @@ def test_new_in_80_columns(trl_mle, tmp_path, monkeypatch):
         (["prompt", "winne"], "unknown competition 'winne'; did you mean 'wine'?"),
         (["prompt", "leaf-classification", "--data_dir", "nowhere"], "mlebench prepare -c leaf-classification"),
         (["prompt", "mirror:leaf-classification?rows=2"], "rows, not 2"),
-        (["grade", "wine", "nowhere.csv"], "No such file or directory: 'nowhere.csv'"),
-        (["run", "wine", "nowhere.py"], "No such file or directory: 'nowhere.py'"),
+        (["grade", "wine", "nowhere.csv"], "there is no submission nowhere.csv"),
+        (["run", "wine", "nowhere.py"], "there is no program nowhere.py"),
+        (["new", "nowhere.csv", "--target", "y", "--metric", "rmse"], "there is no table nowhere.csv"),
         (["run", "wine", __file__, "--sandbox", "perhaps"], "sandbox='perhaps'"),
     ],
 )

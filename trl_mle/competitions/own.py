@@ -63,6 +63,7 @@ def new_competition(
     Raises:
         [`CompetitionError`]: The table cannot become a competition.
         `FileExistsError`: The folder exists.
+        `FileNotFoundError`: A table does not exist.
     """
     if folder.exists():
         raise FileExistsError(f"{folder} exists: name another folder with --to")
@@ -160,6 +161,8 @@ def final_competition(competition: Competition) -> Competition | None:
 
 def _cells(table: Path) -> pd.DataFrame:
     """Reads all cells as text, so that they are written unchanged."""
+    if not table.exists():
+        raise FileNotFoundError(f"there is no table {table}")
     try:
         with warnings.catch_warnings(action="error", category=pd.errors.ParserWarning):
             rows = pd.read_csv(table, dtype=str, keep_default_na=False, index_col=False)
