@@ -10,7 +10,7 @@ import pytest
 
 from trl_mle import cli
 from trl_mle.competitions import list_competitions, load_competition
-from trl_mle.execution import Limits
+from trl_mle.execution import LocalExecutor
 from trl_mle.prompts import estimate_tokens, scratch_prompt
 
 
@@ -213,7 +213,8 @@ def test_run_for_machines(trl_mle, tmp_path):
 
 
 def test_prompt(trl_mle, wine):
-    (message,) = scratch_prompt(wine, Limits(30, 2048))
+    with LocalExecutor(1, 30, 2048) as executor:  # as in training
+        (message,) = scratch_prompt(wine, executor.limits)
     code, out, err = trl_mle("prompt", "wine", "--timeout_s", 30, "--memory_mb", 2048)
     tokens = estimate_tokens(message["content"])
     assert (code, out) == (0, message["content"] + "\n")
@@ -241,6 +242,7 @@ def test_new_in_80_columns(trl_mle, tmp_path, monkeypatch):
         (["run", "wine", "nowhere.py"], "there is no program nowhere.py"),
         (["new", "nowhere.csv", "--target", "y", "--metric", "rmse"], "there is no table nowhere.csv"),
         (["run", "wine", __file__, "--sandbox", "perhaps"], "sandbox='perhaps'"),
+        (["prompt", "wine", "--sandbox", "perhaps"], "sandbox='perhaps'"),
     ],
 )
 def test_what_is_wrong_is_said_in_one_line(trl_mle, arguments, message):

@@ -134,17 +134,22 @@ def run(args: argparse.Namespace) -> int:
 
 
 def prompt(args: argparse.Namespace) -> int:
-    """Prints a competition's scratch prompt, and its estimated number of tokens on stderr."""
+    """Prints a competition's scratch prompt as training would give it to the model, with the packages that programs can
+    import in the sandbox here, and its estimated number of tokens on stderr."""
     from trl_mle.competitions import load_competition
-    from trl_mle.execution import Limits, LocalExecutor
+    from trl_mle.execution.building import ExecutorArguments, make_executor
     from trl_mle.prompts import estimate_tokens, scratch_prompt
 
     competition = load_competition(args.competition, args.data_dir)
-    limits = Limits(args.timeout_s, args.memory_mb)
-    if args.program_python:
-        with LocalExecutor(1, args.timeout_s, args.memory_mb, python=args.program_python) as executor:
-            limits = executor.limits
-    messages = scratch_prompt(competition, limits)
+    asked = ExecutorArguments(
+        program_timeout_s=args.timeout_s,
+        program_memory_mb=args.memory_mb,
+        max_parallel_programs=1,
+        sandbox=args.sandbox,
+        program_python=args.program_python,
+    )
+    with make_executor(asked) as executor:
+        messages = scratch_prompt(competition, executor.limits)
     tokens = estimate_tokens(messages[0]["content"])
     if args.json:
         print_json({"competition": competition.id, "prompt": messages, "estimated_tokens": tokens})
@@ -290,6 +295,7 @@ def watch(args: argparse.Namespace) -> int:
 def make_parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(prog="trl-mle", description=(__doc__ or "").removeprefix("`trl-mle`: "))
     commands = parser.add_subparsers(required=True, metavar="command")
+    python_help = "interpreter that runs the programs, with its environment's packages (this one)"
 
     def add(
         function: Any, summary: str, *positional: str, limits: bool = False, data: bool = True, holdout: bool = False
@@ -301,6 +307,10 @@ def make_parser() -> argparse.ArgumentParser:
         if limits:
             command.add_argument("--timeout_s", type=float, default=60.0, help="wall-clock limit in seconds (60)")
             command.add_argument("--memory_mb", type=int, default=4096, help="memory limit in MB (4096)")
+            command.add_argument("--program_python", help=python_help)
+            command.add_argument(
+                "--sandbox", default="auto", help="auto, bubblewrap, landlock, or none for no isolation (auto)"
+            )
         if holdout:
             command.add_argument(
                 "--holdout",
@@ -315,15 +325,9 @@ def make_parser() -> argparse.ArgumentParser:
 
     add(competitions, "list the competitions")
     add(grade, "score a submission", "competition", "submission", holdout=True)
-    python_help = "interpreter that runs the programs, with its environment's packages (this one)"
     command = add(run, "run one program as training would", "competition", "solution", limits=True, holdout=True)
-    command.add_argument("--program_python", help=python_help)
-    command.add_argument(
-        "--sandbox", default="auto", help="auto, bubblewrap, landlock, or none for no isolation (auto)"
-    )
     command.add_argument("--ray_address", help="address of a Ray cluster to run it on, or auto")
-    command = add(prompt, "print the prompt of a competition", "competition", limits=True)
-    command.add_argument("--program_python", help="interpreter whose packages the prompt lists (the usual ones)")
+    add(prompt, "print the prompt of a competition", "competition", limits=True)
     command = commands.add_parser("prepare", help="download an MLE-bench competition", description=prepare.__doc__)
     command.set_defaults(run=prepare)
     command.add_argument("competition")
