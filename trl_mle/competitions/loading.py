@@ -105,7 +105,7 @@ def _load_folder(competition_id: str, folder: Path) -> Competition:
     if not config.is_file():
         raise CompetitionError(
             f"{competition_id!r} needs a file {config}, next to prepared/ or to public/ and private/, that says at least "
-            "'metric: roc_auc', 'id_column: id' and 'answers: test.csv', each on a line of its own and with its own values"
+            "'metric: roc_auc' and 'id_column: id', each on a line of its own and with its own values"
         )
     try:
         content = yaml.safe_load(config.read_text(encoding="utf-8"))
