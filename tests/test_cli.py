@@ -10,7 +10,7 @@ import pytest
 
 from trl_mle import cli
 from trl_mle.competitions import list_competitions, load_competition
-from trl_mle.execution import Limits
+from trl_mle.execution import LocalExecutor
 from trl_mle.prompts import estimate_tokens, scratch_prompt
 
 
@@ -130,10 +130,10 @@ def test_competitions_for_people(trl_mle, tmp_path):
     code, out, _ = trl_mle("competitions", "--data_dir", tmp_path)
     assert code == 0
     lines = [" ".join(line.split()) for line in out.splitlines()]
-    assert "digits log loss ↓ 539 0.3" in lines
-    assert "spooky-author-identification log loss ↓ 15 0.0" in lines
-    assert lines.index("prepared: by mlebench prepare") < lines.index("leaf-classification log loss ↓ - -")
-    assert "learning-agency-lab-automated-essay-scoring-2 quadratic - -" in lines
+    assert "digits log loss ↓ 539" in lines
+    assert "spooky-author-identification log loss ↓ 15" in lines
+    assert lines.index("prepared: by mlebench prepare") < lines.index("leaf-classification log loss ↓ -")
+    assert "learning-agency-lab-automated-essay-scoring-2 quadratic weighted kappa ↑ -" in lines  # not wrapped
     assert "Generated without end: task:train/<n> and task:test/<n>, n = 0, 1, 2, …" in lines
 
 
@@ -213,7 +213,8 @@ def test_run_for_machines(trl_mle, tmp_path):
 
 
 def test_prompt(trl_mle, wine):
-    (message,) = scratch_prompt(wine, Limits(30, 2048))
+    with LocalExecutor(1, 30, 2048) as executor:  # as in training
+        (message,) = scratch_prompt(wine, executor.limits)
     code, out, err = trl_mle("prompt", "wine", "--timeout_s", 30, "--memory_mb", 2048)
     tokens = estimate_tokens(message["content"])
     assert (code, out) == (0, message["content"] + "\n")
@@ -222,15 +223,26 @@ def test_prompt(trl_mle, wine):
     assert report == {"competition": "wine", "prompt": [message], "estimated_tokens": tokens}
 
 
+def test_new_in_80_columns(trl_mle, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "houses.csv").write_text("rooms,price\n" + "".join(f"{i % 7},{1000 * i}\n" for i in range(40)))
+    code, out, _ = trl_mle("new", "houses.csv", "--target", "price", "--metric", "rmse")
+    assert code == 0
+    assert "a constant guess scores " in out
+    assert "max_at_k, which ranks them." in " ".join(out.split())
+
+
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
         (["prompt", "winne"], "unknown competition 'winne'; did you mean 'wine'?"),
         (["prompt", "leaf-classification", "--data_dir", "nowhere"], "mlebench prepare -c leaf-classification"),
         (["prompt", "mirror:leaf-classification?rows=2"], "rows, not 2"),
-        (["grade", "wine", "nowhere.csv"], "No such file or directory: 'nowhere.csv'"),
-        (["run", "wine", "nowhere.py"], "No such file or directory: 'nowhere.py'"),
+        (["grade", "wine", "nowhere.csv"], "there is no submission nowhere.csv"),
+        (["run", "wine", "nowhere.py"], "there is no program nowhere.py"),
+        (["new", "nowhere.csv", "--target", "y", "--metric", "rmse"], "there is no table nowhere.csv"),
         (["run", "wine", __file__, "--sandbox", "perhaps"], "sandbox='perhaps'"),
+        (["prompt", "wine", "--sandbox", "perhaps"], "sandbox='perhaps'"),
     ],
 )
 def test_what_is_wrong_is_said_in_one_line(trl_mle, arguments, message):

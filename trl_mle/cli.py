@@ -7,7 +7,6 @@ from itertools import groupby
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
-from rich.box import SIMPLE_HEAD
 from rich.console import Console
 from rich.table import Table
 from rich.text import Text
@@ -54,35 +53,33 @@ def doctor(args: argparse.Namespace) -> int:
 
 
 def competitions(args: argparse.Namespace) -> int:
-    """Lists the competitions with their metrics and sizes, and whether they are prepared."""
+    """Lists the competitions with their metrics and rows, and whether they are prepared."""
     from trl_mle.competitions import list_competitions
 
     listings = [_listing(competition_id, args.data_dir) for competition_id in list_competitions()]
     if args.json:
         print_json(listings)
         return 0
-    table = Table(box=SIMPLE_HEAD, show_edge=False, pad_edge=False)
+    table = Table(box=None, padding=(0, 1, 0, 0), pad_edge=False)  # the longest names fit into 80 columns
     table.add_column("competition", no_wrap=True)
     table.add_column("metric")
     table.add_column("test rows", justify="right", max_width=6)
-    table.add_column("MB", justify="right")
     titles = {
         "local": "local: real data that ships with scikit-learn",
         "prepared": "prepared: by mlebench prepare",
-        "missing": "missing: prepare it with mlebench prepare -c <id>",
+        "missing": "missing: prepare it with trl-mle prepare <id>",
         "mirror": "mirror: synthetic; use mirror:<id>",
     }
     for status, group in groupby(
         sorted(listings, key=lambda row: list(titles).index(row["status"])), lambda row: row["status"]
     ):
-        table.add_section()
+        table.add_row()
         table.add_row(f"[bold]{titles[status]}")
         for row in group:
             table.add_row(
                 row["id"].removeprefix("mirror:"),
                 metric_name(row["metric"], row["higher_is_better"]),
                 "-" if row["test_rows"] is None else str(row["test_rows"]),
-                "-" if row["size_mb"] is None else f"{row['size_mb']:.1f}",
             )
     console = Console()
     console.print(table)
@@ -137,17 +134,22 @@ def run(args: argparse.Namespace) -> int:
 
 
 def prompt(args: argparse.Namespace) -> int:
-    """Prints a competition's scratch prompt, and its estimated number of tokens on stderr."""
+    """Prints a competition's scratch prompt as training would give it to the model, with the packages that programs can
+    import in the sandbox here, and its estimated number of tokens on stderr."""
     from trl_mle.competitions import load_competition
-    from trl_mle.execution import Limits, LocalExecutor
+    from trl_mle.execution.building import ExecutorArguments, make_executor
     from trl_mle.prompts import estimate_tokens, scratch_prompt
 
     competition = load_competition(args.competition, args.data_dir)
-    limits = Limits(args.timeout_s, args.memory_mb)
-    if args.program_python:
-        with LocalExecutor(1, args.timeout_s, args.memory_mb, python=args.program_python) as executor:
-            limits = executor.limits
-    messages = scratch_prompt(competition, limits)
+    asked = ExecutorArguments(
+        program_timeout_s=args.timeout_s,
+        program_memory_mb=args.memory_mb,
+        max_parallel_programs=1,
+        sandbox=args.sandbox,
+        program_python=args.program_python,
+    )
+    with make_executor(asked) as executor:
+        messages = scratch_prompt(competition, executor.limits)
     tokens = estimate_tokens(messages[0]["content"])
     if args.json:
         print_json({"competition": competition.id, "prompt": messages, "estimated_tokens": tokens})
@@ -295,6 +297,7 @@ def watch(args: argparse.Namespace) -> int:
 def make_parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(prog="trl-mle", description=(__doc__ or "").removeprefix("`trl-mle`: "))
     commands = parser.add_subparsers(required=True, metavar="command")
+    python_help = "interpreter that runs the programs, with its environment's packages (this one)"
 
     def add(
         function: Any, summary: str, *positional: str, limits: bool = False, data: bool = True, holdout: bool = False
@@ -306,6 +309,10 @@ def make_parser() -> argparse.ArgumentParser:
         if limits:
             command.add_argument("--timeout_s", type=float, default=60.0, help="wall-clock limit in seconds (60)")
             command.add_argument("--memory_mb", type=int, default=4096, help="memory limit in MB (4096)")
+            command.add_argument("--program_python", help=python_help)
+            command.add_argument(
+                "--sandbox", default="auto", help="auto, bubblewrap, landlock, or none for no isolation (auto)"
+            )
         if holdout:
             command.add_argument(
                 "--holdout",
@@ -320,15 +327,9 @@ def make_parser() -> argparse.ArgumentParser:
 
     add(competitions, "list the competitions")
     add(grade, "score a submission", "competition", "submission", holdout=True)
-    python_help = "interpreter that runs the programs, with its environment's packages (this one)"
     command = add(run, "run one program as training would", "competition", "solution", limits=True, holdout=True)
-    command.add_argument("--program_python", help=python_help)
-    command.add_argument(
-        "--sandbox", default="auto", help="auto, bubblewrap, landlock, or none for no isolation (auto)"
-    )
     command.add_argument("--ray_address", help="address of a Ray cluster to run it on, or auto")
-    command = add(prompt, "print the prompt of a competition", "competition", limits=True)
-    command.add_argument("--program_python", help="interpreter whose packages the prompt lists (the usual ones)")
+    add(prompt, "print the prompt of a competition", "competition", limits=True)
     command = commands.add_parser("prepare", help="download an MLE-bench competition", description=prepare.__doc__)
     command.set_defaults(run=prepare)
     command.add_argument("competition")

@@ -4,6 +4,8 @@ import shutil
 from itertools import takewhile
 from pathlib import Path
 
+from trl_mle.spelling import did_you_mean
+
 
 PACKAGE = Path(__file__).parent
 
@@ -50,7 +52,8 @@ def find_recipe(name: str) -> Path:
         return Path(name)
     if name.removesuffix(".yaml") in recipe_names():
         return shipped("recipes") / f"{name.removesuffix('.yaml')}.yaml"
-    raise FileNotFoundError(f"{name} is neither a file nor a recipe: `trl-mle recipes` lists them")
+    hint = did_you_mean(name, recipe_names()) or "`trl-mle recipes` lists them"
+    raise FileNotFoundError(f"{name} is neither a file nor a recipe; {hint}")
 
 
 def describe_recipe(name: str) -> str:
@@ -102,5 +105,6 @@ def find_accelerate_config(name: str) -> Path:
     for path in (Path(name), folder / f"{name}.yaml"):
         if path.is_file():
             return path
-    names = ", ".join(sorted(path.stem for path in folder.glob("*.yaml")))
-    raise FileNotFoundError(f"accelerate_config: {name} is neither a file nor one of {names}")
+    names = sorted(path.stem for path in folder.glob("*.yaml"))
+    hint = did_you_mean(name, names) or f"the names are {', '.join(names)}"
+    raise FileNotFoundError(f"accelerate_config: {name} is neither a file nor a name; {hint}")

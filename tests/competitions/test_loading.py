@@ -79,6 +79,26 @@ def test_a_folder_of_ones_own(own_folder, monkeypatch):
     assert load_competition("./prices").id == "./prices"
 
 
+def test_mistyped_folders_name_those_beside_them(own_folder, monkeypatch):
+    monkeypatch.chdir(own_folder.parent.parent)
+    (own_folder.parent / "priced").mkdir()  # no competition
+    for typed, message in (
+        (
+            "My competitions/price",
+            "there is no folder 'My competitions/price'; did you mean 'My competitions/prices'?",
+        ),
+        ("./price", "there is no folder './price'; trl-mle new makes one from a table"),
+        (f"{own_folder}s", f"did you mean '{own_folder}'?"),
+    ):
+        with pytest.raises(CompetitionError) as error:
+            load_competition(typed)
+        assert str(error.value).endswith(message)
+    monkeypatch.chdir(own_folder.parent)
+    for typed in ("pricse", "./pricse/"):
+        with pytest.raises(CompetitionError, match=r"; did you mean './prices'\?$"):
+            load_competition(typed)
+
+
 def test_ids_and_slugs_of_folders(own_folder, monkeypatch):
     monkeypatch.chdir(own_folder)
     for name in (str(own_folder), "../prices", "../../My competitions/prices/"):
@@ -98,7 +118,7 @@ def test_an_mlebench_competition_outside_the_12(own_folder, tmp_path):
     prepared.mkdir(parents=True)
     with pytest.raises(CompetitionError) as error:
         load_competition("house-prices", data_dir=tmp_path / "data")
-    for part in (f"{prepared.parent}/competition.yaml", "prepared/", "metric: ", "id_column: ", "answers: "):
+    for part in (f"{prepared.parent}/competition.yaml", "prepared/", "metric: ", "id_column: "):
         assert part in str(error.value)
     assert "\n" not in str(error.value)
     for name in ("public", "private"):
@@ -136,13 +156,13 @@ def test_every_key(own_folder):
         ("metric: rmse", "lacks 'id_column'"),
         ("id: x", "lacks 'metric' and 'id_column'"),
         ("id: 3\nmetric: rmse\nid_column: house", "'id' must be a name, not 3"),
-        ("metric: rmse\nid_colum: house", "unknown key 'id_colum'; did you mean id_column?"),
+        ("metric: rmse\nid_colum: house", "unknown key 'id_colum'; did you mean 'id_column'?"),
         ("metric: rmse\nid_column: house\n1: 2", "unknown key 1"),
         ("metric: rmse\nid_column: 0", "'id_column' must be str, not 0"),
         ("metric: rmse\nid_column: house\ntarget_columns: price", "'target_columns' must be a list of str"),
         ("metric: rmse\nid_column: house\nexact_columns: 1", "'exact_columns' must be bool, not 1"),
         ("metric: rmse\nid_column: house\nrow_sum_decimals: six", "'row_sum_decimals' must be int"),
-        ("metric: rmsee\nid_column: house", "unknown metric 'rmsee'; did you mean rmse"),
+        ("metric: rmsee\nid_column: house", "unknown metric 'rmsee'; did you mean 'rmse'"),
         ("metric: f1\nid_column: house", "unknown metric 'f1'; known are log_loss, "),
         ("metric: rmse\nid_column: house\nhigher_is_better: true", "'rmse' knows its own"),
         ("metric: scoring.f1\nid_column: house", "needs higher_is_better: true or false"),
@@ -163,8 +183,9 @@ def test_what_is_wrong_with_a_config_is_one_clear_line(config, reason, own_folde
 
 
 def test_a_folder_that_is_none(tmp_path):
-    with pytest.raises(CompetitionError, match=r"needs a file .*/nowhere/competition.yaml"):
-        load_competition(f"{tmp_path}/nowhere")
+    (tmp_path / "empty").mkdir()
+    with pytest.raises(CompetitionError, match=r"needs a file .*/empty/competition.yaml"):
+        load_competition(f"{tmp_path}/empty")
 
 
 def mean_error(y_true: pd.DataFrame, y_pred: pd.DataFrame) -> float:

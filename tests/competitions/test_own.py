@@ -100,9 +100,22 @@ def test_several_targets_and_an_id_of_ones_own(tmp_path):
 
 BAD = {
     "no such column": ({"targets": ["prize"]}, "has no column 'prize'; it has code, note"),
-    "no such metric": ({"metric": "rmsee"}, "unknown metric 'rmsee'; did you mean rmse"),
+    "no such metric": ({"metric": "rmsee"}, "unknown metric 'rmsee'; did you mean 'rmse'?"),
+    "metric far from any": ({"metric": "f1"}, "unknown metric 'f1'; known are log_loss, "),
+    "metric of one's own": ({"metric": "scoring.f1"}, "is a function of your own: make the competition with another"),
     "texts": ({"targets": ["kind"]}, "rmse needs numbers, and 'kind' holds "),
-    "not 0 and 1": ({"targets": ["code"], "metric": "roc_auc"}, "needs 0 and 1 in 'code'"),
+    "not 0 and 1": (
+        {"targets": ["kind"], "metric": "roc_auc"},
+        "roc_auc needs 0 and 1 in 'kind', which holds 'red', 'rosé', 'white, dry', say: take log_loss for labels, or rmse",
+    ),
+    "continuous": (
+        {"metric": "accuracy"},
+        "5, say., and accuracy is for labels: take rmse, mean_columnwise_rmsle or pearson_correlation$",
+    ),
+    "two targets": (
+        {"targets": ["sold", "kind"], "metric": "accuracy"},
+        "^accuracy cannot score sold, kind: the metric is one of a single target column, not of 2$",
+    ),
     "too many labels": ({"metric": "log_loss"}, "'price' has 80 different values: those are no labels"),
     "ids twice": ({"id_column": "code"}, "two rows have the code '00"),
     "empty": ({"targets": ["note"], "metric": "accuracy"}, "40 of 80 rows have no 'note'"),
@@ -121,6 +134,16 @@ def test_what_cannot_be_one(tmp_path, options, message):
     assert [path.name for path in tmp_path.iterdir()] == ["table.csv"]  # no partial output
 
 
+def test_labels_that_are_named_otherwise(tmp_path):
+    path, _ = write(tmp_path, sold=["yes", "no"] * 40, price=range(80))
+    with pytest.raises(
+        CompetitionError, match="needs 0 and 1 in 'sold': write 0 for 'no' and 1 for 'yes', or the other"
+    ):
+        new_competition(path, ["sold"], "roc_auc", tmp_path / "mine")
+    with pytest.raises(CompetitionError, match=r"'price' looks continuous \(\d+, say\), and accuracy is for labels"):
+        new_competition(path, ["price"], "accuracy", tmp_path / "mine")
+
+
 def test_tables_that_are_none(tmp_path):
     for name, content, message in (
         ("few", "a,b\n" + "1,2\n" * 19, "has 19 rows: take 20 at least"),
@@ -134,6 +157,18 @@ def test_tables_that_are_none(tmp_path):
             new_competition(path, ["b"], "rmse", tmp_path / "mine")
     with pytest.raises(FileExistsError, match="exists: name another folder with --to"):
         new_competition(path, ["b"], "rmse", tmp_path)
+
+
+def test_other_separators_are_named(tmp_path):
+    path, table = write(tmp_path)
+    for separator, decimal, name in ((";", ".", "semicolons"), (";", ",", "semicolons"), ("\t", ".", "tabs")):
+        table.drop(columns="note").to_csv(path, index=False, sep=separator, decimal=decimal)
+        with pytest.raises(CompetitionError, match=f"; it looks separated by {name}: write it with commas$"):
+            new_competition(path, ["price"], "rmse", tmp_path / "mine")
+    write(tmp_path)
+    table.drop(columns=["price", "note", "kind"]).to_csv(tmp_path / "test.csv", index=False, sep="|")
+    with pytest.raises(CompetitionError, match="which the rows with labels have; it looks separated by vertical bars"):
+        new_competition(path, ["price"], "rmse", tmp_path / "mine", test=tmp_path / "test.csv")
 
 
 @pytest.mark.parametrize("id_column", [None, "house"])

@@ -145,6 +145,12 @@ def _write_competition(folder, columns, cell="0.123456", n_files=0, text="Words.
     )
 
 
+def test_no_line_ends_in_a_space(tmp_path):
+    content = _content(load_competition("diabetes"))  # no rule follows its last sentence
+    assert "\nPredict progression for each id.\n" in content
+    assert not [line for line in content.splitlines() if line.endswith(" ")]
+
+
 @pytest.mark.parametrize(
     "worst",
     [

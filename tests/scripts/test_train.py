@@ -65,7 +65,7 @@ def run_script(monkeypatch):
         (["--config", "absent.yaml"], "No such file or directory: 'absent.yaml'"),
         (
             ["--config", "unknown_key.yaml"],
-            "there is no option learning_rat (in the YAML): did you mean learning_rate?",
+            "there is no option learning_rat (in the YAML); did you mean 'learning_rate'",
         ),
         (["--config", "broken.yaml"], "broken.yaml"),
         (["--no_such_option", "1"], "there is no option no_such_option"),

@@ -1,6 +1,5 @@
 """Loads competitions by id: local ones, MLE-bench's, their mirrors, generated tasks, and the user's own folders."""
 
-import difflib
 import os
 import re
 from dataclasses import MISSING, fields, replace
@@ -15,6 +14,7 @@ from trl_mle.competitions.families import PREFIX as TASK_PREFIX
 from trl_mle.competitions.families import load_task
 from trl_mle.competitions.local import LOCAL_COMPETITIONS, load_local
 from trl_mle.competitions.mirrors import MIRRORS, PREFIX, load_mirror
+from trl_mle.spelling import did_you_mean
 
 
 CONFIG = "competition.yaml"
@@ -77,12 +77,24 @@ def _load(competition_id: str, data_dir: Path | str | None) -> Competition:
     if competition_id in MLEBENCH_COMPETITIONS:
         return _load_mlebench(competition_id, in_data_dir / "prepared")
     if "/" in competition_id or Path(competition_id, CONFIG).is_file():
-        return _load_folder(competition_id, Path(competition_id).expanduser().absolute())
+        folder = Path(competition_id).expanduser().absolute()
+        if not folder.is_dir():
+            beside = _folders_beside(competition_id)
+            hint = did_you_mean(Path(competition_id).name, beside, beside) or "trl-mle new makes one from a table"
+            raise CompetitionError(f"there is no folder {competition_id!r}; {hint}")
+        return _load_folder(competition_id, folder)
     if (in_data_dir / CONFIG).is_file() or (in_data_dir / "prepared").is_dir():
         return _load_folder(competition_id, in_data_dir)
-    near = difflib.get_close_matches(competition_id, list_competitions())
-    hint = f"did you mean {' or '.join(map(repr, near))}?" if near else f"known are {', '.join(list_competitions())}"
+    known, beside = list_competitions(), _folders_beside(competition_id)
+    hint = did_you_mean(competition_id, [*known, *beside], beside) or f"known are {', '.join(known)}"
     raise CompetitionError(f"unknown competition {competition_id!r}; {hint}")
+
+
+def _folders_beside(competition_id: str) -> dict[str, str]:
+    """The competitions in the folder where this one was looked for: names and paths, such as `./houses`."""
+    folder = Path(competition_id).parent
+    found = sorted(config.parent.name for config in folder.expanduser().glob(f"*/{CONFIG}"))
+    return {name: os.path.join(folder, name) for name in found}
 
 
 def _load_mlebench(competition_id: str, prepared: Path) -> Competition:
@@ -98,7 +110,7 @@ def _load_folder(competition_id: str, folder: Path) -> Competition:
     if not config.is_file():
         raise CompetitionError(
             f"{competition_id!r} needs a file {config}, next to prepared/ or to public/ and private/, that says at least "
-            "'metric: roc_auc', 'id_column: id' and 'answers: test.csv', each on a line of its own and with its own values"
+            "'metric: roc_auc' and 'id_column: id', each on a line of its own and with its own values"
         )
     try:
         content = yaml.safe_load(config.read_text(encoding="utf-8"))
@@ -117,8 +129,7 @@ def _layout(content: dict[Any, Any], config: Path) -> Layout:
     known = {field.name: field for field in fields(Layout)}
     for key, value in content.items():
         if key not in known:
-            near = difflib.get_close_matches(str(key), known)
-            hint = f"did you mean {' or '.join(near)}?" if near else f"known are id, {', '.join(known)}"
+            hint = did_you_mean(str(key), known) or f"known are id, {', '.join(known)}"
             raise CompetitionError(f"{config}: unknown key {key!r}; {hint}")
         kind = known[key].type
         if kind == tuple[str, ...]:

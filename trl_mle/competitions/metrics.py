@@ -3,7 +3,6 @@ The metrics. Each takes answers and predictions as tables with the same rows and
 answers are texts. It rejects predictions that it cannot score with a `ValueError` that explains why.
 """
 
-import difflib
 import importlib
 import re
 from collections.abc import Callable
@@ -12,6 +11,8 @@ from typing import NamedTuple
 import numpy as np
 import pandas as pd
 from sklearn.metrics import root_mean_squared_error
+
+from trl_mle.spelling import did_you_mean
 
 
 class Metric(NamedTuple):
@@ -186,7 +187,7 @@ def _check_whole_numbers(y_pred: pd.DataFrame) -> None:
 def _first(y_pred: pd.DataFrame, wrong: np.ndarray) -> tuple[str, str]:
     """The column and the value of the first invalid prediction."""
     row, column = np.argwhere(wrong)[0]
-    return y_pred.columns[column], f"{y_pred.to_numpy()[row, column]:.6g}"
+    return y_pred.columns[column], f"{y_pred.to_numpy()[row, column]:.15g}"
 
 
 LABELS = "Predictions are labels as in the training data."  # where these are texts
@@ -277,9 +278,8 @@ def find_metric(name: str, higher_is_better: bool | None = None) -> Metric:
     module, _, function = name.rpartition(".")
     if not module:
         if name not in METRICS:
-            near = difflib.get_close_matches(name, METRICS)
-            hint = f"did you mean {' or '.join(near)}" if near else f"known are {', '.join(METRICS)}"
-            raise ValueError(f"unknown metric {name!r}; {hint}, or a function by its dotted path")
+            known = f"known are {', '.join(METRICS)}, and functions by their dotted paths"
+            raise ValueError(f"unknown metric {name!r}; {did_you_mean(name, METRICS) or known}")
         if higher_is_better is not None:
             raise ValueError(f"higher_is_better goes with a function given by its dotted path; {name!r} knows its own")
         return METRICS[name]

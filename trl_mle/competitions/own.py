@@ -15,14 +15,16 @@ import yaml
 
 from trl_mle.competitions.competition import Competition, CompetitionError
 from trl_mle.competitions.loading import CONFIG, load_competition
-from trl_mle.competitions.metrics import METRICS, find_metric
+from trl_mle.competitions.metrics import METRICS
 from trl_mle.competitions.prepared import csv_text, description, write_file
 from trl_mle.competitions.split import held_out_rows
+from trl_mle.spelling import did_you_mean
 
 
 LABELS = ("accuracy", "quadratic_weighted_kappa", "word_level_jaccard")  # metrics of what is named, not measured
 LEAST_ROWS = 20
 MISSING = ("", "NA", "N/A", "NaN", "nan", "null", "NULL", "None")  # read by pandas as missing values
+SEPARATORS = {";": "semicolons", "\t": "tabs", "|": "vertical bars"}
 FINAL = "final"  # folder with all labels, and with the unlabelled rows
 
 
@@ -61,14 +63,17 @@ def new_competition(
     Raises:
         [`CompetitionError`]: The table cannot become a competition.
         `FileExistsError`: The folder exists.
+        `FileNotFoundError`: A table does not exist.
     """
     if folder.exists():
         raise FileExistsError(f"{folder} exists: name another folder with --to")
-    find_metric(metric)
-    if metric not in METRICS:
+    if "." in metric:
         raise CompetitionError(
             f"metric {metric!r} is a function of your own: make the competition with another, then edit {CONFIG}"
         )
+    if metric not in METRICS:
+        hint = did_you_mean(metric, METRICS) or f"known are {', '.join(METRICS)}"
+        raise CompetitionError(f"unknown metric {metric!r}; {hint}")
     if not 0 < test_share < 1:
         raise CompetitionError(f"test_share must be between 0 and 1, got {test_share:g}")
     rows = _read(table, targets, id_column)
@@ -117,9 +122,12 @@ def new_competition(
         layout = {"id": folder.name, "metric": metric, "id_column": id_column, "target_columns": list(answers.columns)}
         write_file(staged / CONFIG, yaml.safe_dump(layout, sort_keys=False, allow_unicode=True))
         competition = load_competition(str(staged))
-        competition.check_answers()
-        if (final := final_competition(competition)) is not None:
-            final.check_answers()
+        try:
+            competition.check_answers()
+            if (final := final_competition(competition)) is not None:
+                final.check_answers()
+        except CompetitionError as error:  # it names a file that goes with the temporary folder
+            raise CompetitionError(f"{metric} cannot score {', '.join(targets)}: {error.__cause__}") from error
         score = competition.grade(competition.sample_submission)
         if not score.valid:
             raise CompetitionError(f"{metric} cannot score a constant guess of {', '.join(targets)}: {score.error}")
@@ -153,13 +161,19 @@ def final_competition(competition: Competition) -> Competition | None:
 
 def _cells(table: Path) -> pd.DataFrame:
     """Reads all cells as text, so that they are written unchanged."""
+    if not table.exists():
+        raise FileNotFoundError(f"there is no table {table}")
     try:
         with warnings.catch_warnings(action="error", category=pd.errors.ParserWarning):
             rows = pd.read_csv(table, dtype=str, keep_default_na=False, index_col=False)
     except (pd.errors.ParserError, pd.errors.EmptyDataError, UnicodeDecodeError) as error:
-        raise CompetitionError(f"{table} is not a CSV file: {' '.join(str(error).split())}") from error
+        raise CompetitionError(
+            f"{table} is not a CSV file: {' '.join(str(error).split())}" + _separator(table)
+        ) from error
     except pd.errors.ParserWarning as error:
-        raise CompetitionError(f"{table} has rows with more cells than its header has names") from error
+        raise CompetitionError(
+            f"{table} has rows with more cells than its header has names" + _separator(table)
+        ) from error
     # The index as written by `to_csv`, which may reveal the original order of the rows
     index = [
         name for name in rows.columns if re.fullmatch(r"Unnamed: \d+", name) and rows[name].str.fullmatch(r"\d+").all()
@@ -167,11 +181,23 @@ def _cells(table: Path) -> pd.DataFrame:
     return rows.drop(columns=index)
 
 
+def _separator(table: Path) -> str:
+    """The end of an error about a table that is separated by something other than commas, else empty."""
+    with table.open(encoding="utf-8", errors="replace") as file:
+        header = file.readline()
+    most = max(SEPARATORS, key=header.count)
+    if header.count(most) <= header.count(","):
+        return ""
+    return f"; it looks separated by {SEPARATORS[most]}: write it with commas"
+
+
 def _test_rows(table: Path, columns: Sequence[str], id_column: str, is_made: bool) -> pd.DataFrame:
     """The unlabelled rows, with the same columns as the others; generated ids count from 0."""
     rows = _cells(table)
     if missing := [name for name in [*columns, *[id_column] * (not is_made)] if name not in rows]:
-        raise CompetitionError(f"{table} has no column {missing[0]!r}, which the rows with labels have")
+        raise CompetitionError(
+            f"{table} has no column {missing[0]!r}, which the rows with labels have" + _separator(table)
+        )
     if len(rows) < 2:  # of one there is no correlation, and no area under a curve
         raise CompetitionError(f"{table} has {len(rows)} rows: take 2 at least")
     if is_made and id_column not in rows:
@@ -184,7 +210,9 @@ def _read(table: Path, targets: Sequence[str], id_column: str | None) -> pd.Data
     rows = _cells(table)
     for name in [*targets, *([id_column] if id_column is not None else [])]:
         if name not in rows:
-            raise CompetitionError(f"{table} has no column {name!r}; it has {', '.join(rows.columns[:20])}")
+            raise CompetitionError(
+                f"{table} has no column {name!r}; it has {', '.join(rows.columns[:20])}" + _separator(table)
+            )
     if len(set(targets)) < len(targets) or id_column in targets:
         raise CompetitionError("--target names a column twice, or the ids")
     if len(rows) < LEAST_ROWS:
@@ -228,6 +256,8 @@ def _answers(rows: pd.DataFrame, targets: Sequence[str], metric: str) -> tuple[p
     columns = {}
     for name in targets:
         numbers = pd.to_numeric(rows[name], errors="coerce")
+        if "auc" in metric:
+            _check_zeros_and_ones(rows[name], numbers, metric)
         if metric == "word_level_jaccard":
             columns[name] = rows[name]
         elif numbers.isna().any():
@@ -237,11 +267,28 @@ def _answers(rows: pd.DataFrame, targets: Sequence[str], metric: str) -> tuple[p
                 )
             columns[name] = rows[name]
         else:
-            is_whole = (numbers % 1 == 0).all() and numbers.abs().max() < 2**53
-            columns[name] = numbers.astype(int) if is_whole else numbers
-            if "auc" in metric and not set(numbers) == {0, 1}:
-                raise CompetitionError(f"{metric} needs 0 and 1 in {name!r}, which holds {rows[name].iloc[0]!r}, say")
+            is_whole = numbers % 1 == 0
+            if metric in LABELS and not (is_whole.all() and numbers.nunique() <= len(rows) / 2):
+                raise CompetitionError(
+                    f"{name!r} looks continuous ({rows[name].iloc[is_whole.argmin()]}, say), and {metric} is for labels: "
+                    "take rmse, mean_columnwise_rmsle or pearson_correlation"
+                )
+            columns[name] = numbers.astype(int) if is_whole.all() and numbers.abs().max() < 2**53 else numbers
     return pd.DataFrame(columns), []
+
+
+def _check_zeros_and_ones(cells: pd.Series, numbers: pd.Series, metric: str) -> None:
+    if set(numbers.unique()) == {0, 1}:
+        return
+    values = [repr(value) for value in sorted(cells.unique())]
+    if len(values) == 2:
+        raise CompetitionError(
+            f"{metric} needs 0 and 1 in {cells.name!r}: write 0 for {values[0]} and 1 for {values[1]}, or the other way round"
+        )
+    raise CompetitionError(
+        f"{metric} needs 0 and 1 in {cells.name!r}, which holds {', '.join(values[:3])}, say: take log_loss for labels, or "
+        "rmse for measurements"
+    )
 
 
 def _guesses(answers: pd.DataFrame, metric: str, count: int) -> dict[str, Any]:

@@ -1,7 +1,6 @@
 """Arguments of a training run, from a YAML file, the command line, or both."""
 
 import argparse
-import difflib
 import os
 import warnings
 from collections.abc import Sequence
@@ -12,6 +11,7 @@ from trl import ModelConfig, TrlParser
 
 from trl_mle.execution.building import ExecutorArguments
 from trl_mle.launching.checks import Problems
+from trl_mle.spelling import did_you_mean
 from trl_mle.trainer.mle_grpo_config import MLEGRPOConfig
 
 
@@ -111,8 +111,8 @@ def no_such_options(words: Sequence[str], where: str = "") -> str:
     known = [item.name for arguments in ARGUMENTS for item in fields(arguments)]
     messages = []
     for name in (word[2:].partition("=")[0] for word in words if word.startswith("--")):
-        near = difflib.get_close_matches(name, known, n=1)
-        messages.append(f"there is no option {name}{where}{f': did you mean {near[0]}?' if near else ''}")
+        hint = did_you_mean(name, known)
+        messages.append(f"there is no option {name}{where}{hint and f'; {hint}'}")
     return "; ".join(messages) or f"unrecognized arguments: {' '.join(words)}"
 
 

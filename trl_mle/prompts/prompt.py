@@ -167,7 +167,8 @@ def task(comp: Competition, limits: Limits, section_tokens: int, max_tokens: int
         "packages": ", ".join(INSTALLED_AS.get(name, name) for name in limits.packages),
     }
     room = max_tokens - estimate_tokens(_TASK.format(files="", **parts))
-    return _TASK.format(files=_files(comp, max(0, room)), **parts)
+    text = _TASK.format(files=_files(comp, max(0, room)), **parts)
+    return text.replace(" \n", "\n")  # where there is no evaluation, or no rule
 
 
 def _sections(description: str) -> tuple[str, str]:

@@ -19,6 +19,8 @@ from trl_mle.scripts.output import facts_table, metric_name, print_json
 def grade(args: argparse.Namespace) -> int:
     """Scores a submission; exit code 1 if it is invalid."""
     competition = load_competition(args.competition, args.data_dir, args.holdout)
+    if not Path(args.submission).exists():
+        raise FileNotFoundError(f"there is no submission {args.submission}")
     score = competition.grade(Path(args.submission).read_bytes())
     thresholds = medal_thresholds(competition.id)
     won = None
@@ -46,6 +48,8 @@ def grade(args: argparse.Namespace) -> int:
 def run(args: argparse.Namespace) -> int:
     """Runs one program as training would; exit code 1 if it makes no valid submission."""
     competition = load_competition(args.competition, args.data_dir, args.holdout)
+    if not Path(args.solution).exists():
+        raise FileNotFoundError(f"there is no program {args.solution}")
     source = Path(args.solution).read_text(encoding="utf-8").strip("\n")  # as extracted from a completion
     asked = ExecutorArguments(
         program_timeout_s=args.timeout_s,

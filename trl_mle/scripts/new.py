@@ -47,6 +47,5 @@ def new(
     lowest = lowest_valid_reward()
     if competition.scoring.gain(score) < lowest:
         console.print(
-            f"The paper's reward clips such scores at {lowest:g}: train with objective: max_at_k, which ranks them.",
-            soft_wrap=True,
+            f"The paper's reward clips such scores at {lowest:g}: train with objective: max_at_k, which ranks them."
         )

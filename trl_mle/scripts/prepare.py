@@ -1,6 +1,5 @@
 """`trl-mle prepare`: downloads a competition with MLE-bench's own tool, and reports what prevents that."""
 
-import difflib
 import os
 import re
 import shutil
@@ -10,6 +9,7 @@ from pathlib import Path
 
 from trl_mle.competitions import CompetitionError, load_competition
 from trl_mle.competitions.catalog import MLEBENCH_COMPETITIONS
+from trl_mle.spelling import did_you_mean
 
 
 INSTALL = """\
@@ -62,8 +62,7 @@ def prepare(competition_id: str, data_dir: str | None) -> Path:
         to do.
     """
     if competition_id not in MLEBENCH_COMPETITIONS:
-        near = difflib.get_close_matches(competition_id, MLEBENCH_COMPETITIONS, n=1)
-        hint = f"did you mean {near[0]!r}?" if near else f"known are {', '.join(MLEBENCH_COMPETITIONS)}"
+        hint = did_you_mean(competition_id, MLEBENCH_COMPETITIONS) or f"known are {', '.join(MLEBENCH_COMPETITIONS)}"
         raise CompetitionError(f"{competition_id!r} is not one of MLE-bench's twelve competitions; {hint}")
     try:
         return load_competition(competition_id, data_dir).public_dir

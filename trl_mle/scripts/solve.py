@@ -32,9 +32,9 @@ LOG, SUBMISSION = "programs.jsonl", "submission.csv"
 class SolveArguments(ExecutorArguments):
     """
     Samples, executes and improves programs until the time is up, and writes the submission of the program that reports
-    the best score on data that it held back itself. The hidden answers play no role. In a folder made by `trl-mle new
-    --test`, the program with the best score on the hidden rows runs again with all labels, and predicts the unlabelled
-    rows. Running the command again resumes the search.
+    the best score on data that it held back itself, or of the first valid program if none reports a score. The hidden
+    answers play no role. In a folder made by `trl-mle new --test`, the program with the best score on the hidden rows
+    runs again with all labels, and predicts the unlabelled rows. Running the command again resumes the search.
     """
 
     competition: str = field(metadata={"help": "Id or folder of the competition."})
