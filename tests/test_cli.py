@@ -103,6 +103,40 @@ def test_help_waits_for_no_library():
     assert subprocess.run([sys.executable, "-c", code], capture_output=True, text=True).stdout == "set()\n"
 
 
+@pytest.mark.parametrize(
+    ("command", "usage"),
+    [
+        ("solve", ["usage: trl-mle solve COMPETITION --policy POLICY [options]"]),
+        ("serve", ["usage: trl-mle serve --competitions COMPETITION ... [options]"]),
+        (
+            "evaluate",
+            [
+                "usage: trl-mle evaluate --policies POLICY ... --competitions COMPETITION ...",
+                "                        --output_dir FOLDER [options]",
+            ],
+        ),
+    ],
+)
+def test_help_begins_with_the_usage(monkeypatch, capsys, command, usage):
+    monkeypatch.setattr("sys.argv", ["trl-mle", command, "--help"])
+    with pytest.raises(SystemExit) as ended:
+        cli.main()
+    assert ended.value.code == 0
+    out = capsys.readouterr().out
+    assert out.splitlines()[: len(usage) + 1] == [*usage, ""]
+    assert ("--competition " in out, "\n  COMPETITION  " in out) == (False, command == "solve")
+
+
+def test_solve_takes_its_competition_anywhere(trl_mle):
+    for arguments in (["winne", "--policy", "x"], ["--policy", "x", "winne"]):
+        assert "did you mean 'wine'?" in trl_mle("solve", *arguments)[2]
+    code, _, err = trl_mle("solve", "--policy", "x")
+    assert code == 2
+    assert err.splitlines()[-1] == "trl-mle solve: error: the following arguments are required: COMPETITION"
+    code, _, err = trl_mle("solve", "wine", "--policy", "x", "--bugdet", "3m")
+    assert (code, err) == (2, "trl-mle: error: unrecognized arguments: --bugdet 3m\n")
+
+
 def test_competitions_for_machines(trl_mle, tmp_path):
     code, out, _ = trl_mle("competitions", "--json", "--data_dir", tmp_path)
     rows = {row["id"]: row for row in json.loads(out)}

@@ -159,17 +159,26 @@ def prompt(args: argparse.Namespace) -> int:
     return 0
 
 
-def _parsed(arguments: type[Arguments], command: str, options: list[str]) -> Arguments:
-    """Parses a command's options into a dataclass."""
+def _parsed(arguments: type[Arguments], usage: str, options: list[str], positional: str = "") -> Arguments:
+    """Parses a command's options into a dataclass, one of whose fields may be positional."""
     from transformers import HfArgumentParser
 
-    parser = HfArgumentParser(
+    class Parser(HfArgumentParser):
+        def add_argument(self, *names: Any, **settings: Any) -> argparse.Action:
+            if names == (f"--{positional}",):
+                del settings["required"]
+                names, settings["metavar"] = (positional,), positional.upper()
+            return super().add_argument(*names, **settings)
+
+    parser = Parser(
         (arguments,),  # type: ignore[arg-type]
-        prog=f"trl-mle {command}",
-        usage=argparse.SUPPRESS,
+        prog=" ".join(usage.split()[:2]),
+        usage=usage,
         description=arguments.__doc__,
     )
-    (parsed,) = parser.parse_args_into_dataclasses(options)
+    parsed, unknown = parser.parse_args_into_dataclasses(options, return_remaining_strings=True)
+    if unknown:
+        raise ValueError(f"unrecognized arguments: {' '.join(unknown)}")
     return parsed
 
 
@@ -178,7 +187,9 @@ def evaluate(args: argparse.Namespace) -> int:
     from trl_mle.evaluation.evaluate import EvaluationArguments, file_name, run
     from trl_mle.report import plot_learning_curves
 
-    arguments = _parsed(EvaluationArguments, "evaluate", args.options)
+    usage = """trl-mle evaluate --policies POLICY ... --competitions COMPETITION ...
+                        --output_dir FOLDER [options]"""
+    arguments = _parsed(EvaluationArguments, usage, args.options)
     files = run(arguments)
     assert arguments.names is not None  # EvaluationArguments has filled it in
     policies = list(zip(arguments.names, arguments.policies + arguments.tree_policies, strict=True))
@@ -225,8 +236,8 @@ def solve(args: argparse.Namespace) -> int:
     """Writes the best submission that a policy finds in a given time; --help prints its options."""
     from trl_mle.scripts.solve import SolveArguments, solve
 
-    competition = ["--competition", args.options.pop(0)] if args.options and args.options[0][0] != "-" else []
-    solve(_parsed(SolveArguments, "solve COMPETITION", competition + args.options))
+    usage = "trl-mle solve COMPETITION --policy POLICY [options]"
+    solve(_parsed(SolveArguments, usage, args.options, "competition"))
     return 0
 
 
@@ -234,7 +245,7 @@ def serve(args: argparse.Namespace) -> int:
     """Serves competitions through OpenEnv's protocol; --help prints its options."""
     from trl_mle.scripts.serve import ServeArguments, serve
 
-    serve(_parsed(ServeArguments, "serve", args.options))
+    serve(_parsed(ServeArguments, "trl-mle serve --competitions COMPETITION ... [options]", args.options))
     return 0
 
 
