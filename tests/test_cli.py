@@ -98,6 +98,20 @@ print("~~~ [bold] ```")
 """
 
 
+@pytest.mark.parametrize("arguments", [["recipes"], ["competitions", "--json"], ["grade", "wine", "sample.csv"]])
+def test_a_closed_pipe_is_no_error(arguments, wine, tmp_path):
+    """As in `trl-mle recipes | grep -q starter`; by rich, and by print, whose output may wait until the end."""
+    shutil.copy(wine.sample_submission, tmp_path / "sample.csv")
+    environment = {name: value for name, value in os.environ.items() if name != "PYTHONUNBUFFERED"}
+    environment["PYTHONPATH"] = str(Path(cli.__file__).parents[1])
+    reading, writing = os.pipe()
+    os.close(reading)
+    command = [sys.executable, "-m", "trl_mle.cli", *arguments]
+    run = subprocess.run(command, stdout=writing, stderr=subprocess.PIPE, text=True, cwd=tmp_path, env=environment)
+    os.close(writing)
+    assert (run.returncode, run.stderr) == (0, "")
+
+
 def test_help_waits_for_no_library():
     code = "import sys; from trl_mle.cli import make_parser; make_parser(); print({'pandas', 'torch', 'trl'} & set(sys.modules))"
     assert subprocess.run([sys.executable, "-c", code], capture_output=True, text=True).stdout == "set()\n"

@@ -422,9 +422,14 @@ def main() -> None:
 
     try:
         code = args.run(args)
+        sys.stdout.flush()
     except BrokenPipeError:  # for example, piped into head
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         code = 0
+    except SystemExit as ended:
+        if not isinstance(ended.__context__, BrokenPipeError):
+            raise
+        code = 0  # rich has done the same, and ended with 1
     except (ValueError, OSError, SandboxError) as error:  # a CompetitionError is a ValueError
         print(f"trl-mle: error: {' '.join(str(error).split())}", file=sys.stderr)
         code = 2
