@@ -104,6 +104,7 @@ BAD = {
     "metric far from any": ({"metric": "f1"}, "unknown metric 'f1'; known are log_loss, "),
     "metric of one's own": ({"metric": "scoring.f1"}, "is a function of your own: make the competition with another"),
     "texts": ({"targets": ["kind"]}, "rmse needs numbers, and 'kind' holds "),
+    "no texts": ({"metric": "word_level_jaccard"}, "word_level_jaccard compares texts, and 'price' holds "),
     "not 0 and 1": (
         {"targets": ["kind"], "metric": "roc_auc"},
         "roc_auc needs 0 and 1 in 'kind', which holds 'red', 'rosé', 'white, dry', say: take log_loss for labels, or rmse",

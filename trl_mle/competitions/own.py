@@ -259,6 +259,8 @@ def _answers(rows: pd.DataFrame, targets: Sequence[str], metric: str) -> tuple[p
         if "auc" in metric:
             _check_zeros_and_ones(rows[name], numbers, metric)
         if metric == "word_level_jaccard":
+            if numbers.notna().all():
+                raise CompetitionError(f"{metric} compares texts, and {name!r} holds {rows[name].iloc[0]!r}")
             columns[name] = rows[name]
         elif numbers.isna().any():
             if metric not in LABELS:
