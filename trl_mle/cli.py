@@ -194,11 +194,12 @@ def evaluate(args: argparse.Namespace) -> int:
     assert arguments.names is not None  # EvaluationArguments has filled it in
     policies = list(zip(arguments.names, arguments.policies + arguments.tree_policies, strict=True))
     for name, policy in policies:
-        trainer_state = Path(policy) / "trainer_state.json"
-        if trainer_state.exists():
-            curves = Path(arguments.output_dir) / f"learning_curves-{file_name(name)}.png"
-            plot_learning_curves(trainer_state, curves, f"{', '.join(arguments.competitions)}: {name}")
-            files.append(("learning curves", curves))
+        curves = Path(arguments.output_dir) / f"learning_curves-{file_name(name)}.png"
+        try:
+            plot_learning_curves(Path(policy), curves, f"{', '.join(arguments.competitions)}: {name}")
+        except FileNotFoundError:  # it was not trained here, or has logged nothing
+            continue
+        files.append(("learning curves", curves))
     console = Console()
     for what, where in [*files, *((f"policy {name}", policy) for name, policy in policies)]:
         console.print(f"{what:<16} {where}", highlight=False, soft_wrap=True)

@@ -1,4 +1,5 @@
 import pytest
+from transformers import TrainerState
 
 from trl_mle.launching import check_no_other_run, check_trackers
 
@@ -28,13 +29,15 @@ def test_a_run_does_not_begin_in_the_folder_of_another(tmp_path):
         '{"ended": false}\n{"step": 1, "reward": -10}\n{"step": 2, "reward": -9}\n'
     )
     with pytest.raises(
-        FileExistsError, match="holds a run of 2 steps without a checkpoint: delete it, or name another"
+        FileExistsError, match="holds a run of 2 steps without a complete checkpoint: delete it, or name another"
     ):
         check_no_other_run(tmp_path, None)
-    for step in (8, 12):
-        (tmp_path / f"checkpoint-{step}").mkdir()
+    for name in ("checkpoint-8", "checkpoint-12", "checkpoint-16", "checkpoint-best-1"):
+        (tmp_path / name).mkdir()
+        if name != "checkpoint-16":  # it was not written to its end
+            TrainerState().save_to_json(str(tmp_path / name / "trainer_state.json"))
     with pytest.raises(FileExistsError, match="holds a run with checkpoint-12: resume it with resume_from_checkpoint"):
         check_no_other_run(tmp_path, None)
-    check_no_other_run(tmp_path, str(tmp_path / "checkpoint-8"))
+    check_no_other_run(tmp_path, str(tmp_path / "executions" / ".." / "checkpoint-8"))
     with pytest.raises(FileExistsError, match="holds a run"):
         check_no_other_run(tmp_path, str(tmp_path.parent / "other" / "checkpoint-8"))

@@ -39,7 +39,7 @@ def test_policies_are_compared(tiny_model, tmp_path, monkeypatch, capsys):
     policies = [tmp_path / "starter", tmp_path / "policy"]
     for policy in policies:
         shutil.copytree(tiny_model, policy)
-        (policy / "trainer_state.json").write_text('{"log_history": []}')
+        (policy / "trainer_state.json").write_text('{"log_history": [{"step": 1, "reward": -10.0}]}')
     options = ["--competition", "wine", "--output_dir", tmp_path / "out", "--num_samples", "3"]
     options += ["--max_completion_length", "8", "--names", "before RL", "after RL"]
     evaluate(monkeypatch, "--policies", *policies, *options)

@@ -15,7 +15,7 @@ def test_learning_curves_are_drawn_from_the_trainers_log(tmp_path):
         for step in range(3)
     ]
     (tmp_path / "trainer_state.json").write_text(json.dumps({"log_history": history}))
-    plot_learning_curves(tmp_path / "trainer_state.json", tmp_path / "curves.png", "digits")
+    plot_learning_curves(tmp_path, tmp_path / "curves.png", "digits")
     assert (tmp_path / "curves.png").read_bytes().startswith(b"\x89PNG")
 
 

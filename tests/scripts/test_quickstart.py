@@ -45,15 +45,37 @@ def test_goes_on_where_it_was_interrupted(commands, tmp_path):
 
     (starter / "README.md").touch()  # before the first checkpoint
     policy.mkdir()
-    (policy / "metrics.jsonl").write_text("{}\n")
+    (policy / "limits.json").write_text("{}\n")
+    (policy / "checkpoint-4").mkdir()  # killed while it was written
+    (tmp_path / "evaluation").mkdir()  # of another policy
     commands.clear()
     module.quickstart("digits", 0, tmp_path, resume=True)
     assert names(commands) == [TRAIN, EVALUATE]
     assert "--resume_from_checkpoint" not in commands[1]
-    assert not policy.exists()  # training refuses a folder with a run
+    assert not policy.exists()
+    assert not (tmp_path / "evaluation").exists()
 
     (policy / "checkpoint-4").mkdir(parents=True)
+    (policy / "checkpoint-4" / "trainer_state.json").touch()
     commands.clear()
     module.quickstart("digits", 0, tmp_path, resume=True)
     assert names(commands) == [TRAIN, EVALUATE]
     assert commands[1][-2:] == ["--resume_from_checkpoint", "true"]
+
+
+def test_a_trained_policy_without_checkpoints_is_only_evaluated(commands, tmp_path):
+    for file in ("starter/README.md", "policy/model.safetensors"):
+        (tmp_path / file).parent.mkdir()
+        (tmp_path / file).touch()
+    module.quickstart("digits", 0, tmp_path, resume=True)
+    assert names(commands) == [EVALUATE]
+
+
+def test_nothing_else_is_deleted(commands, tmp_path):
+    thesis = tmp_path / "policy" / "thesis.tex"
+    thesis.parent.mkdir()
+    thesis.touch()
+    with pytest.raises(FileExistsError, match="holds something else than a run of the quickstart"):
+        module.quickstart("digits", 0, tmp_path, resume=True)
+    assert thesis.exists()
+    assert not commands

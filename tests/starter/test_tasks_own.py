@@ -9,6 +9,7 @@ from support.sketched import quick_programs, score
 
 from trl_mle.competitions import CompetitionError, load_competition
 from trl_mle.competitions.own import new_competition
+from trl_mle.prompts import extract_code
 from trl_mle.starter.build import StarterConfig, sketch_corpus
 from trl_mle.starter.grammar import Sketcher, find_tasks
 
@@ -36,6 +37,24 @@ def table(tmp_path):
     return path
 
 
+def cheap_programs(folder, n):
+    """Programs with each part of the features in turn, by a quick model, without slips."""
+    sketcher = Sketcher(str(folder), random.Random(0), slip_rate=0)
+    (task,) = sketcher.tasks
+    estimator = "a small tree"
+    for number in range(max(n, len(task.parts))):
+        part = task.parts[number % len(task.parts)]
+        kept = {
+            "task": 0,
+            "parts": [part.words],
+            "estimator": estimator,
+            "partner": None,
+            "tuning": None,
+            "check": None,
+        }
+        yield extract_code(sketcher.sketch(kept | {"fill": number % 2}))
+
+
 @pytest.mark.parametrize(
     ("metric", "targets", "kind"),
     [
@@ -53,8 +72,49 @@ def test_every_program_without_slips_is_valid(table, tmp_path, metric, targets, 
     assert task.kind == kind
     for base in task.base:
         assert '"code"' in base  # it is dropped
-    for number, program in enumerate(quick_programs(str(folder), 6)):
+    for number, program in enumerate(cheap_programs(folder, 4)):
         assert score(program, competition, tmp_path / str(number)) is not None, program
+
+
+ODD = {
+    "a keyword as target": (["class"], "rmse", lambda rows: rows.rename(columns={"other": "class"})),
+    "an argument as target": (["self"], "rmse", lambda rows: rows.rename(columns={"other": "self"})),
+    "one feature": (["other"], "rmse", lambda rows: rows[["a number", "other"]]),
+    "a text among numbers": (["other"], "rmse", lambda rows: rows.assign(code=["x", *map(str, range(79))])),
+    "infinite numbers": (["other"], "rmse", lambda rows: rows.assign(code=np.inf)),
+    "empty prose": (["other"], "rmse", lambda rows: rows.assign(prose=rows["prose"].where(rows["other"] > 0.3))),
+    "truth values": (["other"], "rmse", lambda rows: rows.assign(kind=rows["other"] > 0.3)),
+}
+
+
+@pytest.mark.parametrize("case", ODD)
+def test_odd_tables(table, tmp_path, case):
+    targets, metric, change = ODD[case]
+    change(pd.read_csv(table)).to_csv(table, index=False)
+    competition = new_competition(table, targets, metric, tmp_path / "own")
+    for number, program in enumerate(cheap_programs(tmp_path / "own", 4)):
+        assert score(program, competition, tmp_path / str(number)) is not None, program
+
+
+@pytest.mark.parametrize("labels", [("+1", "-1"), ("01", "5"), ("10", "9")])
+def test_probabilities_are_in_the_columns_of_their_labels(table, tmp_path, labels):
+    rows = pd.read_csv(table)
+    rows["label"] = np.where(rows["other"] > rows["other"].median(), *labels)
+    rows["feature"] = rows["other"]
+    rows[["feature", "label"]].to_csv(table, index=False)
+    competition = new_competition(table, ["label"], "log_loss", tmp_path / "own")
+    kept = {"parts": ["the features"], "estimator": "a small tree", "partner": None, "mixing": 0.05}
+    program = extract_code(Sketcher(str(tmp_path / "own"), random.Random(0), slip_rate=0).sketch(kept))
+    assert score(program, competition, tmp_path / "run") < 0.2, program
+
+
+def test_a_metric_of_ones_own_and_labels(table, tmp_path):
+    new_competition(table, ["kind"], "accuracy", tmp_path / "own")
+    layout = tmp_path / "own" / "competition.yaml"
+    layout.write_text(
+        layout.read_text().replace("metric: accuracy", "metric: statistics.mean\nhigher_is_better: true")
+    )
+    assert find_tasks(str(tmp_path / "own"))[0].kind == "class"
 
 
 def test_only_prose(table, tmp_path):

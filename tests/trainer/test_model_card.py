@@ -18,7 +18,9 @@ def card(folder, competition, **scores):
     BestSolutions(folder / "best_solutions").offer(competition, "x = 1", b"id\n", 0.9, **scores)
     args = MLEGRPOConfig(str(folder), max_steps=2, use_cpu=True, bf16=False)
     history = [{"step": 1, "reward": 0.5, "mle/score/best": 0.9}]
-    return card_body("policy", None, None, args, folder, "one process", False, [competition], [], history, Limits())
+    return card_body(
+        "policy", None, None, args, folder, "one process", False, [competition], [], {}, history, Limits()
+    )
 
 
 def test_the_best_program_is_reported_on_the_held_out_rows(tmp_path):
@@ -72,7 +74,7 @@ def test_each_competition_has_its_first_and_its_last_batch(tmp_path):
         history[step - 1] |= {f"mle/{name}/programs": 8, f"mle/{name}/valid_rate": rate}
     args = MLEGRPOConfig(str(tmp_path), max_steps=3, use_cpu=True, bf16=False)
     loaded = [load_competition(name) for name in names]
-    text = card_body("policy", None, None, args, tmp_path, "one process", False, loaded, [], history, Limits())
+    text = card_body("policy", None, None, args, tmp_path, "one process", False, loaded, [], {}, history, Limits())
     for expected in (
         "before, step 1 | 8 | 25%",
         "after, step 2 | 8 | 50%",

@@ -92,8 +92,8 @@ def new_competition(
             f"{table} has no column but {', '.join([id_column, *targets])}: there is nothing to predict from"
         )
     known = pd.concat([ids, features], axis=1)
-    sample = pd.concat([ids, answers], axis=1)[is_test].assign(
-        **_guesses(answers[~is_test], metric, int(is_test.sum()))
+    sample = _filled(
+        pd.concat([ids, answers], axis=1)[is_test], _guesses(answers[~is_test], metric, int(is_test.sum()))
     )
     shown = {
         "public/train.csv": pd.concat([known, rows[list(targets)]], axis=1)[~is_test],
@@ -106,8 +106,8 @@ def new_competition(
         shown |= {
             f"{FINAL}/train.csv": pd.concat([known, rows[list(targets)]], axis=1),
             f"{FINAL}/test.csv": unknown,
-            f"private/{FINAL}.csv": unknown[[id_column]].assign(**_stand_in(answers, metric, len(unknown))),
-            f"{FINAL}/sample_submission.csv": unknown[[id_column]].assign(**_guesses(answers, metric, len(unknown))),
+            f"private/{FINAL}.csv": _filled(unknown[[id_column]], _stand_in(answers, metric, len(unknown))),
+            f"{FINAL}/sample_submission.csv": _filled(unknown[[id_column]], _guesses(answers, metric, len(unknown))),
         }
     folder.absolute().parent.mkdir(parents=True, exist_ok=True)
     with tempfile.TemporaryDirectory(dir=folder.absolute().parent, prefix=f".{folder.name}-") as staging:
@@ -291,6 +291,14 @@ def _check_zeros_and_ones(cells: pd.Series, numbers: pd.Series, metric: str) -> 
         f"{metric} needs 0 and 1 in {cells.name!r}, which holds {', '.join(values[:3])}, say: take log_loss for labels, or "
         "rmse for measurements"
     )
+
+
+def _filled(table: pd.DataFrame, columns: dict[str, Any]) -> pd.DataFrame:
+    """The table with these columns, whose names may be any: `assign` cannot take `self`."""
+    table = table.copy()
+    for name, values in columns.items():
+        table[name] = values
+    return table
 
 
 def _guesses(answers: pd.DataFrame, metric: str, count: int) -> dict[str, Any]:

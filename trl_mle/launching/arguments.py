@@ -2,11 +2,13 @@
 
 import argparse
 import os
+import sys
 import warnings
 from collections.abc import Sequence
 from dataclasses import dataclass, field, fields
 from typing import Any
 
+from accelerate.commands.launch import launch_command_parser
 from trl import ModelConfig, TrlParser
 
 from trl_mle.execution.building import ExecutorArguments
@@ -95,6 +97,7 @@ class MLEScriptArguments(ExecutorArguments):
             raise ValueError(f"instrumenter must be 'ast', 'lm' or 'none', got {self.instrumenter!r}")
 
 
+ACCELERATE = [action.dest for action in launch_command_parser()._actions]  # as TRL finds them, too
 ARGUMENTS: Any = (MLEScriptArguments, MLEGRPOConfig, ModelConfig)
 
 
@@ -108,10 +111,12 @@ def no_such_options(words: Sequence[str], where: str = "") -> str:
         where (`str`, *optional*):
             Where they are written.
     """
-    known = [item.name for arguments in ARGUMENTS for item in fields(arguments)]
+    known = [*ACCELERATE, *(item.name for arguments in ARGUMENTS for item in fields(arguments))]
     messages = []
     for name in (word[2:].partition("=")[0] for word in words if word.startswith("--")):
         hint = did_you_mean(name, known)
+        if name in ACCELERATE:
+            hint = "it is an option of `accelerate launch`, which `trl-mle train` takes, too"
         messages.append(f"there is no option {name}{where}{hint and f'; {hint}'}")
     return "; ".join(messages) or f"unrecognized arguments: {' '.join(words)}"
 
@@ -173,6 +178,15 @@ def split(args: list[str]) -> tuple[list[str], list[str]]:
     return parser.parse_args_and_config(args, return_remaining_strings=True, separate_remaining_strings=True)
 
 
+def with_spaces(words: Sequence[str]) -> list[str]:
+    """The words of a command line, where TRL's parser and ours look for these options as words of their own."""
+    found = []
+    for word in words:
+        name, equals, value = word.partition("=")
+        found += [name, value] if equals and name in ("--config", "--accelerate_config") else [word]
+    return found
+
+
 def make_parser(kind: type[Parser] = Parser) -> Parser:
     """The parser of [`MLEScriptArguments`], [`~trl_mle.trainer.MLEGRPOConfig`] and [`~trl.ModelConfig`]."""
     # The warning is about TRL's own default. Without `SUPPRESS`, usage would bury a message under a hundred options
@@ -192,7 +206,9 @@ def parse() -> tuple[Any, Any, Any, Problems]:
     """
     parser, problems = make_parser(), Problems()
     with problems.noted():
-        script_args, training_args, model_args = parser.parse_args_and_config(fail_with_unknown_args=False)
+        script_args, training_args, model_args = parser.parse_args_and_config(
+            with_spaces(sys.argv[1:]), fail_with_unknown_args=False
+        )
         return script_args, training_args, model_args, problems
     if parser.asked is None:  # the YAML could not be read
         problems.report()

@@ -74,9 +74,9 @@ def find_reward_funcs(names: Sequence[str]) -> list[Callable[..., Any]]:
     for name in names:
         try:
             function = pkgutil.resolve_name(name)
-        except (ImportError, AttributeError, ValueError) as error:
+        except Exception as error:  # its module may fail in any way
             raise ValueError(f"reward_funcs: {name} cannot be imported: {error}") from error
-        if not callable(function):
+        if not callable(function) or isinstance(function, type):
             raise ValueError(f"reward_funcs: {name} is not a function")
         functions.append(function)
     return functions

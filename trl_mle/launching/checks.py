@@ -23,7 +23,7 @@ from trl_mle.execution import Limits, SandboxError
 from trl_mle.models import is_missing_folder, look_up
 from trl_mle.prompts import scratch_prompt
 from trl_mle.rewards.progress import METRICS_FILE
-from trl_mle.trainer.checkpoint import damage
+from trl_mle.trainer.checkpoint import damage, find_checkpoints
 from trl_mle.trainer.hub import in_one_line, is_failed_upload
 from trl_mle.trainer.mle_grpo_config import MLEGRPOConfig
 
@@ -118,20 +118,20 @@ def check_no_other_run(folder: Path, checkpoint: str | None) -> None:
     Raises:
         `FileExistsError`: It holds a run, and the checkpoint is not one of its own.
     """
-    if checkpoint is not None and Path(checkpoint).absolute().parent == folder.absolute():
+    if checkpoint is not None and Path(checkpoint).resolve().parent == folder.resolve():
         return
-    steps = [int(path.name.partition("-")[2]) for path in folder.glob("checkpoint-*[0-9]")]
+    complete = [path.name for path in find_checkpoints(folder) if damage(path) is None]
     metrics = folder / METRICS_FILE
     lines = metrics.read_bytes().splitlines() if metrics.is_file() else []
     logged = sum(b'"reward"' in line for line in lines)  # the first and the last say when training began and ended
-    if steps:
+    if complete:
         raise FileExistsError(
-            f"output_dir {folder} holds a run with checkpoint-{max(steps)}: resume it with resume_from_checkpoint: true, or "
+            f"output_dir {folder} holds a run with {complete[0]}: resume it with resume_from_checkpoint: true, or "
             "name another output_dir"
         )
     if logged:
         raise FileExistsError(
-            f"output_dir {folder} holds a run of {logged} steps without a checkpoint: delete it, or name another output_dir"
+            f"output_dir {folder} holds a run of {logged} steps without a complete checkpoint: delete it, or name another output_dir"
         )
 
 
@@ -157,12 +157,8 @@ def checkpoint_to_resume(value: str | bool | None, folder: Path) -> str | None:
         if (reason := damage(Path(str(value)))) is not None:
             raise ValueError(f"resume_from_checkpoint: {value} cannot be resumed from: {reason}")
         return str(value)
-    numbers = {path: path.name.partition("-")[2] for path in folder.glob("checkpoint-*")}
-    found = sorted(
-        (path for path, number in numbers.items() if number.isdecimal()), key=lambda path: -int(numbers[path])
-    )
     reasons: dict[str, str] = {}  # of those that are left out
-    for checkpoint in found:
+    for checkpoint in find_checkpoints(folder):
         reason = damage(checkpoint)
         if reason is None:
             if os.environ.get("LOCAL_RANK", "0") == "0":
@@ -206,12 +202,12 @@ def load_tokenizer(name: str | None, **options: Any) -> Any:
     """
     if name is None:
         raise ValueError("model_name_or_path: name the model to train")
-    if is_missing_folder(name):
-        raise FileNotFoundError(f"model_name_or_path: there is no folder {name}")
     try:
         look_up(name, options.get("revision"))
         tokenizer = AutoTokenizer.from_pretrained(name, **options)
     except (OSError, ValueError) as error:
+        if is_missing_folder(name):
+            raise FileNotFoundError(f"model_name_or_path: there is no folder {name}") from error
         where = "" if Path(name).is_dir() else ", which is not a local folder"
         raise OSError(f"model_name_or_path: cannot load the tokenizer of {name}{where}: {error}") from error
     if tokenizer.chat_template is None:

@@ -74,14 +74,14 @@ Kaggle competition: {id}
 
 {overview}
 
-Metric: {metric} ({direction} is better). {evaluation}
+Metric: {metric} ({direction} is better).{evaluation}
 
 Files:
 {files}
 
 Submission: submission.csv, with the columns and ids of input/{sample}:
 {submission}
-Predict {targets} for each {id_column}. {rules}
+Predict {targets} for each {id_column}.{rules}
 
 Limits: {timeout_s:g} seconds, {memory_mb} MB of memory, no network. Installed: {packages}.
 
@@ -154,21 +154,24 @@ def task(comp: Competition, limits: Limits, section_tokens: int, max_tokens: int
     parts = {
         "id": comp.id,
         "overview": shorten(overview, section_tokens),
-        "evaluation": shorten(evaluation, section_tokens),
+        "evaluation": _next_sentence(shorten(evaluation, section_tokens)),
         "metric": comp.metric.replace("_", " "),
         "direction": "higher" if comp.higher_is_better else "lower",
         "sample": comp.sample_submission.name,
         "submission": _submission(comp.sample_submission),
         "targets": _targets(comp.target_columns),
         "id_column": shorten(comp.id_column, LINE_TOKENS),
-        "rules": _rules(comp),
+        "rules": _next_sentence(_rules(comp)),
         "timeout_s": limits.timeout_s,
         "memory_mb": limits.memory_mb,
         "packages": ", ".join(INSTALLED_AS.get(name, name) for name in limits.packages),
     }
     room = max_tokens - estimate_tokens(_TASK.format(files="", **parts))
-    text = _TASK.format(files=_files(comp, max(0, room)), **parts)
-    return text.replace(" \n", "\n")  # where there is no evaluation, or no rule
+    return _TASK.format(files=_files(comp, max(0, room)), **parts)
+
+
+def _next_sentence(text: str) -> str:
+    return f" {text}" if text else ""
 
 
 def _sections(description: str) -> tuple[str, str]:

@@ -133,7 +133,7 @@ def _reward(groups: Groups) -> Figure | None:
         for name, color in colors_of(groups).items():
             draw_curve(axis, *by_step(groups[name], "reward"), color)
         label_steps(axis)
-    elif has_programs(groups):  # before the first checkpoint
+    elif has_programs(groups):  # another trainer's run, before its first checkpoint
         width = programs_per_point(groups)
         for name, color in colors_of(groups).items():
             draw_curve(axis, *by_programs(groups[name], width, lambda table: float(table["reward"].mean())), color)

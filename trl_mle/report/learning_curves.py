@@ -18,20 +18,23 @@ PANELS = (
 )  # fmt: skip
 
 
-def plot_learning_curves(trainer_state: Path, output: Path, title: str) -> None:
+def plot_learning_curves(folder: Path, output: Path, title: str) -> None:
     """
     Plots reward, valid rate, score and Δt over training steps.
 
     Args:
-        trainer_state (`Path`):
-            `trainer_state.json` of a checkpoint or of the output folder.
+        folder (`Path`):
+            The run's output folder.
         output (`Path`):
             PNG file to write.
         title (`str`):
             Headline.
+
+    Raises:
+        `FileNotFoundError`: The folder holds no run.
     """
     with mpl.rc_context(STYLE):
-        draw_learning_curves(read_run(trainer_state.parent, title)).savefig(output, dpi=120)
+        draw_learning_curves(read_run(folder, title)).savefig(output, dpi=120)
 
 
 def draw_learning_curves(run: TrainingRun) -> Figure:

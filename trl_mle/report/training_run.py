@@ -26,7 +26,7 @@ class TrainingRun:
         name (`str`):
             Its name. Runs with the same name differ in their seed.
         history (`list[dict]`):
-            The trainer's log; during the run, up to the last checkpoint.
+            The trainer's log, up to the last step that was logged.
         executions (`DataFrame`):
             One row per program, in the order in which programs ended: `reused` (it took the result of an equal
             program, and was not executed), `seconds` (since the first),
@@ -74,7 +74,7 @@ class TrainingRun:
     @cached_property
     def training_s(self) -> float | None:
         """Sum of the steps' times in seconds; `None` if no step has been logged."""
-        total, before = 0.0, 0
+        total, before = 0.0, self.history[0]["step"] if self.history and "ended" in self.history[0] else 0
         for step, mean_s in self.metric("step_time").items():  # over the steps since the last log
             total, before = total + mean_s * (step - before), step
         return total or None

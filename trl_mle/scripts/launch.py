@@ -12,7 +12,7 @@ from trl.cli.accelerate_config import resolve_accelerate_config_argument
 from trl.cli.commands.training import _subtract_subsequence
 from yaml import YAMLError
 
-from trl_mle.launching.arguments import LAUNCHED, make_parser, no_such_options, split
+from trl_mle.launching.arguments import LAUNCHED, make_parser, no_such_options, split, with_spaces
 from trl_mle.shipped import find_accelerate_config, find_recipe, shipped
 
 
@@ -42,7 +42,7 @@ def launch(options: Sequence[str]) -> int:
         `FileNotFoundError`: The recipe or the configuration does not exist.
         `ValueError`: The recipe is not YAML, or there is no such option.
     """
-    given = list(options)
+    given = with_spaces(options)
     if not given:
         raise ValueError(f"name a recipe, or a model and competitions: {USAGE}")
     if "--help" in given or "-h" in given:
@@ -59,6 +59,8 @@ def launch(options: Sequence[str]) -> int:
         from_config, from_command_line = split(given)
     except YAMLError as error:
         raise ValueError(f"{given[given.index(CONFIG) + 1]} is not YAML: {' '.join(str(error).split())}") from error
+    if from_command_line and not from_command_line[0].startswith("--"):
+        raise ValueError(f"{from_command_line[0]}: name a recipe with --config: {USAGE}")
     launch_options = resolve_accelerate_config_argument(_with_our_configs(from_config + from_command_line))
     script = shipped("recipes") / "train_mle.py"
     said = StringIO()

@@ -31,9 +31,14 @@ def quickstart(competition: str, seed: int, folder: Path, resume: bool = False) 
     starter, policy, evaluation = (folder / name for name in ("starter", "policy", "evaluation"))
     if policy.is_dir() and not resume:
         raise FileExistsError(
-            f"{folder} holds an earlier quickstart: add --resume (make resume) to go on with it; to begin anew, delete it or name "
-            "another folder with --output_dir (make quickstart OUTPUT=…)"
+            f"{folder} holds an earlier quickstart: add --resume (make resume) to go on with it; to begin anew, delete the folder or "
+            "name another with --output_dir (make quickstart OUTPUT=…)"
         )
+    is_trained = (policy / "model.safetensors").is_file()
+    can_resume = any(policy.glob("checkpoint-*/trainer_state.json"))  # which is written last
+    has_begun = (policy / "limits.json").is_file()
+    if policy.is_dir() and any(policy.iterdir()) and not (is_trained or can_resume or has_begun):
+        raise FileExistsError(f"{policy} holds something else than a run of the quickstart: name another folder")
     # Programs run without isolation only if no sandbox works; doctor then prints why
     sandbox = "auto" if run_until_we_end([*ours, "doctor"], stdout=sys.stderr) == 0 else "none"
     commands = [
@@ -47,10 +52,14 @@ def quickstart(competition: str, seed: int, folder: Path, resume: bool = False) 
             "--output_dir", evaluation, "--num_samples", 32, "--holdout", 0.5, "--program_timeout_s", 5, "--sandbox", sandbox,
         ],
     ]  # fmt: skip
-    if any(policy.glob("checkpoint-*")):
+    if can_resume:
         commands[1] += ["--resume_from_checkpoint", "true"]
-    elif policy.is_dir():  # it was interrupted before there was anything to resume from
-        shutil.rmtree(policy)
+    elif is_trained:  # and its checkpoints were deleted
+        del commands[1]
+    else:
+        for older in (policy, evaluation):  # interrupted before there was anything to resume from; of another policy
+            if older.is_dir():
+                shutil.rmtree(older)
     if resume and (starter / "README.md").is_file():  # written last
         del commands[0]
     try:

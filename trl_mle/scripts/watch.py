@@ -52,7 +52,9 @@ def watch(folder: Path) -> int:
 def has_ended(folder: Path) -> bool:
     """Whether training has ended, by the last line of its metrics."""
     written = read_metrics(folder)
-    if not written:  # another trainer's run, which saves its state at the end
+    if not any(
+        "ended" in entry for entry in written
+    ):  # another trainer's run, or an older one: the state is saved at the end
         return (folder / "trainer_state.json").is_file()
     return written[-1].get("ended", False)
 

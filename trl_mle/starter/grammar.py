@@ -6,6 +6,7 @@ valid rate by unlearning many small mistakes rather than a single large one, pro
 first import to the last line, and the best programs are unlikely to be written by chance.
 """
 
+import keyword
 import random
 from collections.abc import Callable, Iterable
 from functools import cache
@@ -366,8 +367,8 @@ class Sketcher:
             wrong = [f"sub.iloc[:, :] = {answer}", f'sub["{task.target}"] = {answer}', f"sub = pd.DataFrame({answer})"]
         else:
             forms = f'sub["{task.column}"] = {answer}', f"sub = sub.assign({task.column}={answer})"
-            if not task.column.isidentifier():
-                forms = forms[0], forms[0]
+            if not task.column.isidentifier() or keyword.iskeyword(task.column) or task.column == "self":
+                forms = forms[0], forms[0]  # no name of an argument
             wrong = [f"sub[{task.column}] = {answer}", f'sub = pd.DataFrame({{"{task.column}": {answer}}})']
         if task.kind == "probabilities":
             wrong.append("sub.iloc[:, 1:] = pd.DataFrame(pred)")  # pandas aligns the columns: NaN

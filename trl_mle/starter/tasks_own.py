@@ -1,7 +1,10 @@
 """The tasks of a competition of the user's own: a table, as `trl-mle new` makes it."""
 
 import json
+from collections.abc import Iterable
+from functools import partial
 
+import numpy as np
 import pandas as pd
 from pandas.api.types import is_numeric_dtype
 
@@ -32,12 +35,11 @@ def own_tasks(competition: Competition) -> tuple[Task, ...]:
         train, test = (pd.read_csv(competition.public_dir / name) for name in ("train.csv", "test.csv"))
     except (OSError, ValueError) as error:
         raise CompetitionError(f"{competition.id} has no train.csv and test.csv that can be read: {error}") from error
-    id_column = pd.read_csv(competition.sample_submission, nrows=0).columns[0]
-    names = [str(name) for name in train]
-    targets = [name for name in names if name not in test]
-    features = {name: train[name] for name in names if name in test and name != id_column}
-    numbers = [name for name, column in features.items() if is_numeric_dtype(column)]
-    texts = {name: column.dropna().astype(str) for name, column in features.items() if name not in numbers}
+    targets = _targets(competition, [str(name) for name in train if name not in test])
+    names = [str(name) for name in train if name in test and name != competition.id_column]
+    features = pd.concat([train, test])[names]
+    numbers = [name for name in names if is_numeric_dtype(features[name]) and not np.isinf(features[name]).any()]
+    texts = {name: features[name].dropna().astype(str) for name in names if not is_numeric_dtype(features[name])}
     kinds = [name for name, column in texts.items() if column.nunique() <= MOST_VALUES]
     prose = [name for name, column in texts.items() if name not in kinds and column.str.len().mean() >= PROSE]
     if not targets or not numbers + kinds + prose:
@@ -47,24 +49,34 @@ def own_tasks(competition: Competition) -> tuple[Task, ...]:
     base: list[str] = []
     parts: tuple[Part, ...] = ()
     if numbers + kinds:
-        chosen = f"both.drop(columns={_listed([name for name in names if name not in numbers + kinds])})"
+        chosen = f"both.drop(columns={_listed(str(name) for name in train if name not in numbers + kinds)})"
         chosen = f"pd.get_dummies({chosen})" if kinds else chosen
         base = [f"table = {chosen}.astype(float).fillna({filler})" for filler in ("0", "-1")]
-        parts = NUMBERS
+        parts = tuple(part for part in NUMBERS if kinds or len(numbers) > 1 or "std" not in part.code)
     if prose:
-        line = f'text = both[{_listed(prose)}].fillna("").agg(" ".join, axis=1)'
+        line = f'text = both[{_listed(prose)}].fillna("-").agg(" ".join, axis=1)'
         base, parts = [f"{line}\n{other}" for other in base] or [line], parts + TEXT
     target = _quoted(targets[0])
+    task = partial(Task, target=target, parts=parts, base=tuple(base))
     if competition.metric == "log_loss":
-        return (Task("probabilities", target, parts, tuple(base), labels=f'train["{target}"].astype(str)'),)
+        # As texts, in whose order the sample submission has its columns
+        labels = f'pd.read_csv("input/train.csv", dtype=str)["{target}"]'
+        return (task("probabilities", labels=labels),)
     if len(targets) > 1:
-        return (Task("numbers", target, parts, tuple(base), labels=f"train[{_listed(targets)}]"),)
-    if "auc" in competition.metric:
-        return (Task("probability", target, parts, tuple(base), column=target),)
-    if competition.metric in LABELS:
-        return (Task("class", target, parts, tuple(base), column=target),)
-    has_logarithm = bool((train[targets[0]] >= 0).all())
-    return (Task("number", target, parts, tuple(base), column=target, logs=has_logarithm),)
+        return (task("numbers", labels=f"train[{_listed(targets)}]"),)
+    if competition.metric == "roc_auc":
+        return (task("probability", column=target),)
+    if competition.metric in LABELS or not is_numeric_dtype(train[targets[0]]):
+        return (task("class", column=target),)
+    return (task("number", column=target, logs=bool((train[targets[0]] >= 0).all())),)
+
+
+def _targets(competition: Competition, hidden: list[str]) -> list[str]:
+    """The columns to predict, of those that only train has."""
+    if competition.metric == "log_loss":  # a submission has a column for each label
+        prefixes = [name for name in hidden if all(col.startswith(f"{name}_") for col in competition.target_columns)]
+        return prefixes[:1]
+    return list(competition.target_columns) if set(competition.target_columns) <= set(hidden) else []
 
 
 def _quoted(name: str) -> str:
@@ -72,5 +84,5 @@ def _quoted(name: str) -> str:
     return json.dumps(name, ensure_ascii=False)[1:-1]
 
 
-def _listed(names: list[str]) -> str:
+def _listed(names: Iterable[str]) -> str:
     return f"[{', '.join(json.dumps(name, ensure_ascii=False) for name in names)}]"

@@ -23,6 +23,14 @@ def list_files(checkpoint: Path) -> None:
     os.replace(whole, checkpoint / FILES_FILE)
 
 
+def find_checkpoints(folder: Path) -> list[Path]:
+    """The checkpoints in an output folder, complete or not, the newest first."""
+    numbers = {path: path.name.partition("-")[2] for path in folder.glob("checkpoint-*")}
+    return sorted(
+        (path for path, number in numbers.items() if number.isdecimal()), key=lambda path: -int(numbers[path])
+    )
+
+
 def damage(checkpoint: Path) -> str | None:
     """
     What is wrong with a checkpoint.

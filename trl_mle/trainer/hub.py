@@ -156,6 +156,7 @@ class HubTrainer(GRPOTrainer):
             lora=is_peft_model(self.accelerator.unwrap_model(self.model)),
             competitions=list(self.competitions.values()),
             rewards=[function for function in self.reward_funcs if isinstance(function, MLEReward)],
+            reward_weights=dict(zip(self.reward_func_names, self.reward_weights.tolist(), strict=True)),
             log_history=self.state.log_history,
             limits=self.limits,
         )

@@ -2,7 +2,7 @@
 
 import json
 import shlex
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from pathlib import Path
 from typing import Any
@@ -64,6 +64,7 @@ def card_body(
     lora: bool,
     competitions: Sequence[Competition],
     rewards: Sequence[MLEReward],
+    reward_weights: Mapping[str, float],
     log_history: Sequence[dict[str, Any]],
     limits: Limits,
 ) -> str:
@@ -89,6 +90,8 @@ def card_body(
             The competitions trained on.
         rewards (`list[MLEReward]`):
             The reward functions that execute programs.
+        reward_weights (`dict[str, float]`):
+            The weights of all reward functions, by their names.
         log_history (`list[dict]`):
             The metrics of all logged steps.
         limits ([`~trl_mle.execution.Limits`]):
@@ -114,7 +117,7 @@ def card_body(
         limits=", ".join(shown),
         max_tokens=args.max_completion_length,
         temperature=args.temperature,
-        settings="\n".join(f"- {line}" for line in _settings(args, engine, lora, rewards)),
+        settings="\n".join(f"- {line}" for line in _settings(args, engine, lora, rewards, reward_weights)),
     )
 
 
@@ -190,7 +193,9 @@ def _results(
     return "\n".join([*rows, "", notes, *found])
 
 
-def _settings(args: MLEGRPOConfig, engine: str, lora: bool, rewards: Sequence[MLEReward]) -> list[str]:
+def _settings(
+    args: MLEGRPOConfig, engine: str, lora: bool, rewards: Sequence[MLEReward], reward_weights: Mapping[str, float]
+) -> list[str]:
     low, high = args.duration_weight_low, args.duration_weight_high
     bounds = ""
     if (low, high) != (None, None):
@@ -212,6 +217,9 @@ def _settings(args: MLEGRPOConfig, engine: str, lora: bool, rewards: Sequence[ML
         f"duration weighting: {weighting[args.duration_weighting or 'none']}",
         f"improve prompts: a share of {args.improve_probability:g} of the groups; turns in an episode: {args.max_turns}",
     ]
+    if len(reward_weights) > 1:
+        weighed = (f"`{name}` ({weight:g})" for name, weight in reward_weights.items())
+        lines.append(f"reward functions and their weights: {', '.join(weighed)}")
     if args.credit != "completion":
         lines.append("credit: `failed_line`, none for tokens after the statement that failed")
     if args.curriculum != "uniform":
