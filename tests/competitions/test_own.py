@@ -135,6 +135,14 @@ def test_what_cannot_be_one(tmp_path, options, message):
     assert [path.name for path in tmp_path.iterdir()] == ["table.csv"]  # no partial output
 
 
+def test_the_description_says_what_predictions_are(tmp_path):
+    path, _ = write(tmp_path, mood=["happy", "angry"] * 40, grade=[1, 2] * 40, size=range(80))
+    for target, rule in ("mood", "Predictions are labels"), ("grade", "Predictions are whole numbers"):
+        text = new_competition(path, [target], "accuracy", tmp_path / target).description
+        assert text.count("Predictions are") == 1
+        assert rule in text
+
+
 def test_labels_that_are_named_otherwise(tmp_path):
     path, _ = write(tmp_path, sold=["yes", "no"] * 40, price=range(80))
     with pytest.raises(
@@ -149,7 +157,7 @@ def test_tables_that_are_none(tmp_path):
     for name, content, message in (
         ("few", "a,b\n" + "1,2\n" * 19, "has 19 rows: take 20 at least"),
         ("alone", "b\n" + "1\n2\n" * 20, "has no column but id, b"),
-        ("binary", b"\xff\xfe\x00", "is not a CSV file"),
+        ("binary", b"\xff\xfe\x00", "is not in UTF-8: save it as CSV in UTF-8"),
         ("empty", "", "is not a CSV file"),
     ):
         path = tmp_path / f"{name}.csv"

@@ -49,7 +49,7 @@ def test_policies_are_compared(tiny_model, tmp_path, monkeypatch, capsys):
     assert results(tmp_path / "out")["wine", "after RL"]["valid_rate"] == 0.0
     rows = [json.loads(line) for line in (tmp_path / "out" / "after RL.jsonl").read_text().splitlines()]
     assert [row["reward"] for row in rows] == [-10.0] * 3
-    assert "## Best of k" in (tmp_path / "out" / "results.md").read_text()
+    assert "## Best of 3 programs" in (tmp_path / "out" / "results.md").read_text()
     curves = sorted(path.name for path in (tmp_path / "out").glob("*.png"))
     assert curves == ["learning_curves-after RL.png", "learning_curves-before RL.png"]
 
@@ -246,7 +246,7 @@ def test_a_number_out_of_its_range_is_refused(name, value, message):
 
 def test_two_evaluations_do_not_write_to_one_folder(tiny_model, tmp_path):
     args = EvaluationArguments(competitions=["wine"], output_dir=str(tmp_path), policies=[tiny_model], names=["x"])
-    with alone_in(tmp_path), pytest.raises(BlockingIOError, match=f"^another evaluation is writing to {tmp_path}$"):
+    with alone_in(tmp_path), pytest.raises(BlockingIOError, match=f"^another process is writing to {tmp_path}: wait"):
         run(args)
     assert [path.name for path in tmp_path.iterdir()] == [".lock"]
 

@@ -75,6 +75,9 @@ def test_nothing_else_is_deleted(commands, tmp_path):
     thesis = tmp_path / "policy" / "thesis.tex"
     thesis.parent.mkdir()
     thesis.touch()
+    with pytest.raises(FileNotFoundError, match="holds no quickstart: leave out --resume to begin one"):
+        module.quickstart("digits", 0, tmp_path, resume=True)
+    (tmp_path / "starter").mkdir()
     with pytest.raises(FileExistsError, match="holds something else than a run of the quickstart"):
         module.quickstart("digits", 0, tmp_path, resume=True)
     assert thesis.exists()

@@ -16,6 +16,8 @@ import pytest
 from support import forked
 from support.cores import SEVERAL_CORES
 
+from trl_mle.evaluation.evaluate import alone_in
+
 
 ROOT = Path(__file__).parents[2]
 SCRIPT = str(ROOT / "recipes" / "train_mle.py")
@@ -80,7 +82,7 @@ def run_script(monkeypatch):
         (["--resume_from_checkpoint", "true"], "there is no complete checkpoint in policy"),
         (
             ["--resume_from_checkpoint", "policy/checkpoint-9"],
-            "policy/checkpoint-9 cannot be resumed from: it was not written to its end",
+            "resume_from_checkpoint: there is no folder policy/checkpoint-9",
         ),
         (["--sandbox", "perhaps"], "sandbox='perhaps'"),
         (["--reward_funcs", "math.no_such"], "reward_funcs: math.no_such cannot be imported: module 'math' has no"),
@@ -286,6 +288,16 @@ def test_run_that_improves_what_it_found(tiny_model, tmp_path, run_script, monke
     assert sorted(path.name for path in best.iterdir()) == ["score.json", "solution.py", "submission.csv"]
     assert (best / "solution.py").read_text().startswith("import shutil\n")
     assert json.loads((best / "score.json").read_text())["score"] == pytest.approx(history[0]["mle/score/best"])
+
+
+def test_two_runs_do_not_write_to_one_folder(tiny_model, tmp_path, run_script, capsys):
+    policy = tmp_path / "policy"
+    with alone_in(policy), pytest.raises(SystemExit) as ended:
+        run_script(*arguments(tiny_model, policy, "--max_steps", "1"))
+    assert ended.value.code == 2
+    last = capsys.readouterr().err.splitlines()[-1]
+    assert last == f"train_mle.py: error: another process is writing to {policy}: wait for it, or name another folder"
+    assert not (policy / "metrics.jsonl").exists()
 
 
 def script_on_some_cores(file, *args):

@@ -12,6 +12,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 import yaml
+from pandas.api.types import is_numeric_dtype
 
 from trl_mle.competitions.competition import Competition, CompetitionError
 from trl_mle.competitions.loading import CONFIG, load_competition
@@ -161,12 +162,14 @@ def final_competition(competition: Competition) -> Competition | None:
 
 def _cells(table: Path) -> pd.DataFrame:
     """Reads all cells as text, so that they are written unchanged."""
-    if not table.exists():
+    if not table.is_file():
         raise FileNotFoundError(f"there is no table {table}")
     try:
         with warnings.catch_warnings(action="error", category=pd.errors.ParserWarning):
             rows = pd.read_csv(table, dtype=str, keep_default_na=False, index_col=False)
-    except (pd.errors.ParserError, pd.errors.EmptyDataError, UnicodeDecodeError) as error:
+    except UnicodeDecodeError as error:
+        raise CompetitionError(f"{table} is not in UTF-8: save it as CSV in UTF-8") from error
+    except (pd.errors.ParserError, pd.errors.EmptyDataError) as error:
         raise CompetitionError(
             f"{table} is not a CSV file: {' '.join(str(error).split())}" + _separator(table)
         ) from error
@@ -330,7 +333,12 @@ def _description(
 ) -> str:
     known, direction = METRICS[metric], "higher" if METRICS[metric].higher_is_better else "lower"
     what = ", ".join(f"`{target}`" for target in targets)
-    evaluation = f"Submissions are scored by {metric.replace('_', ' ')}; {direction} is better. {known.rule}".strip()
+    rule = (
+        known.rule
+        if all(is_numeric_dtype(sample[name]) for name in sample.columns[1:])
+        else known.text_rule or known.rule
+    )
+    evaluation = f"Submissions are scored by {metric.replace('_', ' ')}; {direction} is better. {rule}".strip()
     if labels:
         evaluation += f" There is a column with the probability of each label: {', '.join(labels[:20])}{', …' if len(labels) > 20 else ''}."
     shown = features.columns[:40]

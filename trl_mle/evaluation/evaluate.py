@@ -152,13 +152,15 @@ def measure(
 
 @contextmanager
 def alone_in(folder: Path) -> Iterator[None]:
-    """Makes a folder, and locks out other evaluations, which would run the same programs."""
+    """Makes a folder, and locks out other processes, which would write the same files."""
     folder.mkdir(parents=True, exist_ok=True)
     with (folder / ".lock").open("w") as lock:
         try:
             fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError:
-            raise BlockingIOError(f"another evaluation is writing to {folder}") from None
+            raise BlockingIOError(
+                f"another process is writing to {folder}: wait for it, or name another folder"
+            ) from None
         yield
 
 

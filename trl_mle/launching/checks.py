@@ -154,6 +154,8 @@ def checkpoint_to_resume(value: str | bool | None, folder: Path) -> str | None:
     if str(value or False).lower() == "false":
         return None
     if str(value).lower() != "true":
+        if not Path(str(value)).is_dir():
+            raise ValueError(f"resume_from_checkpoint: there is no folder {value}")
         if (reason := damage(Path(str(value)))) is not None:
             raise ValueError(f"resume_from_checkpoint: {value} cannot be resumed from: {reason}")
         return str(value)

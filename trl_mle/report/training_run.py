@@ -113,12 +113,17 @@ def read_run(folder: Path, name: str) -> TrainingRun:
     if not history and executions.empty:
         raise FileNotFoundError(
             f"{folder} holds no metrics.jsonl, executions/*.jsonl or trainer_state.json that can be read: "
-            + ("; ".join(skipped) or "has the run begun, and is this its output_dir?")
+            + ("; ".join(skipped) or _hint(folder))
         )
     solutions = _solutions(_newest(folder, "solution_pool.json", "solutions", skipped) or {})
     return TrainingRun(
         folder, name, history, executions, solutions, _best(folder / "best_solutions", skipped), skipped
     )
+
+
+def _hint(folder: Path) -> str:
+    runs = sorted(str(path.parent) for path in folder.glob(f"*/{METRICS_FILE}"))
+    return f"did you mean {' or '.join(runs[:3])}?" if runs else "has the run begun, and is this its output_dir?"
 
 
 def read_metrics(folder: Path) -> list[dict[str, Any]]:

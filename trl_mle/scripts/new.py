@@ -36,7 +36,7 @@ def new(
         facts.add_row("", f"{len(pd.read_csv(final.sample_submission, dtype=str))} without labels, for `solve`")
     facts.add_row("metric", metric_name(metric, competition.higher_is_better))
     facts.add_row("", f"a constant guess scores {score + 0.0:.5g}")
-    facts.add_row("to edit", f"{folder}/public/description.md: what the columns mean")
+    facts.add_row("to edit", f"{folder}/public/description.md, Overview: what prompts show")
     facts.add_row("then", f"trl-mle prompt {name}")
     facts.add_row("", f"trl-mle run {name} solution.py")
     facts.add_row("", f"trl-mle quickstart --competition {name}")

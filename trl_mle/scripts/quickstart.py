@@ -25,7 +25,8 @@ def quickstart(competition: str, seed: int, folder: Path, resume: bool = False) 
         `int`: Exit code of the first command that failed, or 0.
 
     Raises:
-        `FileExistsError`: The folder holds an earlier quickstart, which should not be resumed.
+        `FileExistsError`: The folder holds an earlier quickstart, which should not be resumed, or something else.
+        `FileNotFoundError`: It holds nothing to resume.
     """
     ours = [sys.executable, "-m", "trl_mle.cli"]
     starter, policy, evaluation = (folder / name for name in ("starter", "policy", "evaluation"))
@@ -34,6 +35,8 @@ def quickstart(competition: str, seed: int, folder: Path, resume: bool = False) 
             f"{folder} holds an earlier quickstart: add --resume (make resume) to go on with it; to begin anew, delete the folder or "
             "name another with --output_dir (make quickstart OUTPUT=…)"
         )
+    if resume and not starter.is_dir():
+        raise FileNotFoundError(f"{folder} holds no quickstart: leave out --resume to begin one")
     is_trained = (policy / "model.safetensors").is_file()
     can_resume = any(policy.glob("checkpoint-*/trainer_state.json"))  # which is written last
     has_begun = (policy / "limits.json").is_file()

@@ -19,7 +19,7 @@ def die_with_launcher() -> None:
 
     def leave(signum: int, frame: object) -> None:
         libc.prctl(PR_SET_PDEATHSIG, 0)  # the launcher may be gone before the executor has cleaned up
-        line = f"{Path(sys.argv[0]).name}: stopped by {signal.Signals(signum).name}; --resume_from_checkpoint true goes on"
+        line = f"{Path(sys.argv[0]).name}: stopped by {signal.Signals(signum).name}; resume_from_checkpoint goes on"
         os.write(2, f"\n{line} from the last checkpoint, if there is one\n".encode())
         sys.exit(128 + signum)
 

@@ -169,7 +169,12 @@ def _report(
         what = f"the average of the best {len(chosen)}" + (" that ran again" if place > len(chosen) else "")
     known = ", ".join(f"{score:.5g}" for score in own if score is not None)
     by = "by their self-reported scores" if worth is validation_score else "by their scores on held-out rows"
-    facts.add_row("chosen", f"{what}, {by}" if known else "the first: none reports a score")
+    facts.add_row(
+        "chosen",
+        f"{what}, {by}"
+        if known
+        else "the first: none reports a score (a folder made by `trl-mle new --test` needs none)",
+    )
     if known:
         facts.add_row("", known)
     if worth is held_out_score:

@@ -10,6 +10,7 @@ from trl import ModelConfig, get_peft_config, get_quantization_config
 from trl_mle import launching
 from trl_mle.competitions import load_competition
 from trl_mle.evaluation.best_of_n_callback import BestOfNCallback
+from trl_mle.evaluation.evaluate import alone_in
 from trl_mle.execution import Limits
 from trl_mle.execution.building import make_executor
 from trl_mle.instrumentation import LmInstrumenter, PolicyBaseModel
@@ -123,6 +124,11 @@ def main(
             if isinstance(instrumenter, LmInstrumenter) and isinstance(instrumenter.model, PolicyBaseModel):
                 instrumenter.model.bind(trainer, instrumenter.mode)
         problems.report(made=[output_dir / "completions", output_dir])
+        with problems.noted():
+            if trainer.is_world_process_zero():
+                stack.enter_context(alone_in(output_dir))
+        problems.gather()
+        problems.report()
         trainer.remove_callback(PrinterCallback if training_args.disable_tqdm else ProgressCallback)
         trainer.add_callback(MLEProgressCallback())
         if script_args.best_of_n:

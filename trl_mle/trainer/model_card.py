@@ -24,8 +24,8 @@ which extends [TRL](https://github.com/huggingface/trl), by the method of
 [Reinforcement Learning for Machine Learning Engineering Agents](https://huggingface.co/papers/2509.01684).
 
 > [!WARNING]
-> This model writes programs, and it was rewarded for scores only. Run what it writes in a sandbox, without network and
-> without anything that you would miss: `trl-mle run` does so.
+> This model writes programs, and it was rewarded for their scores, not for being harmless. Run what it writes in a
+> sandbox, without network and without anything that you would miss: `trl-mle run` does so.
 
 ## Results
 
