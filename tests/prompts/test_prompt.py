@@ -145,6 +145,12 @@ def _write_competition(folder, columns, cell="0.123456", n_files=0, text="Words.
     )
 
 
+def test_a_cell_with_a_comma_is_quoted(tmp_path):
+    comp = _write_competition(tmp_path, ["a"])
+    (comp.public_dir / "train.csv").write_text('id,place,y\n1,"west, far",0\n')
+    assert '\n1,"west, far",0\n' in _content(comp)
+
+
 def test_no_line_ends_in_a_space(tmp_path):
     content = _content(load_competition("diabetes"))  # no rule follows its last sentence
     assert "\nPredict progression for each id.\n" in content
@@ -210,7 +216,7 @@ def test_long_files_are_read_from_their_beginning(tmp_path):
     (comp.public_dir / "broken.csv").write_bytes(b"\xff\xfe\x00")
     content = _content(comp)
     assert "input/train.csv: int: id; float: a; int: y" in content
-    assert "input/more.json: int: id; str: text, tags\n0,a \\ \"word\" 0,['x', 'y']\n" in content
+    assert 'input/more.json: int: id; str: text, tags\n0,"a \\ ""word"" 0","[\'x\', \'y\']"\n' in content
     assert "input/lines.json: int: key\n0\n1\n" in content
     assert "\ninput/single.json\n" in content
     assert "\ninput/broken.csv\n" in content

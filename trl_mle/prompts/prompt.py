@@ -1,5 +1,7 @@
 """The prompt for a solution from scratch, built from the competition's files."""
 
+import csv
+import io
 import json
 import math
 import os
@@ -318,8 +320,11 @@ def _condense(names: list[str]) -> list[str]:
 
 
 def _rows(table: pd.DataFrame, cells: int, chars: int) -> list[str]:
+    """Lines of CSV, where a cell with a comma is quoted."""
     rows = ([_clip(_cell(value), chars) for value in row] for row in table.itertuples(index=False, name=None))
-    return [",".join(_leave_out_middle(row, cells, "…")) for row in rows]
+    lines = io.StringIO()
+    csv.writer(lines, lineterminator="\n").writerows(_leave_out_middle(row, cells, "…") for row in rows)
+    return lines.getvalue().splitlines()
 
 
 def _cell(value: object) -> str:

@@ -1,5 +1,6 @@
 """`trl-mle new`: makes the user's own competition."""
 
+import shlex
 from collections.abc import Sequence
 from pathlib import Path
 
@@ -28,7 +29,7 @@ def new(
     score = competition.grade(competition.sample_submission).value
     assert score is not None  # otherwise no folder would have been made
     train, hidden = (len(pd.read_csv(competition.public_dir / name, dtype=str)) for name in ("train.csv", "test.csv"))
-    name = str(folder) if "/" in str(folder) else f"./{folder}"
+    name = shlex.quote(str(folder) if "/" in str(folder) else f"./{folder}")
     facts = facts_table()
     facts.add_row("competition", name)
     facts.add_row("rows", f"{train} with labels that programs see, {hidden} with hidden labels")
