@@ -99,7 +99,7 @@ def test_several_targets_and_an_id_of_ones_own(tmp_path):
 
 
 BAD = {
-    "no such column": ({"targets": ["prize"]}, "has no column 'prize'; it has code, note"),
+    "no such column": ({"targets": ["prize"]}, "has no column 'prize'; it has 'code', 'note'"),
     "no such metric": ({"metric": "rmsee"}, "unknown metric 'rmsee'; did you mean 'rmse'?"),
     "metric far from any": ({"metric": "f1"}, "unknown metric 'f1'; known are log_loss, "),
     "metric of one's own": ({"metric": "scoring.f1"}, "is a function of your own: make the competition with another"),

@@ -213,9 +213,8 @@ def _read(table: Path, targets: Sequence[str], id_column: str | None) -> pd.Data
     rows = _cells(table)
     for name in [*targets, *([id_column] if id_column is not None else [])]:
         if name not in rows:
-            raise CompetitionError(
-                f"{table} has no column {name!r}; it has {', '.join(rows.columns[:20])}" + _separator(table)
-            )
+            columns = ", ".join(map(repr, rows.columns[:20]))  # so that an invisible character shows
+            raise CompetitionError(f"{table} has no column {name!r}; it has {columns}" + _separator(table))
     if len(set(targets)) < len(targets) or id_column in targets:
         raise CompetitionError("--target names a column twice, or the ids")
     if len(rows) < LEAST_ROWS:

@@ -16,6 +16,7 @@ from rich.panel import Panel
 from rich.syntax import Syntax
 from rich.table import Table
 
+from trl_mle import __version__
 from trl_mle.competitions import Competition, load_competition
 from trl_mle.evaluation.comparison import chosen_by_validation, on_all_rows, read_results, to_markdown, write_whole
 from trl_mle.evaluation.harness import Harness
@@ -234,8 +235,21 @@ def run(args: EvaluationArguments) -> list[tuple[str, Path]]:
             add_equal_costs([rows[i] for i in of_competition], [logs[i] for i in of_competition])
         report = {"seed": args.seed, "num_samples": args.num_samples, "rows": rows}
         write_whole(output_dir / "results.json", (json.dumps(report, indent=2) + "\n").encode())
-        (output_dir / "results.md").write_text(to_markdown(rows), encoding="utf-8")
+        (output_dir / "results.md").write_text(introduction(args) + to_markdown(rows), encoding="utf-8")
         return show(args, competitions, rows, programs)
+
+
+def introduction(args: EvaluationArguments) -> str:
+    """The beginning of the Markdown results: what was evaluated, and how."""
+    assert args.names is not None, "filled in"
+    policies = "".join(
+        f"- {name}: `{policy}`\n" for name, policy in zip(args.names, args.policies + args.tree_policies, strict=True)
+    )
+    rows = f"{args.holdout:g} of the hidden rows held out" if args.holdout else "no rows held out"
+    return (
+        f"# Evaluation\n\n{policies}- {args.num_samples} programs each, seed {args.seed}, {rows}, at most "
+        f"{args.program_timeout_s:g} s and {args.program_memory_mb} MB a program\n- trl_mle {__version__}\n\n"
+    )
 
 
 def show(
