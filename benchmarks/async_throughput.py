@@ -8,8 +8,15 @@ still run at the end).
 
 `sleep`: programs that sleep, for log-normal times (σ = 1.5), and one in 32 for thirty times the median; as many slots as programs in
 a batch (32). `cpu`: programs that compute, on the machine's own cores. The policy's programs are replaced by these; the
-trainer, the executor and its sandbox are the real ones. All modes of training get the same times, in the same order.
-A finished mode is not run again.
+trainer, the executor and its sandbox are the real ones. In a run, all modes of training get the same times, in the same
+order; another run has other times. Written down before the first run:
+
+- Question: how much longer than the slots need at least does training take, synchronous and asynchronous?
+- Primary outcome: wall clock / least time of the first 1,024 programs (128 that compute); the mean of three runs, and its 95%
+  interval (Student's). Three differences between the modes, paired by run, two-sided t tests,
+  Holm's correction.
+
+A finished run of a mode is a line of `runs.jsonl`, and is not run again.
 """
 
 import argparse
@@ -20,10 +27,13 @@ import random
 import tempfile
 import time
 from collections.abc import Iterator
-from itertools import islice
+from itertools import combinations, islice, product
 from pathlib import Path
+from statistics import fmean
 
+from cells import read
 from datasets import Dataset
+from paired import hypotheses, interval
 from rich.console import Console
 from rich.table import Table
 from tiny_policy import TRAINING, save_policy
@@ -37,10 +47,17 @@ from trl_mle.trainer import MLEGRPOConfig, MLEGRPOTrainer
 
 GROUP_SIZE = 8
 KINDS = {
-    "sleep": {"slots": 32, "batch": 32, "median_s": 1.0, "code": "import time\ntime.sleep({seconds})"},
+    "sleep": {
+        "slots": 32,
+        "batch": 32,
+        "programs": 1024,
+        "median_s": 1.0,
+        "code": "import time\ntime.sleep({seconds})",
+    },
     "cpu": {
         "slots": len(os.sched_getaffinity(0)),
         "batch": 16,
+        "programs": 128,
         "median_s": 0.1,
         "code": "import time\nwhile time.process_time() < {seconds}:\n    pass",
     },
@@ -52,9 +69,9 @@ MODES = {
 }
 
 
-def durations(median_s: float) -> Iterator[float]:
+def durations(median_s: float, seed: int) -> Iterator[float]:
     """Yields the seconds of each program."""
-    rng = random.Random(0)
+    rng = random.Random(seed)
     while True:
         block = [rng.lognormvariate(math.log(median_s), 1.5) for _ in range(31)] + [30 * median_s]
         rng.shuffle(block)
@@ -100,7 +117,7 @@ class Clock(TrainerCallback):
         self.idle_s += logs.get("mle/async/idle_s", 0.0)
 
 
-def measure(kind: dict, mode: dict, num_programs: int, folder: Path) -> dict[str, float]:
+def measure(kind: dict, mode: dict, num_programs: int, seed: int, folder: Path) -> dict[str, float]:
     """Trains on `num_programs` programs, and returns the figures."""
     competition, steps = load_competition("wine"), num_programs // kind["batch"]
     generation = save_policy(folder / "policy", ["```python\npass\n```", "```python\n1\n```"], seed=0)
@@ -118,7 +135,7 @@ def measure(kind: dict, mode: dict, num_programs: int, folder: Path) -> dict[str
         **TRAINING,
         **options,
     )
-    programs = (kind["code"].format(seconds=seconds) for seconds in durations(kind["median_s"]))
+    programs = (kind["code"].format(seconds=seconds) for seconds in durations(kind["median_s"], seed))
     clock = Clock()
     with LocalExecutor(max_parallel=kind["slots"], timeout_s=3600) as executor:
         executor.submit("pass", competition).result()  # starts its warm parent
@@ -134,7 +151,7 @@ def measure(kind: dict, mode: dict, num_programs: int, folder: Path) -> dict[str
     return {
         "trained": trained,
         "wall_s": clock.wall_s,
-        "limit_s": sum(islice(durations(kind["median_s"]), trained)) / kind["slots"],
+        "limit_s": sum(islice(durations(kind["median_s"], seed), trained)) / kind["slots"],
         "trained_limit_s": trainer.trained_s / kind["slots"],
         "wait_s": clock.wait_s,
         "idle_s": clock.idle_s,
@@ -145,34 +162,52 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("kind", choices=list(KINDS))
     parser.add_argument("--modes", nargs="+", choices=list(MODES), default=list(MODES))
-    parser.add_argument("--programs", type=int, default=1024, help="programs to train on in each mode")
+    parser.add_argument("--programs", type=int, help="programs to train on in each run (1,024; 128 that compute)")
+    parser.add_argument("--seeds", type=int, nargs="+", default=[0, 1, 2], help="one run of each mode for each")
     parser.add_argument("--output", type=Path, default=Path("outputs/benchmark-async-throughput"))
     args = parser.parse_args()
     args.output.mkdir(parents=True, exist_ok=True)
-    record = args.output / f"{args.kind}.json"
-    results = json.loads(record.read_text()) if record.exists() else {}
-    batch = KINDS[args.kind]["batch"]
-    for name in args.modes:
-        if name not in results or results[name]["trained"] // batch != args.programs // batch:
+    lines = args.output / "runs.jsonl"
+    kind = KINDS[args.kind]
+    programs = (args.programs or kind["programs"]) // kind["batch"] * kind["batch"]
+    runs = {
+        (line["mode"], line["seed"]): line
+        for line in read(lines)
+        if (line["kind"], line["trained"]) == (args.kind, programs)
+    }
+    for seed, name in product(args.seeds, args.modes):
+        if (name, seed) not in runs:
             with tempfile.TemporaryDirectory() as folder:
-                results[name] = measure(KINDS[args.kind], MODES[name], args.programs, Path(folder))
-            record.write_text(json.dumps(results, indent=2) + "\n")
+                figures = measure(kind, MODES[name], programs, seed, Path(folder))
+            runs[name, seed] = {"kind": args.kind, "mode": name, "seed": seed} | figures
+            with lines.open("a") as file:
+                file.write(json.dumps(runs[name, seed]) + "\n")
+            print(f"run {seed}, {name}: {figures['wall_s']:.0f} s", flush=True)
+
+    console = Console()
     table = Table(
-        title=f"programs that {'sleep' if args.kind == 'sleep' else 'compute'}, {KINDS[args.kind]['slots']} slots"
+        title=f"programs that {'sleep' if args.kind == 'sleep' else 'compute'}, {kind['slots']} slots, {programs} trained; mean ± 95% of {len(args.seeds)} runs"
     )
-    for heading in ("training", "trained", "s per 1,000", "limit", "× limit", "× limit of trained"):
+    for heading in ("training", "s per 1,000", "limit", "× limit", "× limit of trained"):
         table.add_column(heading, justify="left" if heading == "training" else "right")
-    for name, row in ((name, results[name]) for name in args.modes):
-        scale = 1000 / row["trained"]
+    times = {
+        name: [runs[name, seed]["wall_s"] / runs[name, seed]["limit_s"] for seed in args.seeds] for name in args.modes
+    }
+    for name in args.modes:
+        rows = [runs[name, seed] for seed in args.seeds]
         table.add_row(
             name,
-            str(row["trained"]),
-            f"{row['wall_s'] * scale:.0f}",
-            f"{row['limit_s'] * scale:.0f}",
-            f"{row['wall_s'] / row['limit_s']:.2f}",
-            f"{row['wall_s'] / row['trained_limit_s']:.2f}",
+            "{:.0f} ± {:.0f}".format(*interval([1000 * row["wall_s"] / programs for row in rows])),
+            f"{fmean(1000 * row['limit_s'] / programs for row in rows):.0f}",
+            "{:.2f} ± {:.2f}".format(*interval(times[name])),
+            "{:.2f} ± {:.2f}".format(*interval([row["wall_s"] / row["trained_limit_s"] for row in rows])),
         )
-    Console().print(table)
+    console.print(table)
+    if len(args.seeds) > 1 and len(args.modes) > 1:
+        pairs = {
+            f"{one}, less {two}": list(zip(times[one], times[two], strict=True)) for one, two in combinations(times, 2)
+        }
+        console.print(hypotheses("times the limit", pairs))
 
 
 if __name__ == "__main__":
