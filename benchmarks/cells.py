@@ -172,6 +172,7 @@ class Experiment:
         samples = sample_programs(harness, num_samples)
         return {
             "scores": [scores_of(sample) for sample in samples],
+            "seconds": [None if sample.duration_s is None else round(sample.duration_s, 2) for sample in samples],
             "unique": len({sample.source for sample in samples}),
         }
 

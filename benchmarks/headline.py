@@ -9,9 +9,12 @@ On each of the twelve mirrors, from one starter policy, two arms: the paper's ob
 
 - Primary outcome: the best of 128 programs after training against the expected best of 1,280 of the untrained policy, chosen by
   validation rows and scored on held-out ones; on how many of the mirrors it is better (mean over seeds), and by how much on the
-  scale where the untrained best of 128 is 0 and the best solution known is 1.
+  scale where the untrained best of 128 is 0 and the best solution known is 1 (mean, and 95% interval of a bootstrap over mirrors
+  and seeds).
 - Also: the same against the untrained best of 128; the same chosen by the held-out rows themselves (the paper's way); valid
   rates; programs and seconds that training cost.
+- Room: P(the untrained best of 1,280 reaches the best solution known); who wrote that one; how long the best 1% of the valid
+  programs take, compared with all valid ones.
 - Static figures are U-statistics from 5,120 samples, those after training from 512.
 - The best solution known is the best on held-out rows of what any policy wrote for this benchmark and of the strong solution
   in tests/competitions/mirror_solutions.
@@ -25,12 +28,16 @@ objectives_training.py. On a machine with a GPU and many cores, run cells in par
 
 import argparse
 import json
+import math
 from itertools import product
 from pathlib import Path
+from statistics import fmean
+from typing import Any
 
 import numpy as np
 import torch
 from cells import BEFORE, HOLDOUT, Cell, Experiment, best_of, gains
+from paired import bootstrap
 from rich.console import Console
 from rich.table import Table
 
@@ -77,27 +84,44 @@ def strong_score(competition: str, executor: LocalExecutor) -> float:
     return comp.scoring.gain(score.held_out)
 
 
-def figures(competition: str, lines: list[dict], strong: float) -> dict[str, dict[str, float]]:
-    """By arm, means over seeds: best of 128 less the untrained best of 128 and of 1,280, relative to the room there is."""
+def figures(lines: list[dict], strong: float) -> dict[str, dict[str, Any]]:
+    """By arm, for each seed: best of 128 less the untrained best of 128 and of 1,280, relative to the room there is."""
     scores = {(line["arm"], line["seed"]): gains(line) for line in lines}
     static = np.concatenate([of_policy for (arm, _), of_policy in scores.items() if arm == BEFORE])
     worst = float(np.nanmin(static[:, 1]))  # the score of a policy without a valid program
     best = max(strong, *(np.nanmax(of_policy[:, 1]) for of_policy in scores.values()))
-    found: dict[str, dict[str, float]] = {}
+    found: dict[str, dict[str, Any]] = {}
     for choice, column in (("validation", 0), ("test", 1)):
         static_128, static_1280 = (best_of(k, static[:, column], static[:, 1], worst) for k in (128, 1280))
         room = best - static_128
         for arm in dict.fromkeys(arm for arm, _ in scores):
             of_arm = [of_policy for (name, _), of_policy in scores.items() if name == arm]
-            best_128 = np.mean([best_of(128, of_seed[:, column], of_seed[:, 1], worst) for of_seed in of_arm])
+            best_128 = np.array([best_of(128, of_seed[:, column], of_seed[:, 1], worst) for of_seed in of_arm])
             row = found.setdefault(arm, {})
             row["valid"] = float(np.mean([1 - np.isnan(of_seed[:, 0]).mean() for of_seed in of_arm]))
-            row[f"closed, by {choice}"] = float((best_128 - static_128) / room)
-            row[f"less 1,280, by {choice}"] = float((best_128 - static_1280) / room)
+            row[f"closed, by {choice}"] = ((best_128 - static_128) / room).tolist()
+            row[f"less 1,280, by {choice}"] = ((best_128 - static_1280) / room).tolist()
     for arm in found.keys() - {BEFORE}:
         for name in ("programs", "program_s"):
             found[arm][name] = float(np.mean([line["cost"][name] for line in lines if line["arm"] == arm]))
     return found
+
+
+def room(lines: list[dict], strong: float) -> dict[str, Any]:
+    """How much better than the untrained policy's programs the best solution known is, on held-out rows."""
+    [line] = [line for line in lines if line["arm"] == BEFORE]
+    static = gains(line)[:, 1]
+    trained = max(float(np.nanmax(gains(other)[:, 1])) for other in lines if other["arm"] != BEFORE)
+    best = max(strong, trained, float(np.nanmax(static)))
+    reached = int((static >= best).sum())
+    seconds = np.array([np.nan if second is None else second for second in line["seconds"]])
+    order = np.argsort(-static)[: np.count_nonzero(~np.isnan(static))]  # valid ones, best first
+    return {
+        "P": 1 - math.comb(len(static) - reached, 1280) / math.comb(len(static), 1280),
+        "best by": "the untrained policy" if reached else "a trained policy" if trained == best else "strong.py",
+        "seconds": float(np.median(seconds[order])),
+        "seconds of the best": float(np.median(seconds[order[: math.ceil(len(order) / 100)]])),
+    }
 
 
 def main() -> None:
@@ -118,14 +142,20 @@ def main() -> None:
             print(competition, seed, arm, f"{sum(map(bool, lines[-1]['scores']))} of {SAMPLES} valid", flush=True)
         strong = {competition: strong_score(competition, executor) for competition in args.competitions}
     found = {
-        competition: figures(
-            competition, [line for line in lines if line["competition"] == competition], strong[competition]
-        )
+        competition: figures([line for line in lines if line["competition"] == competition], strong[competition])
         for competition in args.competitions
     }
     (args.output / "headline.json").write_text(json.dumps(found, indent=2) + "\n")
 
     console = Console(width=100)
+    table = Table(title="Room: does the untrained best of 1,280 reach the best solution known?")
+    for heading in ("mirror", "P", "best by", "valid, seconds", "best 1%, seconds"):
+        table.add_column(heading, justify="left" if heading in ("mirror", "best by") else "right")
+    for competition in args.competitions:
+        row = room([line for line in lines if line["competition"] == competition], strong[competition])
+        seconds = (f"{row[name]:.2f}" for name in ("seconds", "seconds of the best"))
+        table.add_row(competition.removeprefix("mirror:"), f"{row['P']:.2f}", row["best by"], *seconds)
+    console.print(table)
     for choice in ("validation", "test"):
         table = Table(title=f"Best of 128 chosen by {choice}: share of the room above the untrained best of 128")
         for heading in (
@@ -141,16 +171,18 @@ def main() -> None:
         for competition, by_arm in found.items():
             for arm, row in by_arm.items():
                 costs = (f"{row.get(name, 0):.0f}" for name in ("programs", "program_s"))
-                shares = (f"{row[f'{name}, by {choice}']:+.2f}" for name in ("closed", "less 1,280"))
+                shares = (f"{fmean(row[f'{name}, by {choice}']):+.2f}" for name in ("closed", "less 1,280"))
                 name = competition.removeprefix("mirror:") if arm == BEFORE else ""
                 table.add_row(name, arm, f"{row['valid']:.2f}", *shares, *costs)
         console.print(table)
         for arm in ARMS:
             rows = [by_arm[arm] for by_arm in found.values()]
-            better = sum(row[f"less 1,280, by {choice}"] > 0 for row in rows)
-            closed = np.mean([row[f"closed, by {choice}"] for row in rows])
+            better = sum(fmean(row[f"less 1,280, by {choice}"]) > 0 for row in rows)
+            closed = np.array([row[f"closed, by {choice}"] for row in rows])  # (mirrors, seeds)
             console.print(
-                f"{arm}: beats the untrained best of 1,280 on {better} of {len(rows)}; closes {closed:.2f} of the gap"
+                f"{arm}: beats the untrained best of 1,280 on {better} of {len(rows)}; closes "
+                "{:.2f} ({:.2f} to {:.2f})".format(*bootstrap(closed))
+                + f" of the gap, median {np.median(closed.mean(axis=1)):.2f}"
             )
 
 
