@@ -47,13 +47,13 @@ def test_policies_are_compared(tiny_model, tmp_path, monkeypatch, capsys):
     assert "wine: 3 sampled programs" in out
     assert max(map(len, out.splitlines())) <= 200
     assert results(tmp_path / "out")["wine", "after RL"]["valid_rate"] == 0.0
-    rows = [json.loads(line) for line in (tmp_path / "out" / "after RL.jsonl").read_text().splitlines()]
+    rows = [json.loads(line) for line in (tmp_path / "out" / "after-RL.jsonl").read_text().splitlines()]
     assert [row["reward"] for row in rows] == [-10.0] * 3
     tables = (tmp_path / "out" / "results.md").read_text()
     assert f"- after RL: `{policies[1]}`\n- 3 programs each, seed 1000000, no rows held out" in tables
     assert "## Best of 3 programs" in tables
     curves = sorted(path.name for path in (tmp_path / "out").glob("*.png"))
-    assert curves == ["learning_curves-after RL.png", "learning_curves-before RL.png"]
+    assert curves == ["learning_curves-after-RL.png", "learning_curves-before-RL.png"]
 
     written = (tmp_path / "out" / "results.json").read_text()
     evaluate(monkeypatch, "--policies", *policies, *options)  # nothing is left to do

@@ -130,7 +130,7 @@ class EvaluationArguments(ExecutorArguments):
 
 def file_name(name: str) -> str:
     """Turns a policy's name into a file name."""
-    return re.sub(r"[/:#?]+", "--", name)
+    return re.sub(r"\s+", "-", re.sub(r"[/:#?]+", "--", name))
 
 
 def measure(

@@ -392,6 +392,7 @@ class MLEGRPOTrainer(BaseModelTrainer, HubTrainer, LimitsTrainer, VLLMTrainer):
             for name in (TRAINER_STATE_NAME, FILES_FILE, POOL_FILE, CURRICULUM_FILE, ROLLOUTS_FILE):
                 (folder / name).unlink(missing_ok=True)
         super()._save_checkpoint(model, trial)
+        self.accelerator.wait_for_everyone()  # with `save_only_model`, others may still write their shards
         if self.args.should_save:
             list_files(folder)
 
