@@ -40,9 +40,11 @@ from pathlib import Path
 from statistics import fmean
 from typing import Any
 
+import matplotlib
 import numpy as np
 import torch
 from cells import BEFORE, HOLDOUT, Cell, Experiment, best_of, gains
+from matplotlib import pyplot
 from paired import bootstrap
 from rich.console import Console
 from rich.table import Table
@@ -52,6 +54,7 @@ from trl_mle.competitions.mirrors import MIRRORS
 from trl_mle.execution import LocalExecutor
 
 
+matplotlib.use("Agg")
 ROOT = Path(__file__).parents[1]
 STRONG = ROOT / "tests" / "competitions" / "mirror_solutions"
 COMPETITIONS = [f"mirror:{name}" for name in MIRRORS]
@@ -133,6 +136,35 @@ def room(lines: list[dict], strong: float) -> dict[str, Any]:
     }
 
 
+def draw(found: dict[str, dict[str, dict[str, Any]]], path: Path) -> None:
+    """The share of the room that each arm closes, a line for each mirror and a point for each seed."""
+    figure, axis = pyplot.subplots(figsize=(9, 5), layout="constrained")
+    arms = [arm for arm in next(iter(found.values())) if arm != BEFORE]
+    least = -1.5  # what is further left is drawn here
+    for y, by_arm in enumerate(found.values()):
+        static_1280 = -by_arm[BEFORE]["less 1,280, by validation"][0]
+        axis.plot([static_1280] * 2, [y - 0.3, y + 0.3], color="black", label=None if y else "untrained best of 1,280")
+        for color, arm in enumerate(arms):
+            closed = by_arm[arm]["closed, by validation"]
+            height = y + 0.2 * (2 * color - len(arms) + 1)
+            axis.scatter(
+                np.maximum(closed, least),
+                [height] * len(closed),
+                color=f"C{color}",
+                label=None if y else arm,
+                zorder=2,
+            )
+            if min(closed) < least:
+                axis.annotate(f"← {min(closed):.1f}", (least + 0.05, height), va="center", color=f"C{color}")
+    axis.set_yticks(range(len(found)), [competition.removeprefix("mirror:") for competition in found])
+    axis.invert_yaxis()
+    axis.axvline(0, color="gray", linewidth=0.8)
+    axis.axvline(1, color="gray", linewidth=0.8, linestyle="dashed")
+    axis.set_xlabel("best of 128: 0 as good as the untrained policy's, 1 as the best solution known")
+    axis.legend(loc="upper center", bbox_to_anchor=(0.5, 1.1), ncols=len(arms) + 1, frameon=False)
+    figure.savefig(path)
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--competitions", nargs="+", default=COMPETITIONS, choices=COMPETITIONS)
@@ -157,33 +189,28 @@ def main() -> None:
     }
     (args.output / "headline.json").write_text(json.dumps(found, indent=2) + "\n")
 
-    console = Console(width=100)
+    draw(found, args.output / "headline.svg")
+
+    console = Console(width=80)
     table = Table(title="Room: does the untrained best of 1,280 reach the best solution known?")
-    for heading in ("mirror", "P", "best by", "valid, seconds", "best 1%, seconds"):
-        table.add_column(heading, justify="left" if heading in ("mirror", "best by") else "right")
+    for heading in ("mirror", "P", "best by", "valid,\nseconds", "best 1%,\nseconds"):
+        table.add_column(heading, justify="left" if heading in ("mirror", "best by") else "right", overflow="fold")
     for competition in args.competitions:
         row = room([line for line in lines if line["competition"] == competition], strong[competition])
         seconds = (f"{row[name]:.2f}" for name in ("seconds", "seconds of the best"))
         table.add_row(competition.removeprefix("mirror:"), f"{row['P']:.2f}", row["best by"], *seconds)
     console.print(table)
     for choice in ("validation", "test"):
-        table = Table(title=f"Best of 128 chosen by {choice}: share of the room above the untrained best of 128")
-        for heading in (
-            "mirror",
-            "arm",
-            "valid",
-            "closed",
-            "less the untrained\nbest of 1,280",
-            "programs",
-            "seconds",
-        ):
-            table.add_column(heading, justify="left" if heading in ("mirror", "arm") else "right")
+        table = Table(title=f"Best of 128 chosen by {choice}: share of the room above the untrained one")
+        for heading in ("mirror", "arm", "valid", "closed", "less\n1,280", "programs", "seconds"):
+            left = heading in ("mirror", "arm")
+            table.add_column(heading, justify="left" if left else "right", overflow="fold", no_wrap=not left)
         for competition, by_arm in found.items():
             for arm, row in by_arm.items():
-                costs = (f"{row.get(name, 0):.0f}" for name in ("programs", "program_s"))
+                costs = (f"{row.get(name, 0):,.0f}" for name in ("programs", "program_s"))
                 shares = (f"{fmean(row[f'{name}, by {choice}']):+.2f}" for name in ("closed", "less 1,280"))
                 name = competition.removeprefix("mirror:") if arm == BEFORE else ""
-                table.add_row(name, arm, f"{row['valid']:.2f}", *shares, *costs)
+                table.add_row(name, arm, f"{row['valid']:.2f}", *shares, *costs, end_section=arm == list(by_arm)[-1])
         console.print(table)
         for arm in args.arms:
             rows = [by_arm[arm] for by_arm in found.values()]
