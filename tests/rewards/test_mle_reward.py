@@ -134,6 +134,7 @@ def test_what_the_floor_cuts_off_is_counted_and_warned_of(reward, caplog):
         fresh.evaluate(f"```python\n{text}\n```", "digits")
     [warning] = [record.getMessage() for record in caplog.records if "floor" in record.getMessage()]
     assert "in digits earns the floor of valid submissions, -9, like any worse score" in warning
+    assert "max_at_k still tell them apart" in warning
 
 
 def test_a_floor_above_all_scores_is_refused(reward):

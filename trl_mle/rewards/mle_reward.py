@@ -361,7 +361,8 @@ class MLEReward:
                 if quality < self.floor and not self._floor_has_cut:
                     self._floor_has_cut = True
                     logger.warning(
-                        "a score of %g in %s earns the floor of valid submissions, %g, like any worse score (mle/floored_rate)",
+                        "a score of %g in %s earns the floor of valid submissions, %g, like any worse score (mle/floored_rate); "
+                        "mean_rank and max_at_k still tell them apart",
                         score.value, competition.id, self.floor,
                     )  # fmt: skip
             else:
