@@ -73,14 +73,16 @@ def main() -> None:
         for competition in COMPETITIONS
     }
 
-    console = Console(width=100)
+    console = Console(width=80)
     table = Table(title=f"Share of the room above the untrained best of 128 that is closed; {len(args.seeds)} seeds")
-    for heading in ("mirror", "one before RL", "valid", "one policy", "valid", "one for each", "valid"):
-        table.add_column(heading, justify="left" if heading == "mirror" else "right")
+    for heading in ("mirror", "one, be-\nfore RL", "valid", "one\npolicy", "valid", "one for\neach", "valid"):
+        left = heading == "mirror"
+        table.add_column(heading, justify="left" if left else "right", overflow="fold", no_wrap=not left)
     for competition, cells in found.items():
         row = []
         for arm, seeds in ((ONE_BEFORE, [0]), (ONE, args.seeds), (EACH, args.seeds)):
-            row += [f"{np.mean([cells[arm, seed][name] for seed in seeds]):+.2f}" for name in ("closed", "valid")]
+            row += [f"{np.mean([cells[arm, seed]['closed'] for seed in seeds]):+.2f}"]
+            row += [f"{np.mean([cells[arm, seed]['valid'] for seed in seeds]):.2f}"]
         table.add_row(competition.removeprefix("mirror:"), *row)
     console.print(table)
     difference = np.array(
