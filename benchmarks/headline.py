@@ -233,7 +233,7 @@ def main() -> None:
                 + f" of the gap, median {np.median(closed.mean(axis=1)):.2f}"
             )
     table = Table(
-        title="As ranks among the untrained policy's valid programs, means over mirrors and\nseeds (95% interval)"
+        title="As ranks among the untrained policy's valid programs, means over mirrors and\nseeds, 95% interval below"
     )
     for heading in ("arm", "valid", "distinct", "mean rank", "best of 8", "best of 128"):
         table.add_column(heading, justify="left" if heading == "arm" else "right")
@@ -242,7 +242,7 @@ def main() -> None:
         row = []
         for name in ("valid", "unique", "mean_rank", "best_of_8", "best_of_128"):
             values = np.array([[figure[name] for figure in of_mirror[arm]] for of_mirror in by_mirror])
-            row.append("{:.2f}\n({:.2f}–{:.2f})".format(*bootstrap(values)))
+            row.append("{:.2f}\n{:.2f}–{:.2f}".format(*bootstrap(values)))
         table.add_row(arm, *row)
     console.print(table)
 
