@@ -79,12 +79,15 @@ class Experiment:
             Runs the programs.
         training (`dict`):
             Fields of `MLEGRPOConfig` that all arms share.
+        num_programs (`int`, *optional*, defaults to `5760`):
+            Programs that a starter learns from, for each competition.
     """
 
-    def __init__(self, output: Path, executor: Executor, training: Mapping[str, Any]):
+    def __init__(self, output: Path, executor: Executor, training: Mapping[str, Any], num_programs: int = 5760):
         self.output = output
         self.executor = executor
         self.training = training
+        self.num_programs = num_programs
         output.mkdir(parents=True, exist_ok=True)
         self.lines = output / "cells.jsonl"
         self.store = ResultStore(output / "results.sqlite")
@@ -114,7 +117,8 @@ class Experiment:
         folder = self.output / cell.folder
         start = self.output / "starters" / f"{cell.slugs}-{corpus}"
         if not (start / "README.md").is_file():  # written last
-            build_starter(StarterConfig(output_dir=str(start), competitions=list(cell.competitions)))
+            names = list(cell.competitions)
+            build_starter(StarterConfig(output_dir=str(start), competitions=names, num_programs=self.num_programs))
         folder.mkdir(parents=True, exist_ok=True)
         reward = MLEReward(
             competitions,

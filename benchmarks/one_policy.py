@@ -8,14 +8,16 @@ Written down before the first run:
 - Question: does a policy that is trained on all mirrors in one run get as good on each as one that is trained on it alone, if both
   have executed as many programs for it?
 - `max_at_k`, steps of 64 programs in one group. One policy: twelve times 24 steps, mirror after mirror at random, from a starter
-  policy for all. One for each: the cells of `headline.py`, whose folder this shares.
+  policy for all, which has learnt from 1,920 programs of each mirror (a third as many as the starter of one mirror, four times as
+  many in all). One for each: the cells of `headline.py`, whose folder this shares.
 - Primary outcome: the best of 128 programs, chosen by validation rows and scored on held-out ones, on the scale of the headline
   (the untrained best of 128 of the mirror's own starter is 0, the best solution known is 1). One policy less one for each, paired
   by mirror and seed: mean and 95% interval of a bootstrap over mirrors and seeds.
-- Beside it: valid rates, and the same before training.
+- Beside it: valid rates, and the same before training (256 samples of each mirror, 512 after training).
 - Two seeds.
 
-Run `headline.py` for these seeds before. Goes on where it was interrupted; takes some 80 minutes for a seed on one core.
+Run `headline.py` for these seeds before. Goes on where it was interrupted; takes some 80 minutes for a seed on one core, after
+30 for the starter and its samples.
 """
 
 import argparse
@@ -35,6 +37,7 @@ from trl_mle.execution import LocalExecutor
 
 ONE, ONE_BEFORE = "one policy", "one policy, before RL"
 EACH = "max_at_k"
+STARTER_PROGRAMS, SAMPLES_BEFORE = 1920, 256
 OPTIONS = {**ARMS[EACH], "max_steps": len(COMPETITIONS) * TRAINING["max_steps"]}
 
 
@@ -61,8 +64,8 @@ def main() -> None:
     args = parser.parse_args()
     torch.set_num_threads(1)
     with LocalExecutor(max_parallel=1, timeout_s=20, memory_mb=4096) as executor:
-        experiment = Experiment(args.output, executor, TRAINING)
-        experiment.run(Cell(tuple(COMPETITIONS), ONE_BEFORE, 0), None, SAMPLES)
+        experiment = Experiment(args.output, executor, TRAINING, STARTER_PROGRAMS)
+        experiment.run(Cell(tuple(COMPETITIONS), ONE_BEFORE, 0), None, SAMPLES_BEFORE)
         for seed in args.seeds:
             experiment.run(Cell(tuple(COMPETITIONS), ONE, seed), OPTIONS, SAMPLES)
             print("seed", seed, flush=True)
