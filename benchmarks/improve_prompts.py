@@ -17,7 +17,8 @@ Written down before the first run:
   t tests, Holm's correction.
 - Also: the rank of the best of all those programs (chosen on the rows that training saw, scored on the others) among the
   valid programs of the untrained policies, and of the best of as many from scratch alone.
-- Six seeds on each competition. A finished run is a line of `runs.jsonl`, and is not run again.
+- Three seeds on each competition, so six pairs (six seeds at first; halved for the budget before the first run). A finished run
+  is a line of `runs.jsonl`, and is not run again.
 """
 
 import argparse
@@ -147,7 +148,7 @@ def figures(line: dict[str, Any], before: np.ndarray) -> dict[str, float]:
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--competitions", nargs="+", default=COMPETITIONS)
-    parser.add_argument("--seeds", type=int, nargs="+", default=[0, 1, 2, 3, 4, 5])
+    parser.add_argument("--seeds", type=int, nargs="+", default=[0, 1, 2])
     parser.add_argument("--output", type=Path, default=Path("outputs/benchmark-improve-prompts"))
     args = parser.parse_args()
     torch.set_num_threads(1)
