@@ -304,5 +304,5 @@ def best_of(k: int, chosen_by: np.ndarray, reported: np.ndarray, worst: float) -
         `float`: The expected score.
     """
     scores = [None if np.isnan(score) else score for score in chosen_by]
-    [best] = best_of_k(scores, [min(k, len(scores))], True, reported=reported.tolist())
+    [best] = best_of_k(scores, [min(k, len(scores))], True, reported=reported.tolist(), resamples=0)
     return worst if best.score is None else best.valid_rate * best.score + (1 - best.valid_rate) * worst

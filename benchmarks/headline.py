@@ -99,7 +99,10 @@ def strong_score(competition: str, executor: LocalExecutor) -> float:
 
 
 def figures(lines: list[dict], strong: float) -> dict[str, dict[str, Any]]:
-    """By arm, for each seed: best of 128 less the untrained best of 128 and of 1,280, relative to the room there is."""
+    """
+    By arm of one mirror: for each seed, best of 128 less the untrained best of 128 and of 1,280, relative to the room there is;
+    figures by rank among the untrained policy's valid programs; means of the valid rate and the cost.
+    """
     scores = {(line["arm"], line["seed"]): gains(line) for line in lines}
     static = np.concatenate([of_policy for (arm, _), of_policy in scores.items() if arm == BEFORE])
     worst = float(np.nanmin(static[:, 1]))  # the score of a policy without a valid program
@@ -115,18 +118,12 @@ def figures(lines: list[dict], strong: float) -> dict[str, dict[str, Any]]:
             row["valid"] = float(np.mean([1 - np.isnan(of_seed[:, 0]).mean() for of_seed in of_arm]))
             row[f"closed, by {choice}"] = ((best_128 - static_128) / room).tolist()
             row[f"less 1,280, by {choice}"] = ((best_128 - static_1280) / room).tolist()
-    for arm in found.keys() - {BEFORE}:
-        for name in ("programs", "program_s"):
-            found[arm][name] = float(np.mean([line["cost"][name] for line in lines if line["arm"] == arm]))
-    return found
-
-
-def ranks(lines: list[dict]) -> dict[str, list[dict[str, float]]]:
-    """By arm, the figures of each seed; scores are ranks among the untrained policy's valid programs."""
     known = Known(lines)
-    found: dict[str, list[dict[str, float]]] = {}
-    for line in lines:
-        found.setdefault(line["arm"], []).append(known.figures(line))
+    for arm, row in found.items():
+        of_arm = [line for line in lines if line["arm"] == arm]
+        row["ranks"] = [known.figures(line) for line in of_arm]
+        if arm != BEFORE:
+            row |= {name: fmean(line["cost"][name] for line in of_arm) for name in ("programs", "program_s")}
     return found
 
 
@@ -187,17 +184,16 @@ def main() -> None:
     torch.set_num_threads(1)
     with LocalExecutor(max_parallel=args.max_parallel, timeout_s=20, memory_mb=4096) as executor:
         experiment = Experiment(args.output, executor, TRAINING)
-        lines = []
-        for competition in args.competitions:
-            lines += experiment.run(Cell((competition,), BEFORE, 0), None, STATIC_SAMPLES)
+        lines = {
+            competition: experiment.run(Cell((competition,), BEFORE, 0), None, STATIC_SAMPLES)
+            for competition in args.competitions
+        }
         for seed, competition, arm in product(args.seeds, args.competitions, args.arms):
-            lines += experiment.run(Cell((competition,), arm, seed), ARMS[arm], SAMPLES)
-            print(competition, seed, arm, f"{sum(map(bool, lines[-1]['scores']))} of {SAMPLES} valid", flush=True)
+            [line] = experiment.run(Cell((competition,), arm, seed), ARMS[arm], SAMPLES)
+            lines[competition].append(line)
+            print(competition, seed, arm, f"{sum(map(bool, line['scores']))} of {SAMPLES} valid", flush=True)
         strong = {competition: strong_score(competition, executor) for competition in args.competitions}
-    found = {
-        competition: figures([line for line in lines if line["competition"] == competition], strong[competition])
-        for competition in args.competitions
-    }
+    found = {competition: figures(lines[competition], strong[competition]) for competition in args.competitions}
     (args.output / "headline.json").write_text(json.dumps(found, indent=2) + "\n")
 
     draw(found, args.output / "headline.svg")
@@ -207,7 +203,7 @@ def main() -> None:
     for heading in ("mirror", "P", "best by", "valid,\nseconds", "best 1%,\nseconds"):
         table.add_column(heading, justify="left" if heading in ("mirror", "best by") else "right", overflow="fold")
     for competition in args.competitions:
-        row = room([line for line in lines if line["competition"] == competition], strong[competition])
+        row = room(lines[competition], strong[competition])
         seconds = (f"{row[name]:.2f}" for name in ("seconds", "seconds of the best"))
         table.add_row(competition.removeprefix("mirror:"), f"{row['P']:.2f}", row["best by"], *seconds)
     console.print(table)
@@ -237,13 +233,12 @@ def main() -> None:
     )
     for heading in ("arm", "valid", "distinct", "mean rank", "best of 8", "best of 128"):
         table.add_column(heading, justify="left" if heading == "arm" else "right")
-    by_mirror = [ranks([line for line in lines if line["competition"] == name]) for name in args.competitions]
-    for arm in by_mirror[0]:
-        row = []
+    for arm in (BEFORE, *args.arms):
+        cells = []
         for name in ("valid", "unique", "mean_rank", "best_of_8", "best_of_128"):
-            values = np.array([[figure[name] for figure in of_mirror[arm]] for of_mirror in by_mirror])
-            row.append("{:.2f}\n{:.2f}–{:.2f}".format(*bootstrap(values)))
-        table.add_row(arm, *row)
+            values = np.array([[ranks[name] for ranks in by_arm[arm]["ranks"]] for by_arm in found.values()])
+            cells.append("{:.2f}\n{:.2f}–{:.2f}".format(*bootstrap(values)))
+        table.add_row(arm, *cells)
     console.print(table)
 
 

@@ -1,4 +1,6 @@
+from fractions import Fraction
 from itertools import combinations
+from math import comb
 from statistics import fmean
 
 import numpy as np
@@ -7,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from trl_mle.evaluation import best_of_k
-from trl_mle.evaluation.best_of_k import powers_of_two
+from trl_mle.evaluation.best_of_k import _weights, powers_of_two
 
 
 def exhaustive(scores, k, higher_is_better):
@@ -69,6 +71,26 @@ def test_the_best_of_luck_is_reported_without_it():
     [honest] = best_of_k(noise[0], [64], True, reported=noise[1])
     assert lucky.score > 2
     assert honest.low < 0 < honest.high
+
+
+def test_without_resamples_there_is_no_interval() -> None:
+    scores, ks = [0.1, None, 0.3, 0.2], [1, 2, 4]
+    for reported in (None, [0.3, None, 0.1, 0.0]):
+        points = best_of_k(scores, ks, True, reported=reported, resamples=0)
+        for point, full in zip(points, best_of_k(scores, ks, True, reported=reported), strict=True):
+            assert (point.low, point.high) == (None, None)
+            assert (point.score, point.valid_rate) == (full.score, full.valid_rate)
+
+
+@pytest.mark.parametrize("k", [1, 8, 1280, 5119, 5120])
+def test_weights_of_many_samples_equal_binomial_coefficients(k):
+    n = 5120
+    weights = _weights(n, k)
+    for j in (0, k - 2, k - 1, (n + k) // 2, n - 2, n - 1):
+        if 0 <= j < n:
+            exact = float(Fraction(comb(j, k - 1), comb(n, k)))
+            assert weights[j] == pytest.approx(exact, rel=1e-11, abs=1e-300)
+    assert weights.sum() == pytest.approx(1.0, rel=1e-11)
 
 
 def test_the_ends_of_the_curve():

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 import numpy as np
 
 
-RESAMPLES = 1000  # bootstrap resamples
+RESAMPLES = 1000  # of the bootstrap
 CONFIDENCE = 0.95
 
 
@@ -48,6 +48,7 @@ def best_of_k(
     higher_is_better: bool,
     seed: int = 0,
     reported: Sequence[float | None] | None = None,
+    resamples: int = RESAMPLES,
 ) -> list[BestOfK]:
     r"""
     Estimates the expected best of k from n ≥ k samples.
@@ -79,6 +80,8 @@ def best_of_k(
             Seed of the bootstrap.
         reported (`Sequence[float | None]`, *optional*):
             The score to report for each sample, if it differs from the score to choose by; `None` if it is not valid.
+        resamples (`int`, *optional*, defaults to `1000`):
+            Resamples of the bootstrap; with 0, there are no intervals.
 
     Returns:
         `list[BestOfK]`: One item for each of `ks`.
@@ -90,11 +93,9 @@ def best_of_k(
         raise ValueError(f"the best of {min(ks)} to {max(ks)} cannot be estimated from {n} samples")
     valid_samples = sorted((i for i in range(n) if scores[i] is not None), key=scores.__getitem__, reverse=not higher_is_better)  # type: ignore[arg-type]  # fmt: skip
     ranked = np.array([math.nan] * (n - len(valid_samples)) + [scores[i] for i in valid_samples])
-    weights = np.array(
-        [[math.comb(j, k - 1) / math.comb(n, k) for j in range(n)] for k in ks]
-    )  # exact until the division
+    weights = np.array([_weights(n, k) for k in ks])
     # Ranks sort like their samples
-    ranks = np.sort(np.random.default_rng(seed).integers(0, n, (RESAMPLES, n)), axis=1)
+    ranks = np.sort(np.random.default_rng(seed).integers(0, n, (resamples, n)), axis=1)
     shown, shown_resampled = ranked[np.newaxis], ranked[ranks]
     if reported is not None:
         of_ranks = np.array([math.nan] * (n - len(valid_samples)) + [reported[i] for i in valid_samples], float)
@@ -116,6 +117,12 @@ def best_of_k(
     return found
 
 
+def _weights(n: int, k: int) -> np.ndarray:
+    """The weights \\( w_j \\), of shape (n,), from \\( w_{n-1} = k / n \\) and \\( w_{j-1} = w_j (j - k + 1) / j \\)."""
+    j = np.arange(n - 1, k - 1, -1)
+    return np.concatenate([np.zeros(k - 1), (k / n * np.cumprod([1.0, *((j - k + 1) / j)]))[::-1]])
+
+
 def _averages(ranked: np.ndarray, weights: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     """For each row of samples and each k: the share of subsets with a valid sample, and the mean best score of these."""
     valid = ~np.isnan(ranked)
@@ -126,7 +133,7 @@ def _averages(ranked: np.ndarray, weights: np.ndarray) -> tuple[np.ndarray, np.n
 
 def _means_of_equals(reported: np.ndarray, equals: np.ndarray) -> np.ndarray:
     """For each row of samples, replaces each sample by the mean over those with the same number in `equals`."""
-    groups = equals + np.arange(len(equals))[:, np.newaxis] * (equals.max() + 1)
+    groups = equals + np.arange(len(equals))[:, np.newaxis] * (equals.max(initial=0) + 1)
     sums = np.bincount(groups.ravel(), weights=reported.ravel())
     counts = np.bincount(groups.ravel())
     return sums[groups] / counts[groups]
