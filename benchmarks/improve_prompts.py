@@ -6,15 +6,16 @@ Measures improve prompts: does the policy learn to improve *the program that it 
 Written down before the first run:
 
 - Question: with improve prompts in training, does an improvement beat its parent more often than a program from scratch would,
-  and is the best program found at test time better?
+  is that because of the parent that the policy sees, and is the best program found at test time better?
 - The real trainer with `max_at_k` on digits and one mirror, from starters that have learnt edits (half of their corpus): 24
   steps of 64 programs in four groups of 16.
-- Arms: on (half of the groups are shown a solution of the pool); off; wrong parent (they are shown another solution of
-  the pool than the one that counts as the parent). All three are tested with the right parents.
-- Primary outcome, at test time as in the paper: 64 programs from scratch, then one improvement of each valid one. Share of the
-  improvements that beat their parent, less the chance level: the share of pairs of a program from scratch and a parent in which
-  the program is better. On against off, and on against wrong parent: two differences, paired by competition and seed, two-sided
-  t tests, Holm's correction.
+- Arms of training: on (half of the groups are shown a solution of the pool); off. (A third arm, trained with the wrong parents,
+  was dropped before the first run: rewards do not depend on the parent, so that it would only sample the pool differently.)
+- At test time as in the paper: 64 programs from scratch, then one improvement of each valid one. Then once more with the wrong
+  parent: the prompt shows another valid program of the 64, at random, with its output.
+- Primary outcome: the share of improvements that beat their parent, less the chance level: the share of pairs of a program from
+  scratch and a parent in which the program is better. Two differences, paired by competition and seed, two-sided t tests, Holm's
+  correction: on less off; and on, with the right parents less with the wrong ones.
 - Also: the rank of the best of all those programs (chosen on the rows that training saw, scored on the others) among the
   valid programs of the untrained policies, and of the best of as many from scratch alone.
 - Three seeds on each competition, so six pairs (six seeds at first; halved for the budget before the first run). A finished run
@@ -24,6 +25,7 @@ Written down before the first run:
 import argparse
 import json
 import random
+from dataclasses import replace
 from itertools import product
 from pathlib import Path
 from statistics import fmean
@@ -46,36 +48,22 @@ from trl_mle.evaluation.self_improvement import improve_each
 from trl_mle.execution import LocalExecutor
 from trl_mle.instrumentation import AstInstrumenter
 from trl_mle.rewards import Evaluation, MLEReward
-from trl_mle.solutions.pool import Solution
 from trl_mle.solutions.store import ResultStore
 from trl_mle.starter import StarterConfig, build_starter
 from trl_mle.trainer import MLEGRPOConfig, MLEGRPOTrainer
-from trl_mle.trainer.solution_prompts import SolutionPrompts
 
 
 COMPETITIONS = ["digits", "mirror:nomad2018-predict-transparent-conductors"]
 BEFORE = "before RL"
-ARMS = {"on": 0.5, "off": 0.0, "wrong parent": 0.5}  # improve_probability
+ARMS = {"on": 0.5, "off": 0.0}  # improve_probability
 SAMPLES = 64  # from scratch; as many more for comparison with the improvements
 PROMPT_TOKENS = 1536
 CONFIG = TRAINING | {"objective": "max_at_k", "num_generations": 16, "max_prompt_length": PROMPT_TOKENS}
 
 
-class WrongParents(SolutionPrompts):
-    """Shows another solution of the pool than the one that counts as the parent."""
-
-    def prompt_with(self, parent: Solution) -> list[dict[str, str]]:
-        others = [solution for solution in self.pool.ranked(parent.competition) if solution.id != parent.id]
-        shown = random.Random(f"{parent.id}-{self.generation}").choice(others) if others else parent
-        return super().prompt_with(shown)
-
-
 def train(start: Path, folder: Path, arm: str, seed: int, reward: MLEReward, competition: Any) -> None:
     args = MLEGRPOConfig(str(folder), seed=seed, **CONFIG | {"improve_probability": ARMS[arm]})
     trainer = MLEGRPOTrainer(str(start), reward, args, competitions=[competition])
-    if arm == "wrong parent":
-        right = trainer.solution_prompts
-        trainer.solution_prompts = WrongParents(right.competitions, args, right.limits, right.count_tokens)
     trainer.train()
     trainer.save_model()
 
@@ -88,8 +76,19 @@ def scores(evaluation: Evaluation, competition: Any) -> tuple[float, float] | No
     return gain(evaluation.score.value), gain(evaluation.score.held_out)
 
 
+def wrong_parents(evaluations: list[Evaluation], seed: int) -> list[Evaluation]:
+    """The same list with another valid program in the place of each valid one."""
+    rng = random.Random(seed)
+    valid = [evaluation for evaluation in evaluations if evaluation.valid]
+    shown = []
+    for evaluation in evaluations:
+        others = [other for other in valid if other.source != evaluation.source]
+        shown.append(rng.choice(others) if evaluation.valid and others else evaluation)
+    return shown
+
+
 def test(policy: Path, folder: Path, seed: int, reward: MLEReward, competition: Any) -> dict[str, Any]:
-    """Runs the paper's protocol, and as many programs from scratch."""
+    """Runs the paper's protocol, once more with the wrong parents, and as many programs from scratch."""
     harness = Harness(
         policy=TransformersPolicy.from_pretrained(str(policy)),
         competition=competition,
@@ -100,15 +99,20 @@ def test(policy: Path, folder: Path, seed: int, reward: MLEReward, competition: 
         limits=reward.executor.limits,
         seed=1_000_000 + seed,
     )
+    log = SampleLog(folder / "wrong.jsonl", {"policy": policy.name, "seed": seed})
+    of_wrong = replace(harness, log=log, seed=2_000_000 + seed)
     first = sample_programs(harness, 2 * SAMPLES)
-    improvements = improve_each(harness, first[:SAMPLES])
-    of_scratch = [scores(evaluation, competition) for evaluation in first]
-    pairs = [
-        (scores(item.scratch, competition), scores(item.improved, competition))
-        for item in improvements
-        if item.improved is not None
-    ]
-    return {"scratch": of_scratch, "pairs": pairs}
+    parents = first[:SAMPLES]
+    found = {"pairs": improve_each(harness, parents), "wrong": improve_each(of_wrong, wrong_parents(parents, seed))}
+    pairs = {
+        name: [
+            (scores(parent, competition), scores(item.improved, competition))
+            for parent, item in zip(parents, improvements, strict=True)
+            if item.improved is not None
+        ]
+        for name, improvements in found.items()
+    }
+    return {"scratch": [scores(evaluation, competition) for evaluation in first], **pairs}
 
 
 def figures(line: dict[str, Any], before: np.ndarray) -> dict[str, float]:
@@ -124,7 +128,10 @@ def figures(line: dict[str, Any], before: np.ndarray) -> dict[str, float]:
     Returns:
         `dict[str, float]`: Shares, and ranks among `before`.
     """
-    beats = [better is not None and better[0] > parent[0] for parent, better in line["pairs"]]
+    beats, beats_wrong = (
+        fmean(better is not None and better[0] > parent[0] for parent, better in line[name]) if line[name] else 0.0
+        for name in ("pairs", "wrong")
+    )
     parents = [parent[0] for parent, _ in line["pairs"]]
     others = [score[0] if score is not None else -np.inf for score in line["scratch"][SAMPLES:]]
     chance = fmean(float(other > parent) for parent, other in product(parents, others)) if parents else 0.0
@@ -137,9 +144,9 @@ def figures(line: dict[str, Any], before: np.ndarray) -> dict[str, float]:
     executed = line["scratch"][:SAMPLES] + improved
     return {
         "valid": fmean(score is not None for score in line["scratch"]),
-        "beats": fmean(beats) if beats else 0.0,
+        "beats": beats,
+        "beats, wrong": beats_wrong,
         "chance": chance,
-        "beyond chance": (fmean(beats) if beats else 0.0) - chance,
         "best, improving": rank_of_best(executed),
         "best, scratch": rank_of_best(line["scratch"][: len(executed)]),
     }
@@ -189,11 +196,11 @@ def main() -> None:
     console.print(table)
     if len(found[BEFORE]) > 1:
         pairs = {
-            f"on, less {other}": [
-                (one["beyond chance"], two["beyond chance"])
-                for one, two in zip(found["on"], found[other], strict=True)
-            ]
-            for other in ("off", "wrong parent")
+            "on, less off": [
+                (on["beats"] - on["chance"], off["beats"] - off["chance"])
+                for on, off in zip(found["on"], found["off"], strict=True)
+            ],
+            "on, less on with the wrong parents": [(on["beats"], on["beats, wrong"]) for on in found["on"]],
         }
         console.print(hypotheses("beats its parent, beyond chance", pairs))
 
