@@ -153,7 +153,8 @@ def known_options() -> set[str]:
         *(HfArgumentParser((kind,)) for kind in (*PARSED_LATE.values(), StarterConfig)),
     ]
     parsers += commands_of_ours().values()
-    return {option for parser in parsers for action in parser._actions for option in action.option_strings} | {"--to"}
+    options = {option for parser in parsers for action in parser._actions for option in action.option_strings}
+    return options | {"--to", launch.ACCELERATE_CONFIG}
 
 
 def test_every_option_is_known():
