@@ -1,7 +1,7 @@
 """
 One policy for all twelve mirrors, or one for each: which finds better programs, at equal executed programs?
 
-    python benchmarks/one_policy.py --seeds 0 1
+    python benchmarks/one_policy.py
 
 Written down before the first run:
 
@@ -14,10 +14,10 @@ Written down before the first run:
   (the untrained best of 128 of the mirror's own starter is 0, the best solution known is 1). One policy less one for each, paired
   by mirror and seed: mean and 95% interval of a bootstrap over mirrors and seeds.
 - Beside it: valid rates, and the same before training (256 samples of each mirror, 512 after training).
-- Two seeds.
+- One seed (two at first; one for the budget, decided while it trained, before its figures were known).
 
-Run `headline.py` for these seeds before. Goes on where it was interrupted; takes some 80 minutes for a seed on one core, after
-30 for the starter and its samples.
+Run `headline.py` for these seeds before. Goes on where it was interrupted; takes some two hours for a seed on one
+core, after 45 minutes for the starter and its samples.
 """
 
 import argparse
