@@ -13,11 +13,11 @@ Written down before the first run:
 - Primary outcome: the best of 128 programs, chosen by validation rows and scored on held-out ones, on the scale of the headline
   (the untrained best of 128 of the mirror's own starter is 0, the best solution known is 1). One policy less one for each, paired
   by mirror and seed: mean and 95% interval of a bootstrap over mirrors and seeds.
-- Beside it: valid rates, and the same before training (256 samples of each mirror, 512 after training).
+- Beside it: valid rates, and the same before training. 256 samples of each mirror, before and after training.
 - One seed (two at first; one for the budget, decided while it trained, before its figures were known).
 
-Run `headline.py` for these seeds before. Goes on where it was interrupted; takes some two hours for a seed on one
-core, after 45 minutes for the starter and its samples.
+Run `headline.py` for these seeds before. Goes on where it was interrupted; takes some two hours for a seed on two
+cores with `--max_parallel 2`, after 40 minutes for the starter and its samples.
 """
 
 import argparse
@@ -27,7 +27,7 @@ from pathlib import Path
 import numpy as np
 import torch
 from cells import BEFORE, Cell, Experiment, best_of, gains, read
-from headline import ARMS, COMPETITIONS, SAMPLES, TRAINING, strong_score
+from headline import ARMS, COMPETITIONS, TRAINING, strong_score
 from paired import bootstrap
 from rich.console import Console
 from rich.table import Table
@@ -37,7 +37,7 @@ from trl_mle.execution import LocalExecutor
 
 ONE, ONE_BEFORE = "one policy", "one policy, before RL"
 EACH = "max_at_k"
-STARTER_PROGRAMS, SAMPLES_BEFORE = 1920, 256
+STARTER_PROGRAMS, SAMPLES = 1920, 256
 OPTIONS = {**ARMS[EACH], "max_steps": len(COMPETITIONS) * TRAINING["max_steps"]}
 
 
@@ -60,12 +60,13 @@ def closed(lines: list[dict], strong: float) -> dict[tuple[str, int], dict[str, 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--seeds", type=int, nargs="+", default=[0])
+    parser.add_argument("--max_parallel", type=int, default=1, help="programs at a time")
     parser.add_argument("--output", type=Path, default=Path("outputs/benchmark-headline"))
     args = parser.parse_args()
     torch.set_num_threads(1)
-    with LocalExecutor(max_parallel=1, timeout_s=20, memory_mb=4096) as executor:
+    with LocalExecutor(max_parallel=args.max_parallel, timeout_s=20, memory_mb=4096) as executor:
         experiment = Experiment(args.output, executor, TRAINING, STARTER_PROGRAMS)
-        experiment.run(Cell(tuple(COMPETITIONS), ONE_BEFORE, 0), None, SAMPLES_BEFORE)
+        experiment.run(Cell(tuple(COMPETITIONS), ONE_BEFORE, 0), None, SAMPLES)
         for seed in args.seeds:
             experiment.run(Cell(tuple(COMPETITIONS), ONE, seed), OPTIONS, SAMPLES)
             print("seed", seed, flush=True)
