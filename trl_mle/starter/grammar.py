@@ -147,11 +147,13 @@ class Sketcher:
         ]
         while True:
             kept = dict(valid.choices)
-            for name in self.rng.sample(names, self.rng.choice((1, 2))):
+            changes = self.rng.sample(names, self.rng.choice((1, 2)))
+            for name in changes:
                 valid._change(name, kept)
             changed = Sketcher(self.competition, self.rng, slip_rate=0)
             if changed.sketch(kept) != previous:
-                return previous, printed, self.sketch(changed.choices)
+                _, newline, program = self.sketch(changed.choices).partition("\n")
+                return previous, printed, f"Plan: change {' and '.join(changes)}.{newline}{program}"
 
     # Choices
 
