@@ -21,7 +21,8 @@ Written down before the first run:
 - The starters can copy. In a first experiment (docs/results.md), they had learnt from 2,880 edits, and an improvement shared no more
   lines with its parent than with any other program. Now they learn from 12,960 edits, whose plan names what they change, and 4,320
   programs from scratch: on digits, the log-likelihood of an edit is 18 nats larger given its parent than given another program (0.5
-  after 1,920 programs), and 62 sampled improvements shared 0.71 of their lines with their parent, 0.50 with another one. Written down before the first run with these starters.
+  after 1,920 programs), and 62 sampled improvements shared 0.71 of their lines with their parent, 0.50 with another one. Written
+  down before the first run with these starters.
 - Three seeds on each competition, so six pairs. A finished run is a line of `runs.jsonl`, and is not run again.
 """
 
@@ -36,7 +37,7 @@ from typing import Any
 
 import numpy as np
 import torch
-from cells import HOLDOUT, read
+from cells import BEFORE, HOLDOUT, read
 from objectives_training import TRAINING
 from paired import hypotheses, interval
 from rich.console import Console
@@ -57,7 +58,6 @@ from trl_mle.trainer import MLEGRPOConfig, MLEGRPOTrainer
 
 
 COMPETITIONS = ["digits", "mirror:nomad2018-predict-transparent-conductors"]
-BEFORE = "before RL"
 ARMS = {"on": 0.5, "off": 0.0}  # improve_probability
 SAMPLES = 64  # from scratch; as many more for comparison with the improvements
 PROMPT_TOKENS = 1536

@@ -120,7 +120,7 @@ def best_of_k(
 def _weights(n: int, k: int) -> np.ndarray:
     """The weights \\( w_j \\), of shape (n,), from \\( w_{n-1} = k / n \\) and \\( w_{j-1} = w_j (j - k + 1) / j \\)."""
     j = np.arange(n - 1, k - 1, -1)
-    return np.concatenate([np.zeros(k - 1), (k / n * np.cumprod([1.0, *((j - k + 1) / j)]))[::-1]])
+    return np.concatenate([np.zeros(k - 1), (k / n * np.cumprod(np.append(1.0, (j - k + 1) / j)))[::-1]])
 
 
 def _averages(ranked: np.ndarray, weights: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
