@@ -14,6 +14,7 @@ from typing import Any
 import numpy as np
 import torch
 from transformers import TrainerCallback
+from transformers.trainer_utils import get_last_checkpoint
 
 from trl_mle.competitions import Competition, load_competition
 from trl_mle.evaluation.best_of_k import best_of_k
@@ -70,7 +71,8 @@ class Cell:
 class Experiment:
     """
     Runs each cell once: a finished one has a line in `cells.jsonl` for each of its competitions, and an interrupted one
-    continues where it was, but its training starts again. Equal programs run once for all cells.
+    continues where it was; its training starts again, or from its last checkpoint if its options save any. Equal programs
+    run once for all cells.
 
     Args:
         output (`Path`):
@@ -192,7 +194,7 @@ class Experiment:
             args = MLEGRPOConfig(str(folder), seed=cell.seed, **options)
             trainer = MLEGRPOTrainer(str(start), reward, args, competitions=list(reward.competitions.values()))
             trainer.add_callback(StopAtBudget(budget_s))
-            trainer.train()
+            trainer.train(resume_from_checkpoint=get_last_checkpoint(str(folder)))
             trainer.save_model()
             whole = folder / "metrics.json.new"
             whole.write_text(json.dumps(trainer.state.log_history))

@@ -16,6 +16,7 @@ Written down before the first run:
 - Primary outcome: the share of improvements that beat their parent, less the chance level: the share of pairs of a program from
   scratch and a parent in which the program is better. Two differences, paired by competition and seed, two-sided t tests, Holm's
   correction: on less off; and on, with the right parents less with the wrong ones.
+- Also: the share of its lines that an improvement has in common with its parent, and with another valid program of the 64.
 - Also: the rank of the best of all those programs (chosen on the rows that training saw, scored on the others) among the
   valid programs of the untrained policies, and of the best of as many from scratch alone.
 - The starters can copy. In a first experiment (docs/results.md), they had learnt from 2,880 edits, and an improvement shared no more
@@ -90,6 +91,12 @@ def wrong_parents(evaluations: list[Evaluation], seed: int) -> list[Evaluation]:
     return shown
 
 
+def lines_shared(one: Evaluation, other: Evaluation) -> float:
+    """The share of their distinct lines that two programs have in common."""
+    lines, others = (set((program.source or "").splitlines()) for program in (one, other))
+    return len(lines & others) / max(1, len(lines | others))
+
+
 def test(policy: Path, folder: Path, seed: int, reward: MLEReward, competition: Any) -> dict[str, Any]:
     """Runs the paper's protocol, once more with the wrong parents, and as many programs from scratch."""
     harness = Harness(
@@ -115,7 +122,14 @@ def test(policy: Path, folder: Path, seed: int, reward: MLEReward, competition: 
         ]
         for name, improvements in found.items()
     }
-    return {"scratch": [scores(evaluation, competition) for evaluation in first], **pairs}
+    improved = [(parent, item.improved) for parent, item in zip(parents, found["pairs"], strict=True) if item.improved]
+    others = [other for other, _ in improved[1:] + improved[:1]]
+    return {
+        "scratch": [scores(evaluation, competition) for evaluation in first],
+        **pairs,
+        "shared": [lines_shared(better, parent) for parent, better in improved],
+        "shared, other": [lines_shared(better, other) for (_, better), other in zip(improved, others, strict=True)],
+    }
 
 
 def figures(line: dict[str, Any], before: np.ndarray) -> dict[str, float]:
@@ -150,6 +164,8 @@ def figures(line: dict[str, Any], before: np.ndarray) -> dict[str, float]:
         "beats": beats,
         "beats, wrong": beats_wrong,
         "chance": chance,
+        "lines shared": fmean(line["shared"] or [0.0]),
+        "with another": fmean(line["shared, other"] or [0.0]),
         "best, improving": rank_of_best(executed),
         "best, scratch": rank_of_best(line["scratch"][: len(executed)]),
     }

@@ -38,7 +38,8 @@ from trl_mle.execution import LocalExecutor
 ONE, ONE_BEFORE = "one policy", "one policy, before RL"
 EACH = "max_at_k"
 STARTER_PROGRAMS, SAMPLES = 1920, 256
-OPTIONS = {**ARMS[EACH], "max_steps": len(COMPETITIONS) * TRAINING["max_steps"]}
+CHECKPOINTS = {"save_strategy": "steps", "save_steps": TRAINING["max_steps"], "save_total_limit": 1}
+OPTIONS = {**ARMS[EACH], **CHECKPOINTS, "max_steps": len(COMPETITIONS) * TRAINING["max_steps"]}
 
 
 def closed(lines: list[dict], strong: float) -> dict[tuple[str, int], dict[str, float]]:
