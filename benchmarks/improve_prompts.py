@@ -209,9 +209,11 @@ def main() -> None:
             found[arm].append(figures(runs[name, seed, arm], others))
     console = Console()
     names = list(found[BEFORE][0])
-    table = Table("improve prompts", *names)
-    for arm, rows in found.items():
-        table.add_row(arm, *("{:.2f} ± {:.2f}".format(*interval([row[name] for row in rows])) for name in names))
+    table = Table("improve prompts", *found)  # policies as columns: seven figures do not fit 80 characters
+    for name in names:
+        table.add_row(
+            name, *("{:.2f} ± {:.2f}".format(*interval([row[name] for row in rows])) for rows in found.values())
+        )
     console.print(table)
     if len(found[BEFORE]) > 1:
         pairs = {

@@ -38,7 +38,7 @@ from trl_mle.execution import LocalExecutor
 ONE, ONE_BEFORE = "one policy", "one policy, before RL"
 EACH = "max_at_k"
 STARTER_PROGRAMS, SAMPLES = 1920, 256
-CHECKPOINTS = {"save_strategy": "steps", "save_steps": TRAINING["max_steps"], "save_total_limit": 1}
+CHECKPOINTS = {"save_strategy": "steps", "save_steps": 4, "save_total_limit": 1}
 OPTIONS = {**ARMS[EACH], **CHECKPOINTS, "max_steps": len(COMPETITIONS) * TRAINING["max_steps"]}
 
 
