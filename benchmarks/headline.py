@@ -26,7 +26,7 @@ Follow-up, written down after seed 0 of the first five mirrors: `max_at_k` was b
 them, and on the other three (insults, leaf, phrase matching) its mean score still rose in the last step. Do four times as many
 steps suffice, with k = 8 or 32? `--arms "max_at_k, 96 steps" "max_at_k, k = 32, 96 steps"` runs on these three with seed 0;
 the arm that closes more of the gap there (mean, chosen by validation) then runs on all twelve with seed 1. Primary outcome as
-above.
+above. Before any of it ran, it was cut to its first stage for the budget: the second one takes some ten hours of a core.
 
 Equal programs run once. Continues where it was interrupted. On one core a mirror takes some 50 minutes for the first
 seed (starter 6, static samples 22, each arm 11: 24 steps of 64 programs and its samples), measured on two mirrors with
