@@ -114,21 +114,22 @@ def test(policy: Path, folder: Path, seed: int, reward: MLEReward, competition: 
     first = sample_programs(harness, 2 * SAMPLES)
     parents = first[:SAMPLES]
     found = {"pairs": improve_each(harness, parents), "wrong": improve_each(of_wrong, wrong_parents(parents, seed))}
-    pairs = {
+    improved = {
         name: [
-            (scores(parent, competition), scores(item.improved, competition))
-            for parent, item in zip(parents, improvements, strict=True)
-            if item.improved is not None
+            (parent, item.improved) for parent, item in zip(parents, items, strict=True) if item.improved is not None
         ]
-        for name, improvements in found.items()
+        for name, items in found.items()
     }
-    improved = [(parent, item.improved) for parent, item in zip(parents, found["pairs"], strict=True) if item.improved]
-    others = [other for other, _ in improved[1:] + improved[:1]]
+    right = improved["pairs"]
+    others = [other for other, _ in right[1:] + right[:1]]
     return {
         "scratch": [scores(evaluation, competition) for evaluation in first],
-        **pairs,
-        "shared": [lines_shared(better, parent) for parent, better in improved],
-        "shared, other": [lines_shared(better, other) for (_, better), other in zip(improved, others, strict=True)],
+        **{
+            name: [(scores(parent, competition), scores(better, competition)) for parent, better in pairs]
+            for name, pairs in improved.items()
+        },
+        "shared": [lines_shared(better, parent) for parent, better in right],
+        "shared, other": [lines_shared(better, other) for (_, better), other in zip(right, others, strict=True)],
     }
 
 
@@ -209,7 +210,7 @@ def main() -> None:
             found[arm].append(figures(runs[name, seed, arm], others))
     console = Console()
     names = list(found[BEFORE][0])
-    table = Table("improve prompts", *found)  # policies as columns: seven figures do not fit 80 characters
+    table = Table("improve prompts", *found)  # policies as columns: eight figures do not fit 80 characters
     for name in names:
         table.add_row(
             name, *("{:.2f} ± {:.2f}".format(*interval([row[name] for row in rows])) for rows in found.values())

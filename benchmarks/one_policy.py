@@ -48,7 +48,7 @@ def closed(lines: list[dict], strong: float) -> dict[tuple[str, int], dict[str, 
     static = scores[BEFORE, 0]
     worst = float(np.nanmin(static[:, 1]))
     start = best_of(128, static[:, 0], static[:, 1], worst)
-    best = max(strong, *(np.nanmax(of_policy[:, 1]) for of_policy in scores.values()))
+    best = max(strong, np.nanmax(np.concatenate(list(scores.values()))[:, 1]))
     return {
         cell: {
             "valid": float(1 - np.isnan(found[:, 0]).mean()),
@@ -79,7 +79,7 @@ def main() -> None:
     }
 
     console = Console(width=80)
-    table = Table(title=f"Share of the room above the untrained best of 128 that is closed; {len(args.seeds)} seeds")
+    table = Table(title=f"Share of the room above the untrained best of 128 that is closed; seeds: {len(args.seeds)}")
     for heading in ("mirror", "one, be-\nfore RL", "valid", "one\npolicy", "valid", "one for\neach", "valid"):
         left = heading == "mirror"
         table.add_column(heading, justify="left" if left else "right", overflow="fold", no_wrap=not left)
