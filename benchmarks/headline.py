@@ -61,11 +61,12 @@ ROOT = Path(__file__).parents[1]
 STRONG = ROOT / "tests" / "competitions" / "mirror_solutions"
 COMPETITIONS = [f"mirror:{name}" for name in MIRRORS]
 STATIC_SAMPLES, SAMPLES = 5120, 512
+CHECKPOINTS = {"save_strategy": "steps", "save_steps": 4, "save_total_limit": 1}  # of long runs
 ARMS: dict[str, dict] = {
     "reward, linear": {"duration_weighting": "linear", "duration_weight_low": 0.5, "duration_weight_high": 2.0},
     "max_at_k": {"objective": "max_at_k"},
-    "max_at_k, 96 steps": {"objective": "max_at_k", "max_steps": 96},
-    "max_at_k, k = 32, 96 steps": {"objective": "max_at_k", "max_at_k": 32, "max_steps": 96},
+    "max_at_k, 96 steps": {"objective": "max_at_k", "max_steps": 96, **CHECKPOINTS},
+    "max_at_k, k = 32, 96 steps": {"objective": "max_at_k", "max_at_k": 32, "max_steps": 96, **CHECKPOINTS},
 }
 HEADLINE = ("reward, linear", "max_at_k")
 TRAINING = {

@@ -27,7 +27,7 @@ from pathlib import Path
 import numpy as np
 import torch
 from cells import BEFORE, Cell, Experiment, best_of, gains, read
-from headline import ARMS, COMPETITIONS, TRAINING, strong_score
+from headline import ARMS, CHECKPOINTS, COMPETITIONS, TRAINING, strong_score
 from paired import bootstrap
 from rich.console import Console
 from rich.table import Table
@@ -38,7 +38,6 @@ from trl_mle.execution import LocalExecutor
 ONE, ONE_BEFORE = "one policy", "one policy, before RL"
 EACH = "max_at_k"
 STARTER_PROGRAMS, SAMPLES = 1920, 256
-CHECKPOINTS = {"save_strategy": "steps", "save_steps": 4, "save_total_limit": 1}
 OPTIONS = {**ARMS[EACH], **CHECKPOINTS, "max_steps": len(COMPETITIONS) * TRAINING["max_steps"]}
 
 
