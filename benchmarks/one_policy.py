@@ -27,7 +27,7 @@ from pathlib import Path
 import numpy as np
 import torch
 from cells import BEFORE, Cell, Experiment, best_of, gains, read
-from headline import ARMS, CHECKPOINTS, COMPETITIONS, TRAINING, strong_score
+from headline import ARMS, CHECKPOINTS, COMPETITIONS, TRAINING, best_known, strong_score
 from paired import bootstrap
 from rich.console import Console
 from rich.table import Table
@@ -41,13 +41,12 @@ STARTER_PROGRAMS, SAMPLES = 1920, 256
 OPTIONS = {**ARMS[EACH], **CHECKPOINTS, "max_steps": len(COMPETITIONS) * TRAINING["max_steps"]}
 
 
-def closed(lines: list[dict], strong: float) -> dict[tuple[str, int], dict[str, float]]:
+def closed(lines: list[dict], best: float) -> dict[tuple[str, int], dict[str, float]]:
     """By arm and seed of one mirror, its valid rate and the share of the room that its best of 128 closes."""
     scores = {(line["arm"], line["seed"]): gains(line) for line in lines}
     static = scores[BEFORE, 0]
     worst = float(np.nanmin(static[:, 1]))
     start = best_of(128, static[:, 0], static[:, 1], worst)
-    best = max(strong, np.nanmax(np.concatenate(list(scores.values()))[:, 1]))
     return {
         cell: {
             "valid": float(1 - np.isnan(found[:, 0]).mean()),
@@ -71,11 +70,11 @@ def main() -> None:
             experiment.run(Cell(tuple(COMPETITIONS), ONE, seed), OPTIONS, SAMPLES)
             print("seed", seed, flush=True)
         strong = {competition: strong_score(competition, executor) for competition in COMPETITIONS}
-    lines = read(args.output / "cells.jsonl")
-    found = {
-        competition: closed([line for line in lines if line["competition"] == competition], strong[competition])
-        for competition in COMPETITIONS
-    }
+    known = read(experiment.lines)
+    found = {}
+    for competition in COMPETITIONS:
+        lines = [line for line in known if line["competition"] == competition]
+        found[competition] = closed(lines, best_known(lines, strong[competition]))
 
     console = Console(width=80)
     table = Table(title=f"Share of the room above the untrained best of 128 that is closed; seeds: {len(args.seeds)}")
