@@ -19,14 +19,15 @@ On each of the twelve mirrors, from one starter policy, two arms: the paper's ob
   programs take, compared with all valid ones.
 - Static figures are U-statistics from 5,120 samples, those after training from 512.
 - The best solution known is the best on held-out rows of what the untrained policy and those of the two arms wrote, with any
-  seed, and of the strong solution in tests/competitions/mirror_solutions.
+  seed, and of the strong solution in tests/competitions/mirror_solutions. (Until the follow-up's first cells were known: of any
+  policy. The same for the finished runs.)
 - Seeds: 2, the second after the first on all mirrors.
 
 Follow-up, written down after seed 0 of the first five mirrors: `max_at_k` was better than the untrained best of 1,280 on two of
 them, and on the other three (insults, leaf, phrase matching) its mean score still rose in the last step. Do four times as many
 steps suffice, with k = 8 or 32? `--arms "max_at_k, 96 steps" "max_at_k, k = 32, 96 steps"` runs on these three with seed 0;
 the arm that closes more of the gap there (mean, chosen by validation) then runs on all twelve with seed 1. Primary outcome as
-above. Before any of it ran, it was cut to its first stage for the budget: the second one takes some seven hours of a core. With
+above. Before any of it ran, it was cut to its first stage for the budget: the second one takes some ten hours of a core. With
 the arms of the headline beside it: `--arms "reward, linear" max_at_k "max_at_k, 96 steps" "max_at_k, k = 32, 96 steps"`.
 
 Equal programs run once. Continues where it was interrupted. On one core a mirror takes some 50 minutes for the first
