@@ -101,9 +101,10 @@ def strong_score(competition: str, executor: LocalExecutor) -> float:
     return comp.scoring.gain(score.held_out)
 
 
-def best_known(lines: list[dict], strong: float) -> float:
+def best_known(lines: list[dict], competition: str, strong: float) -> float:
     """The score of a mirror's best solution known on held-out rows, larger is better."""
-    return max(strong, *(np.nanmax(gains(line)[:, 1]) for line in lines if line["arm"] in (BEFORE, *HEADLINE)))
+    of_scale = (line for line in lines if line["competition"] == competition and line["arm"] in (BEFORE, *HEADLINE))
+    return max(strong, *(np.nanmax(gains(line)[:, 1]) for line in of_scale))
 
 
 def figures(lines: list[dict], best: float) -> dict[str, dict[str, Any]]:
@@ -199,10 +200,7 @@ def main() -> None:
             print(competition, seed, arm, f"{sum(map(bool, line['scores']))} of {SAMPLES} valid", flush=True)
         strong = {competition: strong_score(competition, executor) for competition in args.competitions}
     known = read(experiment.lines)
-    best = {
-        competition: best_known([line for line in known if line["competition"] == competition], strong[competition])
-        for competition in args.competitions
-    }
+    best = {competition: best_known(known, competition, strong[competition]) for competition in args.competitions}
     found = {competition: figures(lines[competition], best[competition]) for competition in args.competitions}
     (args.output / "headline.json").write_text(json.dumps(found, indent=2) + "\n")
 

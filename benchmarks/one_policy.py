@@ -71,10 +71,11 @@ def main() -> None:
             print("seed", seed, flush=True)
         strong = {competition: strong_score(competition, executor) for competition in COMPETITIONS}
     known = read(experiment.lines)
-    found = {}
-    for competition in COMPETITIONS:
-        lines = [line for line in known if line["competition"] == competition]
-        found[competition] = closed(lines, best_known(lines, strong[competition]))
+    best = {competition: best_known(known, competition, strong[competition]) for competition in COMPETITIONS}
+    found = {
+        competition: closed([line for line in known if line["competition"] == competition], best[competition])
+        for competition in COMPETITIONS
+    }
 
     console = Console(width=80)
     table = Table(title=f"Share of the room above the untrained best of 128 that is closed; seeds: {len(args.seeds)}")
