@@ -119,7 +119,7 @@ BAD = {
     ),
     "too many labels": ({"metric": "log_loss"}, "'price' has 80 different values: those are no labels"),
     "ids twice": ({"id_column": "code"}, "two rows have the code '00"),
-    "empty": ({"targets": ["note"], "metric": "accuracy"}, "40 of 80 rows have no 'note'"),
+    "empty": ({"targets": ["note"], "metric": "accuracy"}, "20 of 80 rows have no 'note': leave them out"),
     "share": ({"test_share": 1.0}, "test_share must be between 0 and 1, got 1"),
     "twice": ({"targets": ["price", "price"]}, "--target names a column twice"),
 }
@@ -262,3 +262,128 @@ def test_tables_as_they_come(tmp_path):
     path, _ = write(tmp_path, id=["NA", *map(str, range(79))])
     with pytest.raises(CompetitionError, match="'NA' is no id: programs would read it as a missing value"):
         new_competition(path, ["price"], "rmse", tmp_path / "missing")
+
+
+def test_a_name_that_occurs_twice(tmp_path):
+    """As in joined tables: pandas would call the second `sold.1`, and programs would see the hidden labels in it."""
+    path, table = write(tmp_path)
+    pd.concat([table, table["sold"]], axis=1).to_csv(path, index=False)
+    message = r"table.csv has two columns named 'sold': leave one out, or rename it if it holds something else$"
+    with pytest.raises(CompetitionError, match=message):
+        new_competition(path, ["sold"], "accuracy", tmp_path / "mine")
+    (tmp_path / "labelled").mkdir()
+    other, _ = write(tmp_path / "labelled")
+    with pytest.raises(CompetitionError, match=message):
+        new_competition(other, ["sold"], "accuracy", tmp_path / "mine", test=path)
+
+
+def telling(count, target):
+    """Columns that determine a target, each in its own way."""
+    rank = np.argsort(np.argsort(target, kind="stable"))
+    return {
+        "copy": target,
+        "renamed": [f"<{value}>" for value in target],
+        "finer": [f"{value}, {row % 3}" for row, value in enumerate(target)],
+        "threshold": rank + 0.5,
+        "falling": -rank,
+    }
+
+
+def innocent(count, target):
+    """Columns that do not, or do so only because no two rows have the same value."""
+    return {
+        "constant": [1] * count,
+        "row": [f"row {i}" for i in range(count)],
+        "measured": np.random.RandomState(0).rand(count),
+        "nearly": [*target[: count - 1], target[0]],
+        "coarser": [i // (count // 4 + 1) for i in range(count)],
+    }
+
+
+@pytest.mark.parametrize(
+    "target",
+    [[i * 3 // 80 for i in range(80)], [1.5 * i for i in range(80)], [["no", "yes"][i // 50] for i in range(80)]],
+    ids=["labels", "measurements", "texts"],
+)
+def test_columns_that_determine_the_target_are_reported(tmp_path, caplog, target):
+    metric = "accuracy" if len(set(target)) < 5 else "rmse"
+    columns = telling(80, target)
+    if metric == "rmse":  # one value for each row, as an id has
+        del columns["renamed"], columns["finer"]
+    pd.DataFrame(columns | innocent(80, target) | {"target": target}).to_csv(tmp_path / "t.csv", index=False)
+    new_competition(tmp_path / "t.csv", ["target"], metric, tmp_path / "mine")
+    (record,) = caplog.records
+    assert record.getMessage() == (
+        f"each of these columns determines 'target' exactly: {', '.join(map(repr, columns))}; leave out those that are not "
+        "known before it is"
+    )
+
+
+def test_ids_that_determine_the_target_are_reported(tmp_path, caplog):
+    path, _ = write(tmp_path, number=range(80))
+    new_competition(path, ["sold"], "accuracy", tmp_path / "mine", id_column="number")
+    assert "determines 'sold' exactly: 'price', 'number';" in caplog.text.replace(
+        "'number', 'price'", "'price', 'number'"
+    )
+
+
+def test_rare_labels_are_not_determined_by_chance(tmp_path, caplog):
+    path, _ = write(tmp_path, sold=[0] * 78 + [1] * 2)
+    new_competition(path, ["sold"], "accuracy", tmp_path / "mine")
+    assert not caplog.records
+
+
+def test_labels_that_programs_would_read_as_missing(tmp_path):
+    for word in ("None", "NA", "n/a", "<NA>"):
+        path, _ = write(tmp_path, kind=["red", word] * 40)
+        message = (
+            f"40 of 80 rows have the 'kind' '{word}', which programs would read as a missing value: write a label in"
+        )
+        with pytest.raises(CompetitionError, match=message):
+            new_competition(path, ["kind"], "accuracy", tmp_path / "mine")
+
+
+def test_ids_that_are_equal_to_programs(tmp_path):
+    for ids, twice in (
+        (["1", "01", *map(str, range(2, 80))], "'01' and '1'"),
+        (["1", "1.0", "x", *map(str, range(2, 79))], "'1' and '1.0'"),  # the test rows alone may all be numbers
+        (["a", "a", *map(str, range(78))], "'a'"),
+    ):
+        path, _ = write(tmp_path, id=ids)
+        with pytest.raises(CompetitionError, match=f"^two rows have the id {twice}: name a column with --id"):
+            new_competition(path, ["price"], "rmse", tmp_path / "mine")
+    path, _ = write(tmp_path, id=[f"{i}e{10**9 + i}" for i in range(40)] + [str(10**20 + i) for i in range(40)])
+    new_competition(path, ["price"], "rmse", tmp_path / "mine")
+
+
+@pytest.mark.parametrize(
+    "first", [("5.1", "3.5", "setosa"), ("0", "0", "a"), ("7", "3", "x")], ids=["floats", "equal", "label seen once"]
+)
+def test_a_table_without_names(tmp_path, first):
+    kinds = ["setosa", "virginica", "a"] if first[2] != "x" else [f"kind {i}" for i in range(40)]
+    rows = [first, *((5 + i % 9 / 10, i % 7, kinds[i % len(kinds)]) for i in range(40))]
+    pd.DataFrame(rows).to_csv(tmp_path / "t.csv", index=False, header=False)
+    with pytest.raises(
+        CompetitionError, match=rf"the first line of .*t.csv looks like data \('{first[0]}', say\): write a"
+    ):
+        new_competition(tmp_path / "t.csv", [first[1]], "rmse", tmp_path / "mine")
+
+
+def test_names_that_are_numbers(tmp_path):
+    for names in (["0", "1", "2", "label"], ["2018", "2020", "2024", "country"], ["country", "1", "7", "2"]):
+        columns = {name: [i % 50 for i in range(40)] for name in names}
+        columns |= {"country": [f"country {i}" for i in range(40)]} if "country" in names else {}
+        pd.DataFrame(columns).to_csv(tmp_path / "t.csv", index=False)
+        if names[1:] == ["1", "7", "2"]:  # years or measurements: these cannot be told apart
+            with pytest.raises(CompetitionError, match="looks like data"):
+                new_competition(tmp_path / "t.csv", [names[1]], "rmse", tmp_path / "mine")
+        else:
+            new_competition(tmp_path / "t.csv", [names[2]], "rmse", tmp_path / f"by {names[3]}")
+
+
+def test_columns_without_a_name(tmp_path):
+    """An empty one comes from a comma at the end of each line; one that counts is an index."""
+    lines = [f"{i},{i % 5},{i % 7},,x" for i in range(40)]
+    (tmp_path / "t.csv").write_text("\n".join([",a,b,,", *lines]) + "\n")
+    comp = new_competition(tmp_path / "t.csv", ["b"], "rmse", tmp_path / "mine")
+    assert list(pd.read_csv(comp.public_dir / "test.csv")) == ["id", "a", "Unnamed: 4"]

@@ -1,5 +1,7 @@
 """Makes the user's own competition from a table: `trl-mle new train.csv --target price --metric rmse`."""
 
+import io
+import logging
 import re
 import shutil
 import tempfile
@@ -22,9 +24,11 @@ from trl_mle.competitions.split import held_out_rows
 from trl_mle.spelling import did_you_mean
 
 
+logger = logging.getLogger(__name__)
+
 LABELS = ("accuracy", "quadratic_weighted_kappa", "word_level_jaccard")  # metrics of what is named, not measured
 LEAST_ROWS = 20
-MISSING = ("", "NA", "N/A", "NaN", "nan", "null", "NULL", "None")  # read by pandas as missing values
+LEAST_OTHERS = 5  # rows without the most frequent label from which a column that tells labels does so by no chance
 SEPARATORS = {";": "semicolons", "\t": "tabs", "|": "vertical bars"}
 FINAL = "final"  # folder with all labels, and with the unlabelled rows
 
@@ -93,6 +97,7 @@ def new_competition(
             f"{table} has no column but {', '.join([id_column, *targets])}: there is nothing to predict from"
         )
     known = pd.concat([ids, features], axis=1)
+    _report_telling_columns(known if id_column in rows else features, rows[list(targets)])
     sample = _filled(
         pd.concat([ids, answers], axis=1)[is_test], _guesses(answers[~is_test], metric, int(is_test.sum()))
     )
@@ -177,11 +182,82 @@ def _cells(table: Path) -> pd.DataFrame:
         raise CompetitionError(
             f"{table} has rows with more cells than its header has names" + _separator(table)
         ) from error
-    # The index as written by `to_csv`, which may reveal the original order of the rows
+    _check_names(table, rows)
+    # The index as written by `to_csv`, which may reveal the original order of the rows, or nothing at all
     index = [
-        name for name in rows.columns if re.fullmatch(r"Unnamed: \d+", name) and rows[name].str.fullmatch(r"\d+").all()
+        name
+        for name in rows.columns
+        if re.fullmatch(r"Unnamed: \d+", name) and (rows[name].str.fullmatch(r"\d+").all() or not rows[name].any())
     ]
     return rows.drop(columns=index)
+
+
+def _check_names(table: Path, rows: pd.DataFrame) -> None:
+    """Rejects a first line that is no header, and names that occur twice, which pandas would number."""
+    names = pd.read_csv(table, header=None, nrows=1, dtype=str, keep_default_na=False).iloc[0]
+    if _looks_like_data(names, rows):
+        raise CompetitionError(
+            f"the first line of {table} looks like data ({names[0]!r}, say): write a line with the columns' names above it"
+        )
+    if (twice := names[names.duplicated() & (names != "")]).any():
+        raise CompetitionError(
+            f"{table} has two columns named {twice.iloc[0]!r}: leave one out, or rename it if it holds something else"
+        )
+
+
+def _looks_like_data(names: pd.Series, rows: pd.DataFrame) -> bool:
+    """Whether numbers stand above all numbers, and labels above all labels."""
+    numbers = []
+    is_label = False
+    for name, number, (_, cells) in zip(names, pd.to_numeric(names, errors="coerce"), rows.items(), strict=True):
+        known = cells[cells != ""]
+        if len(known) and pd.to_numeric(known, errors="coerce").notna().all():
+            if np.isnan(number):
+                return False
+            numbers.append(number)
+        elif known.nunique() <= len(rows) / 2:
+            if name not in known.array:
+                return False
+            is_label = True
+    # Years and the positions of pixels are names
+    return is_label or (len(numbers) > 0 and not (len(numbers) > 1 and bool((np.diff(numbers) > 0).all())))
+
+
+def _seen(cells: pd.DataFrame) -> pd.DataFrame:
+    """The cells as programs see them: as pandas reads them from a file."""
+    return pd.read_csv(io.StringIO(csv_text(cells)), low_memory=False, skip_blank_lines=False)
+
+
+def _report_telling_columns(known: pd.DataFrame, targets: pd.DataFrame) -> None:
+    """Warns of columns that determine a target: they may have been made from it."""
+    known, targets = _seen(known), _seen(targets)
+    for target in targets:
+        telling = [repr(name) for name in known if _determines(known[name], targets[target])]
+        if telling:
+            shown = ", ".join(telling[:5]) + (", …" if len(telling) > 5 else "")
+            logger.warning(
+                "each of these columns determines %r exactly: %s; leave out those that are not known before it is",
+                target, shown,
+            )  # fmt: skip
+
+
+def _determines(column: pd.Series, target: pd.Series) -> bool:
+    """Whether the column is a copy of the target, or its values or their order determine the target, other than by chance."""
+    if len(target) - target.value_counts().iloc[0] < LEAST_OTHERS:
+        return False
+    values, labels = pd.factorize(column)[0], pd.factorize(target)[0]  # a missing value counts as one: -1
+    if len(pd.unique(values * len(labels) + labels)) > len(pd.unique(values)):
+        return False  # a value goes with several labels
+    if column.nunique() <= len(column) / 2 or column.equals(target):
+        return True
+    if not is_numeric_dtype(column):
+        return False
+    order = np.argsort(column.to_numpy(float), kind="stable")
+    if is_numeric_dtype(target):
+        steps = np.diff(target.to_numpy(float)[order])
+        return bool((steps >= 0).all() or (steps <= 0).all())
+    borders = int(np.count_nonzero(np.diff(labels[order])))
+    return target.nunique() <= len(target) / 4 and borders < target.nunique()
 
 
 def _separator(table: Path) -> str:
@@ -219,10 +295,16 @@ def _read(table: Path, targets: Sequence[str], id_column: str | None) -> pd.Data
         raise CompetitionError("--target names a column twice, or the ids")
     if len(rows) < LEAST_ROWS:
         raise CompetitionError(f"{table} has {len(rows)} rows: take {LEAST_ROWS} at least")
+    seen = _seen(rows[list(targets)])
     for name in targets:
-        empty = int(rows[name].str.strip().isin(MISSING).sum())
-        if empty:
+        if empty := int((rows[name].str.strip() == "").sum()):
             raise CompetitionError(f"{empty} of {len(rows)} rows have no {name!r}: leave them out of {table}")
+        missing = seen[name].isna()
+        if missing.any():
+            raise CompetitionError(
+                f"{missing.sum()} of {len(rows)} rows have the {name!r} {rows[name][missing].iloc[0]!r}, which programs would "
+                "read as a missing value: write a label in other words, and leave out rows without one"
+            )
     return rows
 
 
@@ -235,10 +317,14 @@ def _ids(rows: pd.DataFrame, id_column: str | None) -> tuple[pd.Series, str]:
 
 
 def _check_ids(ids: pd.Series) -> None:
-    if ids.duplicated().any():
-        twice = ids[ids.duplicated()].iloc[0]
-        raise CompetitionError(f"two rows have the {ids.name} {twice!r}: name a column with --id whose values differ")
-    if (missing := ids.astype(str).str.strip().isin(MISSING)).any():
+    # Programs read numbers where a file, or the part of it that they are given, holds only numbers: 01 is 1
+    numbers = pd.to_numeric(ids, errors="coerce")
+    same = numbers.astype(object).where(numbers.abs() < 2**53, ids)
+    if (again := same.duplicated()).any():
+        twice = same[again].iloc[0]
+        texts = " and ".join(map(repr, sorted(set(ids[same == twice]))[:2]))
+        raise CompetitionError(f"two rows have the {ids.name} {texts}: name a column with --id whose values differ")
+    if (missing := _seen(ids.to_frame()).iloc[:, 0].isna().to_numpy()).any():
         raise CompetitionError(f"{ids[missing].iloc[0]!r} is no {ids.name}: programs would read it as a missing value")
 
 
