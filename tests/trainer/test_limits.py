@@ -49,7 +49,10 @@ def test_prompts_state_the_executors_limits(program_model, tmp_path):
     trainer = make_trainer(program_model, tmp_path, reward)
     scratch, improve = prompts(trainer)
     assert scratch == scratch_prompt(wine, HERE)
-    assert "Limits: 17 seconds, 999 MB of memory, no network. Installed: " in scratch[0]["content"]
+    assert (
+        "Limits: 17 seconds, 999 MB of memory, no network (no pip install, no pretrained weights). Installed: "
+        in scratch[0]["content"]
+    )
     assert "pillow, torch.\n" in improve[0]["content"]
     harness = Harness(None, wine, reward, None, 8, 1024, reward.executor.limits, seed=0)
     assert harness.scratch_prompt() == scratch  # training and evaluation use the same prompt

@@ -85,7 +85,7 @@ Submission: submission.csv, with the columns and ids of input/{sample}:
 {submission}
 Predict {targets} for each {id_column}.{rules}
 
-Limits: {timeout_s:g} seconds, {memory_mb} MB of memory, no network. Installed: {packages}.
+Limits: {timeout_s:g} seconds, {memory_mb} MB of memory, no network (no pip install, no pretrained weights). Installed: {packages}.
 
 """
 

@@ -42,6 +42,16 @@ for name in {OPTIONAL}:
 """
 
 
+# No program has a network: libraries that would try again for up to a minute fail at once.
+OFFLINE = {
+    "HF_HUB_OFFLINE": "1",  # for transformers and datasets, too
+    "PIP_NO_INDEX": "1",
+    "PIP_RETRIES": "0",  # where a URL is given
+    "UV_OFFLINE": "1",
+    "WANDB_MODE": "disabled",
+}
+
+
 def environment_variables(threads: int, python: Interpreter) -> dict[str, str]:
     """The whole environment of a program, except its home."""
     numeric = ("OMP", "OPENBLAS", "MKL", "NUMEXPR", "BLIS", "VECLIB_MAXIMUM")
@@ -54,6 +64,7 @@ def environment_variables(threads: int, python: Interpreter) -> dict[str, str]:
         "MPLBACKEND": "Agg",
         "PYTHONHASHSEED": "0",  # equal programs do equal things
         "PYTHONDONTWRITEBYTECODE": "1",
+        **OFFLINE,
         **dict(python.variables),
         "LOKY_MAX_CPU_COUNT": str(threads),
         "JE_ARROW_MALLOC_CONF": "background_thread:false",  # pyarrow's thread: only a process with one can be forked
@@ -81,7 +92,7 @@ def identity(limits: Limits, fixed: dict[str, Any], imported: Sequence[str], pyt
     """
     names = ("start", "disk_mb", "output_kb", "submission_mb", "max_processes", "gpus", "tier")
     settings = {**asdict(limits), **{name: fixed[name] for name in names}, "imported": list(imported)}
-    return settings | {"python": python.version, "installed": _installed(python)}
+    return settings | {"offline": OFFLINE, "python": python.version, "installed": _installed(python)}
 
 
 @functools.cache

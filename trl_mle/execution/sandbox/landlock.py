@@ -81,9 +81,10 @@ def grants(public_dir: Path, gpus: bool, python: Interpreter) -> list[tuple[str,
     roots = {os.path.realpath(path) for path in (*SYSTEM, *python.folders)}
     found = [grant for root in sorted(roots) if os.path.exists(root) for grant in _without(root, hidden, "run")]
     files = ("/etc/ld.so.cache", "/etc/alternatives", "/etc/localtime", "/proc/cpuinfo", "/proc/meminfo", "/proc/stat")
-    # joblib asks how many cores it has, and takes a file that is there for one that it may read
+    # pip, the Hub's client, and joblib, which asks how many cores it has, take files that are there for ones that they may read
+    system = ("/etc/debian_version", "/etc/ssl/certs", "/etc/ssl/openssl.cnf")
     quotas = [f"/sys/fs/cgroup/{name}" for name in ("cpu.max", "cpu/cpu.cfs_quota_us", "cpu/cpu.cfs_period_us")]
-    found += [(path, "read") for path in (*files, *quotas, "/sys/devices/system/cpu", str(public_dir))]
+    found += [(path, "read") for path in (*files, *system, *quotas, "/sys/devices/system/cpu", str(public_dir))]
     devices = ["null", "full", "random", "urandom"]  # no "zero": memory could be had of it that nobody counts
     if gpus:
         devices += [path.name for path in Path("/dev").glob("nvidia*")]

@@ -1,0 +1,34 @@
+"""What libraries do in a sandbox, without a network."""
+
+import json
+
+import pytest
+from support.tiers import TIERS
+
+from trl_mle.execution import LocalExecutor, Outcome
+from trl_mle.execution.sandbox.environment import OFFLINE
+
+
+HUB = "from huggingface_hub import hf_hub_download\nhf_hub_download('org/model', 'config.json')"
+DATASETS = "from datasets import load_dataset\nload_dataset('org/data')"
+PIP = "import subprocess, sys\nsubprocess.run([sys.executable, '-m', 'pip', 'install', {!r}], check=True)"
+
+
+@pytest.mark.parametrize("sandbox", TIERS)
+def test_what_needs_a_network_fails_at_once(competition, sandbox):
+    """Before, the Hub's client and pip tried again for 23 and 10 s, and transformers, which asks the Hub twice, for 51 s."""
+    sources = (HUB, DATASETS, PIP.format("no-such-package"), PIP.format("https://example.org/a-1-py3-none-any.whl"))
+    with LocalExecutor(max_parallel=2, timeout_s=60, sandbox=sandbox, packages=()) as executor:
+        hub, datasets, *pips = executor.run_many([(source, competition) for source in sources])
+    for result in (hub, datasets):
+        assert result.outcome is Outcome.ERROR, result.detail
+        assert "OfflineModeIsEnabled" in result.stderr
+    for result in pips:
+        assert result.outcome is Outcome.ERROR, result.detail
+        assert "Retry" not in result.stderr
+
+
+def test_results_of_another_environment_are_not_reused(executor, monkeypatch):
+    before = json.dumps(executor.identity)
+    monkeypatch.setitem(OFFLINE, "HF_HUB_OFFLINE", "0")
+    assert json.dumps(executor.identity) != before
