@@ -7,6 +7,7 @@ from types import SimpleNamespace
 
 import pytest
 from hypothesis import settings
+from support import machine  # noqa: F401 (before libraries read the environment)
 from support.tiny_models import CHAT_TEMPLATE, LINES, SOLUTION_LINES, prompts, save_solution_model, save_tiny_model
 
 
@@ -14,10 +15,13 @@ settings.register_profile("tests", derandomize=True, deadline=None)  # the same 
 settings.load_profile("tests")
 
 
-def pytest_sessionstart(session):
+ROOT = Path(__file__).parents[1]
+
+
+def pytest_sessionstart():
     # A process that is killed while DeepSpeed compiles leaves a lock, and later runs wait for it forever. So the tests
     # have a folder of their own, and remove the locks in it when they start.
-    folder = session.config.cache.mkdir("torch_extensions")
+    folder = ROOT / ".ci-work" / "torch_extensions"
     for lock in folder.rglob("lock"):
         lock.unlink()
     os.environ["TORCH_EXTENSIONS_DIR"] = str(folder)

@@ -3,14 +3,6 @@ from pathlib import Path
 import pytest
 
 
-@pytest.fixture(autouse=True, scope="session")
-def _cache(tmp_path_factory: pytest.TempPathFactory):
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setenv("TRL_MLE_CACHE", str(tmp_path_factory.mktemp("cache")))
-        patch.delenv("MLEBENCH_DATA_DIR", raising=False)
-        yield
-
-
 @pytest.fixture
 def spooky_dir(tmp_path: Path) -> Path:
     """A data folder with a spooky competition of four rows, as `mlebench prepare` would leave it."""

@@ -308,13 +308,13 @@ TRAINED = [pytest.param(ROOT / page, folder, id=page) for page, folder in (
 @pytest.mark.slow
 @pytest.mark.parametrize(("page", "folder"), TRAINED)
 def test_python_trains(program_model, tmp_path, monkeypatch, page, folder):
-    """Runs the page's code, except with a tiny model, for one step, and on a CPU. A block before it is a module."""
+    """Runs the page's code, except with a tiny model and for one step. A block before it is a module."""
     monkeypatch.chdir(tmp_path)
     monkeypatch.syspath_prepend(tmp_path)
     *modules, text = blocks(page, "python")
     for module in modules:
         Path("my_rewards.py").write_text(module)
-    small = "max_steps=1, use_cpu=True, bf16=False, max_completion_length=8, report_to='none', max_prompt_length=None"
+    small = "max_steps=1, max_completion_length=8, report_to='none', max_prompt_length=None"
     for was, becomes in (('"Qwen/Qwen2.5-0.5B-Instruct"', repr(str(program_model))), ("max_steps=100", small)):
         assert was in text
         text = text.replace(was, becomes)

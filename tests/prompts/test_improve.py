@@ -1,4 +1,3 @@
-import os
 import random
 from pathlib import Path
 
@@ -10,6 +9,7 @@ from trl_mle.prompts import improve_prompt
 from trl_mle.prompts.improve import LEFT_OUT, LONG_LINE
 
 
+ROOT = Path(__file__).parents[2]
 COMPETITIONS = [name for name in list_competitions() if name.startswith("mirror:")]
 COMPETITIONS += ["digits", "breast-cancer", "diabetes", "wine"]
 BEFORE, BETWEEN = "\n\nHere is a previous solution:\n\n```python\n", "\n```\n\nIt printed:\n\n```\n"
@@ -20,15 +20,11 @@ ASK = "in a ```python block. It reads its data from input/ and writes submission
 @pytest.fixture(scope="module")
 def count_tokens(chat_template):
     """Counts tokens like a language model's tokenizer: byte-level BPE, 4,000 tokens, learnt from Python and English."""
-    pytest.importorskip("torch")
     from datasets import Dataset
 
     from trl_mle.starter.build import train_tokenizer
 
-    texts = [
-        path.read_text(encoding="utf-8", errors="replace")
-        for path in sorted(Path(os.__file__).parent.glob("[a-d]*.py"))
-    ]
+    texts = [path.read_text(encoding="utf-8") for path in sorted(ROOT.glob("trl_mle/[a-d]*/**/*.py"))]
     rows = [{"prompt": [{"content": ""}], "completion": [{"content": text[:30_000]}]} for text in texts]
     tokenizer = train_tokenizer(Dataset.from_list(rows), vocab_size=4000)
     tokenizer.chat_template = chat_template

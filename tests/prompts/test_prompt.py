@@ -13,13 +13,6 @@ LOCAL = ["digits", "breast-cancer", "diabetes", "wine"]
 MIRRORS = [name for name in list_competitions() if name.startswith("mirror:")]
 
 
-@pytest.fixture(autouse=True, scope="module")
-def _cache(tmp_path_factory: pytest.TempPathFactory):
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setenv("TRL_MLE_CACHE", str(tmp_path_factory.mktemp("cache")))
-        yield
-
-
 def _content(comp: Competition) -> str:
     (message,) = scratch_prompt(comp, Limits(60, 4096))
     assert message["role"] == "user"

@@ -1,6 +1,5 @@
 import random
 import string
-import sysconfig
 from pathlib import Path
 
 import pytest
@@ -11,8 +10,11 @@ from trl_mle.prompts import estimate_tokens
 from trl_mle.prompts.tokens import shorten
 
 
-def _texts(folder, pattern, count):
-    return [path.read_text(encoding="utf-8")[:20_000] for path in sorted(Path(folder).glob(pattern))[:count]]
+ROOT = Path(__file__).parents[2]
+
+
+def _texts(folder, pattern):
+    return [path.read_text(encoding="utf-8")[:20_000] for path in sorted(Path(folder).glob(pattern))]
 
 
 def _random(alphabet, length, seed):
@@ -22,15 +24,15 @@ def _random(alphabet, length, seed):
 
 @pytest.fixture(scope="module")
 def corpus():
-    """Texts of many kinds, by kind."""
+    """Texts of many kinds, by kind: of this repository, of the pinned scikit-learn, and made here."""
     data = Path(sklearn.datasets.__file__).parent
     rng = random.Random(0)
     rows = [f"{rng.getrandbits(40):010x},{rng.random():.5f},id{rng.randint(0, 99999)}" for _ in range(300)]
     return {
-        "prose": _texts(data / "descr", "*.rst", 14),
-        "prose of other kinds": _texts(sysconfig.get_paths()["purelib"], "*.dist-info/METADATA", 40),
-        "code": _texts(sysconfig.get_paths()["stdlib"], "[a-c]*.py", 25),
-        "tables": _texts(data / "data", "*.csv", 5),
+        "prose": _texts(data / "descr", "*.rst"),
+        "legal prose": _texts(ROOT, "LICENSE"),
+        "code": _texts(ROOT / "benchmarks" / "milestones", "*.py"),
+        "tables": _texts(data / "data", "*.csv"),
         "names of columns": ["\n".join(f"requester_number_of_{word}_at_retrieval, Soil_Type{i}"
                              for i, word in enumerate(["posts", "comments", "days", "upvotes"] * 20))],
         "ids and numbers": ["\n".join(rows)],

@@ -25,13 +25,6 @@ ROOT = Path(__file__).parents[2]
 pytestmark = pytest.mark.filterwarnings("ignore::UserWarning")
 
 
-@pytest.fixture(autouse=True, scope="module")
-def _cache(tmp_path_factory):
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setenv("TRL_MLE_CACHE", str(tmp_path_factory.mktemp("cache")))
-        yield
-
-
 def sketches(competition, n, seed=0, **kwargs):
     sketcher = Sketcher(competition, random.Random(seed), **kwargs)
     return [sketcher.sketch() for _ in range(n)]

@@ -194,3 +194,10 @@ def test_strategies_that_do_not_save_between_generations():
     config(**best, eval_steps=6)
     with pytest.raises(ValueError, match="eval_steps=4 saves between two generations"):
         config(**best, eval_steps=4)
+
+
+def test_bf16_by_default_only_on_a_gpu(tmp_path, monkeypatch):
+    """TRL's default, `True`, is refused without a GPU by a message that names another option."""
+    monkeypatch.setattr("torch.accelerator.is_available", lambda: False)
+    assert MLEGRPOConfig(str(tmp_path)).bf16 is False
+    assert MLEGRPOConfig(str(tmp_path), bf16=True, use_cpu=True).bf16 is True

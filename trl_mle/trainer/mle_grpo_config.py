@@ -2,6 +2,7 @@ import math
 import os
 from dataclasses import dataclass, field
 
+import torch
 from trl import GRPOConfig
 
 
@@ -13,7 +14,7 @@ class MLEGRPOConfig(GRPOConfig):
     It inherits every parameter from [`~trl.GRPOConfig`] and adds those below. It also refuses checkpoints from which a
     run could not resume exactly: TRL does not save completions that are still waiting to be trained on, so
     `save_steps` must be a multiple of the steps per generation. And it refuses `use_transformers_continuous_batching`
-    if that would cast the trained weights to 16 bits.
+    if that would cast the trained weights to 16 bits. Without a GPU, `bf16` defaults to `False`.
 
     Parameters:
         > Parameters that control the prompts
@@ -261,6 +262,8 @@ class MLEGRPOConfig(GRPOConfig):
 
     def __post_init__(self) -> None:
         self._check_groups()
+        if self.bf16 is None and not torch.accelerator.is_available():
+            self.bf16 = False  # TRL's default needs a GPU
         super().__post_init__()
         if self.max_prompt_length is not None and self.max_prompt_length < 1:
             raise ValueError(f"max_prompt_length must be at least 1 or None, got {self.max_prompt_length}")
