@@ -58,7 +58,7 @@ def _centred(values: torch.Tensor) -> torch.Tensor:
 def _standardized(values: torch.Tensor) -> torch.Tensor:
     centred = _centred(values)
     alike = ~centred.any(1, keepdim=True)
-    return centred / centred.std(1, keepdim=True).masked_fill(alike, 1.0)
+    return centred / centred.std(1, keepdim=True).masked_fill(alike, 1.0).clamp(min=advantages.VALID_STEP)
 
 
 def check() -> None:

@@ -6,7 +6,7 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from trl_mle.trainer.advantages import QUALITY_SCALE, best_of_k_gains, group_advantages, standardized
+from trl_mle.trainer.advantages import QUALITY_SCALE, VALID_STEP, best_of_k_gains, group_advantages, standardized
 
 
 NAN = math.nan
@@ -136,6 +136,35 @@ def test_groups_all_alike_are_exactly_zero(quality, k):
 def test_small_differences_are_not_swallowed():
     spread = standardized(torch.tensor([1.0, 1.0 + 1e-9], dtype=torch.float64))
     torch.testing.assert_close(spread, torch.tensor([-0.5, 0.5], dtype=torch.float64).mul(2**0.5))
+
+
+def failed(*milestones):
+    """The advantages of a group that fails altogether and reaches so many milestones."""
+    progress = -10 + 0.1 * torch.tensor(milestones, dtype=torch.float64)
+    return group_advantages(progress, torch.full_like(progress, NAN), len(progress))
+
+
+@pytest.mark.parametrize("size", [4, 8, 16, 64, 256])
+def test_a_milestone_is_worth_little_however_rare(size):
+    """Beside a valid program, a milestone is a tenth of a point of three."""
+    assert failed(1, *[0] * (size - 1))[0] < 0.1 / VALID_STEP
+    mixed = torch.full((size,), -10.0)
+    mixed[0] = -7.0
+    lone_valid = group_advantages(mixed, torch.tensor([0.5] + [NAN] * (size - 1)), size)[0]
+    assert failed(7, *[0] * (size - 1))[0] < min(lone_valid, 0.7 / VALID_STEP)
+
+
+def test_milestones_teach_where_nothing_is_valid():
+    advantages = failed(*range(8))
+    assert 0.5 < advantages[-1] < 2
+    assert (advantages.diff() > 0).all()
+
+
+@given(st.lists(st.sampled_from([-10.0, -9.9, -9.6, -9.3]), min_size=1, max_size=63), st.integers(1, 63))
+def test_groups_with_valid_programs_are_standardised_in_full(failures, valid):
+    progress = torch.tensor(failures + [-7.0] * min(valid, 64 - len(failures)), dtype=torch.float64)
+    assert progress.std() > VALID_STEP
+    assert torch.equal(standardized(progress, VALID_STEP), standardized(progress))
 
 
 @pytest.mark.parametrize("k", [None, 2])

@@ -86,6 +86,22 @@ def test_a_competition_can_become_worth_it_again():
     assert after(*hopeless, *hopeful).probabilities()["a"] > 0.6
 
 
+def test_what_was_forgotten_is_asked_for_again():
+    """The policy has written valid programs for "c", and no longer does; for "d" it never has. Others go on."""
+    names = ("a", "b", "c", "d")
+    learnt = rows("a", MIXED) + rows("b", DISTINCT) + rows("d", [None] * GROUP)
+    before = [learnt + rows("c", DISTINCT)] * 20
+    failing = [learnt + rows("c", [None] * GROUP)]
+    probabilities = after(*before, *failing * 20, names=names).probabilities()
+    assert probabilities["c"] > 3 * probabilities["d"]
+    assert probabilities["c"] > 0.5 * probabilities["b"]
+    lost = after(*before, *failing * 300, names=names).probabilities()  # it was tried for long
+    assert lost["c"] == pytest.approx(lost["d"], abs=0.01)
+    unjudged = [learnt + rows("c", [None] * GROUP, seconds=None, outcome="infrastructure")]
+    broken = after(*before, *unjudged * 40, names=names).probabilities()
+    assert broken["c"] == pytest.approx(broken["d"], abs=0.01)
+
+
 def test_a_competition_that_cannot_be_judged_does_not_stay_promising():
     batches = [rows("a", [None] * GROUP, seconds=None, outcome="infrastructure") + rows("b", MIXED)] * 5
     assert after(*batches).probabilities()["a"] < 0.3

@@ -170,3 +170,31 @@ def test_inclusion_restores_the_mean_over_the_policy():
     corrected = ((weights * seconds[ended])[kept].sum() / weights[kept].sum()).item()
     assert naive < 0.8 * truth
     assert corrected == pytest.approx(truth, rel=0.05)
+
+
+def quarters(batches, batch, seed):
+    """The mean weight of the fastest and the slowest quarter trained on, after so many steps with two batches in flight."""
+    generator = torch.Generator().manual_seed(seed)
+    seconds = torch.randn(batch * (batches + 1), generator=generator, dtype=torch.float64).exp()
+    trained = torch.ones_like(seconds, dtype=torch.bool)
+    trained[-batch:] = False
+    weights = inclusion_weights(seconds[trained], seconds, torch.ones_like(trained), trained)
+    weights = weights[seconds[trained].argsort()]
+    return weights[: len(weights) // 4].mean().item(), weights[-(len(weights) // 4) :].mean().item()
+
+
+@pytest.mark.parametrize("batches", [1, 3, 10])
+@pytest.mark.parametrize("batch", [8, 64])
+def test_inclusion_does_not_pay_for_what_chance_left_out(batches, batch):
+    """The rollouts sampled last are missing, whatever their Δt."""
+    fast, slow = torch.tensor([quarters(batches, batch, seed) for seed in range(40)]).mean(0).tolist()
+    assert fast == pytest.approx(1, abs=0.05)
+    assert slow == pytest.approx(1, abs=0.05)
+
+
+def test_inclusion_makes_up_for_slow_programs_from_the_first_step_on():
+    """The slow half has been trained on only where it was fast enough, so that there is something to weight."""
+    seconds = times(*range(1, 17))
+    trained = flags(*[1] * 8, *[1, 0] * 2, *[0] * 4)
+    weights = inclusion_weights(seconds[trained], seconds, torch.ones_like(trained), trained)
+    assert weights[-1] > 1.5 * weights[0]

@@ -7,6 +7,7 @@ import torch
 from support import pool_runs
 from support.toy_trainer import ComposedPerToken, make_trainer, text_reward
 
+from trl_mle.rewards import Evaluation
 from trl_mle.trainer.advantages import group_advantages, standardized
 from trl_mle.trainer.objective import HISTORY, Objective, progress_of
 
@@ -17,12 +18,13 @@ NAN = math.nan
 def settings(objective="max_at_k", unit="group", size=4, k=2):
     return SimpleNamespace(
         objective=objective,
-        max_at_k=k,
+        max_at_k=k if objective == "max_at_k" else None,
         async_rollouts=True,
         async_unit=unit,
         num_generations=size,
         scale_rewards="group",
         credit="completion",
+        improvement_bonus=0.0,
     )
 
 
@@ -70,6 +72,56 @@ def test_groups_without_a_quality_part_are_counted():
     rows = rows_of([0.5, 0.5, NAN, NAN] + [NAN] * 4 + [0.5, NAN, NAN, NAN] + [0.1, 0.2, NAN, NAN])
     objective.advantages(rows, torch.zeros(16, 1), ones(rows))
     assert objective.metrics() == {"no_quality_rate": 0.75}  # all but the last
+
+
+def judged(qualities, programs=None, reward=-9.0):
+    """Evaluations with these qualities, and a reward of the floor at least."""
+    return [
+        Evaluation(-10.0 if quality is None else max(quality, reward), outcome="ok", quality=quality, source=source)
+        for quality, source in zip(qualities, programs or [None] * len(qualities), strict=True)
+    ]
+
+
+OURS = Evaluation(None, outcome="infrastructure")
+SAME = ["x = 1", "x  =  1  # the same", "x = 1", "x = 1"]
+
+
+@pytest.mark.parametrize(
+    ("members", "lacking"),
+    [
+        pytest.param(judged([0.5, 0.6]), [], id="scores-differ"),
+        pytest.param(judged([0.5, None]), [], id="one-failed"),
+        pytest.param([*judged([0.5, 0.6]), OURS], [], id="one-is-our-failure"),
+        pytest.param(judged([0.5, 0.5]), ["reward", "mean_rank", "max_at_k"], id="alike"),
+        pytest.param([OURS, *judged([0.5, 0.5])], ["reward", "mean_rank", "max_at_k"], id="alike-but-for-our-failure"),
+        pytest.param([OURS, OURS], ["reward", "mean_rank", "max_at_k"], id="our-failures"),
+        pytest.param(judged([0.9] * 7 + [0.1]), ["max_at_k"], id="the-best-is-common-among-k"),
+        pytest.param(judged([0.5, 0.6, 0.7, 0.8], SAME), ["mean_rank", "max_at_k"], id="copies"),
+        pytest.param(judged([-9.5, -20.0]), ["reward"], id="below-the-floor"),
+    ],
+)
+@pytest.mark.parametrize("name", ["reward", "mean_rank", "max_at_k"])
+def test_a_group_lacks_signal_where_all_its_advantages_are_zero(name, members, lacking):
+    objective = Objective(settings(name, "group", len(members), 4), [text_reward], torch.ones(1))
+    assert objective.lacks_signal(members) == (name in lacking)
+    if name == "reward":  # TRL's
+        rewards = torch.tensor([item.reward for item in members if item.reward is not None])
+        assert bool((rewards == rewards.max()).all() if len(rewards) else True) == (name in lacking)
+        return
+    rows = [
+        {"prompt_name": "a", "quality": item.quality} | ({"program_id": item.source[0]} if item.source else {})
+        for item in members
+    ]
+    rewards = torch.tensor([[math.nan if item.reward is None else item.reward] for item in members])
+    objective.args.num_generations = len(members)
+    assert objective.advantages(rows, rewards, ones(rows)).any() != (name in lacking)
+
+
+def test_a_bonus_may_tell_equal_rewards_apart():
+    objective = Objective(settings("reward"), [text_reward], torch.ones(1))
+    objective.args.improvement_bonus = 0.5
+    assert not objective.lacks_signal(judged([-9.5, -20.0]))
+    assert objective.lacks_signal(judged([-9.5, -9.5]))
 
 
 def test_the_paper_leaves_groups_to_trl():

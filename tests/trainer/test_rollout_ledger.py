@@ -2,7 +2,6 @@ import heapq
 import json
 import logging
 import random
-from dataclasses import replace
 from itertools import product
 
 import pytest
@@ -13,7 +12,7 @@ from hypothesis import strategies as st
 from trl_mle.competitions import Score
 from trl_mle.rewards import Evaluation
 from trl_mle.trainer.inclusion import inclusion_weights
-from trl_mle.trainer.rollout_ledger import HISTORY, Rollout, RolloutLedger, are_alike
+from trl_mle.trainer.rollout_ledger import HISTORY, Rollout, RolloutLedger
 
 
 def rollouts(count):
@@ -291,7 +290,7 @@ def test_without_competitions_all_durations_are_of_the_only_one():
 def test_units_without_signal_leave_untrained(seed, unit_size, batches, fills_up):
     """In any order of finishing: units that are handed out have different rewards, unless they fill up a batch."""
     rng, count = random.Random(seed), 8
-    ledger = RolloutLedger(batches * count, unit_size, skips_zero_signal=True)
+    ledger = RolloutLedger(batches * count, unit_size, lacks_signal=earn_the_same)
     trained, skipped, filled = [], [], 0
     for _ in range(30):
         if ledger.has_room(count):
@@ -319,27 +318,11 @@ def test_units_without_signal_leave_untrained(seed, unit_size, batches, fills_up
     assert not {rollout.id for rollout in trained} & {rollout.id for rollout in skipped}
 
 
+def earn_the_same(evaluations):
+    return len({item.reward for item in evaluations}) == 1
+
+
 def units(members, unit_size):
     """Whether the members of each unit are alike."""
     rewards = [rollout.evaluation.reward for rollout in members]
     return [len(set(rewards[i : i + unit_size])) == 1 for i in range(0, len(rewards), unit_size)]
-
-
-def test_scores_that_earn_the_same_differ():
-    """For example below the floor; they count for an objective with two parts."""
-    assert not are_alike([replace(evaluation(1.0), quality=quality) for quality in (-9.5, -20.0)])
-
-
-@pytest.mark.parametrize(
-    ("rewards", "outcomes", "expected"),
-    [
-        ([0.5, 0.5, 0.5], ["ok"] * 3, True),
-        ([0.5, 0.6, 0.5], ["ok"] * 3, False),
-        ([0.5, None, 0.5], ["ok", "infrastructure", "ok"], True),
-        ([None, None, None], ["infrastructure"] * 3, True),
-        ([0.5, None, 0.6], ["ok", "infrastructure", "ok"], False),
-    ],
-)
-def test_failures_of_ours_do_not_make_members_differ(rewards, outcomes, expected):
-    members = [replace(evaluation(1.0, reward), outcome=name) for reward, name in zip(rewards, outcomes, strict=True)]
-    assert are_alike(members) == expected

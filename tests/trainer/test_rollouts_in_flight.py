@@ -45,6 +45,10 @@ class Sampler:
         return {}
 
 
+def earn_the_same(evaluations):
+    return len({item.reward for item in evaluations}) == 1
+
+
 class Reward:
     """Programs end at once and earn `rewards` in turn; the last one is repeated."""
 
@@ -149,7 +153,7 @@ def test_what_was_asked_for_is_in_a_checkpoint():
 )
 def test_groups_without_signal_are_replaced(rewards, allowed, expected, is_server):
     sampler = Sampler(is_server)
-    ledger = RolloutLedger(BATCH, 2, skips_zero_signal=True)
+    ledger = RolloutLedger(BATCH, 2, lacks_signal=earn_the_same)
     rollouts = RolloutsInFlight(ledger, Reward(rewards), sampler, extra_generations=allowed)
     asked = []
 
@@ -186,7 +190,7 @@ def later(pending, looks):
 
 def test_synchronous_training_replaces_all_at_once():
     """Otherwise each group that ends would cost a generation, and their order would decide what is sampled."""
-    ledger = RolloutLedger(BATCH, 2, skips_zero_signal=True)
+    ledger = RolloutLedger(BATCH, 2, lacks_signal=earn_the_same)
     rollouts = RolloutsInFlight(ledger, Slower([1, 1, 2, 2, 3, 4, 5, 6]), Sampler(False), extra_generations=1)
     asked = []
     rollouts.fill(BATCH, lambda: [{"prompt": "?"}] * BATCH)
@@ -198,7 +202,7 @@ def test_synchronous_training_replaces_all_at_once():
 def test_a_step_that_is_interrupted_can_be_resumed():
     """For example if a server fails while groups are replaced: the groups set aside are in the checkpoint."""
     batches = 2
-    ledger = RolloutLedger(batches * BATCH, 2, skips_zero_signal=True)
+    ledger = RolloutLedger(batches * BATCH, 2, lacks_signal=earn_the_same)
     rewards = [1, 1, 2, 2, 3, 3, 4, 5, 6, 7, 8, 9]
     rollouts = RolloutsInFlight(ledger, Reward(rewards), Sampler(False), extra_generations=1)
     rollouts.fill(BATCH, lambda: [{"prompt": "?"}] * BATCH)
@@ -209,7 +213,7 @@ def test_a_step_that_is_interrupted_can_be_resumed():
     with pytest.raises(ConnectionError):
         rollouts.take(3 * BATCH, fail)
     resumed = RolloutsInFlight(
-        RolloutLedger(batches * BATCH, 2, skips_zero_signal=True), Reward([10, 11]), Sampler(False), 1
+        RolloutLedger(batches * BATCH, 2, lacks_signal=earn_the_same), Reward([10, 11]), Sampler(False), 1
     )
     resumed.load_state_dict(json.loads(json.dumps(rollouts.state_dict(), default=vars)))
     resumed.fill(BATCH, lambda: [{"prompt": "?"}] * BATCH)

@@ -7,6 +7,9 @@ import torch
 
 # Of the quality part beside the progress part, whose deviation is 1. With 10 (and k = 32) fewer programs were valid: docs/results.md
 QUALITY_SCALE = 3.0
+# By how much a valid completion's progress exceeds the best failed one's, at least. Smaller differences between failed ones, such as a
+# milestone (0.1), are not enlarged to more than they are worth beside this
+VALID_STEP = 0.3
 
 
 def best_of_k_gains(values: torch.Tensor, k: int) -> torch.Tensor:
@@ -60,10 +63,12 @@ def group_advantages(
     difference between an AUC of 0.80 and one of 0.90. So
 
     $$
-    \hat{A}_i = \frac{p_i - \bar{p}}{s_p} + q_i - \bar{q},
+    \hat{A}_i = \frac{p_i - \bar{p}}{\max(s_p, 0.3)} + q_i - \bar{q},
     $$
 
-    where the means and the deviation are taken over the group, and $q_i = 0$ for invalid completions. With the ranks
+    where the means and the deviation $s_p$ are taken over the group, and $q_i = 0$ for invalid completions. Without the
+    least deviation of 0.3, [`VALID_STEP`], a group that fails altogether but for one milestone would push its one
+    completion as much as another group pushes its only valid one. With the ranks
     of the $m$ valid completions, $u_i = (\text{mid-rank}_i - \frac12) / m$, where equal programs share their mean
     rank, $q_i$ is
 
@@ -73,8 +78,8 @@ def group_advantages(
 
     Args:
         progress (`torch.Tensor` of shape `(B,)`):
-            Larger is better, and every valid completion has more progress than any failed one. NaN leaves a completion
-            out: its advantage is 0, and it does not affect the others.
+            Larger is better, in units of the reward, and every valid completion has more progress than any failed one.
+            NaN leaves a completion out: its advantage is 0, and it does not affect the others.
         quality (`torch.Tensor` of shape `(B,)`):
             Quality of the valid completions, larger is better; NaN for all others. Only the order matters.
         group_size (`int`):
@@ -98,24 +103,26 @@ def group_advantages(
         if valid.any():
             same = None if program is None else program[members][valid]
             parts[valid] = _quality_part(quality[members][valid], max_at_k, same)
-        advantages[members] = (standardized(progress[members]) + _centred(parts)).to(advantages)
+        advantages[members] = (standardized(progress[members], VALID_STEP) + _centred(parts)).to(advantages)
     return advantages
 
 
-def standardized(values: torch.Tensor) -> torch.Tensor:
+def standardized(values: torch.Tensor, least: float = 0.0) -> torch.Tensor:
     """
     Standardises values: subtracts their mean and divides by their standard deviation.
 
     Args:
         values (`torch.Tensor` of shape `(n,)`):
             Finite values.
+        least (`float`, *optional*, defaults to `0.0`):
+            A smaller deviation counts as this one.
 
     Returns:
         `torch.Tensor` of shape `(n,)`: Standardised values in float64. Exactly 0 if all are equal; no epsilon shrinks
         small differences.
     """
     centred = _centred(values.double())
-    return centred if not centred.any() else centred / centred.std()
+    return centred if not centred.any() else centred / centred.std().clamp(min=least)
 
 
 def _centred(values: torch.Tensor) -> torch.Tensor:

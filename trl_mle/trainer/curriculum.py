@@ -12,6 +12,7 @@ from trl_mle.trainer.rows import Row, is_ours
 
 FLOOR = 0.2  # share of the groups that is spread evenly, so that no competition is forgotten
 MEMORY = 8.0  # groups of a competition after which an observation has lost 1 - 1/e of its weight
+LONG_MEMORY = 64.0  # groups after which the highest valid rate has faded as much
 PRIOR = 4.0  # completions that the optimistic start counts for
 DURATION_PRIOR = 8.0  # completions that the mean Δt over all competitions counts for
 
@@ -28,6 +29,8 @@ class Lesson:
             Valid completions that another one was compared with, and the same times the share of pairs that differ in their score.
         timed (`float`), seconds (`float`):
             Completions without those that our own failures hit, and the sum of their Δt.
+        peak (`float`):
+            The highest rate of valid completions so far, which fades slowly: the policy can learn this again.
     """
 
     programs: float = 0.0
@@ -36,16 +39,18 @@ class Lesson:
     distinct: float = 0.0
     timed: float = 0.0
     seconds: float = 0.0
+    peak: float = 0.0
 
     @property
     def learnability(self) -> float:
         """
         What a group would teach: 4 v (1 − v) for its valid rate v, plus v times the share of pairs of valid programs that differ in
-        their score. From 0 (all members are alike) to 25/16. Without any observation 3/2: half are valid, all differ.
+        their score, plus what v has lost since its peak. From 0 (all members are alike) to 2. Without any observation 3/2: half are
+        valid, all differ.
         """
         rate = (self.valid + PRIOR / 2) / (self.programs + PRIOR)
         distinct = (self.distinct + PRIOR) / (self.compared + PRIOR)
-        return 4 * rate * (1 - rate) + rate * distinct
+        return 4 * rate * (1 - rate) + rate * distinct + max(0.0, self.peak - rate)
 
     def observe(self, members: Sequence[Row], group_size: int) -> None:
         """Takes completions of this competition."""
@@ -56,15 +61,19 @@ class Lesson:
         self.valid = kept * self.valid + len(scores)
         self.compared = kept * self.compared + compared
         self.distinct = kept * self.distinct + (compared and compared * differing_pairs(scores))
-        self.timed = kept * self.timed + sum(not is_ours(row) for row in members)
+        judged = sum(not is_ours(row) for row in members)
+        self.timed = kept * self.timed + judged
         self.seconds = kept * self.seconds + sum(row.get("duration_s") or 0.0 for row in members)
+        # What cannot be judged is not forgotten by the policy, so it gives no reason to come back
+        faded = (1 - 1 / LONG_MEMORY) ** (judged / group_size) * kept ** (1 - judged / len(members))
+        self.peak = max(faded * self.peak, self.valid / (self.programs + PRIOR))
 
 
 class Curriculum:
     """
-    Chooses competitions for the groups of a batch by their learnability per second of programs: 4 v (1 − v) + v d for the valid
-    rate v and the share d of differing scores among the valid, divided by the mean Δt. A competition that is always failed, or
-    always solved alike, teaches nothing, and a slow one has to teach more.
+    Chooses competitions for the groups of a batch by their learnability per second of programs: 4 v (1 − v) + v d + max(0, v' − v)
+    for the valid rate v, the share d of differing scores among the valid, and the highest valid rate v' so far, divided by the mean
+    Δt. A competition that was always failed, or is always solved alike, teaches nothing, and a slow one has to teach more.
 
     A share of 0.2 of the groups is spread evenly. All processes observe the same, and so choose the same.
 

@@ -13,6 +13,7 @@ from trl_mle.trainer.duration import duration_weights
 
 
 DECAY = 0.9  # decay of a rollout's share in the running mean, per later batch's worth of rollouts
+CHANCE = 3.0  # a fall of the probabilities counts from so many times on what chance explains on average
 
 
 class MeanDuration:
@@ -177,9 +178,42 @@ def inclusion_weights(
     Returns:
         `torch.Tensor` of shape `(B,)`:
             The weights. Unless a bound clips, their mean over everything trained on so far is 1. All are 1 if nothing
-            is missing; unknown Δt has weight 1.
+            is missing, or if what is missing may be so by chance, see [`falls_by_chance`]; unknown Δt has weight 1.
     """
-    both = torch.cat([durations.to(seconds), seconds[trained & ended]])  # fitted once
-    inverse = 1 / inclusion_probabilities(both, seconds, ended, trained)
-    mean = inverse[len(durations) :].mean().item()
-    return duration_weights(inverse[: len(durations)].to(durations), "linear", low, high, mean)
+    both = torch.cat([durations.to(seconds), seconds[ended]])  # fitted once
+    probabilities = inclusion_probabilities(both, seconds, ended, trained)
+    of_ended = probabilities[len(durations) :]
+    if falls_by_chance(of_ended, seconds[ended], kaplan_meier_masses(seconds, ended)[ended]):
+        return torch.ones_like(durations)
+    mean = (1 / of_ended[trained[ended]]).mean().item()
+    return duration_weights((1 / probabilities[: len(durations)]).to(durations), "linear", low, high, mean)
+
+
+def falls_by_chance(probabilities: torch.Tensor, seconds: torch.Tensor, masses: torch.Tensor) -> bool:
+    r"""
+    Whether estimated probabilities fall with Δt no more than they would if they did not depend on it.
+
+    An isotonic regression finds a slope in pure noise, most of all early in a run: the fit to $n$ independent values of
+    variance $\sigma^2$ varies around their mean by
+
+    $$
+    \mathbb{E} \sum_i m_i (p_i - \bar p)^2 = \sigma^2 \Big(\frac12 + \frac13 + … + \frac1n\Big),
+    $$
+
+    for equal masses, because it has $1 + \frac12 + … + \frac1n$ pieces on average. Here $\sigma^2 = \bar p (1 - \bar p)$. Up to
+    three times as much may be chance; in simulations, chance alone exceeds that in 1 to 10% of cases.
+
+    Args:
+        probabilities (`torch.Tensor` of shape `(N,)`):
+            Those that [`inclusion_probabilities`] estimates for all units that have ended.
+        seconds (`torch.Tensor` of shape `(N,)`):
+            Their Δt.
+        masses (`torch.Tensor` of shape `(N,)`):
+            Their [`kaplan_meier_masses`].
+    """
+    if not len(seconds):
+        return True
+    mean = (masses * probabilities).sum() / masses.sum()
+    explained = (masses * (probabilities - mean) ** 2).sum()
+    by_chance = mean * (1 - mean) * sum(1 / i for i in range(2, len(seconds.unique()) + 1))
+    return bool(explained <= CHANCE * by_chance)

@@ -75,7 +75,7 @@ class MLEGRPOConfig(GRPOConfig):
               [`~trl_mle.trainer.curriculum.Curriculum`]. Needs the trainer's `competitions`, at least two, and an
               [`~trl_mle.rewards.MLEReward`].
         skip_zero_signal (`int`, *optional*, defaults to `0`):
-            Most generations of a step that replace groups whose members are all alike, so that their advantages are 0. Their
+            Most generations of a step that replace groups whose advantages are all 0. Their
             programs count for the pool, the curriculum and the metrics all the same. When no more may be sampled, such groups are
             trained on. 0 replaces none. Needs an [`~trl_mle.rewards.MLEReward`], and no other reward function.
 
@@ -191,7 +191,7 @@ class MLEGRPOConfig(GRPOConfig):
     skip_zero_signal: int = field(
         default=0,
         metadata={
-            "help": "Most generations of a step that replace groups whose members are all alike, and so teach nothing."
+            "help": "Most generations of a step that replace groups whose advantages are all 0, which teach nothing."
         },
     )
     credit: str = field(

@@ -157,17 +157,17 @@ class MLEGRPOTrainer(BaseModelTrainer, HubTrainer, LimitsTrainer, VLLMTrainer):
 
         if args.credit != "completion":
             self._check_credit()
+        self.objective: Objective = Objective(args, self.reward_funcs, self.reward_weights)
+        self.reward_funcs = self.objective.watched(self.reward_funcs)
         self.rollouts: RolloutsInFlight | None = None  # where programs run ahead of the step that they are trained in
         if args.async_rollouts or args.skip_zero_signal:
             if self.tools or self.environment_factories is not None or self.rollout_func is not None:
                 option = "async_rollouts" if args.async_rollouts else "skip_zero_signal"
                 raise ValueError(f"{option} does not support tools, environments or rollout functions: leave them out")
             assert self.train_dataset is not None
-            sampler = Sampler(self, args.keeps_logps)
-            self.rollouts = make_rollouts(args, self.reward_funcs, next(iter(self.train_dataset)), sampler)
+            sampler, example = Sampler(self, args.keeps_logps), next(iter(self.train_dataset))
+            self.rollouts = make_rollouts(args, self.reward_funcs, example, sampler, self.objective)
         self.weighting = Weighting(args, self.rollouts.ledger if self.rollouts is not None else None)
-        self.objective: Objective = Objective(args, self.reward_funcs, self.reward_weights)
-        self.reward_funcs = self.objective.watched(self.reward_funcs)
         self.solution_prompts = SolutionPrompts(self.competitions, args, self.limits, self._count_tokens)
         self.curriculum: Curriculum | None = None
         if args.curriculum == "learnability":

@@ -9,8 +9,10 @@ from typing import Any
 import torch
 from trl.trainer.utils import is_async_callable
 
-from trl_mle.rewards import MLEReward
-from trl_mle.trainer.advantages import group_advantages, standardized
+from trl_mle.execution import Outcome
+from trl_mle.rewards import Evaluation, MLEReward
+from trl_mle.solutions.pool import syntax_tree_id
+from trl_mle.trainer.advantages import VALID_STEP, group_advantages, standardized
 from trl_mle.trainer.mle_grpo_config import MLEGRPOConfig
 from trl_mle.trainer.rows import Row
 from trl_mle.trainer.running_baseline import RunningBaseline
@@ -93,10 +95,27 @@ class Objective:
             name = rows[members[0]]["prompt_name"]
             before = self._history.get(name, []) if self.by_rollout else []
             group = before + [known[i] for i in members]
-            advantages[members] = self._of_group(group)[len(before) :]
+            total, has_quality = self._of_group(group)
+            advantages[members] = total[len(before) :]
+            self._without_quality.append(not has_quality)
             if self.by_rollout:
                 self._history[name] = group[-HISTORY:]
         return advantages
+
+    def lacks_signal(self, evaluations: Sequence[Evaluation]) -> bool:
+        """
+        Whether all advantages of a group are 0.
+
+        Args:
+            evaluations (`Sequence[Evaluation]`):
+                Those of its members; failures of our infrastructure are left out. Their reward is the only one.
+        """
+        judged = [item for item in evaluations if item.outcome != Outcome.INFRASTRUCTURE]
+        if self.args.objective == "reward":
+            # Of equal rewards a bonus may tell those apart whose scores differ, such as those below the floor
+            return len({(item.reward, self.args.improvement_bonus and item.quality) for item in judged}) < 2
+        known = [[[item.reward], item.quality, item.source and syntax_tree_id(item.source)] for item in judged]
+        return not known or not self._of_group(known)[0].any()
 
     def watched(self, reward_funcs: Sequence[Any]) -> list[Any]:
         """Wraps the reward functions to find out which one logs `quality`, if that is not known yet."""
@@ -115,7 +134,8 @@ class Objective:
             groups[row["prompt_name"] if self.by_rollout else i // size].append(i)  # type: ignore[operator]
         return list(groups.values())
 
-    def _of_group(self, group: list[list[Any]]) -> torch.Tensor:
+    def _of_group(self, group: list[list[Any]]) -> tuple[torch.Tensor, bool]:
+        """The advantages, and whether their quality part distinguishes any."""
         numbers: dict[Any, int] = {}
         # An unknown program equals no other
         names = [i if name is None else name for i, (_, _, name) in enumerate(group)]
@@ -125,13 +145,13 @@ class Objective:
         progress, size = progress_of(rewards[:, self.judge], quality), len(group)
         k = self.args.max_at_k
         alike = torch.where(progress.isnan(), progress, 0.0)
-        self._without_quality.append(not group_advantages(alike, quality, size, k, program).any())
+        has_quality = bool(group_advantages(alike, quality, size, k, program).any())
         total = self.reward_weights[self.judge] * group_advantages(progress, quality, size, k, program)
         for i, weight in enumerate(self.reward_weights):
             given = ~rewards[:, i].isnan()
             if i != self.judge and given.any():
                 total[given] += weight * standardized(rewards[given, i])
-        return total
+        return total, has_quality
 
     def metrics(self) -> dict[str, float]:
         """`no_quality_rate` of the last batch: share of groups in which valid programs cannot be distinguished from
@@ -186,5 +206,5 @@ def progress_of(rewards: torch.Tensor, quality: torch.Tensor) -> torch.Tensor:
         `torch.Tensor` of shape `(n,)`: NaN where there is no reward.
     """
     failed = rewards[quality.isnan() & ~rewards.isnan()]
-    reached = max(failed.min().item() + 3.0, failed.max().item() + 0.3) if len(failed) else 0.0
+    reached = max(failed.min().item() + 3.0, failed.max().item() + VALID_STEP) if len(failed) else 0.0
     return torch.where(quality.isnan() | rewards.isnan(), rewards, reached)

@@ -1,7 +1,7 @@
 """Tracks rollouts that are sampled but not yet trained on, while generation and updates continue."""
 
 import logging
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import asdict, astuple, dataclass
 from itertools import groupby, takewhile
 from typing import Any
@@ -84,8 +84,8 @@ class RolloutLedger:
     The rollouts in flight: sampled, but neither trained on nor dropped. They are handed out for training in the order
     in which they finish, whenever they were sampled. Nothing is dropped unless `max_staleness` is set.
 
-    With `skips_zero_signal` a finished unit whose members are all alike, so that their advantages are 0, is set aside: it is
-    not handed out, unless [`fill_up`] asks for it, and leaves with [`skip`].
+    With `lacks_signal` a finished unit whose advantages are all 0 is set aside: it is not handed out, unless [`fill_up`] asks
+    for it, and leaves with [`skip`].
 
     It is a function of what it was told, in order: processes that tell theirs the same have the same ledger. At any time
 
@@ -98,8 +98,8 @@ class RolloutLedger:
             Number of rollouts that are trained on together, consecutive in sampling order: a group, or one.
         max_staleness (`int`, *optional*):
             A finished unit is dropped if more generation steps than this were trained on since it was sampled.
-        skips_zero_signal (`bool`, *optional*, defaults to `False`):
-            Whether units whose members are all alike are set aside.
+        lacks_signal (`Callable[[Sequence[Evaluation]], bool]`, *optional*):
+            Whether a unit with these evaluations is set aside; `None` sets none aside.
     """
 
     def __init__(
@@ -107,12 +107,12 @@ class RolloutLedger:
         max_in_flight: int,
         unit_size: int = 1,
         max_staleness: int | None = None,
-        skips_zero_signal: bool = False,
+        lacks_signal: Callable[[Sequence[Evaluation]], bool] | None = None,
     ):
         self.max_in_flight = max_in_flight
         self.unit_size = unit_size
         self.max_staleness = max_staleness
-        self.skips_zero_signal = skips_zero_signal
+        self.lacks_signal = lacks_signal
         self.step = 0  # generation steps trained on so far
         self.sampled = self.trained = self.skipped = 0
         self.dropped = [0, 0, 0, 0]  # by quartile of Δt
@@ -178,7 +178,7 @@ class RolloutLedger:
         evaluations = [self.in_flight[member].evaluation for member in self._members(unit)]
         known = [evaluation for evaluation in evaluations if evaluation is not None]
         if len(known) == self.unit_size:
-            (self._alike if self.skips_zero_signal and are_alike(known) else self._ready).append(unit)
+            (self._alike if self.lacks_signal and self.lacks_signal(known) else self._ready).append(unit)
 
     @property
     def ready(self) -> int:
@@ -415,12 +415,6 @@ class RolloutLedger:
                 "finished rollouts are dropped, because max_staleness=%d is set; mle/async/dropped counts them by quartile of Δt",
                 self.max_staleness,
             )
-
-
-def are_alike(evaluations: Iterable[Evaluation]) -> bool:
-    """Whether nothing tells the members of a group apart, so that all their advantages are 0. Failures of ours say nothing."""
-    known = {(item.reward, item.quality) for item in evaluations if item.outcome != Outcome.INFRASTRUCTURE}
-    return len(known) < 2
 
 
 def _columns(known: Iterable[Duration]) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor]:

@@ -14,6 +14,7 @@ from trl_mle.rewards import MLEReward
 from trl_mle.rewards.mle_reward import POLL_S, cut_middle
 from trl_mle.rewards.pending import PendingEvaluation
 from trl_mle.trainer.mle_grpo_config import MLEGRPOConfig
+from trl_mle.trainer.objective import Objective
 from trl_mle.trainer.rollout_ledger import Rollout, RolloutLedger
 from trl_mle.trainer.rows import Row
 from trl_mle.trainer.sampling import Sampler
@@ -229,7 +230,11 @@ class RolloutsInFlight:
 
 
 def make_rollouts(
-    args: MLEGRPOConfig, reward_funcs: Sequence[Any], example: Mapping[str, Any], sampler: Sampler
+    args: MLEGRPOConfig,
+    reward_funcs: Sequence[Any],
+    example: Mapping[str, Any],
+    sampler: Sampler,
+    objective: Objective,
 ) -> RolloutsInFlight:
     """
     Creates the rollouts in flight of a new run.
@@ -243,6 +248,8 @@ def make_rollouts(
             A row of the dataset.
         sampler ([`~trl_mle.trainer.sampling.Sampler`]):
             The trainer's.
+        objective ([`~trl_mle.trainer.objective.Objective`]):
+            Decides which groups lack signal.
 
     Returns:
         [`RolloutsInFlight`]: Empty.
@@ -273,11 +280,11 @@ def make_rollouts(
                 f"checkpoints of async_rollouts hold rows of the dataset as JSON, which cannot hold its column {name!r}: "
                 "remove it, or convert it to text"
             ) from error
-    skips = args.skip_zero_signal > 0
+    lacks_signal = objective.lacks_signal if args.skip_zero_signal else None
     if args.async_rollouts:
         assert args.max_in_flight is not None  # MLEGRPOConfig has filled it in
         unit_size = args.group_size if args.async_unit == "group" else 1
-        ledger = RolloutLedger(args.max_in_flight, unit_size, args.max_staleness, skips)
+        ledger = RolloutLedger(args.max_in_flight, unit_size, args.max_staleness, lacks_signal)
     else:  # one batch, which is trained on before the next
-        ledger = RolloutLedger(args.completions_per_batch, args.group_size, skips_zero_signal=skips)
+        ledger = RolloutLedger(args.completions_per_batch, args.group_size, lacks_signal=lacks_signal)
     return RolloutsInFlight(ledger, rewards[0], sampler, args.skip_zero_signal)
