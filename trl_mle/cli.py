@@ -7,11 +7,11 @@ from itertools import groupby
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
-from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
 from trl_mle.scripts.output import metric_name, print_json
+from trl_mle.showing import PlainConsole, for_terminal, terminal_line
 
 
 if TYPE_CHECKING:
@@ -40,15 +40,15 @@ def doctor(args: argparse.Namespace) -> int:
                 works.append(executor.description)
             table.add_row(tier, "yes", ", ".join(imported.stdout.splitlines()))
         except SandboxError as error:
-            table.add_row(tier, "no", Text(error.reason))
+            table.add_row(tier, "no", error.reason)
             remedies.append(error.remedy)
-    console = Console()
+    console = PlainConsole()
     console.print(table)
     if not works:
         remedy = "\n".join(dict.fromkeys(remedies))
         console.print(f"No program can run in a sandbox on this machine. {remedy}", soft_wrap=True)
         return 1
-    console.print(works[0], soft_wrap=True, highlight=False)
+    console.print(works[0], soft_wrap=True)
     return 0
 
 
@@ -74,16 +74,16 @@ def competitions(args: argparse.Namespace) -> int:
         sorted(listings, key=lambda row: list(titles).index(row["status"])), lambda row: row["status"]
     ):
         table.add_row()
-        table.add_row(f"[bold]{titles[status]}")
+        table.add_row(Text(titles[status], style="bold"))
         for row in group:
             table.add_row(
                 row["id"].removeprefix("mirror:"),
                 metric_name(row["metric"], row["higher_is_better"]),
                 "-" if row["test_rows"] is None else str(row["test_rows"]),
             )
-    console = Console()
+    console = PlainConsole()
     console.print(table)
-    console.print("Generated without end: task:train/<n> and task:test/<n>, n = 0, 1, 2, …", highlight=False)
+    console.print("Generated without end: task:train/<n> and task:test/<n>, n = 0, 1, 2, …")
     return 0
 
 
@@ -154,7 +154,7 @@ def prompt(args: argparse.Namespace) -> int:
     if args.json:
         print_json({"competition": competition.id, "prompt": messages, "estimated_tokens": tokens})
         return 0
-    print(messages[0]["content"])
+    print(for_terminal(messages[0]["content"]))
     print(f"at most {tokens} tokens of Qwen2.5, without its chat template", file=sys.stderr)
     return 0
 
@@ -200,9 +200,9 @@ def evaluate(args: argparse.Namespace) -> int:
         except FileNotFoundError:  # it was not trained here, or has logged nothing
             continue
         files.append(("learning curves", curves))
-    console = Console()
+    console = PlainConsole()
     for what, where in [*files, *((f"policy {name}", policy) for name, policy in policies)]:
-        console.print(f"{what:<16} {where}", highlight=False, soft_wrap=True)
+        console.print(f"{what:<16} {where}", soft_wrap=True)
     return 0
 
 
@@ -226,9 +226,9 @@ def prepare(args: argparse.Namespace) -> int:
     from trl_mle.scripts.prepare import prepare
 
     try:
-        print(prepare(args.competition, args.data_dir))
+        print(for_terminal(str(prepare(args.competition, args.data_dir))))
     except CompetitionError as error:  # it may take several lines
-        print(f"trl-mle: error: {error}", file=sys.stderr)
+        print(for_terminal(f"trl-mle: error: {error}"), file=sys.stderr)
         return 2
     return 0
 
@@ -258,7 +258,7 @@ def recipes(args: argparse.Namespace) -> int:
     if args.name is not None:
         print(copy_recipe(args.name, Path(args.to)))
         return 0
-    console = Console(highlight=False)
+    console = PlainConsole()
     for what, names in groupby(recipe_names(), describe_recipe):
         console.print(Text(what, style="bold"))
         for name in names:
@@ -293,8 +293,7 @@ def report(args: argparse.Namespace) -> int:
         )
     folder = Path(args.report_dir or Path(args.folders[0]) / "report")
     path = write_report([Path(name) for name in args.folders], names, folder)
-    print(f"report   {path}")
-    print(f"pictures {folder}/*.png")
+    print(for_terminal(f"report   {path}\npictures {folder}/*.png"))
     return 0
 
 
@@ -432,7 +431,7 @@ def main() -> None:
             raise
         code = 0  # rich has done the same, and ended with 1
     except (ValueError, OSError, SandboxError) as error:  # a CompetitionError is a ValueError
-        print(f"trl-mle: error: {' '.join(str(error).split())}", file=sys.stderr)
+        print(f"trl-mle: error: {terminal_line(str(error))}", file=sys.stderr)
         code = 2
     except KeyboardInterrupt:
         code = 130

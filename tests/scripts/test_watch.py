@@ -5,7 +5,6 @@ import os
 import time
 
 import pytest
-from rich.console import Console
 from support.training_runs import make_run
 from transformers import TrainerControl, TrainerState, TrainingArguments
 
@@ -13,11 +12,12 @@ from trl_mle.report.training_run import read_metrics, read_run
 from trl_mle.rewards.progress import RUNNING_FILE, ProgramsProgress
 from trl_mle.scripts import watch as module
 from trl_mle.scripts.watch import has_ended, view, watch
+from trl_mle.showing import PlainConsole
 from trl_mle.trainer import MLEProgressCallback
 
 
 def shown(folder):
-    console = Console(width=80)
+    console = PlainConsole(width=80)
     with console.capture() as capture:
         console.print(view(folder))
     text = capture.get()
@@ -102,7 +102,7 @@ def test_from_before_its_beginning_until_its_end(tmp_path, monkeypatch, capsys):
         "30 of 30, ended",
     ]
     monkeypatch.setattr(module.time, "sleep", lambda seconds: happenings.pop(0)())
-    monkeypatch.setattr(module, "Console", lambda: Console(force_terminal=True, width=200))
+    monkeypatch.setattr(module, "PlainConsole", lambda: PlainConsole(force_terminal=True, width=200))
     assert watch(folder) == 0
     text = capsys.readouterr().out
     assert happenings == []

@@ -11,6 +11,7 @@ from statistics import fmean, stdev
 from typing import Any
 
 from trl_mle.competitions.metrics import gain
+from trl_mle.showing import for_markdown
 
 
 # Figures of https://huggingface.co/papers/2509.01684, best of 128, ± standard error, with its "NaN" and "N/A"; "" is
@@ -84,6 +85,10 @@ class Cell:
         error = f" ± {self.standard_error:.3f}" if self.standard_error is not None else ""
         some = f" ({len(self.values)} of {self.num_runs} runs)" if len(self.values) < self.num_runs else ""
         return f"{self.mean:.3f}{error}{some}"
+
+
+class Best(str):
+    """A figure in bold, between `**`, because it is the best of its row; names may hold `**`, too."""
 
 
 def read_results(folders: Sequence[Path]) -> list[dict[str, Any]]:
@@ -218,7 +223,7 @@ def main_table(rows: Sequence[Mapping[str, Any]], reported: Sequence[str] = REPO
             not) and programs are chosen by the score on all rows, as in the paper.
 
     Returns:
-        `list[list[str]]`: A header, a row per competition with the best of our systems marked by `**`, and the average
+        `list[list[str]]`: A header, a row per competition with the best of our systems as [`Best`], and the average
         improvement over the first system, if there is one.
     """
     table = cells(rows)
@@ -235,7 +240,7 @@ def main_table(rows: Sequence[Mapping[str, Any]], reported: Sequence[str] = REPO
         line = [competition, f"{metric[competition].replace('_', ' ')} {'↑' if direction[competition] else '↓'}"]
         for system, mean in zip(systems, means, strict=True):
             text = str(found[system]) if system in found else ""
-            line.append(f"**{text}**" if mean is not None and mean == best and len(known) > 1 else text)
+            line.append(Best(f"**{text}**") if mean is not None and mean == best and len(known) > 1 else text)
         figures = dict(zip(REPORTED_SYSTEMS, REPORTED.get(competition, ("",) * len(REPORTED_SYSTEMS)), strict=True))
         lines.append(line + [figures[system] for system in shown])
     improvements = _improvements(table, direction, systems, shown)
@@ -445,6 +450,6 @@ def _number(value: float | None) -> str:
 
 def _markdown(lines: Sequence[Sequence[str]]) -> str:
     """A table whose first line is its header."""
-    head, *body = [[cell.replace("|", "\\|") for cell in line] for line in lines]
+    head, *body = [[cell if isinstance(cell, Best) else for_markdown(cell) for cell in line] for line in lines]
     rule = ["---"] * len(head)
     return "".join(f"| {' | '.join(line)} |\n" for line in (head, rule, *body))

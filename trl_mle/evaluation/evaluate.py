@@ -11,10 +11,10 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from rich.console import Console
 from rich.panel import Panel
 from rich.syntax import Syntax
 from rich.table import Table
+from rich.text import Text
 
 from trl_mle import __version__
 from trl_mle.competitions import Competition, load_competition
@@ -31,6 +31,7 @@ from trl_mle.execution.building import ExecutorArguments, make_executor
 from trl_mle.instrumentation import AstInstrumenter
 from trl_mle.prompts import keep_packages
 from trl_mle.rewards import Evaluation, MLEReward
+from trl_mle.showing import PlainConsole, for_markdown, for_terminal, markdown_code, terminal_line
 from trl_mle.solutions import open_results
 
 
@@ -243,7 +244,8 @@ def introduction(args: EvaluationArguments) -> str:
     """The beginning of the Markdown results: what was evaluated, and how."""
     assert args.names is not None, "filled in"
     policies = "".join(
-        f"- {name}: `{policy}`\n" for name, policy in zip(args.names, args.policies + args.tree_policies, strict=True)
+        f"- {for_markdown(name)}: {markdown_code(policy)}\n"
+        for name, policy in zip(args.names, args.policies + args.tree_policies, strict=True)
     )
     rows = f"{args.holdout:g} of the hidden rows held out" if args.holdout else "no rows held out"
     return (
@@ -259,7 +261,7 @@ def show(
     programs: dict[str, list[Evaluation]],
 ) -> list[tuple[str, Path]]:
     """Prints the tables and the best program of each competition; returns the paths of figures and programs."""
-    console = Console()
+    console = PlainConsole()
     output_dir = Path(args.output_dir)
     files = [("figures", output_dir / "results.json")]
     for competition in competitions:
@@ -274,7 +276,8 @@ def show(
             path.write_text(best.source, encoding="utf-8", errors="backslashreplace")
             where = " on held-out rows" if competition.holdout else ""
             title = f"best program: {competition.metric} {reported_score(best):.4f}{where} in {best.duration_s:.2f} s"
-            console.print(Panel(Syntax(best.source.strip(), "python", word_wrap=True), title=title))
+            shown = Syntax(for_terminal(best.source.strip()), "python", word_wrap=True)
+            console.print(Panel(shown, title=Text(terminal_line(title))))
             files.append(("best program", path))
     ours = sum(row["num_failures_of_ours"] for row in rows)
     if ours:

@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from rich.console import Console
+from rich.text import Text
 
 from trl_mle.competitions import Competition
 from trl_mle.evaluation.policies import Policy, Prompt
@@ -11,6 +11,7 @@ from trl_mle.evaluation.sample_log import Sample, SampleLog
 from trl_mle.execution import Limits
 from trl_mle.prompts import improve_prompt, scratch_prompt
 from trl_mle.rewards import Evaluation, MLEReward, cut_middle
+from trl_mle.showing import PlainConsole, terminal_line
 
 
 class NoAnswerError(ValueError):
@@ -107,7 +108,8 @@ class Harness:
             return
         wanted = [samples[i] for i in missing]
         name, last = self.log.path.stem, max(sample.index for sample in wanted) + 1
-        with Console(stderr=True).status(f"{name}, {self.competition.id}: sampling up to program {last}"):
+        note = terminal_line(f"{name}, {self.competition.id}: sampling up to program {last}")
+        with PlainConsole(stderr=True).status(Text(note)):
             started_s = self.log.now()
             completions = self.policy.sample(
                 [prompts[i] for i in missing],

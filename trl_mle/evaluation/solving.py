@@ -5,7 +5,6 @@ import time
 from collections.abc import Callable, Sequence
 
 import pandas as pd
-from rich.console import Console
 
 from trl_mle.competitions import Competition
 from trl_mle.competitions.prepared import csv_text
@@ -15,6 +14,7 @@ from trl_mle.evaluation.self_improvement import validation_score
 from trl_mle.evaluation.tree_search import ask_to_validate
 from trl_mle.execution import ExecutionResult, Executor, Outcome
 from trl_mle.rewards import Evaluation
+from trl_mle.showing import PlainConsole, terminal_line
 
 
 IMPROVED = 4  # number of best programs to improve
@@ -29,7 +29,9 @@ def held_out_score(evaluation: Evaluation, competition: Competition) -> float | 
     return evaluation.score.value if evaluation.score is not None else None
 
 
-def search(harness: Harness, budget_s: float, console: Console, worth: Worth = validation_score) -> list[Evaluation]:
+def search(
+    harness: Harness, budget_s: float, console: PlainConsole, worth: Worth = validation_score
+) -> list[Evaluation]:
     """
     Samples and executes programs in batches until the time is up, at least one batch. After the first batch, half of
     each batch is written from scratch, and half improves one of the best programs so far.
@@ -39,7 +41,7 @@ def search(harness: Harness, budget_s: float, console: Console, worth: Worth = v
             Who writes them, and what they are to solve.
         budget_s (`float`):
             Time limit in seconds, including an earlier interrupted run.
-        console (`Console`):
+        console ([`~trl_mle.showing.PlainConsole`]):
             Shows the best program so far.
         worth (`Callable`, *optional*, defaults to [`~trl_mle.evaluation.self_improvement.validation_score`]):
             The score to compare programs by, in the competition's metric; `None` if a program has none.
@@ -54,9 +56,7 @@ def search(harness: Harness, budget_s: float, console: Console, worth: Worth = v
         if evaluations and log.now() >= budget_s and samples[0] not in log.written:
             break
         if samples[0] not in log.written or any(sample not in log.evaluations for sample in samples):
-            console.print(
-                _progress(evaluations, competition, log.now(), budget_s, worth), highlight=False, soft_wrap=True
-            )
+            console.print(_progress(evaluations, competition, log.now(), budget_s, worth), soft_wrap=True)
         best = ranked(evaluations, competition, worth)[:IMPROVED]
         scratch = samples[: len(samples) // 2] if best else samples
         harness.write(scratch, [ask_to_validate(harness.scratch_prompt())] * len(scratch), "scratch")
@@ -69,7 +69,7 @@ def search(harness: Harness, budget_s: float, console: Console, worth: Worth = v
             [evaluations.index(parent) for parent in parents],
         )
         evaluations += harness.execute(samples)
-    console.print(_progress(evaluations, competition, log.now(), budget_s, worth), highlight=False, soft_wrap=True)
+    console.print(_progress(evaluations, competition, log.now(), budget_s, worth), soft_wrap=True)
     return evaluations
 
 
@@ -90,7 +90,7 @@ def ranked(
 
 
 def run_again(
-    programs: Sequence[Evaluation], competition: Competition, executor: Executor, count: int, console: Console
+    programs: Sequence[Evaluation], competition: Competition, executor: Executor, count: int, console: PlainConsole
 ) -> list[tuple[Evaluation, bytes]]:
     """
     Runs programs again, best first, until `count` of them are valid again, and returns these with their submissions. A
@@ -105,7 +105,7 @@ def run_again(
             Executes the programs.
         count (`int`):
             Number of programs wanted.
-        console (`Console`):
+        console ([`~trl_mle.showing.PlainConsole`]):
             Shows why a program is skipped.
 
     Raises:
@@ -129,7 +129,7 @@ def run_again(
                 continue
             why = score.error or ""
         console.print(
-            f"number {place} of {len(programs)} is skipped: when run again, {why}", soft_wrap=True, highlight=False
+            f"number {place} of {len(programs)} is skipped: when run again, {terminal_line(why)}", soft_wrap=True
         )
     if not found:
         raise ValueError(f"none of {len(programs)} programs was valid when run again; the last one: {why}")

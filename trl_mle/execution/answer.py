@@ -16,6 +16,7 @@ from typing import Any
 from trl_mle.execution.cgroups import ControlGroup
 from trl_mle.execution.executor import ExecutionResult, Outcome
 from trl_mle.execution.sandbox import SandboxError
+from trl_mle.showing import terminal_line
 
 
 TICK_S = 0.5  # how often a program's control group is checked
@@ -165,11 +166,6 @@ def _signal_name(number: int) -> str:
         return str(number)
 
 
-def _printable(text: str) -> str:
-    """A line of a program's, as a terminal may show it: what would move its cursor or rename it is spelled out."""
-    return "".join(sign if sign.isprintable() else sign.encode("unicode_escape").decode() for sign in text)
-
-
 def execution_result(
     answer: Answer,
     stdout: str,
@@ -216,7 +212,7 @@ def execution_result(
         outcome, detail = Outcome.ERROR, last_line or f"exit code {code}"
     return ExecutionResult(
         outcome,
-        _printable(detail),
+        terminal_line(detail),
         duration_s=report["duration_s"],
         cpu_s=report["cpu_s"],
         max_rss_mb=report["max_rss_mb"],

@@ -12,6 +12,7 @@ from matplotlib.lines import Line2D
 from matplotlib.ticker import FuncFormatter, MaxNLocator, PercentFormatter
 
 from trl_mle.report.training_run import TrainingRun
+from trl_mle.showing import for_terminal
 
 
 # Okabe and Ito's palette, which colour-blind people can distinguish
@@ -27,6 +28,7 @@ STYLE: Any = {
     "axes.spines.right": False,
     "legend.frameon": False,
     "legend.fontsize": 8,
+    "text.parse_math": False,  # a name may hold dollars
     "svg.hashsalt": "trl_mle",  # the same plot gives the same file
 }
 
@@ -124,7 +126,7 @@ def add_legend(figure: Figure, groups: Groups) -> None:
 
 def wrap(name: str) -> str:
     """A run's name in lines that fit the width of a figure."""
-    return textwrap.fill(name, 44)
+    return textwrap.fill(for_terminal(name), 44)
 
 
 def _legend_columns(groups: Groups) -> int:

@@ -7,6 +7,7 @@ from matplotlib.figure import Figure
 
 from trl_mle.report.drawing import STYLE, label_score, label_share, label_steps
 from trl_mle.report.training_run import TrainingRun, read_run
+from trl_mle.showing import terminal_line
 
 
 # (title, unit, metrics with their labels): one panel each.
@@ -40,7 +41,7 @@ def plot_learning_curves(folder: Path, output: Path, title: str) -> None:
 def draw_learning_curves(run: TrainingRun) -> Figure:
     """The plots of a run, with its name as headline."""
     figure = Figure(figsize=(9, 6), layout="constrained")
-    figure.suptitle(run.name)
+    figure.suptitle(terminal_line(run.name))
     axes = figure.subplots(2, 2, sharex=True).flat
     for axis, (name, unit, curves) in zip(axes, PANELS, strict=True):
         known = [(label, values) for key, label in curves if (values := run.metric(key))]

@@ -8,7 +8,6 @@ import sys
 from collections import defaultdict
 from collections.abc import Callable, Iterator, Sequence
 from datetime import UTC, datetime
-from html import escape
 from itertools import pairwise
 from operator import itemgetter
 from pathlib import Path
@@ -21,6 +20,7 @@ import pandas as pd
 from trl_mle.report.charts import Chart, charts, duration
 from trl_mle.report.drawing import STYLE, Groups
 from trl_mle.report.training_run import TrainingRun, ancestors, percent, read_run
+from trl_mle.showing import for_html, terminal_line
 
 
 MOST_ERRORS = 12
@@ -111,7 +111,7 @@ def write_report(folders: Sequence[Path], names: Sequence[str], report_dir: Path
     runs = [read_run(folder, name) for folder, name in zip(folders, names, strict=True)]
     skipped = [note for run in runs for note in run.skipped]
     for note in skipped:
-        print(f"trl-mle: {note}", file=sys.stderr)
+        print(f"trl-mle: {terminal_line(note)}", file=sys.stderr)
     groups: dict[str, list[TrainingRun]] = defaultdict(list)
     for run in runs:
         groups[run.name].append(run)
@@ -121,7 +121,7 @@ def write_report(folders: Sequence[Path], names: Sequence[str], report_dir: Path
         shown = [_figure(chart, report_dir) for chart in pictures]
     title = " · ".join(groups)
     body = [
-        "".join(f'<p class="note">{escape(note)}</p>' for note in skipped),
+        "".join(f'<p class="note">{for_html(note)}</p>' for note in skipped),
         _section(
             "Runs",
             _table(_summary(groups)) + RUNS_NOTE + (HELD_OUT_NOTE if any(run.holds_out for run in runs) else ""),
@@ -141,7 +141,7 @@ def write_report(folders: Sequence[Path], names: Sequence[str], report_dir: Path
     ]
     path = report_dir / "report.html"
     page = PAGE.format(
-        title=escape(f"Training report: {title}"),
+        title=for_html(f"Training report: {title}"),
         note=f"Written {datetime.now(UTC):%Y-%m-%d %H:%M} UTC. Curves over training steps end with the last logged step, those over "
         "programs with the last program.",
         body="".join(body),
@@ -151,7 +151,7 @@ def write_report(folders: Sequence[Path], names: Sequence[str], report_dir: Path
 
 
 def _section(title: str, content: str) -> str:
-    return f"<section><h2>{escape(title)}</h2>{content}</section>\n" if content else ""
+    return f"<section><h2>{for_html(title)}</h2>{content}</section>\n" if content else ""
 
 
 def _figure(chart: Chart, folder: Path) -> str:
@@ -160,9 +160,9 @@ def _figure(chart: Chart, folder: Path) -> str:
     chart.figure.savefig(svg, format="svg", metadata={"Date": None})
     # As a separate image, so that ids in different plots do not clash
     data = base64.b64encode(svg.getvalue()).decode()
-    title, caption = escape(chart.title), escape(chart.caption)
+    title, caption = for_html(chart.title), for_html(chart.caption)
     image = f'<img alt="{title}" src="data:image/svg+xml;base64,{data}">'
-    return f'<figure id="{escape(chart.name)}"><h3>{title}</h3>{image}<figcaption>{caption}</figcaption></figure>\n'
+    return f'<figure id="{for_html(chart.name)}"><h3>{title}</h3>{image}<figcaption>{caption}</figcaption></figure>\n'
 
 
 def _table(rows: Sequence[dict[str, Any]]) -> str:
@@ -172,7 +172,7 @@ def _table(rows: Sequence[dict[str, Any]]) -> str:
     numeric = {name: all(re.match(r"[-+<>]?[\d.]|-$|$", str(row[name])) for row in rows) for name in rows[0]}
 
     def line(tag: str, cells: dict[str, str]) -> str:
-        return "<tr>" + "".join(f'<{tag} data-name="{escape(name)}"{" class=number" if numeric[name] else ""}>{escape(cell)}</{tag}>' for name, cell in cells.items()) + "</tr>"  # fmt: skip
+        return "<tr>" + "".join(f'<{tag} data-name="{for_html(name)}"{" class=number" if numeric[name] else ""}>{for_html(cell)}</{tag}>' for name, cell in cells.items()) + "</tr>"  # fmt: skip
 
     head = line("th", {name: name for name in rows[0]})
     body = "".join(line("td", {name: str(cell) for name, cell in row.items()}) for row in rows)
@@ -285,7 +285,7 @@ def _best_programs(name: str, runs: Sequence[TrainingRun], several: bool) -> Ite
         best = (max if found[0]["higher_is_better"] else min)(found, key=itemgetter("score"))
         run = best["run"]
         title = f"{best['competition']}: {_metric(best)} {best['reported']:g}"
-        yield f"<h3>{escape(f'{name}, {title}' if several else title)}</h3>"
+        yield f"<h3>{for_html(f'{name}, {title}' if several else title)}</h3>"
         pool = run.solutions.get(best["competition"], [])
         entry = next((entry for entry in pool if entry["source"] == best["source"]), None)
         line = ancestors(entry, pool)[:MOST_GENERATIONS] if entry is not None else []
@@ -296,7 +296,7 @@ def _best_programs(name: str, runs: Sequence[TrainingRun], several: bool) -> Ite
             yield f'<p class="note">Written from scratch at step {entry["step"]}.</p>'
         elif entry is not None:
             yield f'<p class="note">Written at step {entry["step"]}; the program it improves has left the pool.</p>'
-        yield f"<details><summary>the program</summary><pre>{escape(best['source'])}</pre></details>"
+        yield f"<details><summary>the program</summary><pre>{for_html(best['source'])}</pre></details>"
         for child, parent in pairwise(line):
             yield (
                 f"<details><summary>what changed from {parent['score']:g} to {child['score']:g}</summary>"
@@ -308,7 +308,7 @@ def _difference(before: str, after: str) -> str:
     lines = list(difflib.unified_diff(before.splitlines(), after.splitlines(), lineterm="", n=2))[2:]
     tags = {"+": "ins", "-": "del"}
     return "\n".join(
-        f"<{tag}>{escape(text)}</{tag}>" if (tag := tags.get(text[:1])) else escape(text) for text in lines
+        f"<{tag}>{for_html(text)}</{tag}>" if (tag := tags.get(text[:1])) else for_html(text) for text in lines
     )
 
 
@@ -339,7 +339,7 @@ def _errors(groups: Groups) -> str:
                     "an example": "" if example in str(kind) else _shorten(example, 160),
                 }
             )
-        heading = f"<h3>{escape(name)}</h3>" if len(groups) > 1 else ""
+        heading = f"<h3>{for_html(name)}</h3>" if len(groups) > 1 else ""
         parts.append(heading + _table(rows))
     note = '<p class="note">Errors of programs without a valid submission; shares are of all programs.</p>'
     return note + "".join(parts) if parts else ""

@@ -5,8 +5,9 @@ import os
 import time
 from pathlib import Path
 
-from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
+
+from trl_mle.showing import PlainConsole
 
 
 METRICS_FILE = "metrics.jsonl"  # in the output folder of a run, see MLEProgressCallback
@@ -30,13 +31,13 @@ class ProgramsProgress:
     """
 
     def __init__(self, total: int, show: bool, folder: Path | None = None, slots: int | None = None):
-        console = Console(stderr=True)
+        console = PlainConsole(stderr=True)
         self.bar = Progress(
             SpinnerColumn(),
             TextColumn("programs"),
             BarColumn(bar_width=20),
             MofNCompleteColumn(),
-            TextColumn("{task.fields[note]}"),
+            TextColumn("{task.fields[note]}", markup=False),
             TimeElapsedColumn(),
             console=console,
             transient=True,

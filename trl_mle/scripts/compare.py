@@ -6,12 +6,12 @@ from itertools import pairwise
 from pathlib import Path
 
 from rich.box import SIMPLE_HEAD
-from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
 from trl_mle.evaluation import comparison
 from trl_mle.scripts.output import print_json
+from trl_mle.showing import PlainConsole, terminal_line
 
 
 MOST_COLUMNS = 6  # that fit a terminal of 80 characters
@@ -22,7 +22,7 @@ def compare(args: argparse.Namespace) -> int:
     rows = comparison.read_results([Path(folder) for folder in args.folders])
     uneven = comparison.uneven_holdouts(rows)
     for line in [*comparison.uneven_runs(rows), *uneven]:
-        print(f"trl-mle: warning: {line}", file=sys.stderr)
+        print(f"trl-mle: warning: {terminal_line(line)}", file=sys.stderr)
     if uneven:
         rows = comparison.on_all_rows(rows)
     if args.card is not None:
@@ -35,7 +35,7 @@ def compare(args: argparse.Namespace) -> int:
         return 0
     scores = comparison.main_table(rows, reported=("Qwen2.5-3B RL",))
     programs = [line[:5] for line in comparison.program_table(rows)]
-    console = Console()
+    console = PlainConsole()
     for part in _parts(scores):
         console.print(_table("best score, mean ± standard error over runs", part))
     console.print(_table("programs, mean ± standard error over runs", programs))
@@ -44,8 +44,7 @@ def compare(args: argparse.Namespace) -> int:
     if comparison.chosen_by_validation(rows):
         console.print(
             "The best programs are chosen on one part of the hidden rows and scored on the other. For comparison with "
-            "published figures, the next table chooses and scores on all rows.",
-            highlight=False,
+            "published figures, the next table chooses and scores on all rows."
         )
         for part in _parts(comparison.main_table(comparison.on_all_rows(rows), reported=("Qwen2.5-3B RL",))):
             console.print(_table("chosen by the test score", part))
@@ -65,7 +64,7 @@ def _table(title: str, lines: list[list[str]]) -> Table:
     table = Table(title=title, box=SIMPLE_HEAD, show_edge=False, pad_edge=False)
     for name in lines[0]:
         table.add_column(
-            Text(name),
+            name,
             overflow="fold",
             justify="left" if name in ("competition", "metric", "system") else "right",
         )
@@ -76,6 +75,5 @@ def _table(title: str, lines: list[list[str]]) -> Table:
     return table
 
 
-def _cell(text: str) -> Text:
-    """Shows text in bold if `**` marks it as the best."""
-    return Text(text[2:-2], style="bold") if text.startswith("**") else Text(text)
+def _cell(text: str) -> Text | str:
+    return Text(text[2:-2], style="bold") if isinstance(text, comparison.Best) else text

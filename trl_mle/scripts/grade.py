@@ -4,9 +4,7 @@ import argparse
 from pathlib import Path
 from typing import Any
 
-from rich.console import Console
 from rich.table import Table
-from rich.text import Text
 
 from trl_mle.competitions import Competition, Score, load_competition
 from trl_mle.competitions.medals import medal, medal_thresholds
@@ -14,6 +12,7 @@ from trl_mle.execution.building import ExecutorArguments, make_executor
 from trl_mle.instrumentation import MILESTONES, AstInstrumenter
 from trl_mle.rewards import MLEReward
 from trl_mle.scripts.output import facts_table, metric_name, print_json
+from trl_mle.showing import PlainConsole
 
 
 def grade(args: argparse.Namespace) -> int:
@@ -40,8 +39,8 @@ def grade(args: argparse.Namespace) -> int:
             figures = ", ".join(f"{name} {value:.5f}" for name, value in thresholds._asdict().items())
             table.add_row("medal", f"{won or 'none'} ({figures})")
     else:
-        table.add_row("invalid", Text(score.error or ""))
-    Console().print(table)
+        table.add_row("invalid", score.error or "")
+    PlainConsole().print(table)
     return 0 if score.valid else 1
 
 
@@ -81,7 +80,7 @@ def run(args: argparse.Namespace) -> int:
     table.add_row("competition", competition.id)
     table.add_row("outcome", str(evaluation.outcome))
     if evaluation.detail:
-        table.add_row("", Text(evaluation.detail))
+        table.add_row("", evaluation.detail)
     if evaluation.duration_s is not None:
         table.add_row("Δt", f"{evaluation.duration_s:.2f} s ({evaluation.cpu_s or 0:.2f} s of CPU time)")
     missed = [name for name in MILESTONES if name not in evaluation.milestones]
@@ -91,11 +90,11 @@ def run(args: argparse.Namespace) -> int:
     if evaluation.score is not None and evaluation.score.value is not None:
         _add_score(table, competition, evaluation.score)
     table.add_row("reward", "none" if evaluation.reward is None else f"{evaluation.reward:.5g}")
-    console = Console()
+    console = PlainConsole()
     console.print(table)
     if evaluation.output:
         console.rule("output")
-        console.print(Text(evaluation.output))
+        console.print(evaluation.output)
     return 0 if evaluation.valid else 1
 
 

@@ -5,11 +5,11 @@ from collections.abc import Sequence
 from pathlib import Path
 
 import pandas as pd
-from rich.console import Console
 
 from trl_mle.competitions.own import final_competition, new_competition
 from trl_mle.rewards.mle_reward import lowest_valid_reward
 from trl_mle.scripts.output import facts_table, metric_name
+from trl_mle.showing import PlainConsole
 
 
 def new(
@@ -43,7 +43,7 @@ def new(
     facts.add_row("", f"trl-mle quickstart --competition {name}")
     facts.add_row("", f"trl-mle train --config RECIPE --competitions {name}")
     facts.add_row("", f"trl-mle solve {name} --policy POLICY")
-    console = Console(highlight=False)
+    console = PlainConsole()
     console.print(facts)
     lowest = lowest_valid_reward()
     if competition.scoring.gain(score) < lowest:

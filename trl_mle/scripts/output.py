@@ -1,13 +1,14 @@
 """Output of the commands, for people and for machines."""
 
-import json
 from typing import Any
 
 from rich.table import Table
 
+from trl_mle.showing import for_json
+
 
 def print_json(value: Any) -> None:
-    print(json.dumps(value, indent=2, ensure_ascii=False))
+    print(for_json(value))
 
 
 def metric_name(name: str, higher_is_better: bool) -> str:

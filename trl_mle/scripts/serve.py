@@ -5,12 +5,11 @@ import os
 import socket
 from dataclasses import dataclass, field
 
-from rich.console import Console
-
 from trl_mle.competitions import load_competition
 from trl_mle.execution.building import ExecutorArguments, make_executor
 from trl_mle.instrumentation import AstInstrumenter
 from trl_mle.rewards import MLEReward
+from trl_mle.showing import PlainConsole
 
 
 TOKEN = "TRL_MLE_TOKEN"  # the environment variable
@@ -92,8 +91,7 @@ def serve(args: ServeArguments) -> None:
             log_dir=args.output_dir,
         )
         app = make_app(reward, args.max_programs, args.max_sessions, os.environ.get(TOKEN) or None)
-        console = Console(stderr=True)
-        console.print(
+        PlainConsole(stderr=True).print(
             f"{executor.description}; {', '.join(args.competitions)} at ws://{args.host}:{args.port}", soft_wrap=True
         )
         uvicorn.run(app, host=args.host, port=args.port, ws_max_size=MAX_BYTES, log_level="warning")

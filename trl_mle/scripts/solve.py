@@ -5,8 +5,6 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from rich.console import Console
-
 from trl_mle.competitions import Competition, load_competition
 from trl_mle.competitions.content import content_digest
 from trl_mle.competitions.own import final_competition
@@ -22,6 +20,7 @@ from trl_mle.instrumentation import AstInstrumenter
 from trl_mle.prompts import keep_packages
 from trl_mle.rewards import Evaluation, MLEReward
 from trl_mle.scripts.output import facts_table, metric_name
+from trl_mle.showing import PlainConsole
 from trl_mle.solutions import open_results
 
 
@@ -124,17 +123,18 @@ def solve(args: SolveArguments) -> Path:
         harness = Harness(
             policy, competition, reward, log, args.max_completion_length, args.max_prompt_length, limits, args.seed, args.batch_size
         )  # fmt: skip
-        console = Console(stderr=True)
+        console = PlainConsole(stderr=True)
         evaluations = search(harness, args.budget_s, console, worth)
         chosen = run_again(ranked(evaluations, competition, worth), final or competition, executor, args.keep, console)
         submission = average([content for _, content in chosen], final or competition)
-    write_whole(folder / SUBMISSION, submission)
-    for path in _written(folder):
-        if path.name != SUBMISSION:  # from an earlier run that kept more
-            path.unlink()
-    programs = [folder / ("solution.py" if args.keep == 1 else f"solution-{i}.py") for i in range(1, len(chosen) + 1)]
-    for path, (evaluation, _) in zip(programs, chosen, strict=True):
-        path.write_text(evaluation.source or "", encoding="utf-8", errors="backslashreplace")
+        write_whole(folder / SUBMISSION, submission)
+        for path in _written(folder):
+            if path.name != SUBMISSION:  # from an earlier run that kept more
+                path.unlink()
+        files = ["solution.py"] if args.keep == 1 else [f"solution-{i}.py" for i in range(1, len(chosen) + 1)]
+        programs = [folder / name for name in files]
+        for path, (evaluation, _) in zip(programs, chosen, strict=True):
+            path.write_text(evaluation.source or "", encoding="utf-8", errors="backslashreplace")
     _report(evaluations, chosen, submission, competition, worth, log.now(), [folder / SUBMISSION, *programs])
     return folder / SUBMISSION
 
@@ -183,4 +183,4 @@ def _report(
         facts.add_row("hidden", f"{score.value:.5g}, not used to choose")
     facts.add_row("submission", str(files[0]))
     facts.add_row("program", ", ".join(map(str, files[1:])))
-    Console(highlight=False).print(facts)
+    PlainConsole().print(facts)

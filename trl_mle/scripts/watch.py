@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from rich.box import SIMPLE_HEAD
-from rich.console import Console, Group
+from rich.console import Group
 from rich.live import Live
 from rich.table import Table
 from rich.text import Text
@@ -15,6 +15,7 @@ from rich.text import Text
 from trl_mle.report.training_run import TrainingRun, percent, read_metrics, read_run
 from trl_mle.rewards.progress import RUNNING_FILE
 from trl_mle.scripts.output import facts_table, metric_name
+from trl_mle.showing import PlainConsole, terminal_line
 
 
 LAST_STEPS = 10
@@ -36,7 +37,7 @@ def watch(folder: Path) -> int:
     Raises:
         `OSError`: The folder holds no run, and the output is not a terminal.
     """
-    console = Console()
+    console = PlainConsole()
     if not console.is_terminal:
         console.print(view(folder))
         return 0
@@ -77,7 +78,7 @@ def view(folder: Path) -> Group:
     """
     run = read_run(folder, folder.name)
     for note in run.skipped:
-        print(f"trl-mle: {note}", file=sys.stderr)
+        print(f"trl-mle: {terminal_line(note)}", file=sys.stderr)
     facts = facts_table()
     facts.add_row("run", str(folder))
     facts.add_row("step", _step(run, folder))

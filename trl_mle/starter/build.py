@@ -7,12 +7,12 @@ from pathlib import Path
 
 import torch
 from datasets import Dataset
-from rich.console import Console
 from transformers import GenerationConfig, Qwen2Config, Qwen2ForCausalLM, Qwen2Tokenizer, set_seed
 from trl import SFTConfig, SFTTrainer
 
 from trl_mle.competitions import load_competition
 from trl_mle.prompts.improve import PREVIOUS, PRINTED
+from trl_mle.showing import PlainConsole, for_markdown
 from trl_mle.starter.grammar import TASKS, Sketcher, find_tasks
 
 
@@ -232,7 +232,7 @@ def build_starter(config: StarterConfig, max_steps: int = -1) -> None:
             Training steps; if positive, overrides the number of epochs.
     """
     start = time.perf_counter()
-    console = Console()
+    console = PlainConsole()
     set_seed(config.seed)
 
     console.print(f"1/3 Sketching {config.num_programs} programs for each of: {', '.join(config.competitions)}")
@@ -269,7 +269,7 @@ def build_starter(config: StarterConfig, max_steps: int = -1) -> None:
     model.save_pretrained(config.output_dir)
     tokenizer.save_pretrained(config.output_dir)
     readme = README.format(
-        competitions=", ".join(config.competitions),
+        competitions=", ".join(map(for_markdown, config.competitions)),
         parameters=model.num_parameters(),
         programs=len(corpus),
         improve_share=config.improve_share,

@@ -6,6 +6,7 @@ from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from pathlib import Path
 from typing import Any
+from urllib.parse import quote
 
 from trl_mle.competitions import Competition
 from trl_mle.competitions.catalog import MLEBENCH_COMPETITIONS
@@ -13,6 +14,7 @@ from trl_mle.competitions.loading import is_own
 from trl_mle.execution import Limits
 from trl_mle.instrumentation import LmInstrumenter
 from trl_mle.rewards import MLEReward
+from trl_mle.showing import for_json, for_markdown, markdown_code
 from trl_mle.trainer.mle_grpo_config import MLEGRPOConfig
 
 
@@ -40,13 +42,13 @@ from trl_mle.execution import Limits
 from trl_mle.prompts import extract_code, scratch_prompt
 
 limits = Limits({limits})
-prompt = scratch_prompt(load_competition("{competition}"), limits)
-generator = pipeline("text-generation", model="{model}")
+prompt = scratch_prompt(load_competition({competition}), limits)
+generator = pipeline("text-generation", model={model})
 [output] = generator(prompt, max_new_tokens={max_tokens}, do_sample=True, temperature={temperature:g}, return_full_text=False)
 open("solution.py", "w").write(extract_code(output["generated_text"]) or "")
 ```
 
-`trl-mle run {quoted} solution.py` runs the program in a sandbox and grades it. Sample several, and keep the best.
+{command} runs the program in a sandbox and grades it. Sample several, and keep the best.
 
 ## Training procedure
 
@@ -101,19 +103,21 @@ def card_body(
         `str`: Markdown.
     """
     name, needs = _first_competition(competitions)
-    names = [f"`{competition.id}`" for competition in competitions] or ["Kaggle competitions"]
+    names = [markdown_code(competition.id) for competition in competitions] or ["Kaggle competitions"]
     shown = [f"timeout_s={limits.timeout_s:g}", f"memory_mb={limits.memory_mb}"]
     if limits.packages != Limits.packages:  # the default
         shown.append(f"packages={limits.packages}")
     return BODY.format(
-        model_name=model_name or "A policy that writes Kaggle solutions",
-        base_model=f"[{base_model}](https://huggingface.co/{base_model})" if base_model else "A language model",
+        model_name=for_markdown(model_name) if model_name else "A policy that writes Kaggle solutions",
+        base_model=f"[{for_markdown(base_model)}](https://huggingface.co/{quote(base_model)})"
+        if base_model
+        else "A language model",
         competitions=", ".join(names),
         needs=needs,
-        competition=name,
-        quoted=shlex.quote(name),
+        competition=for_json(name),
+        command=markdown_code(f"trl-mle run {shlex.quote(name)} solution.py"),
         results=_results(competitions, log_history, args, output_dir),
-        model=hub_model_id or f"path/to/{output_dir.resolve().name}",
+        model=for_json(hub_model_id or f"path/to/{output_dir.resolve().name}"),
         limits=", ".join(shown),
         max_tokens=args.max_completion_length,
         temperature=args.temperature,
@@ -128,8 +132,8 @@ def _first_competition(competitions: Sequence[Competition]) -> tuple[str, str]:
     first = competitions[0]
     if is_own(first):
         return f"path/to/{first.slug}", (
-            f"`{first.id}` is a competition of the author's own, which is not part of the model: a folder as `trl-mle new` makes it "
-            f"from a table. Replace `path/to/{first.slug}` by such a folder.\n\n"
+            f"{markdown_code(first.id)} is a competition of the author's own, which is not part of the model: a folder as "
+            f"`trl-mle new` makes it from a table. Replace `path/to/{first.slug}` by such a folder.\n\n"
         )
     if first.id in MLEBENCH_COMPETITIONS:
         return first.id, f"`trl-mle prepare {first.id}` downloads the competition's data.\n\n"
@@ -148,7 +152,8 @@ def _results(
     rows = [f"| {' | '.join(heads)} |", "|---" * len(heads) + "|"]
     for competition in competitions:
         arrow = "↑" if competition.higher_is_better else "↓"
-        name = f"`{competition.id}` ({competition.metric.replace('_', ' ')} {arrow})"
+        name = markdown_code(competition.id).replace("|", "\\|")  # a cell ends there, in code, too
+        name += f" ({for_markdown(competition.metric.replace('_', ' '))} {arrow})"
         of_all = f"mle/{competition.slug}" if several else "mle"
         asked = [
             entry for entry in batches if f"{of_all}/programs" in entry
@@ -170,13 +175,13 @@ def _results(
             record = json.loads(path.read_text(encoding="utf-8"))
             if "held_out" in record:
                 found.append(
-                    f"The best program of the whole run in `{competition.id}`, chosen by the validation rows, scores "
+                    f"The best program of the whole run in {markdown_code(competition.id)}, chosen by the validation rows, scores "
                     f"**{record['held_out']:.4f}** on the held-out rows (`chosen_by: validation`), and {record['full']:.4f} "
                     "on all rows, to compare with published figures."
                 )
             else:
                 found.append(
-                    f"The best program of the whole run scores **{record['score']:.4f}** in `{competition.id}`."
+                    f"The best program of the whole run scores **{record['score']:.4f}** in {markdown_code(competition.id)}."
                 )
     where = "on the hidden answers"
     if any(competition.holdout for competition in competitions):
@@ -218,7 +223,7 @@ def _settings(
         f"improve prompts: a share of {args.improve_probability:g} of the groups; turns in an episode: {args.max_turns}",
     ]
     if len(reward_weights) > 1:
-        weighed = (f"`{name}` ({weight:g})" for name, weight in reward_weights.items())
+        weighed = (f"{markdown_code(name)} ({weight:g})" for name, weight in reward_weights.items())
         lines.append(f"reward functions and their weights: {', '.join(weighed)}")
     if args.credit != "completion":
         lines.append("credit: `failed_line`, none for tokens after the statement that failed")
@@ -234,7 +239,7 @@ def _settings(
             continue
         who = "rules on the syntax tree"
         if isinstance(reward.instrumenter, LmInstrumenter):
-            who = f"a frozen language model ({reward.instrumenter.model.identity})"
+            who = f"a frozen language model ({for_markdown(reward.instrumenter.model.identity)})"
         lines.append(
             f"instrumentation: milestones marked by {who}; a failed program earns {reward.fail_reward:g}, and "
             f"{reward.milestone_reward:g} for each milestone that it reached"

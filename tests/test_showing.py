@@ -1,0 +1,267 @@
+"""Text of programs, models and tables in every medium, and in every command that shows some."""
+
+import ast
+import base64
+import html
+import json
+import re
+import shutil
+import unicodedata
+from dataclasses import replace
+from html.parser import HTMLParser
+from pathlib import Path
+from xml.etree import ElementTree
+
+import pandas as pd
+import pytest
+from markdown_it import MarkdownIt
+from support.hostile_texts import HOSTILE
+from support.scripted_policy import ScriptedPolicy, fenced
+from support.training_runs import make_run
+
+import trl_mle
+from trl_mle import cli
+from trl_mle.competitions import load_competition
+from trl_mle.evaluation import evaluate, solving
+from trl_mle.evaluation.comparison import CARD_BEGIN, CARD_END
+from trl_mle.execution import Limits
+from trl_mle.rewards import BestSolutions, ExecutionLog
+from trl_mle.rewards.progress import RUNNING_FILE
+from trl_mle.scripts import solve
+from trl_mle.showing import PlainConsole, for_html, for_json, for_markdown, for_terminal, markdown_code, terminal_line
+from trl_mle.trainer import MLEGRPOConfig
+from trl_mle.trainer.model_card import card_body
+
+
+EVERYTHING = "\n".join(HOSTILE)
+SUBMIT = """\
+import pandas as pd
+sub = pd.read_csv("input/sample_submission.csv")
+sub.to_csv("submission.csv", index=False)
+"""
+PRINT = f"import os\nos.write(1, {EVERYTHING.encode(errors='surrogatepass')!r})\n"
+RAISE = f"raise ValueError({''.join(HOSTILE[:7])!r})\n"
+
+
+def check_plain(text):
+    """Nothing in a text does anything to a terminal."""
+    acts = {sign for sign in text if sign not in "\n\t" and unicodedata.category(sign) in ("Cc", "Cf", "Cs", "Co")}
+    assert acts == set()
+
+
+OWN = "metric: accuracy\nid_column: id\n"
+
+
+@pytest.mark.parametrize("text", HOSTILE)
+def test_each_medium_shows_the_text(text):
+    check_plain(for_terminal(text))
+    assert "\n" not in terminal_line(text)
+    assert json.loads(for_json([text])) == [text]
+    check_plain(for_json([text]))
+    assert tags_of(f"<p title='{for_html(text)}'>{for_html(text)}</p>") == ["p"]
+    console = PlainConsole(width=500)
+    with console.capture() as captured:
+        console.print(text, end="")
+    assert captured.get().rstrip("\n") == for_terminal(text).expandtabs().rstrip("\n")
+    markdown = MarkdownIt("gfm-like", {"linkify": False})
+    shown = terminal_line(text)
+    for line in (f"a {for_markdown(text)}", f"| a |\n|---|\n| a {for_markdown(text)} |"):
+        tokens = [part for token in markdown.parse(line) for part in token.children or ()]
+        parts = [token for token in tokens if token.type != "text_special" and token.content != "a"]
+        assert {token.type for token in parts} <= {"text"}
+        assert "".join(token.content for token in tokens).removeprefix("a" * ("---" in line)) == f"a {shown}"
+    (code,) = markdown.parse(markdown_code(text))[1].children
+    assert (code.type, code.content) == ("code_inline", shown)
+
+
+def test_what_is_harmless_stays():
+    text = "Größe: 0.5 ± 0.1\t模型 🙂\xa0½\n  indented"
+    assert for_terminal(text) == text
+    assert for_markdown("Qwen2.5-3B RL (reported), 0.895 ± .001") == "Qwen2.5-3B RL (reported), 0.895 ± .001"
+    assert for_terminal("one\r\ntwo\rthree") == "one\ntwo\nthree"
+
+
+def elements_of(page):
+    found = []
+    parser = HTMLParser()
+    parser.handle_starttag = lambda tag, attributes: found.append((tag, attributes))
+    parser.feed(page)
+    return found
+
+
+def tags_of(page):
+    return [tag for tag, _ in elements_of(page)]
+
+
+def test_there_is_one_console():
+    """A console of rich's reads markup: only showing.py makes one."""
+    package = Path(trl_mle.__file__).parent
+    for path in package.rglob("*.py"):
+        imports = [node for node in ast.walk(ast.parse(path.read_text())) if isinstance(node, ast.ImportFrom)]
+        names = {f"{node.module}.{alias.name}" for node in imports for alias in node.names}
+        assert path.name == "showing.py" or not {"rich.console.Console", "rich.print"} & names, path
+
+
+@pytest.fixture
+def command(monkeypatch, capsys, tmp_path):
+    """Runs a command in an empty folder; returns its exit code and output, which must be plain."""
+    monkeypatch.chdir(tmp_path)
+
+    def run(*arguments):
+        monkeypatch.setattr("sys.argv", ["trl-mle", *map(str, arguments)])
+        with pytest.raises(SystemExit) as ended:
+            cli.main()
+        written = capsys.readouterr()
+        check_plain(written.out)
+        check_plain(written.err)
+        return ended.value.code, written.out, written.err
+
+    return run
+
+
+def seen_in(text, out):
+    """Whether a text stands in the output, however its lines were broken."""
+    return "".join(for_terminal(text).split()) in "".join(out.split())
+
+
+@pytest.mark.parametrize("arguments", [(), ("--json",)])
+def test_run(command, tmp_path, arguments):
+    (tmp_path / "solution.py").write_text(PRINT + RAISE)
+    code, out, _ = command("run", "wine", "solution.py", *arguments)
+    assert code == 1
+    text = EVERYTHING.replace("\ud800", "\ufffd" * 3)
+    if arguments:
+        assert "[/bold]" in json.loads(out)["detail"]
+        return
+    assert seen_in(f"ValueError: {''.join(HOSTILE[:4])}", out)
+    assert all(seen_in(part, out) for part in text.split("\x00"))
+
+
+def test_grade(command, tmp_path):
+    text = EVERYTHING.replace("\ud800", "")
+    pd.DataFrame({text: [text], "id": 1}).to_csv("submission.csv", index=False)
+    code, out, _ = command("grade", "wine", "submission.csv")
+    assert (code, "invalid" in out) == (1, True)
+    ids = load_competition("wine").sample_submission
+    pd.read_csv(ids).assign(cultivar=text).to_csv("submission.csv", index=False)
+    assert command("grade", "wine", "submission.csv", "--json")[0] == 1
+
+
+def test_new_prompt_and_a_wrong_name(command, tmp_path):
+    texts = [re.sub("[\ud800\0\r]", "", text) for text in HOSTILE]
+    table = pd.DataFrame({text or "empty": [text, "b"] * 20 for text in texts})
+    table.assign(price=range(40)).to_csv("table [red].csv", index=False)
+    code, out, error = command("new", "table [red].csv", "--target", "price", "--metric", "rmse", "--to", "[red]")
+    assert code == 0, error
+    assert "[red]/public/description.md" in out
+    code, _, _ = command("prompt", "./[red]")
+    assert code == 0
+    code, _, error = command("grade", f"./{''.join(texts)}", "submission.csv")
+    assert (code, error.count("\n")) == (2, 1)
+
+
+def test_solve_keeps_what_it_found(command, tmp_path, monkeypatch):
+    """The best program fails with an error like markup when it runs again: the next one's submission is written."""
+    policy = ScriptedPolicy(lambda prompt, seed: fenced(f"number = {seed}\n{SUBMIT}"))
+    monkeypatch.setattr(solve, "load_policy", lambda name: policy)
+    monkeypatch.setattr(solve, "check_policy", lambda name: None)
+    executed = solving._executed
+    monkeypatch.setattr(
+        solving, "_executed", lambda source, *rest: executed(RAISE if "number = 0" in source else source, *rest)
+    )
+    code, out, error = command("solve", "diabetes", "--policy", "p", "--budget", "1s", "--batch_size", 2)
+    assert code == 0
+    assert seen_in(f"is skipped: when run again, ValueError: {''.join(HOSTILE[:7])}", error)
+    assert load_competition("diabetes").grade(tmp_path / "solved" / "diabetes" / "submission.csv").valid
+    assert "number = 1" in (tmp_path / "solved" / "diabetes" / "solution.py").read_text()
+    assert seen_in("solved/diabetes/submission.csv", out)
+
+
+@pytest.fixture
+def run_folder(tmp_path):
+    """A run whose programs and their errors are hostile."""
+    folder = make_run(tmp_path / "run", steps=3)
+    log = ExecutionLog(folder / "executions" / "rank-1.jsonl")
+    for text in HOSTILE:
+        log.append(
+            f"x = {text!r}", competition="wine", outcome="error", detail=text.replace("\ud800", ""), milestones=[], score=None, reward=-10,
+            duration_s=1.0, cpu_s=0.1, max_rss_mb=80.0, exit_code=1, queue_wait_s=0.0, slot=0,
+        )  # fmt: skip
+    log.close()
+    BestSolutions(folder / "best_solutions").offer(load_competition("wine"), EVERYTHING, b"id\n", 2.0)
+    return folder
+
+
+def test_watch_and_report(command, run_folder):
+    status = {"done": 1, "of": 2, "slots": 1, "note": "".join(HOSTILE)}
+    (run_folder / "executions" / RUNNING_FILE).write_text(json.dumps(status))
+    code, out, error = command("watch", run_folder)
+    assert code == 0, error
+    assert seen_in("".join(HOSTILE[:9]), out)
+    assert command("report", run_folder, "--names", "a $x_{$ <b> [red]")[0] == 0
+    page = (run_folder / "report" / "report.html").read_text()
+    check_plain(page)
+    assert not {"script", "b"} & {*tags_of(page)}
+    assert all(
+        source.startswith("data:") for tag, attributes in elements_of(page) if (source := dict(attributes).get("src"))
+    )
+    assert html.unescape(page).count("[/bold]") >= 2  # the best program and an error
+    picture = base64.b64decode(re.search(r"data:image/svg\+xml;base64,([^\"]+)", page)[1])
+    ElementTree.fromstring(picture)
+
+
+def test_evaluate_and_compare(command, tmp_path, monkeypatch):
+    names = ["".join(HOSTILE).replace("\ud800", "").replace("\x00", ""), "**plain**"]
+    answers = {name: fenced(f"x = {EVERYTHING!r}\n{SUBMIT}") for name in names}
+    policies = {f"p{i}": ScriptedPolicy(lambda prompt, seed, name=name: answers[name]) for i, name in enumerate(names)}
+    monkeypatch.setattr(evaluate, "load_policy", policies.get)
+    monkeypatch.setattr(evaluate, "check_policy", lambda name: None)
+    monkeypatch.setattr(evaluate, "file_name", lambda name: str(names.index(name)))
+    code, out, error = command(
+        "evaluate", "--policies", *policies, "--names", *names, "--competitions", "wine", "--output_dir", "out",
+        "--num_samples", 1,
+    )  # fmt: skip
+    assert code == 0, error
+    assert "[/bold]" in out
+    card = tmp_path / "README.md"
+    card.write_text("# A policy\n\nWords.\n")
+    for _ in range(2):
+        code, out, _ = command("compare", "out", "--markdown", "tables.md", "--card", card)
+        assert code == 0
+        assert seen_in(names[0][:60], out)
+        assert "**plain**" in out
+    assert card.read_text().count("## Evaluation\n") == 1
+    assert card.read_text().endswith(f"{CARD_END}\n")
+    for text in (card.read_text(), (tmp_path / "out" / "results.md").read_text()):
+        check_plain(text)
+        tokens = MarkdownIt("gfm-like", {"linkify": False}).parse(text.replace(CARD_BEGIN, "").replace(CARD_END, ""))
+        inner = [part for token in tokens for part in token.children or ()]
+        assert not {token.type for token in [*tokens, *inner]} & {"html_block", "html_inline", "image", "s_open"}
+        links = {token.attrs["href"] for token in inner if token.type == "link_open"}
+        assert all(link.startswith("https://huggingface.co/") for link in links)
+
+
+def test_serve(command, monkeypatch):
+    pytest.importorskip("openenv", reason="make test-openenv installs it")
+    monkeypatch.setattr("uvicorn.run", lambda app, **options: None)
+    shutil.copytree(load_competition("wine").public_dir.parent, "[red]\x1b[2J")
+    Path("[red]\x1b[2J", "competition.yaml").write_text(OWN)
+    code, _, error = command("serve", "--competitions", "./[red]\x1b[2J", "--port", 0)
+    assert code == 0, error
+    assert seen_in("./[red]\x1b[2J at ws://", error)
+
+
+def test_a_model_card(tmp_path):
+    text = EVERYTHING.replace("\ud800", "")
+    competition = replace(load_competition("wine"), id=text)
+    args = MLEGRPOConfig(str(tmp_path), max_steps=2, use_cpu=True, bf16=False)
+    history = [{"step": 1, "reward": 0.5, "mle/score/best": 0.9}]
+    page = card_body(text, text, text, args, tmp_path, "one process", False, [competition], [], {}, history, Limits())
+    check_plain(page)
+    tokens = MarkdownIt("gfm-like", {"linkify": False}).parse(page)
+    inner = [part for token in tokens for part in token.children or ()]
+    assert not {token.type for token in [*tokens, *inner]} & {"html_block", "html_inline", "image", "s_open"}
+    (block,) = [token for token in tokens if token.type == "fence"]
+    ast.parse(block.content)
+    table = [token.type for token in tokens].count("td_open")
+    assert table == 2 * 7

@@ -1,0 +1,78 @@
+"""
+Shows text that a program, a model or a user's table wrote as the plain text that it is: one function per medium.
+
+The medium of prompts is [`~trl_mle.prompts.foreign.plain_text`].
+"""
+
+import html
+import json
+import re
+import unicodedata
+from typing import Any
+
+from rich.console import Console
+from rich.text import Text
+
+
+_NEWLINE = re.compile(r"\r\n|\r")
+_MARKDOWN = re.compile(r"([\\`*_\[\]<>#|~$&])")
+
+
+def for_terminal(text: str) -> str:
+    """
+    Text for a terminal or a log: line ends and tabs stay; other control characters, which could move the cursor, rename
+    the window or write to the clipboard, and invisible ones are spelled out.
+    """
+    return "".join(sign if sign in "\n\t" else _spelled(sign) for sign in _NEWLINE.sub("\n", text))
+
+
+def terminal_line(text: str) -> str:
+    """Text for one line of a terminal."""
+    return for_terminal(" ".join(text.split()))
+
+
+def _spelled(sign: str) -> str:
+    shown = sign.isprintable() or unicodedata.category(sign) == "Zs"  # a space that does not break, for example
+    return sign if shown else sign.encode("unicode_escape").decode()
+
+
+class PlainConsole(Console):
+    """
+    A console of rich that shows strings as they are: without markup, emoji codes and control characters. What is styled is
+    a [`~rich.text.Text`].
+
+    Args:
+        **options:
+            Other options of [`~rich.console.Console`].
+    """
+
+    def __init__(self, **options: Any):
+        super().__init__(markup=False, emoji=False, highlight=False, **options)
+
+    def render_str(self, text: str, **options: Any) -> Text:
+        """Makes a string, such as a cell of a table, a text."""
+        return super().render_str(for_terminal(text), **options)
+
+
+def for_json(value: Any) -> str:
+    """JSON for people and machines: readable, but what a terminal would not show is escaped."""
+    text = json.dumps(value, indent=2, ensure_ascii=False)
+    return "".join(sign if sign == "\n" or sign.isprintable() else json.dumps(sign)[1:-1] for sign in text)
+
+
+def for_html(text: str) -> str:
+    """Text for HTML, also in an attribute."""
+    return html.escape(for_terminal(text))
+
+
+def for_markdown(text: str) -> str:
+    """Text for one line of Markdown, such as a table's cell: no sign of it is markup or HTML."""
+    return _MARKDOWN.sub(r"\\\1", terminal_line(text))
+
+
+def markdown_code(text: str) -> str:
+    """Text as code in one line of Markdown."""
+    text = terminal_line(text)
+    fence = "`" * (1 + max((len(run) for run in re.findall("`+", text)), default=0))
+    pad = " " if text.startswith("`") or text.endswith("`") else ""
+    return f"{fence}{pad}{text}{pad}{fence}"
