@@ -1,5 +1,6 @@
 import json
 import os
+import re
 import shutil
 import subprocess
 import sys
@@ -36,6 +37,17 @@ def test_doctor_tells_what_is_missing(monkeypatch, capsys, cache):
     assert "bubblewrap is missing" in out
     assert "the kernel has no Landlock" in out
     assert "apt-get install bubblewrap" in out
+
+
+def test_doctor_does_not_know_what_a_slow_machine_can_do(monkeypatch, capsys, cache):
+    monkeypatch.setattr("trl_mle.execution.warm_parent.START_TIMEOUT_S", 0.001)
+    monkeypatch.setattr("sys.argv", ["trl-mle", "doctor"])
+    with pytest.raises(SystemExit) as ended:
+        cli.main()
+    out = capsys.readouterr().out
+    assert ended.value.code == 2
+    assert re.search(r"bubblewrap +│ unknown +│ the sandbox \(bubblewrap\) did not start within 0 s", out)
+    assert "It is not known whether a program can run in a sandbox on this machine. Try again when" in out
 
 
 @pytest.mark.slow

@@ -12,6 +12,7 @@ from rich.text import Text
 
 from trl_mle.scripts.output import metric_name, print_json
 from trl_mle.showing import PlainConsole, for_terminal, terminal_line
+from trl_mle.waits import waiting_for
 
 
 if TYPE_CHECKING:
@@ -24,30 +25,35 @@ Arguments = TypeVar("Arguments")
 # The commands import what they need: `trl-mle --help` should not wait for pandas.
 def doctor(args: argparse.Namespace) -> int:
     """Runs test programs to show how this machine isolates programs and what they can import; exit code 1 if it cannot
-    isolate them."""
-    from trl_mle.competitions import load_competition
-    from trl_mle.execution import LocalExecutor, SandboxError
-    from trl_mle.execution.sandbox import IMPORTS, TIERS
+    isolate them, 2 if this is unknown because a test did not end."""
+    with waiting_for("its own imports"):
+        from trl_mle.competitions import load_competition
+        from trl_mle.execution import LocalExecutor, SandboxError
+        from trl_mle.execution.sandbox import IMPORTS, TIERS, CheckUnfinished
 
     competition = load_competition("wine")
     table = Table("tier", "works", "how, or why not", title="program isolation")
-    works, remedies = [], []
+    works, remedies, is_unknown = [], [], False
     for tier in TIERS:
         try:
             with LocalExecutor(sandbox=tier, python=args.program_python) as executor:
                 executor.check(competition)
-                [imported] = executor.run_many([(IMPORTS, competition)])
+                with waiting_for("a test program, which runs when a slot is free"):
+                    [imported] = executor.run_many([(IMPORTS, competition)])
                 works.append(executor.description)
             table.add_row(tier, "yes", ", ".join(imported.stdout.splitlines()))
         except SandboxError as error:
-            table.add_row(tier, "no", error.reason)
+            unfinished = isinstance(error, CheckUnfinished)
+            is_unknown |= unfinished
+            table.add_row(tier, "unknown" if unfinished else "no", error.reason)
             remedies.append(error.remedy)
     console = PlainConsole()
     console.print(table)
     if not works:
         remedy = "\n".join(dict.fromkeys(remedies))
-        console.print(f"No program can run in a sandbox on this machine. {remedy}", soft_wrap=True)
-        return 1
+        known = "It is not known whether a" if is_unknown else "No"
+        console.print(f"{known} program can run in a sandbox on this machine. {remedy}", soft_wrap=True)
+        return 2 if is_unknown else 1
     console.print(works[0], soft_wrap=True)
     return 0
 

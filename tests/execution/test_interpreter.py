@@ -14,6 +14,7 @@ from support.tiers import LANDLOCK
 
 from trl_mle.execution import LocalExecutor, SandboxError
 from trl_mle.execution.program import OPTIONAL, REQUIRED
+from trl_mle.execution.sandbox import CheckUnfinished
 from trl_mle.execution.sandbox.interpreter import MARK, find_interpreter
 from trl_mle.prompts import scratch_prompt
 
@@ -283,6 +284,15 @@ def test_an_interpreter_that_will_not_do(tmp_path, script, message):
         python.write_text(f"#!/bin/sh\n{script}\n")
         python.chmod(0o755)
     with pytest.raises(SandboxError, match=f"^program_python: {python} {message}"):
+        LocalExecutor(python=str(python))
+
+
+def test_an_interpreter_that_is_slow_is_not_said_to_be_none(tmp_path, monkeypatch):
+    monkeypatch.setattr("trl_mle.execution.sandbox.interpreter.TIMEOUT_S", 0.2)
+    python = tmp_path / "python"
+    python.write_text("#!/bin/sh\nexec sleep 60\n")
+    python.chmod(0o755)
+    with pytest.raises(CheckUnfinished, match=f"^program_python: {python} did not answer within 0 s. Try again when"):
         LocalExecutor(python=str(python))
 
 

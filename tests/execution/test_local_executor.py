@@ -9,6 +9,7 @@ import socket
 import subprocess
 import sys
 import textwrap
+import threading
 import time
 from dataclasses import replace
 from pathlib import Path
@@ -19,7 +20,8 @@ from support.tiers import LANDLOCK, TIERS
 
 from trl_mle.competitions import load_competition
 from trl_mle.execution import ExecutionResult, LocalExecutor, Outcome, SandboxError, inside
-from trl_mle.execution.sandbox import Interpreter, landlock
+from trl_mle.execution.local_executor import CHECK_NUMBER
+from trl_mle.execution.sandbox import CheckUnfinished, Interpreter, landlock
 from trl_mle.execution.sandbox.landlock import FIRST_SLOT_UID
 from trl_mle.instrumentation import AstInstrumenter
 
@@ -542,6 +544,78 @@ def test_a_sandbox_that_does_not_isolate_is_refused(monkeypatch):
     monkeypatch.setattr("trl_mle.execution.sandbox.probe.PROBE", "print('network'); print('checked')")
     with pytest.raises(SandboxError, match=r"it does not isolate programs here: network checked"):
         LocalExecutor(sandbox="bubblewrap")
+
+
+def kill_the_victim(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Something else ends the process that the probe tries to reach."""
+    run_it = LocalExecutor._run
+
+    def run_beside_it(self, *arguments, **options):
+        [victim] = [child for child in psutil.Process().children() if child.name() == "cat"]
+        victim.kill()
+        return run_it(self, *arguments, **options)
+
+    monkeypatch.setattr(LocalExecutor, "_run", run_beside_it)
+
+
+def stall_the_check(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("trl_mle.execution.local_executor.START_TIMEOUT_S", 0.5)
+    monkeypatch.setattr("trl_mle.execution.sandbox.probe.PROBE", "import time; time.sleep(60)")
+
+
+def stall_the_start(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("trl_mle.execution.warm_parent.START_TIMEOUT_S", 0.001)
+
+
+def lose_the_report(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("trl_mle.execution.local_executor.START_TIMEOUT_S", -30.0)
+
+
+@pytest.mark.parametrize(
+    ("disturb", "message"),
+    [
+        (kill_the_victim, "the process that the check tries to reach ended with -9"),
+        (stall_the_check, r"a check of the sandbox \(bubblewrap\) did not end: still running after 0.5 s"),
+        (stall_the_start, r"the sandbox \(bubblewrap\) did not start within 0 s"),
+        (lose_the_report, r"a check of the sandbox \(bubblewrap\) did not end: no report within 0 s; .*; load "),
+    ],
+)
+def test_a_check_that_does_not_end_is_no_reason_for_a_weaker_tier(monkeypatch, disturb, message):
+    disturb(monkeypatch)
+    with pytest.raises(CheckUnfinished, match=f"^{message}.* Try again when this machine is less busy$"):
+        LocalExecutor(max_parallel=1)
+
+
+def test_what_is_asked_before_a_run_waits_for_no_program(competition, monkeypatch):
+    """Other programs of this user have all slots, for as long as they like."""
+    monkeypatch.setattr("trl_mle.execution.local_executor._PROVEN", {})
+    with LocalExecutor(max_parallel=1, packages=()) as executor, executor._slots.take(threading.Event()):
+        stuck = threading.Timer(60, executor._closed.set)
+        stuck.start()
+        assert "numpy" in executor.limits.packages
+        assert stuck.is_alive()
+        stuck.cancel()
+
+
+def test_a_start_says_what_it_waits_for(competition, monkeypatch, caplog):
+    monkeypatch.setattr("trl_mle.waits.SAY_AFTER_S", 0.2)
+    monkeypatch.setattr("trl_mle.execution.sandbox.probe.PROBE", "import time; time.sleep(1); print('checked')")
+
+    def ends_once_it_said(wait: threading.Thread, line: str) -> None:
+        wait.start()
+        while line not in caplog.messages and wait.is_alive():
+            time.sleep(0.02)
+
+    with LocalExecutor(max_parallel=1, sandbox="landlock", packages=()) as executor:
+        slot = threading.Thread(target=executor.check, args=(competition,), daemon=True)
+        with executor._slots.take(threading.Event()):
+            ends_once_it_said(slot, "waiting for one of 1 slots, where other programs run")
+        slot.join()
+        check = threading.Thread(target=executor._check_isolation, args=("landlock",), daemon=True)
+        with executor._slots.take_number(CHECK_NUMBER):
+            ends_once_it_said(check, "waiting for another executor's check to end")
+        check.join()
+    assert "waiting for a check of the sandbox (landlock) to end" in caplog.messages
 
 
 @LANDLOCK

@@ -29,6 +29,22 @@ def test_three_commands(commands, tmp_path):
     assert "--resume_from_checkpoint" not in commands[2]
 
 
+@pytest.mark.parametrize(("code", "sandbox"), [(0, "auto"), (1, "none"), (2, None), (130, None)])
+def test_programs_are_isolated_unless_it_is_known_that_they_cannot_be(monkeypatch, tmp_path, code, sandbox):
+    """Doctor does not know (2) where its checks take too long."""
+    ran = []
+
+    def run(command, **options):
+        ran.append(command)
+        return code if "doctor" in command else 0
+
+    monkeypatch.setattr(module, "run_until_we_end", run)
+    assert module.quickstart("digits", 0, tmp_path) == (0 if sandbox else code)
+    assert [command[command.index("--sandbox") + 1] for command in ran if "--sandbox" in command] == [sandbox] * (
+        2 if sandbox else 0
+    )
+
+
 def test_an_earlier_run_is_not_overwritten(commands, tmp_path):
     (tmp_path / "policy").mkdir()
     with pytest.raises(FileExistsError, match=r"holds an earlier quickstart: add --resume \(make resume\)"):

@@ -6,6 +6,7 @@ import logging
 import math
 import os
 import shutil
+import signal
 import socket
 import subprocess
 import threading
@@ -32,9 +33,10 @@ from trl_mle.execution.executor import (
 )
 from trl_mle.execution.folders import make_run_dir, program_folder, raise_open_files
 from trl_mle.execution.program import OPTIONAL, REQUIRED, InstrumentedProgram, Limits, Program
-from trl_mle.execution.sandbox import SandboxError, bubblewrap, landlock
+from trl_mle.execution.sandbox import CheckUnfinished, SandboxError, bubblewrap, landlock
 from trl_mle.execution.slots import Closed, Slot, Slots
 from trl_mle.execution.warm_parent import WarmParent, send_job
+from trl_mle.waits import waiting_for
 
 
 logger = logging.getLogger(__name__)
@@ -184,6 +186,8 @@ class LocalExecutor(MadeAgain, Executor):
                 if tier != "none":
                     self._python.check_nothing_private()
                     self._check_isolation(tier)
+            except CheckUnfinished:  # this tier may work: a busy machine gets no weaker one
+                raise
             except (SandboxError, OSError) as error:
                 problems.append(f"{tier}: {error}")
                 continue
@@ -196,10 +200,11 @@ class LocalExecutor(MadeAgain, Executor):
     def limits(self) -> Limits:
         """Limits of a program. Its packages are looked up inside the sandbox, once per process."""
         if (self.tier, self._python) not in _PROVEN:
-            with _sandbox.make_probe(self._run_dir) as (_, public_dir), self._slots.take(self._closed) as slot:
+            with _sandbox.make_probe(self._run_dir) as (_, public_dir):
                 warm_parent = self._start(self.tier, public_dir, self._packages)
                 try:
-                    self._check_imports(warm_parent, slot)
+                    with self._slots.take_number(CHECK_NUMBER) as slot:  # no wait for other programs
+                        self._check_imports(warm_parent, slot)
                 finally:
                     warm_parent.close()
         return Limits(self.timeout_s, self.memory_mb, self.threads_per_program, _PROVEN[self.tier, self._python])
@@ -252,8 +257,10 @@ class LocalExecutor(MadeAgain, Executor):
             `SandboxError`: Programs could read its labels, or cannot import packages that every prompt lists.
         """
         self._check_labels(competition)
-        with self._slots.take(self._closed) as slot, self._warm_parent(competition.public_dir.absolute(), slot):
-            pass  # it has started
+        with contextlib.ExitStack() as stack:
+            with waiting_for(f"one of {self.max_parallel} slots, where other programs run"):
+                slot = stack.enter_context(self._slots.take(self._closed))
+            stack.enter_context(self._warm_parent(competition.public_dir.absolute(), slot))  # starts it
 
     def _check_labels(self, competition: Competition) -> None:
         if self.tier != "none" and competition.public_dir not in self._checked:
@@ -345,7 +352,7 @@ class LocalExecutor(MadeAgain, Executor):
         """Raises `SandboxError` if programs lack a package: all would fail, and the policy would be penalized for it."""
         if (self.tier, self._python) in _PROVEN:
             return
-        result = self._run(_sandbox.IMPORTS, warm_parent, slot, 0.0, timeout_s=START_TIMEOUT_S)
+        result = self._run_check(_sandbox.IMPORTS, warm_parent, slot)
         if result.outcome is not Outcome.OK:
             missed = ", ".join(self._python.left_out)
             raise SandboxError(
@@ -504,9 +511,21 @@ class LocalExecutor(MadeAgain, Executor):
             warm_parent = self._start(tier, public_dir, ())
             try:
                 with self._slots.take_number(CHECK_NUMBER) as slot:
-                    result = self._run(program, warm_parent, slot, 0.0, timeout_s=START_TIMEOUT_S)
+                    result = self._run_check(program, warm_parent, slot)
             finally:
                 warm_parent.close()
-        if result.stdout.split() != ["checked"]:
-            found = " ".join(result.stdout.split()) or result.detail
-            raise SandboxError(f"it does not isolate programs here: {found}")
+            if result.stdout.split() != ["checked"]:
+                found = " ".join(result.stdout.split()) or result.detail
+                raise SandboxError(f"it does not isolate programs here: {found}")
+
+    def _run_check(self, program: str, warm_parent: WarmParent, slot: Slot) -> ExecutionResult:
+        """Runs a program of ours; raises `CheckUnfinished` if it was ended, so that its result shows nothing."""
+        tier = self._fixed["tier"]
+        try:
+            with waiting_for(f"a check of the sandbox ({tier}) to end"):
+                result = self._run(program, warm_parent, slot, 0.0, timeout_s=START_TIMEOUT_S)
+        except ReportLost as error:
+            raise CheckUnfinished(f"a check of the sandbox ({tier}) did not end: {error}") from error
+        if result.exit_code == -signal.SIGKILL:
+            raise CheckUnfinished(f"a check of the sandbox ({tier}) did not end: {result.detail}")
+        return result

@@ -28,6 +28,7 @@ from trl_mle.execution.executor import (
 from trl_mle.execution.local_executor import LocalExecutor
 from trl_mle.execution.program import OPTIONAL, REQUIRED, Limits, Program
 from trl_mle.execution.sandbox import SandboxError
+from trl_mle.waits import waiting_for
 
 
 @functools.cache
@@ -153,9 +154,11 @@ class RayExecutor(MadeAgain, Executor):
         return {"machines": sorted(machines), "gpus": bool(self._resources["GPU"])}
 
     def _ask_machines(self, function: Callable[[dict[str, Any]], Any]) -> list[Any]:
-        ask = ray.remote(num_cpus=self.threads_per_program, memory=self.memory_mb << 20)(function)
+        ask = ray.remote(num_cpus=0)(function)  # beside programs, however long these run
         where = [NodeAffinitySchedulingStrategy(node["NodeID"], soft=False) for node in self._machines()]
-        return ray.get([ask.options(scheduling_strategy=node).remote(self._options) for node in where])
+        answers = [ask.options(scheduling_strategy=node).remote(self._options) for node in where]
+        with waiting_for("each machine of the Ray cluster to check its sandbox"):
+            return ray.get(answers)
 
     @property
     def slots(self) -> int:
@@ -187,11 +190,13 @@ class RayExecutor(MadeAgain, Executor):
         if os.environ.get("RANK", "0") != "0":
             return
         machines = self._machines()
-        futures = [self._submit("pass", competition, node["NodeID"]) for node in machines]
+        with waiting_for("a test program on each machine of the Ray cluster"):
+            futures = [self._submit("pass", competition, node["NodeID"]) for node in machines]
+            results = [future.result() for future in futures]
         problems = [
-            f"{node['NodeManagerHostname']} ({node['NodeManagerAddress']}): {future.result().detail}"
-            for node, future in zip(machines, futures, strict=True)
-            if future.result().outcome is not Outcome.OK
+            f"{node['NodeManagerHostname']} ({node['NodeManagerAddress']}): {result.detail}"
+            for node, result in zip(machines, results, strict=True)
+            if result.outcome is not Outcome.OK
         ]
         if problems:
             raise SandboxError(f"programs cannot be run on the Ray cluster: {'; '.join(problems)}")

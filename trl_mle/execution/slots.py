@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from trl_mle.execution.cores import split_cores
+from trl_mle.waits import waiting_for
 
 
 POLL_S = 0.001
@@ -190,7 +191,8 @@ class Slots:
         """Waits for a slot beside the others, whose number no executor on this machine uses meanwhile. Programs in the others
         go on, and may be slowed by one in this: it is for what ends within a moment."""
         with open(self.folder / f"number-{number}", "w") as lock:
-            fcntl.flock(lock, fcntl.LOCK_EX)
+            with waiting_for("another executor's check to end"):
+                fcntl.flock(lock, fcntl.LOCK_EX)
             try:
                 yield Slot(len(self.slots), number)
             finally:

@@ -17,7 +17,8 @@ from trl_mle.execution import sandbox as _sandbox
 from trl_mle.execution.cores import started_on
 from trl_mle.execution.executor import START_TIMEOUT_S
 from trl_mle.execution.inside import kernel
-from trl_mle.execution.sandbox import SandboxError, landlock
+from trl_mle.execution.sandbox import CheckUnfinished, SandboxError, landlock
+from trl_mle.waits import waiting_for
 
 
 class WarmParent:
@@ -42,6 +43,7 @@ class WarmParent:
 
     Raises:
         `SandboxError`: It did not start.
+        `CheckUnfinished`: It did not start in time.
     """
 
     def __init__(
@@ -87,9 +89,12 @@ class WarmParent:
             theirs.close()
             self.control.settimeout(START_TIMEOUT_S)
             try:
-                ready = self.control.recv(16)
-            except TimeoutError:
-                ready = b""
+                with waiting_for(f"the sandbox ({tier}) to start and to import its packages"):
+                    ready = self.control.recv(16)
+            except TimeoutError as error:
+                self.close()
+                problem = f"the sandbox ({tier}) did not start within {START_TIMEOUT_S:.0f} s"
+                raise CheckUnfinished(problem) from error
             if ready != b"ready":
                 self.close()
                 errors.seek(0)

@@ -43,7 +43,10 @@ def quickstart(competition: str, seed: int, folder: Path, resume: bool = False) 
     if policy.is_dir() and any(policy.iterdir()) and not (is_trained or can_resume or has_begun):
         raise FileExistsError(f"{policy} holds something else than a run of the quickstart: name another folder")
     # Programs run without isolation only if no sandbox works; doctor then prints why
-    sandbox = "auto" if run_until_we_end([*ours, "doctor"], stdout=sys.stderr) == 0 else "none"
+    code = run_until_we_end([*ours, "doctor"], stdout=sys.stderr)
+    if code > 1:
+        return code
+    sandbox = "none" if code else "auto"
     commands = [
         [sys.executable, "-m", "trl_mle.starter", "--output_dir", starter, "--competitions", competition, "--seed", seed],
         [

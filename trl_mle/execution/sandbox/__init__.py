@@ -12,7 +12,7 @@ from pathlib import Path
 from trl_mle.execution import inside
 from trl_mle.execution.sandbox import bubblewrap, landlock
 from trl_mle.execution.sandbox.environment import IMPORTS, PACKAGES, environment_variables, home_environment, identity
-from trl_mle.execution.sandbox.error import REMEDY, SandboxError
+from trl_mle.execution.sandbox.error import REMEDY, CheckUnfinished, SandboxError
 from trl_mle.execution.sandbox.interpreter import Interpreter, find_interpreter
 from trl_mle.execution.sandbox.probe import make_probe
 from trl_mle.execution.sandbox.seccomp import seccomp_filter
@@ -23,6 +23,7 @@ __all__ = [
     "PACKAGES",
     "REMEDY",
     "TIERS",
+    "CheckUnfinished",
     "Interpreter",
     "SandboxError",
     "candidate_tiers",

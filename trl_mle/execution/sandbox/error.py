@@ -23,3 +23,10 @@ class SandboxError(RuntimeError):
         super().__init__(f"{reason}. {remedy}" if remedy else reason)
         self.reason = reason
         self.remedy = remedy
+
+
+class CheckUnfinished(SandboxError):
+    """A check did not end, because this machine is too busy or something ended it: the sandbox may work or not."""
+
+    def __init__(self, reason: str):
+        super().__init__(reason, "Try again when this machine is less busy")

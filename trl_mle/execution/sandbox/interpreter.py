@@ -9,7 +9,8 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from pathlib import Path
 
-from trl_mle.execution.sandbox.error import SandboxError
+from trl_mle.execution.sandbox.error import CheckUnfinished, SandboxError
+from trl_mle.waits import waiting_for
 
 
 SYSTEM = ("/usr", "/bin", "/sbin", "/lib", "/lib32", "/lib64")  # system folders that programs see, besides some files
@@ -128,30 +129,34 @@ def find_interpreter(python: str | None = None) -> Interpreter:
     Raises:
         `SandboxError`: The interpreter does not run, or is too old.
     """
+    name = python or sys.executable
     if python is None:
         flags = ["-P", *["-E"] * sys.flags.ignore_environment, *["-s"] * sys.flags.no_user_site]
         pythonpath = _pythonpath()
     else:
         flags, pythonpath = ["-I"], []
     try:
-        done = subprocess.run(
-            [os.path.expanduser(python) if python else sys.executable, *flags, "-c", ASK],
-            env=os.environ | {"PYTHONPATH": os.pathsep.join(pythonpath)},
-            stdout=subprocess.PIPE,
-            check=True,
-            timeout=TIMEOUT_S,
-            text=True,
-            errors="replace",
-        )
+        with waiting_for(f"{name} to start"):
+            done = subprocess.run(
+                [os.path.expanduser(name), *flags, "-c", ASK],
+                env=os.environ | {"PYTHONPATH": os.pathsep.join(pythonpath)},
+                stdout=subprocess.PIPE,
+                check=True,
+                timeout=TIMEOUT_S,
+                text=True,
+                errors="replace",
+            )
+    except subprocess.TimeoutExpired as error:
+        raise CheckUnfinished(f"program_python: {name} did not answer within {TIMEOUT_S:.0f} s") from error
     except (OSError, subprocess.SubprocessError) as error:
-        raise SandboxError(f"program_python: {python} is not a working Python interpreter: {error}") from error
+        raise SandboxError(f"program_python: {name} is not a working Python interpreter: {error}") from error
     answers = [line for line in done.stdout.splitlines() if line.startswith(MARK)]
     if not answers:
-        raise SandboxError(f"program_python: {python} is not a working Python interpreter: it does not answer as one")
+        raise SandboxError(f"program_python: {name} is not a working Python interpreter: it does not answer as one")
     said = json.loads(answers[-1].removeprefix(MARK))
     if tuple(said["numbers"]) < OLDEST:
         numbers = ".".join(map(str, said["numbers"]))
-        raise SandboxError(f"program_python: {python} is Python {numbers}, but programs need 3.11 or newer")
+        raise SandboxError(f"program_python: {name} is Python {numbers}, but programs need 3.11 or newer")
     roots = (*SYSTEM, said["prefix"], said["base_prefix"])
     left_out = [entry for entry in said["path"] if _holds_more_than_packages(os.path.realpath(entry), roots)]
     visible = [entry for entry in said["path"] if entry not in left_out]

@@ -8,7 +8,7 @@ import tempfile
 from collections.abc import Iterator
 from pathlib import Path
 
-from trl_mle.execution.sandbox.error import SandboxError
+from trl_mle.execution.sandbox.error import CheckUnfinished
 
 
 # Forbidden actions. Prints one word per success; no output means isolation.
@@ -21,16 +21,13 @@ def tries(name, action):
         return
     print(name)
 tries("labels", lambda: open({secret!r}).read())
-tries("tcp", lambda: socket.create_connection(("127.0.0.1", {port}), timeout=1))
+tries("tcp", lambda: socket.create_connection(("127.0.0.1", {port})))
 tries("udp", lambda: socket.socket(socket.AF_INET, socket.SOCK_DGRAM))
 tries("data", lambda: open("input/probe", "w"))
 tries("system", lambda: open("/usr/probe", "w"))
 tries("environment", lambda: open("/proc/{victim}/environ").read().index({secret!r}))
 tries("root", lambda: os.setuid(0))
-try:
-    os.kill({victim}, 9)  # whether it died is seen outside
-except OSError:
-    pass
+tries("kill", lambda: os.kill({victim}, 9))
 print("checked" if os.getuid() else "root")
 """
 
@@ -38,14 +35,14 @@ print("checked" if os.getuid() else "root")
 @contextlib.contextmanager
 def make_probe(run_dir: Path) -> Iterator[tuple[str, Path]]:
     """
-    The program and its public folder, beside all that it tries to reach.
+    The program and its public folder, beside all that it tries to reach, however long that takes.
 
     Args:
         run_dir (`Path`):
             The executor's own folder.
 
     Raises:
-        `SandboxError`: It killed another process.
+        `CheckUnfinished`: The process that it tries to reach has ended.
     """
     folder = Path(tempfile.mkdtemp(dir=run_dir))
     public, secret = folder / "public", folder / "private" / "labels.csv"
@@ -54,13 +51,16 @@ def make_probe(run_dir: Path) -> Iterator[tuple[str, Path]]:
     secret.write_text("secret")
     for path in (folder, public, secret.parent, secret):
         path.chmod(0o755)
-    victim = subprocess.Popen(["sleep", "30"], env={"PATH": os.defpath, "SECRET": str(secret)})
+    # It reads until this process closes the pipe, or ends.
+    victim = subprocess.Popen(
+        ["cat"], env={"PATH": os.defpath, "SECRET": str(secret)}, stdin=subprocess.PIPE, stdout=subprocess.DEVNULL
+    )
     try:
         with socket.create_server(("127.0.0.1", 0)) as server:
             port = server.getsockname()[1]
             yield PROBE.format(secret=str(secret), port=port, victim=victim.pid), public
         if victim.poll() is not None:
-            raise SandboxError("it does not isolate programs here: one killed another process")
+            raise CheckUnfinished(f"the process that the check tries to reach ended with {victim.returncode}")
     finally:
         victim.kill()
-        victim.wait()
+        victim.communicate()

@@ -1,0 +1,23 @@
+"""Says what a start waits for where it takes long."""
+
+import contextlib
+import logging
+import threading
+from collections.abc import Iterator
+
+
+logger = logging.getLogger(__name__)
+
+SAY_AFTER_S = 5.0
+
+
+@contextlib.contextmanager
+def waiting_for(what: str) -> Iterator[None]:
+    """Logs what the caller waits for, once it has waited for five seconds."""
+    timer = threading.Timer(SAY_AFTER_S, lambda: logger.warning("waiting for %s", what))
+    timer.daemon = True
+    timer.start()
+    try:
+        yield
+    finally:
+        timer.cancel()
