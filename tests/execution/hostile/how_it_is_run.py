@@ -9,7 +9,8 @@ def frames():
     return found or 1 / 0
 attempt("frames", frames)
 attempt("arguments", lambda: [word for word in open("/proc/self/cmdline", "rb").read().split(b"\0") if b"seccomp" in word] or 1 / 0)
-attempt("environment", lambda: [name for name in os.environ if name.startswith(("TRL", "HF_", "WANDB", "RANK", "A_SECRET"))] or 1 / 0)
+offline = {"HF_HUB_OFFLINE", "WANDB_MODE"}  # every program's, whoever runs it
+attempt("environment", lambda: [name for name in {*os.environ} - offline if name.startswith(("TRL", "HF_", "WANDB", "RANK", "A_SECRET"))] or 1 / 0)
 def descriptors():
     found = []
     for fd in range(3, 1024):
