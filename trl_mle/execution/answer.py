@@ -3,6 +3,7 @@
 import contextlib
 import json
 import os
+import re
 import select
 import signal
 import socket
@@ -15,17 +16,21 @@ from typing import Any
 
 from trl_mle.execution.cgroups import ControlGroup
 from trl_mle.execution.executor import ExecutionResult, Outcome
+from trl_mle.execution.output import Output
 from trl_mle.execution.sandbox import SandboxError
 from trl_mle.showing import terminal_line
 
 
 TICK_S = 0.5  # how often a program's control group is checked
-# Pause between two reads of the output: a program that prints byte by byte would keep the caller busy
-PAUSE_S = 0.005
+# Pause between two reads of the output, at least, and in CPU time of a read: a program that prints for ever, byte by byte
+# or milestone by milestone, would keep the caller busy
+PAUSE_S, PAUSE_READS = 0.005, 9
 NO_BYTES = struct.pack("=I", 0)  # the message that a program has started
 # Messages of programs that have used up their address space
 OUT_OF_MEMORY_WORDS = ("MemoryError", "Unable to allocate", "std::bad_alloc", "Cannot allocate memory")
-REPEATS = 4  # how many times an output's limit may be read in repeats
+# A warning in stderr ends with a line of code, where there is the file, and may have several lines before that
+WARNING, CODE = re.compile(r"\S.*:\d+: \w*Warning\b"), re.compile(r"  \S")
+STDERR_CHARS = 1 << 16  # at its end, in which the reason for a failure is looked for
 
 
 @dataclass
@@ -35,7 +40,6 @@ class Answer:
     report: dict[str, Any] = field(default_factory=dict)
     submission: bytes | None = None
     started: float | None = None  # when the program did, by `time.monotonic()`
-    over_limit: bool = False  # whether an output was too long
     lost: str = ""  # reason for a missing report
 
     def read(self, received: bytes) -> None:
@@ -52,46 +56,6 @@ class Answer:
             self.submission = received[length:]
             if len(self.submission) != size:
                 self.lost = "the sandbox died"
-
-
-class Output:
-    """
-    One bounded output stream. Repeated milestone lines, as printed by a loop, are dropped as they arrive: the work per
-    byte does not depend on earlier output.
-    """
-
-    def __init__(self, limit: int, nonce: str):
-        self.limit = limit
-        self.nonce = nonce.encode()
-        self.fed = 0
-        self._content = bytearray()
-        self._line = bytearray()  # the last line, which is incomplete
-        self._seen: set[bytes] = set()  # lines printed by us
-        self._within = True
-
-    def feed(self, chunk: bytes) -> bool:
-        """Adds a chunk; returns whether the stream is still within its limit."""
-        if not self._within:
-            return False
-        *ended, rest = chunk.split(b"\n") if self.nonce else (chunk,)
-        for line in ended:
-            self._line += line + b"\n"
-            if self.nonce not in self._line or self._is_new(bytes(self._line)):
-                self._content += self._line
-            self._line.clear()
-        self._line += rest
-        self.fed += len(chunk)
-        # One of our lines may repeat often, but not so often that dropping the repeats keeps the caller busy.
-        self._within = len(self._content) + len(self._line) <= self.limit and self.fed <= REPEATS * self.limit
-        return self._within
-
-    def _is_new(self, line: bytes) -> bool:
-        is_new = line not in self._seen
-        self._seen.add(line)
-        return is_new
-
-    def text(self) -> str:
-        return (self._content + self._line)[: self.limit].decode("utf-8", errors="replace")
 
 
 class ReportLost(SandboxError):
@@ -133,14 +97,15 @@ def receive(
             answer.lost = f"no report within {limit_s:.0f} s"
             return answer
         events = poll.poll(min(left, TICK_S) * 1000)
-        if not stopped and (answer.over_limit or group.over_memory() or stopping.is_set()):
+        if not stopped and (group.over_memory() or stopping.is_set()):
             stopped = True
             with contextlib.suppress(BrokenPipeError):
                 job_socket.send(b"k")
+        began = time.thread_time()
         for fd, _ in events:
             if fd in streams:
                 chunk = os.read(fd, 1 << 16)
-                answer.over_limit = not streams[fd].feed(chunk) or answer.over_limit
+                streams[fd].feed(chunk)
             else:
                 try:
                     chunk = job_socket.recv(1 << 20)
@@ -154,7 +119,7 @@ def receive(
                 poll.unregister(fd)
                 waiting.discard(fd)
         if job_socket.fileno() in waiting and any(fd in streams for fd, _ in events):
-            report_alone.poll(PAUSE_S * 1000)
+            report_alone.poll(max(PAUSE_S, PAUSE_READS * (time.thread_time() - began)) * 1000)
     answer.read(bytes(received))
     return answer
 
@@ -164,6 +129,21 @@ def _signal_name(number: int) -> str:
         return signal.Signals(number).name
     except ValueError:  # most real-time signals have none
         return str(number)
+
+
+def _without_warnings(stderr: str) -> list[str]:
+    """The last lines of stderr that do not belong to a warning."""
+    found: list[str] = []
+    warning = None  # where the last one began
+    for line in stderr[-STDERR_CHARS:].strip().splitlines():
+        if WARNING.match(line):
+            warning = len(found)
+        elif warning is not None and CODE.match(line):
+            del found[warning:]
+            warning = None
+        else:
+            found.append(line)
+    return found
 
 
 def execution_result(
@@ -179,12 +159,10 @@ def execution_result(
     if "error" in report:
         return ExecutionResult(Outcome.INFRASTRUCTURE, report["error"], queue_wait_s=queue_wait_s, slot=slot)
     code = report["exit_code"]
-    last_lines = stderr.strip().splitlines()[-5:]
+    last_lines = _without_warnings(stderr)[-5:]
     last_line = (last_lines or [""])[-1][:500]
     refused = [line[:500] for line in last_lines if any(words in line for words in OUT_OF_MEMORY_WORDS)]
-    if answer.over_limit:
-        outcome, detail = Outcome.OUTPUT_LIMIT, f"wrote more than {limits['output_kb']} KB"
-    elif report["over_memory"] and code != 0:
+    if report["over_memory"] and code != 0:
         outcome, detail = Outcome.OUT_OF_MEMORY, "the kernel ended processes in its control group for memory"
     elif report["reason"] == "lost":
         outcome, detail = Outcome.KILLED, report["evidence"]

@@ -26,7 +26,7 @@ class Outcome(enum.StrEnum):
     ERROR = "error"  # another exit code
     TIMEOUT = "timeout"
     OUT_OF_MEMORY = "out_of_memory"  # killed by the kernel or by our monitor, or refused by the address-space limit
-    OUTPUT_LIMIT = "output_limit"
+    OUTPUT_LIMIT = "output_limit"  # its files take more than they may, where the kernel does not refuse them
     KILLED = "killed"  # by a signal not sent by us
     INFRASTRUCTURE = "infrastructure"  # our failure: never started, or the sandbox broke
 
@@ -51,7 +51,7 @@ class ExecutionResult:
         exit_code (`int` or `None`):
             Exit code; the negative signal number if a signal ended it.
         stdout (`str`), stderr (`str`):
-            Output, bounded; undecodable bytes are replaced.
+            Output, of which the middle is left out if it is long; undecodable bytes are replaced.
         submission (`bytes` or `None`):
             Contents of submission.csv.
         queue_wait_s (`float`):

@@ -20,7 +20,7 @@ from typing import Any, Literal
 from trl_mle.competitions import Competition
 from trl_mle.execution import cgroups
 from trl_mle.execution import sandbox as _sandbox
-from trl_mle.execution.answer import Answer, Output, ReportLost, execution_result, lost_report, receive
+from trl_mle.execution.answer import Answer, ReportLost, execution_result, lost_report, receive
 from trl_mle.execution.executor import (
     GRACE_S,
     START_TIMEOUT_S,
@@ -32,6 +32,7 @@ from trl_mle.execution.executor import (
     longest_round_s,
 )
 from trl_mle.execution.folders import make_run_dir, program_folder, raise_open_files
+from trl_mle.execution.output import Output
 from trl_mle.execution.program import OPTIONAL, REQUIRED, InstrumentedProgram, Limits, Program
 from trl_mle.execution.sandbox import CheckUnfinished, SandboxError, bubblewrap, landlock
 from trl_mle.execution.slots import Closed, Slot, Slots
@@ -69,7 +70,7 @@ class LocalExecutor(MadeAgain, Executor):
         disk_mb (`int`, *optional*, defaults to `1024`):
             Size in MB of the tmpfs behind its working folder, /tmp and /dev/shm.
         output_kb (`int`, *optional*, defaults to `1024`):
-            Limit of stdout and of stderr, each, in KB. A program that writes more is ended.
+            KB of stdout and of stderr, each, that are kept: the first and the last half. A program may print more.
         submission_mb (`int`, *optional*, defaults to `64`):
             Largest submission.csv that is read, in MB.
         max_processes (`int`, *optional*, defaults to `256`):

@@ -50,7 +50,7 @@ class MLEReward:
     With `results`, equal programs run once. Programs are equal if they have the same syntax tree (comments may differ)
     for the same competition content, limits, packages, instrumenter and rewards. A repeat gets the result of the first
     program, including Δt, milestones and output, if the first ended by itself, with or without an error. Timeouts,
-    killed programs (also for memory or output) and failures of our infrastructure are not reused. Repeats wait while
+    killed programs (also for memory or files) and failures of our infrastructure are not reused. Repeats wait while
     the first program runs. A fixed sample of repeats is executed again as a check, and so is a repeat whose submission
     would be the best of `best_solutions_dir`. The seed of a program's random numbers depends on its text: programs
     that differ in comments would draw different numbers, but here share the first one's. Δt is measured on the machine

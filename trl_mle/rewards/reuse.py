@@ -13,7 +13,7 @@ from trl_mle.rewards.pending import Execution
 from trl_mle.solutions import BestSolutions, ResultStore, result_key, syntax_tree_id
 
 
-# Outcomes of programs that ended by themselves. Programs ended by us (for time, memory or output) or by others may end
+# Outcomes of programs that ended by themselves. Programs ended by us (for time, memory or files) or by others may end
 # differently next time.
 REUSABLE = (Outcome.OK, Outcome.ERROR)
 # Results of another version, which may grade or record differently, have another key

@@ -1,5 +1,5 @@
-# Fills the pipe of its output, makes it as large as it can be, and ends with more than may be printed in it.
-# ends: ok, output_limit
+# Fills the pipe of its output, makes it as large as it can be, and ends with more in it than is kept.
+# ends: ok
 import fcntl
 try:
     fcntl.fcntl(1, 1031, 1 << 20)

@@ -1,5 +1,5 @@
 # Prints one byte at a time, for ever, from several processes.
-# ends: output_limit
+# ends: timeout
 for _ in range(3):
     os.fork()
 while True:

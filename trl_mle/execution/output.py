@@ -1,0 +1,69 @@
+"""What a program prints, of which the first and the last part are kept."""
+
+LINE_BYTES = 4096  # of a line without an end yet, in which a milestone print may still be incomplete
+
+
+class Output:
+    """
+    One output stream, in bounded memory: its first and its last part, and the milestone prints between them. Repeats of
+    such a print, as in a loop, are dropped as they arrive. The work per byte does not depend on earlier output.
+
+    Args:
+        limit (`int`):
+            Number of bytes to keep, half of them from the beginning and half from the end.
+        nonce (`str`):
+            The text with which milestone prints begin; empty if there are none.
+    """
+
+    def __init__(self, limit: int, nonce: str):
+        self._half = limit // 2
+        self._nonce = nonce.encode()
+        self._first, self._last = bytearray(), bytearray()
+        self._left_out = 0  # bytes between them
+        self._line = b""  # the last line, which is incomplete
+        self._prints: dict[bytes, int] = {}  # milestone prints, and where they end
+        self._prints_bytes = 0
+
+    def feed(self, chunk: bytes) -> None:
+        """Adds a chunk."""
+        if not self._nonce:
+            self._keep(chunk)
+            return
+        data, begin = self._line + chunk, 0
+        while (found := data.find(self._nonce, begin)) >= 0 and (end := data.find(b"\n", found) + 1):
+            before, marker = data[begin:found], data[found:end]
+            if marker in self._prints:
+                self._keep(before + b"\n" if before and not before.endswith(b"\n") else before)
+            else:
+                self._keep(before + marker)
+                self._remember(marker)
+            begin = end
+        end = max(begin, data.rfind(b"\n", begin) + 1, len(data) - LINE_BYTES)
+        self._keep(data[begin:end])
+        self._line = data[end:]
+
+    def _remember(self, marker: bytes) -> None:
+        if self._prints_bytes + len(marker) <= self._half:  # only a program that found the nonce prints more
+            self._prints[marker] = len(self._first) + self._left_out + len(self._last) - 1
+            self._prints_bytes += len(marker)
+
+    def _keep(self, text: bytes) -> None:
+        if not self._last:
+            room = self._half - len(self._first)
+            self._first += text[:room]
+            text = text[room:]
+        self._last += text
+        excess = max(0, len(self._last) - self._half)
+        del self._last[:excess]
+        self._left_out += excess
+
+    def text(self) -> str:
+        """What is kept, with a line that says how much was left out and the milestone prints among that."""
+        last = self._last + self._line
+        if self._left_out:
+            begun = last.find(b"\n", 0, LINE_BYTES) + 1  # a line whose beginning was left out goes, too
+            left_out = range(len(self._first), len(self._first) + self._left_out + begun)
+            note = f"\n… {len(left_out)} bytes left out …\n".encode()
+            markers = [marker for marker, end in self._prints.items() if end in left_out]
+            last = bytearray(b"").join([note, *markers, last[begun:]])
+        return (self._first + last).decode("utf-8", errors="replace")
