@@ -70,7 +70,7 @@ class MLEGRPOConfig(GRPOConfig):
         curriculum (`str`, *optional*, defaults to `"uniform"`):
             Which competition a group is asked about. Supported values are:
 
-            - `"uniform"`: each equally often.
+            - `"uniform"`: each once in every round, in a shuffled order.
             - `"learnability"`: more often the one where a group teaches more per second of programs, see
               [`~trl_mle.trainer.curriculum.Curriculum`]. Needs the trainer's `competitions`, at least two, and an
               [`~trl_mle.rewards.MLEReward`].
@@ -183,7 +183,7 @@ class MLEGRPOConfig(GRPOConfig):
     curriculum: str = field(
         default="uniform",
         metadata={
-            "help": "Which competition a group is asked about: each equally often (`uniform`), or more often the one where a "
+            "help": "Which competition a group is asked about: each once in every round (`uniform`), or more often the one where a "
             "group teaches more per second of programs (`learnability`).",
             "choices": ["uniform", "learnability"],
         },

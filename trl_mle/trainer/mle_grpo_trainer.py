@@ -149,6 +149,7 @@ class MLEGRPOTrainer(BaseModelTrainer, HubTrainer, LimitsTrainer, VLLMTrainer):
         super().__init__(
             model, reward_funcs, args=args, train_dataset=train_dataset, eval_dataset=eval_dataset, **kwargs
         )
+        self.shuffle_dataset = self.shuffle_dataset and not self.makes_dataset  # ours is in its order
 
         dropouts = [module.p for module in self.model.modules() if isinstance(module, torch.nn.Dropout)]
         args.check_model(dropout=max(dropouts, default=0.0), quantized=False)
@@ -420,9 +421,8 @@ class MLEGRPOTrainer(BaseModelTrainer, HubTrainer, LimitsTrainer, VLLMTrainer):
         states: dict[str, Any] = {}
         if self.accelerator.is_main_process:
             for name in (POOL_FILE, CURRICULUM_FILE, ROLLOUTS_FILE):
-                if (
-                    path := Path(checkpoint, name)
-                ).is_file():  # else the checkpoint is TRL's, or of another kind of run
+                path = Path(checkpoint, name)
+                if path.is_file():  # else the checkpoint is TRL's, or of another kind of run
                     states[name] = json.loads(path.read_text(encoding="utf-8"))
         [states] = broadcast_object_list([states])  # other machines need not see the files
         prompts, rollouts = states.get(POOL_FILE), states.get(ROLLOUTS_FILE)
