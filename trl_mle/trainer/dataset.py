@@ -76,7 +76,8 @@ def rotation(competitions: int, count: int, groups: int, seed: int | None) -> li
     Returns:
         `list[int]`: A competition for each group. A larger `count` only appends.
     """
-    rng, order = random.Random(seed), []
+    rng = random.Random(seed)
+    order: list[int] = []
     while len(order) < count:
         if seed is None:
             order += range(competitions)
