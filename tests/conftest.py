@@ -36,7 +36,7 @@ def pytest_collection_modifyitems(items):
 def own_slots(tmp_path_factory):
     """Gives each test process its own slots, so that parallel ones do not wait for each other."""
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr("trl_mle.execution.slots.FOLDER", tmp_path_factory.mktemp("slots"))
+        patch.setattr("trl_mle.execution.slots.TMP", tmp_path_factory.mktemp("slots"))
         yield
 
 

@@ -1,5 +1,4 @@
 import os
-import shutil
 import signal
 import subprocess
 import sys
@@ -10,7 +9,7 @@ import pytest
 
 from trl_mle.competitions import load_competition
 from trl_mle.execution import LocalExecutor, Outcome, cgroups
-from trl_mle.execution.folders import make_run_dir
+from trl_mle.execution.folders import make_run_dir, remove_run_dir
 
 
 pytestmark = pytest.mark.skipif(not cgroups.parents(), reason="control groups cannot be created here")
@@ -20,12 +19,11 @@ JOIN = "import os, sys\nfor fd in map(int, sys.argv[1:]): os.write(fd, b'0')\n"
 
 @pytest.fixture
 def group():
-    run_dir, lock = make_run_dir()  # otherwise another executor that starts would remove the group as stale
-    group = cgroups.ControlGroup(cgroups.parents(), f"{run_dir.name}.0", memory_mb=64, max_processes=8)
+    run_dir, lock = make_run_dir()
+    [group] = cgroups.make_groups(run_dir, 1, memory_mb=64, max_processes=8)
     with lock:
         yield group
-        group.remove()
-        shutil.rmtree(run_dir)
+        remove_run_dir(run_dir)
     assert not any(folder.exists() for folder in group.folders)
 
 
@@ -97,12 +95,41 @@ sys.exit(any(statuses))
     assert after.outcome is Outcome.OK
 
 
-def test_groups_end_with_their_executor_and_those_of_killed_ones_at_the_next_start():
-    stale = [parent / "trl_mle-killed.0" for parent in cgroups.parents()]
-    for folder in stale:
-        folder.mkdir()
+def test_groups_end_with_their_executor():
     with LocalExecutor(max_parallel=1) as executor:
         own = [Path(folder) for group in executor._groups for folder in group.folders]
         assert own
         assert all(folder.exists() for folder in own)
-    assert not any(folder.exists() for folder in own + stale)
+    assert not any(folder.exists() for folder in own)
+
+
+def test_groups_of_a_killed_executor_end_at_the_next_start_from_another_session(monkeypatch):
+    """Which has other parents; and not before the last process of a group has ended."""
+    sessions = [parent / f"trl_mle_test_session_{os.getpid()}" for parent in cgroups.parents()]
+    for session in sessions:
+        session.mkdir()
+    with monkeypatch.context() as elsewhere:
+        elsewhere.setattr(cgroups, "parents", lambda: sessions)
+        run_dir, lock = make_run_dir()
+        groups = cgroups.make_groups(run_dir, 2, memory_mb=64, max_processes=8)
+    last = subprocess.Popen(["sleep", "60"])
+    for folder in groups[1].folders:
+        (folder / "cgroup.procs").write_text(str(last.pid))
+    folders = [folder for group in groups for folder in group.folders]
+    assert all(folder.exists() for folder in folders)
+    lock.close()  # as its end does
+
+    def start_another() -> None:
+        another, its_lock = make_run_dir()
+        with its_lock:
+            remove_run_dir(another)
+
+    start_another()
+    assert [folder.exists() for folder in groups[1].folders] == [True] * len(sessions)
+    last.kill()
+    last.wait()
+    start_another()
+    assert not any(folder.exists() for folder in folders)
+    assert not run_dir.exists()
+    for session in sessions:
+        session.rmdir()

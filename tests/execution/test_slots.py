@@ -175,10 +175,22 @@ def test_an_idle_process_leaves_its_slots_to_the_others(tmp_path):
     other.wait()
 
 
-def test_a_folder_of_somebody_else_is_refused(tmp_path):
-    (tmp_path / "theirs").symlink_to(tmp_path)
-    with pytest.raises(PermissionError, match="is not a folder of this user's"):
-        Slots(1, 1, folder=tmp_path / "theirs")
+def test_a_folder_of_somebody_else_stops_nobody(tmp_path, monkeypatch):
+    """In /tmp, another user may have taken any name, and cannot be made to give it back."""
+    monkeypatch.setattr("trl_mle.execution.slots.TMP", tmp_path)
+    usual = f"trl_mle-slots-{os.geteuid()}"
+    (tmp_path / "elsewhere").mkdir()
+    (tmp_path / usual).symlink_to(tmp_path / "elsewhere")
+    os.mkfifo(tmp_path / f"{usual}-1")
+    (tmp_path / f"{usual}-2").mkdir()
+    if os.geteuid() == 0:
+        os.chown(tmp_path / f"{usual}-2", 12345, 12345)
+    mine, other = Slots(1, 1), Slots(1, 1)
+    assert mine.folder == other.folder == tmp_path / (f"{usual}-3" if os.geteuid() == 0 else f"{usual}-2")
+    assert mine.folder.stat().st_mode & 0o777 == 0o700 or os.geteuid() != 0
+    with mine.take(OPEN), pytest.raises(TimeoutError), other.take_all(OPEN, 0.05):
+        pass
+    assert not any((tmp_path / "elsewhere").iterdir())
 
 
 def test_all_slots_are_taken_together(tmp_path):

@@ -16,6 +16,7 @@ import psutil
 logger = logging.getLogger(__name__)
 
 CONTROLLERS = ("memory", "pids")
+RECORD = "groups"  # the file in an executor's folder that lists its groups' folders
 # If there is a cpu controller: a program's weight, that of a single process however many it has, and the highest, with
 # which it dies.
 WEIGHTS = {"cpu.weight": ("100", "10000"), "cpu.shares": ("1024", "262144")}
@@ -87,10 +88,13 @@ class ControlGroup:
             "memory.memsw.limit_in_bytes": memory_mb << 20,
             "pids.max": max_processes,
         }
-        self._limits = limits
         self._earlier_oom_kills = 0
         self.folders = [parent / name for parent in parents]
-        self._make()
+        for folder in self.folders:
+            folder.mkdir(exist_ok=True)
+            for file, value in limits.items():
+                if (folder / file).exists():
+                    (folder / file).write_text(str(value))
         weights = [folder / file for folder in self.folders for file in WEIGHTS if (folder / file).exists()]
         self._weight = weights[0] if weights else None
         self.highest_weight = WEIGHTS[weights[0].name][1] if weights else ""
@@ -101,13 +105,6 @@ class ControlGroup:
             if done.returncode:
                 self.remove()
                 raise OSError(f"no process can join {self.folders[0]}: {done.stderr.strip()}")
-
-    def _make(self) -> None:
-        for folder in self.folders:
-            folder.mkdir(exist_ok=True)
-            for file, value in self._limits.items():
-                if (folder / file).exists():
-                    (folder / file).write_text(str(value))
 
     def open(self, closing: contextlib.ExitStack) -> list[int]:
         """
@@ -125,8 +122,6 @@ class ControlGroup:
             closing.callback(os.close, fd)
             return fd
 
-        if not all(folder.is_dir() for folder in self.folders):  # removed by an executor with another /tmp
-            self._make()
         self._earlier_oom_kills = self._oom_kills()
         fds = [opened(folder / "cgroup.procs", os.O_WRONLY) for folder in self.folders]
         fds += [opened(folder / "memory.stat", os.O_RDONLY) for folder in self.folders[:1]]
@@ -155,26 +150,32 @@ class ControlGroup:
                 folder.rmdir()
 
 
-def make_groups(names: Sequence[str], memory_mb: int, max_processes: int) -> list[ControlGroup]:
-    """Creates groups with these names; they limit nothing if they cannot be created."""
+def make_groups(run_dir: Path, count: int, memory_mb: int, max_processes: int) -> list[ControlGroup]:
+    """
+    Creates groups; they limit nothing if they cannot be created.
+
+    Args:
+        run_dir (`Path`):
+            The executor's own folder, where they are recorded: whoever removes it after a kill may be in another session,
+            with other parents.
+        count (`int`):
+            Their number.
+        memory_mb (`int`), max_processes (`int`):
+            See [`ControlGroup`].
+    """
+    names = [f"{run_dir.name}.{index}" for index in range(count)]
     try:
-        return [ControlGroup(parents(), name, memory_mb, max_processes) for name in names]
+        folders = parents()
+        (run_dir / RECORD).write_text("".join(f"{folder / name}\n" for folder in folders for name in names))
+        return [ControlGroup(folders, name, memory_mb, max_processes) for name in names]
     except OSError as error:
         logger.warning("control groups are not used: %s", error)
         return [ControlGroup((), name, memory_mb, max_processes) for name in names]
 
 
-def remove_stale(run_dirs: Path) -> None:
-    """
-    Removes the groups of executors that were killed.
-
-    Args:
-        run_dirs (`Path`):
-            The folder of the executors' own folders. The name of a group is that of its executor's folder, a dot, and the
-            slot's number.
-    """
-    for parent in parents():
-        for folder in parent.glob("trl_mle-*.*"):
-            if not (run_dirs / folder.name.partition(".")[0]).exists():
-                with contextlib.suppress(OSError):
-                    folder.rmdir()
+def remove_groups(run_dir: Path) -> None:
+    """Removes the groups of an executor; raises `OSError` while processes in them are still ending."""
+    record = run_dir / RECORD
+    for line in record.read_text().splitlines() if record.exists() else ():
+        with contextlib.suppress(FileNotFoundError):
+            os.rmdir(line)

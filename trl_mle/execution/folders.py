@@ -5,6 +5,7 @@ import fcntl
 import os
 import resource
 import shutil
+import stat
 import subprocess
 import tempfile
 from collections.abc import Iterator
@@ -14,21 +15,38 @@ from typing import IO
 from trl_mle.execution import cgroups
 
 
+# Regardless of TMPDIR: all of a user's processes must find it, and the sandbox's uid must be able to reach it.
+TMP = Path("/tmp")  # noqa: S108
+
+
+def is_own_folder(path: Path) -> bool:
+    """Whether this is a folder of this user's, and no link: in /tmp, others may have made what they like."""
+    try:
+        info = os.lstat(path)
+    except FileNotFoundError:
+        return False
+    return stat.S_ISDIR(info.st_mode) and info.st_uid == os.geteuid()
+
+
 def make_run_dir() -> tuple[Path, IO[str]]:
-    """Makes the folder of an executor, and removes folders of killed executors. An executor holds the lock in its
-    folder for as long as it lives."""
-    # In /tmp, regardless of TMPDIR: the sandbox's uid must be able to reach it.
-    tmp = Path("/tmp")  # noqa: S108
-    for lock_file in tmp.glob("trl_mle-*/lock"):
-        with contextlib.suppress(OSError), open(lock_file) as lock:  # another user's, or still in use
+    """Makes the folder of an executor, and removes folders and control groups of this user's killed executors. An
+    executor holds the lock in its folder for as long as it lives."""
+    for run_dir in filter(is_own_folder, TMP.glob("trl_mle-*")):
+        with contextlib.suppress(OSError), open(run_dir / "lock") as lock:  # missing, or still in use
             fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
-            shutil.rmtree(lock_file.parent, ignore_errors=True)
-    cgroups.remove_stale(tmp)
-    hidden = Path(tempfile.mkdtemp(prefix=".trl_mle-", dir=tmp))
+            remove_run_dir(run_dir)
+    hidden = Path(tempfile.mkdtemp(prefix=".trl_mle-", dir=TMP))
     hidden.chmod(0o711)
     lock = open(hidden / "lock", "w")  # noqa: SIM115
     fcntl.flock(lock, fcntl.LOCK_EX)
     return hidden.rename(hidden.with_name(hidden.name.removeprefix("."))), lock
+
+
+def remove_run_dir(run_dir: Path) -> None:
+    """Removes an executor's folder and control groups; leaves it to the next executor while processes in these are ending."""
+    with contextlib.suppress(OSError):
+        cgroups.remove_groups(run_dir)
+        shutil.rmtree(run_dir, ignore_errors=True)
 
 
 @contextlib.contextmanager

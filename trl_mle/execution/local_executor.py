@@ -5,7 +5,6 @@ import hashlib
 import logging
 import math
 import os
-import shutil
 import signal
 import socket
 import subprocess
@@ -31,7 +30,7 @@ from trl_mle.execution.executor import (
     ProgramFuture,
     longest_round_s,
 )
-from trl_mle.execution.folders import make_run_dir, program_folder, raise_open_files
+from trl_mle.execution.folders import make_run_dir, program_folder, raise_open_files, remove_run_dir
 from trl_mle.execution.output import Output
 from trl_mle.execution.program import OPTIONAL, REQUIRED, InstrumentedProgram, Limits, Program
 from trl_mle.execution.sandbox import CheckUnfinished, SandboxError, bubblewrap, landlock
@@ -160,8 +159,7 @@ class LocalExecutor(MadeAgain, Executor):
             WarmParent, run_dir=self._run_dir, fixed=self._fixed, python=self._python, cores=self._slots.cores
         )
         # One for each slot, and the last one for control programs. Files written by a program count as memory, too.
-        names = [f"{self._run_dir.name}.{index}" for index in range(self.max_parallel + 1)]
-        self._groups = cgroups.make_groups(names, memory_mb + disk_mb, max_processes)
+        self._groups = cgroups.make_groups(self._run_dir, self.max_parallel + 1, memory_mb + disk_mb, max_processes)
         self._fixed["memory_is_bounded"] = any(group.folders for group in self._groups)
         self._warm_parents: dict[Path, WarmParent] = {}
         self._checked: set[Path] = set()
@@ -241,9 +239,7 @@ class LocalExecutor(MadeAgain, Executor):
             with contextlib.suppress(OSError):
                 job_socket.shutdown(socket.SHUT_RDWR)
         self._threads.shutdown(wait=True)  # queued programs find it closed
-        for group in self._groups:
-            group.remove()
-        shutil.rmtree(self._run_dir, ignore_errors=True)
+        remove_run_dir(self._run_dir)
         self._run_dir_lock.close()
 
     def check(self, competition: Competition) -> None:

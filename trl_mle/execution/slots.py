@@ -3,7 +3,6 @@
 import contextlib
 import fcntl
 import os
-import stat
 import threading
 import time
 from collections.abc import Iterator, Sequence
@@ -11,11 +10,11 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from trl_mle.execution.cores import split_cores
+from trl_mle.execution.folders import TMP, is_own_folder
 from trl_mle.waits import waiting_for
 
 
 POLL_S = 0.001
-FOLDER = Path(f"/tmp/trl_mle-slots-{os.geteuid()}")  # noqa: S108 (the same for all of a user's processes)
 
 
 class Closed(Exception):
@@ -94,11 +93,7 @@ class Slots:
                 self.slots.append(Slot(i, cpus[0], cpus, gpu))
             else:  # more slots than cores: no pinning
                 self.slots.append(Slot(i, 2000 + i, (), gpu))
-        self.folder = folder or FOLDER
-        self.folder.mkdir(mode=0o700, exist_ok=True)
-        info = os.lstat(self.folder)
-        if not stat.S_ISDIR(info.st_mode) or info.st_uid != os.geteuid():
-            raise PermissionError(f"{self.folder} is not a folder of this user's: remove it")
+        self.folder = folder or lock_folder()
         self._turn = threading.Lock()
         self._passed_at = 0.0
 
@@ -203,6 +198,19 @@ class Slots:
             if held := self._try(slot):
                 return slot, held
         return None
+
+
+def lock_folder() -> Path:
+    """The folder of the lock files of all of this user's processes: the first name that no other user has taken."""
+    folder = usual = TMP / f"trl_mle-slots-{os.geteuid()}"
+    number = 0
+    while True:
+        with contextlib.suppress(FileExistsError):
+            folder.mkdir(mode=0o700)
+        if is_own_folder(folder):
+            return folder
+        number += 1
+        folder = usual.with_name(f"{usual.name}-{number}")
 
 
 def _unlock(held: list[int]) -> None:
