@@ -1,6 +1,7 @@
 import io
 import math
 import pickle
+import re
 from concurrent.futures import ThreadPoolExecutor
 
 import numpy as np
@@ -9,7 +10,7 @@ import pytest
 from hypothesis import HealthCheck, example, given, settings
 from hypothesis import strategies as st
 
-from trl_mle.competitions import Score, load_competition
+from trl_mle.competitions import Score, competition, load_competition
 
 
 LOCAL = ["digits", "breast-cancer", "diabetes", "wine"]
@@ -127,14 +128,75 @@ def test_malformed_submissions_are_rejected_with_a_reason(case):
         (b"id,cultivar\n\xff\xfe,1\n", "not UTF-8"),
         (b"id,cultivar\na,1\nb,1,2,3\n", "not a csv file"),
         (b'id,cultivar\n"a,1\n', "not a csv file"),
-        (b"0.5," * 100_000, "a line of 100001 columns"),
-        (b"id,cultivar\n" + b"0.5," * 100_000, "a line of 100001 columns"),
+        (b"0.5," * 100_000, "a line of more than 2000 columns; write one row for each id"),
+        (b"id,cultivar\n" + b"0.5," * 100_000, "a line of more than 2000 columns"),
+        (b"\xef\xbb\xbf" + b'"a\n",' * 2001, "a line of more than 2000 columns"),
     ],
 )
 def test_unreadable_bytes_are_rejected_with_a_reason(content, reason):
     score = load_competition("wine").grade(content)
     assert not score.valid
     assert reason in score.error
+
+
+# What pandas takes seconds, minutes or gigabytes for, next to the 53 rows that are expected
+FLOODS = {
+    "carriage returns": (b"\r" * 10**6, "1000000 lines, but 53 rows were expected"),
+    "rows that end with carriage returns": (b"id,cultivar\r" + b"1,1\r" * 10**5, "100001 lines, but 53 rows"),
+    "line ends": (b"\n" * 10**6, "1000000 lines, but 53 rows"),
+    "line ends of Windows": (b"\r\n" * 10**6, "1000000 lines, but 53 rows"),
+    "NULs": (b"\0" * 20_000_000, "20000000 bytes, but 53 rows"),
+    "columns": (b"a," * 10**6, "a line of more than 2000 columns"),
+    "columns of many rows": ((b"," * 1999 + b"\n") * 2000, "3998000 commas, but 53 rows"),
+    "a header of many lines": ((b"a," * 1900 + b'"\n"') * 50, "a line of more than 2000 columns"),
+    "a header after blank lines": (b" \n\r\n\t" + (b"a," * 1900 + b'"\r"') * 50, "a line of more than 2000 columns"),
+    "a header after quotes in a field": (b'a"a,' + (b"a," * 1900 + b'"\n"') * 50, "a line of more than 2000 columns"),
+    "levels of an index": (b"id,cultivar\n" + (b"1," * 1900 + b'"\n",') * 50, "a line of more than 2000 columns"),
+}
+
+
+@pytest.mark.parametrize("case", FLOODS)
+def test_floods_are_rejected_before_they_are_parsed(case, monkeypatch):
+    content, reason = FLOODS[case]
+    wine = load_competition("wine")
+    wine.check_answers()
+    monkeypatch.setattr(competition, "_read_csv", lambda source: pytest.fail("pandas reads it"))
+    score = wine.grade(content)
+    assert not score.valid
+    assert reason in score.error
+
+
+def test_large_tables_with_a_prediction_are_submissions():
+    """A program may write the test set with a column added."""
+    wine = load_competition("wine")
+    table = pd.read_csv(wine.answers)
+    wide = pd.DataFrame(np.random.RandomState(0).rand(len(table), 1900)).add_prefix("feature ")
+    content = pd.concat([wide, table.assign(text="a, b\n" * 50)], axis=1).to_csv(index=False).encode()
+    assert wine.grade(content).value == 1
+    assert wine.grade(content.replace(b"\n", b"\r\n")).value == 1
+
+
+@settings(max_examples=200)
+@given(
+    st.lists(st.sampled_from(["a", ",", ",", '"', '"', "\n", "\r\n", " ", "\t", "\ufeff"]), max_size=30).map("".join)
+)
+def test_columns_are_counted_as_pandas_counts_them(text):
+    content = text.encode()
+    try:
+        columns = pd.read_csv(io.BytesIO(content), header=None, nrows=2).shape[1]
+    except pd.errors.EmptyDataError:
+        return
+    except pd.errors.ParserError as error:
+        found = re.search(r"Expected \d+ fields in line \d+, saw (\d+)", str(error))
+        if found is None:  # a quote is left open
+            return
+        columns = int(found[1])
+    assert competition._columns(content) == columns
+
+
+def test_lines_may_end_with_carriage_returns():
+    wine = load_competition("wine")
+    assert wine.grade(wine.answers.read_bytes().replace(b"\n", b"\r")).value == 1
 
 
 @pytest.mark.parametrize("path", ["missing.csv", ".", "nul\0byte", "x" * 5000])

@@ -1,10 +1,12 @@
+import ast
 import time
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from trl_mle.prompts import extract_code, find_code
+from trl_mle.execution.program import MAX_LENGTH
+from trl_mle.prompts import extract, extract_code, find_code, given_program
 
 
 CASES = {
@@ -108,9 +110,64 @@ def test_the_block_that_counts_is_found_among_equal_ones():
     assert [within[found.position(i)] for i in range(5)] == list("x = 1")
 
 
-def test_many_opening_thoughts_take_no_time():
+MANY = 100_000
+
+
+@pytest.mark.parametrize(
+    ("completion", "code"),
+    [
+        ("<think>" * MANY, None),
+        ("<think>a</think>" * MANY + "```python\nprint(1)\n```", "print(1)"),
+        ("```" + " " * MANY + "`", None),
+        ("~" * MANY + "`", None),
+        ("a" + "`" * MANY + "b", None),
+        ("a ```" + " " * MANY + "b", None),
+        ("import 1\n" * (MANY // 5), None),
+        ("import os\\\n" * (MANY // 6), None),
+    ],
+    ids=["tags", "thoughts", "blanks", "tildes", "ticks", "blanks after text", "imports", "backslashes"],
+)
+def test_long_completions_take_no_time(completion, code):
     """A policy may write anything, and the training process has to read it."""
     began = time.process_time()
-    assert extract_code("<think>" * 100_000) is None
-    assert extract_code("<think>a</think>" * 100_000 + "```python\nprint(1)\n```") == "print(1)"
+    assert extract_code(completion) == code
     assert time.process_time() - began < 5
+
+
+LINES = [
+    "import 1",
+    "import os",
+    "from a import (",
+    "import os\\",
+    "if x:",
+    " if x:",
+    "try:",
+    '"""',
+    "1 1",
+    "x = (",
+    "f'{",
+]
+
+
+@given(st.lists(st.sampled_from(LINES), min_size=1, max_size=8))
+def test_python_reads_a_text_a_limited_number_of_times(lines):
+    read = 0
+
+    def parse(text):
+        nonlocal read
+        read += len(text)
+        return ast.parse(text)
+
+    completion = "\n".join(lines * 40)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(extract, "_parse", parse)
+        extract_code(completion)
+    assert read <= (extract.READS + 3) * len(completion)
+
+
+def test_what_is_too_long_for_a_program_is_not_parsed(monkeypatch):
+    monkeypatch.setattr(extract.ast, "parse", lambda text: pytest.fail("it is parsed"))
+    program = "x = 1\n" * (MAX_LENGTH // 6 + 1)
+    assert extract_code(program) is None
+    assert given_program(program) == program
+    assert extract_code(f"```python\n{program}```") == program.rstrip()

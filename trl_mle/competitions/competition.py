@@ -1,5 +1,6 @@
 """A competition as a prepared folder in MLE-bench's layout: public files and hidden answers."""
 
+import codecs
 import io
 import math
 import os
@@ -19,6 +20,9 @@ from trl_mle.competitions.split import held_out_rows
 # Far more than any submission needs. Predictions written as one row would be a header with many equal names, which
 # pandas takes minutes to deduplicate.
 MAX_COLUMNS = 2000
+# Parts of a CSV file as pandas reads it: quotes count at the beginning of a field only
+_BLANK = re.compile(rb"(?:[ \t]*+[\r\n])*+")  # lines
+_FIELD = re.compile(rb'(?:"[^"]*+(?:""[^"]*+)*+"?)?[^,\r\n]*')
 
 # pandas 3.1 always does, and warns about the option that makes older ones do so.
 _READS_FLOATS_EXACTLY = tuple(map(int, pd.__version__.split(".")[:2])) >= (3, 1)
@@ -167,7 +171,7 @@ class Competition:
         answers, held_out = self._answers, self._held_out
         try:
             content = submission if isinstance(submission, bytes) else Path(submission).read_bytes()
-            predictions = self._align(_read_submission(content, len(answers)), answers)
+            predictions = self._align(_read_submission(content, answers), answers)
             full = self._score(answers, predictions)
             if held_out is None:
                 return Score(full, valid=True)
@@ -193,7 +197,7 @@ class Competition:
 
     def predictions(self, submission: bytes) -> pd.DataFrame:
         """Predictions of a valid submission, shape (rows of the answers, targets), with the ids as index."""
-        return self._align(_read_submission(submission, len(self._answers)), self._answers)
+        return self._align(_read_submission(submission, self._answers), self._answers)
 
     def check_answers(self) -> None:
         """Raises [`CompetitionError`] if the answers, or with held-out rows either part of them, cannot be graded."""
@@ -241,7 +245,7 @@ class Competition:
         if self.exact_columns and extra:
             raise ValueError(f"the submission must have no columns but {_some(wanted)}; it also has {_some(extra)}")
         if self.id_first and table.columns[0] != self.id_column:
-            raise ValueError(f"the first column must be {self.id_column!r}, not {table.columns[0]!r}")
+            raise ValueError(f"the first column must be {self.id_column!r}, not {_some(table.columns[:1])}")
         if len(table) != len(answers):
             raise ValueError(f"the submission has {len(table)} rows, but the test set has {len(answers)}")
 
@@ -346,19 +350,40 @@ def user_cache_dir() -> Path:
     return Path(os.environ.get("XDG_CACHE_HOME") or "~/.cache").expanduser()
 
 
-def _read_submission(content: bytes, rows: int) -> pd.DataFrame:
-    # Before parsing: the grader runs in the training process, which a huge file must not crash. Quoted text may
-    # contain newlines.
-    ends = np.flatnonzero(np.frombuffer(content, np.uint8) == ord("\n"))
-    if len(ends) > 100 * (rows + 10):
-        raise ValueError(f"the submission has {len(ends)} lines, but {rows} rows were expected")
-    starts, ends = np.append(0, ends + 1), np.append(ends, len(content))
-    long = ends - starts >= MAX_COLUMNS  # more columns than that need as many commas
-    pieces = (content[start:end] for start, end in zip(starts[long], ends[long], strict=True))
-    columns = max((1 + line.count(b",") for piece in pieces for line in piece.splitlines()), default=0)
-    if columns > MAX_COLUMNS:
-        raise ValueError(f"the submission has a line of {columns} columns; write one row for each id")
+def _read_submission(content: bytes, answers: pd.DataFrame) -> pd.DataFrame:
+    # Before parsing: the grader runs in the training process, whose time and memory a program must not choose. Quoted
+    # text may contain commas and line ends, and other columns are allowed.
+    rows, columns = answers.shape
+    lines = content.count(b"\n") + content.count(b"\r") - content.count(b"\r\n")
+    for what, count, most in (
+        ("bytes", len(content), 16_000_000 + rows * (4096 + 64 * columns)),
+        ("lines", lines, 100 * (rows + 10)),
+        ("commas", content.count(b","), 2_000_000 + rows * (100 + 2 * columns)),
+    ):
+        if count > most:
+            raise ValueError(f"the submission has {count} {what}, but {rows} rows were expected")
+    if lines > content.count(b"\n"):  # after a line that ends with a bare carriage return, pandas loses commas
+        content = content.replace(b"\r\n", b"\n").replace(b"\r", b"\n")
+    if _columns(content) > MAX_COLUMNS:
+        raise ValueError(f"the submission has a line of more than {MAX_COLUMNS} columns; write one row for each id")
     return _read_csv(io.BytesIO(content))
+
+
+def _columns(content: bytes) -> int:
+    """
+    The larger number of columns of the first two records, up to the first that is too many, as pandas reads them. Further
+    records cannot have more.
+    """
+    most, place = 0, len(codecs.BOM_UTF8) if content.startswith(codecs.BOM_UTF8) else 0
+    for _ in range(2):
+        place, columns = _BLANK.match(content, place).end(), 0  # type: ignore[union-attr]
+        while columns <= MAX_COLUMNS:
+            place, columns = _FIELD.match(content, place).end(), columns + 1  # type: ignore[union-attr]
+            if content[place : place + 1] != b",":
+                break
+            place += 1
+        most = max(most, columns)
+    return most
 
 
 def _read_csv(source: Path | io.BytesIO) -> pd.DataFrame:
@@ -376,5 +401,6 @@ def _invalid(error: str) -> Score:
 def _some(values: Iterable[object]) -> str:
     """The first few values, shortened, because a submission may hold anything of any length."""
     values = list(values)
-    shown = [text if len(text) <= 40 else f"{text[:40]}…" for text in map(repr, values[:4])]
+    first = (repr(value[:50] if isinstance(value, str) else value) for value in values[:4])
+    shown = [text if len(text) <= 40 else f"{text[:40]}…" for text in first]
     return ", ".join([*shown, "…"] if len(values) > 4 else shown)

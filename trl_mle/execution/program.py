@@ -6,6 +6,9 @@ from collections import Counter
 from dataclasses import dataclass
 
 
+MAX_LENGTH = 200_000  # characters of a program that is parsed outside the sandbox: a megabyte of it takes gigabytes
+
+
 def split_lines(source: str) -> list[str]:
     """
     Splits lines as Python does and keeps their ends: at `\\n`, `\\r\\n` and `\\r`. `str.splitlines` also splits at

@@ -8,7 +8,7 @@ import warnings
 from collections.abc import Sequence
 from typing import Protocol
 
-from trl_mle.execution.program import InstrumentedProgram
+from trl_mle.execution.program import MAX_LENGTH, InstrumentedProgram
 
 
 IMPORTS = "imports"
@@ -30,8 +30,8 @@ DESCRIPTIONS = {
 }
 MILESTONES = tuple(DESCRIPTIONS)
 
-# Size limit for instrumentation: the work can grow with the square of the nodes. Solutions have hundreds of nodes.
-MAX_LENGTH, MAX_NODES = 200_000, 10_000
+# Size limit of the syntax tree: the work can grow with the square of the nodes. Solutions have hundreds of nodes.
+MAX_NODES = 10_000
 
 # The compiler names this file in its warnings (invalid escape sequences and others). Policies cause thousands of them,
 # which would bury the log of the training run.

@@ -7,11 +7,15 @@ from bisect import bisect_right
 from dataclasses import dataclass
 from itertools import accumulate
 
+from trl_mle.execution.program import MAX_LENGTH
 
-_FENCE = re.compile(r"(?P<indent>[ \t]*)(?P<mark>`{3,}|~{3,})[ \t]*(?P<info>[^`]*)")
-_FENCE_AFTER_TEXT = re.compile(r"(?P<mark>`{3,})[ \t]*(python3?|py)[ \t]*$", re.IGNORECASE)
+
+# A policy may write anything, and the training process reads it: no expression looks at a character more than a few times
+_FENCE = re.compile(r"(?P<indent>[ \t]*+)(?P<mark>`{3,}+|~{3,}+)[ \t]*+(?P<info>[^`]*+)")
+_FENCE_AFTER_TEXT = re.compile(r"(?<!`)(?P<mark>`{3,}+)[ \t]*+(python3?|py)[ \t]*+$", re.IGNORECASE)
 _IMPORT = re.compile(r"import \w|from \S+ import ")
 _PYTHON = {"python", "python3", "py"}
+READS = 20  # times the length of a text without fences that Python may read in search of a program
 
 Span = tuple[int, int]
 # Where pieces of a text begin, in it and in another one, in ascending order; within a piece both have the same characters
@@ -77,9 +81,7 @@ def _unthought(text: str) -> list[Span]:
 
 def given_program(text: str) -> str:
     """The program in what was asked for as a program: all of it if it is Python, else the one in its fence, if there is one."""
-    try:
-        ast.parse(text)
-    except (SyntaxError, ValueError, RecursionError, MemoryError):
+    if _wrong_line(text) is not None:
         return (extract_code(text) if "```" in text else None) or text
     return text
 
@@ -194,12 +196,19 @@ def _bare_program(text: str) -> list[Span]:
         return _stripped(text, 0, len(text))
     lines = text.split("\n")
     begins = [0, *accumulate(len(line) + 1 for line in lines)]
+    left = READS * len(text)
     for start in (number for number, line in enumerate(lines) if _IMPORT.match(line)):
-        program = lines[start:]
-        while program and (wrong := _wrong_line("\n".join(program))):
-            program = program[: min(wrong, len(program)) - 1]
-        if _is_program("\n".join(program)):
-            return _stripped(text, begins[start], begins[start + len(program)] - 1)
+        end = len(lines)
+        while start < end:
+            part = text[begins[start] : begins[end] - 1]
+            left -= len(part)
+            if left < 0:
+                return []
+            if (wrong := _wrong_line(part)) is None:
+                break
+            end = start + min(wrong, end - start) - 1
+        if start < end and _is_program(part):
+            return _stripped(text, begins[start], begins[end] - 1)
     return []
 
 
@@ -212,7 +221,7 @@ def _stripped(text: str, start: int, end: int) -> list[Span]:
 def _wrong_line(text: str) -> int | None:
     """Number of the line that is no Python; `None` if all is."""
     try:
-        ast.parse(text)
+        _parse(text)
     except SyntaxError as error:
         return error.lineno or 1
     except (ValueError, RecursionError, MemoryError):
@@ -223,7 +232,13 @@ def _wrong_line(text: str) -> int | None:
 def _is_program(text: str) -> bool:
     """Whether a text is Python with at least one import, assignment or call: "Done" is Python, too."""
     try:
-        tree = ast.parse(text)
+        tree = _parse(text)
     except (SyntaxError, ValueError, RecursionError, MemoryError):  # the parser raises all of them on odd texts
         return False
     return any(isinstance(node, ast.Import | ast.ImportFrom | ast.Assign | ast.Call) for node in ast.walk(tree))
+
+
+def _parse(text: str) -> ast.Module:
+    if len(text) > MAX_LENGTH:
+        raise ValueError(f"the text has more than {MAX_LENGTH} characters")
+    return ast.parse(text)
