@@ -126,6 +126,22 @@ def test_images_that_may_be_of_either_kind_leave_open_when_the_data_are_loaded()
     assert AstInstrumenter().instrument(source).milestones == ("imports",)
 
 
+@pytest.mark.parametrize(
+    "example",
+    [
+        "image = cv2.imread(glob.glob('images/*.jpg')[0])\n",
+        "with Image.open('images/Test_0.jpg') as image:\n    print(image.size)\n",
+        "def read(path):\n    return cv2.imread(path)\nshape = read(f'images/{train.id[0]}.jpg').shape\n",
+    ],
+)
+def test_an_example_image_is_not_the_data(example):
+    tables = "import cv2, glob\nimport pandas as pd\nfrom PIL import Image\ntrain = pd.read_csv('train.csv')\ntest = pd.read_csv('test.csv')\n"
+    assert following(tables + example, "train_data") == "train = pd.read_csv('train.csv')"
+    assert following(tables + example, "test_data") == "test = pd.read_csv('test.csv')"
+    images = "x = [cv2.imread(path) for path in train.path]\ny = list(map(cv2.imread, test.path))\n"
+    assert following(tables + images + example, "train_data") == "x = [cv2.imread(path) for path in train.path]"
+
+
 def test_all_estimators_of_scikit_learn_are_models():
     for kind in ["classifier", "regressor"]:
         for name, cls in all_estimators(type_filter=kind):

@@ -129,7 +129,9 @@ class Expressions(Calls):
     ) -> list[Value]:
         first, *others = generators
         values = []
-        for item in self.elements(self.value(first.iter, scope)):
+        elements = self.elements(self.value(first.iter, scope))
+        self.repeats += 1
+        for item in elements:
             inner = Scope(scope)
             self.assign(first.target, item, inner)
             for other in others:
@@ -137,6 +139,7 @@ class Expressions(Calls):
             for condition in first.ifs:
                 self.value(condition, inner)
             values.append(element(inner))
+        self.repeats -= 1
         return values
 
     def attribute(self, base: Value, name: str) -> Value:
@@ -235,9 +238,11 @@ class Expressions(Calls):
             return self.predict(everything, batch=True) if TEST in data.tags else data
         if any(READER in value.tags for value in everything):  # json.load(file), csv, pickle, ...
             return self.read(join(value for value in everything if READER in value.tags))
+        self.repeats += 1
         for value in everything:  # callbacks
             if isinstance(value.code, ast.FunctionDef | ast.Lambda):
                 self.follow(value, [], {})
+        self.repeats -= 1
         return derived([receiver, *everything])
 
     def add(self, collection: ast.expr, old: Value, arguments: list[Value], scope: Scope) -> None:

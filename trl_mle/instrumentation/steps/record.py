@@ -20,6 +20,7 @@ class Record:
         self.evaluation = Evaluation(ast.Pass(), None, False, [])
         self.parent: Evaluation | None = None
         self.loops: list[Evaluation] = []  # the enclosing loops, outermost first, including callers' loops
+        self.repeats = 0  # enclosing comprehensions, and functions that a library calls
         self.columns: list[Evaluation] = []  # the enclosing loops over the columns of the predictions
         self.returns: list[Evaluation] = []
         self.returned: list[Value] = []
@@ -46,8 +47,10 @@ class Record:
 
     def read_image(self, path: Value) -> Value:
         """Records that an image is read: the data are complete with the last image, not with the table of labels. An
-        image that may be either train or test data leaves this open."""
+        image that may be either train or test data leaves this open. A single image is an example."""
         kinds = kinds_of_paths(path.texts) or path.data or DATA
+        if not self.loops and not self.repeats:
+            return Value(tags=frozenset(kinds))
         for kind in kinds:
             if kind in path.data or len(kinds) > 1:
                 while self.loaded[kind]:
