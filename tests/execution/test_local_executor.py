@@ -725,6 +725,32 @@ def test_without_a_sandbox_programs_run_and_are_ended_all_the_same(competition, 
 
 
 @pytest.mark.parametrize("sandbox", [*TIERS, "none"])
+def test_a_submission_in_the_wrong_place_is_named(competition, sandbox):
+    begin = """
+import os, pandas as pd
+sample = pd.read_csv("input/sample_submission.csv")
+os.makedirs("output/deep")
+pd.read_csv("input/test.csv").to_csv("output/test.csv")
+os.mkfifo("output/pipe.csv")
+os.symlink("../input/sample_submission.csv", "output/link.csv")
+"""
+    hint = "no submission.csv was written to the working directory, but {} has its columns"
+    wrong = {
+        "sample.to_csv('output/submission.csv', index=False)": hint.format("output/submission.csv"),
+        "sample.assign(p=1).to_csv('output/deep/my_submission.csv')": hint.format("output/deep/my_submission.csv"),
+        "for name in 'ab': sample.to_csv(f'{name}.csv', index=False)": "",  # which of them?
+        "sample.drop(columns='id').to_csv('output/submission.csv', index=False)": "",
+    }
+    with LocalExecutor(max_parallel=2, timeout_s=60, sandbox=sandbox, packages=["pandas"]) as executor:
+        results = executor.run_many([(begin + end, competition) for end in wrong])
+        [right] = executor.run_many([(begin + "\nsample.to_csv('submission.csv')", competition)])
+    for result, detail in zip(results, wrong.values(), strict=True):
+        assert (result.outcome, result.submission, result.detail) == (Outcome.OK, None, detail), result.stderr
+    assert (right.outcome, right.detail) == (Outcome.OK, "")
+    assert right.submission is not None
+
+
+@pytest.mark.parametrize("sandbox", [*TIERS, "none"])
 def test_a_program_that_nobody_waits_for_is_ended(competition, sandbox):
     with LocalExecutor(max_parallel=1, timeout_s=60, sandbox=sandbox, packages=()) as executor:
         running, queued = (executor.submit("import time\ntime.sleep(60)", competition) for _ in range(2))

@@ -292,7 +292,7 @@ class LocalExecutor(MadeAgain, Executor):
             else:
                 future.set_result(inner.result())
 
-        inner = self._threads.submit(self._execute, program, competition.public_dir, time.monotonic(), future)
+        inner = self._threads.submit(self._execute, program, competition, time.monotonic(), future)
         inner.add_done_callback(settle)
         return future
 
@@ -360,8 +360,14 @@ class LocalExecutor(MadeAgain, Executor):
         found = {line.partition(" ")[0] for line in result.stdout.splitlines()}
         _PROVEN[self.tier, self._python] = tuple(name for name in REQUIRED + OPTIONAL if name in found)
 
-    def _execute(self, program: Program, public_dir: Path, submitted: float, future: ProgramFuture) -> ExecutionResult:
+    def _execute(
+        self, program: Program, competition: Competition, submitted: float, future: ProgramFuture
+    ) -> ExecutionResult:
         index = -1
+        public_dir = competition.public_dir
+        run = partial(
+            self._run, columns=(competition.id_column, *competition.target_columns), stopping=future.stopping
+        )
         try:
             with self._slots.take(self._closed) as slot:
                 if not future.set_running_or_notify_cancel():
@@ -371,7 +377,7 @@ class LocalExecutor(MadeAgain, Executor):
                     future.started = time.monotonic()  # the start of a warm parent is waiting, too
                     queue_wait_s = future.started - submitted
                     try:
-                        result = self._run(program, warm_parent, slot, queue_wait_s, stopping=future.stopping)
+                        result = run(program, warm_parent, slot, queue_wait_s)
                         return self._checked_result(result, public_dir, warm_parent)
                     except ReportLost as error:
                         if warm_parent.process.poll() is not None or self._closed.is_set() or future.stopping.is_set():
@@ -382,7 +388,7 @@ class LocalExecutor(MadeAgain, Executor):
                     self._slots.take_all(self._closed, self.timeout_s + GRACE_S) as slot,
                     self._warm_parent(public_dir.absolute(), slot) as warm_parent,
                 ):
-                    result = self._run(program, warm_parent, slot, queue_wait_s, alone=True, stopping=future.stopping)
+                    result = run(program, warm_parent, slot, queue_wait_s, alone=True)
                     return self._checked_result(result, public_dir, warm_parent)
             except (OSError, SandboxError, Closed) as error:
                 raise ReportLost(f"{lost}; tried again alone: {error or type(error).__name__}") from error
@@ -409,6 +415,7 @@ class LocalExecutor(MadeAgain, Executor):
         limit_s: float | None = None,
         alone: bool = False,
         stopping: threading.Event | None = None,
+        columns: Sequence[str] = (),
     ) -> ExecutionResult:
         """
         Runs a program in a slot.
@@ -423,6 +430,8 @@ class LocalExecutor(MadeAgain, Executor):
                 started and a control program beside it succeeds.
             stopping (`threading.Event`, *optional*):
                 Ends the program when set.
+            columns (`Sequence[str]`, *optional*):
+                Columns of a submission, by which one is recognized that is in the wrong place.
 
         Raises:
             `ReportLost`: The report is missing, and this is not known to be the program's failure.
@@ -437,6 +446,7 @@ class LocalExecutor(MadeAgain, Executor):
             "source": program.source,
             "original": program.original,
             "inserted_lines": program.inserted_lines,
+            "columns": columns,
             "seed": int.from_bytes(digest[:4], "little"),
             "cpus": slot.cpus,
             "uid": landlock.FIRST_SLOT_UID + slot.number if own_uids else None,

@@ -28,6 +28,8 @@ LOOKS_OVER = 3  # so often in a row its group's memory is too large: the kernel'
 # Of the kernel's memory, at most, for a mapping, and for what an epoll waits for
 MAPPING_BYTES, EVENT_BYTES = 256, 256
 SAMPLED = 8  # of many such lists so many are read at a look: they may be longer than can be read in time
+# Of files that may be a submission in the wrong place: how deep they lie, how many are looked at, and their first line
+TABLES_DEPTH, TABLES_LOOKED_AT, HEADER_BYTES = 3, 1000, 1 << 16
 PF_EXITING = 0x4  # <linux/sched.h>
 
 
@@ -375,7 +377,10 @@ def read_submission(job: dict[str, Any]) -> tuple[bytes | None, str | None]:
         flags = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
         fd = os.open("submission.csv", flags, dir_fd=job["folders"][0])
     except FileNotFoundError:
-        return None, None
+        places = list(tables(job["folders"][0], job["columns"]))
+        if len(places) != 1:
+            return None, None
+        return None, f"no submission.csv was written to the working directory, but {places[0]} has its columns"
     except OSError as error:
         return None, f"submission.csv could not be opened: {error.strerror}"
     info = os.fstat(fd)
@@ -388,6 +393,27 @@ def read_submission(job: dict[str, Any]) -> tuple[bytes | None, str | None]:
         if len(content) > limit:
             return None, f"submission.csv is larger than {job['submission_mb']} MB"
         return content, None
+
+
+def tables(workdir: int, columns: list[str]) -> Iterator[str]:
+    """
+    CSV files with these columns below the working folder, without what is in `input`. No link is followed, and no more
+    looked at than would be in the way of a report.
+    """
+    left = TABLES_LOOKED_AT
+    for path, folders, names, folder in os.fwalk(".", dir_fd=workdir):
+        left -= 1 + len(names)
+        if left < 0:
+            return
+        folders[:] = [name for name in folders if path.count("/") < TABLES_DEPTH and (path, name) != (".", "input")]
+        for name in names:
+            if name.endswith(".csv"):
+                with contextlib.suppress(OSError):
+                    fd = os.open(name, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC, dir_fd=folder)
+                    with open(fd, "rb") as file:
+                        header = file.readline(HEADER_BYTES).decode("utf-8-sig", errors="replace")
+                    if set(columns) <= {column.strip(' "\r\n') for column in header.split(",")}:
+                        yield os.path.normpath(f"{path}/{name}")
 
 
 def supervise(pid: int, started: int, job: dict[str, Any], job_socket: socket.socket) -> dict[str, Any]:
