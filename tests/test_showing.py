@@ -154,8 +154,8 @@ def test_new_prompt_and_a_wrong_name(command, tmp_path):
     code, out, error = command("new", "table [red].csv", "--target", "price", "--metric", "rmse", "--to", "[red]")
     assert code == 0, error
     assert "[red]/public/description.md" in out
-    code, _, _ = command("prompt", "./[red]")
-    assert code == 0
+    code, out, _ = command("prompt", "./[red]")
+    assert (code, out.count("<|")) == (0, 0)
     code, _, error = command("grade", f"./{''.join(texts)}", "submission.csv")
     assert (code, error.count("\n")) == (2, 1)
 

@@ -10,7 +10,7 @@ from typing import Any
 
 from trl_mle.competitions import Competition
 from trl_mle.execution import Outcome, SandboxError
-from trl_mle.prompts import given_program
+from trl_mle.prompts import given_program, plain_text
 from trl_mle.rewards import Evaluation, MLEReward, PendingEvaluation, cut_middle
 
 
@@ -91,7 +91,7 @@ class MLEEnvironment:
                 f"{entry.name}/" if entry.is_dir() else f"{entry.name} {entry.stat().st_size}"
                 for entry in entries[:100]
             ]
-            return "\n".join([*shown, *[f"… {len(entries) - 100} more"] * (len(entries) > 100)])
+            return plain_text("\n".join([*shown, *[f"… {len(entries) - 100} more"] * (len(entries) > 100)]))
         return self._cut(_lines(file, max(1, int(first_line)), max(1, int(lines)), self._output_chars))
 
     def start_program(self, program: str) -> str:
@@ -154,7 +154,7 @@ class MLEEnvironment:
         return self._competition
 
     def _cut(self, text: str) -> str:
-        return cut_middle(text, self._output_chars)
+        return plain_text(cut_middle(text, self._output_chars))
 
 
 class ScoredMLEEnvironment(MLEEnvironment):

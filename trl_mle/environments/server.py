@@ -19,7 +19,7 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 from trl_mle.competitions import Competition
 from trl_mle.environments.environment import FAILED, finished, start
 from trl_mle.execution import Outcome, SandboxError
-from trl_mle.prompts import scratch_prompt
+from trl_mle.prompts import plain_text, scratch_prompt
 from trl_mle.rewards import Evaluation, MLEReward, PendingEvaluation, cut_middle
 
 
@@ -172,8 +172,8 @@ class ProgramEnvironment(Environment[ProgramAction, ProgramObservation, EpisodeS
             score=evaluation.score.value if evaluation.score is not None else None,
             duration_s=evaluation.duration_s,
             milestones=list(evaluation.milestones),
-            output=cut_middle(evaluation.output),
-            detail=evaluation.detail,
+            output=plain_text(cut_middle(evaluation.output)),
+            detail=plain_text(evaluation.detail),
         )
 
     def _observation(self, status: Literal["task", "running", "ended"], **fields: Any) -> ProgramObservation:

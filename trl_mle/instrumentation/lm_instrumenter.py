@@ -19,6 +19,7 @@ from trl_mle.instrumentation.reports import find_reports
 from trl_mle.instrumentation.verify import VerificationError, verify
 from trl_mle.models import LanguageModel
 from trl_mle.prompts.extract import extract_code
+from trl_mle.prompts.foreign import fence_for, plain_text
 
 
 MAX_STRING = 60  # characters of a string shown to the model
@@ -53,9 +54,9 @@ Here is a Python program. Insert a print statement after each of these steps, wh
 The statement is print("milestone: <name of the step>"), on a line of its own. Change nothing else. Answer with the \
 whole program in a ```python block.
 
-```python
+{{fence}}python
 {{program}}
-```"""
+{{fence}}"""
 
 
 # Reasons to reject an answer, or a milestone in it
@@ -175,8 +176,9 @@ class LmInstrumenter:
         if text is None:
             return None
         if self.mode == "lines":
-            return LINES_PROMPT.replace("{program}", numbered(text))
-        return REWRITE_PROMPT.replace("{program}", text)
+            return LINES_PROMPT.replace("{program}", plain_text(numbered(text)))
+        text = plain_text(text)
+        return REWRITE_PROMPT.replace("{fence}", fence_for(text)).replace("{program}", text)
 
     def _read(self, source: str, answer: str) -> list[tuple[int, str]]:
         """The placements of an answer; empty if it is rejected."""

@@ -8,6 +8,7 @@ import torch
 from transformers import AutoModelForCausalLM, AutoTokenizer, GenerationConfig, set_seed
 
 from trl_mle.models.language_model import Completion, LanguageModelError, Prompt
+from trl_mle.prompts import plain_text, special_tokens_of
 
 
 class TransformersModel:
@@ -149,9 +150,10 @@ def _whole_distribution(tokenizer: Any, max_tokens: int) -> GenerationConfig:
 
 
 def render_prompt(tokenizer: Any, prompt: Prompt, chat_template_kwargs: Mapping[str, Any] | None = None) -> str:
-    """Renders a conversation as the text that a model reads, up to the start of its answer."""
-    kwargs = chat_template_kwargs or {}
-    return str(tokenizer.apply_chat_template(prompt, add_generation_prompt=True, tokenize=False, **kwargs))
+    """Renders a conversation as the text that a model reads, up to the start of its answer; messages hold no special tokens."""
+    kwargs, tokens = chat_template_kwargs or {}, special_tokens_of(tokenizer)
+    plain = [message | {"content": plain_text(message["content"], tokens)} for message in prompt]
+    return str(tokenizer.apply_chat_template(plain, add_generation_prompt=True, tokenize=False, **kwargs))
 
 
 def weights_digest(weights: dict[str, torch.Tensor]) -> str:

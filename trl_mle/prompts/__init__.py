@@ -2,6 +2,7 @@
 
 from trl_mle.prompts.agent import agent_prompt
 from trl_mle.prompts.extract import FoundCode, extract_code, find_code, given_program
+from trl_mle.prompts.foreign import fence_for, plain_text, special_tokens_of
 from trl_mle.prompts.improve import improve_prompt
 from trl_mle.prompts.packages import keep_packages
 from trl_mle.prompts.prompt import scratch_prompt
@@ -13,9 +14,12 @@ __all__ = [
     "agent_prompt",
     "estimate_tokens",
     "extract_code",
+    "fence_for",
     "find_code",
     "given_program",
     "improve_prompt",
     "keep_packages",
+    "plain_text",
     "scratch_prompt",
+    "special_tokens_of",
 ]

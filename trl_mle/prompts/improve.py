@@ -1,10 +1,11 @@
 """The prompt that shows a program with its output and asks for a better one."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from functools import lru_cache
 
 from trl_mle.competitions import Competition
 from trl_mle.execution.program import Limits
+from trl_mle.prompts.foreign import fence_for, plain_text
 from trl_mle.prompts.prompt import PROGRAM_FORM, task
 
 
@@ -25,15 +26,15 @@ _REPAIR = "Repair it: say in a short plan why it failed, then write " + PROGRAM_
 _PROGRAM = """\
 {what}
 
-```python
+{fence}python
 {program}
-```
+{fence}
 
 {printed}
 
-```
+{fence}
 {output}
-```
+{fence}
 {score}
 {ask}"""
 
@@ -47,13 +48,15 @@ def improve_prompt(
     count_tokens: Callable[[list[dict[str, str]]], int],
     failed: bool = False,
     test_score: float | None = None,
+    special_tokens: Iterable[str] = (),
 ) -> list[dict[str, str]]:
     """
     Builds the prompt to improve a solution (https://huggingface.co/papers/2509.01684, section 4.3), or to repair a
     failed program.
 
     Task, metric and request are always complete. If the program or its output is too long, very long lines are left
-    out first, and then lines in the middle.
+    out first, and then lines in the middle. Neither can end its block or the message: see
+    [`~trl_mle.prompts.foreign.plain_text`].
 
     Args:
         comp ([`~trl_mle.competitions.Competition`]):
@@ -72,6 +75,8 @@ def improve_prompt(
             Whether the program failed.
         test_score (`float`, *optional*):
             Its score on the hidden answers, if the prompt should state it.
+        special_tokens (`Iterable[str]`, *optional*):
+            The policy's special tokens, if known; those of the usual forms need not be.
 
     Returns:
         `list[dict[str, str]]`: A conversation of one user message, whose first line names the competition.
@@ -82,18 +87,18 @@ def improve_prompt(
     score = f"\nIts score on the test set: {test_score:g}.\n" if test_score is not None else ""
     task_text = _task(comp, limits)
     what, ask = (FAILED, _REPAIR) if failed else (PREVIOUS, _IMPROVE)
-    program_lines, output_lines = program.strip("\n").split("\n"), output.strip("\n").split("\n")
+    program_lines, output_lines = (
+        plain_text(text.strip("\n"), special_tokens).split("\n") for text in (program, output)
+    )
 
     def prompt(program_kept: int, output_kept: int) -> list[dict[str, str]]:
-        shown = _PROGRAM.format(
-            what=what,
-            printed=PRINTED,
-            program=_keep(program_lines, program_kept),
-            output=_keep(output_lines, output_kept),
-            score=score,
-            ask=ask,
-        )
-        return [{"role": "user", "content": task_text + shown}]
+        shown = {
+            "program": _keep(program_lines, program_kept),
+            "output": _keep(output_lines, output_kept),
+        }
+        fence = fence_for(*shown.values())
+        text = _PROGRAM.format(**shown, what=what, printed=PRINTED, fence=fence, score=score, ask=ask)
+        return [{"role": "user", "content": task_text + text}]
 
     bare = count_tokens(prompt(0, 0))
     if bare > max_tokens:

@@ -16,6 +16,7 @@ import pandas as pd
 
 from trl_mle.competitions import Competition
 from trl_mle.execution.program import Limits
+from trl_mle.prompts.foreign import plain_text
 from trl_mle.prompts.tokens import estimate_tokens, shorten
 
 
@@ -152,17 +153,17 @@ def task(comp: Competition, limits: Limits, section_tokens: int, max_tokens: int
     Returns:
         `str`: The text, ending with an empty line.
     """
-    overview, evaluation = _sections(comp.description)
+    overview, evaluation = map(plain_text, _sections(comp.description))
     parts = {
-        "id": comp.id,
+        "id": _clip(comp.id, NAME_CHARS),
         "overview": shorten(overview, section_tokens),
         "evaluation": _next_sentence(shorten(evaluation, section_tokens)),
         "metric": comp.metric.replace("_", " "),
         "direction": "higher" if comp.higher_is_better else "lower",
-        "sample": comp.sample_submission.name,
+        "sample": _clip(comp.sample_submission.name, NAME_CHARS),
         "submission": _submission(comp.sample_submission),
         "targets": _targets(comp.target_columns),
-        "id_column": shorten(comp.id_column, LINE_TOKENS),
+        "id_column": shorten(_clip(comp.id_column, NAME_CHARS), LINE_TOKENS),
         "rules": _next_sentence(_rules(comp)),
         "timeout_s": limits.timeout_s,
         "memory_mb": limits.memory_mb,
@@ -200,7 +201,7 @@ def _targets(columns: tuple[str, ...]) -> str:
 def _rules(comp: Competition) -> str:
     rules = [comp.rule]
     if comp.id_first:
-        rules.append(f"{comp.id_column} is the first column.")
+        rules.append(f"{_clip(comp.id_column, NAME_CHARS)} is the first column.")
     if comp.exact_columns:
         rules.append("No other columns.")
     if comp.in_file_order:
@@ -338,5 +339,5 @@ def _leave_out_middle(items: list[_Item], count: int, mark: _Item) -> list[_Item
 
 
 def _clip(text: str, chars: int) -> str:
-    text = " ".join(text[: 10 * chars].split())
+    text = " ".join(plain_text(text[: 10 * chars]).split())
     return text if len(text) <= chars else f"{text[:chars]}…"

@@ -20,8 +20,8 @@ from trl_mle.starter.grammar import TASKS, Sketcher, find_tasks
 # line that the solution printed itself: see `build_starter`.
 CHAT_TEMPLATE = (
     f"""\
-{{%- set previous = '{PREVIOUS}\\n\\n```python\\n' -%}}
-{{%- set printed = '\\n{PRINTED}\\n\\n```\\n' -%}}
+{{%- set previous = '{PREVIOUS}\\n\\n```' -%}}
+{{%- set printed = '\\n\\n{PRINTED}\\n\\n' -%}}
 """
     + """\
 {%- for message in messages -%}
@@ -29,9 +29,11 @@ CHAT_TEMPLATE = (
 <|im_start|>user
 {{ message['content'].split('\\n')[0] }}
 {%- if previous in message['content'] -%}
-{{ '\\nImprove:\\n' + message['content'].split(previous)[1].split('\\n```')[0] }}
+{%- set rest = message['content'].split(previous, 1)[1] -%}
+{%- set end = '\\n```' + rest.split('python\\n', 1)[0] -%}
+{{ '\\nImprove:\\n' + rest.split('python\\n', 1)[1].split(end, 1)[0] }}
 {%- set own = namespace(line='') -%}
-{%- for line in message['content'].split(printed)[1].split('\\n```')[0].split('\\n') -%}
+{%- for line in rest.split(end + printed, 1)[1].split('\\n', 1)[1].split(end)[0].split('\\n') -%}
 {%- if not own.line and line|length < 30 and not line.startswith(('milestone: ', 'report: ')) -%}
 {%- set own.line = line -%}
 {%- endif -%}

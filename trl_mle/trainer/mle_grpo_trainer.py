@@ -39,9 +39,7 @@ from trl_mle.trainer.weighting import Weighting, weight_metrics
 if TYPE_CHECKING:
     from transformers import PreTrainedModel
 
-POOL_FILE = "solution_pool.json"  # in a checkpoint
-ROLLOUTS_FILE = "rollouts.json"  # the same
-CURRICULUM_FILE = "curriculum.json"  # the same
+POOL_FILE, ROLLOUTS_FILE, CURRICULUM_FILE = "solution_pool.json", "rollouts.json", "curriculum.json"  # in a checkpoint
 
 
 class MLEGRPOTrainer(BaseModelTrainer, HubTrainer, LimitsTrainer, VLLMTrainer):
@@ -169,7 +167,9 @@ class MLEGRPOTrainer(BaseModelTrainer, HubTrainer, LimitsTrainer, VLLMTrainer):
             sampler, example = Sampler(self, args.keeps_logps), next(iter(self.train_dataset))
             self.rollouts = make_rollouts(args, self.reward_funcs, example, sampler, self.objective)
         self.weighting = Weighting(args, self.rollouts.ledger if self.rollouts is not None else None)
-        self.solution_prompts = SolutionPrompts(self.competitions, args, self.limits, self._count_tokens)
+        self.solution_prompts = SolutionPrompts(
+            self.competitions, args, self.limits, self._count_tokens, self._tokenizer
+        )
         self.curriculum: Curriculum | None = None
         if args.curriculum == "learnability":
             self.curriculum = Curriculum(list(self.competitions), args.group_size, args.seed)
