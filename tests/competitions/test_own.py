@@ -4,6 +4,7 @@ import numpy as np
 import pandas as pd
 import pytest
 import yaml
+from sklearn.tree import DecisionTreeClassifier
 
 from trl_mle.competitions import CompetitionError, load_competition
 from trl_mle.competitions.own import final_competition, new_competition
@@ -387,3 +388,47 @@ def test_columns_without_a_name(tmp_path):
     (tmp_path / "t.csv").write_text("\n".join([",a,b,,", *lines]) + "\n")
     comp = new_competition(tmp_path / "t.csv", ["b"], "rmse", tmp_path / "mine")
     assert list(pd.read_csv(comp.public_dir / "test.csv")) == ["id", "a", "Unnamed: 4"]
+
+
+@pytest.mark.parametrize(
+    ("labels", "columns"),
+    [
+        ([str(month) for month in range(1, 13)], [f"y_{month}" for month in range(1, 13)]),
+        (["TRUE", "FALSE"], ["y_False", "y_True"]),
+        (["01", "+2", "-1"], ["y_-1", "y_1", "y_2"]),
+        (["10.0", "9.0"], ["y_9.0", "y_10.0"]),
+        (["b", "a 10", "a 9"], ["y_a 10", "y_a 9", "y_b"]),
+        (["10", "9", "x"], ["y_10", "y_9", "y_x"]),
+    ],
+    ids=["months", "truth values", "signs and zeros", "floats", "texts", "numbers and a text"],
+)
+def test_columns_of_labels_are_those_of_a_model(tmp_path, labels, columns):
+    """A program may fill them in order, or name them by the labels that it has read."""
+    table = pd.DataFrame({"x": range(240), "y": labels * (240 // len(labels))})
+    table.to_csv(tmp_path / "t.csv", index=False)
+    comp = new_competition(tmp_path / "t.csv", ["y"], "log_loss", tmp_path / "mine")
+    assert list(comp.target_columns) == columns
+    shown = ", ".join(column.removeprefix("y_") for column in columns)
+    (prompt,) = scratch_prompt(comp, Limits())
+    assert f"the probability of each label, in ascending order, as in classes_: {shown}." in prompt["content"]
+
+    train, test, sample = (
+        pd.read_csv(comp.public_dir / f"{name}.csv") for name in ("train", "test", "sample_submission")
+    )
+    x, y = train[["x"]] % len(labels), train["y"].astype(str if "x" in labels else train["y"].dtype)
+    model = DecisionTreeClassifier(random_state=0).fit(x, y)
+    probabilities = model.predict_proba(test[["x"]] % len(labels))
+    in_order = sample.copy()
+    in_order.iloc[:, 1:] = probabilities
+    named = pd.DataFrame(probabilities, columns=[f"y_{label}" for label in model.classes_]).assign(id=test["id"])
+    for submission in (in_order, named):
+        assert comp.grade(submission.to_csv(index=False).encode()).value == 0
+
+
+def test_a_constant_guess_of_probabilities_is_the_share_of_each_label(tmp_path):
+    path, _ = write(tmp_path, kind=["a"] * 60 + ["b"] * 20)
+    comp = new_competition(path, ["kind"], "log_loss", tmp_path / "mine")
+    assert pd.read_csv(comp.sample_submission)[["kind_a", "kind_b"]].drop_duplicates().values.tolist() == [
+        [0.75, 0.25]
+    ]
+    assert comp.grade(comp.sample_submission).value == pytest.approx(0.56234, abs=1e-5)  # the entropy

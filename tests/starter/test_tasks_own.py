@@ -1,6 +1,7 @@
 """The grammar's programs for tables of the user's own, really run and graded."""
 
 import random
+from dataclasses import replace
 
 import numpy as np
 import pandas as pd
@@ -12,6 +13,7 @@ from trl_mle.competitions.own import new_competition
 from trl_mle.prompts import extract_code
 from trl_mle.starter.build import StarterConfig, sketch_corpus
 from trl_mle.starter.grammar import Sketcher, find_tasks
+from trl_mle.starter.tasks_own import own_tasks
 
 
 pytestmark = pytest.mark.filterwarnings("ignore::UserWarning")
@@ -96,7 +98,7 @@ def test_odd_tables(table, tmp_path, case):
         assert score(program, competition, tmp_path / str(number)) is not None, program
 
 
-@pytest.mark.parametrize("labels", [("+1", "-1"), ("01", "5"), ("10", "9")])
+@pytest.mark.parametrize("labels", [("+1", "-1"), ("01", "5"), ("10", "9"), ("TRUE", "FALSE"), ("b", "a")])
 def test_probabilities_are_in_the_columns_of_their_labels(table, tmp_path, labels):
     rows = pd.read_csv(table)
     rows["label"] = np.where(rows["other"] > rows["other"].median(), *labels)
@@ -106,6 +108,17 @@ def test_probabilities_are_in_the_columns_of_their_labels(table, tmp_path, label
     kept = {"parts": ["the features"], "estimator": "a small tree", "partner": None, "mixing": 0.05}
     program = extract_code(Sketcher(str(tmp_path / "own"), random.Random(0), slip_rate=0).sketch(kept))
     assert score(program, competition, tmp_path / "run") < 0.2, program
+
+
+def test_folders_with_columns_in_the_order_of_texts(table, tmp_path):
+    """As `trl-mle new` made them once."""
+    rows = pd.read_csv(table).assign(label=["10", "9"] * 40)
+    rows.to_csv(table, index=False)
+    competition = new_competition(table, ["label"], "log_loss", tmp_path / "own")
+    (task,) = own_tasks(competition)
+    assert task.labels == 'train["label"]'
+    (task,) = own_tasks(replace(competition, target_columns=("label_10", "label_9")))
+    assert task.labels == 'pd.read_csv("input/train.csv", dtype=str)["label"]'
 
 
 def test_a_metric_of_ones_own_and_labels(table, tmp_path):

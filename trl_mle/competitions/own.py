@@ -328,19 +328,21 @@ def _check_ids(ids: pd.Series) -> None:
         raise CompetitionError(f"{ids[missing].iloc[0]!r} is no {ids.name}: programs would read it as a missing value")
 
 
-def _answers(rows: pd.DataFrame, targets: Sequence[str], metric: str) -> tuple[pd.DataFrame, list[str]]:
-    """The answers in the format of a submission, and its labels if it has probabilities."""
+def _answers(rows: pd.DataFrame, targets: Sequence[str], metric: str) -> tuple[pd.DataFrame, list[Any]]:
+    """
+    The answers in the format of a submission, and its labels if it has probabilities. The labels are those that programs
+    see, in the order in which models have them.
+    """
     if metric == "log_loss":
         if len(targets) > 1:
             raise CompetitionError("log_loss takes one --target, a column of labels")
-        labels = sorted(rows[targets[0]].unique())
+        seen = _seen(rows[list(targets)])[targets[0]]
+        labels = sorted(seen.unique().tolist())
         if not 2 <= len(labels) <= len(rows) / 4:
             raise CompetitionError(
                 f"{targets[0]!r} has {len(labels)} different values: those are no labels for log_loss"
             )
-        return pd.DataFrame(
-            {f"{targets[0]}_{label}": (rows[targets[0]] == label).astype(int) for label in labels}
-        ), labels
+        return pd.DataFrame({f"{targets[0]}_{label}": (seen == label).astype(int) for label in labels}), labels
     columns = {}
     for name in targets:
         numbers = pd.to_numeric(rows[name], errors="coerce")
@@ -391,8 +393,8 @@ def _filled(table: pd.DataFrame, columns: dict[str, Any]) -> pd.DataFrame:
 
 def _guesses(answers: pd.DataFrame, metric: str, count: int) -> dict[str, Any]:
     """Values of the sample submission for each column: valid, but uninformative."""
-    if metric == "log_loss":
-        return dict.fromkeys(answers.columns, 1 / len(answers.columns))
+    if metric == "log_loss":  # each label's share
+        return dict(answers.mean())
     if metric == "pearson_correlation":  # undefined for a constant
         return {name: np.resize(np.unique(answers[name]), count) for name in answers.columns}
     if metric in LABELS:
@@ -414,7 +416,7 @@ def _stand_in(answers: pd.DataFrame, metric: str, count: int) -> dict[str, Any]:
 
 
 def _description(
-    name: str, sample: pd.DataFrame, features: pd.DataFrame, targets: Sequence[str], labels: Sequence[str], metric: str
+    name: str, sample: pd.DataFrame, features: pd.DataFrame, targets: Sequence[str], labels: Sequence[Any], metric: str
 ) -> str:
     known, direction = METRICS[metric], "higher" if METRICS[metric].higher_is_better else "lower"
     what = ", ".join(f"`{target}`" for target in targets)
@@ -425,11 +427,14 @@ def _description(
     )
     evaluation = f"Submissions are scored by {metric.replace('_', ' ')}; {direction} is better. {rule}".strip()
     if labels:
-        evaluation += f" There is a column with the probability of each label: {', '.join(labels[:20])}{', …' if len(labels) > 20 else ''}."
-    shown = features.columns[:40]
-    data = "\n".join(f"- `{column}`: such as `{_example(features[column])}`." for column in shown)
-    if len(features.columns) > len(shown):
-        data += f"\n- {len(features.columns) - len(shown)} more columns."
+        shown = ", ".join(map(str, labels[:20])) + (", …" if len(labels) > 20 else "")
+        evaluation += (
+            f" There is a column with the probability of each label, in ascending order, as in classes_: {shown}."
+        )
+    listed = features.columns[:40]
+    data = "\n".join(f"- `{column}`: such as `{_example(features[column])}`." for column in listed)
+    if len(features.columns) > len(listed):
+        data += f"\n- {len(features.columns) - len(listed)} more columns."
     data += f"\n- {what}: to be predicted (train only)."
     return description(
         title=name,

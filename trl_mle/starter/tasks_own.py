@@ -59,9 +59,7 @@ def own_tasks(competition: Competition) -> tuple[Task, ...]:
     target = _quoted(targets[0])
     task = partial(Task, target=target, parts=parts, base=tuple(base))
     if competition.metric == "log_loss":
-        # As texts, in whose order the sample submission has its columns
-        labels = f'pd.read_csv("input/train.csv", dtype=str)["{target}"]'
-        return (task("probabilities", labels=labels),)
+        return (task("probabilities", labels=_labels(competition, targets[0], target)),)
     if len(targets) > 1:
         return (task("numbers", labels=f"train[{_listed(targets)}]"),)
     if competition.metric == "roc_auc":
@@ -77,6 +75,13 @@ def _targets(competition: Competition, hidden: list[str]) -> list[str]:
         prefixes = [name for name in hidden if all(col.startswith(f"{name}_") for col in competition.target_columns)]
         return prefixes[:1]
     return list(competition.target_columns) if set(competition.target_columns) <= set(hidden) else []
+
+
+def _labels(competition: Competition, name: str, quoted: str) -> str:
+    """The labels, as an expression whose sorted values have the order of the sample submission's columns."""
+    texts = pd.read_csv(competition.public_dir / "train.csv", usecols=[name], dtype=str)[name]
+    in_text_order = tuple(f"{name}_{label}" for label in sorted(texts.unique())) == competition.target_columns
+    return f'pd.read_csv("input/train.csv", dtype=str)["{quoted}"]' if in_text_order else f'train["{quoted}"]'
 
 
 def _quoted(name: str) -> str:
