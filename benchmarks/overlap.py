@@ -70,7 +70,7 @@ def train(url: str, mode: str, sleep_s: float, folder: Path) -> None:
         per_device_train_batch_size=COMPLETIONS,
         num_generations=8,
         max_completion_length=TOKENS,
-        generation_kwargs={"min_tokens": TOKENS, "ignore_eos": True},
+        generation_kwargs={"ignore_eos": True},
         use_vllm=True,
         vllm_mode="server",
         vllm_server_base_url=url,

@@ -1,4 +1,3 @@
-import json
 import random
 import shutil
 import subprocess
@@ -8,6 +7,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 import torch
+from support.advised_models import MORE_ADVICE, advised
 from transformers import AutoModelForCausalLM, AutoTokenizer, set_seed
 
 from trl_mle.models import LanguageModelError, TransformersModel, generate
@@ -35,10 +35,7 @@ def test_batch_equals_one_by_one(tiny_model, tiny, tmp_path, padding_side):
 
 def test_greedy_whatever_the_models_own_settings_are(tiny_model, tiny, tmp_path):
     """Chat models come with a temperature and a repetition penalty, which would spoil answers that repeat a program."""
-    folder = shutil.copytree(tiny_model, tmp_path / "model")
-    settings = {"do_sample": True, "temperature": 0.7, "top_k": 20, "top_p": 0.8, "repetition_penalty": 1.5}
-    own = json.loads((folder / "generation_config.json").read_text())
-    (folder / "generation_config.json").write_text(json.dumps(own | settings))
+    folder = advised(tiny_model, tmp_path / "model")
     completions = TransformersModel(str(folder)).complete(PROMPTS, 24)
     assert [completion.text for completion in completions] == [tiny(prompt, 24)[0] for prompt in PROMPTS]
 
@@ -79,10 +76,7 @@ def test_model_without_chat_template_is_refused(tiny_model, tmp_path):
 
 def test_samples_are_those_of_plain_transformers(tiny_model, tmp_path):
     """With a seed, from the whole distribution, despite the model's own settings and earlier greedy answers."""
-    folder = shutil.copytree(tiny_model, tmp_path / "model")
-    settings = {"do_sample": True, "temperature": 0.1, "top_k": 2, "top_p": 0.1, "repetition_penalty": 1.5}
-    own = json.loads((folder / "generation_config.json").read_text())
-    (folder / "generation_config.json").write_text(json.dumps(own | settings))
+    folder = advised(tiny_model, tmp_path / "model")
     model, plain = (AutoModelForCausalLM.from_pretrained(path).eval() for path in (folder, tiny_model))
     tokenizer = AutoTokenizer.from_pretrained(tiny_model, padding_side="right")
     conversations = [[{"role": "user", "content": text}] for text in PROMPTS]
@@ -100,6 +94,7 @@ def test_samples_are_those_of_plain_transformers(tiny_model, tmp_path):
             completions = generate(model, tokenizer, asked, 24, seed=seed)
             assert [completion.text for completion in completions] == answers
             assert [completion.prompt_tokens for completion in completions] == inputs["attention_mask"].sum(1).tolist()
+    assert MORE_ADVICE.items() <= model.generation_config.to_dict().items()  # saved with the model as they were
 
 
 def test_torch_comes_only_with_a_model():

@@ -2,6 +2,7 @@
 
 import json
 import threading
+from pathlib import Path
 
 import pytest
 import torch
@@ -60,6 +61,13 @@ def assert_stored_logps_are_of_the_weights_that_sampled(folder, policy, steps):
             checked += max(gaps) > 1e-3  # so that those of another policy would be noticed
     assert checked > 0
     return ages
+
+
+def test_ratios_are_one_whatever_the_models_folder_advises(policy, server, tmp_path):
+    advice = json.loads(Path(policy, "generation_config.json").read_text())
+    assert {"top_p": 0.8, "top_k": 20, "repetition_penalty": 1.1}.items() <= advice.items()
+    options = {"vllm_mode": "server", "vllm_server_base_url": server.url}
+    assert_sampler_is_policy(train(policy, tmp_path / "run", environment=server.environment_of_trainer, **options))
 
 
 def test_improve_prompts(policy, server, tmp_path):

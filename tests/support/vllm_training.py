@@ -9,6 +9,7 @@ import torch
 from transformers import AutoModelForCausalLM, AutoTokenizer, set_seed
 
 from support import vllm_on_cpu
+from support.advised_models import advise
 from support.launch import launch
 from support.tiny_models import SOLUTION_LINES
 from support.vllm_server import VllmServer
@@ -19,7 +20,10 @@ STEPS, PROGRAMS = 3, 8
 
 
 def teach_policy(path, folder):
-    """Saves a policy that has learnt to write random lines of programs, so that half of its programs are valid."""
+    """
+    Saves a policy that has learnt to write random lines of programs, so that half of its programs are valid. Its folder
+    advises a `top_p`, a `top_k` and a `repetition_penalty`.
+    """
     set_seed(0)
     tokenizer = AutoTokenizer.from_pretrained(path)
     model = AutoModelForCausalLM.from_pretrained(path)
@@ -34,6 +38,7 @@ def teach_policy(path, folder):
         optimizer.zero_grad()
     tokenizer.save_pretrained(folder)
     model.save_pretrained(folder)
+    advise(folder)
     return str(folder)
 
 

@@ -35,6 +35,29 @@ def config(**kwargs):
             "leave scale_rewards at 'group'",
         ),
         ({"max_turns": 2, "use_vllm": True, "vllm_mode": "server"}, "use vllm_mode='colocate'"),
+        ({"use_vllm": True, "top_p": 0.95}, "top_p=0.95 with use_vllm: it samples from another distribution"),
+        ({"use_vllm": True, "top_k": 20, "vllm_mode": "server"}, "top_k=20 with use_vllm: .*: set it to 0"),
+        ({"use_vllm": True, "min_p": 0.1}, "min_p=0.1 with use_vllm: .*: set it to None"),
+        ({"use_vllm": True, "repetition_penalty": 1.1}, "repetition_penalty=1.1 with use_vllm: .*: set it to 1.0"),
+        ({"use_vllm": True, "generation_kwargs": {"top_p": 0.8}}, "top_p=0.8 with use_vllm"),
+        ({"use_vllm": True, "generation_kwargs": '{"min_tokens": 4}'}, "min_tokens=4 with use_vllm"),
+        (
+            {"use_vllm": True, "temperature": 0.9, "generation_kwargs": {"temperature": 0.7}},
+            "temperature=0.7 with .* 0.9",
+        ),
+        (
+            {"use_vllm": True, "vllm_structured_outputs_regex": "a+"},
+            "vllm_structured_outputs_regex='a\\+' with use_vllm",
+        ),
+        (
+            {
+                "use_vllm": True,
+                "top_p": 0.9,
+                "async_rollouts": True,
+                "vllm_importance_sampling_correction": False,
+            },
+            "top_p=0.9 with use_vllm",
+        ),
         (
             {"use_transformers_continuous_batching": True, "bf16": True},
             "casts the trained weights to 16 bits",
@@ -201,3 +224,15 @@ def test_bf16_by_default_only_on_a_gpu(tmp_path, monkeypatch):
     monkeypatch.setattr("torch.accelerator.is_available", lambda: False)
     assert MLEGRPOConfig(str(tmp_path)).bf16 is False
     assert MLEGRPOConfig(str(tmp_path), bf16=True, use_cpu=True).bf16 is True
+
+
+@pytest.mark.parametrize(
+    "kwargs",
+    [
+        {"temperature": 0.7, "top_k": -1, "min_p": 0.0, "generation_kwargs": {"seed": 5, "temperature": 0.7}},
+        {"top_p": 0.95, "vllm_importance_sampling_correction": False},  # the samples count as the policy's own
+        {"top_p": 0.95, "use_vllm": False},
+    ],
+)
+def test_sampling_that_leaves_ratios_alone(kwargs):
+    config(**({"use_vllm": True} | kwargs))

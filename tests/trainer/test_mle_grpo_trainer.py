@@ -8,6 +8,7 @@ import pytest
 import torch
 from datasets import Dataset
 from peft import LoraConfig
+from support.advised_models import MORE_ADVICE, advised
 from support.toy_trainer import PROMPTS, make_trainer, text_reward, trained_weights
 from transformers import AutoModelForCausalLM
 from trl import GRPOConfig, GRPOTrainer
@@ -197,6 +198,22 @@ def test_lora_policy_trains_its_adapter_only(tiny_model, tmp_path):
     layer = trainer.model.base_model.model.model.layers[0].self_attn.q_proj
     assert torch.equal(layer.base_layer.weight, base)
     assert layer.lora_B["default"].weight.abs().max() > 0
+
+
+@pytest.mark.parametrize("lora", [False, True])
+def test_samples_do_not_follow_what_the_models_folder_advises(tiny_model, tmp_path, lora):
+    sampled = {"plain": [], "advised": []}
+    for name, model in {"plain": tiny_model, "advised": advised(tiny_model, tmp_path / "model")}.items():
+
+        def reward(completions, completion_ids, name=name, **kwargs):
+            sampled[name].append(completion_ids)
+            return text_reward(completions)
+
+        more = {"peft_config": LoraConfig(target_modules=["q_proj"])} if lora else {}
+        trainer = make_trainer(model, tmp_path / name, reward, max_steps=2, trainer_kwargs=more)
+        trainer.train()
+    assert sampled["advised"] == sampled["plain"]
+    assert MORE_ADVICE.items() <= trainer.model.generation_config.to_dict().items()  # saved as it was
 
 
 def test_prompts_are_made_from_competitions(tiny_model, tmp_path):

@@ -9,7 +9,13 @@ from trl_mle.models.lookup import is_missing_folder, look_up
 
 if TYPE_CHECKING:
     from trl_mle.models.endpoint import EndpointModel
-    from trl_mle.models.transformers_model import TransformersModel, generate, render_prompt, weights_digest
+    from trl_mle.models.transformers_model import (
+        TransformersModel,
+        generate,
+        render_prompt,
+        weights_digest,
+        without_defaults,
+    )
 
 __all__ = [
     "Completion",
@@ -23,6 +29,7 @@ __all__ = [
     "look_up",
     "render_prompt",
     "weights_digest",
+    "without_defaults",
 ]
 
 

@@ -1,7 +1,8 @@
 """Language models in this process, and generation with them."""
 
 import hashlib
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from typing import Any
 
 import torch
@@ -113,13 +114,36 @@ def generate(
         ).to(model.device)
         ids, mask = inputs["input_ids"], inputs["attention_mask"]
         # Under ZeRO-3, the weights are gathered here, so processes with fewer or no prompts need not stay in step
-        outputs = model.generate(input_ids=ids, attention_mask=mask, generation_config=config, synced_gpus=False)
+        with without_defaults(model):
+            outputs = model.generate(input_ids=ids, attention_mask=mask, generation_config=config, synced_gpus=False)
         for i, output, read in zip(chunk, outputs, mask, strict=True):
             answer = output[ids.shape[1] :]
             length = int((answer != config.pad_token_id).sum())
             text = tokenizer.decode(answer, skip_special_tokens=True)
             completions[i] = Completion(text, length, int(read.sum()))
     return [completions[i] for i in range(len(conversations))]
+
+
+@contextmanager
+def without_defaults(model: Any) -> Iterator[None]:
+    """
+    Context in which a model has none of the generation settings of its folder's `generation_config.json` except for
+    special tokens. Its authors chose `top_p` or `no_repeat_ngram_size` for answering; in training and in comparisons
+    nobody has asked for them, and transformers fills in whatever a call leaves open.
+
+    Args:
+        model ([`~transformers.PreTrainedModel`] or [`~peft.PeftModel`]):
+            The model; its settings are the same again afterwards.
+    """
+    settings = model.generation_config  # changed in place, because an adapter's model refers to the same object
+    kept = vars(settings).copy()
+    for name in settings.to_diff_dict():
+        if not name.endswith("token_id"):
+            setattr(settings, name, None)
+    try:
+        yield
+    finally:
+        vars(settings).update(kept)
 
 
 def _greedy(model: Any, tokenizer: Any, max_tokens: int) -> GenerationConfig:
@@ -133,7 +157,7 @@ def _greedy(model: Any, tokenizer: Any, max_tokens: int) -> GenerationConfig:
 
 
 def _whole_distribution(tokenizer: Any, max_tokens: int) -> GenerationConfig:
-    """Samples as TRL does in training, including the end tokens. Other settings are the model's defaults."""
+    """Samples as TRL does in training, including the end tokens."""
     return GenerationConfig(
         max_new_tokens=max_tokens,
         do_sample=True,

@@ -1,6 +1,7 @@
 import math
 import os
 from dataclasses import dataclass, field
+from typing import Any
 
 import torch
 from trl import GRPOConfig
@@ -283,6 +284,7 @@ class MLEGRPOConfig(GRPOConfig):
             raise ValueError(
                 "max_turns > 1 shows each completion of a group a different program, but a vLLM server gets one prompt per group: use vllm_mode='colocate'"
             )
+        self._check_sampling()
         self._check_objective()
         self._check_credit()
         if self.curriculum not in ("uniform", "learnability"):
@@ -317,6 +319,23 @@ class MLEGRPOConfig(GRPOConfig):
         if self.push_checkpoint_revisions and not self.push_to_hub:
             raise ValueError("push_checkpoint_revisions needs push_to_hub")
         self._refuse_checkpoints_between_generations()
+
+    def _check_sampling(self) -> None:
+        """Refuses settings with which vLLM's log-probabilities are not those of training, and ratios far from 1."""
+        if not self.use_vllm or not (self.vllm_importance_sampling_correction or self.async_rollouts):
+            return
+        off = {"temperature": (self.temperature,), "top_p": (1.0,), "top_k": (0, -1), "min_p": (None, 0.0)}
+        off |= {"repetition_penalty": (1.0,), "presence_penalty": (None, 0.0), "frequency_penalty": (None, 0.0)}
+        off |= {"min_tokens": (None, 0), "vllm_structured_outputs_regex": (None,)}
+        off |= dict.fromkeys(("structured_outputs", "logit_bias", "bad_words", "allowed_token_ids"), (None,))
+        more: Any = self.generation_kwargs or {}  # a dictionary, once it was parsed
+        for name, values in off.items():
+            value = more.get(name, getattr(self, name, values[0]))
+            if value not in values:
+                raise ValueError(
+                    f"{name}={value!r} with use_vllm: it samples from another distribution than the one that training computes, so that "
+                    f"importance ratios are far from 1: set it to {values[0]}, also where a model card advises otherwise"
+                )
 
     def _check_objective(self) -> None:
         if self.objective not in ("reward", "mean_rank", "max_at_k"):

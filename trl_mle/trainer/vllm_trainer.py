@@ -1,4 +1,4 @@
-"""Sampling with vLLM: its seed, its weights, and its shutdown."""
+"""Sampling: its settings, and with vLLM its seed, its weights, and its shutdown."""
 
 import functools
 from collections.abc import Iterator
@@ -13,6 +13,7 @@ from transformers.trainer_utils import PREFIX_CHECKPOINT_DIR
 from trl import GRPOTrainer
 from trl.generation.vllm_generation import VLLMGeneration
 
+from trl_mle.models import without_defaults
 from trl_mle.trainer.mle_grpo_config import MLEGRPOConfig
 from trl_mle.trainer.vllm_server import VLLMServer, VLLMServerError
 
@@ -23,7 +24,8 @@ if TYPE_CHECKING:
 
 class VLLMTrainer(GRPOTrainer):
     """
-    [`~trl.GRPOTrainer`] with some differences for vLLM: `args.seed` determines the samples of a colocated vLLM,
+    [`~trl.GRPOTrainer`] whose samples do not depend on the `generation_config.json` in the model's folder, except for
+    special tokens, and with some differences for vLLM: `args.seed` determines the samples of a colocated vLLM,
     adapters are merged without changing the base model, the metric `sampling/masked_rate` is the share of tokens that
     are masked because their probabilities under vLLM and the trainer differ (`vllm_importance_sampling_mode`), a
     colocated vLLM shuts down before its process group, and a server may hang, die and come back
@@ -54,6 +56,10 @@ class VLLMTrainer(GRPOTrainer):
             # vLLM's start seeds all generators by rank, after TRL seeded them by `seed`, and vLLM samples from them
             process, processes = self.accelerator.process_index, self.accelerator.num_processes
             set_seed(sampling_seed(self.args.seed, process, processes, self.args.vllm_tensor_parallel_size))
+
+    def _generate_single_turn(self, *args: Any, **kwargs: Any) -> tuple:
+        with without_defaults(self.model):
+            return super()._generate_single_turn(*args, **kwargs)
 
     def _generate_and_score_completions(self, inputs: list[dict[str, Any]]) -> dict[str, Any]:
         output = super()._generate_and_score_completions(inputs)
