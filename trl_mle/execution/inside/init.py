@@ -43,10 +43,6 @@ def make_mounts(job: dict[str, Any]) -> None:
         "devpts", "/dev/pts", "devpts", kernel.MS_NOSUID | kernel.MS_NOEXEC, "newinstance,ptmxmode=0666,mode=620"
     )
     kernel.write_text("/proc/sys/user/max_user_namespaces", "0")
-    kernel.mount("/proc/sys", "/proc/sys", None, kernel.MS_BIND | kernel.MS_REC)
-    kernel.mount(
-        "none", "/proc/sys", None, kernel.MS_BIND | kernel.MS_REMOUNT | kernel.MS_RDONLY | quiet | kernel.MS_NOEXEC
-    )
     scratch = job["scratch"]
     kernel.mount("tmpfs", scratch, "tmpfs", quiet, f"size={job['disk_mb']}m,nr_inodes=100k,mode=755")
     for name in ("work", "tmp", "shm"):
@@ -65,6 +61,15 @@ def make_mounts(job: dict[str, Any]) -> None:
     os.close(os.open(f"{scratch}/zero", os.O_CREAT | os.O_EXCL, 0))
     kernel.mount(f"{scratch}/zero", "/dev/zero", None, kernel.MS_BIND)
     kernel.call("umount2", scratch.encode(), kernel.MNT_DETACH)
+
+
+def goes_first(tier: str) -> None:
+    """Lets the program be ended first if the machine runs out of memory; with a /proc of its own, it cannot change that."""
+    kernel.prctl(kernel.PR_SET_DUMPABLE, 1)  # else its files there are root's
+    kernel.write_text("/proc/self/oom_score_adj", "1000")
+    if tier == "bubblewrap":
+        flags = kernel.MS_NOSUID | kernel.MS_NODEV | kernel.MS_NOEXEC
+        kernel.mount("none", "/proc", None, kernel.MS_BIND | kernel.MS_REMOUNT | kernel.MS_RDONLY | flags)
 
 
 def children(pid: int) -> Iterator[int]:
@@ -526,6 +531,7 @@ def init(job_socket: socket.socket, fixed: dict[str, Any]) -> None:
         if pid == 0:
             if job["uid"] is not None:
                 os.setresuid(job["uid"], job["uid"], job["uid"])
+            goes_first(job["tier"])
             (become_program if job["start"] == "warm" else execute_interpreter)(job, fds, started_write)
         os.close(started_write)
         rest = fds[2 + job["groups"] :]

@@ -164,6 +164,15 @@ def run_program(job: dict[str, Any], path: str) -> int:
     return code & 0xFF
 
 
+def own_grants() -> list[tuple[str, str]]:
+    """The grants of Landlock for this process in /proc, without the machine's network, which is in `net` and in each thread's
+    folder too. A link leads elsewhere."""
+    folder = f"/proc/{os.getpid()}"
+    with os.scandir(folder) as entries:
+        names = [entry.name for entry in entries if not entry.is_symlink() and entry.name not in ("net", "task")]
+    return [(folder, "list"), *((f"{folder}/{name}", "read") for name in names)]
+
+
 def execute_interpreter(job: dict[str, Any], fds: list[int], started: int) -> None:
     """The cold start: a new interpreter goes on with [`become_program`]. Never returns."""
     source = os.memfd_create("job")
@@ -210,14 +219,12 @@ def become_program(job: dict[str, Any], fds: list[int], started: int) -> None:
             setattr(sys, f"__{name}__", stream)
         seed_everything(job["seed"], job["workdir"])
         set_limits(job)
-        kernel.prctl(kernel.PR_SET_DUMPABLE, 1)
-        kernel.write_text("/proc/self/oom_score_adj", "1000")  # if the machine runs out of memory, this goes first
         kernel.prctl(kernel.PR_SET_NO_NEW_PRIVS, 1)
         if job["tier"] == "bubblewrap":
             kernel.set_capabilities(0)
         elif job["tier"] == "landlock":
             kernel.prctl(kernel.PR_SET_PDEATHSIG, signal.SIGKILL)
-            own = [(job["workdir"], "write"), (job["tmp"], "write"), (f"/proc/{os.getpid()}", "read")]
+            own = [(job["workdir"], "write"), (job["tmp"], "write"), *own_grants()]
             kernel.restrict([*job["grants"], *own], job["landlock_abi"])
         if job["seccomp"]:
             kernel.load_seccomp(job["seccomp"])

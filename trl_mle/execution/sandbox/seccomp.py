@@ -36,8 +36,10 @@ IGNORED = ("sync", "syncfs")  # they write out what all of the machine has writt
 CLONE_NEW_ANY = (0x00020000, 0x02000000, 0x04000000, 0x08000000, 0x10000000, 0x20000000, 0x40000000)
 CLONE_FILES, CLONE_THREAD = 0x00000400, 0x00010000
 TIOCSTI, TIOCLINUX = 0x5412, 0x541C
-# Keep others from opening the data for as long as a lease lasts; report what they do; locks whose owner nobody can tell
+# Keep others from opening the data for as long as a lease lasts; report what they do; locks whose owner nobody can tell; notes
+# on the data that their owner, a plain user's program, may leave without writing to them
 F_SETLEASE, F_NOTIFY, F_OFD_SETLK, F_OFD_SETLKW = 1024, 1026, 37, 38
+F_SET_RW_HINT, F_SET_FILE_RW_HINT = 1036, 1038
 MAP_SHARED, MAP_ANONYMOUS, MAP_HUGETLB = 0x1, 0x20, 0x40000
 # Of sockets: programs in the kernel, for which all processes of the machine have one limit
 SOCKET_PROGRAMS = (26, 50, 51, 52)  # SO_ATTACH_FILTER, SO_ATTACH_BPF, and those of SO_ATTACH_REUSEPORT
@@ -76,7 +78,7 @@ def seccomp_filter(tier: str, memory_is_bounded: bool) -> bytes:
     filter_.add_rule(forbidden, "clone", _is(0, CLONE_FILES, CLONE_FILES | CLONE_THREAD))
     for request in (TIOCSTI, TIOCLINUX):
         filter_.add_rule(forbidden, "ioctl", _is(1, request))
-    for command in (F_SETLEASE, F_NOTIFY, F_OFD_SETLK, F_OFD_SETLKW):
+    for command in (F_SETLEASE, F_NOTIFY, F_OFD_SETLK, F_OFD_SETLKW, F_SET_RW_HINT, F_SET_FILE_RW_HINT):
         filter_.add_rule(forbidden, "fcntl", _is(1, command))
     for option in (kernel.PR_SET_SECCOMP, PR_SCHED_CORE):
         filter_.add_rule(forbidden, "prctl", _is(0, option))
