@@ -301,6 +301,7 @@ def test_executors_that_start_at_the_same_time():
 
 def test_packages_that_leave_a_thread_running_are_refused(tmp_path):
     """A fork does not include threads, so a wait for one of them would never end."""
+    (tmp_path / "broken.py").write_text("1 / 0")  # a matter of the programs that import it
     (tmp_path / "leaves_a_thread.py").write_text(
         "import threading, time\nthreading.Thread(target=time.sleep, args=(60,), daemon=True).start()\n"
     )
@@ -308,7 +309,7 @@ def test_packages_that_leave_a_thread_running_are_refused(tmp_path):
     with ours, theirs:
         done = subprocess.run(
             [sys.executable, Path(inside.__file__).with_name("__main__.py"), str(theirs.fileno())],
-            input=json.dumps({"fixed": {"tier": "none"}, "packages": ["leaves_a_thread"]}),
+            input=json.dumps({"fixed": {"tier": "none"}, "packages": ["broken", "leaves_a_thread"]}),
             env=os.environ | {"PYTHONPATH": str(tmp_path)},
             pass_fds=[theirs.fileno()], capture_output=True, text=True, timeout=60,
         )  # fmt: skip

@@ -85,8 +85,8 @@ class LocalExecutor(MadeAgain, Executor):
         start (`str`, *optional*, defaults to `"warm"`):
             `"warm"`: as above. `"cold"`: each program gets a new interpreter, and imports its packages itself.
         packages (`Sequence[str]`, *optional*):
-            Modules that the warm parent imports; missing modules are skipped. Defaults to the usual parts of numpy,
-            pandas, scipy and scikit-learn.
+            Modules that the warm parent imports; missing and broken ones are skipped. Defaults to the usual parts of numpy,
+            pandas, scipy and scikit-learn, and matplotlib's fonts.
         sandbox (`str`, *optional*, defaults to `"auto"`):
             `"auto"`: the strongest tier that works on this machine, or an error. `"bubblewrap"`, `"landlock"`: that
             tier, or an error; `sandbox/` documents the guarantees of each. `"none"`: no isolation.

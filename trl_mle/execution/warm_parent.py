@@ -70,6 +70,9 @@ class WarmParent:
             grants = landlock.grants(public_dir, fixed["gpus"], python)
             keep = landlock.capabilities(public_dir, python)
             fixed = fixed | {"grants": grants, "keep_capabilities": keep, "landlock_abi": kernel.landlock_abi()}
+        environment = _sandbox.environment_variables(fixed["threads"], python)
+        if tier != "bubblewrap":  # /tmp is everybody's
+            environment["HOME"] = str(self.folder)
         with theirs, tempfile.TemporaryFile("w+") as stdin, tempfile.TemporaryFile() as errors:
             json.dump({"packages": packages, "fixed": fixed}, stdin)
             stdin.seek(0)
@@ -78,7 +81,7 @@ class WarmParent:
                     _sandbox.warm_parent_command(
                         tier, theirs.fileno(), public_dir, self.folder, fixed["gpus"], python
                     ),
-                    env=_sandbox.environment_variables(fixed["threads"], python),
+                    env=environment,
                     cwd="/",
                     stdin=stdin,
                     stdout=subprocess.DEVNULL,

@@ -15,7 +15,7 @@ from .init import init, send_report
 
 def serve(control: socket.socket, fixed: dict[str, Any], packages: list[str]) -> None:
     for name in packages:
-        with contextlib.suppress(ImportError):  # programs may use what is installed, and are told what is not
+        with contextlib.suppress(Exception):  # missing or broken: programs that import it see why
             importlib.import_module(name)
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C is the caller's to handle
     signal.signal(signal.SIGCHLD, signal.SIG_IGN)  # no init needs reaping

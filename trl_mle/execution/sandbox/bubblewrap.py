@@ -89,11 +89,12 @@ def command(control_fd: int, public_dir: Path, folder: Path, gpus: bool, python:
             command += ["--ro-bind", link, link]
     for name in ("/etc/ld.so.cache", "/etc/alternatives", "/etc/localtime"):
         command += ["--ro-bind-try", name, name]
+    command += ["--tmpfs", "/tmp"]  # noqa: S108  # the warm parent's, as its home: programs have their own
     for source, target in zip(sources, targets, strict=True):
         command += ["--ro-bind", source, target]
     for view in python.views(python.hidden_folders()):
         command += ["--tmpfs", view, "--remount-ro", view]
-    command += ["--proc", "/proc", "--dev", "/dev", "--dir", WORKDIR, "--dir", SCRATCH, "--dir", "/tmp"]  # noqa: S108
+    command += ["--proc", "/proc", "--dev", "/dev", "--dir", WORKDIR, "--dir", SCRATCH]
     if gpus:
         for path in Path("/dev").glob("nvidia*"):
             command += ["--dev-bind", str(path), str(path)]

@@ -12,8 +12,9 @@ from trl_mle.execution.sandbox.interpreter import Interpreter
 
 
 # Imported once by the warm parent; other imports count towards the program's time.
+# matplotlib first: it looks for fonts with a thread beside it, which has ended when the others are there.
 PACKAGES = [
-    "numpy", "pandas", "scipy.sparse", "scipy.stats", "scipy.optimize",
+    "matplotlib.font_manager", "numpy", "pandas", "scipy.sparse", "scipy.stats", "scipy.optimize",
     "sklearn.base", "sklearn.calibration", "sklearn.cluster", "sklearn.compose", "sklearn.decomposition",
     "sklearn.discriminant_analysis", "sklearn.dummy", "sklearn.ensemble", "sklearn.feature_extraction.text",
     "sklearn.feature_selection", "sklearn.gaussian_process", "sklearn.impute", "sklearn.linear_model",
