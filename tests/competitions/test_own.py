@@ -4,9 +4,11 @@ import numpy as np
 import pandas as pd
 import pytest
 import yaml
+from sklearn.metrics import f1_score
 from sklearn.tree import DecisionTreeClassifier
 
-from trl_mle.competitions import CompetitionError, load_competition
+from trl_mle.competitions import CompetitionError, load_competition, own
+from trl_mle.competitions.metrics import METRICS, Metric
 from trl_mle.competitions.own import final_competition, new_competition
 from trl_mle.evaluation.solving import average
 from trl_mle.execution import Limits
@@ -104,7 +106,7 @@ BAD = {
     "no such metric": ({"metric": "rmsee"}, "unknown metric 'rmsee'; did you mean 'rmse'?"),
     "metric far from any": ({"metric": "f1"}, "unknown metric 'f1'; known are log_loss, "),
     "metric of one's own": ({"metric": "scoring.f1"}, "is a function of your own: make the competition with another"),
-    "texts": ({"targets": ["kind"]}, "rmse needs numbers, and 'kind' holds "),
+    "texts": ({"targets": ["kind"]}, "rmse needs numbers, and 'kind' holds .*; labels are for log_loss, accuracy, "),
     "no texts": ({"metric": "word_level_jaccard"}, "word_level_jaccard compares texts, and 'price' holds "),
     "not 0 and 1": (
         {"targets": ["kind"], "metric": "roc_auc"},
@@ -432,3 +434,26 @@ def test_a_constant_guess_of_probabilities_is_the_share_of_each_label(tmp_path):
         [0.75, 0.25]
     ]
     assert comp.grade(comp.sample_submission).value == pytest.approx(0.56234, abs=1e-5)  # the entropy
+
+
+def test_a_metric_of_labels_that_is_new(tmp_path, monkeypatch):
+    """As CONTRIBUTING.md says; `LABELS` in `own.py` lacks it still."""
+
+    def f1(y_true, y_pred):
+        return float(f1_score(y_true.iloc[:, 0], y_pred.iloc[:, 0]))
+
+    monkeypatch.setitem(METRICS, "f1", Metric(f1, higher_is_better=True, best=1.0))
+    path, _ = write(tmp_path)
+    message = r"^f1 cannot score a constant guess of sold: .*; make the competition with another metric, then write metric: f1 into"
+    with pytest.raises(CompetitionError, match=message):
+        new_competition(path, ["sold"], "f1", tmp_path / "mine")
+    with pytest.raises(
+        CompetitionError, match=r"^f1 needs numbers, and 'kind' holds '.*'; labels are for log_loss, accuracy, "
+    ):
+        new_competition(path, ["kind"], "f1", tmp_path / "mine")
+    comp = new_competition(path, ["sold"], "accuracy", tmp_path / "mine")
+    config = tmp_path / "mine" / "competition.yaml"
+    config.write_text(config.read_text().replace("metric: accuracy", "metric: f1"))
+    assert load_competition(str(tmp_path / "mine")).grade(comp.answers).value == 1
+    monkeypatch.setattr(own, "LABELS", (*own.LABELS, "f1"))
+    assert new_competition(path, ["sold"], "f1", tmp_path / "other").grade(comp.answers).value == 1

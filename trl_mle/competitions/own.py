@@ -136,7 +136,10 @@ def new_competition(
             raise CompetitionError(f"{metric} cannot score {', '.join(targets)}: {error.__cause__}") from error
         score = competition.grade(competition.sample_submission)
         if not score.valid:
-            raise CompetitionError(f"{metric} cannot score a constant guess of {', '.join(targets)}: {score.error}")
+            raise CompetitionError(
+                f"{metric} cannot score a constant guess of {', '.join(targets)}: {score.error}; make the competition with "
+                f"another metric, then write metric: {metric} into {CONFIG}"
+            )
         shutil.move(staged, folder)
     return load_competition(str(folder.absolute()))
 
@@ -355,7 +358,8 @@ def _answers(rows: pd.DataFrame, targets: Sequence[str], metric: str) -> tuple[p
         elif numbers.isna().any():
             if metric not in LABELS:
                 raise CompetitionError(
-                    f"{metric} needs numbers, and {name!r} holds {rows[name][numbers.isna()].iloc[0]!r}"
+                    f"{metric} needs numbers, and {name!r} holds {rows[name][numbers.isna()].iloc[0]!r}; labels are for log_loss, "
+                    f"{', '.join(LABELS)}"
                 )
             columns[name] = rows[name]
         else:

@@ -25,6 +25,7 @@ from trl_mle.showing import for_html, terminal_line
 
 MOST_ERRORS = 12
 MOST_GENERATIONS = 8
+MOST_LINES = 1000  # of programs that are compared: the time can grow with the cube
 PNG_DPI = 150
 
 PAGE = """\
@@ -305,6 +306,8 @@ def _best_programs(name: str, runs: Sequence[TrainingRun], several: bool) -> Ite
 
 
 def _difference(before: str, after: str) -> str:
+    if max(before.count("\n"), after.count("\n")) > MOST_LINES:
+        return "too many lines to compare"
     lines = list(difflib.unified_diff(before.splitlines(), after.splitlines(), lineterm="", n=2))[2:]
     tags = {"+": "ins", "-": "del"}
     return "\n".join(
