@@ -11,7 +11,7 @@ import pytest
 
 from trl_mle import cli
 from trl_mle.competitions import list_competitions, load_competition
-from trl_mle.execution import LocalExecutor
+from trl_mle.execution import ExecutionResult, LocalExecutor, Outcome
 from trl_mle.prompts import estimate_tokens, scratch_prompt
 
 
@@ -48,6 +48,17 @@ def test_doctor_does_not_know_what_a_slow_machine_can_do(monkeypatch, capsys, ca
     assert ended.value.code == 2
     assert re.search(r"bubblewrap +│ unknown +│ the sandbox \(bubblewrap\) did not start within 0 s", out)
     assert "It is not known whether a program can run in a sandbox on this machine. Try again when" in out
+
+
+def test_doctor_does_not_take_a_lost_program_for_one_that_ran(monkeypatch, capsys, cache):
+    lost = ExecutionResult(Outcome.INFRASTRUCTURE, "ReportLost: no report within 90 s")
+    monkeypatch.setattr(LocalExecutor, "check", lambda self, competition: None)
+    monkeypatch.setattr(LocalExecutor, "run_many", lambda self, programs: [lost for _ in programs])
+    monkeypatch.setattr("sys.argv", ["trl-mle", "doctor"])
+    with pytest.raises(SystemExit) as ended:
+        cli.main()
+    assert ended.value.code == 2
+    assert re.search(r"bubblewrap +│ unknown +│ a test program did not end", capsys.readouterr().out)
 
 
 @pytest.mark.slow

@@ -28,7 +28,7 @@ def doctor(args: argparse.Namespace) -> int:
     isolate them, 2 if this is unknown because a test did not end."""
     with waiting_for("its own imports"):
         from trl_mle.competitions import load_competition
-        from trl_mle.execution import LocalExecutor, SandboxError
+        from trl_mle.execution import LocalExecutor, Outcome, SandboxError
         from trl_mle.execution.sandbox import IMPORTS, TIERS, CheckUnfinished
 
     competition = load_competition("wine")
@@ -40,6 +40,8 @@ def doctor(args: argparse.Namespace) -> int:
                 executor.check(competition)
                 with waiting_for("a test program, which runs when a slot is free"):
                     [imported] = executor.run_many([(IMPORTS, competition)])
+                if imported.outcome is not Outcome.OK:  # a moment ago it was
+                    raise CheckUnfinished(f"a test program did not end: {imported.detail}")
                 works.append(executor.description)
             table.add_row(tier, "yes", ", ".join(imported.stdout.splitlines()))
         except SandboxError as error:

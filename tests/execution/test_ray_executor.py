@@ -120,6 +120,8 @@ def test_closing_ends_what_runs(cluster, competition):
         assert executor.run_many([("pass", competition)])[0].outcome is Outcome.OK
         futures = [executor.submit("import time; time.sleep(100)", competition) for _ in range(2)]
         time.sleep(1)  # one runs, one waits
+        assert "numpy" in executor.limits.packages  # without a wait for the first
+        assert not any(future.done() for future in futures)
     assert [future.result(timeout=0).outcome for future in futures] == [Outcome.INFRASTRUCTURE] * 2
     assert not ray.is_initialized()
 
