@@ -243,7 +243,7 @@ def test_evaluate_and_compare(command, tmp_path, monkeypatch):
 
 def test_serve(command, monkeypatch):
     pytest.importorskip("openenv", reason="make test-openenv installs it")
-    monkeypatch.setattr("uvicorn.run", lambda app, **options: None)
+    monkeypatch.setattr("trl_mle.environments.server.listen", lambda *arguments: None)
     shutil.copytree(load_competition("wine").public_dir.parent, "[red]\x1b[2J")
     Path("[red]\x1b[2J", "competition.yaml").write_text(OWN)
     code, _, error = command("serve", "--competitions", "./[red]\x1b[2J", "--port", 0)

@@ -4,6 +4,7 @@ import asyncio
 import json
 import os
 import signal
+import socket
 import subprocess
 import sys
 import time
@@ -16,9 +17,12 @@ pytest.importorskip("openenv", reason="make test-openenv installs it")
 import httpx
 from support.openenv_server import SLOW, SUBMIT, VANISH, client, run, served
 from websockets.asyncio.client import connect
-from websockets.exceptions import ConnectionClosed
+from websockets.exceptions import ConnectionClosed, InvalidStatus
 
 from trl_mle.competitions import load_competition
+
+
+JSON = {"Content-Type": "application/json"}
 
 
 @pytest.fixture(scope="module")
@@ -117,6 +121,73 @@ def test_what_is_too_large_or_too_much_is_refused_and_the_server_lives(server):
     assert httpx.post(f"http://{server}/step", json={"action": {"program": SUBMIT}}).status_code == 404
     time.sleep(1)  # until the sessions have ended
     test_an_episode(server)
+
+
+@pytest.mark.parametrize("query", ["session_id=1", "%73ession_id=1", "a=1&session%5Fid=1", "session_id"])
+def test_no_session_of_others(server, query):
+    """Neither by its name in the query, however it is written, nor over the protocol that /mcp would speak."""
+
+    async def talk():
+        with pytest.raises(InvalidStatus):
+            await connect(f"ws://{server}/ws?{query}")
+        async with connect(f"ws://{server}/ws") as ws:
+            params = {"jsonrpc": "2.0", "method": "openenv/session/create", "id": 1}
+            await ws.send(json.dumps({"type": "mcp", "data": params}))
+            with pytest.raises(ConnectionClosed, match="1008"):
+                await ws.recv()
+
+    asyncio.run(talk())
+
+
+@pytest.mark.parametrize("number", ["1e400", "-1e400", "NaN", "Infinity", "1" + "0" * 400, '"a"', "[]", "null"])
+def test_a_number_that_is_none_is_the_clients_mistake(server, number):
+    for path, body in (
+        ("task", f'{{"split": "train", "index": {number}}}'),
+        ("task_range", f'{{"split": "train", "start": {number}, "stop": "x"}}'),
+        ("tasks", f'{{"split": {number}}}' if number != '"a"' else "{}"),
+    ):
+        answer = httpx.post(f"http://{server}/trl_mle/{path}", content=body, headers=JSON)
+        assert answer.status_code in (400, 422), answer.text
+
+    async def talk():
+        async with connect(f"ws://{server}/ws") as ws:
+            await ws.send(f'{{"type": "reset", "data": {{"index": {number}, "competition": {number}}}}}')
+            return json.loads(await ws.recv())["type"]
+
+    assert asyncio.run(talk()) == ("observation" if number == "null" else "error")
+
+
+def test_a_request_must_be_sent_in_time(server):
+    """Clients that send a header or a body byte by byte are disconnected; a session may be idle for longer."""
+    host, port = server.split(":")
+    begun = [b"GET /health HTTP/1.1\r\nX: ", b"POST /trl_mle/task HTTP/1.1\r\nHost: a\r\nContent-Length: 99\r\n\r\n{"]
+    answered = b"GET /health HTTP/1.1\r\nHost: a\r\n\r\n"
+    slow = [socket.create_connection((host, int(port))) for _ in range(40)]
+    for number, connection in enumerate(slow):
+        connection.sendall([*begun, answered + begun[0]][number % 3])
+    with client(server) as environment:
+        environment.reset(competition="wine")
+        deadline = time.monotonic() + 20
+        while slow and time.monotonic() < deadline:
+            time.sleep(0.2)
+            slow = [connection for connection in slow if not _has_ended(connection)]
+        assert slow == []
+        assert environment.state()["competition"] == "wine"
+
+
+def _has_ended(connection):
+    """Sends one more byte; whether the server has closed the connection."""
+    connection.settimeout(0.01)
+    try:
+        connection.sendall(b"a")
+        while connection.recv(4096):
+            pass
+    except TimeoutError:
+        return False
+    except OSError:
+        pass
+    connection.close()
+    return True
 
 
 def test_a_client_that_vanishes_leaves_its_slots(server):

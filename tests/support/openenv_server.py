@@ -13,9 +13,9 @@ from openenv import GenericEnvClient
 SUBMIT = "import pandas as pd\npd.read_csv('input/sample_submission.csv').to_csv('submission.csv', index=False)\n"
 SLOW = f"import time\ntime.sleep(2)\n{SUBMIT}"
 SERVE = """
-import sys, uvicorn
+import sys
 from trl_mle.competitions import load_competition
-from trl_mle.environments.server import make_app
+from trl_mle.environments import server
 from trl_mle.execution import LocalExecutor
 from trl_mle.instrumentation import AstInstrumenter
 from trl_mle.rewards import MLEReward
@@ -23,8 +23,9 @@ from trl_mle.rewards import MLEReward
 with LocalExecutor(max_parallel=2, timeout_s=60, packages=["pandas"]) as executor:
     competitions = [load_competition("wine", holdout=0.5), load_competition("diabetes")]
     reward = MLEReward(competitions, executor, AstInstrumenter(), show_progress=False, log_dir=sys.argv[2])
-    app = make_app(reward, max_programs=int(sys.argv[4]), max_sessions=6, token=sys.argv[3] or None, answer_s=1.0)
-    uvicorn.run(app, port=int(sys.argv[1]), log_level="warning", ws_max_size=1 << 20)
+    server.REQUEST_S = 2.0
+    app = server.make_app(reward, max_programs=int(sys.argv[4]), max_sessions=6, token=sys.argv[3] or None, answer_s=1.0)
+    server.listen(app, "127.0.0.1", int(sys.argv[1]))
 """
 # Starts a program of 50 s, prints its status, and waits to be killed; without openenv, whose import takes seconds
 VANISH = """

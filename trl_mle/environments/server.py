@@ -6,15 +6,24 @@ waits, the answer has the status `running`, and the client polls with an empty p
 the executor's slots and sandbox. A session's running programs end with it.
 """
 
+import asyncio
 import hmac
+import json
 import random
 import time
 from typing import Any, Literal
 
+import h11
+import uvicorn
 from fastapi import FastAPI
+from fastapi.exceptions import RequestValidationError
+from fastapi.responses import JSONResponse
 from openenv.core.env_server import Action, Environment, Observation, State, create_fastapi_app
 from pydantic import ConfigDict, Field
+from starlette.datastructures import QueryParams
+from starlette.requests import Request
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
+from uvicorn.protocols.http.h11_impl import H11Protocol
 
 from trl_mle.competitions import Competition
 from trl_mle.environments.environment import FAILED, finished, start
@@ -26,6 +35,7 @@ from trl_mle.rewards import Evaluation, MLEReward, PendingEvaluation, cut_middle
 ANSWER_S = 25.0  # maximum time to answer a step, in seconds; clients wait for 60
 MAX_CHARS = 100_000  # of a program
 MAX_BYTES = 1 << 20  # of a request
+REQUEST_S = 10.0  # maximum time to send a request, in seconds
 
 
 class ProgramAction(Action):
@@ -218,7 +228,7 @@ class ProgramEnvironment(Environment[ProgramAction, ProgramObservation, EpisodeS
 
 class Guard:
     """
-    Checks every request: its token, if one is set, and its size.
+    Checks every request: its token, if one is set, its size, and that it concerns no other session.
 
     Args:
         app (`ASGIApp`):
@@ -244,14 +254,30 @@ class Guard:
         if (
             (self._token is None and b"origin" in headers)
             or scope["path"].startswith("/mcp")
-            or b"session_id" in scope["query_string"]
+            or "session_id" in QueryParams(scope["query_string"])
         ):
             await _refuse(scope, send, 403)
             return
         if int(headers.get(b"content-length", b"0") or 0) > MAX_BYTES or b"transfer-encoding" in headers:
             await _refuse(scope, send, 413)
             return
-        await self._app(scope, receive, send)
+
+        async def receive_checked() -> Message:
+            message = await receive()
+            if scope["type"] == "websocket" and _is_mcp(message.get("text")):  # it reaches what /mcp does
+                await _refuse(scope, send, 403)
+                return {"type": "websocket.disconnect", "code": 1008}
+            return message
+
+        await self._app(scope, receive_checked, send)
+
+
+def _is_mcp(text: str | None) -> bool:
+    try:
+        message = json.loads(text or "null")
+    except (ValueError, RecursionError):  # the application answers that it is malformed
+        return False
+    return isinstance(message, dict) and message.get("type") == "mcp"
 
 
 async def _refuse(scope: Scope, send: Send, status: int) -> None:
@@ -261,6 +287,56 @@ async def _refuse(scope: Scope, send: Send, status: int) -> None:
     start: Message = {"type": "http.response.start", "status": status, "headers": [(b"content-length", b"0")]}
     await send(start)
     await send({"type": "http.response.body", "body": b""})
+
+
+async def _malformed(request: Request, error: Exception) -> JSONResponse:
+    """Answers a malformed request without repeating it: JSON has no infinite number, but a request can name one."""
+    assert isinstance(error, RequestValidationError)
+    detail = [{key: problem[key] for key in ("type", "loc", "msg")} for problem in error.errors()]
+    return JSONResponse({"detail": detail}, status_code=422)
+
+
+class TimedRequests(H11Protocol):
+    """uvicorn's protocol, with a time limit for sending a request; uvicorn limits only the pause between two requests."""
+
+    _timer: asyncio.TimerHandle | None = None
+
+    def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
+        """Begins to wait for the first request."""
+        super().connection_made(transport)
+        self._wait_for_request()
+
+    def on_response_complete(self) -> None:
+        """Begins to wait for the next request."""
+        super().on_response_complete()
+        self._wait_for_request()
+
+    def handle_websocket_upgrade(self, event: h11.Request) -> None:
+        """Hands the connection over: a session may be idle."""
+        self._stop_waiting()
+        super().handle_websocket_upgrade(event)
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        """Ends waiting."""
+        self._stop_waiting()
+        super().connection_lost(exc)
+
+    def _wait_for_request(self) -> None:
+        self._stop_waiting()
+        self._timer = self.loop.call_later(REQUEST_S, self._close_unless_received)
+
+    def _stop_waiting(self) -> None:
+        if self._timer is not None:
+            self._timer.cancel()
+
+    def _close_unless_received(self) -> None:
+        if self.conn.their_state in (h11.IDLE, h11.SEND_BODY):
+            self.transport.close()
+
+
+def listen(app: FastAPI, host: str, port: int) -> None:
+    """Serves an application of [`make_app`] until interrupted."""
+    uvicorn.run(app, host=host, port=port, http=TimedRequests, ws_max_size=MAX_BYTES, log_level="warning")
 
 
 def make_app(
@@ -294,5 +370,6 @@ def make_app(
         state_cls=EpisodeState,
         mode="production",  # episodes are sessions: a single HTTP request has none
     )
+    app.add_exception_handler(RequestValidationError, _malformed)
     app.add_middleware(Guard, token=token)
     return app

@@ -68,9 +68,7 @@ def serve(args: ServeArguments) -> None:
         `ValueError`: OpenEnv is not installed, or the port is taken.
     """
     try:
-        import uvicorn
-
-        from trl_mle.environments.server import MAX_BYTES, make_app
+        from trl_mle.environments.server import listen, make_app
     except ModuleNotFoundError as error:
         raise ValueError(f"{error.name} is not installed: pip install 'trl-mle[openenv]'") from error
 
@@ -94,4 +92,4 @@ def serve(args: ServeArguments) -> None:
         PlainConsole(stderr=True).print(
             f"{executor.description}; {', '.join(args.competitions)} at ws://{args.host}:{args.port}", soft_wrap=True
         )
-        uvicorn.run(app, host=args.host, port=args.port, ws_max_size=MAX_BYTES, log_level="warning")
+        listen(app, args.host, args.port)
