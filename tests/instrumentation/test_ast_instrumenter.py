@@ -109,6 +109,12 @@ def following(source, milestone):
             "X = [cv2.imread(f'images/{i}.jpg') for i in train.id]",
         ),
         (
+            "import cv2\nimport pandas as pd\ntrain, test = pd.read_csv('train.csv'), pd.read_csv('test.csv')\n"
+            "def read(path):\n    return cv2.imread(path)\nX = train.path.apply(read)\nT = test.path.apply(read)\n",
+            "train_data",
+            "X = train.path.apply(read)",
+        ),
+        (
             "import pandas as pd\nfrom sklearn.svm import SVR\ntrain, test = pd.read_csv('train.csv'), pd.read_csv('test.csv')\n"
             "for c in ['a', 'b']:\n    m = SVR().fit(train, train[c])\n    test[c] = m.predict(test)\n    print(c)\nx = 1\n",
             "predictions",

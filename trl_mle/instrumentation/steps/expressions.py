@@ -241,7 +241,7 @@ class Expressions(Calls):
         self.repeats += 1
         for value in everything:  # callbacks
             if isinstance(value.code, ast.FunctionDef | ast.Lambda):
-                self.follow(value, [], {})
+                self.follow(value, [derived([receiver, *everything])], {})
         self.repeats -= 1
         return derived([receiver, *everything])
 
