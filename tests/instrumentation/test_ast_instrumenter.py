@@ -329,6 +329,24 @@ def test_long_flat_programs_take_no_long_time(name):
     assert program.milestones == (("imports",) if name == "the most that is looked at" else ())
 
 
+@pytest.mark.parametrize(
+    "line",
+    [
+        "# " + "import " * 15_000,
+        "x = '" + "{" * 100_000 + "'.format(1)",
+        "# os" + " " * 100_000,
+        "# " + "print " * 15_000,
+    ],
+    ids=["imports", "braces", "blanks", "prints"],
+)
+def test_long_lines_take_no_long_time(line):
+    """The first two took minutes: expressions read the rest of the line again and again."""
+    began = time.process_time()
+    program = AstInstrumenter().instrument(f"import pandas as pd\n{line}\n")
+    assert time.process_time() - began < 4
+    assert program.milestones == ("imports",)
+
+
 def test_many_paths_through_a_program_end():
     """Calls that double at every level, loops in loops: the analysis is bounded."""
     calls = (

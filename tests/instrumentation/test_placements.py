@@ -1,5 +1,6 @@
 import json
 import re
+import time
 
 import pytest
 
@@ -42,6 +43,12 @@ from trl_mle.instrumentation.placements import REASONS, check, parse_lines, pars
 )
 def test_parse_lines(answer, expected):
     assert {milestone: line for line, milestone in parse_lines(answer)} == expected
+
+
+def test_long_answers_take_no_long_time():
+    began = time.process_time()
+    assert parse_lines("imports:" + " " * 100_000 + "x imports: 3") == [(3, "imports")]
+    assert time.process_time() - began < 4
 
 
 # Reading answers in rewrite mode

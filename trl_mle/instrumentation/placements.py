@@ -14,7 +14,7 @@ REASONS = ("one_line", "no_line", "before_imports", "in_string", "after_exit", "
 EXITS = {"exit", "quit", "_exit", "abort"}
 
 _PAIR = re.compile(
-    rf"\b({'|'.join(MILESTONES)})\b[\"'`*]*\s*(?::|=|->|→|after)\s*[\"'`*]*\s*(?:after\s+)?(?:line\s*)?(\d{{1,6}})\b",
+    rf"\b({'|'.join(MILESTONES)})\b[\"'`*]*+\s*+(?::|=|->|→|after)\s*+[\"'`*]*+\s*+(?:after\s++)?(?:line\s*+)?(\d{{1,6}})\b",
     re.IGNORECASE,
 )
 _PRINT = re.compile(rf"milestone:\s*({'|'.join(MILESTONES)})")

@@ -13,11 +13,11 @@ class VerificationError(ValueError):
 
 # Names that can be used to replace or close `print` or its output; escapes and other alphabets can spell them, too.
 _WORDS = ("stdout", "builtins", "attr(", "globals", "locals", "vars", "__dict__")
-_SUSPICIOUS = [  # one by one, because each starts with text that can be searched fast
+_SUSPICIOUS = [  # one by one, because most start with text that can be searched fast
     re.compile(pattern)
     for pattern in (
         r"os\s*\.\s*(close|dup)",
-        r"import.*\b(close|dup)",
+        r"(?m)^(?>.*?import).*?\b(close|dup)",  # looks at each line once, however often it imports
         r"open\(\s*1",
         r"\\[xuUN0-7]",
         r"def\s+print",

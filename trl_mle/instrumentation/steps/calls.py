@@ -220,7 +220,7 @@ class Calls(Record):
         if name == "joinpath":
             return concatenated([receiver, *arguments], "/")
         if name == "format" and receiver.texts:
-            return Value(texts=few(re.sub(r"\{.*?\}", UNKNOWN, text) for text in receiver.texts))
+            return Value(texts=few(map(_formatted, receiver.texts)))
         if name in {"glob", "rglob", "resolve", "absolute", "as_posix", "expanduser"} and receiver.texts:
             return concatenated([receiver, *arguments], "/")
         if name in {"items", "values", "keys"} and receiver.items is not None:
@@ -248,3 +248,9 @@ class Calls(Record):
 def _is_static(code: ast.AST) -> bool:
     decorators = code.decorator_list if isinstance(code, ast.FunctionDef | ast.AsyncFunctionDef) else []
     return any(isinstance(decorator, ast.Name) and decorator.id == "staticmethod" for decorator in decorators)
+
+
+def _formatted(text: str) -> str:
+    """A text with unknown values in its braces. Braces that nothing closes are left out, or each would be read to the end."""
+    closed, end, rest = text.rpartition("}")
+    return re.sub(r"\{[^}]*\}", UNKNOWN, closed + end) + rest
