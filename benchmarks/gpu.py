@@ -87,9 +87,9 @@ def needs(condition: bool, what: str) -> None:
 
 @functools.cache
 def sandbox() -> str:
-    """Like the Makefile's quickstart: no isolation only if no sandbox works."""
+    """Like the Makefile's quickstart: no isolation only if it is known that no sandbox works."""
     doctor = subprocess.run([sys.executable, "-m", "trl_mle.cli", "doctor"], capture_output=True)
-    return "none" if doctor.returncode else "auto"
+    return "none" if doctor.returncode == 1 else "auto"
 
 
 @functools.cache

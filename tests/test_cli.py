@@ -15,7 +15,7 @@ from trl_mle.execution import ExecutionResult, LocalExecutor, Outcome
 from trl_mle.prompts import estimate_tokens, scratch_prompt
 
 
-def test_doctor_tells_which_tier_works(monkeypatch, capsys, cache):
+def test_doctor_tells_which_tier_works(monkeypatch, capsys):
     monkeypatch.setattr("sys.argv", ["trl-mle", "doctor"])
     with pytest.raises(SystemExit) as ended:
         cli.main()
@@ -26,7 +26,7 @@ def test_doctor_tells_which_tier_works(monkeypatch, capsys, cache):
     assert max(map(len, out.splitlines())) <= 80
 
 
-def test_doctor_tells_what_is_missing(monkeypatch, capsys, cache):
+def test_doctor_tells_what_is_missing(monkeypatch, capsys):
     monkeypatch.setenv("PATH", "/nonexistent")
     monkeypatch.setattr("trl_mle.execution.inside.kernel.landlock_abi", lambda: 0)
     monkeypatch.setattr("sys.argv", ["trl-mle", "doctor"])
@@ -39,7 +39,7 @@ def test_doctor_tells_what_is_missing(monkeypatch, capsys, cache):
     assert "apt-get install bubblewrap" in out
 
 
-def test_doctor_does_not_know_what_a_slow_machine_can_do(monkeypatch, capsys, cache):
+def test_doctor_does_not_know_what_a_slow_machine_can_do(monkeypatch, capsys):
     monkeypatch.setattr("trl_mle.execution.warm_parent.START_TIMEOUT_S", 0.001)
     monkeypatch.setattr("sys.argv", ["trl-mle", "doctor"])
     with pytest.raises(SystemExit) as ended:
@@ -50,7 +50,7 @@ def test_doctor_does_not_know_what_a_slow_machine_can_do(monkeypatch, capsys, ca
     assert "It is not known whether a program can run in a sandbox on this machine. Try again when" in out
 
 
-def test_doctor_does_not_take_a_lost_program_for_one_that_ran(monkeypatch, capsys, cache):
+def test_doctor_does_not_take_a_lost_program_for_one_that_ran(monkeypatch, capsys):
     lost = ExecutionResult(Outcome.INFRASTRUCTURE, "ReportLost: no report within 90 s")
     monkeypatch.setattr(LocalExecutor, "check", lambda self, competition: None)
     monkeypatch.setattr(LocalExecutor, "run_many", lambda self, programs: [lost for _ in programs])
@@ -61,8 +61,20 @@ def test_doctor_does_not_take_a_lost_program_for_one_that_ran(monkeypatch, capsy
     assert re.search(r"bubblewrap +│ unknown +│ a test program did not end", capsys.readouterr().out)
 
 
+def test_an_error_of_ours_is_no_answer(monkeypatch, capsys):
+    def check(self, competition):
+        raise RuntimeError("can't start new thread")
+
+    monkeypatch.setattr(LocalExecutor, "check", check)
+    monkeypatch.setattr("sys.argv", ["trl-mle", "doctor"])
+    with pytest.raises(SystemExit) as ended:
+        cli.main()
+    assert ended.value.code == 70  # 1 is the answer that no tier works
+    assert capsys.readouterr().err.splitlines()[-1] == "RuntimeError: can't start new thread"
+
+
 @pytest.mark.slow
-def test_doctor_tells_which_package_programs_cannot_import(broken_pillow, cache):
+def test_doctor_tells_which_package_programs_cannot_import(broken_pillow):
     path = os.pathsep.join([broken_pillow, str(Path(cli.__file__).parents[1])])
     doctor = [sys.executable, "-m", "trl_mle.cli", "doctor"]
     run = subprocess.run(doctor, env=os.environ | {"PYTHONPATH": path}, capture_output=True, text=True)
@@ -78,7 +90,7 @@ def test_a_wrong_command_is_said_in_one_line():
 
 
 @pytest.fixture
-def trl_mle(monkeypatch, capsys, cache):
+def trl_mle(monkeypatch, capsys):
     """Runs a command in this process; returns its exit code, output and error."""
 
     def run(*arguments):
@@ -94,16 +106,8 @@ def trl_mle(monkeypatch, capsys, cache):
     return run
 
 
-@pytest.fixture(scope="module")
-def cache(tmp_path_factory):
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setenv("TRL_MLE_CACHE", str(tmp_path_factory.mktemp("cache")))
-        patch.delenv("MLEBENCH_DATA_DIR", raising=False)
-        yield
-
-
 @pytest.fixture
-def wine(cache):
+def wine():
     return load_competition("wine")
 
 

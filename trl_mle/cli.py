@@ -3,6 +3,7 @@
 import argparse
 import os
 import sys
+import traceback
 from itertools import groupby
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
@@ -443,6 +444,9 @@ def main() -> None:
         code = 2
     except KeyboardInterrupt:
         code = 130
+    except Exception:  # ours; Python's own exit code, 1, would be an answer: invalid, or no sandbox works
+        traceback.print_exc()
+        code = 70
     sys.exit(code)
 
 

@@ -29,9 +29,9 @@ def test_three_commands(commands, tmp_path):
     assert "--resume_from_checkpoint" not in commands[2]
 
 
-@pytest.mark.parametrize(("code", "sandbox"), [(0, "auto"), (1, "none"), (2, None), (130, None)])
+@pytest.mark.parametrize(("code", "sandbox"), [(0, "auto"), (1, "none"), (2, None), (70, None), (-9, None)])
 def test_programs_are_isolated_unless_it_is_known_that_they_cannot_be(monkeypatch, tmp_path, code, sandbox):
-    """Doctor does not know (2) where its checks take too long."""
+    """Doctor does not know (2) where its checks take too long, and says nothing if it fails itself (70) or is killed."""
     ran = []
 
     def run(command, **options):

@@ -42,9 +42,9 @@ def quickstart(competition: str, seed: int, folder: Path, resume: bool = False) 
     has_begun = (policy / "limits.json").is_file()
     if policy.is_dir() and any(policy.iterdir()) and not (is_trained or can_resume or has_begun):
         raise FileExistsError(f"{policy} holds something else than a run of the quickstart: name another folder")
-    # Programs run without isolation only if no sandbox works; doctor then prints why
+    # Programs run without isolation only if doctor has found out, and printed why, that no sandbox works
     code = run_until_we_end([*ours, "doctor"], stdout=sys.stderr)
-    if code > 1:
+    if code not in (0, 1):
         return code
     sandbox = "none" if code else "auto"
     commands = [
