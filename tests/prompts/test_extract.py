@@ -1,4 +1,6 @@
 import ast
+import subprocess
+import sys
 import time
 
 import pytest
@@ -160,14 +162,23 @@ def test_python_reads_a_text_a_limited_number_of_times(lines):
 
     completion = "\n".join(lines * 40)
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(extract, "_parse", parse)
+        patch.setattr(extract, "parse_program", parse)
         extract_code(completion)
     assert read <= (extract.READS + 3) * len(completion)
 
 
 def test_what_is_too_long_for_a_program_is_not_parsed(monkeypatch):
-    monkeypatch.setattr(extract.ast, "parse", lambda text: pytest.fail("it is parsed"))
+    monkeypatch.setattr("ast.parse", lambda *args, **options: pytest.fail("it is parsed"))
     program = "x = 1\n" * (MAX_LENGTH // 6 + 1)
     assert extract_code(program) is None
     assert given_program(program) == program
     assert extract_code(f"```python\n{program}```") == program.rstrip()
+
+
+def test_programs_cause_no_warnings():
+    """Policies write thousands of invalid escape sequences, which would bury the log of a run."""
+    completion = r"import re" "\n" r"re.split('\d', 'a')" "\nDone.\n"
+    script = f"from trl_mle.prompts import extract_code\nprint(extract_code({completion!r}))\n"
+    done = subprocess.run([sys.executable, "-W", "default", "-c", script], capture_output=True, text=True, check=True)
+    assert done.stdout == "import re\nre.split('\\d', 'a')\n"
+    assert "invalid escape" not in done.stderr

@@ -1,12 +1,32 @@
 """A program for execution: its source, its instrumentation and its limits."""
 
+import ast
 import io
 import re
+import warnings
 from collections import Counter
 from dataclasses import dataclass
 
 
 MAX_LENGTH = 200_000  # characters of a program that is parsed outside the sandbox: a megabyte of it takes gigabytes
+
+# The compiler names this file in its warnings (invalid escape sequences and others). Policies cause thousands of them,
+# which would bury the log of the training run.
+FILENAME = "<program>"
+warnings.filterwarnings("ignore", module=re.escape(FILENAME))
+
+
+def parse_program(source: str) -> ast.Module:
+    """
+    The AST of a program that may not be one, as if read from a file (which may start with a byte order mark).
+
+    Raises:
+        `SyntaxError`, `ValueError`, `RecursionError`, `MemoryError`: The program does not compile.
+        `ValueError`: It has more than `MAX_LENGTH` characters.
+    """
+    if len(source) > MAX_LENGTH:
+        raise ValueError(f"the program has more than {MAX_LENGTH} characters")
+    return ast.parse(source.removeprefix("\ufeff"), filename=FILENAME)
 
 
 def split_lines(source: str) -> list[str]:

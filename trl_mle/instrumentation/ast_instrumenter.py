@@ -5,7 +5,7 @@ from collections.abc import Sequence
 
 from trl_mle.execution.program import InstrumentedProgram
 from trl_mle.instrumentation.insert import insert_prints
-from trl_mle.instrumentation.milestones import parse
+from trl_mle.instrumentation.milestones import parse, rules_digest
 from trl_mle.instrumentation.reports import find_reports
 from trl_mle.instrumentation.steps import find_steps
 from trl_mle.instrumentation.verify import verify
@@ -25,10 +25,13 @@ class AstInstrumenter:
     ```
     """
 
-    identity = "ast"
-
     def __init__(self) -> None:
         self._programs = self._instrumented = 0
+
+    @property
+    def identity(self) -> str:
+        """Everything that determines the prints: the rules."""
+        return f"ast {rules_digest()}"
 
     def instrument_many(self, sources: Sequence[str]) -> list[InstrumentedProgram]:
         """Places the prints of several programs."""

@@ -108,9 +108,9 @@ class LmInstrumenter:
 
     @property
     def identity(self) -> str:
-        """Everything that determines the prints: the way of asking and the model, including its weights where they are
-        visible."""
-        return f"lm {self.mode} {self.model.fingerprint()}"
+        """Everything that determines the prints: the way of asking, the model, including its weights where they are
+        visible, and the rules."""
+        return f"lm {self.mode} {self.model.fingerprint()}, {self.fallback.identity}"
 
     def instrument(self, source: str, nonce: str | None = None) -> InstrumentedProgram:
         """Places the prints of one program, see [`AstInstrumenter.instrument`]."""

@@ -2,13 +2,13 @@
 
 import ast
 import functools
+import hashlib
 import itertools
-import re
-import warnings
 from collections.abc import Sequence
+from pathlib import Path
 from typing import Protocol
 
-from trl_mle.execution.program import MAX_LENGTH, InstrumentedProgram
+from trl_mle.execution.program import InstrumentedProgram, parse_program
 
 
 IMPORTS = "imports"
@@ -33,11 +33,6 @@ MILESTONES = tuple(DESCRIPTIONS)
 # Size limit of the syntax tree: the work can grow with the square of the nodes. Solutions have hundreds of nodes.
 MAX_NODES = 10_000
 
-# The compiler names this file in its warnings (invalid escape sequences and others). Policies cause thousands of them,
-# which would bury the log of the training run.
-FILENAME = "<program>"
-warnings.filterwarnings("ignore", module=re.escape(FILENAME))
-
 
 def marker_print(nonce: str, milestone: str) -> str:
     """The statement that marks `milestone` in the output."""
@@ -55,7 +50,6 @@ def report_lines(nonce: str, value: str) -> tuple[str, str]:
     )
 
 
-@functools.lru_cache(maxsize=4)  # choosing places, checking them and inserting prints all parse the same program
 def parse(source: str) -> ast.Module:
     """
     The program's AST, as if read from a file (which may start with a byte order mark). Do not modify it.
@@ -64,12 +58,31 @@ def parse(source: str) -> ast.Module:
         `SyntaxError`, `ValueError`, `RecursionError`, `MemoryError`: The program does not compile.
         `ValueError`: The program is too large: a flat program of a few hundred KB would take minutes.
     """
-    if len(source) > MAX_LENGTH:
-        raise ValueError(f"the program has more than {MAX_LENGTH} characters")
-    tree = ast.parse(source.removeprefix("\ufeff"), filename=FILENAME)
-    if next(itertools.islice(ast.walk(tree), MAX_NODES, None), None) is not None:
-        raise ValueError(f"the program's syntax tree has more than {MAX_NODES} nodes")
+    found = _parsed(source)
+    if isinstance(found, Exception):
+        raise type(found)(*found.args)  # a new one: each that is raised collects a traceback
+    return found
+
+
+@functools.lru_cache(maxsize=4)  # choosing places, checking them and inserting prints all parse the same program
+def _parsed(source: str) -> ast.Module | SyntaxError | ValueError:
+    """The program's AST, or why it has none; what depends on the depth of the stack or on free memory is raised."""
+    try:
+        tree = parse_program(source)
+        if next(itertools.islice(ast.walk(tree), MAX_NODES, None), None) is not None:
+            raise ValueError(f"the program's syntax tree has more than {MAX_NODES} nodes")
+    except (SyntaxError, ValueError) as error:
+        return error.with_traceback(None)
     return tree
+
+
+@functools.cache
+def rules_digest() -> str:
+    """A digest of the source files of this package: other rules place other prints."""
+    digest = hashlib.sha256()
+    for path in sorted(Path(__file__).parent.rglob("*.py")):
+        digest.update(path.read_bytes())
+    return digest.hexdigest()[:16]
 
 
 class Instrumenter(Protocol):

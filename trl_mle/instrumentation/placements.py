@@ -5,8 +5,8 @@ import re
 from collections.abc import Iterator
 from typing import TypeGuard
 
-from trl_mle.execution.program import split_lines
-from trl_mle.instrumentation.milestones import FILENAME, IMPORTS, MILESTONES, parse
+from trl_mle.execution.program import FILENAME, split_lines
+from trl_mle.instrumentation.milestones import IMPORTS, MILESTONES, parse
 from trl_mle.instrumentation.verify import VerificationError
 
 

@@ -7,7 +7,7 @@ from bisect import bisect_right
 from dataclasses import dataclass
 from itertools import accumulate
 
-from trl_mle.execution.program import MAX_LENGTH
+from trl_mle.execution.program import parse_program
 
 
 # A policy may write anything, and the training process reads it: no expression looks at a character more than a few times
@@ -221,7 +221,7 @@ def _stripped(text: str, start: int, end: int) -> list[Span]:
 def _wrong_line(text: str) -> int | None:
     """Number of the line that is no Python; `None` if all is."""
     try:
-        _parse(text)
+        parse_program(text)
     except SyntaxError as error:
         return error.lineno or 1
     except (ValueError, RecursionError, MemoryError):
@@ -232,13 +232,7 @@ def _wrong_line(text: str) -> int | None:
 def _is_program(text: str) -> bool:
     """Whether a text is Python with at least one import, assignment or call: "Done" is Python, too."""
     try:
-        tree = _parse(text)
+        tree = parse_program(text)
     except (SyntaxError, ValueError, RecursionError, MemoryError):  # the parser raises all of them on odd texts
         return False
     return any(isinstance(node, ast.Import | ast.ImportFrom | ast.Assign | ast.Call) for node in ast.walk(tree))
-
-
-def _parse(text: str) -> ast.Module:
-    if len(text) > MAX_LENGTH:
-        raise ValueError(f"the text has more than {MAX_LENGTH} characters")
-    return ast.parse(text)
