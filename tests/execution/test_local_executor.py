@@ -20,6 +20,7 @@ from support.tiers import LANDLOCK, TIERS
 
 from trl_mle.competitions import load_competition
 from trl_mle.execution import ExecutionResult, LocalExecutor, Outcome, SandboxError, inside
+from trl_mle.execution.inside import init
 from trl_mle.execution.local_executor import CHECK_NUMBER
 from trl_mle.execution.program import InstrumentedProgram
 from trl_mle.execution.sandbox import CheckUnfinished, Interpreter, landlock
@@ -749,6 +750,18 @@ os.symlink("../input/sample_submission.csv", "output/link.csv")
         assert (result.outcome, result.submission, result.detail) == (Outcome.OK, None, detail), result.stderr
     assert (right.outcome, right.detail) == (Outcome.OK, "")
     assert right.submission is not None
+
+
+def test_a_folder_that_the_program_made_unreadable_is_no_failure_of_ours(tmp_path, monkeypatch):
+    """A plain user's program can, without a sandbox: its report was lost, and it ran again."""
+
+    def unreadable(*args, **options):
+        raise PermissionError
+
+    monkeypatch.setattr("os.fwalk", unreadable)  # root may read everything
+    folder = os.open(tmp_path, os.O_RDONLY)
+    assert init.read_submission({"folders": [folder], "columns": ["id"]}) == (None, None)
+    os.close(folder)
 
 
 @pytest.mark.parametrize("sandbox", [*TIERS, "none"])
