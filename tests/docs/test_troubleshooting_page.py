@@ -11,7 +11,7 @@ PAGE = ROOT / "docs/troubleshooting.md"
 # Their messages go to a program's author, an agent or a caller from Python, or are caught and replaced by others
 OTHERS = {
     "environments/environment.py", "environments/server.py",  # for agents and clients
-    "execution/inside/kernel.py", "execution/slots.py", "execution/warm_parent.py",
+    "execution/inside/kernel.py", "execution/slots.py",
     "instrumentation/placements.py", "instrumentation/verify.py",  # caught: the fallback instruments
     "prompts/extract.py",  # caught: the text is no program
 }  # fmt: skip

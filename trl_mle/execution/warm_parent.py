@@ -96,8 +96,7 @@ class WarmParent:
                     ready = self.control.recv(16)
             except TimeoutError as error:
                 self.close()
-                problem = f"the sandbox ({tier}) did not start within {START_TIMEOUT_S:.0f} s"
-                raise CheckUnfinished(problem) from error
+                raise CheckUnfinished(f"the sandbox ({tier}) did not start within {START_TIMEOUT_S:.0f} s") from error
             if ready != b"ready":
                 self.close()
                 errors.seek(0)
