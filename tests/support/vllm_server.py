@@ -34,7 +34,9 @@ class VllmServer:
         self.url = f"http://127.0.0.1:{port}"
         self.log = log
         self.environment = environment
-        command = [os.environ["VLLM_PYTHON"], "-m", "vllm.entrypoints.openai.api_server", "--model", str(model)]
+        # It ends, and ends its engine, when pytest does, for any reason
+        command = ["setpriv", "--pdeathsig", "TERM", os.environ["VLLM_PYTHON"]]
+        command += ["-m", "vllm.entrypoints.openai.api_server", "--model", str(model)]
         command += ["--served-model-name", "tiny", "--host", "127.0.0.1", "--port", str(port)]
         command += ["--max-model-len", "4096", "--max-num-seqs", "64"]
         if not torch.cuda.is_available():
