@@ -137,7 +137,7 @@ def _malformed(name: str) -> dict[str, tuple[bytes, str]]:
         "row less": (_csv(good.iloc[:-1]), f"has {ROWS - 1} rows"),
         "rows twice": (_csv(pd.concat([good, good])), f"has {2 * ROWS} rows"),
         "target missing": (_csv(good.drop(columns=target)), f"lacks the columns '{target}'"),
-        "one long row": (b"0.5," * 3000, "a line of 3001 columns"),
+        "one long row": (b"0.5," * 3000, "a line of more than 2000 columns"),
         "many lines": (_csv(good) + b"\n" * 100 * lines, "lines, but 12 rows were expected"),
     }
     if not layout.in_file_order:

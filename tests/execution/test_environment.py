@@ -35,7 +35,7 @@ import matplotlib.pyplot as plt
 plt.plot([1, 2])
 plt.title("Größe $x^2$")
 plt.savefig("plot.png")
-print(os.listdir(os.environ["HOME"]))
+print([name for name in os.listdir(os.environ["HOME"]) if name.startswith(".")])  # an environment may lie there
 """
 
 
