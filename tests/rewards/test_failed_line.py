@@ -110,6 +110,7 @@ def test_whatever_is_in_the_output_takes_no_time():
     beginning = TRACEBACK.format(3).partition("    x")[0]
     hostile = [
         beginning * 12_000,
+        beginning.replace("Traceback", "  + Exception Group Traceback") * 9_000,
         beginning + group * 10_000,
         (beginning + group) * 6_000,
         beginning + "  x\n" * 250_000,

@@ -14,7 +14,7 @@ _BEGINNING = re.compile(
     r'(?=(?P<bar>  \| )?  File "(?P<path>[^"\n]*/solution\.py)", line \d+, in <module>$)',
     re.MULTILINE,
 )
-_NUMBER = re.compile(r"[0-9]{1,9}(?=, in )")
+_FRAME = re.compile(r'  File "(?P<path>[^"\n]*+)", line (?P<line>[0-9]{1,9}), in ')
 
 
 def failed_line(source: str, result: ExecutionResult) -> int | None:
@@ -42,17 +42,24 @@ def failed_line(source: str, result: ExecutionResult) -> int | None:
 
 
 def _named_lines(stderr: str) -> list[int]:
-    """The lines of the program in all its tracebacks. Each part of the text is looked at once or twice, whatever is in it."""
+    """The lines of the program in all its tracebacks. Each line is looked at twice at most, however many of them begin there."""
     named = []
-    for beginning in _BEGINNING.finditer(stderr):
-        # Frames and their code are indented, what is said of the exception is not
-        indent = (beginning["bar"] or "") + "  "
-        frame = f'{indent}File "{beginning["path"]}", line '
-        place = beginning.end()
-        while stderr.startswith(indent, place):
-            if stderr.startswith(frame, place) and (number := _NUMBER.match(stderr, place + len(frame))):
-                named.append(int(number[0]))
-            place = stderr.find("\n", place) + 1 or len(stderr)
+    for bar in ("", "  | "):
+        begins = {match.end(): match["path"] for match in _BEGINNING.finditer(stderr) if (match["bar"] or "") == bar}
+        seen = 0
+        for place in begins:
+            if place < seen:
+                continue
+            paths = set()
+            # Frames and their code are indented, what is said of the exception is not
+            while stderr.startswith(f"{bar}  ", place):
+                if place in begins:
+                    paths.add(begins[place])
+                frame = _FRAME.match(stderr, place + len(bar))
+                if frame and frame["path"] in paths:
+                    named.append(int(frame["line"]))
+                place = stderr.find("\n", place) + 1 or len(stderr)
+            seen = place
     return named
 
 
