@@ -6,7 +6,6 @@ import html
 import json
 import re
 import shutil
-import unicodedata
 from dataclasses import replace
 from html.parser import HTMLParser
 from pathlib import Path
@@ -15,7 +14,7 @@ from xml.etree import ElementTree
 import pandas as pd
 import pytest
 from markdown_it import MarkdownIt
-from support.hostile_texts import HOSTILE
+from support.hostile_texts import HOSTILE, check_plain
 from support.scripted_policy import ScriptedPolicy, fenced
 from support.training_runs import make_run
 
@@ -41,12 +40,6 @@ sub.to_csv("submission.csv", index=False)
 """
 PRINT = f"import os\nos.write(1, {EVERYTHING.encode(errors='surrogatepass')!r})\n"
 RAISE = f"raise ValueError({''.join(HOSTILE[:7])!r})\n"
-
-
-def check_plain(text):
-    """Nothing in a text does anything to a terminal."""
-    acts = {sign for sign in text if sign not in "\n\t" and unicodedata.category(sign) in ("Cc", "Cf", "Cs", "Co")}
-    assert acts == set()
 
 
 OWN = "metric: accuracy\nid_column: id\n"

@@ -1,5 +1,8 @@
 """Twenty texts of programs, models or tables that mean something in a medium that shows them."""
 
+import unicodedata
+
+
 HOSTILE = (
     "[/bold]",  # rich
     "[red]x[/red] [link=https://a.page]y[/link]",
@@ -22,3 +25,9 @@ HOSTILE = (
     "{0} {output} %s",  # formats
     "$\\frac{$ _x_",
 )
+
+
+def check_plain(text):
+    """Nothing in a text does anything to a terminal."""
+    acts = {sign for sign in text if sign not in "\n\t" and unicodedata.category(sign) in ("Cc", "Cf", "Cs", "Co")}
+    assert acts == set()

@@ -23,6 +23,7 @@ from trl_mle.execution import Limits, SandboxError
 from trl_mle.models import is_missing_folder, look_up
 from trl_mle.prompts import scratch_prompt
 from trl_mle.rewards.progress import METRICS_FILE
+from trl_mle.showing import for_terminal
 from trl_mle.trainer.checkpoint import damage, find_checkpoints
 from trl_mle.trainer.hub import in_one_line, is_failed_upload
 from trl_mle.trainer.mle_grpo_config import MLEGRPOConfig
@@ -92,7 +93,7 @@ class Problems:
             else:
                 lines = [f"{script}: error: {headline or f'{len(self.messages)} problems, and nothing was started'}:"]
                 lines += [f"  {number}. {message}" for number, message in enumerate(self.messages, 1)]
-            print("\n".join(lines), file=sys.stderr)
+            print(for_terminal("\n".join(lines)), file=sys.stderr)
         sys.exit(2)
 
 

@@ -18,6 +18,7 @@ HOOKS: dict[tuple[type, str], tuple[str, ...]] = {
         *("model", "input_ids", "attention_mask", "logits_to_keep"),
         *("batch_size", "..."),
     ),
+    (GRPOTrainer, "log"): ("logs", "start_time"),
     (GRPOTrainer, "_log_completion_extra"): ("column", "values"),
     (GRPOTrainer, "_save_checkpoint"): ("model", "trial"),
     (GRPOTrainer, "_get_output_dir"): ("trial",),

@@ -25,6 +25,7 @@ from trl_mle.trainer.hub import HubTrainer
 from trl_mle.trainer.limits import LimitsTrainer, find_limits
 from trl_mle.trainer.mle_grpo_config import MLEGRPOConfig
 from trl_mle.trainer.objective import Objective
+from trl_mle.trainer.plain_logs import PlainLogsTrainer
 from trl_mle.trainer.program_metrics import batch_metrics
 from trl_mle.trainer.rollout_ledger import Rollout
 from trl_mle.trainer.rollouts_in_flight import RolloutsInFlight, make_rollouts
@@ -42,7 +43,7 @@ if TYPE_CHECKING:
 POOL_FILE, ROLLOUTS_FILE, CURRICULUM_FILE = "solution_pool.json", "rollouts.json", "curriculum.json"  # in a checkpoint
 
 
-class MLEGRPOTrainer(BaseModelTrainer, HubTrainer, LimitsTrainer, VLLMTrainer):
+class MLEGRPOTrainer(BaseModelTrainer, HubTrainer, LimitsTrainer, PlainLogsTrainer, VLLMTrainer):
     """
     Trainer for Group Relative Policy Optimization on programs: the duration-aware gradient updates of
     [Reinforcement Learning for Machine Learning Engineering Agents](https://huggingface.co/papers/2509.01684).
@@ -261,13 +262,13 @@ class MLEGRPOTrainer(BaseModelTrainer, HubTrainer, LimitsTrainer, VLLMTrainer):
             output = super()._generate_and_score_completions(rows)
         finally:
             self._mle_step = None
+        logs: Any = self._logs
         if step.advantages is not None:
             output["advantages"] = step.own_advantages(self._local(len(rows)), output["advantages"])
             # Removes TRL's log entries, which assume its own advantages
-            logged: Any = self._logs["advantages"]
             for _ in step.advantages:
-                logged.pop()
-            logged.extend(step.advantages.tolist())
+                logs["advantages"].pop()
+            logs["advantages"].extend(step.advantages.tolist())
             self._metrics["train"].pop("frac_reward_zero_std")
         if step.failures is not None:
             output["advantages"] = credited(output["advantages"], step.failures, output["completion_ids"].shape[1])
@@ -277,8 +278,7 @@ class MLEGRPOTrainer(BaseModelTrainer, HubTrainer, LimitsTrainer, VLLMTrainer):
         if self.model.training:
             self._log_metrics("train", weight_metrics(*zip(*of_all, strict=True)))
         # TRL has already flushed its extra columns; add this one to the same place, once per batch
-        extra_columns: Any = self._logs["extra"]
-        extra_columns["weighted_advantage"].extend(weighted for _, weighted, *_ in of_all)
+        logs["extra"]["weighted_advantage"].extend(weighted for _, weighted, *_ in of_all)
         return output
 
     def _generate(self, prompts: list) -> tuple:
