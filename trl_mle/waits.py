@@ -1,4 +1,4 @@
-"""Says what a start waits for where it takes long."""
+"""Says what a start is waiting for, if that takes long."""
 
 import contextlib
 import logging
