@@ -301,7 +301,7 @@ class TimedRequests(H11Protocol):
 
     _timer: asyncio.TimerHandle | None = None
 
-    def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
+    def connection_made(self, transport: Any) -> None:
         """Begins to wait for the first request."""
         super().connection_made(transport)
         self._wait_for_request()
