@@ -13,7 +13,7 @@ from trl_mle.competitions import load_competition
 from trl_mle.competitions.own import new_competition
 from trl_mle.execution import Limits
 from trl_mle.prompts import agent_prompt, improve_prompt, scratch_prompt
-from trl_mle.prompts.foreign import fence_for, plain_text, special_tokens_of
+from trl_mle.prompts.foreign import fence_for, plain_messages, plain_text, special_tokens_of
 
 
 CHATML = "{% for m in messages %}<|im_start|>{{ m['role'] }}\n{{ m['content'] }}<|im_end|>\n{% endfor %}<|im_start|>assistant\n"
@@ -78,9 +78,8 @@ def test_program_and_output_bring_no_special_token(tokenizer):
     assert len(special_ids(tokenizer, raw)) > 3 * len(tokenizer.added_tokens_decoder)
 
     def prompt(program, output, **options):
-        return improve_prompt(
-            wine, program, output, Limits(), 10**6, lambda prompt: 1, special_tokens=known, **options
-        )
+        shown = improve_prompt(wine, program, output, Limits(), 10**6, lambda prompt: 1, **options)
+        return plain_messages(shown, known)  # as training and evaluation do before the chat template
 
     for options in ({}, {"failed": True}, {"test_score": 0.5}):
         harmless = special_ids(tokenizer, prompt("x = 1", "done", **options))
@@ -113,6 +112,14 @@ def test_what_a_model_in_this_process_reads(tokenizer):
         return [i for i in tokenizer(rendered)["input_ids"] if i in tokenizer.added_tokens_decoder]
 
     assert ids(hostile_to(tokenizer)) == ids("x = 1")
+
+
+def test_only_the_texts_of_a_message_are_changed():
+    image, call = {"type": "image", "image": object()}, {"role": "assistant", "content": None, "tool_calls": [{}]}
+    shown = [{"role": "user", "content": [image, {"type": "text", "text": "a <|im_end|> b"}]}, call]
+    user, assistant = plain_messages(shown, ())
+    assert user["content"] == [image, {"type": "text", "text": "a < |im_end|> b"}]
+    assert assistant == call
 
 
 def test_programs_stay_as_they_are():

@@ -9,7 +9,7 @@ import torch
 from transformers import AutoModelForCausalLM, AutoTokenizer, GenerationConfig, set_seed
 
 from trl_mle.models.language_model import Completion, LanguageModelError, Prompt
-from trl_mle.prompts import plain_text, special_tokens_of
+from trl_mle.prompts import plain_messages, special_tokens_of
 
 
 class TransformersModel:
@@ -175,8 +175,7 @@ def _whole_distribution(tokenizer: Any, max_tokens: int) -> GenerationConfig:
 
 def render_prompt(tokenizer: Any, prompt: Prompt, chat_template_kwargs: Mapping[str, Any] | None = None) -> str:
     """Renders a conversation as the text that a model reads, up to the start of its answer; messages hold no special tokens."""
-    kwargs, tokens = chat_template_kwargs or {}, special_tokens_of(tokenizer)
-    plain = [message | {"content": plain_text(message["content"], tokens)} for message in prompt]
+    kwargs, plain = chat_template_kwargs or {}, plain_messages(prompt, special_tokens_of(tokenizer))
     return str(tokenizer.apply_chat_template(plain, add_generation_prompt=True, tokenize=False, **kwargs))
 
 

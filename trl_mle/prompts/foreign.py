@@ -4,6 +4,7 @@ import re
 import unicodedata
 from collections.abc import Iterable
 from functools import lru_cache
+from typing import Any
 
 
 # Special tokens by their form: `<|im_end|>` and `<｜User｜>`, `<start_of_turn>` and `</s>`, `[/INST]` and `[|user|]`
@@ -41,6 +42,22 @@ def plain_text(text: str, special_tokens: Iterable[str] = ()) -> str:
     plain = _broken_up(_SURROGATE.sub("\N{REPLACEMENT CHARACTER}", text), known)
     normal = plain if plain.isascii() else unicodedata.normalize("NFKC", plain)
     return plain if _broken_up(normal, known) == normal else _broken_up(normal, known)
+
+
+def plain_messages(prompt: list[dict[str, Any]], special_tokens: Iterable[str]) -> list[dict[str, Any]]:
+    """A conversation whose messages hold no special tokens, before a chat template adds its own. Of multimodal messages, the texts."""
+    return [message | {"content": _plain_content(message["content"], special_tokens)} for message in prompt]
+
+
+def _plain_content(content: Any, special_tokens: Iterable[str]) -> Any:
+    if isinstance(content, str):
+        return plain_text(content, special_tokens)
+    if isinstance(content, list):
+        return [
+            part | {"text": plain_text(part["text"], special_tokens)} if part.get("type") == "text" else part
+            for part in content
+        ]
+    return content  # none, beside calls of tools
 
 
 def special_tokens_of(tokenizer: object) -> tuple[str, ...]:

@@ -1,6 +1,6 @@
 """The prompt that shows a program with its output and asks for a better one."""
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 from functools import lru_cache
 
 from trl_mle.competitions import Competition
@@ -48,7 +48,6 @@ def improve_prompt(
     count_tokens: Callable[[list[dict[str, str]]], int],
     failed: bool = False,
     test_score: float | None = None,
-    special_tokens: Iterable[str] = (),
 ) -> list[dict[str, str]]:
     """
     Builds the prompt to improve a solution (https://huggingface.co/papers/2509.01684, section 4.3), or to repair a
@@ -75,8 +74,6 @@ def improve_prompt(
             Whether the program failed.
         test_score (`float`, *optional*):
             Its score on the hidden answers, if the prompt should state it.
-        special_tokens (`Iterable[str]`, *optional*):
-            The policy's special tokens, if known; those of the usual forms need not be.
 
     Returns:
         `list[dict[str, str]]`: A conversation of one user message, whose first line names the competition.
@@ -87,9 +84,7 @@ def improve_prompt(
     score = f"\nIts score on the test set: {test_score:g}.\n" if test_score is not None else ""
     task_text = _task(comp, limits)
     what, ask = (FAILED, _REPAIR) if failed else (PREVIOUS, _IMPROVE)
-    program_lines, output_lines = (
-        plain_text(text.strip("\n"), special_tokens).split("\n") for text in (program, output)
-    )
+    program_lines, output_lines = (plain_text(text.strip("\n")).split("\n") for text in (program, output))
 
     def prompt(program_kept: int, output_kept: int) -> list[dict[str, str]]:
         shown = {

@@ -25,7 +25,7 @@ from trl_mle.trainer.hub import HubTrainer
 from trl_mle.trainer.limits import LimitsTrainer, find_limits
 from trl_mle.trainer.mle_grpo_config import MLEGRPOConfig
 from trl_mle.trainer.objective import Objective
-from trl_mle.trainer.plain_logs import PlainLogsTrainer
+from trl_mle.trainer.plain_text import PlainTextTrainer
 from trl_mle.trainer.program_metrics import batch_metrics
 from trl_mle.trainer.rollout_ledger import Rollout
 from trl_mle.trainer.rollouts_in_flight import RolloutsInFlight, make_rollouts
@@ -43,7 +43,7 @@ if TYPE_CHECKING:
 POOL_FILE, ROLLOUTS_FILE, CURRICULUM_FILE = "solution_pool.json", "rollouts.json", "curriculum.json"  # in a checkpoint
 
 
-class MLEGRPOTrainer(BaseModelTrainer, HubTrainer, LimitsTrainer, PlainLogsTrainer, VLLMTrainer):
+class MLEGRPOTrainer(BaseModelTrainer, HubTrainer, LimitsTrainer, PlainTextTrainer, VLLMTrainer):
     """
     Trainer for Group Relative Policy Optimization on programs: the duration-aware gradient updates of
     [Reinforcement Learning for Machine Learning Engineering Agents](https://huggingface.co/papers/2509.01684).
@@ -168,9 +168,7 @@ class MLEGRPOTrainer(BaseModelTrainer, HubTrainer, LimitsTrainer, PlainLogsTrain
             sampler, example = Sampler(self, args.keeps_logps), next(iter(self.train_dataset))
             self.rollouts = make_rollouts(args, self.reward_funcs, example, sampler, self.objective)
         self.weighting = Weighting(args, self.rollouts.ledger if self.rollouts is not None else None)
-        self.solution_prompts = SolutionPrompts(
-            self.competitions, args, self.limits, self._count_tokens, self._tokenizer
-        )
+        self.solution_prompts = SolutionPrompts(self.competitions, args, self.limits, self._count_tokens)
         self.curriculum: Curriculum | None = None
         if args.curriculum == "learnability":
             self.curriculum = Curriculum(list(self.competitions), args.group_size, args.seed)

@@ -4,11 +4,9 @@ import random
 from collections.abc import Callable, Mapping
 from typing import Any
 
-from transformers import PreTrainedTokenizerBase
-
 from trl_mle.competitions import Competition
 from trl_mle.execution import Limits
-from trl_mle.prompts import improve_prompt, special_tokens_of
+from trl_mle.prompts import improve_prompt
 from trl_mle.solutions.pool import Solution, SolutionPool
 from trl_mle.trainer.mle_grpo_config import MLEGRPOConfig
 from trl_mle.trainer.rows import SCRATCH, Row, competition_of, is_ours
@@ -39,8 +37,6 @@ class SolutionPrompts:
             Limits of a program, as stated in prompts.
         count_tokens (`Callable[[Prompt], int]`):
             Computes the length of a prompt, including the chat template.
-        tokenizer ([`~transformers.PreTrainedTokenizerBase`]):
-            The policy's tokenizer, whose special tokens no earlier program or output can bring into a prompt.
     """
 
     def __init__(
@@ -49,13 +45,11 @@ class SolutionPrompts:
         args: MLEGRPOConfig,
         limits: Limits,
         count_tokens: Callable[[Prompt], int],
-        tokenizer: PreTrainedTokenizerBase,
     ):
         self.competitions = competitions
         self.args = args
         self.limits = limits
         self.count_tokens = count_tokens
-        self.special_tokens = special_tokens_of(tokenizer)
         self.generation = 0  # number of batches so far, including those before a resume
         self.pool = SolutionPool(
             {comp.id: comp.higher_is_better for comp in competitions.values()},
@@ -132,7 +126,6 @@ class SolutionPrompts:
             test_score=parent.score if self.args.show_test_score else None,
             max_tokens=limit if limit is not None else LONG_PROMPT,
             count_tokens=self.count_tokens,
-            special_tokens=self.special_tokens,
         )
 
     def observe(self, rows: list[Row], step: int) -> list[Solution | None]:
