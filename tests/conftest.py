@@ -10,6 +10,8 @@ from hypothesis import settings
 from support import machine  # noqa: F401 (before libraries read the environment)
 from support.tiny_models import CHAT_TEMPLATE, LINES, SOLUTION_LINES, prompts, save_solution_model, save_tiny_model
 
+from trl_mle.execution.sandbox import landlock
+
 
 settings.register_profile("tests", derandomize=True, deadline=None)  # the same on every machine, however busy
 settings.load_profile("tests")
@@ -34,9 +36,15 @@ def pytest_collection_modifyitems(items):
 
 @pytest.fixture(scope="session", autouse=True)
 def own_slots(tmp_path_factory):
-    """Gives each test process its own slots, so that parallel ones do not wait for each other."""
+    """
+    Gives each test process its own slots, so that parallel ones do not wait for each other, and their uids, because an
+    early Landlock's init ends everything of its uid.
+    """
+    worker = int(os.environ.get("PYTEST_XDIST_WORKER", "gw0").removeprefix("gw"))
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr("trl_mle.execution.slots.TMP", tmp_path_factory.mktemp("slots"))
+        for name in ("FIRST_GUARD_UID", "FIRST_SLOT_UID"):
+            patch.setattr(landlock, name, getattr(landlock, name) + 100 * worker)
         yield
 
 

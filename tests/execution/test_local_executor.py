@@ -24,7 +24,6 @@ from trl_mle.execution.inside import init
 from trl_mle.execution.local_executor import CHECK_NUMBER
 from trl_mle.execution.program import InstrumentedProgram
 from trl_mle.execution.sandbox import CheckUnfinished, Interpreter, landlock
-from trl_mle.execution.sandbox.landlock import FIRST_SLOT_UID
 from trl_mle.instrumentation import AstInstrumenter
 
 
@@ -217,7 +216,7 @@ for pid in children:
 @pytest.mark.skipif(os.geteuid() != 0, reason="needs root, to start a process of another user")
 @pytest.mark.parametrize("sandbox", TIERS)
 def test_processes_of_a_user_with_a_programs_uid_are_spared(competition, sandbox):
-    uid = FIRST_SLOT_UID
+    uid = landlock.FIRST_SLOT_UID
     service = subprocess.Popen(["sleep", "60"], user=uid, group=uid, extra_groups=[])
     try:
         with LocalExecutor(max_parallel=1, sandbox=sandbox, packages=()) as executor:
