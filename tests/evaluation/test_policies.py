@@ -5,6 +5,7 @@ import shutil
 from pathlib import Path
 
 import pytest
+import torch
 from huggingface_hub.errors import HFValidationError, HTTPError
 from peft import LoraConfig, get_peft_model
 from support.openai_server import OpenAIServer
@@ -40,6 +41,14 @@ def test_a_seed_fixes_the_samples(tiny_model):
     first, again, other = (policy.sample([conversation("Write.")] * 4, 8, range(s, s + 4)) for s in (0, 0, 9))
     assert first == again != other
     assert len(set(texts(first))) > 1
+
+
+def test_a_cpu_samples_in_32_bits(tiny_model, tmp_path, monkeypatch):
+    """Snapshots of the Hub have 16 bits, in which a CPU takes several times as long."""
+    monkeypatch.setattr("torch.cuda.is_available", lambda: False)
+    AutoModelForCausalLM.from_pretrained(tiny_model, dtype=torch.bfloat16).save_pretrained(tmp_path)
+    AutoTokenizer.from_pretrained(tiny_model).save_pretrained(tmp_path)
+    assert TransformersPolicy.from_pretrained(str(tmp_path)).model.dtype == torch.float32
 
 
 @pytest.fixture(scope="module")
