@@ -3,6 +3,7 @@
 # make test          set everything up and run the tests
 # make test-slow     the tests of sharded engines, killed runs, and the report in a browser
 # make test-vllm     the tests with a real vLLM on a CPU, as a server and in training, in a separate environment
+# make test-pretrained  the tests with a pretrained model of 135 million weights (170 MB to download)
 # make docs          build the site in .ci-work/site; a warning or a broken link is an error
 # make test-gpu      every way to train that needs a GPU, on one GPU, in 8 minutes; writes docs/gpu.md
 #
@@ -29,7 +30,7 @@ APT_INSTALL = [ -z "$$packages" ] && exit 0; \
 	elif sudo -n true 2>/dev/null; then sudo apt-get update -qq && sudo apt-get install -y -qq $$packages; \
 	else echo "missing:$$packages; install with: sudo apt-get install$$packages" >&2; fi
 
-.PHONY: quickstart resume test test-slow test-openenv test-vllm test-gpu docs lint audit install system compiler browser clean
+.PHONY: quickstart resume test test-slow test-pretrained test-openenv test-vllm test-gpu docs lint audit install system compiler browser clean
 .DEFAULT_GOAL := quickstart
 
 quickstart: install
@@ -43,6 +44,14 @@ test: compiler install
 
 test-slow: compiler browser install
 	$(BIN)/python -m pytest -m slow --timeout=900 $(PYTEST_ARGS)
+
+# Reads models from packages that carry them as GGUF files
+test-pretrained: install $(VENV)/.pretrained
+	$(BIN)/python -m pytest -m pretrained $(PYTEST_ARGS)
+
+$(VENV)/.pretrained: $(VENV)/.installed
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check $(PIP_ARGS) -c constraints.txt gguf
+	touch $@
 
 # The server, with OpenEnv's own client and with other frameworks
 test-openenv: install $(VENV)/.openenv

@@ -8,6 +8,7 @@ from types import SimpleNamespace
 import pytest
 from hypothesis import settings
 from support import machine  # noqa: F401 (before libraries read the environment)
+from support.pretrained import pretrained
 from support.tiny_models import CHAT_TEMPLATE, LINES, SOLUTION_LINES, prompts, save_solution_model, save_tiny_model
 
 from trl_mle.execution.sandbox import landlock
@@ -88,3 +89,9 @@ def solution_model(tmp_path_factory):
     vocabulary = json.loads(Path(path, "config.json").read_text())["vocab_size"]
     wrong = [i for i in range(vocabulary - len(SOLUTION_LINES)) if i != 2]  # all tokens but lines and EOS
     return SimpleNamespace(path=path, options={"generation_kwargs": {"suppress_tokens": wrong}})
+
+
+@pytest.fixture(scope="session")
+def smollm2():
+    """Folder of a pretrained model, SmolLM2-135M-Instruct."""
+    return pretrained("smollm2-135m")

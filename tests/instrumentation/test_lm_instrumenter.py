@@ -6,6 +6,7 @@ from support.scripted_model import ScriptedModel
 
 from trl_mle.instrumentation import MILESTONES, AstInstrumenter, LmInstrumenter, verify
 from trl_mle.instrumentation.lm_instrumenter import LINES_SCHEMA, LINES_TOKENS, MAX_STRING, REASONS, numbered, visible
+from trl_mle.models.transformers_model import TransformersModel
 
 
 SOURCE = """\
@@ -250,3 +251,17 @@ def test_what_is_no_python_is_not_shown(source):
 
 def test_numbered():
     assert numbered("a\n\nb") == "1 a\n2 \n3 b"
+
+
+@pytest.mark.pretrained
+@pytest.mark.parametrize("mode", ["lines", "rewrite"])
+def test_a_pretrained_model_changes_nothing_else(smollm2, mode):
+    """Whatever a small model answers, the program stays what it was, with prints."""
+    instrumenter = LmInstrumenter(TransformersModel(str(smollm2), dtype="float32"), mode)
+    (program,) = instrumenter.instrument_many([SOURCE])
+    assert program.original == SOURCE
+    verify(SOURCE, program.source, program.nonce)
+    metrics = instrumenter.metrics()
+    assert metrics["lm_rate"] + metrics["ast_rate"] == 1
+    assert program.milestones == BY_RULE or metrics["lm_rate"] == 1
+    assert metrics["tokens_per_program"] > 0

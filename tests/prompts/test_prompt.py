@@ -2,6 +2,8 @@ import json
 from dataclasses import replace
 
 import pytest
+from support.pretrained import pretrained_tokenizer
+from transformers import AutoTokenizer
 
 from trl_mle.competitions import Competition, list_competitions, load_competition
 from trl_mle.execution import Limits
@@ -230,3 +232,12 @@ def test_labels_are_asked_for_as_they_are_graded(tmp_path, metric, labels, rule)
     comp = load_competition(str(tmp_path))
     assert rule in _content(comp)
     assert comp.grade(comp.answers).value == 1.0
+
+
+@pytest.mark.pretrained
+@pytest.mark.parametrize("name", [*LOCAL, *MIRRORS])
+@pytest.mark.parametrize("model", ["coder-0.5b", "smollm2-135m"])
+def test_fits_into_the_papers_limit_with_a_real_chat_template(name, model):
+    tokenizer = AutoTokenizer.from_pretrained(pretrained_tokenizer(model))
+    prompt = scratch_prompt(load_competition(name), Limits(60, 4096))
+    assert len(tokenizer.apply_chat_template(prompt, add_generation_prompt=True, return_dict=False)) <= 1024

@@ -4,6 +4,7 @@ import pytest
 import torch
 from hypothesis import given
 from hypothesis import strategies as st
+from support.pretrained import pretrained_tokenizer
 from tokenizers import Tokenizer, decoders, models, pre_tokenizers
 from transformers import AutoTokenizer, PreTrainedTokenizerFast
 
@@ -111,6 +112,21 @@ def test_tokens_of_the_statement_byte_by_byte(tokenizer, name):
     assert failing == statement
     assert before + failing + after == text
     assert text.rfind(statement) == len(before) or name == "the end"
+
+
+@pytest.mark.pretrained
+@pytest.mark.parametrize("model", ["coder-0.5b", "smollm2-135m"])
+@pytest.mark.parametrize("name", COMPLETIONS)
+def test_tokens_of_the_statement_with_real_tokenizers(model, name):
+    """A token may hold the end of one line and the beginning of the next, never more."""
+    tokenizer = AutoTokenizer.from_pretrained(pretrained_tokenizer(model))
+    text, statement = COMPLETIONS[name]
+    ids = tokenizer(text, add_special_tokens=False)["input_ids"]
+    failure = find_failure([*ids, tokenizer.eos_token_id], tokenizer, extract_code(text), LINES.get(name, 4))
+    before, failing, after = kinds(tokenizer, ids, failure)
+    assert failing.strip().startswith(statement.strip()[:3])
+    assert statement.strip().startswith(failing.strip()[:-3].strip())
+    assert before + failing + after == text
 
 
 def byte_names():
