@@ -279,6 +279,7 @@ def finishing(request, program_model, tmp_path_factory):
         log_completions=True,
         num_completions_to_print=0,
         max_steps=4,
+        seed=49,  # with this seed slow groups are overtaken within four steps
     )
     sums = []
 
