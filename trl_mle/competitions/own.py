@@ -28,7 +28,7 @@ logger = logging.getLogger(__name__)
 
 LABELS = ("accuracy", "quadratic_weighted_kappa", "word_level_jaccard")  # metrics of what is named, not measured
 LEAST_ROWS = 20
-LEAST_OTHERS = 5  # rows without the most frequent label from which a column that determines the labels hardly does so by chance
+LEAST_OTHERS = 5  # rows without the most frequent label; with fewer, a column may determine the labels by chance
 SEPARATORS = {";": "semicolons", "\t": "tabs", "|": "vertical bars"}
 FINAL = "final"  # folder with all labels, and with the unlabelled rows
 
