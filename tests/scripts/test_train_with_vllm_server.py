@@ -1,7 +1,8 @@
 """The training script with a real vLLM server, on a CPU: `make test-vllm`. A run takes a minute on idle cores."""
 
 import json
-import threading
+import time
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
@@ -92,7 +93,9 @@ def test_generation_overlaps_training(policy, server, tmp_path):
     assert 2 in ages  # requested, then a step of training, then executed
     state = json.loads((tmp_path / "run" / "checkpoint-4" / "rollouts.json").read_text())["rollouts"]
     assert state["sampled"] == state["trained"] + len(state["in_flight"]) == 4 * 8 + len(state["in_flight"])
-    assert len(state["asked"]) == 8
+    # The next batch has been asked for, and is in flight if it arrived before the programs of this one had ended
+    assert len(state["asked"]) in (0, 8)
+    assert len(state["asked"]) + len(state["in_flight"]) >= 8
     for name in ("generation_s", "sync_s", "training_s", "execution_s"):
         assert sum(row.get(f"mle/async/{name}", 0) for row in history[1:]) > 0
     assert any(row["mle/async/staleness/max"] >= 1 for row in history)
@@ -127,25 +130,19 @@ def test_a_server_that_fails_and_comes_back(policy, server, tmp_path):
     }
     injected = sum(fault is not None for row in faults.values() for fault in row)
 
-    ended = threading.Event()
-
-    def die_and_come_back():
-        while not (folder / "checkpoint-5" / "trainer_state.json").exists() and not ended.wait(0.05):
-            pass
-        server.kill()
-        server.start()
-
-    with FaultyProxy(server.url, faults) as proxy:
-        another = threading.Thread(target=die_and_come_back)
-        another.start()
-        code, output = run_script(
+    with FaultyProxy(server.url, faults) as proxy, ThreadPoolExecutor(1) as thread:
+        run = thread.submit(
+            run_script,
             policy,
             folder,
             environment=server.environment_of_trainer,
             **(ASYNC | {"vllm_server_base_url": proxy.url, "max_steps": 8, "vllm_request_timeout_s": 8}),
         )
-        ended.set()
-        another.join()
+        while not (folder / "checkpoint-5" / "trainer_state.json").exists() and not run.done():
+            time.sleep(0.05)
+        server.kill()
+        server.start()  # on this thread: a server ends with the thread that started it
+        code, output = run.result()
         assert code == 0, output[-5000:]
         assert "Traceback" not in output, output[-8000:]
         assert len(proxy.seen) == injected
