@@ -11,6 +11,9 @@ from trl_mle.execution.program import MAX_LENGTH
 from trl_mle.prompts import extract, extract_code, find_code, given_program
 
 
+READ = "import pandas as pd\nt = pd.read_csv('input/test.csv')"
+WRITE = "t.to_csv('submission.csv')"
+WHOLE = f"{READ}\n{WRITE}"
 CASES = {
     "python": ("Plan.\n```python\nx = 1\n```\nDone.", "x = 1"),
     "py": ("```py\nx = 1\n```", "x = 1"),
@@ -29,6 +32,8 @@ CASES = {
     "broken program": ("```python\nx = (\n```", "x = ("),
     "last of several": ("```python\nx = 1\n```\nBetter:\n```python\nx = 2\n```", "x = 2"),
     "last complete": ("```python\nx = 1\n```\nBetter:\n```python\nx = 2\ny =", "x = 1"),
+    "begun for it, and begun anew": ("```python\nimport os\nfrom sklearn```python\nx = 2\n```", "x = 2"),
+    "begun for it, and answered": ("```python\nfrom sklearnHere it is:\n```python\nx = 2\n```", "x = 2"),
     "begun anew": ("```python\nx =\n```python\nx = 2\n```", "x = 2"),
     "output after it": ("```python\nx = 1\n```\nOutput:\n```\nAccuracy: 0.9 or so\n```", "x = 1"),
     "other language after it": ("```python\nx = 1\n```\nRun:\n```bash\npython a.py\n```", "x = 1"),
@@ -59,6 +64,35 @@ CASES = {
     "nothing": ("", None),
     "blanks": (" \n\t\n", None),
     "NUL": ("x = 1\0", None),
+    # What a model writes around its program
+    "a demo after it": (f"```python\n{WHOLE}\n```\nRun it:\n```python\nmain()\n```", WHOLE),
+    "a look at the result": (f"```python\n{WHOLE}\n```\n```python\npd.read_csv('submission.csv').head()\n```", WHOLE),
+    "an installation before it": (f"```python\n!pip install xgboost\n```\n```python\n{WHOLE}\n```", WHOLE),
+    "an alternative line": (f"```python\n{WHOLE}\n```\nOr:\n```python\nmodel = Ridge(alpha=2)\n```", WHOLE),
+    "an imports-only block": (f"```python\nimport os\nimport re\n```\n```python\n{WHOLE}\n```", WHOLE),
+    "a better version": (f"```python\n{WHOLE}\n```\nBetter:\n```python\n{WHOLE} # 2\n```", f"{WHOLE} # 2"),
+    "a better version cut off": (f"```python\n{WHOLE}\n```\nBetter:\n```python\n{WHOLE} # 2", WHOLE),
+    "cut off behind a demo": (f"```python\nprint(1)\n```\n```python\n{WHOLE}", WHOLE),
+    "a table printed": (f"```python\n{WHOLE}\n```\n```\nid,y\n1,2\n```", WHOLE),
+    "cells of a notebook": (
+        f"Read:\n```python\n{READ}\n```\nWrite:\n```python\n{WRITE}\n```\nDone.",
+        f"{READ}\n{WRITE}",
+    ),
+    "cells without a write": (f"```python\n{READ}\n```\n```python\ny = t.y\n```", READ),
+    "commands of a notebook": (f"```python\n%matplotlib inline\n!pip install x\n{WHOLE}\n  !ls\n```", WHOLE),
+    "a command in a string": ("```python\ns = '''\n!ls\n'''\n```", "s = '''\n!ls\n'''"),
+    "a line with percent": ("```python\nx = (7\n% 4)\n```", "x = (7\n% 4)"),
+    "words behind the closing fence": ("```python\nx = 1\n``` This is it.\nMore.", "x = 1"),
+    "an end token behind the closing fence": ("```python\nx = 1\n```<|im_end|>", "x = 1"),
+    "another language before the end": ("```python\nx = 1\n```bash\npython a.py\n```\nThat is all.", "x = 1"),
+    "four ticks around three": ('````python\ns = "```"\n```\n````', 's = "```"\n```'),
+    "a fence in a string": (
+        '```python\ns = """\n```\nx\n```\n"""\ny = 1\n```\nDone',
+        's = """\n```\nx\n```\n"""\ny = 1',
+    ),
+    "a string without end": ('```python\ns = """\n```\nSo it is.\n', 's = """'),
+    "an item of a list": ("1. ```python\n   if x:\n       y = 1\n   ```\n2. Done", "if x:\n    y = 1"),
+    "a quotation": ("> ```python\n> if x:\n>\n>     y = 1\n> ```\nDone", "if x:\n\n    y = 1"),
     "deep": ("(" * 5000, None),
 }
 
@@ -126,8 +160,16 @@ MANY = 100_000
         ("a ```" + " " * MANY + "b", None),
         ("import 1\n" * (MANY // 5), None),
         ("import os\\\n" * (MANY // 6), None),
+        ("```py\nx\n```\n" * (MANY // 10), "x"),
+        ("```py\n!x\n" * (MANY // 10), None),
+        ('```py\n"""\n' * (MANY // 10), '"""'),
+        ("> " * MANY + "```py", None),
+        ("- " * MANY + "```py", None),
     ],
-    ids=["tags", "thoughts", "blanks", "tildes", "ticks", "blanks after text", "imports", "backslashes"],
+    ids=[
+        *("tags", "thoughts", "blanks", "tildes", "ticks", "blanks after text", "imports", "backslashes"),
+        *("blocks", "commands", "strings", "quotations", "lists"),
+    ],
 )
 def test_long_completions_take_no_time(completion, code):
     """A policy may write anything, and the training process has to read it."""

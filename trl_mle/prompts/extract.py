@@ -6,15 +6,22 @@ import re
 from bisect import bisect_right
 from dataclasses import dataclass
 from itertools import accumulate
+from typing import NamedTuple
 
 from trl_mle.execution.program import parse_program
 
 
 # A policy may write anything, and the training process reads it: no expression looks at a character more than a few times
-_FENCE = re.compile(r"(?P<indent>[ \t]*+)(?P<mark>`{3,}+|~{3,}+)[ \t]*+(?P<info>[^`]*+)")
+_FENCE = re.compile(
+    r"(?P<indent>[ \t]*+(?:>[ \t]*+)*+(?:(?:[-*+]|\d{1,3}[.)])[ \t]++)?+)(?P<mark>`{3,}+|~{3,}+)[ \t]*+(?P<info>[^`]*+)"
+)
 _FENCE_AFTER_TEXT = re.compile(r"(?<!`)(?P<mark>`{3,}+)[ \t]*+(python3?|py)[ \t]*+$", re.IGNORECASE)
 _IMPORT = re.compile(r"import \w|from \S+ import ")
+_NOTEBOOK = re.compile(r"[ \t]*+[!%]")  # a command of a notebook, such as `!pip install` or `%matplotlib inline`
+_WRITES = re.compile(r"(?<!read_csv\()[\"'/]submission\.csv\b")
+_READS = re.compile(r"\bread_\w+\(|\bopen\(|[\"']\.{0,2}/?input/")
 _PYTHON = {"python", "python3", "py"}
+_OTHERS = {"bash", "sh", "shell", "console", "text", "plaintext", "output", "json", "yaml", "csv", "markdown", "diff"}
 READS = 20  # times the length of a text without fences that Python may read in search of a program
 
 Span = tuple[int, int]
@@ -90,9 +97,11 @@ def extract_code(completion: str) -> str | None:
     """
     Take the program out of a completion.
 
-    The last complete fenced block wins; blocks of other languages do not count, nor does what the model thought. Of a
-    completion that was cut off inside its only block the rest is taken. Without any fence the whole text counts if it
-    is Python that does something, else what is Python from its first import on.
+    Of several fenced blocks of Python, one that writes a submission and reads data counts, not a demo, an alternative line or
+    a printed table beside it; where several do, the last complete one. Where none does alone, but all together do, as the cells
+    of a notebook, all are the program. Blocks of other languages do not count, nor does what the model thought, nor a
+    notebook's commands, such as `!pip install`. Without any fence the whole text counts if it is Python that does
+    something, else what is Python from its first import on.
 
     Args:
         completion (`str`):
@@ -135,14 +144,63 @@ def find_code(completion: str) -> FoundCode | None:
     return FoundCode(source, _through(in_text, len(source), in_completion))
 
 
+class _Block(NamedTuple):
+    """
+    A fenced block that may be Python.
+
+    Args:
+        language (`str`):
+            What its fence says, in lower case; may be empty.
+        lines (`list[Span]`):
+            Where its lines stand.
+        is_complete (`bool`):
+            Whether it is closed.
+    """
+
+    language: str
+    lines: list[Span]
+    is_complete: bool
+
+
 def _program_lines(text: str) -> list[Span]:
     """Where the program's lines stand in an answer; empty where there is none."""
-    blocks, rest = _fenced_blocks(text)
-    if blocks:
-        # A block without a language is as often a program's output; it is taken for a program if it is one.
-        programs = [lines for language, lines in blocks if language or _is_program(_text(text, lines))]
-        return programs[-1] if programs else blocks[-1][1]
-    return rest or _bare_program(text)
+    blocks = _fenced_blocks(text)
+    if not blocks:
+        return _bare_program(text)
+    # A block without a language is as often a program's output; it is taken for a program if it is one.
+    programs = [block for block in blocks if block.language or _is_program(_text(text, block.lines))] or blocks
+    merits = [_merit(text, block) for block in programs]
+    best = max(range(len(programs)), key=lambda number: (merits[number], number))
+    lines = programs[best].lines
+    if len(programs) > 1 and not (merits[best].writes and merits[best].reads):
+        together = [line for block in programs for line in block.lines]
+        merit = _merit(text, _Block("python", together, is_complete=True))
+        if merit.writes and merit.reads and merit.is_python:
+            lines = together
+    return _without_commands(text, lines)
+
+
+class _Merit(NamedTuple):
+    """What makes a block the program, the more important first."""
+
+    writes: bool
+    reads: bool
+    is_python: bool
+    is_complete: bool
+
+
+def _merit(text: str, block: _Block) -> _Merit:
+    code = _text(text, block.lines)
+    is_python = _wrong_line(_text(text, _without_commands(text, block.lines))) is None
+    return _Merit(bool(_WRITES.search(code)), bool(_READS.search(code)), is_python, block.is_complete)
+
+
+def _without_commands(text: str, lines: list[Span]) -> list[Span]:
+    """Without a notebook's commands, unless these lines are Python as they are: they may stand in a string."""
+    kept = [(start, end) for start, end in lines if not _NOTEBOOK.match(text, start, end)]
+    if len(kept) == len(lines) or _wrong_line(_text(text, lines)) is None:
+        return lines
+    return _trimmed(text, kept)
 
 
 def _text(text: str, lines: list[Span]) -> str:
@@ -160,34 +218,63 @@ def _trimmed(text: str, lines: list[Span]) -> list[Span]:
     return []
 
 
-def _fenced_blocks(text: str) -> tuple[list[tuple[str, list[Span]]], list[Span]]:
-    """The complete blocks that may be Python, as language and lines, and the last one if it is left open."""
-    blocks: list[tuple[str, list[Span]]] = []
+def _fenced_blocks(text: str) -> list[_Block]:
+    """The blocks that may be Python; the last one may be left open."""
+    blocks: list[_Block] = []
     indent, mark, language, lines = "", "", "", list[Span]()
+    first_closed = None  # the number of lines at the first fence within a string
+    quotes = {'"""': 0, "'''": 0}
     begin, after = 0, 0
 
+    def open_block(new_indent: str, new_mark: str, new_language: str) -> None:
+        nonlocal indent, mark, language, lines, first_closed
+        indent, mark, language, lines, first_closed = new_indent, new_mark, new_language, [], None
+        quotes.update(dict.fromkeys(quotes, 0))
+
     def add(code: str) -> None:
-        """Takes a line, or the beginning of one."""
-        lines.append((begin + len(code) - len(code.removeprefix(indent)), begin + len(code)))
+        """Takes a line, or the beginning of one, without the indentation of its fence."""
+        cut = len(indent) if code.startswith(indent) else min(len(code) - len(code.lstrip(" \t>")), len(indent))
+        lines.append((begin + cut, begin + len(code)))
+        for quote in quotes:
+            quotes[quote] += code.count(quote)
+
+    def close(count: int | None = None, is_complete: bool = True) -> None:
+        nonlocal mark
+        if language in _PYTHON | {""} and (code := _trimmed(text, lines[:count])):
+            blocks.append(_Block(language, code, is_complete))
+        mark = ""
 
     for line in text.split("\n"):
         begin, after = after, after + len(line) + 1
         fence = _FENCE.fullmatch(line)
         info = fence["info"].strip(" \t{}.").lower().split() if fence else []
-        closes = fence is not None and not info and fence["mark"].startswith(mark)
-        if mark and (closes or (fence is None and line.rstrip().endswith(mark))):
-            if not closes:  # at the end of a line of code
-                add(line.rstrip().removesuffix(mark))
-            if language in _PYTHON | {""} and (code := _trimmed(text, lines)):
-                blocks.append((language, code))
-            mark = ""
-        elif fence and (not mark or _PYTHON.intersection(info[:1])):  # in a block: the model began anew
-            indent, mark, language, lines = fence["indent"], fence["mark"], info[0] if info else "", []
-        elif mark:
+        if not mark:
+            if fence:
+                # What follows in an item of a list is indented by as much
+                lead = fence["indent"] if ">" in fence["indent"] else " " * len(fence["indent"])
+                open_block(lead, fence["mark"], info[0] if info else "")
+            elif opening := _FENCE_AFTER_TEXT.search(line):
+                open_block("", opening["mark"], "python")
+        elif fence is not None and fence["mark"].startswith(mark):
+            if any(count % 2 for count in quotes.values()):  # the program writes Markdown, or forgot to end a string
+                first_closed = len(lines) if first_closed is None else first_closed
+                add(line)
+            elif _PYTHON.intersection(info[:1]):  # the model began anew
+                open_block(fence["indent"], fence["mark"], info[0])
+            else:
+                close()
+                if len(info) == 1 and info[0] in _OTHERS:  # and it had forgotten to
+                    open_block("", fence["mark"], info[0])
+        elif fence is None and (opening := _FENCE_AFTER_TEXT.search(line)):
+            open_block("", opening["mark"], "python")  # the model did not go on with what was begun for it
+        elif fence is None and line.rstrip().endswith(mark):
+            add(line.rstrip().removesuffix(mark))  # at the end of a line of code
+            close()
+        else:
             add(line)
-        elif opening := _FENCE_AFTER_TEXT.search(line):
-            indent, mark, language, lines = "", opening["mark"], "python", []
-    return blocks, _trimmed(text, lines) if mark and language in _PYTHON | {""} else []
+    if mark:
+        close(first_closed, is_complete=first_closed is not None)
+    return blocks
 
 
 def _bare_program(text: str) -> list[Span]:
