@@ -15,6 +15,9 @@ Written down before the first run:
 - Prompts are chosen by what they do on one half of the competitions (`--half choose`: every second one, the first included) and
   reported on the other (`--half report`), whose answers nobody reads before.
 
+`--plan` measures the prompts that ask for a plan first. The prompts of versions before 0.2.0, for comparison, are those of commit 99a689c.
+Sampling takes minutes a competition in this process, and less from a vLLM server, also on a CPU: `--endpoint URL`.
+
 Finished programs are lines in the output folder, and neither sampled nor executed again.
 """
 
@@ -41,17 +44,19 @@ from scipy.stats import binomtest
 ROOT = Path(__file__).parents[1]
 sys.path += [str(ROOT / "tests")]
 
-from support.pretrained import MODELS, pretrained  # noqa: E402
+from support.pretrained import MODELS, pretrained, pretrained_tokenizer  # noqa: E402
+from transformers import AutoTokenizer  # noqa: E402
 
 from trl_mle.competitions import Competition, list_competitions, load_competition  # noqa: E402
 from trl_mle.competitions.own import new_competition  # noqa: E402
 from trl_mle.evaluation.harness import Harness  # noqa: E402
-from trl_mle.evaluation.policies import Prompt, TransformersPolicy  # noqa: E402
+from trl_mle.evaluation.policies import EndpointPolicy, Policy, Prompt, TransformersPolicy  # noqa: E402
 from trl_mle.evaluation.sample_log import SampleLog  # noqa: E402
 from trl_mle.evaluation.sampling import sample_programs  # noqa: E402
-from trl_mle.execution import LocalExecutor  # noqa: E402
+from trl_mle.execution import LocalExecutor, Outcome  # noqa: E402
 from trl_mle.instrumentation import AstInstrumenter  # noqa: E402
 from trl_mle.models import Completion  # noqa: E402
+from trl_mle.prompts import opening_of  # noqa: E402
 from trl_mle.rewards import Evaluation, MLEReward  # noqa: E402
 
 
@@ -113,14 +118,10 @@ def kind_of(evaluation: Evaluation, is_cut_off: bool) -> str:
         ast.parse(evaluation.source)
     except (SyntaxError, ValueError, RecursionError, MemoryError):
         return "cut off" if is_cut_off else "does not parse"
-    if evaluation.outcome == "OK":
-        return (
-            "bad submission"
-            if evaluation.score is not None and "submission.csv" not in evaluation.detail
-            else "no submission"
-        )
-    if evaluation.outcome != "ERROR":
-        return str(evaluation.outcome).lower().replace("_", " ")
+    if evaluation.outcome == Outcome.OK:
+        return "no submission" if evaluation.detail.startswith("no submission.csv") else "bad submission"
+    if evaluation.outcome != Outcome.ERROR:
+        return evaluation.outcome.replace("_", " ")
     for kind, pattern in KINDS.items():
         if re.match(pattern, evaluation.detail):
             return kind
@@ -130,44 +131,70 @@ def kind_of(evaluation: Evaluation, is_cut_off: bool) -> str:
 class CutOff:
     """The completions of a log, cut off after fewer tokens. The seeds are their numbers, as [`Harness`] counts from seed 0."""
 
-    def __init__(self, policy: TransformersPolicy, log: SampleLog):
+    def __init__(self, policy: Policy, tokenizer: Any, log: SampleLog):
         self.identity = policy.identity
         self.count_tokens = policy.count_tokens
-        self._tokenizer = policy.tokenizer
+        self._tokenizer = tokenizer
         self._written = {sample.index: written for sample, written in log.written.items()}
 
     def sample(self, prompts: Sequence[Prompt], max_new_tokens: int, seeds: Sequence[int]) -> list[Completion]:
         """See [`Policy`]."""
         completions = []
-        for written in (self._written[seed] for seed in seeds):
-            ids = self._tokenizer(written.text, add_special_tokens=False)["input_ids"][:max_new_tokens]
-            text = self._tokenizer.decode(ids)
+        for prompt, written in zip(prompts, (self._written[seed] for seed in seeds), strict=True):
+            opening = opening_of(prompt)
+            ids = self._tokenizer(written.text.removeprefix(opening), add_special_tokens=False)["input_ids"]
+            text = opening + self._tokenizer.decode(ids[:max_new_tokens])
             completions.append(Completion(text, min(written.tokens, max_new_tokens), written.prompt_tokens))
         return completions
 
 
+class UnseededEndpoint(EndpointPolicy):
+    """Without seeds: with them, vLLM 0.31 fails on a CPU."""
+
+    def sample(self, prompts: Sequence[Prompt], max_new_tokens: int, seeds: Sequence[int]) -> list[Completion]:
+        """See [`Policy`]."""
+        return self.endpoint.complete(prompts, max_new_tokens)
+
+
 def measure(name: str, competitions: Sequence[Competition], args: argparse.Namespace) -> list[dict[str, Any]]:
     """Samples the missing programs of a model, and returns a line for each, with how it ended."""
-    lines, policy = [], None
+    lines, policy, tokenizer = [], None, AutoTokenizer.from_pretrained(pretrained_tokenizer(name))
+    form = "plan" if args.plan else "begun"
     with LocalExecutor(timeout_s=60, memory_mb=4096) as executor:
         reward = MLEReward(competitions, executor, AstInstrumenter())
         for competition in competitions:
             logs: dict[int, SampleLog] = {}
             for limit in LIMITS:
-                settings = {"model": name, "max_tokens": limit, "limits": asdict(executor.limits)}
-                logs[limit] = SampleLog(args.output / f"{name}-{limit}" / f"{competition.slug}.jsonl", settings)
+                settings = {"model": name, "form": form, "max_tokens": limit, "limits": asdict(executor.limits)}
+                logs[limit] = SampleLog(args.output / f"{name}-{form}-{limit}" / f"{competition.slug}.jsonl", settings)
                 if len(logs[limit].evaluations) < args.num_samples:
-                    policy = policy or TransformersPolicy.from_pretrained(str(pretrained(name)))
-                    writer = policy if limit == LIMITS[0] else CutOff(policy, logs[LIMITS[0]])
+                    policy = policy or load(name, args.endpoint)
+                    writer = policy if limit == LIMITS[0] else CutOff(policy, tokenizer, logs[LIMITS[0]])
+                    limits, size = executor.limits, args.batch_size
                     harness = Harness(
-                        writer, competition, reward, logs[limit], limit, 1024, executor.limits, 0, args.batch_size
+                        writer,
+                        competition,
+                        reward,
+                        logs[limit],
+                        limit,
+                        1024,
+                        limits,
+                        0,
+                        size,
+                        begin_program=not args.plan,
                     )
                     sample_programs(harness, args.num_samples)
                 for sample, evaluation in list(logs[limit].evaluations.items())[: args.num_samples]:
                     kind = kind_of(evaluation, logs[limit].written[sample].tokens >= limit)
                     found = {"reward": evaluation.reward, "milestones": len(evaluation.milestones), "kind": kind}
-                    lines.append({"model": name, "limit": limit, "competition": competition.id, **found})
+                    lines.append({"model": name, "form": form, "limit": limit, "competition": competition.id, **found})
     return lines
+
+
+def load(name: str, endpoint: str | None) -> Policy:
+    if endpoint is not None:
+        return UnseededEndpoint(endpoint)
+    return TransformersPolicy.from_pretrained(str(pretrained(name)))
 
 
 def shares(lines: Sequence[dict[str, Any]]) -> tuple[str, str, str, str]:
@@ -189,6 +216,10 @@ def main() -> None:
     parser.add_argument("--models", nargs="+", default=["coder-0.5b"], choices=list(MODELS))
     parser.add_argument("--half", choices=["choose", "report"], help="every second competition (all)")
     parser.add_argument("--competitions", nargs="+", help="of these, some (all)")
+    parser.add_argument(
+        "--plan", action="store_true", help="prompts that ask for a plan, instead of beginning the program"
+    )
+    parser.add_argument("--endpoint", help="base URL of a server that samples, such as vLLM's")
     parser.add_argument("--num_samples", type=int, default=32)
     parser.add_argument("--batch_size", type=int, default=32)
     parser.add_argument("--threads", type=int, default=1)
@@ -208,7 +239,14 @@ def main() -> None:
     for name in args.models:
         lines = measure(name, competitions, args)
         for limit in LIMITS:
-            table = Table("competition", "valid", "milestones", "reward", "failures", title=f"{name}, {limit} tokens")
+            table = Table(
+                "competition",
+                "valid",
+                "milestones",
+                "reward",
+                "failures",
+                title=f"{name}, {'a plan first' if args.plan else 'program begun'}, {limit} tokens",
+            )
             these = [line for line in lines if line["limit"] == limit]
             for competition in competitions:
                 table.add_row(
@@ -218,7 +256,7 @@ def main() -> None:
             table.add_section()
             table.add_row("all", *shares(these))
             console.print(table)
-        with (args.output / f"{name}.jsonl").open("w") as file:
+        with (args.output / f"{name}-{'plan' if args.plan else 'begun'}.jsonl").open("w") as file:
             file.writelines(json.dumps(line) + "\n" for line in lines)
 
 

@@ -1,0 +1,115 @@
+"""
+Trains a pretrained model of 0.5 billion weights on a CPU, with and without partial credit.
+
+    python benchmarks/pretrained_training.py
+
+Written down before the first run:
+
+- Question: does RL take a model that hardly ever writes a valid program to one that does, and does partial credit decide it?
+- Qwen2.5-Coder-0.5B-Instruct with LoRA, the paper's reward without weights by Δt, 24 steps of 16 programs in one group, on two
+  competitions of the half that prompts were chosen by (`benchmarks/prompts.py`): digits, and the mirror of
+  spooky-author-identification.
+- Arms: milestones (0.1 each, as in the paper); none.
+- Primary outcome: the share of valid programs in the last six steps. Milestones less none, paired by competition and seed, with a
+  95% interval. Also: the step of the first valid program, milestones and tokens of a program, and seconds.
+- Two seeds. A finished step is kept: a run that was interrupted goes on from its last checkpoint, and a finished run is a line of
+  `runs.jsonl`, and is not run again.
+"""
+
+import argparse
+import json
+import time
+from itertools import product
+from pathlib import Path
+from statistics import fmean
+from typing import Any
+
+import torch
+from cells import read
+from paired import interval
+from peft import LoraConfig
+from rich.console import Console
+from rich.table import Table
+from transformers.trainer_utils import get_last_checkpoint
+
+from trl_mle.competitions import load_competition
+from trl_mle.execution import LocalExecutor
+from trl_mle.instrumentation import AstInstrumenter
+from trl_mle.rewards import MLEReward
+from trl_mle.trainer import MLEGRPOConfig, MLEGRPOTrainer
+
+
+COMPETITIONS, ARMS = ("digits", "mirror:spooky-author-identification"), {"milestones": 0.1, "none": 0.0}
+TRAINING = {
+    "objective": "reward", "duration_weighting": "none", "improve_probability": 0.0, "beta": 0.0,
+    "per_device_train_batch_size": 4, "gradient_accumulation_steps": 4, "num_generations": 16,
+    "max_completion_length": 192, "max_prompt_length": 1024, "temperature": 1.0,
+    "learning_rate": 2e-4, "lr_scheduler_type": "constant", "gradient_checkpointing": False,
+    "use_cpu": True, "bf16": False, "logging_steps": 1, "report_to": "none", "disable_tqdm": True,
+    "save_strategy": "steps", "save_steps": 1, "save_total_limit": 1,
+}  # fmt: skip
+LORA = {"r": 16, "lora_alpha": 32, "lora_dropout": 0.0, "target_modules": "all-linear", "task_type": "CAUSAL_LM"}
+LAST = 6  # steps
+
+
+def train(model: str, competition: str, arm: str, seed: int, steps: int, folder: Path) -> list[dict[str, Any]]:
+    """What each step logged."""
+    with LocalExecutor(max_parallel=1, timeout_s=30, memory_mb=4096) as executor:
+        task = load_competition(competition, holdout=0.5)
+        reward = MLEReward([task], executor, AstInstrumenter(), milestone_reward=ARMS[arm], show_progress=False)
+        args = MLEGRPOConfig(str(folder), seed=seed, max_steps=steps, **TRAINING)
+        trainer = MLEGRPOTrainer(model, reward, args, competitions=[task], peft_config=LoraConfig(**LORA))
+        trainer.train(resume_from_checkpoint=get_last_checkpoint(str(folder)) if folder.is_dir() else None)
+        trainer.save_model()
+    return [entry for entry in trainer.state.log_history if "mle/valid_rate" in entry]
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--model", default=str(Path("~/.cache/trl_mle/models/coder-0.5b").expanduser()))
+    parser.add_argument("--competitions", nargs="+", default=list(COMPETITIONS))
+    parser.add_argument("--arms", nargs="+", choices=list(ARMS), default=list(ARMS))
+    parser.add_argument("--seeds", type=int, nargs="+", default=[0, 1])
+    parser.add_argument("--steps", type=int, default=24)
+    parser.add_argument("--threads", type=int, default=1)
+    parser.add_argument("--output", type=Path, default=Path("outputs/benchmark-pretrained-training"))
+    args = parser.parse_args()
+    torch.set_num_threads(args.threads)
+    args.output.mkdir(parents=True, exist_ok=True)
+    lines = args.output / "runs.jsonl"
+    runs = {(line["competition"], line["arm"], line["seed"]): line for line in read(lines)}
+    for seed, competition, arm in product(args.seeds, args.competitions, args.arms):
+        if (competition, arm, seed) in runs:
+            continue
+        folder = args.output / f"{competition.rpartition(':')[2]}-{arm}-{seed}"
+        began = time.monotonic()
+        steps = train(args.model, competition, arm, seed, args.steps, folder)
+        line = {"competition": competition, "arm": arm, "seed": seed, "hours": (time.monotonic() - began) / 3600}
+        for name, key in (("valid", "valid_rate"), ("milestones", "milestones/mean"), ("reward", None)):
+            line[name] = [entry["reward" if key is None else f"mle/{key}"] for entry in steps]
+        line["tokens"] = [entry["completions/mean_length"] for entry in steps]
+        runs[competition, arm, seed] = line
+        with lines.open("a") as file:
+            file.write(json.dumps(line) + "\n")
+        print(seed, competition, arm, f"valid {fmean(line['valid'][-LAST:]):.2f} in the last steps", flush=True)
+
+    table = Table("competition", "arm", "valid, first steps", "valid, last steps", "first valid", "tokens", "hours")
+    for competition, arm, seed in product(args.competitions, args.arms, args.seeds):
+        line = runs[competition, arm, seed]
+        first = next((str(step) for step, rate in enumerate(line["valid"], 1) if rate), "never")
+        shares = f"{fmean(line['valid'][:2]):.2f}", f"{fmean(line['valid'][-LAST:]):.2f}"
+        table.add_row(
+            competition, f"{arm}, {seed}", *shares, first, f"{fmean(line['tokens']):.0f}", f"{line['hours']:.1f}"
+        )
+    Console().print(table)
+    if len(args.arms) > 1:
+        gains = [
+            fmean(runs[competition, "milestones", seed]["valid"][-LAST:])
+            - fmean(runs[competition, "none", seed]["valid"][-LAST:])
+            for competition, seed in product(args.competitions, args.seeds)
+        ]
+        print("milestones less none, valid in the last steps: {:+.2f} ± {:.2f}".format(*interval(gains)))
+
+
+if __name__ == "__main__":
+    main()
