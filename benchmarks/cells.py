@@ -172,6 +172,7 @@ class Experiment:
             log=log,
             max_new_tokens=self.training["max_completion_length"],
             max_prompt_tokens=self.training["max_prompt_length"],
+            begin_program=False,
             limits=self.executor.limits,
             seed=1_000_000 + cell.seed,  # never used in training
         )

@@ -82,6 +82,7 @@ TRAINING = {
     "per_device_train_batch_size": 64,
     "num_generations": 64,
     "max_prompt_length": 1024,
+    "begin_program": False,  # the starter was taught to write a plan first
     "max_completion_length": 768,
     "improve_probability": 0.0,
     "learning_rate": 6.0e-4,

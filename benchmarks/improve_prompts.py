@@ -106,6 +106,7 @@ def test(policy: Path, folder: Path, seed: int, reward: MLEReward, competition: 
         log=SampleLog(folder / "samples.jsonl", {"policy": policy.name, "seed": seed}),
         max_new_tokens=CONFIG["max_completion_length"],
         max_prompt_tokens=PROMPT_TOKENS,
+        begin_program=False,
         limits=reward.executor.limits,
         seed=1_000_000 + seed,
     )

@@ -293,13 +293,15 @@ def test_run_for_machines(trl_mle, tmp_path):
 
 def test_prompt(trl_mle, wine):
     with LocalExecutor(1, 30, 2048) as executor:  # as in training
-        (message,) = scratch_prompt(wine, executor.limits)
+        asked, begun = scratch_prompt(wine, executor.limits, begin_program=True)
+        (plan,) = scratch_prompt(wine, executor.limits)
     code, out, err = trl_mle("prompt", "wine", "--timeout_s", 30, "--memory_mb", 2048)
-    tokens = estimate_tokens(message["content"])
-    assert (code, out) == (0, message["content"] + "\n")
+    tokens = estimate_tokens(asked["content"]) + estimate_tokens(begun["content"])
+    assert (code, out) == (0, f"{asked['content']}\n\nThe answer begins with:\n\n{begun['content']}\n")
     assert str(tokens) in err
     report = json.loads(trl_mle("prompt", "wine", "--timeout_s", 30, "--memory_mb", 2048, "--json")[1])
-    assert report == {"competition": "wine", "prompt": [message], "estimated_tokens": tokens}
+    assert report == {"competition": "wine", "prompt": [asked, begun], "estimated_tokens": tokens}
+    assert trl_mle("prompt", "wine", "--timeout_s", 30, "--memory_mb", 2048, "--plan")[1] == plan["content"] + "\n"
 
 
 def test_new_in_80_columns(trl_mle, tmp_path, monkeypatch):

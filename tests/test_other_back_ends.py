@@ -89,7 +89,13 @@ def test_its_programs_are_rewarded():
 
 @pytest.mark.parametrize("config", [{}, {"async_rollouts": True, "max_in_flight": 8}])
 def test_it_trains(solution_model, tmp_path, config):
-    sizes = {"per_device_train_batch_size": 4, "num_generations": 4, "max_completion_length": 4, "max_steps": 2}
+    sizes = {
+        "per_device_train_batch_size": 4,
+        "num_generations": 4,
+        "max_completion_length": 4,
+        "max_steps": 2,
+        "begin_program": False,
+    }
     args = MLEGRPOConfig(str(tmp_path), **ON_CPU, **sizes, **solution_model.options, **config)
     with SubprocessExecutor() as executor:
         results = ResultStore(tmp_path / "results.sqlite")

@@ -158,12 +158,12 @@ def prompt(args: argparse.Namespace) -> int:
         program_python=args.program_python,
     )
     with make_executor(asked) as executor:
-        messages = scratch_prompt(competition, executor.limits)
-    tokens = estimate_tokens(messages[0]["content"])
+        messages = scratch_prompt(competition, executor.limits, begin_program=not args.plan)
+    tokens = sum(estimate_tokens(message["content"]) for message in messages)
     if args.json:
         print_json({"competition": competition.id, "prompt": messages, "estimated_tokens": tokens})
         return 0
-    print(for_terminal(messages[0]["content"]))
+    print("\n\nThe answer begins with:\n\n".join(for_terminal(message["content"]) for message in messages))
     print(f"at most {tokens} tokens of Qwen2.5, without its chat template", file=sys.stderr)
     return 0
 
@@ -349,7 +349,10 @@ def make_parser() -> argparse.ArgumentParser:
     add(grade, "score a submission", "competition", "submission", holdout=True)
     command = add(run, "run one program as training would", "competition", "solution", limits=True, holdout=True)
     command.add_argument("--ray_address", help="address of a Ray cluster to run it on, or auto")
-    add(prompt, "print the prompt of a competition", "competition", limits=True)
+    command = add(prompt, "print the prompt of a competition", "competition", limits=True)
+    command.add_argument(
+        "--plan", action="store_true", help="the prompt that asks for a plan first (begin_program: false)"
+    )
     command = commands.add_parser("prepare", help="download an MLE-bench competition", description=prepare.__doc__)
     command.set_defaults(run=prepare)
     command.add_argument("competition")

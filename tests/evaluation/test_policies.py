@@ -113,6 +113,17 @@ def test_an_endpoint_is_asked_with_seeds_at_temperature_1(server):
         assert (request["model"], request["temperature"], request["max_tokens"]) == ("large", 1.0, 8)
 
 
+def test_an_endpoint_goes_on_with_what_was_begun(server):
+    prompt = [*conversation("Write."), {"role": "assistant", "content": "```python\nimport"}]
+    completions = load_policy(f"{server.url}#small").sample([prompt, conversation("Say.")], 8, [0, 1])
+    assert texts(completions) == ["```python\nimportanswer to Write.", "answer to Say."]
+    asked = {request["messages"][0]["content"]: request for request in server.requests}
+    assert asked["Write."]["messages"] == prompt
+    assert asked["Write."]["continue_final_message"] is True
+    assert asked["Write."]["add_generation_prompt"] is False
+    assert "continue_final_message" not in asked["Say."]
+
+
 def test_an_endpoint_that_refuses_a_prompt_has_not_answered(server):
     server.meddle = lambda body: 400 if body["messages"][0]["content"] == "1" else None
     completions = load_policy(f"{server.url}#small").sample([conversation(f"{i}") for i in range(3)], 8, [0, 1, 2])

@@ -191,7 +191,7 @@ def test_packages_that_programs_do_not_see_are_our_failure(competition, tmp_path
 def test_every_prompt_names_the_required_packages(competition):
     names = {"sklearn": "scikit-learn", "PIL": "pillow"}
     installed = ", ".join(names.get(name, name) for name in REQUIRED)
-    assert f"Installed: {installed}." in scratch_prompt(competition)[0]["content"]
+    assert f"Installed are only {installed}." in scratch_prompt(competition)[0]["content"]
 
 
 LIMITS = textwrap.dedent("""\

@@ -26,8 +26,8 @@ def line(prompt):
 
 
 def test_prompts_state_the_limits(wine):
-    usual = "Limits: 60 seconds, 4096 MB of memory, no network (no pip install, no pretrained weights). Installed: numpy, pandas, scipy, scikit-learn, pillow."
-    more = "Limits: 5 seconds, 512 MB of memory, no network (no pip install, no pretrained weights). Installed: numpy, pandas, scipy, scikit-learn, pillow, lightgbm, torch."
+    usual = "Limits: 60 seconds, 4096 MB of memory, no network (no pip install, no pretrained weights). Installed are only numpy, pandas, scipy, scikit-learn, pillow."
+    more = "Limits: 5 seconds, 512 MB of memory, no network (no pip install, no pretrained weights). Installed are only numpy, pandas, scipy, scikit-learn, pillow, lightgbm, torch."
     assert line(scratch_prompt(wine)) == line(scratch_prompt(wine, Limits())) == usual
     assert line(scratch_prompt(wine, MORE)) == more
     assert line(improve_prompt(wine, "x = 1", "1", MORE, 1000, lambda prompt: 0)) == more

@@ -30,7 +30,6 @@ def test_says_what_a_solution_needs(name):
     for part in (
         "input/train.",
         "input/test.",
-        f"input/{comp.sample_submission.name}",
         "submission.csv",
         "60 seconds",
         "4096 MB",
@@ -45,23 +44,35 @@ def test_says_what_a_solution_needs(name):
 
 # Texts that a program for a competition depends on.
 NEEDED = {
-    "detecting-insults-in-social-commentary": ["input/sample_submission_null.csv", "Predict Insult for each Comment."],
-    "learning-agency-lab-automated-essay-scoring-2": ["str: essay_id, full_text; int: score", "whole numbers"],
-    "random-acts-of-pizza": ["input/train.json", "the columns of test.json and", "request_text_edit_aware", "[0, 1]"],
-    "tweet-sentiment-extraction": ["textID, text, selected_text, sentiment", "Predictions are texts."],
-    "tabular-playground-series-may-2022": ["float: f_00..f_06; int: f_07..f_18", "str: f_27"],
-    "tabular-playground-series-dec-2021": ["Wilderness_Area1..Wilderness_Area4, Soil_Type1..Soil_Type40", "whole"],
-    "us-patent-phrase-to-phrase-matching": ["anchor, target, context; float: score", "must not be all the same"],
+    "detecting-insults-in-social-commentary": ["Values are missing in: Date", "Predict Insult for each Comment."],
+    "learning-agency-lab-automated-essay-scoring-2": ["Text: essay_id, full_text", "whole numbers"],
+    "random-acts-of-pizza": [
+        "input/train.json",
+        "the columns of test.json and",
+        "request_text_edit_aware",
+        "[0, 1]",
+    ],
+    "tweet-sentiment-extraction": ["\ntextID,text,selected_text,sentiment\n", "Predictions are texts."],
+    "tabular-playground-series-may-2022": ["id,f_00,f_01,…,f_30,target", "Text: f_27\n"],
+    "tabular-playground-series-dec-2021": [
+        "Wilderness_Area3,Wilderness_Area4,Soil_Type1,Soil_Type2,…,Soil_Type40",
+        "whole",
+    ],
+    "us-patent-phrase-to-phrase-matching": ["id,anchor,target,context,score", "must not be all the same"],
     "plant-pathology-2020-fgvc7": ["input/images/: 400 files such as Test_0.jpg", "No other columns."],
-    "leaf-classification": ["margin1..margin64", "the 99 columns Acer_Capillipes, …, Zelkova_Serrata", "sum to 1"],
+    "leaf-classification": [
+        "margin1,margin2,…,margin64",
+        "Learn species from train.csv, and predict the 99 columns Acer_Capillipes, Acer_Circinatum, …, Zelkova_Serrata for each id.",
+        "sum to 1",
+    ],
     "nomad2018-predict-transparent-conductors": [
         "input/train/: 450 folders such as 1/geometry.xyz",
         "Predict formation_energy_ev_natom, bandgap_energy_ev for each id.",
         "in the order of the sample",
     ],
-    "spooky-author-identification": ["str: id, text, author", "id, EAP, HPL, MWS", "id is the first column"],
+    "spooky-author-identification": ["Text: id, text, author", "\nid,EAP,HPL,MWS\n", "id is the first column"],
     "lmsys-chatbot-arena": [
-        "prompt, response_a, response_b",
+        "prompt,response_a,response_b",
         "winner_model_a, winner_model_b, winner_tie",
         "sum to 1",
     ],
@@ -80,8 +91,9 @@ def test_is_made_once_and_for_all():
 
 def test_condenses_numbered_columns_and_wide_rows():
     content = _content(load_competition("digits"))
-    assert "str: id; int: pixel_0..pixel_63, label" in content
-    assert "\nid, digit_0..digit_9\n" in content
+    assert "\nid,pixel_0,pixel_1,…,pixel_63,label\n" in content
+    assert "\nid,digit_0,digit_1,…,digit_9\n" in content
+    assert ".." not in content
     assert "pixel_7" not in content
     assert max(len(line) for line in content.splitlines() if line.startswith("id")) < 60
 
@@ -112,7 +124,8 @@ def test_an_unseen_competition_needs_no_new_code(tmp_path):
     assert content.startswith("Kaggle competition: mirror:leaves\n\nA long story about leaves. A long")
     assert "By AUC." in content
     assert "leaves.\n" in content
-    assert "int: row; float: f_00..f_02; str: text; bool: seen; int: label" in content
+    assert "input/train.csv, 7 columns:\nrow,f_00,f_01,f_02,text,seen,label\n" in content
+    assert "\nText: text\n" in content
     assert "input/test.csv: the columns of train.csv without label" in content
     assert "input/images/: 1 files" in content
     assert "input/extra.json" in content
@@ -148,7 +161,8 @@ def test_a_cell_with_a_comma_is_quoted(tmp_path):
 
 def test_no_line_ends_in_a_space(tmp_path):
     content = _content(load_competition("diabetes"))  # no rule follows its last sentence
-    assert "\nPredict progression for each id.\n" in content
+    assert "\nLearn progression" not in content  # which is the one that is predicted
+    assert "\nPredict progression for each id. The program writes submission.csv:\n" in content
     assert not [line for line in content.splitlines() if line.endswith(" ")]
 
 
@@ -187,7 +201,7 @@ def test_a_worst_case_of_a_submission_fits(tmp_path):
     comp = replace(comp, id_column="识" * 500, target_columns=targets, exact_columns=True, in_file_order=True)
     content = _content(comp)
     assert estimate_tokens(content) <= MAX_TOKENS
-    for part in ("Predict the 200 columns 的", "in the order of the sample", "9876543210", "60 seconds", "```python"):
+    for part in ("redict the 200 columns 的", "in the order of the sample", "9876543210", "60 seconds", "```python"):
         assert part in content
 
 
@@ -210,9 +224,9 @@ def test_long_files_are_read_from_their_beginning(tmp_path):
     (comp.public_dir / "single.json").write_text("[1, 2]")
     (comp.public_dir / "broken.csv").write_bytes(b"\xff\xfe\x00")
     content = _content(comp)
-    assert "input/train.csv: int: id; float: a; int: y" in content
-    assert 'input/more.json: int: id; str: text, tags\n0,"a \\ ""word"" 0","[\'x\', \'y\']"\n' in content
-    assert "input/lines.json: int: key\n0\n1\n" in content
+    assert "input/train.csv, 3 columns:\nid,a,y\n" in content
+    assert 'input/more.json, 3 columns:\nid,text,tags\n0,"a \\ ""word"" 0","[\'x\', \'y\']"\n' in content
+    assert "input/lines.json, 1 columns:\nkey\n0\n1\n" in content
     assert "\ninput/single.json\n" in content
     assert "\ninput/broken.csv\n" in content
 

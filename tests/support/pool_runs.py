@@ -119,6 +119,7 @@ def make_trainer(
         "improve_probability": 0.6,
         "debug_probability": 0.2,
         "improvement_bonus": 0.5,
+        "begin_program": False,  # the policy writes whole programs, without fences
         # only lines of Python and EOS
         "generation_kwargs": {"suppress_tokens": [i for i in range(vocabulary(model) - LINES) if i != EOS]},
     }

@@ -222,6 +222,23 @@ def test_tokens_that_have_no_text_and_what_is_not_found(tokenizer):
     assert find_failure([], tokenizer, program, 2) is None
 
 
+def test_a_program_that_the_prompt_began(tokenizer):
+    """Tokens are those of the completion; a failure in what the prompt wrote is not its."""
+    opening, text = "```python\nx = 1\n", "y = 2\nz = 3\n```"
+    ids = tokenizer(text, add_special_tokens=False)["input_ids"]
+    program = extract_code(opening + text)
+    failure = find_failure(ids, tokenizer, program, 2, opening)
+    assert tokenizer.decode(ids[: failure.after]) == "y = 2\n"
+    assert failure.first == 0
+    failure = find_failure(ids, tokenizer, program, 3, opening)
+    assert tokenizer.decode(ids[failure.first : failure.after]) == "z = 3\n"
+    assert find_failure(ids, tokenizer, program, 1, opening) is None
+    # A line that was begun
+    ids = tokenizer("Cat\n```", add_special_tokens=False)["input_ids"]
+    failure = find_failure(ids, tokenizer, "x = 1\nimport Cat", 2, "```python\nx = 1\nimport ")
+    assert tokenizer.decode(ids[failure.first : failure.after]) == "Cat\n"
+
+
 def test_what_never_ran_neither_gains_nor_loses():
     advantages = torch.tensor([-2.0, 3.0, -1.0, 0.0])
     failures = [Failure(2, 4), Failure(1, 3), None, Failure(0, 5)]

@@ -127,12 +127,12 @@ def test_prompts_show_program_and_output_and_the_score_only_if_asked_to(trainer,
     assert "ValueError: no" in failed
 
 
-def test_a_limit_that_is_too_small_is_refused_at_once(program_model, tmp_path, trainer):
-    prompts = [scratch_prompt(load_competition(name)) for name in pool_runs.COMPETITIONS]
-    longest = max(len(trainer._tokenize_prompts([prompt])[0][0]) for prompt in prompts)
-    with pytest.raises(ValueError, match=f"asks to improve .* max_prompt_length={longest}: raise it, or disable"):
-        make_trainer(program_model, tmp_path, max_prompt_length=longest)
-    make_trainer(program_model, tmp_path, max_prompt_length=longest, improve_probability=0.0, debug_probability=0.0)
+def test_a_limit_that_is_too_small_is_refused_at_once(program_model, tmp_path, monkeypatch):
+    short = [{"role": "user", "content": "Kaggle competition: wine"}]
+    monkeypatch.setattr("trl_mle.trainer.dataset.scratch_prompt", lambda comp, limits, begin_program: short)
+    with pytest.raises(ValueError, match=r"asks to improve .* max_prompt_length=60: raise it, or disable"):
+        make_trainer(program_model, tmp_path, max_prompt_length=60)
+    make_trainer(program_model, tmp_path, max_prompt_length=60, improve_probability=0.0, debug_probability=0.0)
 
 
 @pytest.fixture(scope="module")

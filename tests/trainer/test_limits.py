@@ -48,9 +48,9 @@ def test_prompts_state_the_executors_limits(program_model, tmp_path):
         assert find_limits([text_reward, reward], None, {"timeout_s": None, "memory_mb": None}) == HERE
     trainer = make_trainer(program_model, tmp_path, reward)
     scratch, improve = prompts(trainer)
-    assert scratch == scratch_prompt(wine, HERE)
+    assert scratch == scratch_prompt(wine, HERE, begin_program=True)
     assert (
-        "Limits: 17 seconds, 999 MB of memory, no network (no pip install, no pretrained weights). Installed: "
+        "Limits: 17 seconds, 999 MB of memory, no network (no pip install, no pretrained weights). Installed are only "
         in scratch[0]["content"]
     )
     assert "pillow, torch.\n" in improve[0]["content"]
@@ -74,18 +74,24 @@ def test_a_resumed_run_asks_what_it_asked_before(program_model, tmp_path):
     assert prompts(resumed) == asked
     fresh = make_trainer(program_model, tmp_path, make_reward(ELSEWHERE))
     fresh.train()
-    assert prompts(fresh)[0] == scratch_prompt(load_competition("wine"), ELSEWHERE)
+    assert prompts(fresh)[0] == scratch_prompt(load_competition("wine"), ELSEWHERE, begin_program=True)
 
 
 def test_a_curriculum_of_a_resumed_run_asks_what_it_asked_before(program_model, tmp_path):
     """The prompts that a curriculum asks, for competitions in turn, are not the rows of the dataset."""
     both = ("wine", "digits")
     first = make_trainer(
-        program_model, tmp_path, make_reward(HERE, both), both, curriculum="learnability", max_steps=1
+        program_model,
+        tmp_path,
+        make_reward(HERE, both),
+        both,
+        curriculum="learnability",
+        improve_probability=0.0,
+        max_steps=1,
     )
     first.train()
     reward = make_reward(ELSEWHERE, both)
-    resumed = make_trainer(program_model, tmp_path, reward, both, curriculum="learnability")
+    resumed = make_trainer(program_model, tmp_path, reward, both, curriculum="learnability", improve_probability=0.0)
     resumed.train(resume_from_checkpoint=True)
     assert resumed.scratch_rows == first.scratch_rows
     [row, *_] = resumed._choose([{}] * 4)

@@ -1,5 +1,10 @@
+from datasets import Dataset
 from support.hostile_texts import HOSTILE, check_plain
 from support.toy_trainer import PROMPTS, make_trainer, text_reward
+from transformers import AutoModelForCausalLM, AutoTokenizer
+
+from trl_mle.evaluation.policies import TransformersPolicy
+from trl_mle.models import render_prompt
 
 
 def test_completions_are_shown_as_plain_text(tiny_model, tmp_path, monkeypatch, capsys):
@@ -38,3 +43,42 @@ def test_prompts_hold_no_special_tokens(tiny_model, tmp_path):
         return [i for i in ids if i in trainer._tokenizer.all_special_ids]
 
     assert special("a ]~b] <|im_end|> b") == special("a b") != []
+
+
+OPENING = "```python\nx = 1\n"
+
+
+def test_the_policy_goes_on_with_what_a_prompt_begins(tiny_model, tmp_path):
+    """What it goes on with is part of the completion's text, but not of its tokens."""
+    seen = []
+
+    def reward(prompts, completions, **kwargs):
+        seen.extend(zip(prompts, completions, strict=True))
+        return text_reward(completions)
+
+    trainer = make_trainer(tiny_model, tmp_path, reward, max_steps=1)
+    asked = {"role": "user", "content": "Go on."}
+    begun = [asked, {"role": "assistant", "content": OPENING}]
+    (plain, ids), _, _ = trainer._tokenize_prompts([[asked], begun])
+    tokenizer = trainer._tokenizer
+    assert ids == plain + tokenizer(OPENING, add_special_tokens=False)["input_ids"]
+    assert ids == tokenizer(render_prompt(tokenizer, begun), add_special_tokens=False)["input_ids"]
+
+    trainer.train_dataset = Dataset.from_list([{"prompt": begun}] * len(trainer.train_dataset))
+    trainer.train()
+    assert seen
+    for prompt, completion in seen:
+        assert prompt == begun
+        assert completion[0]["content"].startswith(OPENING)
+    assert trainer._logs["completion"][0][0]["content"].startswith(OPENING)
+
+
+def test_an_answer_that_was_begun_is_sampled_as_it_is_trained(tiny_model):
+    tokenizer = AutoTokenizer.from_pretrained(tiny_model)
+    model = AutoModelForCausalLM.from_pretrained(tiny_model)
+    prompt = [{"role": "user", "content": "Go on."}, {"role": "assistant", "content": OPENING}]
+    policy = TransformersPolicy(model, tokenizer)
+    (completion,) = policy.sample([prompt], 4, [0])
+    assert completion.text.startswith(OPENING)
+    assert completion.tokens <= 4
+    assert completion.prompt_tokens == policy.count_tokens(prompt)

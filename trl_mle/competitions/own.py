@@ -432,9 +432,8 @@ def _description(
     evaluation = f"Submissions are scored by {metric.replace('_', ' ')}; {direction} is better. {rule}".strip()
     if labels:
         shown = ", ".join(map(str, labels[:20])) + (", …" if len(labels) > 20 else "")
-        evaluation += (
-            f" There is a column with the probability of each label, in ascending order, as in classes_: {shown}."
-        )
+        columns = f"There is a column with the probability of each label, in ascending order, as in classes_: {shown}."
+        evaluation = f"{columns} {evaluation}"  # the order first: a prompt may not have room for more
     listed = features.columns[:40]
     data = "\n".join(f"- `{column}`: such as `{_example(features[column])}`." for column in listed)
     if len(features.columns) > len(listed):

@@ -115,7 +115,7 @@ class BestOfNCallback(TrainerCallback):
                 chat_template_kwargs=trainer.args.chat_template_kwargs,  # type: ignore[arg-type]  # parsed by now
             )
             for competition in competitions:
-                prompt = scratch_prompt(competition, trainer.limits)
+                prompt = scratch_prompt(competition, trainer.limits, begin_program=trainer.args.begin_program)
                 for start in range(0, len(own), self.batch_size):
                     seeds = [self.seed + i for i in own[start : start + self.batch_size]]
                     completions = policy.sample([prompt] * len(seeds), length, seeds)

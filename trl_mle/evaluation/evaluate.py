@@ -73,6 +73,13 @@ class EvaluationArguments(ExecutorArguments):
     improve: bool = field(default=False, metadata={"help": "Whether to also improve each valid program once."})
     max_prompt_length: int = field(default=1024, metadata={"help": "Length limit of an improve prompt, in tokens."})
     max_completion_length: int = field(default=256, metadata={"help": "Length limit of a completion, in tokens."})
+    begin_program: bool = field(
+        default=True,
+        metadata={
+            "help": "Whether the first lines of a program begin each answer. Use the value of training; false for endpoints that do "
+            "not go on with an answer."
+        },
+    )
     mlebench_out: str | None = field(
         default=None, metadata={"help": "Folder for the best submissions in the format of `mlebench grade`."}
     )
@@ -119,13 +126,18 @@ class EvaluationArguments(ExecutorArguments):
             "max_prompt_tokens": self.max_prompt_length,
             "seed": self.seed,
             "batch_size": self.batch_size,
+            "begin_program": self.begin_program,
         }
 
     def settings(self, policy: Policy, tree: bool) -> dict[str, Any]:
         """The settings that a policy's programs depend on."""
         names = ("num_samples", "seed", "batch_size", "max_prompt_length", "max_completion_length", "program_timeout_s", "program_memory_mb", "threads_per_program")  # fmt: skip
         found = {"policy": policy.identity, "tree": tree} | {name: getattr(self, name) for name in names}
-        later = {"holdout": self.holdout, "program_python": self.program_python}  # older files lack them
+        later = {
+            "holdout": self.holdout,
+            "program_python": self.program_python,
+            "begin_program": self.begin_program,
+        }  # older files lack them
         return found | {name: value for name, value in later.items() if value}
 
 

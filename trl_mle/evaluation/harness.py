@@ -42,6 +42,8 @@ class Harness:
             Seed of the sampling.
         batch_size (`int`, *optional*, defaults to `64`):
             Programs that are sampled, and then executed, at a time.
+        begin_program (`bool`, *optional*, defaults to `True`):
+            Whether prompts begin the answer, see [`~trl_mle.prompts.scratch_prompt`].
     """
 
     policy: Policy
@@ -53,10 +55,11 @@ class Harness:
     limits: Limits
     seed: int
     batch_size: int = 64
+    begin_program: bool = True
 
     def scratch_prompt(self) -> Prompt:
         """The prompt for a program from scratch."""
-        return scratch_prompt(self.competition, self.limits)
+        return scratch_prompt(self.competition, self.limits, begin_program=self.begin_program)
 
     def improve_prompt(self, evaluation: Evaluation, failed: bool = False) -> Prompt:
         """
@@ -74,6 +77,7 @@ class Harness:
         return improve_prompt(
             self.competition, evaluation.source or "", cut_middle(evaluation.output), limits=self.limits, failed=failed,
             max_tokens=self.max_prompt_tokens, count_tokens=self.policy.count_tokens,
+            begin_program=self.begin_program,
         )  # fmt: skip
 
     def write(

@@ -63,8 +63,8 @@ class Policy(Protocol):
                 A seed for each prompt; together they determine the samples.
 
         Returns:
-            `list[Completion]`: Completions with their numbers of prompt and completion tokens. The text is `None`
-            without an answer.
+            `list[Completion]`: Completions, with what their prompts begin them with, and their numbers of prompt and completion
+            tokens. The text is `None` without an answer.
         """
         ...
 
@@ -257,9 +257,8 @@ class EndpointPolicy:
         return sum(estimate_tokens(message["content"]) for message in prompt)
 
     def sample(self, prompts: Sequence[Prompt], max_new_tokens: int, seeds: Sequence[int]) -> list[Completion]:
-        """See [`Policy`]. Each prompt is one user message."""
-        texts = [prompt[-1]["content"] for prompt in prompts]
-        completions = self.endpoint.complete(texts, max_new_tokens, seeds=seeds)
+        """See [`Policy`]."""
+        completions = self.endpoint.complete(prompts, max_new_tokens, seeds=seeds)
         # A model may spend all its tokens on reasoning that the endpoint hides: that counts as an answer
         return [
             Completion("", completion.tokens, completion.prompt_tokens)

@@ -16,6 +16,7 @@ from trl_mle.evaluation.harness import Harness
 from trl_mle.evaluation.policies import Prompt
 from trl_mle.evaluation.sample_log import Sample
 from trl_mle.evaluation.self_improvement import validation_score
+from trl_mle.prompts import without_opening
 from trl_mle.rewards import Evaluation
 
 
@@ -136,4 +137,6 @@ def search_tree(harness: Harness, num_samples: int) -> list[Node]:
 
 
 def ask_to_validate(prompt: Prompt) -> Prompt:
-    return [*prompt[:-1], prompt[-1] | {"content": prompt[-1]["content"] + ASK_TO_VALIDATE}]
+    """The same prompt, whose user asks for a score on rows that were held out."""
+    *asked, last = without_opening(prompt)
+    return [*asked, last | {"content": last["content"] + ASK_TO_VALIDATE}, *prompt[len(asked) + 1 :]]

@@ -20,7 +20,7 @@ from yaml import YAMLError
 
 from trl_mle.competitions import Competition
 from trl_mle.execution import Limits, SandboxError
-from trl_mle.models import is_missing_folder, look_up
+from trl_mle.models import is_missing_folder, look_up, render_prompt
 from trl_mle.prompts import scratch_prompt
 from trl_mle.rewards.progress import METRICS_FILE
 from trl_mle.showing import for_terminal
@@ -236,11 +236,12 @@ def check_prompts(
     competitions: Sequence[Competition],
     max_prompt_length: int | None,
     limits: Limits,
+    begin_program: bool,
 ) -> None:
     """Raises `ValueError` if a competition's prompt has more tokens than `max_prompt_length`."""
     for competition in competitions:
-        prompt = scratch_prompt(competition, limits)
-        tokens = len(tokenizer.apply_chat_template(prompt, add_generation_prompt=True, return_dict=False))
+        prompt = scratch_prompt(competition, limits, begin_program=begin_program)
+        tokens = len(tokenizer(render_prompt(tokenizer, prompt), add_special_tokens=False)["input_ids"])
         if max_prompt_length is not None and tokens > max_prompt_length:
             raise ValueError(
                 f"the prompt of {competition.id} has {tokens} tokens, more than max_prompt_length={max_prompt_length}: "

@@ -9,7 +9,8 @@ from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 from urllib.parse import urlsplit
 
-from trl_mle.models.language_model import Completion, LanguageModelError
+from trl_mle.models.language_model import Completion, LanguageModelError, Prompt
+from trl_mle.prompts.opening import opening_of
 
 
 logger = logging.getLogger(__name__)
@@ -82,13 +83,14 @@ class EndpointModel:
 
     def complete(
         self,
-        prompts: Sequence[str],
+        prompts: Sequence[str | Prompt],
         max_tokens: int,
         schema: dict | None = None,
         seeds: Sequence[int | None] | None = None,
     ) -> list[Completion]:
         """
-        See [`LanguageModel`].
+        See [`LanguageModel`]. Prompts are user messages or conversations. Where one begins the answer, the endpoint must go on with
+        it, as vLLM and SGLang do.
 
         Args:
             seeds (`Sequence[int | None]`, *optional*):
@@ -108,7 +110,7 @@ class EndpointModel:
         return completions
 
     async def _complete(
-        self, prompts: Sequence[str], max_tokens: int, schema: dict | None, seeds: Sequence[int | None]
+        self, prompts: Sequence[str | Prompt], max_tokens: int, schema: dict | None, seeds: Sequence[int | None]
     ) -> tuple[list[Completion], bool]:
         """The answers, and whether any request was answered, even if only by refusing its prompt."""
         import openai
@@ -117,7 +119,7 @@ class EndpointModel:
         places = asyncio.Semaphore(self.max_concurrency)
         async with openai.AsyncOpenAI(**self._options, timeout=self.deadline_s) as client:
 
-            async def ask(prompt: str, seed: int | None) -> Completion:
+            async def ask(prompt: str | Prompt, seed: int | None) -> Completion:
                 nonlocal alive
                 decoding = {} if seed is None else {"seed": seed}
                 async with places:
@@ -138,7 +140,7 @@ class EndpointModel:
         return [Completion(None) if task in late else task.result() for task in tasks], alive
 
     async def _ask(
-        self, client: Any, prompt: str, max_tokens: int, schema: dict | None, **decoding: Any
+        self, client: Any, prompt: str | Prompt, max_tokens: int, schema: dict | None, **decoding: Any
     ) -> Completion:
         import openai
 
@@ -152,12 +154,14 @@ class EndpointModel:
             self._constrained = False
             return completion
 
-    async def _chat(self, client: Any, prompt: str, max_tokens: int, **decoding: Any) -> Completion:
+    async def _chat(self, client: Any, prompt: str | Prompt, max_tokens: int, **decoding: Any) -> Completion:
         from openai.types.chat import ChatCompletion
 
+        if opening_of(prompt):
+            decoding["extra_body"] = {"add_generation_prompt": False, "continue_final_message": True}
         answer = await client.chat.completions.create(
             model=self.model,
-            messages=[{"role": "user", "content": prompt}],
+            messages=[{"role": "user", "content": prompt}] if isinstance(prompt, str) else prompt,
             max_tokens=max_tokens,
             temperature=self.temperature,
             **decoding,
@@ -165,7 +169,8 @@ class EndpointModel:
         if not isinstance(answer, ChatCompletion) or not answer.choices:  # for example, a proxy's page
             raise ValueError(f"{self.base_url} did not answer with a chat completion")
         tokens = (answer.usage.completion_tokens, answer.usage.prompt_tokens) if answer.usage else ()
-        return Completion(answer.choices[0].message.content, *tokens)
+        text = answer.choices[0].message.content
+        return Completion(text if text is None else opening_of(prompt) + text, *tokens)
 
     def fingerprint(self) -> str:
         """See [`LanguageModel`]."""

@@ -9,7 +9,7 @@ import torch
 from transformers import AutoModelForCausalLM, AutoTokenizer, GenerationConfig, set_seed
 
 from trl_mle.models.language_model import Completion, LanguageModelError, Prompt
-from trl_mle.prompts import plain_messages, special_tokens_of
+from trl_mle.prompts import opening_of, plain_messages, special_tokens_of, without_opening
 
 
 class TransformersModel:
@@ -89,7 +89,7 @@ def generate(
             Arguments of the chat template.
 
     Returns:
-        `list[Completion]`: A completion for each prompt.
+        `list[Completion]`: A completion for each prompt, with what the prompt begins it with.
     """
     conversations = [
         [{"role": "user", "content": prompt}] if isinstance(prompt, str) else prompt for prompt in prompts
@@ -119,7 +119,7 @@ def generate(
         for i, output, read in zip(chunk, outputs, mask, strict=True):
             answer = output[ids.shape[1] :]
             length = int((answer != config.pad_token_id).sum())
-            text = tokenizer.decode(answer, skip_special_tokens=True)
+            text = opening_of(conversations[i]) + tokenizer.decode(answer, skip_special_tokens=True)
             completions[i] = Completion(text, length, int(read.sum()))
     return [completions[i] for i in range(len(conversations))]
 
@@ -174,9 +174,13 @@ def _whole_distribution(tokenizer: Any, max_tokens: int) -> GenerationConfig:
 
 
 def render_prompt(tokenizer: Any, prompt: Prompt, chat_template_kwargs: Mapping[str, Any] | None = None) -> str:
-    """Renders a conversation as the text that a model reads, up to the start of its answer; messages hold no special tokens."""
+    """
+    Renders a conversation as the text that a model reads, up to where it goes on: the start of its answer, or what the answer begins
+    with. Messages hold no special tokens.
+    """
     kwargs, plain = chat_template_kwargs or {}, plain_messages(prompt, special_tokens_of(tokenizer))
-    return str(tokenizer.apply_chat_template(plain, add_generation_prompt=True, tokenize=False, **kwargs))
+    asked = tokenizer.apply_chat_template(without_opening(plain), add_generation_prompt=True, tokenize=False, **kwargs)
+    return f"{asked}{opening_of(plain)}"
 
 
 def weights_digest(weights: dict[str, torch.Tensor]) -> str:

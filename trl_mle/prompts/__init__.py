@@ -4,6 +4,7 @@ from trl_mle.prompts.agent import agent_prompt
 from trl_mle.prompts.extract import FoundCode, extract_code, find_code, given_program
 from trl_mle.prompts.foreign import fence_for, plain_messages, plain_text, special_tokens_of
 from trl_mle.prompts.improve import improve_prompt
+from trl_mle.prompts.opening import opening, opening_of, without_opening
 from trl_mle.prompts.packages import keep_packages
 from trl_mle.prompts.prompt import scratch_prompt
 from trl_mle.prompts.tokens import estimate_tokens
@@ -19,8 +20,11 @@ __all__ = [
     "given_program",
     "improve_prompt",
     "keep_packages",
+    "opening",
+    "opening_of",
     "plain_messages",
     "plain_text",
     "scratch_prompt",
     "special_tokens_of",
+    "without_opening",
 ]

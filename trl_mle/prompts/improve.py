@@ -6,7 +6,7 @@ from functools import lru_cache
 from trl_mle.competitions import Competition
 from trl_mle.execution.program import Limits
 from trl_mle.prompts.foreign import fence_for, plain_text
-from trl_mle.prompts.prompt import PROGRAM_FORM, task
+from trl_mle.prompts.prompt import PROGRAM_ALONE, PROGRAM_FORM, begun_answer, task
 
 
 # Token budget of the task in this prompt; the rest is for the program and its output
@@ -22,6 +22,8 @@ _IMPROVE = (
     "Improve it: think about what limits its score, say in a short plan what you change, then write " + PROGRAM_FORM
 )
 _REPAIR = "Repair it: say in a short plan why it failed, then write " + PROGRAM_FORM
+_IMPROVE_ALONE = "Improve it: think about what limits its score. " + PROGRAM_ALONE
+_REPAIR_ALONE = "Repair it: think about why it failed. " + PROGRAM_ALONE
 
 _PROGRAM = """\
 {what}
@@ -48,6 +50,7 @@ def improve_prompt(
     count_tokens: Callable[[list[dict[str, str]]], int],
     failed: bool = False,
     test_score: float | None = None,
+    begin_program: bool = False,
 ) -> list[dict[str, str]]:
     """
     Builds the prompt to improve a solution (https://huggingface.co/papers/2509.01684, section 4.3), or to repair a
@@ -74,16 +77,21 @@ def improve_prompt(
             Whether the program failed.
         test_score (`float`, *optional*):
             Its score on the hidden answers, if the prompt should state it.
+        begin_program (`bool`, *optional*, defaults to `False`):
+            Whether to begin the answer, see [`scratch_prompt`], instead of asking for a plan.
 
     Returns:
-        `list[dict[str, str]]`: A conversation of one user message, whose first line names the competition.
+        `list[dict[str, str]]`: A conversation of one user message, whose first line names the competition, and, with
+            `begin_program`, the beginning of the assistant's.
 
     Raises:
         `ValueError`: The task alone is longer than `max_tokens`.
     """
     score = f"\nIts score on the test set: {test_score:g}.\n" if test_score is not None else ""
     task_text = _task(comp, limits)
-    what, ask = (FAILED, _REPAIR) if failed else (PREVIOUS, _IMPROVE)
+    what = FAILED if failed else PREVIOUS
+    ask = (_REPAIR, _REPAIR_ALONE) if failed else (_IMPROVE, _IMPROVE_ALONE)
+    begun = begun_answer(comp) if begin_program else []
     program_lines, output_lines = (plain_text(text.strip("\n")).split("\n") for text in (program, output))
 
     def prompt(program_kept: int, output_kept: int) -> list[dict[str, str]]:
@@ -92,8 +100,8 @@ def improve_prompt(
             "output": _keep(output_lines, output_kept),
         }
         fence = fence_for(*shown.values())
-        text = _PROGRAM.format(**shown, what=what, printed=PRINTED, fence=fence, score=score, ask=ask)
-        return [{"role": "user", "content": task_text + text}]
+        text = _PROGRAM.format(**shown, what=what, printed=PRINTED, fence=fence, score=score, ask=ask[begin_program])
+        return [{"role": "user", "content": task_text + text}, *begun]
 
     bare = count_tokens(prompt(0, 0))
     if bare > max_tokens:

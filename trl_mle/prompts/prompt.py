@@ -2,13 +2,11 @@
 
 import csv
 import io
-import json
 import math
 import os
 import re
 import warnings
-from collections.abc import Iterator
-from itertools import groupby
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import Any, NamedTuple, TypeVar
 
@@ -17,20 +15,19 @@ import pandas as pd
 from trl_mle.competitions import Competition
 from trl_mle.execution.program import Limits
 from trl_mle.prompts.foreign import plain_text
+from trl_mle.prompts.opening import opening
+from trl_mle.prompts.tables import condensed, find_table, is_text, read_table
 from trl_mle.prompts.tokens import estimate_tokens, shorten
 
 
 # The paper's limit minus a chat template: Qwen2.5's, with its system message, takes 30 tokens.
 MAX_TOKENS = 1024 - 40
-# Tokens of the overview, and of the section about the evaluation
-SECTION_TOKENS = 180
+# Tokens of the overview; the section about the evaluation gets half of it
+SECTION_TOKENS = 160
 # Tokens of each line of the example submission
 LINE_TOKENS = 60
 # Characters of a name, whose end matters; longer names are rare
 NAME_CHARS = 80
-# Beginning of a table that is read
-ROWS_READ = 100
-JSON_CHARS_READ = 2**20
 
 
 class Detail(NamedTuple):
@@ -41,7 +38,7 @@ class Detail(NamedTuple):
         files (`int`):
             Number of files to list.
         names (`int`):
-            Number of column names of a table; a numbered range counts as one.
+            Number of column names of a table; a numbered run has four at most.
         rows (`int`):
             Number of example rows of a table.
         cells (`int`):
@@ -70,7 +67,6 @@ DETAILS = (
 )
 
 _Item = TypeVar("_Item")
-_SEPARATOR = re.compile(r"[\s,\[]*")
 
 _TASK = """\
 Kaggle competition: {id}
@@ -79,14 +75,13 @@ Kaggle competition: {id}
 
 Metric: {metric} ({direction} is better).{evaluation}
 
-Files:
 {files}
 
-Submission: submission.csv, with the columns and ids of input/{sample}:
+{goal}{rules} The program writes submission.csv{sample}:
 {submission}
-Predict {targets} for each {id_column}.{rules}
 
-Limits: {timeout_s:g} seconds, {memory_mb} MB of memory, no network (no pip install, no pretrained weights). Installed: {packages}.
+Limits: {timeout_s:g} seconds, {memory_mb} MB of memory, no network (no pip install, no pretrained weights). Installed are only \
+{packages}.
 
 """
 
@@ -98,6 +93,7 @@ PROGRAM_FORM = """\
 one complete Python program in a ```python block. It reads its data from input/ and writes submission.csv to the working \
 directory."""
 _ASK = f"Write a short plan, then {PROGRAM_FORM}"
+PROGRAM_ALONE = "Answer with one complete Python program in a ```python block, and nothing else."
 
 
 def scratch_prompt(
@@ -105,6 +101,7 @@ def scratch_prompt(
     limits: Limits | float | None = None,
     memory_mb: int | None = None,
     timeout_s: float | None = None,
+    begin_program: bool = False,
 ) -> list[dict[str, str]]:
     """
     Builds the prompt for a solution from scratch, in at most 1,024 tokens by [`estimate_tokens`], including a chat
@@ -120,9 +117,13 @@ def scratch_prompt(
             Limits of a program: an executor's `limits`. Defaults to `Limits()`.
         memory_mb (`int`), timeout_s (`float`):
             Deprecated arguments of version 0.1.0, as is a number of seconds for `limits`.
+        begin_program (`bool`, *optional*, defaults to `False`):
+            Whether to ask for a program alone and to begin the answer: see [`~trl_mle.prompts.opening`]. Otherwise the prompt asks
+            for a plan first, as in the paper.
 
     Returns:
-        `list[dict[str, str]]`: A conversation of one user message, whose first line names the competition.
+        `list[dict[str, str]]`: A conversation of one user message, whose first line names the competition, and, with
+            `begin_program`, the beginning of the assistant's.
     """
     if not isinstance(limits, Limits):
         old = {"timeout_s": limits if timeout_s is None else timeout_s, "memory_mb": memory_mb}
@@ -131,8 +132,15 @@ def scratch_prompt(
             message = "scratch_prompt: timeout_s and memory_mb will be removed in 0.3: give limits=Limits(timeout_s, memory_mb)"
             warnings.warn(message, FutureWarning, stacklevel=2)
         limits = Limits(**given)
-    content = task(comp, limits, SECTION_TOKENS, MAX_TOKENS - estimate_tokens(_ASK)) + _ASK
-    return [{"role": "user", "content": content}]
+    begun = begun_answer(comp) if begin_program else []
+    ask = PROGRAM_ALONE if begin_program else _ASK
+    room = MAX_TOKENS - estimate_tokens(ask) - sum(estimate_tokens(message["content"]) for message in begun)
+    return [{"role": "user", "content": task(comp, limits, SECTION_TOKENS, room) + ask}, *begun]
+
+
+def begun_answer(comp: Competition) -> list[dict[str, str]]:
+    """The message with which a conversation ends where the assistant is to go on with a program that was begun for it."""
+    return [{"role": "assistant", "content": opening(comp)}]
 
 
 def task(comp: Competition, limits: Limits, section_tokens: int, max_tokens: int) -> str:
@@ -145,7 +153,7 @@ def task(comp: Competition, limits: Limits, section_tokens: int, max_tokens: int
         limits ([`~trl_mle.execution.Limits`]):
             Limits of a program.
         section_tokens (`int`):
-            Estimated tokens of the overview, and of the section about the evaluation.
+            Estimated tokens of the overview; the section about the evaluation gets half of it.
         max_tokens (`int`):
             Estimated tokens of the whole text; the files get the remainder. Without the files, the text may take a few
             hundred.
@@ -157,13 +165,12 @@ def task(comp: Competition, limits: Limits, section_tokens: int, max_tokens: int
     parts = {
         "id": _clip(comp.id, NAME_CHARS),
         "overview": shorten(overview, section_tokens),
-        "evaluation": _next_sentence(shorten(evaluation, section_tokens)),
+        "evaluation": _next_sentence(shorten(evaluation, section_tokens // 2)),
         "metric": comp.metric.replace("_", " "),
         "direction": "higher" if comp.higher_is_better else "lower",
-        "sample": _clip(comp.sample_submission.name, NAME_CHARS),
+        "goal": _goal(comp),
+        "sample": _sample(comp),
         "submission": _submission(comp.sample_submission),
-        "targets": _targets(comp.target_columns),
-        "id_column": shorten(_clip(comp.id_column, NAME_CHARS), LINE_TOKENS),
         "rules": _next_sentence(_rules(comp)),
         "timeout_s": limits.timeout_s,
         "memory_mb": limits.memory_mb,
@@ -185,17 +192,30 @@ def _sections(description: str) -> tuple[str, str]:
     return " ".join(re.sub(r"(?m)^#.*$", "", overview).split()), " ".join(evaluation.split())
 
 
+def _goal(comp: Competition) -> str:
+    """What is to be learnt, as far as the tables tell, and what is to be predicted."""
+    names = _clipped(comp.target_columns)
+    known = ", ".join(names) if len(names) <= 4 else f"the {len(names)} columns {names[0]}, {names[1]}, …, {names[-1]}"
+    targets, each = shorten(known, LINE_TOKENS), shorten(_clip(comp.id_column, NAME_CHARS), LINE_TOKENS)
+    train, test = find_table(comp, "train"), find_table(comp, "test")
+    if train is not None and test is not None:
+        lacking = _clipped(name for name in train[1].columns if name not in test[1].columns)
+        if len(lacking) == 1 and lacking != names:
+            return f"Learn {lacking[0]} from {train[0].name}, and predict {targets} for each {each}."
+    return f"Predict {targets} for each {each}."
+
+
+def _sample(comp: Competition) -> str:
+    """Where the ids are, unless the test table has them. A small model writes to whatever file is named like a submission."""
+    test = find_table(comp, "test")
+    if test is not None and comp.id_column in test[1].columns:
+        return ""
+    return f", with the columns and ids of input/{_clip(comp.sample_submission.name, NAME_CHARS)}"
+
+
 def _submission(sample: Path) -> str:
     """The header of the sample submission and two of its rows."""
-    table = pd.read_csv(sample, nrows=2)
-    header = ", ".join(_leave_out_middle(_condense(list(table.columns)), 12, "…"))
-    return "\n".join(shorten(line, LINE_TOKENS) for line in [header, *_rows(table, cells=12, chars=20)])
-
-
-def _targets(columns: tuple[str, ...]) -> str:
-    names = _condense(list(columns))
-    text = ", ".join(names) if len(names) <= 4 else f"the {len(columns)} columns {names[0]}, …, {names[-1]}"
-    return shorten(text, LINE_TOKENS)
+    return "\n".join(shorten(line, LINE_TOKENS) for line in _shown(pd.read_csv(sample, nrows=2), 12, 2, 12, 20))
 
 
 def _rules(comp: Competition) -> str:
@@ -216,7 +236,7 @@ def _files(comp: Competition, room: int) -> str:
     rank = {"train": 0, "test": 1}
     paths.sort(key=lambda path: (path.is_dir(), rank.get(path.stem, 2), path.name))
     paths = [path for path in paths if path != comp.sample_submission]
-    tables = {path: table for path in paths[: DETAILS[0].files] if (table := _read_table(path)) is not None}
+    tables = {path: table for path in paths[: DETAILS[0].files] if (table := read_table(path)) is not None}
     candidates: list[Path | None] = [*list(tables)[:2]] or [None]
     for detail in DETAILS:
         for whole in candidates:
@@ -238,8 +258,7 @@ def _entries(paths: list[Path], tables: dict[Path, pd.DataFrame], whole: Path | 
         elif (
             path == whole or whole is None or (difference := _difference(tables[path], tables[whole], detail)) is None
         ):
-            rows = _rows(tables[path].head(detail.rows), detail.cells, detail.chars)
-            yield "\n".join([f"{name}: {_columns(tables[path], detail.names)}", *rows])
+            yield "\n".join([f"{name}, {len(tables[path].columns)} columns:", *_table(tables[path], detail)])
         else:
             yield f"{name}: the columns of {_clip(whole.name, NAME_CHARS)}{difference}"
     if len(paths) > detail.files:
@@ -264,67 +283,45 @@ def _difference(table: pd.DataFrame, whole: pd.DataFrame, detail: Detail) -> str
     if lacking and added:
         return None
     if added:
-        return f" and {_columns(table[added], detail.names)}"
-    return f" without {', '.join(_leave_out_middle(_condense(lacking), detail.names, '…'))}" if lacking else ""
+        return f" and {', '.join(_names(added, detail.names))}"
+    return f" without {', '.join(_names(lacking, detail.names))}" if lacking else ""
 
 
-def _read_table(path: Path) -> pd.DataFrame | None:
-    """The first rows of a CSV or JSON file; `None` if it is not a table."""
-    try:
-        if path.suffix == ".csv":
-            return pd.read_csv(path, nrows=ROWS_READ)
-        if path.suffix == ".json":
-            records = _json_records(path)
-            return pd.DataFrame(records) if records and all(isinstance(record, dict) for record in records) else None
-    except ValueError:  # pandas raises it for files of another format or encoding
-        pass
-    return None
+def _table(table: pd.DataFrame, detail: Detail) -> list[str]:
+    """The header, some rows, and what they may not tell: which columns hold text, and which lack values."""
+    lines = _shown(table, detail.names, detail.rows, detail.cells, detail.chars)
+    notes = (
+        ("Text", [name for name in table.columns if is_text(table[name])]),
+        ("Values are missing in", [name for name in table.columns if table[name].isna().any()]),
+    )
+    lines += [f"{what}: {', '.join(_names(found, min(detail.names, 20)))}" for what, found in notes if found]
+    return lines
 
 
-def _json_records(path: Path) -> list[object]:
-    """The first elements of a JSON list or of JSON lines. Only the beginning of the file is read."""
-    with path.open(encoding="utf-8") as file:
-        text = file.read(JSON_CHARS_READ)
-    decoder, records = json.JSONDecoder(), list[object]()
-    position = _SEPARATOR.match(text).end()  # type: ignore[union-attr]
-    while position < len(text) and len(records) < ROWS_READ:
-        try:
-            record, position = decoder.raw_decode(text, position)
-        except json.JSONDecodeError:  # the end of the list, or of the part read
-            break
-        records.append(record)
-        position = _SEPARATOR.match(text, position).end()  # type: ignore[union-attr]
-    return records
+def _shown(table: pd.DataFrame, names: int, rows: int, cells: int, chars: int) -> list[str]:
+    """Lines of CSV: the header, with the middle of numbered runs left out, and rows with the same columns, as far as they fit."""
+    header = _names(list(table.columns), names)
+    of = dict(zip(_clipped(table.columns), table.columns, strict=True))
+    kept = _leave_out_middle(header, cells, "…")
+    values = [
+        ["…" if name == "…" else _clip(_cell(row[of[name]]), chars) for name in kept]
+        for _, row in table.head(rows).astype(object).iterrows()
+    ]
+    return _csv([header, *values])
 
 
-def _columns(table: pd.DataFrame, names: int) -> str:
-    """The columns by type, in order, with numbered runs condensed: `str: id; int: pixel_0..pixel_63, label`."""
-    types = {"i": "int", "u": "int", "f": "float", "b": "bool"}
-    typed = [(types.get(column.dtype.kind, "str"), str(name)) for name, column in table.items()]
-    by_type = [(kind, [name for _, name in group]) for kind, group in groupby(typed, key=lambda pair: pair[0])]
-    runs = [(kind, run) for kind, group in by_type for run in _condense(group)]
-    groups = groupby(_leave_out_middle(runs, names, ("", "…")), key=lambda pair: pair[0])
-    return "; ".join(f"{kind}: " * bool(kind) + ", ".join(name for _, name in group) for kind, group in groups)
+def _names(names: list[str], count: int) -> list[str]:
+    return _leave_out_middle(condensed(_clipped(names)), count, "…")
 
 
-def _condense(names: list[str]) -> list[str]:
-    """The names, with numbered sequences condensed to ranges."""
-
-    def stem(numbered: tuple[int, str]) -> tuple[str, int]:
-        # Equal for neighbours in a sequence: the name without its number, and the number minus the position.
-        position, name = numbered
-        prefix, number = re.fullmatch(r"(.*?)([0-9]*)", name, re.DOTALL).groups()  # type: ignore[union-attr]
-        return (prefix, int(number) - position) if number else (name, 0)
-
-    runs = [[_clip(name, NAME_CHARS) for _, name in run] for _, run in groupby(enumerate(names), key=stem)]
-    return [text for run in runs for text in ([f"{run[0]}..{run[-1]}"] if len(run) > 2 else run)]
+def _clipped(names: Iterable[str]) -> list[str]:
+    return [_clip(str(name), NAME_CHARS) for name in names]
 
 
-def _rows(table: pd.DataFrame, cells: int, chars: int) -> list[str]:
+def _csv(rows: list[list[str]]) -> list[str]:
     """Lines of CSV, where a cell with a comma is quoted."""
-    rows = ([_clip(_cell(value), chars) for value in row] for row in table.itertuples(index=False, name=None))
     lines = io.StringIO()
-    csv.writer(lines, lineterminator="\n").writerows(_leave_out_middle(row, cells, "…") for row in rows)
+    csv.writer(lines, lineterminator="\n").writerows(rows)
     return lines.getvalue().splitlines()
 
 

@@ -55,7 +55,7 @@ def quickstart(competition: str, seed: int, folder: Path, resume: bool = False) 
         ],
         [
             *ours, "evaluate", "--policies", starter, policy, "--names", "before RL", "after RL", "--competitions", competition,
-            "--output_dir", evaluation, "--num_samples", 32, "--holdout", 0.5, "--program_timeout_s", 5, "--sandbox", sandbox,
+            "--output_dir", evaluation, "--num_samples", 32, "--begin_program", "false", "--holdout", 0.5, "--program_timeout_s", 5, "--sandbox", sandbox,
         ],
     ]  # fmt: skip
     if can_resume:

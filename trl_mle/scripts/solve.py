@@ -55,6 +55,13 @@ class SolveArguments(ExecutorArguments):
     batch_size: int = field(default=16, metadata={"help": "Programs sampled at a time."})
     max_prompt_length: int = field(default=2048, metadata={"help": "Length limit of an improve prompt, in tokens."})
     max_completion_length: int = field(default=1024, metadata={"help": "Length limit of a completion, in tokens."})
+    begin_program: bool = field(
+        default=True,
+        metadata={
+            "help": "Whether the first lines of a program begin each answer; false for a policy that was trained without, and for "
+            "endpoints that do not go on with an answer."
+        },
+    )
 
     def __post_init__(self) -> None:
         self.budget_s = seconds_of(self.budget)
@@ -107,6 +114,7 @@ def solve(args: SolveArguments) -> Path:
             "batch_size",
             "max_prompt_length",
             "max_completion_length",
+            "begin_program",
             "program_timeout_s",
             "program_memory_mb",
             "program_python",
@@ -121,7 +129,8 @@ def solve(args: SolveArguments) -> Path:
             results=open_results(args.reuse_results, folder),
         )
         harness = Harness(
-            policy, competition, reward, log, args.max_completion_length, args.max_prompt_length, limits, args.seed, args.batch_size
+            policy, competition, reward, log, args.max_completion_length, args.max_prompt_length, limits, args.seed, args.batch_size,
+            args.begin_program,
         )  # fmt: skip
         console = PlainConsole(stderr=True)
         evaluations = search(harness, args.budget_s, console, worth)

@@ -85,7 +85,9 @@ def main(
             limits = executor.limits  # with the packages that programs can really import
         with problems.noted():
             if tokenizer is not None:
-                launching.check_prompts(tokenizer, competitions, training_args.max_prompt_length, limits)
+                launching.check_prompts(
+                    tokenizer, competitions, training_args.max_prompt_length, limits, training_args.begin_program
+                )
         problems.gather()
         problems.report()  # exits here if there are any
 

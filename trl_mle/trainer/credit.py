@@ -35,7 +35,11 @@ class Failure:
 
 
 def find_failure(
-    token_ids: list[int], tokenizer: PreTrainedTokenizerBase, program: str | None, line: int | None
+    token_ids: list[int],
+    tokenizer: PreTrainedTokenizerBase,
+    program: str | None,
+    line: int | None,
+    opening: str = "",
 ) -> Failure | None:
     """
     Finds the statement of a program at which it failed among the tokens of its completion. A token belongs to the line of its
@@ -50,24 +54,28 @@ def find_failure(
             The program as it was taken out of the completion.
         line (`int`, *optional*):
             The line, from 1, at which it failed.
+        opening (`str`, *optional*, defaults to `""`):
+            What the prompt has begun the answer with, before the completion's tokens.
 
     Returns:
-        [`Failure`], *optional*: `None` without a line, where the program is not in the completion, or if it does not parse.
+        [`Failure`], *optional*: `None` without a line, where it failed in what the completion did not write, where the program is not in the completion, or if it does not parse.
     """
     if program is None or line is None:
         return None
     lines = failing_lines(program, line)
     text = _decoded(token_ids, tokenizer)
-    found = find_code(text)
+    found = find_code(opening + text)
     if lines is None or found is None or found.source != program:
         return None
     whole = split_lines(program)
     begin, last = sum(map(len, whole[: lines[0] - 1])), sum(map(len, whole[: lines[1] - 1]))
-    start = found.position(begin)
+    start = max(0, found.position(begin) - len(opening))
     while start and text[start - 1] in " \t":  # of an indented block, whose indentation is no part of the program
         start -= 1
     # The end of a line is part of it, in the completion
-    end = found.position(last + len(whole[lines[1] - 1].rstrip("\r\n")) - 1) + 1
+    end = found.position(last + len(whole[lines[1] - 1].rstrip("\r\n")) - 1) + 1 - len(opening)
+    if end <= 0:
+        return None
     if line_end := _LINE_END.match(text, end):
         end = line_end.end()
 

@@ -18,9 +18,17 @@ from trl_mle.trainer.mle_grpo_config import MLEGRPOConfig
 logger = get_logger(__name__)  # for the main process
 
 
-def scratch_rows(competitions: Sequence[Competition], limits: Limits) -> dict[str, dict[str, Any]]:
-    """For each competition, by id, a row with the columns `prompt` (from scratch, stating these limits) and `competition`."""
-    return {comp.id: {"prompt": scratch_prompt(comp, limits), "competition": comp.id} for comp in competitions}
+def scratch_rows(
+    competitions: Sequence[Competition], limits: Limits, begin_program: bool = False
+) -> dict[str, dict[str, Any]]:
+    """
+    For each competition, by id, a row with the columns `prompt` (from scratch, stating these limits, see [`scratch_prompt`]) and
+    `competition`.
+    """
+    prompts = [scratch_prompt(comp, limits, begin_program=begin_program) for comp in competitions]
+    return {
+        comp.id: {"prompt": prompt, "competition": comp.id} for comp, prompt in zip(competitions, prompts, strict=True)
+    }
 
 
 def scratch_dataset(rows: Sequence[dict[str, Any]], args: MLEGRPOConfig) -> Dataset:

@@ -45,7 +45,7 @@ class LimitsTrainer(GRPOTrainer):
         if limits != self.limits:
             self.limits = self.solution_prompts.limits = limits
             if self.makes_dataset:
-                self.scratch_rows = scratch_rows(list(self.competitions.values()), limits)
+                self.scratch_rows = scratch_rows(list(self.competitions.values()), limits, self.args.begin_program)
                 self.train_dataset = scratch_dataset(list(self.scratch_rows.values()), self.args)
         return super().train(resume_from_checkpoint, *args, **kwargs)
 

@@ -66,6 +66,10 @@ class MLEGRPOConfig(GRPOConfig):
               has min(A, 0), and what stands behind it never ran, and has 0. Needs the columns `failed_line` and `program`, which
               an [`~trl_mle.rewards.MLEReward`] logs, and a loss that takes an advantage for each token.
 
+        begin_program (`bool`, *optional*, defaults to `True`):
+            Whether the first lines of a program begin each answer: a small model then goes on with it. With `False`, prompts ask
+            for a short plan and a program, as in the paper; for models that think, and for policies that were taught to.
+
         > Parameters that control where programs are spent
 
         curriculum (`str`, *optional*, defaults to `"uniform"`):
@@ -180,6 +184,10 @@ class MLEGRPOConfig(GRPOConfig):
     max_at_k: int | None = field(
         default=None,
         metadata={"help": "k of `max_at_k`. `None` (default) for half of `num_generations`, at most 8."},
+    )
+    begin_program: bool = field(
+        default=True,
+        metadata={"help": "Whether the first lines of a program begin each answer, instead of a plan."},
     )
     curriculum: str = field(
         default="uniform",

@@ -15,6 +15,7 @@ from trl.trainer.utils import get_config_model_id
 
 from trl_mle.competitions import Competition, load_competition
 from trl_mle.execution import Limits
+from trl_mle.prompts import opening_of
 from trl_mle.trainer.base_model import BaseModelTrainer
 from trl_mle.trainer.checkpoint import FILES_FILE, list_files
 from trl_mle.trainer.credit import credit_metrics, credited, find_failure
@@ -140,7 +141,7 @@ class MLEGRPOTrainer(BaseModelTrainer, HubTrainer, LimitsTrainer, PlainTextTrain
                 "curriculum='learnability' chooses among competitions: give the trainer at least two, and no train_dataset"
             )
         if self.makes_dataset:
-            self.scratch_rows = scratch_rows(loaded, self.limits)
+            self.scratch_rows = scratch_rows(loaded, self.limits, args.begin_program)
             train_dataset = scratch_dataset(list(self.scratch_rows.values()), args)
         self._mle_step: Step | None = None  # while a batch is generated and scored (TRL has a `_step`, which counts)
 
@@ -352,8 +353,8 @@ class MLEGRPOTrainer(BaseModelTrainer, HubTrainer, LimitsTrainer, PlainTextTrain
             self._log_metrics(mode, self.objective.metrics())
         if mode == "train" and self.args.credit == "failed_line":
             step.failures = [
-                find_failure(ids, self._tokenizer, *failure_of(row))
-                for ids, row in zip(completion_ids_list, rows[local], strict=True)
+                find_failure(ids, self._tokenizer, *failure_of(row), opening=opening_of(prompt))
+                for ids, row, prompt in zip(completion_ids_list, rows[local], prompts, strict=True)
             ]
             lengths, failed = map(len, completion_ids_list), map(has_failed, rows[local])
             found = gather_object(list(zip(lengths, step.failures, failed, strict=True)))

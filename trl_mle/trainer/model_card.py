@@ -39,13 +39,13 @@ which extends [TRL](https://github.com/huggingface/trl), by the method of
 from transformers import pipeline
 from trl_mle.competitions import load_competition
 from trl_mle.execution import Limits
-from trl_mle.prompts import extract_code, scratch_prompt
+from trl_mle.prompts import extract_code, opening_of, scratch_prompt
 
 limits = Limits({limits})
-prompt = scratch_prompt(load_competition({competition}), limits)
+prompt = scratch_prompt(load_competition({competition}), limits, begin_program={begin_program})
 generator = pipeline("text-generation", model={model})
 [output] = generator(prompt, max_new_tokens={max_tokens}, do_sample=True, temperature={temperature:g}, return_full_text=False)
-open("solution.py", "w").write(extract_code(output["generated_text"]) or "")
+open("solution.py", "w").write(extract_code(opening_of(prompt) + output["generated_text"]) or "")
 ```
 
 {command} runs the program in a sandbox and grades it. Sample several, and keep the best.
@@ -119,6 +119,7 @@ def card_body(
         results=_results(competitions, log_history, args, output_dir),
         model=for_json(hub_model_id or f"path/to/{output_dir.resolve().name}"),
         limits=", ".join(shown),
+        begin_program=args.begin_program,
         max_tokens=args.max_completion_length,
         temperature=args.temperature,
         settings="\n".join(f"- {line}" for line in _settings(args, engine, lora, rewards, reward_weights)),

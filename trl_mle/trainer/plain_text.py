@@ -1,11 +1,11 @@
-"""Text that is not ours, where TRL hands it to the policy and where it shows it."""
+"""The texts of prompts and answers, where TRL hands them to the policy and where it shows them."""
 
 from typing import Any
 
 from trl import GRPOTrainer
 from trl.data_utils import is_conversational
 
-from trl_mle.prompts import plain_messages, special_tokens_of
+from trl_mle.prompts import opening_of, plain_messages, special_tokens_of, without_opening
 from trl_mle.showing import for_terminal
 
 
@@ -14,13 +14,25 @@ class PlainTextTrainer(GRPOTrainer):
     [`~trl.GRPOTrainer`] that takes texts for no more than that. The messages of a prompt hold no special tokens of the policy's
     tokenizer: they show tables, programs and what these print. And `log_completions` shows no control characters: a policy may
     write what moves a terminal's cursor or writes to its clipboard.
+
+    A prompt may end in a message of the assistant: then the policy goes on with it, and it is a part of the completion's text, though
+    not of its tokens.
     """
 
     def _tokenize_prompts(self, prompts: list) -> tuple:
         if is_conversational({"prompt": prompts[0]}):
             tokens = special_tokens_of(self._tokenizer)
             prompts = [plain_messages(prompt, tokens) for prompt in prompts]
-        return super()._tokenize_prompts(prompts)
+        prompt_ids, *others = super()._tokenize_prompts([without_opening(prompt) for prompt in prompts])
+        begun = [self._tokenizer(opening_of(prompt), add_special_tokens=False)["input_ids"] for prompt in prompts]
+        return [asked + opening for asked, opening in zip(prompt_ids, begun, strict=True)], *others
+
+    def _generate(self, prompts: list) -> tuple:
+        prompt_ids, completion_ids, tool_mask, completions, *others = super()._generate(prompts)
+        for prompt, completion in zip(prompts, completions, strict=True):
+            if opening := opening_of(prompt):
+                completion[0]["content"] = opening + (completion[0]["content"] or "")
+        return prompt_ids, completion_ids, tool_mask, completions, *others
 
     def log(self, logs: dict[str, float], start_time: float | None = None) -> None:
         if self.log_completions:

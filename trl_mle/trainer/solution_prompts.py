@@ -126,6 +126,7 @@ class SolutionPrompts:
             test_score=parent.score if self.args.show_test_score else None,
             max_tokens=limit if limit is not None else LONG_PROMPT,
             count_tokens=self.count_tokens,
+            begin_program=self.args.begin_program,
         )
 
     def observe(self, rows: list[Row], step: int) -> list[Solution | None]:

@@ -1,0 +1,139 @@
+"""The first lines of a program, with which an answer begins."""
+
+import json
+
+import pandas as pd
+import pytest
+
+from trl_mle.competitions import Competition, list_competitions, load_competition
+from trl_mle.execution import Limits
+from trl_mle.prompts import extract_code, improve_prompt, opening, opening_of, scratch_prompt, without_opening
+
+
+NAMES = [name for name in list_competitions() if name.startswith("mirror:")] + [
+    "digits",
+    "breast-cancer",
+    "diabetes",
+    "wine",
+]
+NO_FEATURES = {"mirror:plant-pathology-2020-fgvc7"}  # images
+
+
+def run(text, comp, folder, monkeypatch):
+    """What the lines of an opening define, except for the import that it ends in."""
+    lines = text.splitlines()
+    assert lines[0] == "```python"
+    assert lines[-1].startswith("from sklearn")
+    if not (folder / "input").exists():
+        (folder / "input").symlink_to(comp.public_dir)
+    monkeypatch.chdir(folder)
+    defined = {}
+    exec("\n".join(lines[1:-1]), defined)  # ours
+    return defined
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_its_lines_read_the_tables(name, tmp_path, monkeypatch):
+    comp = load_competition(name)
+    defined = run(opening(comp), comp, tmp_path, monkeypatch)
+    train, test = defined["train"], defined["test"]
+    assert list(defined["submission"].columns) == [comp.id_column]
+    sample = pd.read_csv(comp.sample_submission)
+    assert list(defined["submission"][comp.id_column]) == list(sample[comp.id_column])
+    assert len(defined["y_train"]) == len(train)
+    if name not in NO_FEATURES:
+        X, X_test = defined["X_train"], defined["X_test"]
+        assert (len(X), len(X_test)) == (len(train), len(test))
+        assert not isinstance(X, pd.DataFrame) or list(X.columns) == list(X_test.columns)
+        assert not isinstance(X, pd.DataFrame) or not set(X.columns) & {comp.id_column, *comp.target_columns}
+        assert not isinstance(X, pd.DataFrame) or all(kind.kind in "iufb" for kind in X.dtypes)
+    if len(comp.target_columns) > 1:
+        assert list(defined["targets"]) == list(comp.target_columns)
+
+
+@pytest.mark.parametrize("name", ["diabetes", "digits", "mirror:leaf-classification"])
+def test_a_model_may_go_on_in_three_lines(name, tmp_path, monkeypatch):
+    comp = load_competition(name)
+    model, predict = ("Ridge", "predict") if name == "diabetes" else ("LogisticRegression", "predict_proba")
+    targets = '"progression"' if name == "diabetes" else "targets"
+    text = opening(comp) + f".linear_model import {model}\n"
+    text += f"submission[{targets}] = {model}().fit(X_train, y_train).{predict}(X_test)\nsubmission.to_csv('submission.csv', index=False)\n```"
+    (tmp_path / "input").symlink_to(comp.public_dir)
+    monkeypatch.chdir(tmp_path)
+    exec(extract_code(text), {})  # ours
+    assert comp.grade(tmp_path / "submission.csv").valid
+
+
+def make(folder, train, test, targets=("y",), id_column="id", suffix="csv"):
+    public = folder / "public"
+    public.mkdir()
+    (public / "description.md").write_text("# Overview\n\nWords.\n")
+    for name, table in (("train", train), ("test", test)):
+        path = public / f"{name}.{suffix}"
+        path.write_text(json.dumps(table.to_dict("records")) if suffix == "json" else table.to_csv(index=False))
+    (public / "sample.csv").write_text(f"{id_column},{','.join(targets)}\n1{',0' * len(targets)}\n")
+    return Competition(
+        id="made", metric="rmse", public_dir=public, sample_submission=public / "sample.csv", answers=folder / "private.csv",
+        target_columns=tuple(targets), id_column=id_column,
+    )  # fmt: skip
+
+
+TABLE = {"id": [1, 2], "a": [0.5, 1.5], "text": ["b c", "d e"], "y": [0, 1]}
+
+
+@pytest.mark.parametrize("suffix", ["csv", "json"])
+def test_text_is_no_feature_where_there_are_numbers(tmp_path, monkeypatch, suffix):
+    table = pd.DataFrame(TABLE)
+    comp = make(tmp_path, table, table.drop(columns="y"), suffix=suffix)
+    assert 'features = ["a"]  # text: text' in opening(comp)
+    assert list(run(opening(comp), comp, tmp_path, monkeypatch)["X_train"].columns) == ["a"]
+
+
+@pytest.mark.parametrize("name", ['say "hi"', "it's", "back\\slash", "Größe", "a, b", "{x}", "x y", "#", "%s", "```"])
+def test_names_are_written_as_they_are(tmp_path, monkeypatch, name):
+    table = pd.DataFrame({name: [1, 2], "y": [3, 4], f"{name} 2": ["u v", "w x"]})
+    comp = make(tmp_path, table, table.drop(columns="y"), id_column=f"{name} 2")
+    found = run(opening(comp), comp, tmp_path, monkeypatch)
+    assert list(found["X_train"].columns) == [name]
+    assert list(found["submission"].columns) == [f"{name} 2"]
+
+
+@pytest.mark.parametrize("name", ["a\nimport os", "x" * 500, "\x1b[2J"])
+def test_odd_names_are_left_out(tmp_path, name):
+    table = pd.DataFrame({"id": [1], name: [1], "y": [3]})
+    assert opening(make(tmp_path, table, table.drop(columns="y"))) == "```python\nimport"
+
+
+def test_without_tables_there_is_only_an_import(tmp_path):
+    table = pd.DataFrame(TABLE)
+    comp = make(tmp_path, table, table)
+    (comp.public_dir / "test.csv").unlink()
+    assert opening(comp) == "```python\nimport"
+
+
+def test_many_columns_and_targets(tmp_path, monkeypatch):
+    targets = [f"{{t}}_{i}" for i in range(9)]
+    names = ["id", *(f"n{i}" for i in range(50)), *(f"s{i}" for i in range(9))]
+    table = pd.DataFrame([["1" if name == "id" else "a b" if name[0] == "s" else 1 for name in names]], columns=names)
+    comp = make(tmp_path, table.assign(kind="k"), table, targets=targets)
+    found = run(opening(comp), comp, tmp_path, monkeypatch)
+    assert len(opening(comp)) < 1200
+    assert [name for name in found["X_train"].columns if name != "id"] == [f"n{i}" for i in range(50)]
+    assert list(found["targets"]) == targets
+
+
+def test_prompts_that_begin_the_answer():
+    comp = load_competition("wine")
+    (asked,) = scratch_prompt(comp)
+    begun = scratch_prompt(comp, begin_program=True)
+    assert [message["role"] for message in begun] == ["user", "assistant"]
+    assert opening_of(begun) == begun[-1]["content"] == opening(comp)
+    assert without_opening(begun) == begun[:1]
+    assert "plan" in asked["content"].splitlines()[-1]
+    assert "plan" not in begun[0]["content"].splitlines()[-1]
+    assert opening_of([asked]) == ""
+    assert without_opening([asked]) == [asked]
+    for failed in (False, True):
+        prompt = improve_prompt(comp, "x = 1", "1", Limits(), 1000, lambda prompt: 0, failed, begin_program=True)
+        assert opening_of(prompt) == opening(comp)
+        assert "plan" not in prompt[0]["content"].splitlines()[-1]

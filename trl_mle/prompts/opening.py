@@ -1,0 +1,141 @@
+"""The first lines of a program, with which an answer begins: they read the tables."""
+
+import json
+import re
+from collections.abc import Sequence
+
+import pandas as pd
+
+from trl_mle.competitions import Competition
+from trl_mle.prompts.tables import find_table, is_text
+
+
+MOST_NAMES = 6  # that are written out
+NAME_CHARS = 80
+
+
+def opening(comp: Competition) -> str:
+    """
+    Builds the beginning of an answer: a fence, and the first lines of a program. They read the tables, name what can be learnt
+    from and what is to be predicted, as far as the tables tell, and end in the beginning of an import. A small model that goes on from there
+    writes a program; asked for one, it writes an essay, or takes numbers for images (docs/results.md).
+
+    Args:
+        comp ([`~trl_mle.competitions.Competition`]):
+            The competition.
+
+    Returns:
+        `str`: Without a line end. Only a fence and `import` where the public files are no tables, or their names are unusually long.
+    """
+    found = [find_table(comp, stem) for stem in ("train", "test")]
+    names = [
+        comp.id_column,
+        *comp.target_columns,
+        *(name for _, table in filter(None, found) for name in table.columns),
+    ]
+    if not all(found) or any(len(str(name)) > NAME_CHARS or not str(name).isprintable() for name in names):
+        return "```python\nimport"
+    (train_path, train), (test_path, test) = filter(None, found)
+    lines = ["```python", "import numpy as np", "import pandas as pd", ""]
+    for name, path in (("train", train_path), ("test", test_path)):
+        lines.append(f"{name} = pd.read_{path.suffix[1:]}({_quoted(f'input/{path.name}')})")
+    if comp.id_column in test.columns:
+        lines.append(f"submission = test[[{_quoted(comp.id_column)}]].copy()")
+    features = _features(comp, train, test)
+    lines += [*features, *_labels(comp, train, test)]
+    reads_text = bool(features) and features[-1].endswith("# text")
+    if len(comp.target_columns) > 1:
+        goal = f"submission[targets] to its {'probabilities' if '[0, 1]' in comp.rule else 'predictions'}"
+    else:  # asked for the probabilities of one class, small models lose their way
+        goal = f"submission[{_quoted(comp.target_columns[0])}] to its predictions"
+    # With these names and words, fewer models split the rows or read the tables once more
+    lines += [
+        "",
+        f'# Fit a model to X_train and y_train, set {goal} for X_test, and write submission to "submission.csv"',
+    ]
+    lines.append("from sklearn.feature_extraction.text import" if reads_text else "from sklearn")
+    return "\n".join(lines)
+
+
+def opening_of(prompt: object) -> str:
+    """What the answer to a prompt begins with: the content of the last message, if it is the assistant's."""
+    if isinstance(prompt, list) and prompt and prompt[-1]["role"] == "assistant":
+        return str(prompt[-1]["content"])
+    return ""
+
+
+def without_opening(prompt: list) -> list:
+    """The messages before the answer's beginning."""
+    return prompt[:-1] if opening_of(prompt) else prompt
+
+
+def _features(comp: Competition, train: pd.DataFrame, test: pd.DataFrame) -> list[str]:
+    """Defines `X_train` and `X_test`: the columns of numbers that both tables have, or, without any, their text."""
+    shared = [str(name) for name in test.columns if name in train.columns]
+    if comp.id_column in shared and not _is_prose(train[comp.id_column]):
+        shared.remove(comp.id_column)
+    texts = [name for name in shared if is_text(train[name])]
+    numbers = [name for name in shared if name not in texts]
+    others = [name for name in map(str, test.columns) if name not in numbers]
+    if not numbers:
+        return _texts(texts)
+    if len(numbers) <= MOST_NAMES:
+        listed = f"[{_list(numbers)}]"
+    elif len(others) == 1:
+        listed = f"[name for name in test.columns if name != {_quoted(others[0])}]"
+    elif len(others) <= MOST_NAMES // 2:
+        listed = f"[name for name in test.columns if name not in ({_list(others)})]"
+    else:
+        listed = 'list(test.select_dtypes("number").columns)'
+    note = f"  # text: {', '.join(texts)}" if 0 < len(texts) <= MOST_NAMES // 2 else ""
+    return [f"features = {listed}{note}", "X_train, X_test = train[features], test[features]"]
+
+
+def _texts(names: list[str]) -> list[str]:
+    if len(names) == 1:
+        return [f"X_train, X_test = train[{_quoted(names[0])}], test[{_quoted(names[0])}]  # text"]
+    if not 1 < len(names) <= MOST_NAMES:
+        return []
+    joined = f'table[[{_list(names)}]].fillna("").astype(str).agg(" ".join, axis=1)'
+    return [f"X_train, X_test = ({joined} for table in (train, test))  # text"]
+
+
+def _is_prose(column: pd.Series) -> bool:
+    """Whether most values have several words: rows may be matched by what there is to learn from."""
+    return is_text(column) and bool(column.astype(str).str.contains(r"\S\s+\S").mean() > 0.5)
+
+
+def _labels(comp: Competition, train: pd.DataFrame, test: pd.DataFrame) -> list[str]:
+    """Defines `y_train`, the columns to learn from, if they are known, and `targets`, the columns to fill, if there are several."""
+    known = [name for name in comp.target_columns if name in train.columns]
+    lacking = [str(name) for name in train.columns if name not in test.columns]
+    learnt = known or (lacking if len(lacking) == 1 else [])
+    lines = []
+    if len(learnt) == 1:
+        lines.append(f"y_train = train[{_quoted(learnt[0])}]")
+    elif learnt and len(learnt) <= MOST_NAMES:
+        lines.append(f"y_train = train[[{_list(learnt)}]]")
+    targets = list(comp.target_columns)
+    if len(targets) > MOST_NAMES:
+        stem = re.sub(r"\d+$", "", targets[0])
+        if "{" not in stem and targets == [f"{stem}{number}" for number in range(len(targets))]:
+            lines.append(f"targets = [f{_quoted(stem + '{i}')} for i in range({len(targets)})]")
+        else:
+            columns = list(pd.read_csv(comp.sample_submission, nrows=0).columns)
+            sample = f"pd.read_csv({_quoted(f'input/{comp.sample_submission.name}')}).columns"
+            others = [name for name in columns if name not in targets]
+            is_first = columns == [*others, *targets]
+            lines.append(
+                f"targets = {sample}[{len(others)}:]" if is_first else f"targets = {sample}.drop([{_list(others)}])"
+            )
+    elif len(targets) > 1:
+        lines.append(f"targets = [{_list(targets)}]")
+    return lines
+
+
+def _quoted(name: str) -> str:
+    return json.dumps(name, ensure_ascii=False)
+
+
+def _list(names: Sequence[str]) -> str:
+    return ", ".join(map(_quoted, names))
