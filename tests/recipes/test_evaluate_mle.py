@@ -77,22 +77,22 @@ PROGRAM = """\
 ```python
 import shutil
 import time
+from glob import glob
 time.sleep({seconds})
 print({number})
-shutil.copy("input/{sample}", "submission.csv")
+shutil.copy(glob("input/sample*.csv")[0], "submission.csv")
 ```"""
 KILLED = 2  # the program at which an evaluation is killed
 
 
 @pytest.fixture
 def server():
-    """A model that answers each time with another program, for the competition in the prompt."""
+    """A model that answers each time with another program, for any competition."""
     numbers = itertools.count()
 
     def model(prompt, max_tokens):
-        sample = "sampleSubmission.csv" if "sampleSubmission.csv" in prompt else "sample_submission.csv"
         number = next(numbers)
-        return PROGRAM.format(sample=sample, number=number, seconds=2 * (number == KILLED)), 40
+        return PROGRAM.format(number=number, seconds=2 * (number == KILLED)), 40
 
     server = OpenAIServer(model)
     yield server
