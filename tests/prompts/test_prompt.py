@@ -201,7 +201,7 @@ def test_a_worst_case_of_a_submission_fits(tmp_path):
     comp = replace(comp, id_column="识" * 500, target_columns=targets, exact_columns=True, in_file_order=True)
     content = _content(comp)
     assert estimate_tokens(content) <= MAX_TOKENS
-    for part in ("redict the 200 columns 的", "in the order of the sample", "9876543210", "60 seconds", "```python"):
+    for part in ("the 200 columns 的", "in the order of the sample", "9876543210", "60 seconds", "```python"):
         assert part in content
 
 
