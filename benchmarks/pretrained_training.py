@@ -85,9 +85,10 @@ def main() -> None:
         began = time.monotonic()
         steps = train(args.model, competition, arm, seed, args.steps, folder)
         line = {"competition": competition, "arm": arm, "seed": seed, "hours": (time.monotonic() - began) / 3600}
-        for name, key in (("valid", "valid_rate"), ("milestones", "milestones/mean"), ("reward", None)):
-            line[name] = [entry["reward" if key is None else f"mle/{key}"] for entry in steps]
-        line["tokens"] = [entry["completions/mean_length"] for entry in steps]
+        for name, key in (("valid", "mle/valid_rate"), ("reward", "reward"), ("tokens", "completions/mean_length")):
+            line[name] = [entry[key] for entry in steps]
+        rates = [[value for key, value in entry.items() if key.startswith("mle/milestone/")] for entry in steps]
+        line["milestones"] = list(map(sum, rates))
         runs[competition, arm, seed] = line
         with lines.open("a") as file:
             file.write(json.dumps(line) + "\n")
