@@ -15,7 +15,7 @@ Written down before the first run:
 - Prompts are chosen by what they do on one half of the competitions (`--half choose`: every second one, the first included) and
   reported on the other (`--half report`), whose answers nobody reads before.
 
-`--plan` measures the prompts that ask for a plan first. The prompts of versions before 0.2.0, for comparison, are those of commit 99a689c.
+`--plan` measures the prompts that ask for a plan first. The earlier prompts are those of commit 99a689c.
 Sampling takes minutes a competition in this process, and less from a vLLM server, also on a CPU: `--endpoint URL`.
 
 Finished programs are lines in the output folder, and neither sampled nor executed again.

@@ -97,9 +97,9 @@ def extract_code(completion: str) -> str | None:
     """
     Take the program out of a completion.
 
-    Of several fenced blocks of Python, one that writes a submission and reads data counts, not a demo, an alternative line or
-    a printed table beside it; where several do, the last complete one. Where none does alone, but all together do, as the cells
-    of a notebook, all are the program. Blocks of other languages do not count, nor does what the model thought, nor a
+    If there are several fenced blocks of Python, the one that writes a submission and reads data counts, and not a demo, an
+    alternative line or a printed table beside it; if several do so, the last complete one. If none does so alone, but all
+    together do, as the cells of a notebook, all of them are the program. Blocks of other languages do not count, nor does what the model thought, nor a
     notebook's commands, such as `!pip install`. Without any fence the whole text counts if it is Python that does
     something, else what is Python from its first import on.
 

@@ -91,7 +91,7 @@ def improve_prompt(
     task_text = _task(comp, limits)
     what = FAILED if failed else PREVIOUS
     ask = (_REPAIR, _REPAIR_ALONE) if failed else (_IMPROVE, _IMPROVE_ALONE)
-    begun = begun_answer(comp) if begin_program else []
+    begun = _begun(comp) if begin_program else []
     program_lines, output_lines = (plain_text(text.strip("\n")).split("\n") for text in (program, output))
 
     def prompt(program_kept: int, output_kept: int) -> list[dict[str, str]]:
@@ -125,6 +125,11 @@ def improve_prompt(
 @lru_cache(maxsize=64)  # training requests the same tasks repeatedly
 def _task(comp: Competition, limits: Limits) -> str:
     return task(comp, limits, SECTION_TOKENS, TASK_TOKENS)
+
+
+@lru_cache(maxsize=64)
+def _begun(comp: Competition) -> list[dict[str, str]]:
+    return begun_answer(comp)
 
 
 def _without_long(lines: list[str]) -> list[str]:

@@ -58,7 +58,8 @@ def find_failure(
             What the prompt has begun the answer with, before the completion's tokens.
 
     Returns:
-        [`Failure`], *optional*: `None` without a line, where it failed in what the completion did not write, where the program is not in the completion, or if it does not parse.
+        [`Failure`], *optional*: `None` without a line, where it failed in what the prompt has begun, where the program is not in the
+            completion, or if it does not parse.
     """
     if program is None or line is None:
         return None
