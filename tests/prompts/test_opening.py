@@ -89,6 +89,15 @@ def test_text_is_no_feature_where_there_are_numbers(tmp_path, monkeypatch, suffi
     assert list(run(opening(comp), comp, tmp_path, monkeypatch)["X_train"].columns) == ["a"]
 
 
+def test_json_lines_are_read_as_such(tmp_path, monkeypatch):
+    table = pd.DataFrame(TABLE)
+    comp = make(tmp_path, table, table.drop(columns="y"), suffix="json")
+    for name in ("train", "test"):
+        path = comp.public_dir / f"{name}.json"
+        pd.read_json(path).to_json(path, orient="records", lines=True)
+    assert list(run(opening(comp), comp, tmp_path, monkeypatch)["train"].columns) == list(TABLE)
+
+
 @pytest.mark.parametrize("name", ['say "hi"', "it's", "back\\slash", "Größe", "a, b", "{x}", "x y", "#", "%s", "```"])
 def test_names_are_written_as_they_are(tmp_path, monkeypatch, name):
     table = pd.DataFrame({name: [1, 2], "y": [3, 4], f"{name} 2": ["u v", "w x"]})

@@ -3,6 +3,7 @@
 import json
 import re
 from collections.abc import Sequence
+from pathlib import Path
 
 import pandas as pd
 
@@ -17,8 +18,8 @@ NAME_CHARS = 80
 def opening(comp: Competition) -> str:
     """
     Builds the beginning of an answer: a fence, and the first lines of a program. They read the tables, name what can be learnt
-    from and what is to be predicted, as far as the tables tell, and end in the beginning of an import. A small model that goes on from there
-    writes a program; asked for one, it writes an essay, or takes numbers for images (docs/results.md).
+    from and what is to be predicted, as far as the tables tell, and end in the beginning of an import. A small model that
+    goes on from there writes a program; asked for one, it writes an essay, or takes numbers for images (docs/results.md).
 
     Args:
         comp ([`~trl_mle.competitions.Competition`]):
@@ -38,7 +39,7 @@ def opening(comp: Competition) -> str:
     (train_path, train), (test_path, test) = filter(None, found)
     lines = ["```python", "import numpy as np", "import pandas as pd", ""]
     for name, path in (("train", train_path), ("test", test_path)):
-        lines.append(f"{name} = pd.read_{path.suffix[1:]}({_quoted(f'input/{path.name}')})")
+        lines.append(f"{name} = pd.read_{path.suffix[1:]}({_quoted(f'input/{path.name}')}{_options(path)})")
     if comp.id_column in test.columns:
         lines.append(f"submission = test[[{_quoted(comp.id_column)}]].copy()")
     features = _features(comp, train, test)
@@ -131,6 +132,14 @@ def _labels(comp: Competition, train: pd.DataFrame, test: pd.DataFrame) -> list[
     elif len(targets) > 1:
         lines.append(f"targets = [{_list(targets)}]")
     return lines
+
+
+def _options(path: Path) -> str:
+    """What pandas must be told to read a table: JSON lines begin with an object, and other JSON with a list."""
+    if path.suffix != ".json":
+        return ""
+    with path.open(encoding="utf-8") as file:
+        return ", lines=True" if file.read(100).lstrip().startswith("{") else ""
 
 
 def _quoted(name: str) -> str:
