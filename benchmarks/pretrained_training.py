@@ -6,7 +6,7 @@ Trains a pretrained model of 0.5 billion weights on a CPU, with and without part
 Written down before the first run:
 
 - Question: does RL take a model that hardly ever writes a valid program to one that does, and does partial credit decide it?
-- Qwen2.5-Coder-0.5B-Instruct with LoRA, the paper's reward without weights by Δt, 24 steps of 16 programs in one group, on two
+- Qwen2.5-Coder-0.5B-Instruct in bfloat16 with LoRA, the paper's reward without weights by Δt, 24 steps of 16 programs in one group, on two
   competitions of the half that prompts were chosen by (`benchmarks/prompts.py`): digits, and the mirror of
   spooky-author-identification.
 - Arms: milestones (0.1 each, as in the paper); none.
@@ -42,11 +42,13 @@ from trl_mle.trainer import MLEGRPOConfig, MLEGRPOTrainer
 COMPETITIONS, ARMS = ("digits", "mirror:spooky-author-identification"), {"milestones": 0.1, "none": 0.0}
 TRAINING = {
     "objective": "reward", "duration_weighting": "none", "improve_probability": 0.0, "beta": 0.0,
-    "per_device_train_batch_size": 4, "gradient_accumulation_steps": 4, "num_generations": 16,
+    "per_device_train_batch_size": 8, "gradient_accumulation_steps": 2, "num_generations": 16, "share_prompts": True,
     "max_completion_length": 192, "max_prompt_length": 1024, "temperature": 1.0,
+    "generation_kwargs": {"cache_implementation": "static"}, "model_init_kwargs": {"dtype": "bfloat16"},
     "learning_rate": 2e-4, "lr_scheduler_type": "constant", "gradient_checkpointing": False,
     "use_cpu": True, "bf16": False, "logging_steps": 1, "report_to": "none", "disable_tqdm": True,
     "save_strategy": "steps", "save_steps": 1, "save_total_limit": 1,
+    "log_completions": True,  # the answers of each step, in `completions/`
 }  # fmt: skip
 LORA = {"r": 16, "lora_alpha": 32, "lora_dropout": 0.0, "target_modules": "all-linear", "task_type": "CAUSAL_LM"}
 LAST = 6  # steps

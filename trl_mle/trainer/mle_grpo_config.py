@@ -120,6 +120,13 @@ class MLEGRPOConfig(GRPOConfig):
             Drop a finished rollout if more than this many generation steps were trained on since it was sampled. This
             starves slow programs; `None` drops nothing.
 
+        > Parameters that control speed
+
+        share_prompts (`bool`, *optional*, defaults to `False`):
+            Whether a training step computes a prompt once for all of its completions in a micro-batch, not once for each. The
+            gradients are the same up to rounding, and prompts as long as completions cost half as much (see docs/scaling.md). Needs
+            `gradient_checkpointing=False`, and no DeepSpeed or FSDP.
+
         > Parameters that control a vLLM server
 
         vllm_request_timeout_s (`float`, *optional*, defaults to `1800.0`):
@@ -254,6 +261,13 @@ class MLEGRPOConfig(GRPOConfig):
             "(default) drops nothing."
         },
     )
+    share_prompts: bool = field(
+        default=False,
+        metadata={
+            "help": "Whether a training step computes a prompt once for all of its completions in a micro-batch. Needs "
+            "gradient_checkpointing=False, and no DeepSpeed or FSDP."
+        },
+    )
     vllm_request_timeout_s: float = field(
         default=1800.0,
         metadata={"help": "Timeout of a request to a vLLM server, in seconds; after three failures the run ends."},
@@ -323,6 +337,10 @@ class MLEGRPOConfig(GRPOConfig):
             raise ValueError(
                 "use_transformers_continuous_batching (or use_transformers_paged) casts the trained weights to 16 bits, where "
                 "small updates are lost: leave it out, or set bf16 and fp16 to false"
+            )
+        if self.share_prompts and self.gradient_checkpointing:
+            raise ValueError(
+                "share_prompts keeps what gradient_checkpointing drops: set gradient_checkpointing to false"
             )
         if self.push_checkpoint_revisions and not self.push_to_hub:
             raise ValueError("push_checkpoint_revisions needs push_to_hub")

@@ -32,6 +32,7 @@ from trl_mle.trainer.rollout_ledger import Rollout
 from trl_mle.trainer.rollouts_in_flight import RolloutsInFlight, make_rollouts
 from trl_mle.trainer.rows import SCRATCH, Row, beats_parent, failure_of, has_failed, is_ours, read_rows
 from trl_mle.trainer.sampling import Sampler, generated
+from trl_mle.trainer.shared_prompts import SharedPromptsTrainer
 from trl_mle.trainer.solution_prompts import NO_IMPROVING, SolutionPrompts
 from trl_mle.trainer.step import Step, join_outputs, resized, waiting_metrics
 from trl_mle.trainer.vllm_trainer import VLLMTrainer
@@ -44,7 +45,7 @@ if TYPE_CHECKING:
 POOL_FILE, ROLLOUTS_FILE, CURRICULUM_FILE = "solution_pool.json", "rollouts.json", "curriculum.json"  # in a checkpoint
 
 
-class MLEGRPOTrainer(BaseModelTrainer, HubTrainer, LimitsTrainer, PlainTextTrainer, VLLMTrainer):
+class MLEGRPOTrainer(BaseModelTrainer, HubTrainer, LimitsTrainer, PlainTextTrainer, SharedPromptsTrainer, VLLMTrainer):
     """
     Trainer for Group Relative Policy Optimization on programs: the duration-aware gradient updates of
     [Reinforcement Learning for Machine Learning Engineering Agents](https://huggingface.co/papers/2509.01684).

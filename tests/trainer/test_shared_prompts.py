@@ -1,0 +1,105 @@
+import pytest
+import torch
+from peft import LoraConfig
+from support.toy_trainer import make_trainer, text_reward
+from transformers import AutoConfig, AutoTokenizer, Qwen2MoeConfig, Qwen2MoeForCausalLM
+
+
+LENGTH = 5  # tokens of a completion
+
+
+def logps_and_gradients(trainer, rows):
+    """Of completions to prompts of different lengths, padded on the left as TRL does."""
+    generator = torch.Generator().manual_seed(0)
+    prompts = torch.randint(3, 200, (3, 12), generator=generator)[rows]
+    completions = torch.randint(3, 200, (len(rows), LENGTH), generator=generator)
+    mask = torch.ones(len(rows), 12 + LENGTH, dtype=torch.long)
+    mask[torch.tensor(rows) == 1, :4] = 0
+    mask[0, -2:] = 0  # a shorter completion
+    model = trainer.model.eval()
+    model.zero_grad()
+    logps, entropies, _ = trainer._get_per_token_logps_and_entropies(
+        model, torch.cat([prompts, completions], dim=1), mask, LENGTH, compute_entropy=True
+    )
+    (logps * mask[:, -LENGTH:]).sum().backward()
+    gradients = {name: weights.grad for name, weights in model.named_parameters() if weights.grad is not None}
+    assert gradients
+    return logps.detach(), entropies.detach(), gradients
+
+
+@pytest.mark.parametrize("lora", [False, True])
+@pytest.mark.parametrize("rows", [[0, 0, 0, 0], [2, 1, 0, 1]], ids=["one prompt", "three prompts"])
+def test_shared_prompts_change_nothing(tiny_model, tmp_path, rows, lora):
+    """Log-probabilities, entropies and gradients are those of whole rows, and the prompts are computed once."""
+    torch.manual_seed(0)
+    peft = LoraConfig(target_modules="all-linear", task_type="CAUSAL_LM", init_lora_weights=False) if lora else None
+    trainer = make_trainer(
+        tiny_model, tmp_path, text_reward, trainer_kwargs={"peft_config": peft}, gradient_checkpointing=False
+    )
+    whole = logps_and_gradients(trainer, rows)
+    sizes = []
+    decoder = trainer.model.get_decoder()
+    decoder.register_forward_pre_hook(
+        lambda _, args, kwargs: sizes.append(tuple(kwargs["input_ids"].shape)), with_kwargs=True
+    )
+    trainer.args.share_prompts = True
+    shared = logps_and_gradients(trainer, rows)
+    torch.testing.assert_close(shared, whole)
+    assert sizes == [(len(set(rows)), 11), (4, LENGTH + 1)]
+
+
+def test_a_run_with_shared_prompts_is_the_same(tiny_model, tmp_path):
+    def run(share_prompts):
+        torch.manual_seed(0)
+        folder = tmp_path / str(share_prompts)
+        trainer = make_trainer(
+            tiny_model, folder, text_reward, gradient_checkpointing=False, share_prompts=share_prompts, max_steps=2
+        )
+        trainer.train()
+        return [entry["loss"] for entry in trainer.state.log_history if "loss" in entry]
+
+    assert run(True) == pytest.approx(run(False), abs=1e-5)
+
+
+def test_what_it_cannot_do_is_refused(tiny_model, tmp_path):
+    with pytest.raises(ValueError, match="set gradient_checkpointing to false"):
+        make_trainer(tiny_model, tmp_path, text_reward, share_prompts=True, gradient_checkpointing=True)
+    size = AutoConfig.from_pretrained(tiny_model).vocab_size
+    layers = {"num_hidden_layers": 1, "num_attention_heads": 2, "num_key_value_heads": 2, "num_experts": 2}
+    experts = Qwen2MoeForCausalLM(Qwen2MoeConfig(vocab_size=size, hidden_size=16, moe_intermediate_size=16, **layers))
+    experts.save_pretrained(tmp_path / "experts")
+    AutoTokenizer.from_pretrained(tiny_model).save_pretrained(tmp_path / "experts")
+    with pytest.raises(ValueError, match="leave it out"):
+        make_trainer(
+            str(tmp_path / "experts"), tmp_path, text_reward, share_prompts=True, gradient_checkpointing=False
+        )
+
+
+@pytest.mark.parametrize("cache", [None, "static"])
+def test_shared_prompts_sample_the_same(tiny_model, tmp_path, cache):
+    """With prompts of different lengths, each computed once."""
+    trainer = make_trainer(
+        tiny_model,
+        tmp_path,
+        text_reward,
+        gradient_checkpointing=False,
+        max_completion_length=12,
+        generation_kwargs={"cache_implementation": cache} if cache else None,
+    )
+    decoder, sizes = trainer.model.get_decoder(), []
+    decoder.layers[0].register_forward_pre_hook(lambda _, args: sizes.append(tuple(args[0].shape[:2])))
+    prompts = [list(range(3, 14)), list(range(20, 26)), list(range(3, 14)), list(range(20, 26))]
+
+    def sample():
+        torch.manual_seed(0)
+        sizes.clear()
+        return trainer._generate_single_turn(prompts, None, {}, 4)
+
+    apart = sample()
+    assert sizes[0] == (4, 11)
+    forward = decoder.forward
+    trainer.args.share_prompts = True
+    assert sample() == apart
+    assert sizes[0] == (2, 11)
+    assert sizes[1] == (4, 1)
+    assert decoder.forward == forward
