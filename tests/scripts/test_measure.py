@@ -62,6 +62,17 @@ def test_the_recipe_takes_the_options(measurement, monkeypatch):
     assert on_gpu[on_gpu.index("--dtype") + 1] == "bfloat16"
 
 
+@pytest.mark.pretrained
+def test_a_pretrained_model_is_measured(smollm2, monkeypatch):
+    monkeypatch.setattr(module, "PROGRAMS", (2, 2))
+    monkeypatch.setattr(module, "TOKENS", (8, 8))
+    sizes = Measurement(str(smollm2), "digits").sizes()
+    assert sizes.num_generations == 2
+    assert 300 < sizes.prompt_tokens < 1000
+    assert 0 < sizes.token_s < sizes.prefill_s  # a prompt has hundreds of tokens
+    assert 0 < sizes.train_s < sizes.token_s
+
+
 def test_a_model_that_is_too_large(program_model, monkeypatch):
     monkeypatch.setattr(module.psutil, "virtual_memory", lambda: SimpleNamespace(available=2e9))
     with pytest.raises(

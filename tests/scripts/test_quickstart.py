@@ -210,23 +210,14 @@ def test_a_model_that_cannot_be_measured(monkeypatch, tmp_path):
 
 @pytest.mark.slow
 def test_a_model_is_trained_and_compared(solution_model, tmp_path, capfd):
-    check_quickstart(solution_model.path, tmp_path, capfd)
-
-
-@pytest.mark.pretrained
-def test_a_pretrained_model_is_trained_and_compared(smollm2, tmp_path, capfd):
-    check_quickstart(str(smollm2), tmp_path, capfd)
-
-
-def check_quickstart(model, folder, capfd):
     """One step in sizes that take seconds."""
-    replace(SIZES, model=model).write(folder / "sizes.json")
-    assert module.quickstart("wine", 0, folder, resume=True) == 0
+    replace(SIZES, model=solution_model.path).write(tmp_path / "sizes.json")
+    assert module.quickstart("wine", 0, tmp_path, resume=True) == 0
     shown = capfd.readouterr().out
     assert "step 1/1" in shown
     assert "│ before RL │" in shown
     assert "│ after RL  │" in shown
-    assert f"policy before RL {model}" in shown
-    assert (folder / "policy" / "adapter_model.safetensors").is_file()
-    rows = json.loads((folder / "evaluation" / "results.json").read_text())["rows"]
+    assert f"policy before RL {solution_model.path}" in shown
+    assert (tmp_path / "policy" / "adapter_model.safetensors").is_file()
+    rows = json.loads((tmp_path / "evaluation" / "results.json").read_text())["rows"]
     assert [row["policy"] for row in rows] == ["before RL", "after RL"]

@@ -27,7 +27,7 @@ def test_the_estimate_is_the_sum_of_its_parts():
     assert SIZES.step_s == SIZES.sampling_s + 16 * 600 * 0.01
     assert SIZES.estimate().splitlines() == [
         "about 1 h 34 min, and the time that programs run: 24 steps of about 4 min with",
-        "16 programs each, by 32 tokens/s of sampling and 100 of training, measured now",
+        "16 programs each, at 32 tokens/s of sampling and 100 of training (measured)",
     ]
 
 

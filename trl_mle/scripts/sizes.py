@@ -95,7 +95,7 @@ class Sizes:
         sampled, trained = self.num_generations / self.token_s, 1 / self.train_s
         return fill(
             f"about {in_words(total)}, and the time that programs run: {self.max_steps} steps of about {in_words(self.step_s)} with "
-            f"{self.num_generations} programs each, by {sampled:.0f} tokens/s of sampling and {trained:.0f} of training, measured now",
+            f"{self.num_generations} programs each, at {sampled:.0f} tokens/s of sampling and {trained:.0f} of training (measured)",
             width=80,
         )
 
