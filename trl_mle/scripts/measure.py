@@ -159,7 +159,7 @@ def check_memory(name: str, on_gpu: bool) -> None:
     """Raises `ValueError` if a model is too large for the memory that is free; reads only its configuration."""
     with torch.device("meta"):
         weights = AutoModelForCausalLM.from_config(AutoConfig.from_pretrained(name)).num_parameters()
-    print(f"{name}: {weights:,} weights; measuring its speed on the {'GPU' if on_gpu else 'CPU'}", flush=True)
+    print(f"the model has {weights:,} weights; measuring its speed on the {'GPU' if on_gpu else 'CPU'}", flush=True)
     needed = MEMORY_FACTOR * weights * (2 if on_gpu else 4) + MEMORY_MORE
     free = torch.cuda.mem_get_info()[0] if on_gpu else psutil.virtual_memory().available
     if needed > free:
