@@ -1,4 +1,5 @@
 # make quickstart    train a tiny policy to write Kaggle solutions, on a CPU, without a download
+# make quickstart MODEL=…  the same with a pretrained model: a folder or a Hub id; hours on a CPU
 # make resume        resume an interrupted quickstart
 # make test          set everything up and run the tests
 # make test-slow     the tests of sharded engines, killed runs, and the report in a browser
@@ -9,8 +10,8 @@
 #
 # COMPETITION is digits, breast-cancer, diabetes, wine, mirror:<id> (see trl-mle competitions), or a folder that trl-mle new made.
 # Variables: PYTHON (an interpreter ≥ 3.11), VENV (the virtual environment), PIP_ARGS (extra arguments of pip, such as
-# --index-url https://download.pytorch.org/whl/cpu for a machine without a GPU), JOBS (tests at a time), COMPETITION, SEED,
-# OUTPUT.
+# --index-url https://download.pytorch.org/whl/cpu for a machine without a GPU), JOBS (tests at a time), COMPETITION, MODEL,
+# SEED, OUTPUT.
 
 PYTHON ?= python3
 VENV ?= .venv
@@ -18,12 +19,14 @@ VLLM_VENV ?= .venv-vllm
 PIP_ARGS ?=
 JOBS ?= 3
 COMPETITION ?= digits
+MODEL ?=
 SEED ?= 0
 OUTPUT ?= outputs/quickstart
 
 BIN := $(VENV)/bin
 # Commands started here end when make ends, for any reason
-QUICKSTART = setpriv --pdeathsig KILL $(BIN)/trl-mle quickstart --competition '$(COMPETITION)' --seed $(SEED) --output_dir $(OUTPUT)
+QUICKSTART = setpriv --pdeathsig KILL $(BIN)/trl-mle quickstart --competition '$(COMPETITION)' --seed $(SEED) --output_dir $(OUTPUT) \
+	$(if $(MODEL),--model '$(MODEL)')
 
 APT_INSTALL = [ -z "$$packages" ] && exit 0; \
 	if [ "$$(id -u)" = 0 ]; then apt-get update -qq && apt-get install -y -qq $$packages; \

@@ -285,10 +285,11 @@ def new(args: argparse.Namespace) -> int:
 
 
 def quickstart(args: argparse.Namespace) -> int:
-    """Builds a tiny policy, trains it, and compares it before and after: minutes on two CPU cores."""
+    """Builds a tiny policy, trains it, and compares it before and after: minutes on two CPU cores. With --model, does
+    the same with a pretrained model, in sizes that this machine can do; it prints an estimate of the time first."""
     from trl_mle.scripts.quickstart import quickstart
 
-    return quickstart(args.competition, args.seed, Path(args.output_dir), args.resume)
+    return quickstart(args.competition, args.seed, Path(args.output_dir), args.resume, args.model)
 
 
 def report(args: argparse.Namespace) -> int:
@@ -383,6 +384,10 @@ def make_parser() -> argparse.ArgumentParser:
         "--competition",
         default="digits",
         help="digits, breast-cancer, diabetes, wine, mirror:<id>, or a folder made by `trl-mle new` (digits)",
+    )
+    command.add_argument(
+        "--model",
+        help="folder or Hub id of a pretrained model with a chat template, to train with LoRA (a tiny policy)",
     )
     command.add_argument("--seed", type=int, default=0, help="seed of the policy and of its training (0)")
     command.add_argument("--output_dir", default="outputs/quickstart", help="folder to write to (outputs/quickstart)")

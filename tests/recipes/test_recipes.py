@@ -14,7 +14,7 @@ from trl_mle.starter.grammar import TASKS
 
 
 ROOT = Path(__file__).parents[2]
-RECIPES = [ROOT / "recipes/quickstart.yaml", *sorted(ROOT.glob("recipes/*/*.yaml"))]
+RECIPES = [*sorted(ROOT.glob("recipes/*.yaml")), *sorted(ROOT.glob("recipes/*/*.yaml"))]
 
 
 @pytest.mark.parametrize("recipe", RECIPES, ids=lambda path: path.stem)

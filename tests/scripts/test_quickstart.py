@@ -1,8 +1,13 @@
 """Which commands the quickstart runs; CI runs them, on less than they take, and `make quickstart` as they are."""
 
+import json
+import signal
+from dataclasses import replace
+
 import pytest
 
 from trl_mle.scripts import quickstart as module
+from trl_mle.scripts.sizes import Sizes
 
 
 @pytest.fixture
@@ -98,3 +103,121 @@ def test_nothing_else_is_deleted(commands, tmp_path):
         module.quickstart("digits", 0, tmp_path, resume=True)
     assert thesis.exists()
     assert not commands
+
+
+SIZES = Sizes(
+    model="models/small",
+    on_gpu=False,
+    num_samples=2,
+    max_steps=1,
+    num_generations=2,
+    max_completion_length=8,
+    prompt_tokens=400,
+    prefill_s=1.0,
+    token_s=0.1,
+    train_s=0.001,
+)
+MEASURE = "trl_mle.scripts.measure"
+COST = {"cost": {"sampling_s": 2.0, "elapsed_s": 3.0}}
+
+
+@pytest.fixture
+def measured(monkeypatch, tmp_path):
+    """Records the commands with a pretrained model; measures `SIZES`, and evaluates nothing."""
+    ran = []
+
+    def run(command, **options):
+        ran.append(command)
+        if MEASURE in command:
+            SIZES.write(tmp_path / "sizes.json")
+        if EVALUATE in command:
+            (tmp_path / "evaluation").mkdir(exist_ok=True)
+            (tmp_path / "evaluation" / "results.json").write_text(json.dumps({"rows": [COST]}))
+        return 0
+
+    monkeypatch.setattr(module, "run_until_we_end", run)
+    return ran
+
+
+def of(command, option):
+    return command[command.index(option) + 1]
+
+
+def test_a_pretrained_model_is_measured_and_evaluated_first(measured, tmp_path, capsys):
+    assert module.quickstart("wine", 1, tmp_path, model="models/small") == 0
+    measure, doctor, before, train, after = measured
+    assert measure[2:] == [MEASURE, "models/small", "wine", str(tmp_path / "sizes.json")]
+    assert doctor[3] == "doctor"
+    assert capsys.readouterr().out.splitlines() == [
+        *SIZES.estimate().splitlines(),
+        *SIZES.estimate_left(COST["cost"]).splitlines(),
+    ]
+    assert before[: before.index("--policies")] == after[: after.index("--policies")]  # its programs are kept
+    assert before[before.index("--policies") :] == ["--policies", "models/small", "--names", "before RL"]
+    assert after[after.index("--policies") + 1 : after.index("--names")] == ["models/small", str(tmp_path / "policy")]
+    assert of(train, "--model_name_or_path") == "models/small"
+    assert of(train, "--max_completion_length") == of(before, "--max_completion_length") == "8"
+    assert of(train, "--gradient_accumulation_steps") == of(train, "--num_generations") == of(before, "--batch_size")
+    assert "--begin_program" not in before
+
+
+def test_a_quickstart_with_a_pretrained_model_goes_on(measured, tmp_path):
+    SIZES.write(tmp_path / "sizes.json")
+    with pytest.raises(FileExistsError, match="holds an earlier quickstart: add --resume"):
+        module.quickstart("digits", 0, tmp_path, model="models/small")
+    with pytest.raises(ValueError, match="holds a quickstart with models/small: leave out --model to resume it"):
+        module.quickstart("digits", 0, tmp_path, resume=True, model="models/other")
+
+    (tmp_path / "policy").mkdir()  # before the first checkpoint
+    (tmp_path / "policy" / "limits.json").touch()
+    (tmp_path / "evaluation").mkdir()
+    (tmp_path / "evaluation" / "before-RL.jsonl").touch()
+    module.quickstart("digits", 0, tmp_path, resume=True)
+    assert names(measured) == [EVALUATE, TRAIN, EVALUATE]
+    assert (tmp_path / "evaluation" / "before-RL.jsonl").is_file()
+    assert not (tmp_path / "policy").exists()
+
+    (tmp_path / "policy" / "checkpoint-1").mkdir(parents=True)
+    (tmp_path / "policy" / "checkpoint-1" / "trainer_state.json").touch()
+    measured.clear()
+    module.quickstart("digits", 0, tmp_path, resume=True, model="models/small")
+    assert names(measured) == [TRAIN, EVALUATE]
+    assert of(measured[1], "--resume_from_checkpoint") == "true"
+
+    (tmp_path / "policy" / "checkpoint-1" / "trainer_state.json").unlink()
+    (tmp_path / "policy" / "adapter_model.safetensors").touch()
+    measured.clear()
+    module.quickstart("digits", 0, tmp_path, resume=True)
+    assert names(measured) == [EVALUATE]
+
+
+def test_the_tiny_policy_is_not_resumed_with_a_model(commands, tmp_path):
+    (tmp_path / "starter").mkdir()
+    with pytest.raises(ValueError, match="holds a quickstart with the tiny policy: leave out --model"):
+        module.quickstart("digits", 0, tmp_path, resume=True, model="models/small")
+    assert not commands
+
+
+def test_a_model_that_cannot_be_measured(monkeypatch, tmp_path):
+    """It has printed why, unless it was killed."""
+    codes = [2, -signal.SIGKILL]
+    monkeypatch.setattr(module, "run_until_we_end", lambda command, **options: codes.pop(0))
+    assert module.quickstart("digits", 0, tmp_path / "out", model="models/small") == 2
+    with pytest.raises(ValueError, match="measuring models/small was killed, probably for its memory"):
+        module.quickstart("digits", 0, tmp_path / "out", model="models/small")
+    assert not (tmp_path / "out").exists()
+
+
+@pytest.mark.slow
+def test_a_model_is_trained_and_compared(solution_model, tmp_path, capfd):
+    """One step in sizes that take seconds."""
+    replace(SIZES, model=solution_model.path).write(tmp_path / "sizes.json")
+    assert module.quickstart("wine", 0, tmp_path, resume=True) == 0
+    shown = capfd.readouterr().out
+    assert "step 1/1" in shown
+    assert "│ before RL │" in shown
+    assert "│ after RL  │" in shown
+    assert f"policy before RL {solution_model.path}" in shown
+    assert (tmp_path / "policy" / "adapter_model.safetensors").is_file()
+    rows = json.loads((tmp_path / "evaluation" / "results.json").read_text())["rows"]
+    assert [row["policy"] for row in rows] == ["before RL", "after RL"]

@@ -1,25 +1,34 @@
 """`trl-mle quickstart`: runs a newcomer's commands one after the other."""
 
+import json
 import shutil
+import signal
 import sys
+from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 from trl_mle.scripts.signals import run_until_we_end
+from trl_mle.scripts.sizes import Sizes
+from trl_mle.showing import for_terminal
 
 
-def quickstart(competition: str, seed: int, folder: Path, resume: bool = False) -> int:
+def quickstart(competition: str, seed: int, folder: Path, resume: bool = False, model: str | None = None) -> int:
     """
-    Builds a tiny policy, trains it, and compares it before and after.
+    Builds a tiny policy, or takes a pretrained model, trains it, and compares it before and after.
 
     Args:
         competition (`str`):
             Competition to train on.
         seed (`int`):
-            Seed of all three steps.
+            Seed of all steps.
         folder (`Path`):
-            Folder for `starter`, `policy` and `evaluation`.
+            Folder for `policy` and `evaluation`, and for `starter` or `sizes.json`.
         resume (`bool`, *optional*, defaults to `False`):
             Whether to go on where an earlier quickstart in this folder was interrupted.
+        model (`str`, *optional*):
+            Folder or Hub id of a pretrained model with a chat template, which is trained with LoRA. By default, the tiny policy; if
+            resumed, what the earlier quickstart trained.
 
     Returns:
         `int`: Exit code of the first command that failed, or 0.
@@ -27,49 +36,80 @@ def quickstart(competition: str, seed: int, folder: Path, resume: bool = False) 
     Raises:
         `FileExistsError`: The folder holds an earlier quickstart, which should not be resumed, or something else.
         `FileNotFoundError`: It holds nothing to resume.
+        `ValueError`: It holds a quickstart of another model, or the model is too large.
     """
     ours = [sys.executable, "-m", "trl_mle.cli"]
     starter, policy, evaluation = (folder / name for name in ("starter", "policy", "evaluation"))
-    if policy.is_dir() and not resume:
+    measured = folder / "sizes.json"
+    sizes = Sizes.read(measured) if measured.is_file() else None
+    if (policy.is_dir() or sizes) and not resume:
         raise FileExistsError(
             f"{folder} holds an earlier quickstart: add --resume (make resume) to go on with it; to begin anew, delete the folder or "
             "name another with --output_dir (make quickstart OUTPUT=…)"
         )
-    if resume and not starter.is_dir():
+    if resume and not (starter.is_dir() or sizes):
         raise FileNotFoundError(f"{folder} holds no quickstart: leave out --resume to begin one")
-    is_trained = (policy / "model.safetensors").is_file()
+    if resume and model is not None and (sizes is None or sizes.model != model):
+        raise ValueError(
+            f"{folder} holds a quickstart with {sizes.model if sizes else 'the tiny policy'}: leave out --model to resume it, or name "
+            "another folder"
+        )
+    is_trained = any((policy / file).is_file() for file in ("model.safetensors", "adapter_model.safetensors"))
     can_resume = any(policy.glob("checkpoint-*/trainer_state.json"))  # which is written last
     has_begun = (policy / "limits.json").is_file()
     if policy.is_dir() and any(policy.iterdir()) and not (is_trained or can_resume or has_begun):
         raise FileExistsError(f"{policy} holds something else than a run of the quickstart: name another folder")
+    if model is not None and sizes is None:
+        command = [sys.executable, "-m", "trl_mle.scripts.measure", model, competition, str(measured)]
+        if code := run_until_we_end(command):
+            if code == -signal.SIGKILL:
+                raise ValueError(
+                    f"--model: measuring {model} was killed, probably for its memory: name a smaller model"
+                )
+            return code
+        sizes = Sizes.read(measured)
     # Programs run without isolation only if doctor has found out, and printed why, that no sandbox works
     code = run_until_we_end([*ours, "doctor"], stdout=sys.stderr)
     if code not in (0, 1):
         return code
-    sandbox = "none" if code else "auto"
-    commands = [
-        [sys.executable, "-m", "trl_mle.starter", "--output_dir", starter, "--competitions", competition, "--seed", seed],
-        [
-            *ours, "train", "--config", "quickstart", "--accelerate_config", "cpu", "--model_name_or_path", starter,
-            "--output_dir", policy, "--competitions", competition, "--seed", seed, "--sandbox", sandbox,
-        ],
-        [
-            *ours, "evaluate", "--policies", starter, policy, "--names", "before RL", "after RL", "--competitions", competition,
-            "--output_dir", evaluation, "--num_samples", 32, "--begin_program", "false", "--holdout", 0.5, "--program_timeout_s", 5, "--sandbox", sandbox,
-        ],
-    ]  # fmt: skip
-    if can_resume:
-        commands[1] += ["--resume_from_checkpoint", "true"]
-    elif is_trained:  # and its checkpoints were deleted
-        del commands[1]
+    common = ["--competitions", competition, "--sandbox", "none" if code else "auto"]
+    train: list[Any] = [*ours, "train", "--output_dir", policy, "--seed", seed, *common]
+    evaluate: list[Any] = [*ours, "evaluate", "--output_dir", evaluation, "--holdout", 0.5, *common]
+    before: str | Path
+    if sizes is None:
+        before = starter
+        train += ["--config", "quickstart", "--accelerate_config", "cpu"]
+        evaluate += ["--num_samples", 32, "--begin_program", "false", "--program_timeout_s", 5]
     else:
-        for older in (policy, evaluation):  # interrupted before there was anything to resume from; of another policy
+        before = sizes.model
+        train += ["--config", "quickstart-pretrained", *sizes.training_options()]
+        evaluate += ["--program_timeout_s", 30, *sizes.evaluation_options()]
+    train += ["--model_name_or_path", before]
+    if can_resume:
+        train += ["--resume_from_checkpoint", "true"]
+    elif not is_trained:  # interrupted before there was anything to resume from
+        of_another_policy = (
+            [policy] if sizes and not (evaluation / "after-RL.jsonl").is_file() else [policy, evaluation]
+        )
+        for older in of_another_policy:
             if older.is_dir():
                 shutil.rmtree(older)
-    if resume and (starter / "README.md").is_file():  # written last
-        del commands[0]
+
+    def commands() -> Iterator[list[Any]]:
+        if sizes is None:
+            if not (resume and (starter / "README.md").is_file()):  # written last
+                yield [sys.executable, "-m", "trl_mle.starter", "--output_dir", starter, "--competitions", competition, "--seed", seed]  # fmt: skip
+        elif not (can_resume or is_trained):
+            print(for_terminal(sizes.estimate()), flush=True)
+            yield [*evaluate, "--policies", before, "--names", "before RL"]
+            (row,) = json.loads((evaluation / "results.json").read_text(encoding="utf-8"))["rows"]
+            print(for_terminal(sizes.estimate_left(row["cost"])), flush=True)
+        if can_resume or not is_trained:  # or its checkpoints were deleted
+            yield train
+        yield [*evaluate, "--policies", before, policy, "--names", "before RL", "after RL"]
+
     try:
-        for command in commands:
+        for command in commands():
             code = run_until_we_end([str(part) for part in command])
             if code:
                 return code

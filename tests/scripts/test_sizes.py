@@ -1,0 +1,65 @@
+"""How long a quickstart with a pretrained model takes, by what was measured."""
+
+from dataclasses import replace
+
+import pytest
+
+from trl_mle.scripts.sizes import Sizes, in_words
+
+
+SIZES = Sizes(
+    model="models/small",
+    on_gpu=False,
+    num_samples=32,
+    max_steps=24,
+    num_generations=16,
+    max_completion_length=200,
+    prompt_tokens=400,
+    prefill_s=20.0,
+    token_s=0.5,
+    train_s=0.01,
+)
+
+
+def test_the_estimate_is_the_sum_of_its_parts():
+    assert SIZES.sampling_s == 20 + 200 * 0.5
+    assert SIZES.evaluation_s == 2 * SIZES.sampling_s  # 32 programs, 16 at a time
+    assert SIZES.step_s == SIZES.sampling_s + 16 * 600 * 0.01
+    assert SIZES.estimate().splitlines() == [
+        "about 1 h 34 min, and the time that programs run: 24 steps of about 4 min with",
+        "16 programs each, at 32 tokens/s of sampling and 100 of training (measured)",
+    ]
+
+
+def test_the_second_estimate_includes_the_time_of_programs():
+    cost = {"sampling_s": 180.0, "elapsed_s": 180.0 + 32 * 5}
+    step_s = SIZES.step_s + 16 * 5
+    left_s = 24 * step_s + SIZES.evaluation_s + 32 * 5
+    assert in_words(left_s) == "2 h 5 min"
+    assert SIZES.estimate_left(cost).splitlines() == [
+        "before RL: 3 min of sampling (estimated: 4 min), and 3 min of programs",
+        "about 2 h 5 min left: 24 steps of about 5 min, programs included",
+    ]
+
+
+@pytest.mark.parametrize("factor", [0.01, 1, 9, 100])
+def test_lines_fit_into_a_terminal(factor):
+    sizes = replace(SIZES, num_generations=64, prefill_s=20 * factor, token_s=0.5 * factor, train_s=0.01 * factor)
+    cost = {"sampling_s": 180.0 * factor, "elapsed_s": 500.0 * factor}
+    for line in f"{sizes.estimate()}\n{sizes.estimate_left(cost)}".splitlines():
+        assert len(line) <= 80, line
+
+
+@pytest.mark.parametrize(
+    ("seconds", "words"),
+    [
+        (0.2, "0 s"), (89, "89 s"), (100, "2 min"), (3500, "58 min"), (3590, "1 h"), (7800, "2 h 10 min"), (360_000, "100 h"),
+    ],
+)  # fmt: skip
+def test_in_words(seconds, words):
+    assert in_words(seconds) == words
+
+
+def test_what_was_measured_is_read_again(tmp_path):
+    SIZES.write(tmp_path / "new" / "sizes.json")
+    assert Sizes.read(tmp_path / "new" / "sizes.json") == SIZES

@@ -1,0 +1,127 @@
+"""The sizes of a quickstart with a pretrained model, and how long it takes with them."""
+
+import json
+import math
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from textwrap import fill
+from typing import Any
+
+
+@dataclass(frozen=True)
+class Sizes:
+    """
+    How much a quickstart samples and trains, and how fast the model was on this machine.
+
+    Args:
+        model (`str`):
+            Folder or Hub id of the model.
+        on_gpu (`bool`):
+            Whether a GPU runs it.
+        num_samples (`int`):
+            Programs of an evaluation; there is one before training, and one after it.
+        max_steps (`int`):
+            Training steps.
+        num_generations (`int`):
+            Programs per step, and per batch of an evaluation.
+        max_completion_length (`int`):
+            Length limit of a completion, in tokens.
+        prompt_tokens (`int`):
+            Length of the prompt, in tokens.
+        prefill_s (`float`):
+            Time that the prompts of a batch take before its first token, in seconds.
+        token_s (`float`):
+            Time that the next token of every program in the batch takes, in seconds.
+        train_s (`float`):
+            Time of a forward and a backward pass over a token of prompt or completion, in seconds.
+    """
+
+    model: str
+    on_gpu: bool
+    num_samples: int
+    max_steps: int
+    num_generations: int
+    max_completion_length: int
+    prompt_tokens: int
+    prefill_s: float
+    token_s: float
+    train_s: float
+
+    @classmethod
+    def read(cls, path: Path) -> "Sizes":
+        """Reads what [`write`] has written."""
+        return cls(**json.loads(path.read_text(encoding="utf-8")))
+
+    def write(self, path: Path) -> None:
+        """Writes a JSON file, and the folders that it lies in."""
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(json.dumps(asdict(self), indent=2) + "\n", encoding="utf-8")
+
+    def training_options(self) -> list[Any]:
+        """Options of `trl-mle train`, beside the recipe, by which programs are trained on one at a time."""
+        device: list[Any] = ["--accelerate_config", "cpu"]
+        if self.on_gpu:
+            device = ["--num_processes", 1, "--use_cpu", "false", "--bf16", "true", "--dtype", "bfloat16"]
+        return [
+            *device, "--num_generations", self.num_generations, "--gradient_accumulation_steps", self.num_generations,
+            "--max_completion_length", self.max_completion_length, "--max_steps", self.max_steps,
+        ]  # fmt: skip
+
+    def evaluation_options(self) -> list[Any]:
+        """Options of `trl-mle evaluate`."""
+        return [
+            "--num_samples", self.num_samples, "--batch_size", self.num_generations, "--max_completion_length", self.max_completion_length,
+        ]  # fmt: skip
+
+    @property
+    def sampling_s(self) -> float:
+        """Longest time to sample a batch, in seconds; it ends with its longest completion."""
+        return self.prefill_s + self.max_completion_length * self.token_s
+
+    @property
+    def step_s(self) -> float:
+        """Longest time of a training step without its programs, in seconds; completions are padded to the longest."""
+        tokens = self.num_generations * (self.prompt_tokens + self.max_completion_length)
+        return self.sampling_s + tokens * self.train_s
+
+    @property
+    def evaluation_s(self) -> float:
+        """Longest time of an evaluation without its programs, in seconds."""
+        return math.ceil(self.num_samples / self.num_generations) * self.sampling_s
+
+    def estimate(self) -> str:
+        """What the quickstart does, and how long it takes by what was measured."""
+        total = 2 * self.evaluation_s + self.max_steps * self.step_s
+        sampled, trained = self.num_generations / self.token_s, 1 / self.train_s
+        return fill(
+            f"about {in_words(total)}, and the time that programs run: {self.max_steps} steps of about {in_words(self.step_s)} with "
+            f"{self.num_generations} programs each, at {sampled:.0f} tokens/s of sampling and {trained:.0f} of training (measured)",
+            width=80,
+        )
+
+    def estimate_left(self, cost: dict[str, float]) -> str:
+        """
+        How long the rest takes, after the evaluation before training.
+
+        Args:
+            cost (`dict[str, float]`):
+                What the evaluation took, see [`~trl_mle.evaluation.sample_log.SampleLog.cost`].
+        """
+        programs_s = (cost["elapsed_s"] - cost["sampling_s"]) / self.num_samples  # for each of them
+        step_s = self.step_s + self.num_generations * programs_s
+        left = self.max_steps * step_s + self.evaluation_s + self.num_samples * programs_s
+        return (
+            f"before RL: {in_words(cost['sampling_s'])} of sampling (estimated: {in_words(self.evaluation_s)}), and "
+            f"{in_words(self.num_samples * programs_s)} of programs\n"
+            f"about {in_words(left)} left: {self.max_steps} steps of about {in_words(step_s)}, programs included"
+        )
+
+
+def in_words(seconds: float) -> str:
+    """A duration with the precision of an estimate: `48 s`, `5 min`, `2 h 10 min`."""
+    if seconds < 90:
+        return f"{seconds:.0f} s"
+    minutes = round(seconds / 60)
+    if minutes < 60:
+        return f"{minutes} min"
+    return f"{minutes // 60} h {minutes % 60} min" if minutes % 60 else f"{minutes // 60} h"
