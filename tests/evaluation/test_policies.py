@@ -43,12 +43,15 @@ def test_a_seed_fixes_the_samples(tiny_model):
     assert len(set(texts(first))) > 1
 
 
-def test_a_cpu_samples_in_32_bits(tiny_model, tmp_path, monkeypatch):
-    """Snapshots of the Hub have 16 bits, in which a CPU takes several times as long."""
+@pytest.mark.parametrize("is_faster", [False, True])
+def test_a_cpu_samples_in_the_faster_type(tiny_model, tmp_path, monkeypatch, is_faster):
+    """Snapshots of the Hub have 16 bits, in which a CPU without instructions for them takes several times as long."""
     monkeypatch.setattr("torch.cuda.is_available", lambda: False)
+    monkeypatch.setattr("trl_mle.evaluation.policies.is_bfloat16_faster", lambda: is_faster)
     AutoModelForCausalLM.from_pretrained(tiny_model, dtype=torch.bfloat16).save_pretrained(tmp_path)
     AutoTokenizer.from_pretrained(tiny_model).save_pretrained(tmp_path)
-    assert TransformersPolicy.from_pretrained(str(tmp_path)).model.dtype == torch.float32
+    model = TransformersPolicy.from_pretrained(str(tmp_path)).model
+    assert model.dtype == (torch.bfloat16 if is_faster else torch.float32)
 
 
 @pytest.fixture(scope="module")

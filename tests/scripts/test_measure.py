@@ -38,14 +38,14 @@ def test_sizes_in_between(measurement, monkeypatch):
     """More programs are tried only if twice the time is allowed, and kept only if they take less than allowed."""
     tried = []
 
-    def sampling(programs):
-        tried.append(programs)
+    def sampling(programs, cache):
+        tried.append((programs, cache))
         return {8: 10.0, 16: 20.0, 32: 500.0}[programs], 0.1
 
     monkeypatch.setattr(measurement, "sampling", sampling)
     monkeypatch.setattr(measurement, "training", lambda tokens: 0.001)
     assert measurement.sizes().num_generations == 16
-    assert tried == [8, 16, 32]
+    assert tried == [(8, "static"), (8, None), (16, "static"), (32, "static")]
 
 
 def test_the_recipe_takes_the_options(measurement, monkeypatch):
@@ -55,7 +55,7 @@ def test_the_recipe_takes_the_options(measurement, monkeypatch):
     _, args, model_args = make_parser().parse_args_and_config(
         ["--config", str(find_recipe(module.RECIPE)), *options[2:]]
     )
-    assert (args.generation_batch_size, args.per_device_train_batch_size, args.max_at_k) == (8, 1, 4)
+    assert (args.generation_batch_size, args.per_device_train_batch_size, args.max_at_k) == (8, 8, 4)
     assert args.begin_program
     check_model(args, model_args)
     on_gpu = replace(measurement.sizes(), on_gpu=True).training_options()

@@ -108,13 +108,16 @@ def test_nothing_else_is_deleted(commands, tmp_path):
 SIZES = Sizes(
     model="models/small",
     on_gpu=False,
+    dtype="float32",
     num_samples=2,
     max_steps=1,
     num_generations=2,
     max_completion_length=8,
+    micro_batch=2,
     prompt_tokens=400,
     prefill_s=1.0,
     token_s=0.1,
+    evaluation_token_s=0.01,
     train_s=0.001,
 )
 MEASURE = "trl_mle.scripts.measure"
@@ -157,7 +160,8 @@ def test_a_pretrained_model_is_measured_and_evaluated_first(measured, tmp_path, 
     assert after[after.index("--policies") + 1 : after.index("--names")] == ["models/small", str(tmp_path / "policy")]
     assert of(train, "--model_name_or_path") == "models/small"
     assert of(train, "--max_completion_length") == of(before, "--max_completion_length") == "8"
-    assert of(train, "--gradient_accumulation_steps") == of(train, "--num_generations") == of(before, "--batch_size")
+    assert of(train, "--num_generations") == of(before, "--batch_size")
+    assert int(of(train, "--gradient_accumulation_steps")) == 1  # one micro-batch
     assert "--begin_program" not in before
 
 

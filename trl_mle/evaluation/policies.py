@@ -25,6 +25,7 @@ from trl_mle.models import (
     EndpointModel,
     Prompt,
     generate,
+    is_bfloat16_faster,
     is_missing_folder,
     look_up,
     render_prompt,
@@ -207,9 +208,9 @@ class TransformersPolicy:
         _check_tokenizer(name, tokenizer)
         if tokenizer.pad_token is None:
             tokenizer.pad_token = tokenizer.eos_token
-        # In 16 bits, a CPU samples several times slower
         on_gpu = torch.cuda.is_available()
-        model = AutoModelForCausalLM.from_pretrained(name, dtype="auto" if on_gpu else torch.float32).eval()
+        dtype = "auto" if on_gpu or is_bfloat16_faster() else torch.float32
+        model = AutoModelForCausalLM.from_pretrained(name, dtype=dtype).eval()
         digest = weights_digest(model.state_dict())
         model.to("cuda" if on_gpu else "cpu")
         return cls(model, tokenizer, f"{name} {digest[:16]}")

@@ -17,12 +17,13 @@ from peft import get_peft_model
 from transformers import AutoConfig, AutoModelForCausalLM, AutoTokenizer, GenerationConfig, StoppingCriteria
 from transformers.utils import find_adapter_config_file
 from trl import get_peft_config
+from trl.trainer.utils import add_fused_lm_head
 
 from trl_mle.competitions import load_competition
 from trl_mle.evaluation.policies import check_policy
 from trl_mle.execution import Limits
 from trl_mle.launching import make_parser
-from trl_mle.models import render_prompt, without_defaults
+from trl_mle.models import SharedPrompts, is_bfloat16_faster, render_prompt, shared_prefill, without_defaults
 from trl_mle.prompts import scratch_prompt
 from trl_mle.scripts.sizes import Sizes
 from trl_mle.shipped import find_recipe
@@ -70,13 +71,16 @@ class Measurement:
         script_args, self.training_args, model_args = make_parser().parse_args_and_config(recipe)
         check_trainable(name)
         self.name, self.on_gpu = name, torch.cuda.is_available()
+        self.cache = self.training_args.generation_kwargs["cache_implementation"]
         task = load_competition(competition, holdout=script_args.holdout)
         limits = Limits(script_args.program_timeout_s, script_args.program_memory_mb)
         prompt = scratch_prompt(task, limits, begin_program=self.training_args.begin_program)
         tokenizer = AutoTokenizer.from_pretrained(name)
         text = render_prompt(tokenizer, prompt)
         check_memory(name, self.on_gpu)
-        model = AutoModelForCausalLM.from_pretrained(name, dtype=torch.bfloat16 if self.on_gpu else torch.float32)
+        self.dtype = torch.bfloat16 if self.on_gpu or is_bfloat16_faster() else torch.float32
+        model = AutoModelForCausalLM.from_pretrained(name, dtype=self.dtype)
+        add_fused_lm_head(model)  # as TRL's trainer does
         adapter: Any = get_peft_config(model_args)  # the recipe has one
         self.model = get_peft_model(model, adapter).to("cuda" if self.on_gpu else "cpu")
         self.prompt = tokenizer(text, add_special_tokens=False, return_tensors="pt")["input_ids"].to(self.model.device)
@@ -91,11 +95,12 @@ class Measurement:
         with torch.no_grad():
             self.model(input_ids=self.prompt[:, :8])  # the first pass allocates
 
-    def sampling(self, programs: int) -> tuple[float, float]:
-        """Seconds until a batch of programs has its first token, and for each further one."""
+    def sampling(self, programs: int, cache: str | None) -> tuple[float, float]:
+        """Seconds until a batch of programs has its first token, and for each further one, with a kind of cache."""
         ids, clock = self.prompt.repeat(programs, 1), _TokenClock()
+        self.sampled.cache_implementation = cache
         began = time.monotonic()
-        with without_defaults(self.model):
+        with without_defaults(self.model), shared_prefill(self.model.get_decoder()):
             self.model.generate(
                 input_ids=ids,
                 attention_mask=torch.ones_like(ids),
@@ -105,24 +110,29 @@ class Measurement:
         return clock.times[0] - began, (clock.times[-1] - clock.times[0]) / MEASURED_TOKENS
 
     def training(self, completion_tokens: int) -> float:
-        """Seconds of a forward and a backward pass over a token of a prompt or its completion."""
-        completion = self.prompt[:, :1].expand(1, completion_tokens)
-        ids = torch.cat([self.prompt, completion], dim=1)
+        """Seconds of a forward and a backward pass over a token of a prompt or its completions, the prompt computed once."""
+        rows = self.training_args.per_device_train_batch_size
+        completions = self.prompt[:, :1].expand(rows, completion_tokens)
+        ids = torch.cat([self.prompt.expand(rows, -1), completions], dim=1)
+        length = self.prompt.shape[1] - 1
+        model = SharedPrompts(self.model, self.model.get_decoder(), length)
         began = time.monotonic()
         with torch.autocast("cuda", torch.bfloat16, enabled=self.on_gpu):
-            logits = self.model(input_ids=ids, logits_to_keep=completion_tokens + 1).logits[0, :-1]
-            torch.nn.functional.cross_entropy(logits.float(), completion[0]).backward()
+            model(ids, torch.ones_like(ids), labels=ids, fused_lm_head=True).loss.backward()
         if self.on_gpu:
             torch.cuda.synchronize()
-        return (time.monotonic() - began) / ids.shape[1]
+        return (time.monotonic() - began) / (length + rows * completion_tokens)
 
     def sizes(self) -> Sizes:
         """The largest sizes with which a step takes at most `STEP_S`, or else the smallest."""
         (fewest, most), (short, long) = PROGRAMS, TOKENS
-        prefill_s, token_s = self.sampling(fewest)
+        prefill_s, token_s = self.sampling(fewest, self.cache)
+        _, evaluation_token_s = self.sampling(fewest, None)
         sizes = Sizes(
             model=self.name,
             on_gpu=self.on_gpu,
+            dtype=str(self.dtype).removeprefix("torch."),
+            micro_batch=self.training_args.per_device_train_batch_size,
             num_samples=NUM_SAMPLES,
             max_steps=self.training_args.max_steps,
             num_generations=fewest,
@@ -130,13 +140,14 @@ class Measurement:
             prompt_tokens=self.prompt.shape[1],
             prefill_s=prefill_s,
             token_s=token_s,
+            evaluation_token_s=evaluation_token_s,
             train_s=self.training(short),
         )
         if sizes.step_s > STEP_S:
             return replace(sizes, max_completion_length=short)
         while sizes.num_generations < most and 2 * sizes.step_s <= STEP_S:
             programs = 2 * sizes.num_generations
-            prefill_s, token_s = self.sampling(programs)
+            prefill_s, token_s = self.sampling(programs, self.cache)
             larger = replace(sizes, num_generations=programs, prefill_s=prefill_s, token_s=token_s)
             if larger.step_s > STEP_S:
                 break

@@ -18,6 +18,8 @@ class Sizes:
             Folder or Hub id of the model.
         on_gpu (`bool`):
             Whether a GPU runs it.
+        dtype (`str`):
+            Data type of its frozen weights.
         num_samples (`int`):
             Programs of an evaluation; there is one before training, and one after it.
         max_steps (`int`):
@@ -26,25 +28,32 @@ class Sizes:
             Programs per step, and per batch of an evaluation.
         max_completion_length (`int`):
             Length limit of a completion, in tokens.
+        micro_batch (`int`):
+            Programs that are trained on at a time.
         prompt_tokens (`int`):
             Length of the prompt, in tokens.
         prefill_s (`float`):
-            Time that the prompts of a batch take before its first token, in seconds.
+            Time that the prompt of a batch takes before its first token, in seconds.
         token_s (`float`):
-            Time that the next token of every program in the batch takes, in seconds.
+            Time that the next token of every program in the batch takes in training, in seconds.
+        evaluation_token_s (`float`):
+            The same in an evaluation, in seconds.
         train_s (`float`):
-            Time of a forward and a backward pass over a token of prompt or completion, in seconds.
+            Time of a forward and a backward pass over a token of a prompt or completion, in seconds.
     """
 
     model: str
     on_gpu: bool
+    dtype: str
     num_samples: int
     max_steps: int
     num_generations: int
     max_completion_length: int
+    micro_batch: int
     prompt_tokens: int
     prefill_s: float
     token_s: float
+    evaluation_token_s: float
     train_s: float
 
     @classmethod
@@ -58,12 +67,13 @@ class Sizes:
         path.write_text(json.dumps(asdict(self), indent=2) + "\n", encoding="utf-8")
 
     def training_options(self) -> list[Any]:
-        """Options of `trl-mle train`, beside the recipe, by which programs are trained on one at a time."""
+        """Options of `trl-mle train`, beside the recipe."""
         device: list[Any] = ["--accelerate_config", "cpu"]
         if self.on_gpu:
-            device = ["--num_processes", 1, "--use_cpu", "false", "--bf16", "true", "--dtype", "bfloat16"]
+            device = ["--num_processes", 1, "--use_cpu", "false", "--bf16", "true"]
         return [
-            *device, "--num_generations", self.num_generations, "--gradient_accumulation_steps", self.num_generations,
+            *device, "--dtype", self.dtype, "--num_generations", self.num_generations,
+            "--gradient_accumulation_steps", self.num_generations // self.micro_batch,
             "--max_completion_length", self.max_completion_length, "--max_steps", self.max_steps,
         ]  # fmt: skip
 
@@ -74,20 +84,16 @@ class Sizes:
         ]  # fmt: skip
 
     @property
-    def sampling_s(self) -> float:
-        """Longest time to sample a batch, in seconds; it ends with its longest completion."""
-        return self.prefill_s + self.max_completion_length * self.token_s
-
-    @property
     def step_s(self) -> float:
-        """Longest time of a training step without its programs, in seconds; completions are padded to the longest."""
-        tokens = self.num_generations * (self.prompt_tokens + self.max_completion_length)
-        return self.sampling_s + tokens * self.train_s
+        """Longest time of a training step without its programs, in seconds: completions are padded to the longest."""
+        tokens = self.num_generations * (self.prompt_tokens / self.micro_batch + self.max_completion_length)
+        return self.prefill_s + self.max_completion_length * self.token_s + tokens * self.train_s
 
     @property
     def evaluation_s(self) -> float:
         """Longest time of an evaluation without its programs, in seconds."""
-        return math.ceil(self.num_samples / self.num_generations) * self.sampling_s
+        batch_s = self.prefill_s + self.max_completion_length * self.evaluation_token_s
+        return math.ceil(self.num_samples / self.num_generations) * batch_s
 
     def estimate(self) -> str:
         """What the quickstart does, and how long it takes by what was measured."""

@@ -1,0 +1,92 @@
+"""Rows of a batch that begin alike: what they begin with is computed once."""
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Any
+
+import torch
+from accelerate.utils import recursively_apply
+from transformers import DynamicCache, PreTrainedModel, StaticCache
+
+
+class SharedPrompts:
+    """
+    Calls a causal language model on rows of which several begin alike: what they begin with is computed once, and its keys and
+    values, with their gradients, serve all of these rows.
+
+    Args:
+        model:
+            Model to call, as prepared for training.
+        decoder ([`~transformers.PreTrainedModel`]):
+            Its layers without the language modeling head.
+        length (`int`):
+            Number of tokens, with padding, of each row's prompt.
+    """
+
+    def __init__(self, model: Any, decoder: PreTrainedModel, length: int) -> None:
+        self.model, self.decoder, self.length = model, decoder, length
+
+    def __call__(
+        self, input_ids: torch.Tensor, attention_mask: torch.Tensor, labels: torch.Tensor, **kwargs: Any
+    ) -> Any:
+        n = self.length
+        cache = DynamicCache(config=self.decoder.config)
+        first, prompt_of_row = _prompts(input_ids[:, :n])
+        self.decoder(
+            input_ids=input_ids[first, :n],
+            attention_mask=attention_mask[first, :n],
+            past_key_values=cache,
+            use_cache=True,
+        )
+        cache.batch_select_indices(prompt_of_row)
+        return self.model(
+            input_ids=input_ids[:, n:],
+            attention_mask=attention_mask,
+            past_key_values=cache,
+            labels=labels[:, n:],
+            **kwargs,
+        )
+
+
+@contextmanager
+def shared_prefill(decoder: PreTrainedModel) -> Iterator[None]:
+    """Within it, `generate` computes each prompt of its batch once."""
+    forward = decoder.forward
+
+    def prefill_once(
+        input_ids: torch.Tensor,
+        attention_mask: torch.Tensor,
+        position_ids: torch.Tensor,
+        past_key_values: Any,
+        **kwargs: Any,
+    ) -> Any:
+        inputs = {"input_ids": input_ids, "attention_mask": attention_mask, "position_ids": position_ids}
+        if past_key_values.get_seq_length():
+            return forward(**inputs, past_key_values=past_key_values, **kwargs)
+        first, prompt_of_row = _prompts(input_ids)
+        inputs = recursively_apply(
+            lambda values: values[first], inputs
+        )  # masks may be in a dictionary, by kind of layer
+        output = forward(**inputs, past_key_values=past_key_values, **kwargs)
+        if isinstance(past_key_values, StaticCache):  # which has no `batch_select_indices`
+            layers: Any = past_key_values.layers
+            for layer in layers:
+                layer.keys, layer.values = layer.keys[prompt_of_row], layer.values[prompt_of_row]
+        else:
+            past_key_values.batch_select_indices(prompt_of_row)
+        output.last_hidden_state = output.last_hidden_state[prompt_of_row]
+        return output
+
+    decoder.forward = prefill_once
+    try:
+        yield
+    finally:
+        decoder.forward = forward
+
+
+def _prompts(ids: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
+    """The first row of each prompt in `ids` of shape (rows, tokens), and the number of each row's prompt."""
+    _, prompt_of_row = torch.unique(ids, dim=0, return_inverse=True)
+    rows = torch.arange(len(ids), device=ids.device)
+    first = torch.full_like(rows, len(ids)).scatter_reduce(0, prompt_of_row, rows, "amin")
+    return first[: prompt_of_row.max() + 1], prompt_of_row
