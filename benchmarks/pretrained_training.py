@@ -1,11 +1,12 @@
 """
-Trains a pretrained model of 0.5 billion weights on a CPU, with and without partial credit.
+Trains a pretrained model of 0.5 billion weights on a CPU, with and without partial credit, and with two objectives.
 
     python benchmarks/pretrained_training.py
+    python benchmarks/pretrained_training.py --arms "reward, linear" max_at_k
 
 Written down before the first run:
 
-- Question: does RL take a model that hardly ever writes a valid program to one that does, and does partial credit decide it?
+- First question: does RL take a model that hardly ever writes a valid program to one that does, and does partial credit decide it?
 - Qwen2.5-Coder-0.5B-Instruct in bfloat16 with LoRA, the paper's reward without weights by Δt, 24 steps of 16 programs in one group, on two
   competitions of the half that prompts were chosen by (`benchmarks/prompts.py`): digits, and the mirror of
   spooky-author-identification.
@@ -14,10 +15,20 @@ Written down before the first run:
   95% interval. Also: the step of the first valid program, milestones and tokens of a program, and seconds.
 - Two seeds. A finished step is kept: a run that was interrupted goes on from its last checkpoint, and a finished run is a line of
   `runs.jsonl`, and is not run again.
+
+Written down when the first run had shown seven steps (it soon wrote one program again and again), before the first run of these arms:
+
+- Second question: does `max_at_k` find better programs than the paper's objective, `reward` weighted by Δt / mean Δt (from 0.5 to 2)?
+- The same model, sizes, competitions, seeds and milestones. Then 64 programs are sampled from each trained policy, and from the model before
+  training, and scored on the hidden rows that training did not see.
+- Primary outcome: the expected best score of 8 of these programs. Also: the share of valid ones, their mean score, and the share of
+  different programs.
 """
 
 import argparse
 import json
+import subprocess
+import sys
 import time
 from itertools import product
 from pathlib import Path
@@ -39,7 +50,13 @@ from trl_mle.rewards import MLEReward
 from trl_mle.trainer import MLEGRPOConfig, MLEGRPOTrainer
 
 
-COMPETITIONS, ARMS = ("digits", "mirror:spooky-author-identification"), {"milestones": 0.1, "none": 0.0}
+COMPETITIONS = "digits", "mirror:spooky-author-identification"
+ARMS: dict[str, dict[str, Any]] = {
+    "milestones": {},
+    "none": {},  # milestones are worth nothing
+    "reward, linear": {"duration_weighting": "linear", "duration_weight_low": 0.5, "duration_weight_high": 2.0},
+    "max_at_k": {"objective": "max_at_k"},
+}
 TRAINING = {
     "objective": "reward", "duration_weighting": "none", "improve_probability": 0.0, "beta": 0.0,
     "per_device_train_batch_size": 8, "gradient_accumulation_steps": 2, "num_generations": 16, "share_prompts": True,
@@ -51,26 +68,46 @@ TRAINING = {
     "log_completions": True,  # the answers of each step, in `completions/`
 }  # fmt: skip
 LORA = {"r": 16, "lora_alpha": 32, "lora_dropout": 0.0, "target_modules": "all-linear", "task_type": "CAUSAL_LM"}
-LAST = 6  # steps
+LAST, SAMPLES = 6, 64  # steps, programs
 
 
 def train(model: str, competition: str, arm: str, seed: int, steps: int, folder: Path) -> list[dict[str, Any]]:
     """What each step logged."""
     with LocalExecutor(max_parallel=1, timeout_s=30, memory_mb=4096) as executor:
         task = load_competition(competition, holdout=0.5)
-        reward = MLEReward([task], executor, AstInstrumenter(), milestone_reward=ARMS[arm], show_progress=False)
-        args = MLEGRPOConfig(str(folder), seed=seed, max_steps=steps, **TRAINING)
+        reward = MLEReward(
+            [task], executor, AstInstrumenter(), milestone_reward=0.0 if arm == "none" else 0.1, show_progress=False
+        )
+        args = MLEGRPOConfig(str(folder), seed=seed, max_steps=steps, **(TRAINING | ARMS[arm]))
         trainer = MLEGRPOTrainer(model, reward, args, competitions=[task], peft_config=LoraConfig(**LORA))
         trainer.train(resume_from_checkpoint=get_last_checkpoint(str(folder)) if folder.is_dir() else None)
         trainer.save_model()
     return [entry for entry in trainer.state.log_history if "mle/valid_rate" in entry]
 
 
+def held_out(policy: str, competition: str, folder: Path) -> dict[str, Any]:
+    """What programs sampled from a policy score on the hidden rows that training did not see."""
+    command = [sys.executable, "-m", "trl_mle.cli", "evaluate", "--output_dir", folder, "--policies", policy]
+    command += ["--names", "policy", "--competitions", competition, "--holdout", 0.5, "--num_samples", SAMPLES]
+    command += ["--max_completion_length", TRAINING["max_completion_length"], "--batch_size", 16]
+    command += ["--program_timeout_s", 30, "--max_parallel_programs", 1]
+    subprocess.run([str(part) for part in command], check=True, stdout=subprocess.DEVNULL)
+    (row,) = json.loads((folder / "results.json").read_text())["rows"]
+    programs = [line["source"] for line in read(folder / "policy.jsonl")]
+    return {
+        "valid": row["valid_rate"],
+        "mean": row["mean_score"],
+        "best of 8": next(point["score"] for point in row["best_of_k"] if point["k"] == 8),
+        "best": row["best_score"],
+        "different": len(set(programs)) / max(1, len(programs)),
+    }
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--model", default=str(Path("~/.cache/trl_mle/models/coder-0.5b").expanduser()))
     parser.add_argument("--competitions", nargs="+", default=list(COMPETITIONS))
-    parser.add_argument("--arms", nargs="+", choices=list(ARMS), default=list(ARMS))
+    parser.add_argument("--arms", nargs="+", choices=list(ARMS), default=["milestones", "none"])
     parser.add_argument("--seeds", type=int, nargs="+", default=[0, 1])
     parser.add_argument("--steps", type=int, default=24)
     parser.add_argument("--threads", type=int, default=1)
@@ -96,16 +133,39 @@ def main() -> None:
             file.write(json.dumps(line) + "\n")
         print(seed, competition, arm, f"valid {fmean(line['valid'][-LAST:]):.2f} in the last steps", flush=True)
 
-    table = Table("competition", "arm", "valid, first steps", "valid, last steps", "first valid", "tokens", "hours")
+    path = args.output / "held_out.jsonl"
+    found = {(line["competition"], line["arm"], line["seed"]): line for line in read(path)}
+    cells = [(competition, "before", 0) for competition in args.competitions]
+    cells += product(args.competitions, args.arms, args.seeds)
+    for competition, arm, seed in cells:
+        if (competition, arm, seed) not in found:
+            folder = args.output / f"{competition.rpartition(':')[2]}-{arm}-{seed}"
+            figures = held_out(args.model if arm == "before" else str(folder), competition, folder / "held-out")
+            line = {"competition": competition, "arm": arm, "seed": seed, **figures}
+            found[competition, arm, seed] = line
+            with path.open("a") as file:
+                file.write(json.dumps(line) + "\n")
+
+    table = Table(title=f"training: valid programs of the first 2 and the last {LAST} steps")
+    for column in ("competition", "arm", "first", "last", "first valid", "tokens", "hours"):
+        table.add_column(column)
     for competition, arm, seed in product(args.competitions, args.arms, args.seeds):
         line = runs[competition, arm, seed]
         first = next((str(step) for step, rate in enumerate(line["valid"], 1) if rate), "never")
         shares = f"{fmean(line['valid'][:2]):.2f}", f"{fmean(line['valid'][-LAST:]):.2f}"
-        table.add_row(
-            competition, f"{arm}, {seed}", *shares, first, f"{fmean(line['tokens']):.0f}", f"{line['hours']:.1f}"
-        )
+        tokens = f"{line['tokens'][0]:.0f} to {fmean(line['tokens'][-LAST:]):.0f}"
+        table.add_row(competition, f"{arm}, {seed}", *shares, first, tokens, f"{line['hours']:.1f}")
     Console().print(table)
-    if len(args.arms) > 1:
+    table = Table("competition", "policy", "valid", "mean", "best of 8", "best", "different")
+    table.title = f"{SAMPLES} programs, scored on rows that training did not see"
+    for competition, arm, seed in cells:
+        line = found[competition, arm, seed]
+        scores = [f"{line[name]:.3f}" if line[name] is not None else "" for name in ("mean", "best of 8", "best")]
+        name = arm if arm == "before" else f"{arm}, {seed}"
+        table.add_row(competition, name, f"{line['valid']:.2f}", *scores, f"{line['different']:.2f}")
+    Console().print(table)
+
+    if {"milestones", "none"} <= set(args.arms):
         gains = [
             fmean(runs[competition, "milestones", seed]["valid"][-LAST:])
             - fmean(runs[competition, "none", seed]["valid"][-LAST:])
