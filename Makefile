@@ -64,7 +64,7 @@ $(VENV)/.openenv: $(VENV)/.installed
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check $(PIP_ARGS) -c constraints.txt -e '.[openenv]' verifiers inspect_ai
 	touch $@
 
-test-vllm: install $(VLLM_VENV)/.installed
+test-vllm: install $(VLLM_VENV)/.installed $(VENV)/.pretrained
 	VLLM_PYTHON=$(abspath $(VLLM_VENV))/bin/python $(BIN)/python -m pytest -m vllm $(PYTEST_ARGS)
 
 # Uses the environment of $(PYTHON), which must have torch for this GPU, TRL, vLLM and DeepSpeed

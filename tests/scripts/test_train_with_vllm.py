@@ -47,3 +47,12 @@ def test_ratios_are_one_whatever_the_models_folder_advises(policy, tmp_path):
 
 def test_tensor_parallel(policy, tmp_path):
     assert_sampler_is_policy(train(policy, tmp_path / "run", processes=2, vllm_tensor_parallel_size=2))
+
+
+def test_a_pretrained_model(smollm2, tmp_path):
+    """With its tokenizer and chat template, answers that are begun for it, tied weights, and prompts that are computed once."""
+    lora = {"use_peft": "true", "lora_target_modules": "all-linear", "share_prompts": "true"}
+    lengths = {"begin_program": "true", "max_completion_length": 16, "per_device_train_batch_size": 4}
+    history = train(smollm2, tmp_path / "run", max_steps=2, learning_rate=1e-3, **lora, **lengths)
+    assert_sampler_is_policy(history, 2)
+    assert all(row["completions/mean_length"] > 0 for row in history)
