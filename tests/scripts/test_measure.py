@@ -55,7 +55,7 @@ def test_the_recipe_takes_the_options(measurement, monkeypatch):
     _, args, model_args = make_parser().parse_args_and_config(
         ["--config", str(find_recipe(module.RECIPE)), *options[2:]]
     )
-    assert (args.generation_batch_size, args.per_device_train_batch_size, args.max_at_k) == (8, 8, 4)
+    assert (args.generation_batch_size, args.per_device_train_batch_size, args.max_at_k) == (8, 4, 4)
     assert args.begin_program
     check_model(args, model_args)
     on_gpu = replace(measurement.sizes(), on_gpu=True).training_options()

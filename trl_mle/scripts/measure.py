@@ -37,7 +37,7 @@ TOKENS = 192, 320  # Length limits of a completion: two in three of Qwen2.5-Code
 NUM_SAMPLES = 32
 MEASURED_TOKENS = 8  # of each program
 # Weights, and what stands beside them: cached keys, activations, logits, the adapter with its optimizer
-MEMORY_FACTOR, MEMORY_MORE = 2, 3 << 30
+MEMORY_FACTOR, MEMORY_MORE = 3, 3 << 30
 
 
 class _TokenClock(StoppingCriteria):
