@@ -126,9 +126,7 @@ def test_it_evaluates(tmp_path, monkeypatch):
     evaluating.run(args)
     assert (executors[0].checked, executors[0].count, executors[0].closed) == (["wine"], 4, True)
     assert (tmp_path / "out" / "results.json").exists()
-    assert policy.prompts[0] == scratch_prompt(
-        load_competition("wine"), SubprocessExecutor.limits, begin_program=True
-    )
+    assert policy.prompts[0] == scratch_prompt(load_competition("wine"), SubprocessExecutor.limits, begin_program=True)
 
     # It resumes where programs have another package: the prompts stay those from its start
     begun = json.loads((tmp_path / "out" / "limits.json").read_text())
