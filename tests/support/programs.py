@@ -875,35 +875,6 @@ model.fit(frame, frame["y"])
 """,
 )
 
-# What a prompt begins is a table of ids, which holds no predictions until a column is filled
-program(
-    "ids_of_the_test_rows_alone",
-    {IMP, TR, TE, B, F, S},
-    """
-import pandas as pd
-from sklearn.linear_model import Ridge
-from sklearn.model_selection import train_test_split
-train, test = pd.read_csv("input/train.csv"), pd.read_csv("input/test.csv")
-submission = test[["id"]].copy()
-fitted, held_out = train_test_split(train)
-model = Ridge().fit(fitted[["a"]], fitted["y"])
-print(model.predict(held_out[["a"]]))
-submission.to_csv("submission.csv", index=False)
-""",
-)
-
-program(
-    "ids_of_the_test_rows_and_a_constant",
-    {IMP, TR, TE, P, S},
-    """
-import pandas as pd
-train, test = pd.read_csv("input/train.csv"), pd.read_csv("input/test.csv")
-submission = test.loc[:, ["id"]].copy()
-submission["y"] = train["y"].mean()
-submission.to_csv("submission.csv", index=False)
-""",
-)
-
 # Programs in which no print may be placed.
 UNTOUCHED = {
     "syntax_error": "import pandas as pd\ntrain = pd.read_csv('train.csv'\n",
