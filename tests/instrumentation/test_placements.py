@@ -74,6 +74,9 @@ out.to_csv("submission.csv")
         ("model_trained: model.fit(train, train.y)", {"model_trained": 7}),  # the last one
         ('- **predictions**: `model.predict(test)`\n"submission": out.to_csv(', {"predictions": 8, "submission": 9}),
         ('submission: out["y"] = model.predict(test)\nout.to_csv("submission.csv")', {"submission": 9}),  # two lines
+        ('- train_data: train = pd.read_csv("train.csv"): reads the data\n- more', {"train_data": 3}),  # and says why
+        ("`imports: import pandas as pd; from sklearn.svm import SVC;`", {"imports": 2}),
+        ("- model_built: make:\n- model = SVC(C=2)\n- print('SVC')", {"model_built": 4}),
         ("imports:\n    import pandas as pd\n    from sklearn.svm import SVC", {"imports": 2}),
         ("<think>imports: import pandas as pd</think>train_data: train = pd.read", {"train_data": 3}),
         # What is not in the program, or says too little

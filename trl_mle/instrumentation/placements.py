@@ -40,7 +40,7 @@ def parse_lines(answer: str) -> list[tuple[int, str]]:
 def parse_quotes(program: str, answer: str) -> list[tuple[int, str]]:
     """
     Reads an answer such as `train_data: train = pd.read_csv("train.csv")`, in which a step's name stands before copies of the program's
-    lines, or of parts of them.
+    lines, of parts of them, or of several on one line with words in between.
 
     Args:
         program (`str`):
@@ -51,14 +51,16 @@ def parse_quotes(program: str, answer: str) -> list[tuple[int, str]]:
     Returns:
         `list[tuple[int, str]]`: Line and milestone; of several lines, the last counts.
     """
+    lines = [(number, line.strip()) for number, line in enumerate(program.split("\n"), 1)]
+    lines = [(number, line) for number, line in lines if len(line) >= MIN_QUOTE]
     found: dict[str, int] = {}
     milestone = ""
     for line in answer.rpartition("</think>")[2].split("\n"):
         if named := _NAMED.fullmatch(line):
             milestone, line = named[1], named[2]
-        quote = line.strip(" \t`*")
+        quote = line.strip(" \t`*-;")
         if milestone and len(quote) >= MIN_QUOTE:
-            numbers = [number for number, text in enumerate(program.split("\n"), 1) if quote in text]
+            numbers = [number for number, text in lines if quote in text or text in quote]
             found[milestone] = max([found.get(milestone, 0), *numbers])
     return [(number, milestone) for milestone, number in found.items() if number]
 
