@@ -139,6 +139,10 @@ CASES = {
         f"a.py\n```py\nx = 1\n```\n```py\nfrom a import x\n{FIT}\n```\nUnused:\n```py\ny = 1\n```\n```py\n{APPLY}\n```",
         f"x = 1\n{FIT}\n{APPLY}",
     ),
+    "a file that reads for one that writes": (
+        f"utils.py\n```py\n{LOAD}\n```\nmain.py\n```py\nfrom utils import load\nt = load()\n{WRITE}\n```\nUnused:\n```py\ny = 1\n```",
+        f"{LOAD}\nt = load()\n{WRITE}",
+    ),
     "an import that cannot be left out": (
         f"utils.py\n```py\n{LOAD}\n```\n```py\nfrom utils import (\n  load)\n{USE}\n```",
         f"from utils import (\n  load)\n{USE}",
@@ -217,8 +221,8 @@ MANY = 100_000
         ('```py\n"""\n' * (MANY // 10), '"""'),
         (
             "".join(f"a{i}.py\n```py\nimport a{i - 1}\n```\n" for i in range(1, MANY // 30))
-            + "```py\nimport a2\nx\n```",
-            "import a0\nx",
+            + f"```py\nimport a{MANY // 30 - 1}\nopen('submission.csv')\n```",
+            "import a0\nopen('submission.csv')",
         ),
         (f"{'a' * MANY}\n```py\n'{'.' * MANY}\n{'save' * MANY}\n```", f"'{'.' * MANY}\n{'save' * MANY}"),
         ("> " * MANY + "```py", None),

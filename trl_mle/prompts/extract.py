@@ -182,35 +182,41 @@ def _program_lines(text: str) -> list[Span]:
     programs = programs or blocks
     merits = [_merit(text, block) for block in programs]
     best = max(range(len(programs)), key=lambda number: (merits[number], number))
-    lines = _with_needed(text, programs[: best + 1])
-    if len(programs) > 1 and not (merits[best].writes and merits[best].reads):
-        together = [line for block in programs for line in block.lines]
-        merit = _merit(text, _Block("python", together, "", is_complete=True))
-        if merit.writes and merit.reads and merit.is_python:
-            lines = together
+    lines = programs[best].lines
+    if len(programs) > 1:
+        is_alone = merits[best].writes and merits[best].reads
+        for blocks in (_with_needed(text, programs[: best + 1]), [] if is_alone else programs):
+            together = _joined_blocks(text, blocks)
+            merit = _merit(text, _Block("python", together, "", is_complete=True))
+            if len(blocks) > 1 and merit.writes and merit.reads and merit.is_python:
+                lines = together
+                break
     return _without_commands(text, lines)
 
 
-def _with_needed(text: str, programs: list[_Block]) -> list[Span]:
-    """The lines of the last program, after those of the files that it imports, or that write what it reads."""
-    needed, modules = [programs[-1].lines], set()
+def _with_needed(text: str, programs: list[_Block]) -> list[_Block]:
+    """The last program, after the files that it imports, or that write what it reads."""
+    needed = programs[-1:]
     wanted = _files(_text(text, programs[-1].lines))[0]
     for block in reversed(programs[:-1]):
         wants, stores = _files(_text(text, block.lines))
         offers = stores | {f"{block.module}.py"}
         if wanted & offers:
-            needed.append(block.lines)
-            modules.add(block.module)
+            needed.append(block)
             wanted |= wants
             wanted -= offers
-    together = [
+    return needed[::-1]
+
+
+def _joined_blocks(text: str, blocks: list[_Block]) -> list[Span]:
+    """The lines of several blocks as one program, in which they do not import each other."""
+    modules = {block.module for block in blocks}
+    return [
         (start, end)
-        for lines in reversed(needed)
-        for start, end in lines
-        if not ((found := _IMPORTED.match(text, start, end)) and found[1] in modules)  # it stands in the same program
+        for block in blocks
+        for start, end in block.lines
+        if not ((found := _IMPORTED.match(text, start, end)) and found[1] in modules)
     ]
-    is_python = len(needed) > 1 and _wrong_line(_text(text, _without_commands(text, together))) is None
-    return together if is_python else programs[-1].lines
 
 
 def _files(code: str) -> tuple[set[str], set[str]]:
