@@ -1,9 +1,13 @@
-"""Judges where an instrumenter places its prints, by the hand-set labels of `milestones/`, whose README.md has the rules."""
+"""
+Judges an instrumenter by the hand-set labels of `milestones/`, whose README.md has the rules: where it places its prints, and what
+these report.
+"""
 
 import ast
 import json
 import re
 from collections.abc import Iterator
+from dataclasses import dataclass
 from pathlib import Path
 
 from trl_mle.execution.program import split_lines
@@ -24,6 +28,53 @@ def load_labels() -> dict[str, tuple[str, dict[str, list[int]]]]:
     """The programs and their labels, by file name."""
     labels = json.loads((FOLDER / "labels.json").read_text(encoding="utf-8"))
     return {name: ((FOLDER / name).read_text(encoding="utf-8"), places) for name, places in labels.items()}
+
+
+@dataclass(frozen=True)
+class Answer:
+    """
+    A program that a pretrained model wrote, and what happened when it ran.
+
+    Attributes:
+        competition (`str`):
+            The competition that it was written for.
+        half (`str`):
+            The half of the competitions, `"choose"` or `"report"`.
+        source (`str`):
+            The program.
+        completed (`frozenset[int]`):
+            The lines, from 1, where statements start that completed at least once.
+        labels (`dict[str, str]` or `None`):
+            For each milestone `"1"` if the program reached it, `"0"` if not, and `"x"` if it did within the statement that failed,
+            which no print can follow; `None` for a program without labels.
+    """
+
+    competition: str
+    half: str
+    source: str
+    completed: frozenset[int]
+    labels: dict[str, str] | None
+
+
+def load_answers() -> list[Answer]:
+    """The programs of `milestones/answers.jsonl`, in their order."""
+    answers, openings = [], {}
+    for line in (FOLDER / "answers.jsonl").read_text(encoding="utf-8").splitlines():
+        row = json.loads(line)
+        if "opening" in row:  # that its programs have in common
+            openings[row["competition"]] = row["opening"]
+            continue
+        labels = dict(zip(MILESTONES, row["labels"], strict=True)) if row["labels"] else None
+        source = openings[row["competition"]] + row["rest"]
+        answers.append(Answer(row["competition"], row["half"], source, frozenset(row["completed"]), labels))
+    return answers
+
+
+def reported(program: InstrumentedProgram, completed: frozenset[int]) -> set[str]:
+    """The milestones that the program's prints report where the statements that start on these lines complete."""
+    return (
+        {milestone for milestone, (line, _) in _prints(program) if line in completed} if program.milestones else set()
+    )
 
 
 def judge(program: InstrumentedProgram, labels: dict[str, list[int]]) -> dict[str, str]:

@@ -124,7 +124,8 @@ def test_an_endpoint_goes_on_with_what_was_begun(server):
     assert asked["Write."]["messages"] == prompt
     assert asked["Write."]["continue_final_message"] is True
     assert asked["Write."]["add_generation_prompt"] is False
-    assert "continue_final_message" not in asked["Say."]
+    assert asked["Write."]["chat_template_kwargs"] == {"enable_thinking": False}  # as in training
+    assert not {"continue_final_message", "chat_template_kwargs"} & set(asked["Say."])
 
 
 def test_an_endpoint_that_refuses_a_prompt_has_not_answered(server):

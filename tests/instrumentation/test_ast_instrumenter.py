@@ -129,6 +129,26 @@ def test_a_step_is_done_with_its_last_part(source, milestone, line):
     assert following(source, milestone) == line
 
 
+READ = "import pandas as pd\ntrain, test = pd.read_csv('train.csv'), pd.read_csv('test.csv')\n"
+
+
+@pytest.mark.parametrize(
+    ("source", "predicted"),
+    [
+        ("ids = test[['id']].copy()\nids.to_csv('submission.csv')\n", False),
+        (
+            "ids = test[['id']].copy()\nprint(SVC().fit(train, y).predict(train))\nids.to_csv('submission.csv')\n",
+            False,
+        ),
+        ("ids = test.loc[:, ['id']].copy()\nids['y'] = train['y'].mean()\nids.to_csv('submission.csv')\n", True),
+        ("ids = test[['id']].copy()\nids['y'] = SVC().fit(train, y).predict(test)\n", True),
+    ],
+)
+def test_the_table_of_ids_that_a_prompt_begins_holds_no_predictions(source, predicted):
+    program = AstInstrumenter().instrument(f"{READ}from sklearn.svm import SVC\n{source}")
+    assert ("predictions" in program.milestones) == predicted
+
+
 def test_images_that_may_be_of_either_kind_leave_open_when_the_data_are_loaded():
     source = "import cv2, glob\nimport pandas as pd\ntrain = pd.read_csv('train.csv')\nX = [cv2.imread(p) for p in glob.glob('*.jpg')]\n"
     assert AstInstrumenter().instrument(source).milestones == ("imports",)

@@ -9,7 +9,8 @@ from trl_mle.instrumentation import MILESTONES, AstInstrumenter, InstrumentedPro
 
 
 sys.path.append(str(Path(__file__).parents[2] / "benchmarks"))
-from hand_labels import FALSE, LATE, RIGHT, judge, load_labels
+from hand_labels import FALSE, LATE, RIGHT, judge, load_answers, load_labels, reported
+from instrumenters import verdicts
 
 
 NONCE = "5e1f0c9a7b3d2468"
@@ -24,6 +25,25 @@ def test_the_rules_agree_with_the_labels():
         verdicts += [found[milestone] for milestone in MILESTONES if labels[milestone]]
     assert len(verdicts) == 488
     assert verdicts.count(RIGHT) >= 0.95 * len(verdicts)
+
+
+def test_the_rules_report_what_programs_of_a_pretrained_model_reach():
+    """All but what the statement that fails has done: no print can follow it."""
+    answers, found = load_answers(), []
+    for answer in answers:
+        program = AstInstrumenter().instrument(answer.source)
+        assert "imports" in program.milestones
+        found += verdicts(answer, program).values()
+    assert len(answers) == 200
+    assert (len(found), found.count("lost")) == (7 * 108, 2)
+    assert found.count("right") >= len(found) - 2
+
+
+def test_a_milestone_is_reported_where_the_statement_before_its_print_completes():
+    program = AstInstrumenter().instrument("import os\nimport pandas\nx = pandas.read_csv('train.csv')\ny = 1\n")
+    assert reported(program, frozenset()) == reported(program, frozenset({1})) == set()
+    assert reported(program, frozenset({1, 2})) == {"imports"}
+    assert reported(program, frozenset({1, 2, 3})) == {"imports", "train_data"}
 
 
 def test_a_print_of_what_a_program_does_not_reach_is_false_credit():

@@ -29,6 +29,10 @@ BY_RULE = (
 EXCHANGES_PRINT = "import builtins\nbuiltins.print = None\nx = len([])\n"
 
 
+def quoted():
+    return "\n".join(f"{milestone}: {SOURCE.splitlines()[line - 1]}" for milestone, line in LINES.items())
+
+
 def rewritten(source=SOURCE):
     lines = source.splitlines()
     for milestone, line in reversed(LINES.items()):
@@ -36,7 +40,9 @@ def rewritten(source=SOURCE):
     return "Here it is:\n```python\n" + "\n".join(lines) + "\n```\nAnything else?"
 
 
-@pytest.mark.parametrize(("mode", "answer"), [("lines", json.dumps(LINES)), ("rewrite", rewritten())])
+@pytest.mark.parametrize(
+    ("mode", "answer"), [("quote", quoted()), ("lines", json.dumps(LINES)), ("rewrite", rewritten())]
+)
 def test_prints_stand_where_the_model_says(mode, answer):
     model = ScriptedModel(answer)
     program = LmInstrumenter(model, mode).instrument(SOURCE)
@@ -55,11 +61,11 @@ def test_prints_stand_where_the_model_says(mode, answer):
 
 
 def test_mode_must_be_known():
-    with pytest.raises(ValueError, match="'lines' or 'rewrite', got 'line'"):
+    with pytest.raises(ValueError, match="'quote', 'lines' or 'rewrite', got 'line'"):
         LmInstrumenter(ScriptedModel(None), mode="line")
 
 
-@pytest.mark.parametrize("mode", ["lines", "rewrite"])
+@pytest.mark.parametrize("mode", ["quote", "lines", "rewrite"])
 @pytest.mark.parametrize(
     "answer",
     [
@@ -88,7 +94,7 @@ def test_without_an_answer_to_the_point_the_rules_decide(mode, answer):
     assert sum(metrics[f"rejected/{reason}"] for reason in REASONS) >= 1
 
 
-@pytest.mark.parametrize("mode", ["lines", "rewrite"])
+@pytest.mark.parametrize("mode", ["quote", "lines", "rewrite"])
 @pytest.mark.parametrize(
     "source", ["x = (\n", "", "# nothing\n", "import os\0\n", "x = " + "(" * 5000, "x = '\ud800'\n"]
 )
@@ -101,14 +107,14 @@ def test_where_the_rules_find_nothing_either_no_milestone_is_marked(mode, source
 
 
 def test_programs_that_exchange_print_are_not_marked():
-    instrumenter = LmInstrumenter(ScriptedModel('{"imports": 1, "train_data": 3}'))
+    instrumenter = LmInstrumenter(ScriptedModel('{"imports": 1, "train_data": 3}'), "lines")
     program = instrumenter.instrument(EXCHANGES_PRINT)
     assert program.source == EXCHANGES_PRINT
     assert program.milestones == ()
     assert instrumenter.metrics()["none_rate"] == 1
 
 
-@pytest.mark.parametrize("mode", ["lines", "rewrite"])
+@pytest.mark.parametrize("mode", ["quote", "lines", "rewrite"])
 @pytest.mark.parametrize("term", ["1 + ", "x.a + ", "not "])
 def test_deep_programs_do_no_harm(mode, term):
     source = f"import os\nx = os.getpid()\ny = {term * 1500}x\n"
@@ -124,7 +130,7 @@ def test_deep_programs_do_no_harm(mode, term):
 
 def test_only_what_can_have_been_reached_is_kept():
     answer = json.dumps({"imports": 1, "train_data": 3, "test_data": 4, "submission": 70})
-    instrumenter = LmInstrumenter(ScriptedModel(answer))
+    instrumenter = LmInstrumenter(ScriptedModel(answer), "lines")
     assert instrumenter.instrument(SOURCE).milestones == ("train_data", "test_data")
     metrics = instrumenter.metrics()
     assert metrics["lm_rate"] == 1
@@ -134,11 +140,18 @@ def test_only_what_can_have_been_reached_is_kept():
     }
 
 
+def test_the_end_of_the_imports_needs_no_quotation():
+    instrumenter = LmInstrumenter(ScriptedModel("imports: from os import path\ntrain_data: train = pd.read_csv("))
+    program = instrumenter.instrument(SOURCE)
+    assert program.milestones == ("imports", "train_data")
+    assert instrumenter.metrics()["lm_rate"] == 1
+
+
 # The cache
 
 
 def test_each_program_is_asked_about_once():
-    model = ScriptedModel(json.dumps(LINES))
+    model = ScriptedModel(quoted())
     instrumenter = LmInstrumenter(model)
     first, second, third = instrumenter.instrument_many([SOURCE, SOURCE, SOURCE + "\n"])
     assert [len(prompts) for prompts, _, _ in model.batches] == [2]
@@ -149,14 +162,14 @@ def test_each_program_is_asked_about_once():
 
 
 def test_a_missing_answer_is_asked_for_again_and_a_useless_one_is_not():
-    model = ScriptedModel(None, "nonsense", json.dumps(LINES))
+    model = ScriptedModel(None, "nonsense", quoted())
     instrumenter = LmInstrumenter(model)
     assert [instrumenter.instrument(SOURCE).milestones for _ in range(3)] == [BY_RULE] * 3
     assert [len(prompts) for prompts, _, _ in model.batches] == [1, 1, 0]
 
 
 def test_the_cache_is_bounded():
-    model = ScriptedModel(json.dumps(LINES))
+    model = ScriptedModel(quoted())
     instrumenter = LmInstrumenter(model, cache_size=2)
     instrumenter.instrument_many([SOURCE + "\n" * i for i in range(5)])
     instrumenter.instrument_many([SOURCE + "\n" * i for i in range(5)])
@@ -174,7 +187,7 @@ def test_no_program_is_instrumented_to_none():
 
 def test_metrics():
     answers = [json.dumps(LINES), None, "no", '{"imports": 1, "submission": 1}', "unused"]
-    instrumenter = LmInstrumenter(ScriptedModel(*answers))
+    instrumenter = LmInstrumenter(ScriptedModel(*answers), "lines")
     sources = [*(SOURCE + "\n" * i for i in range(4)), "x = ("]
     instrumenter.instrument_many(sources)
     metrics = instrumenter.metrics()
@@ -254,7 +267,7 @@ def test_numbered():
 
 
 @pytest.mark.pretrained
-@pytest.mark.parametrize("mode", ["lines", "rewrite"])
+@pytest.mark.parametrize("mode", ["quote", "lines", "rewrite"])
 def test_a_pretrained_model_changes_nothing_else(smollm2, mode):
     """Whatever a small model answers, the program stays what it was, with prints."""
     instrumenter = LmInstrumenter(TransformersModel(str(smollm2), dtype="float32"), mode)

@@ -5,7 +5,7 @@ import time
 import pytest
 
 from trl_mle.instrumentation import MILESTONES, VerificationError
-from trl_mle.instrumentation.placements import REASONS, check, parse_lines, parse_rewrite
+from trl_mle.instrumentation.placements import REASONS, check, parse_lines, parse_quotes, parse_rewrite
 
 
 # Reading answers in lines mode
@@ -48,6 +48,54 @@ def test_parse_lines(answer, expected):
 def test_long_answers_take_no_long_time():
     began = time.process_time()
     assert parse_lines("imports:" + " " * 100_000 + "x imports: 3") == [(3, "imports")]
+    assert time.process_time() - began < 4
+
+
+# Reading answers in quote mode
+
+SHOWN = """\
+import pandas as pd
+from sklearn.svm import SVC
+train = pd.read_csv("train.csv")
+model = SVC(C=2)
+model.fit(train, train.y)
+model = SVC(C=3)
+model.fit(train, train.y)
+out["y"] = model.predict(test)
+out.to_csv("submission.csv")
+"""
+
+
+@pytest.mark.parametrize(
+    ("answer", "expected"),
+    [
+        ('train_data: train = pd.read_csv("train.csv")', {"train_data": 3}),
+        ('train_data: pd.read_csv("train.csv")\nmodel_built: SVC(C=2)', {"train_data": 3, "model_built": 4}),  # a part
+        ("model_trained: model.fit(train, train.y)", {"model_trained": 7}),  # the last one
+        ('- **predictions**: `model.predict(test)`\n"submission": out.to_csv(', {"predictions": 8, "submission": 9}),
+        ('submission: out["y"] = model.predict(test)\nout.to_csv("submission.csv")', {"submission": 9}),  # two lines
+        ('- train_data: train = pd.read_csv("train.csv"): reads the data\n- more', {"train_data": 3}),  # and says why
+        ("`imports: import pandas as pd; from sklearn.svm import SVC;`", {"imports": 2}),
+        ("- model_built: make:\n- model = SVC(C=2)\n- print('SVC')", {"model_built": 4}),
+        ("imports:\n    import pandas as pd\n    from sklearn.svm import SVC", {"imports": 2}),
+        ("<think>imports: import pandas as pd</think>train_data: train = pd.read", {"train_data": 3}),
+        # What is not in the program, or says too little
+        ("imports: from os import path\nmodel_built: model_built = SVC()", {}),
+        ("train_data: training data loaded\nmodel_built: model", {}),
+        ("model.fit(train, train.y)", {}),
+        ("trained: model.fit(train, train.y)\nmodel_built model = SVC(C=2)", {}),
+        ('{"imports":3,"train_data":6}', {}),
+        ("", {}),
+        ("\0\ud800", {}),
+    ],
+)
+def test_parse_quotes(answer, expected):
+    assert {milestone: line for line, milestone in parse_quotes(SHOWN, answer)} == expected
+
+
+def test_long_quotations_take_no_long_time():
+    began = time.process_time()
+    assert parse_quotes(SHOWN, " *`" * 100_000 + "imports" + "`*" * 100_000 + ": x") == []
     assert time.process_time() - began < 4
 
 
@@ -173,6 +221,7 @@ z = [
     f"""
 {y}""",
 ]
+import re
 '''
 
 
@@ -185,7 +234,9 @@ z = [
         (19, "submission", None),
         (23, "submission", None),
         (0, "imports", "no_line"),
-        (24, "imports", "no_line"),
+        (24, "imports", None),
+        (24, "submission", "import"),
+        (25, "imports", "no_line"),
         (999_999, "submission", "no_line"),
         (1, "imports", "before_imports"),
         (2, "imports", "before_imports"),

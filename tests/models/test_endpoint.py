@@ -101,7 +101,7 @@ def test_complete_where_an_event_loop_runs(server):
 
 def test_endpoint_without_schemas_is_asked_without(server):
     server.meddle = lambda body: 400 if "response_format" in body else None
-    instrumenter = LmInstrumenter(EndpointModel(server.url, max_concurrency=1))
+    instrumenter = LmInstrumenter(EndpointModel(server.url, max_concurrency=1), "lines")
     instrumenter.instrument_many(programs(3))
     assert instrumenter.metrics()["lm_rate"] == 1.0
     assert [("response_format" in body, number_of(body)) for body in server.requests] == [
@@ -115,7 +115,7 @@ def test_endpoint_without_schemas_is_asked_without(server):
 def test_refused_prompt_is_alone(server):
     """After a program that is too long, schemas and the endpoint are still used."""
     server.meddle = lambda body: 400 if number_of(body) == 1 else None
-    instrumenter = LmInstrumenter(EndpointModel(server.url, max_concurrency=1))
+    instrumenter = LmInstrumenter(EndpointModel(server.url, max_concurrency=1), "lines")
     too_long, *others = programs(3)
     assert instrumenter.instrument(too_long).milestones == MILESTONES  # by the fallback
     assert instrumenter.metrics()["ast_rate"] == 1.0
@@ -139,7 +139,7 @@ def test_deadline_cuts_the_batch(server):
             release.wait(60)
 
     server.meddle = meddle
-    instrumenter = LmInstrumenter(EndpointModel(server.url, deadline_s=2.0))
+    instrumenter = LmInstrumenter(EndpointModel(server.url, deadline_s=2.0), "lines")
     instrumented = instrumenter.instrument_many(programs(5))
     assert not release.is_set()
     release.set()
@@ -153,7 +153,7 @@ def test_deadline_cuts_the_batch(server):
 
 @pytest.mark.parametrize("end", ["hangs", "fails", "is gone"])
 def test_dead_endpoint_costs_one_deadline(server, monkeypatch, caplog, end):
-    instrumenter = LmInstrumenter(EndpointModel(server.url, deadline_s=1.0, max_retries=0))
+    instrumenter = LmInstrumenter(EndpointModel(server.url, deadline_s=1.0, max_retries=0), "lines")
     alive = threading.Event()
     if end == "is gone":
         server.kill()
@@ -209,7 +209,7 @@ def test_killed_in_the_middle(server):
             server.kill()
 
     server.meddle = dies
-    instrumenter = LmInstrumenter(EndpointModel(server.url, max_concurrency=1, max_retries=0))
+    instrumenter = LmInstrumenter(EndpointModel(server.url, max_concurrency=1, max_retries=0), "lines")
     instrumented = instrumenter.instrument_many(programs(10))
     assert all(program.milestones for program in instrumented)
     metrics = instrumenter.metrics()

@@ -14,6 +14,10 @@ from trl_mle.prompts import extract, extract_code, find_code, given_program
 READ = "import pandas as pd\nt = pd.read_csv('input/test.csv')"
 WRITE = "t.to_csv('submission.csv')"
 WHOLE = f"{READ}\n{WRITE}"
+FIT = "t = pd.read_csv('input/train.csv')\njoblib.dump(Ridge().fit(t), 'm.pkl')"
+APPLY = f"m = joblib.load('m.pkl')\n{WHOLE}"
+LOAD = "def load():\n    return pd.read_csv('input/test.csv')"
+USE = f"t = load()\ns = pd.read_csv('input/s.csv')\n{WRITE}"
 CASES = {
     "python": ("Plan.\n```python\nx = 1\n```\nDone.", "x = 1"),
     "py": ("```py\nx = 1\n```", "x = 1"),
@@ -94,6 +98,58 @@ CASES = {
     "an item of a list": ("1. ```python\n   if x:\n       y = 1\n   ```\n2. Done", "if x:\n    y = 1"),
     "a quotation": ("> ```python\n> if x:\n>\n>     y = 1\n> ```\nDone", "if x:\n\n    y = 1"),
     "deep": ("(" * 5000, None),
+    # Several files
+    "one that fits and one that predicts": (
+        f"```python\n{FIT}\n```\nThen:\n```python\n{APPLY}\n```",
+        f"{FIT}\n{APPLY}",
+    ),
+    "the first of two opened to write": (
+        f"```python\nwith open('m.pkl', 'wb') as f:\n    pickle.dump(1, f)\n```\n```python\nm = pickle.load(open('m.pkl', 'rb'))\n{WHOLE}\n```",
+        f"with open('m.pkl', 'wb') as f:\n    pickle.dump(1, f)\nm = pickle.load(open('m.pkl', 'rb'))\n{WHOLE}",
+    ),
+    "two versions that write the same": (
+        f"```python\n{FIT}\n{APPLY}\n```\n```python\n{FIT}\n{APPLY} # 2\n```",
+        f"{FIT}\n{APPLY} # 2",
+    ),
+    "a demo that reads the same": (
+        f"```python\npd.read_csv('input/test.csv').head()\n```\n```python\n{WHOLE}\n```",
+        WHOLE,
+    ),
+    "a name in a comment": (
+        f"```python\n# utils.py\n{LOAD}\n```\n```python\nfrom utils import load\n{USE}\n```",
+        f"# utils.py\n{LOAD}\n{USE}",
+    ),
+    "a name in a heading": (
+        f"**`utils.py`**\n\n```python\n{LOAD}\n```\n`main.py`:\n```python\nfrom utils import load\n{USE}\n```",
+        f"{LOAD}\n{USE}",
+    ),
+    "a name in the fence": (
+        f"```python:utils.py\n{LOAD}\n```\n```main.py\nfrom utils import load\n{USE}\n```",
+        f"{LOAD}\n{USE}",
+    ),
+    "a title in the fence": (
+        f"```python title='utils.py'\n{LOAD}\n```\n```python\nfrom utils import load\n{USE}\n```",
+        f"{LOAD}\n{USE}",
+    ),
+    "the last version of a file": (
+        f"utils.py\n```py\nx\n```\nutils.py\n```py\n{LOAD}\n```\n```py\nfrom utils import load\n{USE}\n```",
+        f"{LOAD}\n{USE}",
+    ),
+    "three that need each other": (
+        f"a.py\n```py\nx = 1\n```\n```py\nfrom a import x\n{FIT}\n```\nUnused:\n```py\ny = 1\n```\n```py\n{APPLY}\n```",
+        f"x = 1\n{FIT}\n{APPLY}",
+    ),
+    "a file that reads for one that writes": (
+        f"utils.py\n```py\n{LOAD}\n```\nmain.py\n```py\nfrom utils import load\nt = load()\n{WRITE}\n```\nUnused:\n```py\ny = 1\n```",
+        f"{LOAD}\nt = load()\n{WRITE}",
+    ),
+    "an import that cannot be left out": (
+        f"utils.py\n```py\n{LOAD}\n```\n```py\nfrom utils import (\n  load)\n{USE}\n```",
+        f"from utils import (\n  load)\n{USE}",
+    ),
+    # A fence that none has opened
+    "begun by the prompt, and closed": (f"{WHOLE}\n```\nIt reads, and writes.", WHOLE),
+    "closed, with its output": (f"Here it is:\n{WHOLE}\n```\nid,y or so\n```\n", WHOLE),
 }
 
 
@@ -163,12 +219,18 @@ MANY = 100_000
         ("```py\nx\n```\n" * (MANY // 10), "x"),
         ("```py\n!x\n" * (MANY // 10), None),
         ('```py\n"""\n' * (MANY // 10), '"""'),
+        (
+            "".join(f"a{i}.py\n```py\nimport a{i - 1}\n```\n" for i in range(1, MANY // 30))
+            + f"```py\nimport a{MANY // 30 - 1}\nopen('submission.csv')\n```",
+            "import a0\nopen('submission.csv')",
+        ),
+        (f"{'a' * MANY}\n```py\n'{'.' * MANY}\n{'save' * MANY}\n```", f"'{'.' * MANY}\n{'save' * MANY}"),
         ("> " * MANY + "```py", None),
         ("- " * MANY + "```py", None),
     ],
     ids=[
         *("tags", "thoughts", "blanks", "tildes", "ticks", "blanks after text", "imports", "backslashes"),
-        *("blocks", "commands", "strings", "quotations", "lists"),
+        *("blocks", "commands", "strings", "files", "names", "quotations", "lists"),
     ],
 )
 def test_long_completions_take_no_time(completion, code):

@@ -1,5 +1,7 @@
+import pytest
 from datasets import Dataset
 from support.hostile_texts import HOSTILE, check_plain
+from support.thinking import ALWAYS_THINKS, THINKS, with_template
 from support.toy_trainer import PROMPTS, make_trainer, text_reward
 from transformers import AutoModelForCausalLM, AutoTokenizer
 
@@ -82,3 +84,48 @@ def test_an_answer_that_was_begun_is_sampled_as_it_is_trained(tiny_model):
     assert completion.text.startswith(OPENING)
     assert completion.tokens <= 4
     assert completion.prompt_tokens == policy.count_tokens(prompt)
+
+
+ASKED = {"role": "user", "content": "Go on."}
+BEGUN = [ASKED, {"role": "assistant", "content": OPENING}]
+
+
+@pytest.mark.parametrize(
+    ("template", "prompt", "kwargs", "end"),
+    [
+        (THINKS, [ASKED], {}, "assistant\n"),
+        (THINKS, [ASKED], {"enable_thinking": False}, "assistant\n<think>\n\n</think>\n\n"),
+        (THINKS, BEGUN, {}, f"assistant\n<think>\n\n</think>\n\n{OPENING}"),
+        (THINKS, BEGUN, {"enable_thinking": True}, f"assistant\n<think>\n\n</think>\n\n{OPENING}"),
+        (ALWAYS_THINKS, [ASKED], {"enable_thinking": False}, "assistant\n<think>\n"),
+        (ALWAYS_THINKS, BEGUN, {}, f"assistant\n<think>\n\n</think>\n\n{OPENING}"),
+    ],
+)
+def test_what_a_model_that_thinks_is_asked(tiny_model, tmp_path, template, prompt, kwargs, end):
+    """The same in training and in an evaluation of the saved policy, which has no options for it."""
+    folder = with_template(tiny_model, tmp_path / "model", template)
+    trainer = make_trainer(folder, tmp_path / "run", text_reward, chat_template_kwargs=kwargs)
+    ids = trainer._tokenize_prompts([prompt])[0][0]
+    text = trainer._tokenizer.decode(ids)
+    assert text.endswith(f"Go on.\n{end}")
+
+    trainer.save_model(str(tmp_path / "policy"))
+    tokenizer = AutoTokenizer.from_pretrained(tmp_path / "policy")
+    assert render_prompt(tokenizer, prompt) == text
+    assert trainer._tokenize_prompts([prompt])[0][0] == ids
+    assert (tokenizer.chat_template == template) == (not kwargs)
+
+
+def test_arguments_of_a_template_stand_in_it_once(tiny_model, tmp_path):
+    folder = with_template(tiny_model, tmp_path / "model", THINKS)
+    for run in ("first", "second"):
+        trainer = make_trainer(
+            folder, tmp_path / run, text_reward, chat_template_kwargs={"enable_thinking": False, "style": "it's"}
+        )
+        trainer.save_model(folder)
+    template = AutoTokenizer.from_pretrained(folder).chat_template
+    assert template.count("set enable_thinking") == template.count("set style") == 1
+    asked = trainer._tokenizer.apply_chat_template(
+        [ASKED], add_generation_prompt=True, tokenize=False, enable_thinking=True
+    )
+    assert asked.endswith("assistant\n")  # who asks for it gets it

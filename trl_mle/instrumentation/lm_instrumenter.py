@@ -8,14 +8,15 @@ import tokenize
 from collections import Counter, OrderedDict
 from collections.abc import Sequence
 from dataclasses import replace
-from typing import Literal
+from typing import Literal, get_args
 
 from trl_mle.execution.program import InstrumentedProgram, split_lines
 from trl_mle.instrumentation import placements as _placements
 from trl_mle.instrumentation.ast_instrumenter import AstInstrumenter
 from trl_mle.instrumentation.insert import insert_prints
-from trl_mle.instrumentation.milestones import DESCRIPTIONS, MILESTONES, parse
+from trl_mle.instrumentation.milestones import DESCRIPTIONS, IMPORTS, MILESTONES, parse
 from trl_mle.instrumentation.reports import find_reports
+from trl_mle.instrumentation.steps import find_steps
 from trl_mle.instrumentation.verify import VerificationError, verify
 from trl_mle.models import LanguageModel
 from trl_mle.prompts.extract import extract_code
@@ -23,6 +24,9 @@ from trl_mle.prompts.foreign import fence_for, plain_text
 
 
 MAX_STRING = 60  # characters of a string shown to the model
+
+Mode = Literal["quote", "lines", "rewrite"]
+QUOTE_TOKENS = 256  # tokens of an answer in quote mode
 LINES_TOKENS = 128  # tokens of an answer in lines mode
 REWRITE_TOKENS = 1536  # tokens of an answer in rewrite mode: a program of 1,024 tokens plus the prints
 
@@ -46,6 +50,18 @@ does not do. Example of a program that builds no model: {{"imports":3,"train_dat
 "submission":11}}
 
 {{program}}"""
+
+# The program stands first, because small models otherwise copy the steps. They copy the example, too, but imports need no model
+QUOTE_PROMPT = f"""\
+{{fence}}python
+{{program}}
+{{fence}}
+
+Copy the line of this program that does each of these steps:
+{_STEPS}
+
+Answer with the name of the step, a colon, and the line, such as `imports: from os import path`. Leave out a step that the program \
+does not do."""
 
 REWRITE_PROMPT = f"""\
 Here is a Python program. Insert a print statement after each of these steps, where the program does it:
@@ -80,8 +96,10 @@ class LmInstrumenter:
     Args:
         model ([`LanguageModel`]):
             The frozen model. Never the policy being trained, which would learn to reward itself.
-        mode (`str`, *optional*, defaults to `"lines"`):
-            `"lines"`: the model sees the program with line numbers and answers with a line for each milestone.
+        mode (`str`, *optional*, defaults to `"quote"`):
+            `"quote"`: the model answers with a copy of a line for each milestone; what is not in the program does not count. The end
+            of the imports is found without it.
+            `"lines"`: it sees the program with line numbers and answers with a number for each milestone.
             `"rewrite"`: it returns the program with prints, as in the paper; accepted if the rest equals the original.
         cache_size (`int`, *optional*, defaults to `10000`):
             Number of programs whose answers are cached.
@@ -96,9 +114,9 @@ class LmInstrumenter:
     ```
     """
 
-    def __init__(self, model: LanguageModel, mode: Literal["lines", "rewrite"] = "lines", cache_size: int = 10_000):
-        if mode not in ("lines", "rewrite"):
-            raise ValueError(f"mode must be 'lines' or 'rewrite', got {mode!r}")
+    def __init__(self, model: LanguageModel, mode: Mode = "quote", cache_size: int = 10_000):
+        if mode not in get_args(Mode):
+            raise ValueError(f"mode must be 'quote', 'lines' or 'rewrite', got {mode!r}")
         self.model = model
         self.mode = mode
         self.cache_size = cache_size
@@ -134,11 +152,10 @@ class LmInstrumenter:
         asked = {key: source for key, source in zip(keys, sources, strict=True) if key not in self._answers}
         prompts = {key: self._prompt(source) for key, source in asked.items()}
         asked = {key: source for key, source in asked.items() if prompts[key] is not None}
-        lines = self.mode == "lines"
         completions = self.model.complete(
             [prompt for prompt in prompts.values() if prompt is not None],
-            LINES_TOKENS if lines else REWRITE_TOKENS,
-            LINES_SCHEMA if lines else None,
+            {"quote": QUOTE_TOKENS, "lines": LINES_TOKENS, "rewrite": REWRITE_TOKENS}[self.mode],
+            LINES_SCHEMA if self.mode == "lines" else None,
         )
         for (key, source), completion in zip(asked.items(), completions, strict=True):
             self._counts["tokens"] += completion.tokens
@@ -172,18 +189,20 @@ class LmInstrumenter:
         return metrics | {f"rejected/{reason}": counts[f"rejected/{reason}"] / asked for reason in REASONS}
 
     def _prompt(self, source: str) -> str | None:
-        text = visible(source, cut_strings=self.mode == "lines")
+        text = visible(source, cut_strings=self.mode != "rewrite")
         if text is None:
             return None
         if self.mode == "lines":
             return LINES_PROMPT.replace("{program}", plain_text(numbered(text)))
-        text = plain_text(text)
-        return REWRITE_PROMPT.replace("{fence}", fence_for(text)).replace("{program}", text)
+        text, prompt = plain_text(text), QUOTE_PROMPT if self.mode == "quote" else REWRITE_PROMPT
+        return prompt.replace("{fence}", fence_for(text)).replace("{program}", text)
 
     def _read(self, source: str, answer: str) -> list[tuple[int, str]]:
         """The placements of an answer; empty if it is rejected."""
         if self.mode == "lines":
             found = _placements.parse_lines(answer)
+        elif self.mode == "quote":
+            found = _placements.parse_quotes(plain_text(visible(source, cut_strings=True) or ""), answer)
         else:
             try:
                 found = _placements.parse_rewrite(source, extract_code(answer) or answer)
@@ -195,6 +214,8 @@ class LmInstrumenter:
         kept, refused = _placements.check(source, found)
         for reason in set(refused):
             self._counts[f"rejected/{reason}"] += 1
+        if kept and self.mode == "quote" and IMPORTS not in (milestone for _, milestone in kept):
+            kept += [step for step in find_steps(parse(source)) if step[1] == IMPORTS]
         return kept
 
     def _place(self, source: str, found: list[tuple[int, str]] | None, nonce: str | None) -> InstrumentedProgram:

@@ -10,13 +10,15 @@ from trl_mle.instrumentation.milestones import IMPORTS, MILESTONES, parse
 from trl_mle.instrumentation.verify import VerificationError
 
 
-REASONS = ("one_line", "no_line", "before_imports", "in_string", "after_exit", "no_work")
+REASONS = ("one_line", "no_line", "before_imports", "in_string", "after_exit", "no_work", "import")
 EXITS = {"exit", "quit", "_exit", "abort"}
 
 _PAIR = re.compile(
     rf"\b({'|'.join(MILESTONES)})\b[\"'`*]*+\s*+(?::|=|->|→|after)\s*+[\"'`*]*+\s*+(?:after\s++)?(?:line\s*+)?(\d{{1,6}})\b",
     re.IGNORECASE,
 )
+_NAMED = re.compile(rf"[\s\-*`\"']*+({'|'.join(MILESTONES)})[`*\"']*+\s*+:(.*)")
+MIN_QUOTE = 8  # characters of a line; fewer stand in too many lines
 _PRINT = re.compile(rf"milestone:\s*({'|'.join(MILESTONES)})")
 
 
@@ -33,6 +35,34 @@ def parse_lines(answer: str) -> list[tuple[int, str]]:
     """
     answer = answer.rpartition("</think>")[2]
     return [(int(line), milestone) for milestone, line in dict(_PAIR.findall(answer.lower())).items()]
+
+
+def parse_quotes(program: str, answer: str) -> list[tuple[int, str]]:
+    """
+    Reads an answer such as `train_data: train = pd.read_csv("train.csv")`, in which a step's name stands before copies of the program's
+    lines, of parts of them, or of several on one line with words in between.
+
+    Args:
+        program (`str`):
+            The program as the model saw it.
+        answer (`str`):
+            The model's answer. Thoughts are ignored, and so is what does not stand in the program.
+
+    Returns:
+        `list[tuple[int, str]]`: Line and milestone; of several lines, the last counts.
+    """
+    lines = [(number, line.strip()) for number, line in enumerate(program.split("\n"), 1)]
+    lines = [(number, line) for number, line in lines if len(line) >= MIN_QUOTE]
+    found: dict[str, int] = {}
+    milestone = ""
+    for line in answer.rpartition("</think>")[2].split("\n"):
+        if named := _NAMED.fullmatch(line):
+            milestone, line = named[1], named[2]
+        quote = line.strip(" \t`*-;")
+        if milestone and len(quote) >= MIN_QUOTE:
+            numbers = [number for number, text in lines if quote in text or text in quote]
+            found[milestone] = max([found.get(milestone, 0), *numbers])
+    return [(number, milestone) for milestone, number in found.items() if number]
 
 
 def parse_rewrite(original: str, rewritten: str) -> list[tuple[int, str]]:
@@ -144,7 +174,8 @@ def check(original: str, placements: list[tuple[int, str]]) -> tuple[list[tuple[
     Returns:
         `tuple[list[tuple[int, str]], list[str]]`: The possible placements, and for each of the others the reason:
         `"one_line"` (all on one line), `"no_line"` (the line does not exist), `"before_imports"`, `"in_string"`,
-        `"after_exit"`, or `"no_work"` (the code before it only imports, defines and names constants).
+        `"after_exit"`, `"no_work"` (the code before it only imports, defines and names constants), or `"import"` (an import does
+        no other step).
     """
     if len(placements) > 2 and len({line for line, _ in placements}) == 1:
         return [], ["one_line"] * len(placements)
@@ -172,6 +203,7 @@ class _Facts:
                 lines_of_imports.append(node.lineno)
             elif isinstance(node, ast.Call | ast.BinOp | ast.Subscript | ast.comprehension | ast.For | ast.While):
                 lines_of_work.append(getattr(node, "lineno", last_line))
+        self.imports = set(lines_of_imports)
         self.first_import = min(lines_of_imports, default=last_line + 1)
         self.first_work = min(lines_of_work, default=last_line + 1)
         self.in_strings = {
@@ -200,6 +232,8 @@ class _Facts:
             return "after_exit"
         if line < (self.first_import if milestone == IMPORTS else self.first_work):
             return "no_work"
+        if line in self.imports and milestone != IMPORTS:
+            return "import"
         return None
 
 

@@ -46,14 +46,14 @@ class PolicyBaseModel:
         self._trainer: BaseModelTrainer | None = None
         self.digests: dict[str, str] | None = None
 
-    def bind(self, trainer: BaseModelTrainer, mode: str = "lines") -> None:
+    def bind(self, trainer: BaseModelTrainer, mode: str = "quote") -> None:
         """
         Binds the trainer whose policy's base model answers.
 
         Args:
             trainer ([`BaseModelTrainer`]):
                 The trainer, such as [`~trl_mle.trainer.MLEGRPOTrainer`], before it trains.
-            mode (`str`, *optional*, defaults to `"lines"`):
+            mode (`str`, *optional*, defaults to `"quote"`):
                 Kind of answer, see [`LmInstrumenter`].
 
         Raises:
@@ -63,7 +63,7 @@ class PolicyBaseModel:
         if mode == "rewrite" and trainer.is_zero3:
             raise LanguageModelError(
                 "under ZeRO-3 all processes would wait for the longest rewritten program, with all weights gathered: "
-                "use mode 'lines', or give the instrumenter an endpoint or a model"
+                "use mode 'quote', or give the instrumenter an endpoint or a model"
             )
         self._trainer = trainer
 

@@ -10,7 +10,7 @@ from typing import Any
 from urllib.parse import urlsplit
 
 from trl_mle.models.language_model import Completion, LanguageModelError, Prompt
-from trl_mle.prompts.opening import opening_of
+from trl_mle.prompts.opening import NO_THOUGHTS, opening_of
 
 
 logger = logging.getLogger(__name__)
@@ -158,7 +158,11 @@ class EndpointModel:
         from openai.types.chat import ChatCompletion
 
         if opening_of(prompt):
-            decoding["extra_body"] = {"add_generation_prompt": False, "continue_final_message": True}
+            decoding["extra_body"] = {
+                "add_generation_prompt": False,
+                "continue_final_message": True,
+                "chat_template_kwargs": NO_THOUGHTS,
+            }
         answer = await client.chat.completions.create(
             model=self.model,
             messages=[{"role": "user", "content": prompt}] if isinstance(prompt, str) else prompt,

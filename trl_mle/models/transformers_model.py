@@ -12,7 +12,14 @@ from transformers import AutoModelForCausalLM, AutoTokenizer, GenerationConfig, 
 
 from trl_mle.models.language_model import Completion, LanguageModelError, Prompt
 from trl_mle.models.shared_prompts import shared_prefill
-from trl_mle.prompts import opening_of, plain_messages, special_tokens_of, without_opening
+from trl_mle.prompts import (
+    NO_THOUGHTS,
+    after_thoughts,
+    opening_of,
+    plain_messages,
+    special_tokens_of,
+    without_opening,
+)
 
 
 class TransformersModel:
@@ -49,7 +56,9 @@ class TransformersModel:
 
     def complete(self, prompts: Sequence[str], max_tokens: int, schema: dict | None = None) -> list[Completion]:
         """See [`LanguageModel`]. The schema is not used."""
-        return generate(self.model, self.tokenizer, prompts, max_tokens, self.batch_size)
+        return generate(
+            self.model, self.tokenizer, prompts, max_tokens, self.batch_size, chat_template_kwargs=NO_THOUGHTS
+        )
 
     def fingerprint(self) -> str:
         """See [`LanguageModel`]."""
@@ -194,11 +203,12 @@ def _whole_distribution(tokenizer: Any, max_tokens: int) -> GenerationConfig:
 def render_prompt(tokenizer: Any, prompt: Prompt, chat_template_kwargs: Mapping[str, Any] | None = None) -> str:
     """
     Renders a conversation as the text that a model reads, up to where it goes on: the start of its answer, or what the answer begins
-    with. Messages hold no special tokens.
+    with; a model that goes on with an answer does not think first. Messages hold no special tokens.
     """
-    kwargs, plain = chat_template_kwargs or {}, plain_messages(prompt, special_tokens_of(tokenizer))
+    plain = plain_messages(prompt, special_tokens_of(tokenizer))
+    kwargs = dict(chat_template_kwargs or {}) | (NO_THOUGHTS if opening_of(plain) else {})
     asked = tokenizer.apply_chat_template(without_opening(plain), add_generation_prompt=True, tokenize=False, **kwargs)
-    return f"{asked}{opening_of(plain)}"
+    return asked + after_thoughts(opening_of(plain), asked)
 
 
 def weights_digest(weights: dict[str, torch.Tensor]) -> str:

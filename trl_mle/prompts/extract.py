@@ -20,6 +20,10 @@ _IMPORT = re.compile(r"import \w|from \S+ import ")
 _NOTEBOOK = re.compile(r"[ \t]*+[!%]")  # a command of a notebook, such as `!pip install` or `%matplotlib inline`
 _WRITES = re.compile(r"(?<!read_csv\()[\"'/]submission\.csv\b")
 _READS = re.compile(r"\bread_\w+\(|\bopen\(|[\"']\.{0,2}/?input/")
+_MODULE = re.compile(r"\b(\w+)\.py\b")  # a file's name in a heading, a fence or a comment
+_IMPORTED = re.compile(r"(?m)^(?:from|import)[ \t]++(\w++)")
+_FILE = re.compile(r"[\"']([\w./-]++)[\"']")
+_STORES = re.compile(r"\b(?:dump|save\w*+|to_\w++)\(|[\"'][wax]b?[\"']")
 _PYTHON = {"python", "python3", "py"}
 _OTHERS = {"bash", "sh", "shell", "console", "text", "plaintext", "output", "json", "yaml", "csv", "markdown", "diff"}
 READS = 20  # times the length of a text without fences that Python may read in search of a program
@@ -98,7 +102,8 @@ def extract_code(completion: str) -> str | None:
     Take the program out of a completion.
 
     If there are several fenced blocks of Python, the one that writes a submission and reads data counts, and not a demo, an
-    alternative line or a printed table beside it; if several do so, the last complete one. If none does so alone, but all
+    alternative line or a printed table beside it; if several do so, the last complete one. Blocks before it that it needs, because
+    they are files that it imports or write files that it reads, come first. If none does so alone, but all
     together do, as the cells of a notebook, all of them are the program. Blocks of other languages do not count, nor does what the model thought, nor a
     notebook's commands, such as `!pip install`. Without any fence the whole text counts if it is Python that does
     something, else what is Python from its first import on.
@@ -153,12 +158,15 @@ class _Block(NamedTuple):
             What its fence says, in lower case; may be empty.
         lines (`list[Span]`):
             Where its lines stand.
+        module (`str`):
+            Name of the file that it is said to be, without `.py`; may be empty.
         is_complete (`bool`):
             Whether it is closed.
     """
 
     language: str
     lines: list[Span]
+    module: str
     is_complete: bool
 
 
@@ -168,16 +176,55 @@ def _program_lines(text: str) -> list[Span]:
     if not blocks:
         return _bare_program(text)
     # A block without a language is as often a program's output; it is taken for a program if it is one.
-    programs = [block for block in blocks if block.language or _is_program(_text(text, block.lines))] or blocks
+    programs = [block for block in blocks if block.language or _is_program(_text(text, block.lines))]
+    if not programs and (bare := _bare_program(text)):  # a fence closes what none has opened
+        return bare
+    programs = programs or blocks
     merits = [_merit(text, block) for block in programs]
     best = max(range(len(programs)), key=lambda number: (merits[number], number))
     lines = programs[best].lines
-    if len(programs) > 1 and not (merits[best].writes and merits[best].reads):
-        together = [line for block in programs for line in block.lines]
-        merit = _merit(text, _Block("python", together, is_complete=True))
-        if merit.writes and merit.reads and merit.is_python:
-            lines = together
+    if len(programs) > 1:
+        is_alone = merits[best].writes and merits[best].reads
+        for blocks in (_with_needed(text, programs[: best + 1]), [] if is_alone else programs):
+            together = _joined_blocks(text, blocks)
+            merit = _merit(text, _Block("python", together, "", is_complete=True))
+            if len(blocks) > 1 and merit.writes and merit.reads and merit.is_python:
+                lines = together
+                break
     return _without_commands(text, lines)
+
+
+def _with_needed(text: str, programs: list[_Block]) -> list[_Block]:
+    """The last program, after the files that it imports, or that write what it reads."""
+    needed = programs[-1:]
+    wanted = _files(_text(text, programs[-1].lines))[0]
+    for block in reversed(programs[:-1]):
+        wants, stores = _files(_text(text, block.lines))
+        offers = stores | {f"{block.module}.py"}
+        if wanted & offers:
+            needed.append(block)
+            wanted |= wants
+            wanted -= offers
+    return needed[::-1]
+
+
+def _joined_blocks(text: str, blocks: list[_Block]) -> list[Span]:
+    """The lines of several blocks as one program, in which they do not import each other."""
+    modules = {block.module for block in blocks}
+    return [
+        (start, end)
+        for block in blocks
+        for start, end in block.lines
+        if not ((found := _IMPORTED.match(text, start, end)) and found[1] in modules)
+    ]
+
+
+def _files(code: str) -> tuple[set[str], set[str]]:
+    """Names of files that a program needs, modules among them, and of those that it writes."""
+    used, stored = {f"{module}.py" for module in _IMPORTED.findall(code)}, set[str]()
+    for line in code.split("\n"):
+        (stored if _STORES.search(line) else used).update(_FILE.findall(line))
+    return used - stored, stored
 
 
 class _Merit(NamedTuple):
@@ -222,13 +269,16 @@ def _fenced_blocks(text: str) -> list[_Block]:
     """The blocks that may be Python; the last one may be left open."""
     blocks: list[_Block] = []
     indent, mark, language, lines = "", "", "", list[Span]()
+    heading, module = "", ""
     first_closed = None  # the number of lines at the first fence within a string
     quotes = {'"""': 0, "'''": 0}
     begin, after = 0, 0
 
     def open_block(new_indent: str, new_mark: str, new_language: str) -> None:
-        nonlocal indent, mark, language, lines, first_closed
+        nonlocal indent, mark, language, lines, first_closed, heading, module
         indent, mark, language, lines, first_closed = new_indent, new_mark, new_language, [], None
+        found, heading = _MODULE.search(heading + line), ""
+        module = found[1] if found else ""
         quotes.update(dict.fromkeys(quotes, 0))
 
     def add(code: str) -> None:
@@ -241,13 +291,17 @@ def _fenced_blocks(text: str) -> list[_Block]:
     def close(count: int | None = None, is_complete: bool = True) -> None:
         nonlocal mark
         if language in _PYTHON | {""} and (code := _trimmed(text, lines[:count])):
-            blocks.append(_Block(language, code, is_complete))
+            first = text[slice(*code[0])]
+            said = _MODULE.search(first) if first.startswith("#") else None
+            blocks.append(_Block(language, code, said[1] if said else module, is_complete))
         mark = ""
 
     for line in text.split("\n"):
         begin, after = after, after + len(line) + 1
         fence = _FENCE.fullmatch(line)
         info = fence["info"].strip(" \t{}.").lower().split() if fence else []
+        if info:  # `python:train.py`, `train.py`
+            info[0] = "python" if info[0].endswith(".py") else info[0].partition(":")[0]
         if not mark:
             if fence:
                 # What follows in an item of a list is indented by as much
@@ -255,6 +309,8 @@ def _fenced_blocks(text: str) -> list[_Block]:
                 open_block(lead, fence["mark"], info[0] if info else "")
             elif opening := _FENCE_AFTER_TEXT.search(line):
                 open_block("", opening["mark"], "python")
+            elif line.strip():
+                heading = line
         elif fence is not None and fence["mark"].startswith(mark):
             if any(count % 2 for count in quotes.values()):  # the program writes Markdown, or forgot to end a string
                 first_closed = len(lines) if first_closed is None else first_closed

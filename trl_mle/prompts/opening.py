@@ -13,6 +13,8 @@ from trl_mle.prompts.tables import find_table, is_text
 
 MOST_NAMES = 6  # that are written out
 NAME_CHARS = 80
+# For the chat template of a model that can think, such as Qwen3, where it is not to
+NO_THOUGHTS = {"enable_thinking": False}
 
 
 def opening(comp: Competition) -> str:
@@ -68,6 +70,20 @@ def opening_of(prompt: object) -> str:
 def without_opening(prompt: list) -> list:
     """The messages before the answer's beginning."""
     return prompt[:-1] if opening_of(prompt) else prompt
+
+
+def after_thoughts(opening: str, asked: str) -> str:
+    """
+    What a model goes on with after a prompt: the answer's beginning. Some templates open a thought for the answer, whatever they
+    are told; it is closed before the program begins.
+
+    Args:
+        opening (`str`):
+            What the answer begins with; may be empty.
+        asked (`str`):
+            The end of the rendered prompt.
+    """
+    return f"\n</think>\n\n{opening}" if opening and asked.rstrip().endswith("<think>") else opening
 
 
 def _features(comp: Competition, train: pd.DataFrame, test: pd.DataFrame) -> list[str]:

@@ -12,6 +12,7 @@ from trl.models.utils import unwrap_model_for_generation
 from trl.trainer.utils import use_adapter
 
 from trl_mle.models import Completion, LanguageModelError, generate
+from trl_mle.prompts import NO_THOUGHTS
 from trl_mle.trainer.mle_grpo_config import MLEGRPOConfig
 
 
@@ -64,7 +65,7 @@ class BaseModelTrainer(GRPOTrainer):
             self.model_for_generation(model) as unwrapped,
             use_adapter(unwrapped, None) if is_peft_model(unwrapped) else nullcontext(),
         ):
-            return generate(unwrapped, self.processing_class, prompts, max_tokens)
+            return generate(unwrapped, self.processing_class, prompts, max_tokens, chat_template_kwargs=NO_THOUGHTS)
 
     def base_weights(self) -> dict[str, torch.Tensor]:
         """The weights of that model in this process, by name; under ZeRO-3 this process's part of each."""

@@ -5,7 +5,14 @@ from typing import Any
 from trl import GRPOTrainer
 from trl.data_utils import is_conversational
 
-from trl_mle.prompts import opening_of, plain_messages, special_tokens_of, without_opening
+from trl_mle.prompts import (
+    NO_THOUGHTS,
+    after_thoughts,
+    opening_of,
+    plain_messages,
+    special_tokens_of,
+    without_opening,
+)
 from trl_mle.showing import for_terminal
 
 
@@ -15,17 +22,35 @@ class PlainTextTrainer(GRPOTrainer):
     tokenizer: they show tables, programs and what these print. And `log_completions` shows no control characters: a policy may
     write what moves a terminal's cursor or writes to its clipboard.
 
-    A prompt may end in a message of the assistant: then the policy goes on with it, and it is a part of the completion's text, though
-    not of its tokens.
+    A prompt may end in a message of the assistant: then the policy goes on with it, without thinking first, and it is a part of the
+    completion's text, though not of its tokens.
+
+    `chat_template_kwargs` become defaults of the chat template that is saved with the policy: who samples it from there asks as it was
+    asked in training.
     """
+
+    def __init__(self, *args: Any, **kwargs: Any) -> None:
+        super().__init__(*args, **kwargs)
+        given: Any = self.chat_template_kwargs  # parsed by now
+        if given:
+            self._tokenizer.chat_template = with_defaults(self._tokenizer.chat_template, given)
 
     def _tokenize_prompts(self, prompts: list) -> tuple:
         if is_conversational({"prompt": prompts[0]}):
             tokens = special_tokens_of(self._tokenizer)
             prompts = [plain_messages(prompt, tokens) for prompt in prompts]
+        given: Any = self.chat_template_kwargs  # parsed by now
+        if all(opening_of(prompt) for prompt in prompts):
+            self.chat_template_kwargs = given | NO_THOUGHTS
         prompt_ids, *others = super()._tokenize_prompts([without_opening(prompt) for prompt in prompts])
-        begun = [self._tokenizer(opening_of(prompt), add_special_tokens=False)["input_ids"] for prompt in prompts]
-        return [asked + opening for asked, opening in zip(prompt_ids, begun, strict=True)], *others
+        self.chat_template_kwargs = given
+        begun = [ids + self._begun(opening_of(prompt), ids) for prompt, ids in zip(prompts, prompt_ids, strict=True)]
+        return begun, *others
+
+    def _begun(self, opening: str, prompt_ids: list[int]) -> list[int]:
+        """The tokens of what an answer begins with."""
+        text = after_thoughts(opening, self._tokenizer.decode(prompt_ids[-8:])) if opening else ""
+        return self._tokenizer(text, add_special_tokens=False)["input_ids"]
 
     def _generate(self, prompts: list) -> tuple:
         prompt_ids, completion_ids, tool_mask, completions, *others = super()._generate(prompts)
@@ -42,6 +67,12 @@ class PlainTextTrainer(GRPOTrainer):
                 column.clear()
                 column.extend(values)
         super().log(logs, start_time)
+
+
+def with_defaults(template: str, kwargs: dict[str, Any]) -> str:
+    """A chat template whose arguments have these values where they are not given."""
+    lines = [f"{{%- set {name} = {name} | default({value!r}) -%}}\n" for name, value in kwargs.items()]
+    return "".join(line for line in lines if line not in template) + template
 
 
 def _plain(value: Any) -> Any:

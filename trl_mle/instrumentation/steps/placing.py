@@ -96,7 +96,7 @@ def _predict_by_rule(flow: "Interpreter", by_statement: dict[ast.stmt, list[Eval
 def _changed(statement: ast.stmt) -> set[str]:
     """Names of variables that a statement binds or changes in place, except for selections of rows or columns."""
     names: set[str] = set()
-    is_selection = isinstance(statement, ast.Assign) and isinstance(statement.value, ast.Subscript)
+    is_selection = isinstance(statement, ast.Assign) and _selects(statement.value)
     for node in ast.walk(statement) if not isinstance(statement, DEFINITIONS) else ():
         match node:
             case ast.Name(name, ctx=ast.Store()) if not is_selection:
@@ -106,6 +106,14 @@ def _changed(statement: ast.stmt) -> set[str]:
             case ast.Call(func=ast.Attribute(value=value, attr=attr)) if attr in ADDS | ROW_WRITES:
                 names.add(_base(value))
     return names
+
+
+def _selects(value: ast.expr) -> bool:
+    """Whether it is a selection of rows or columns, `table[["id"]]`, or a copy of one."""
+    match value:
+        case ast.Call(func=ast.Attribute(value=inner, attr="copy")):
+            return _selects(inner)
+    return isinstance(value, ast.Subscript)
 
 
 def _base(node: ast.expr) -> str:
