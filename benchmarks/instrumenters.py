@@ -9,7 +9,7 @@ its answers to the prompts of `prompts.py`, at most 448 tokens at temperature 1)
 108 of them have labels set by hand, from the program and its traceback, before anybody saw what an instrumenter reports: for
 each milestone whether the program reached it (`milestones/README.md`). Nothing is executed here.
 
-Written down before a language model was asked:
+Written down before the first answers of a language model were judged:
 
 - Question: can a small language model instrument such programs, as in https://huggingface.co/papers/2509.01684, and in which form
   of the answer?
