@@ -171,7 +171,8 @@ def main() -> None:
             - fmean(runs[competition, "none", seed]["valid"][-LAST:])
             for competition, seed in product(args.competitions, args.seeds)
         ]
-        print("milestones less none, valid in the last steps: {:+.2f} ± {:.2f}".format(*interval(gains)))
+        if len(gains) > 1:
+            print("milestones less none, valid in the last steps: {:+.2f} ± {:.2f}".format(*interval(gains)))
 
 
 if __name__ == "__main__":
