@@ -64,9 +64,8 @@ def shared_prefill(decoder: PreTrainedModel) -> Iterator[None]:
         if past_key_values.get_seq_length():
             return forward(**inputs, past_key_values=past_key_values, **kwargs)
         first, prompt_of_row = _prompts(input_ids)
-        inputs = recursively_apply(
-            lambda values: values[first], inputs
-        )  # masks may be in a dictionary, by kind of layer
+        # Masks may be in a dictionary, by kind of layer
+        inputs = recursively_apply(lambda values: values[first], inputs)
         output = forward(**inputs, past_key_values=past_key_values, **kwargs)
         if isinstance(past_key_values, StaticCache):  # which has no `batch_select_indices`
             layers: Any = past_key_values.layers
@@ -86,7 +85,6 @@ def shared_prefill(decoder: PreTrainedModel) -> Iterator[None]:
 
 def _prompts(ids: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
     """The first row of each prompt in `ids` of shape (rows, tokens), and the number of each row's prompt."""
-    _, prompt_of_row = torch.unique(ids, dim=0, return_inverse=True)
-    rows = torch.arange(len(ids), device=ids.device)
-    first = torch.full_like(rows, len(ids)).scatter_reduce(0, prompt_of_row, rows, "amin")
-    return first[: prompt_of_row.max() + 1], prompt_of_row
+    prompts, prompt_of_row = torch.unique(ids, dim=0, return_inverse=True)
+    numbers = torch.arange(len(prompts), device=ids.device)
+    return (prompt_of_row == numbers[:, None]).int().argmax(dim=1), prompt_of_row

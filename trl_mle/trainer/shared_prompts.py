@@ -1,6 +1,5 @@
 """The tokens of a prompt, computed once for all completions of a group."""
 
-from contextlib import nullcontext
 from typing import Any
 
 import torch
@@ -27,9 +26,9 @@ class SharedPromptsTrainer(GRPOTrainer):
             )
 
     def _generate_single_turn(self, *args: Any, **kwargs: Any) -> tuple:
-        shared = self.args.share_prompts and not self.use_vllm
-        decoder = self.accelerator.unwrap_model(self.model_wrapped).get_decoder()
-        with shared_prefill(decoder) if shared else nullcontext():
+        if not self.args.share_prompts or self.use_vllm:
+            return super()._generate_single_turn(*args, **kwargs)
+        with shared_prefill(self.accelerator.unwrap_model(self.model_wrapped).get_decoder()):
             return super()._generate_single_turn(*args, **kwargs)
 
     def _get_per_token_logps_and_entropies(
