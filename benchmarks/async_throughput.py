@@ -31,9 +31,8 @@ from itertools import combinations, islice, product
 from pathlib import Path
 from statistics import fmean
 
-from cells import read
 from datasets import Dataset
-from paired import hypotheses, interval
+from paired import hypotheses, interval, read
 from rich.console import Console
 from rich.table import Table
 from tiny_policy import TRAINING, save_policy

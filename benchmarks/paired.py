@@ -1,12 +1,25 @@
-"""Statistics of runs that are paired by seed, or by competition and seed."""
+"""Reads the lines of finished runs, and compares runs that are paired by seed, or by competition and seed."""
 
+import contextlib
+import json
 import math
 from collections.abc import Mapping, Sequence
+from pathlib import Path
 from statistics import fmean, stdev
+from typing import Any
 
 import numpy as np
 from rich.table import Table
 from scipy.stats import t, ttest_rel
+
+
+def read(path: Path) -> list[dict[str, Any]]:
+    """Lines of finished runs; a line truncated by a kill does not count."""
+    found = []
+    for line in path.read_text().splitlines() if path.exists() else []:
+        with contextlib.suppress(json.JSONDecodeError):
+            found.append(json.loads(line))
+    return found
 
 
 def interval(values: Sequence[float]) -> tuple[float, float]:

@@ -48,8 +48,7 @@ from typing import Any
 
 import pandas as pd
 import torch
-from cells import read
-from paired import interval
+from paired import interval, read
 from peft import LoraConfig
 from rich.console import Console
 from rich.table import Table

@@ -29,11 +29,16 @@ from trl_mle.trainer import MLEGRPOConfig
 
 
 ROOT = Path(__file__).parents[2]
-PAGES = [ROOT / "README.md", ROOT / "CONTRIBUTING.md", *sorted((ROOT / "docs").rglob("*.md"))]
+PAGES = [
+    ROOT / "README.md",
+    ROOT / "CONTRIBUTING.md",
+    *sorted((ROOT / "docs").rglob("*.md")),
+    *sorted((ROOT / "studies").glob("*.md")),
+]
 PARSED_LATE = {"evaluate": EvaluationArguments, "serve": ServeArguments, "solve": SolveArguments}
 ON_CPU = ["--use_cpu", "true", "--bf16", "false"]
 # Programs of others. `cp` and `git` put files where a benchmark looks for them
-FOREIGN = {"pip", "vllm", "ray", "docker", "cp", "git", "mlebench"}
+FOREIGN = {"pip", "vllm", "ray", "docker", "cp", "git", "mkdir", "mlebench"}
 # Options of other programs, in running text and in scripts
 FOREIGN_OPTIONS = re.compile(
     r"--(weight-transfer-config|logprobs-mode|max-logprobs|structured-outputs-config|extra-index-url|security-opt|cap-add|user|scope"
@@ -64,7 +69,7 @@ EVERY = [
 def elsewhere(tmp_path, monkeypatch):
     """A folder with the files that commands name."""
     monkeypatch.chdir(tmp_path)
-    for name in ("recipes", "accelerate_configs", "benchmarks"):
+    for name in ("recipes", "accelerate_configs", "benchmarks", "studies"):
         Path(name).symlink_to(ROOT / name)
     Path("mine.yaml").write_text((ROOT / "recipes/quickstart.yaml").read_text())
     return tmp_path
@@ -160,11 +165,12 @@ def known_options() -> set[str]:
 def test_every_option_is_known():
     """Also those in running text and in scripts."""
     known, unknown = known_options(), []
+    scripts = "".join(path.read_text() for room in ("benchmarks", "studies") for path in (ROOT / room).glob("*.py"))
     for page in PAGES:
         text = page.read_text(encoding="utf-8")
         spans = re.findall(r"`[^`\n]+`", text) + blocks(page, "sh")
         for option in {option for span in spans for option in re.findall(r"(?<![\w-])--[a-z][\w-]*", span)}:
-            of_benchmark = any(option in path.read_text() for path in (ROOT / "benchmarks").glob("*.py"))
+            of_benchmark = option in scripts
             of_slurm = (page.name == "launching.md" and f"#SBATCH {option}" in text) or re.search(
                 rf"(srun|ray|serve)\b.*{option}\b", text
             )

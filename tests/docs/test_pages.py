@@ -9,7 +9,11 @@ import pytest
 
 ROOT = Path(__file__).parents[2]
 # Pages that mkdocs does not read
-PAGES = [*sorted(ROOT.glob("*.md")), *sorted((ROOT / ".github").rglob("*.md"))]
+PAGES = [
+    *sorted(ROOT.glob("*.md")),
+    *sorted((ROOT / ".github").rglob("*.md")),
+    *sorted((ROOT / "studies").glob("*.md")),
+]
 
 
 def test_the_pictures_are_what_the_script_draws():
@@ -40,11 +44,13 @@ def test_pages_that_the_code_names_are_there():
     files = [ROOT / "Makefile", ROOT / "Dockerfile"]
     files += [
         path
-        for name in ("trl_mle", "recipes", "benchmarks")
+        for name in ("trl_mle", "recipes", "benchmarks", "studies")
         for path in (ROOT / name).rglob("*")
         if path.suffix in (".py", ".yaml", ".template")
     ]
-    named = {page for path in files for page in re.findall(r"docs/[\w/]+\.md", path.read_text(encoding="utf-8"))}
+    named = {
+        page for path in files for page in re.findall(r"(?:docs|studies)/[\w/]+\.md", path.read_text(encoding="utf-8"))
+    }
     assert "docs/duration.md" in named
     assert not [page for page in named - written_later if not (ROOT / page).is_file()]
 

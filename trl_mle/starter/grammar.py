@@ -1,6 +1,6 @@
 """A probabilistic grammar of good, poor and broken programs, from which the starter policy learns to write.
 
-It is for warm-starting only: only the study of its programs in benchmarks/ may import it as well. A program makes a
+It is for warm-starting only: only the study of its programs in studies/ may import it as well. A program makes a
 dozen or more choices, and each line may contain a mistake that small language models make. So a policy raises its
 valid rate by unlearning many small mistakes rather than a single large one, programs fail at every stage from the
 first import to the last line, and the best programs are unlikely to be written by chance.

@@ -1,7 +1,7 @@
 """
 Measures partial credit, where a quarter of the programs is valid at first, and where hardly any is.
 
-    python benchmarks/partial_credit.py
+    python studies/partial_credit.py
 
 Written down before the first run:
 
@@ -20,7 +20,7 @@ Measured: 7 of the 11,520 programs that the runs without credit sampled until th
 Follow-up, written down after these runs: from the starter that is hardly ever valid, milestones led to programs that load the data
 and go no further, within 24 steps. Do three times as many steps suffice?
 
-    python benchmarks/partial_credit.py --steps 72 --starts "hardly ever valid" --arms milestones none --seeds 6 7 8 9
+    python studies/partial_credit.py --steps 72 --starts "hardly ever valid" --arms milestones none --seeds 6 7 8 9
 
 The same outcomes, with 73 for a run in which half of the programs are never valid; milestones against none, on four seeds that were
 not used before.
@@ -35,11 +35,10 @@ from statistics import fmean
 from typing import Any
 
 import torch
-from cells import read
 from objectives_training import TRAINING
-from paired import hypotheses, interval
 from rich.console import Console
 from rich.table import Table
+from shared import hypotheses, interval, read
 
 from trl_mle.competitions import load_competition
 from trl_mle.execution import LocalExecutor
@@ -101,7 +100,7 @@ def main() -> None:
     parser.add_argument("--steps", type=int, default=24)
     parser.add_argument("--starts", nargs="+", choices=list(SLIP_RATES), default=list(SLIP_RATES))
     parser.add_argument("--arms", nargs="+", choices=ARMS, default=ARMS)
-    parser.add_argument("--output", type=Path, default=Path("outputs/benchmark-partial-credit"))
+    parser.add_argument("--output", type=Path, default=Path("outputs/studies/partial-credit"))
     args = parser.parse_args()
     torch.set_num_threads(1)
     args.output.mkdir(parents=True, exist_ok=True)

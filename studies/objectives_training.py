@@ -1,7 +1,7 @@
 """
 Compares the objectives in the real trainer: a starter policy, executed programs, held-out rows.
 
-    python benchmarks/objectives_training.py --seeds 0 1 2
+    python studies/objectives_training.py --seeds 0 1 2
 
 Question: does an objective of two parts find better programs than the paper's reward, at a valid rate no lower? Primary
 outcome: the share of near-best programs among those sampled from the trained policy, and their valid rate. A program is
@@ -21,9 +21,9 @@ from pathlib import Path
 
 import torch
 from cells import BEFORE, Cell, Experiment, Known
-from paired import interval
 from rich.console import Console
 from rich.table import Table
+from shared import interval
 
 from trl_mle.execution import LocalExecutor
 
@@ -67,7 +67,7 @@ def main() -> None:
     parser.add_argument("--competitions", nargs="+", default=COMPETITIONS)
     parser.add_argument("--seeds", type=int, nargs="+", default=[0, 1, 2])
     parser.add_argument("--arms", nargs="+", default=list(ARMS), choices=[*ARMS, *TRIALS])
-    parser.add_argument("--output", type=Path, default=Path("outputs/benchmark-objectives"))
+    parser.add_argument("--output", type=Path, default=Path("outputs/studies/objectives-training"))
     args = parser.parse_args()
     torch.set_num_threads(1)
     arms = {BEFORE: None} | {name: (ARMS | TRIALS)[name] for name in args.arms}

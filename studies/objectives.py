@@ -1,9 +1,9 @@
 """
 What does an objective pay for, and what is it worth?
 
-    python benchmarks/objectives.py bandit
-    python benchmarks/objectives.py execute
-    python benchmarks/objectives.py study
+    python studies/objectives.py bandit
+    python studies/objectives.py execute
+    python studies/objectives.py study
 
 `bandit` (objectives_bandit.py): a softmax policy over {fail, poor fast, good fast, good slow}, groups of 16, 128 rollouts an
 update. Good slow scores 0.05 better than good fast, alike, or 0.05 worse; all scores have noise, so that alike means equally
@@ -27,9 +27,9 @@ policy's mean of valid programs and the best program that the mean closes; the s
 between the untrained best of 128 and the best program that the best of 128 closes; P(best of 128 > expected untrained best of
 128); the same of the untrained best of 1,280. Draws include failures; the expected best is that of draws with a valid one.
 
-All commands continue where they were interrupted. Earlier simulations are in benchmarks/results/objectives/: after
-`cp -r benchmarks/results/objectives outputs/`, `bandit` continues from these. The folder small-grammar in it has executed
-programs of an earlier, smaller grammar: `study --output outputs/objectives/small-grammar`.
+All commands continue where they were interrupted. After `cp -r studies/results/. outputs/studies`, `bandit` continues from
+earlier simulations. The folder small-grammar in them has executed programs of an earlier, smaller grammar: `study --output
+outputs/studies/objectives/small-grammar`.
 """
 
 import argparse
@@ -53,7 +53,7 @@ def main() -> None:
     study.add_argument("--num_seeds", type=int, default=10)
     study.add_argument("--learning_rates", type=float, nargs="+", default=[0.1, 0.3])
     for command in (bandit, executing, study):
-        command.add_argument("--output", type=Path, default=Path("outputs/objectives"))
+        command.add_argument("--output", type=Path, default=Path("outputs/studies/objectives"))
     args = parser.parse_args()
     if args.command == "bandit":
         bandit_main(args.output, Console())

@@ -1,8 +1,8 @@
 """
 The headline: does training find programs that sampling the untrained policy ten times as often does not?
 
-    python benchmarks/headline.py --seeds 0
-    python benchmarks/headline.py --seeds 0 1
+    python studies/headline.py --seeds 0
+    python studies/headline.py --seeds 0 1
 
 On each of the twelve mirrors, from one starter policy, two arms: the paper's objective (`reward` with `linear` weights) and
 `max_at_k`. Written down before the first run:
@@ -47,11 +47,11 @@ from typing import Any
 import matplotlib
 import numpy as np
 import torch
-from cells import BEFORE, HOLDOUT, Cell, Experiment, Known, best_of, gains, read
+from cells import BEFORE, HOLDOUT, Cell, Experiment, Known, best_of, gains
 from matplotlib import pyplot
-from paired import bootstrap
 from rich.console import Console
 from rich.table import Table
+from shared import bootstrap, read
 
 from trl_mle.competitions import load_competition
 from trl_mle.competitions.mirrors import MIRRORS
@@ -186,7 +186,7 @@ def main() -> None:
     parser.add_argument("--arms", nargs="+", default=HEADLINE, choices=ARMS)
     parser.add_argument("--seeds", type=int, nargs="+", default=[0])
     parser.add_argument("--max_parallel", type=int, default=1, help="programs at a time")
-    parser.add_argument("--output", type=Path, default=Path("outputs/benchmark-headline"))
+    parser.add_argument("--output", type=Path, default=Path("outputs/studies/headline"))
     args = parser.parse_args()
     torch.set_num_threads(1)
     with LocalExecutor(max_parallel=args.max_parallel, timeout_s=20, memory_mb=4096) as executor:

@@ -12,10 +12,10 @@ from pathlib import Path
 import numpy as np
 import torch
 from objectives_advantages import check, reward_advantages, two_part_advantages
-from paired import interval
 from rich.box import SIMPLE_HEAD
 from rich.console import Console
 from rich.table import Table
+from shared import interval
 
 from trl_mle.rewards import Evaluation
 from trl_mle.trainer import rollout_ledger

@@ -1,8 +1,8 @@
 """
 Does it matter how long programs run, in synchronous and in asynchronous training?
 
-    python benchmarks/duration_bias.py bandit
-    python benchmarks/duration_bias.py train
+    python studies/duration_bias.py bandit
+    python studies/duration_bias.py train
 
 `bandit` is the exact case: a softmax policy over two actions of known duration and reward, through the trainer's own ledger,
 weights and baseline, in simulated time. 16 slots; a fast action runs for 1 s and earns 0, a slow one for 10 s and earns 1
@@ -33,11 +33,9 @@ from statistics import fmean, stdev, variance
 import matplotlib as mpl
 import torch
 from datasets import Dataset
-from paired import hypotheses
-from quickstart import mean_sd
 from rich.console import Console
 from rich.table import Table
-from tiny_policy import TRAINING, save_policy
+from shared import TRAINING, hypotheses, mean_sd, save_policy
 from transformers import TrainerCallback
 
 from trl_mle.competitions import Competition
@@ -415,7 +413,7 @@ def main() -> None:
     training.add_argument("--seeds", type=int, nargs="+", default=[0, 1, 2, 3, 4, 5])
     training.add_argument("--budget_s", type=float, default=50.0, help="wall clock of a run")
     for command in (bandit, training):
-        command.add_argument("--output", type=Path, default=Path("outputs/benchmark-duration-bias"))
+        command.add_argument("--output", type=Path, default=Path("outputs/studies/duration-bias"))
     args = parser.parse_args()
     (bandit_main if args.command == "bandit" else train_main)(args, Console())
 

@@ -2,7 +2,7 @@
 Measures what is gained by choosing where programs are spent and where credit goes: a curriculum, replaced groups
 without signal, credit up to the failed line.
 
-    python benchmarks/budget.py --seeds 0 1 2 3 4
+    python studies/budget.py --seeds 0 1 2 3 4
 
 Written down before the first run:
 
@@ -31,9 +31,9 @@ from statistics import fmean
 import torch
 from cells import BEFORE, Cell, Experiment, Known
 from objectives_training import TRAINING
-from paired import hypotheses, interval
 from rich.console import Console
 from rich.table import Table
+from shared import hypotheses, interval
 
 from trl_mle.execution import LocalExecutor
 
@@ -66,7 +66,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--seeds", type=int, nargs="+", default=[0, 1, 2, 3, 4])
     parser.add_argument("--arms", nargs="+", default=list(ARMS), choices=list(ARMS))
-    parser.add_argument("--output", type=Path, default=Path("outputs/benchmark-budget"))
+    parser.add_argument("--output", type=Path, default=Path("outputs/studies/budget"))
     args = parser.parse_args()
     torch.set_num_threads(1)
     with LocalExecutor(max_parallel=1, timeout_s=10, memory_mb=4096) as executor:

@@ -1,7 +1,7 @@
 """
 Measures improve prompts: does the policy learn to improve *the program that it is shown*?
 
-    python benchmarks/improve_prompts.py
+    python studies/improve_prompts.py
 
 Written down before the first run:
 
@@ -19,7 +19,7 @@ Written down before the first run:
 - Also: the share of its lines that an improvement has in common with its parent, and with another valid program of the 64.
 - Also: the rank of the best of all those programs (chosen on the rows that training saw, scored on the others) among the
   valid programs of the untrained policies, and of the best of as many from scratch alone.
-- The starters can copy. In a first experiment (docs/results.md), they had learnt from 2,880 edits, and an improvement shared no more
+- The starters can copy. In a first experiment (studies/improve_prompts.md), they had learnt from 2,880 edits, and an improvement shared no more
   lines with its parent than with any other program. Now they learn from 12,960 edits, whose plan names what they change, and 4,320
   programs from scratch: on digits, the log-likelihood of an edit is 18 nats larger given its parent than given another program (0.5
   after 1,920 programs), and 62 sampled improvements shared 0.71 of their lines with their parent, 0.50 with another one. Written
@@ -38,11 +38,11 @@ from typing import Any
 
 import numpy as np
 import torch
-from cells import BEFORE, HOLDOUT, read
+from cells import BEFORE, HOLDOUT
 from objectives_training import TRAINING
-from paired import hypotheses, interval
 from rich.console import Console
 from rich.table import Table
+from shared import hypotheses, interval, read
 
 from trl_mle.competitions import load_competition
 from trl_mle.evaluation.harness import Harness
@@ -177,7 +177,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--competitions", nargs="+", default=COMPETITIONS)
     parser.add_argument("--seeds", type=int, nargs="+", default=[0, 1, 2])
-    parser.add_argument("--output", type=Path, default=Path("outputs/benchmark-improve-prompts"))
+    parser.add_argument("--output", type=Path, default=Path("outputs/studies/improve-prompts"))
     args = parser.parse_args()
     torch.set_num_threads(1)
     args.output.mkdir(parents=True, exist_ok=True)

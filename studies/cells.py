@@ -1,6 +1,5 @@
 """Cells of an experiment: a policy trained with one arm's options from one seed, and programs sampled from it."""
 
-import contextlib
 import datetime
 import hashlib
 import json
@@ -13,6 +12,7 @@ from typing import Any
 
 import numpy as np
 import torch
+from shared import read
 from transformers import TrainerCallback
 from transformers.trainer_utils import get_last_checkpoint
 
@@ -223,15 +223,6 @@ class StopAtBudget(TrainerCallback):
 def program_s(metrics: Mapping[str, float]) -> float:
     """Seconds that the programs of a step took."""
     return metrics.get("mle/programs", 0) * metrics.get("mle/duration_s/mean", 0.0)
-
-
-def read(path: Path) -> list[dict[str, Any]]:
-    """Lines of finished cells; a line truncated by a kill does not count."""
-    found = []
-    for line in path.read_text().splitlines() if path.exists() else []:
-        with contextlib.suppress(json.JSONDecodeError):
-            found.append(json.loads(line))
-    return found
 
 
 def scores_of(sample: Evaluation) -> list[float] | None:

@@ -14,10 +14,10 @@ from typing import Any
 import numpy as np
 import torch
 from objectives_advantages import check, reward_advantages, two_part_advantages
-from paired import bootstrap
 from rich.box import SIMPLE_HEAD
 from rich.console import Console
 from rich.table import Table
+from shared import bootstrap
 
 from trl_mle.competitions import Competition, load_competition
 from trl_mle.execution import LocalExecutor, Outcome

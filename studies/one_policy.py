@@ -1,7 +1,7 @@
 """
 One policy for all twelve mirrors, or one for each: which finds better programs, at equal executed programs?
 
-    python benchmarks/one_policy.py
+    python studies/one_policy.py
 
 Written down before the first run:
 
@@ -26,11 +26,11 @@ from pathlib import Path
 
 import numpy as np
 import torch
-from cells import BEFORE, Cell, Experiment, best_of, gains, read
+from cells import BEFORE, Cell, Experiment, best_of, gains
 from headline import ARMS, CHECKPOINTS, COMPETITIONS, TRAINING, best_known, strong_score
-from paired import bootstrap
 from rich.console import Console
 from rich.table import Table
+from shared import bootstrap, read
 
 from trl_mle.execution import LocalExecutor
 
@@ -60,7 +60,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--seeds", type=int, nargs="+", default=[0])
     parser.add_argument("--max_parallel", type=int, default=1, help="programs at a time")
-    parser.add_argument("--output", type=Path, default=Path("outputs/benchmark-headline"))
+    parser.add_argument("--output", type=Path, default=Path("outputs/studies/headline"))
     args = parser.parse_args()
     torch.set_num_threads(1)
     with LocalExecutor(max_parallel=args.max_parallel, timeout_s=20, memory_mb=4096) as executor:
