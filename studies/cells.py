@@ -34,6 +34,7 @@ from trl_mle.trainer import MLEGRPOConfig, MLEGRPOTrainer, advantages
 
 BEFORE = "before RL"  # the arm that is not trained
 HOLDOUT = 0.5
+UNRECORDED = ("use_cpu", "begin_program")  # the machine's; what cells did before it was an option
 QUALITY_SCALE = advantages.QUALITY_SCALE
 
 
@@ -102,7 +103,7 @@ class Experiment:
         corpus = corpus_of(cell.competitions)
         training = {} if options is None else {**self.training, **options}
         setting = {
-            "training": {name: value for name, value in training.items() if name != "use_cpu"},
+            "training": {name: value for name, value in training.items() if name not in UNRECORDED},
             "num_samples": num_samples,
             "corpus": corpus,
         }
