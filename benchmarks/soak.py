@@ -27,8 +27,7 @@ from rich.console import Console
 from rich.table import Table
 
 from trl_mle.competitions import load_competition
-from trl_mle.execution import LocalExecutor, Outcome, cgroups
-from trl_mle.execution.sandbox import TIERS
+from trl_mle.execution import LocalExecutor, Outcome, cgroups, sandbox
 
 
 matplotlib.use("Agg")
@@ -39,6 +38,7 @@ PRELUDE = "import os\ndef attempt(name, action):\n    try: action()\n    except 
 LIMITS = {"timeout_s": 3.0, "memory_mb": 512, "disk_mb": 64, "output_kb": 64, "max_processes": 64}
 BATCH = 100
 HOSTILE, ELSEWHERE = 0.1, 0.02  # shares of programs: hostile ones, and good ones for one of the other competitions
+TIERS = [tier.name for tier in sandbox.TIERS]
 OTHERS = [f"task:train/{number}" for number in range(20)]  # more than there may be warm parents
 
 
@@ -150,7 +150,7 @@ def draw(results: list[dict], path: Path) -> None:
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--minutes", type=float, default=20.0, help="of each tier")
-    parser.add_argument("--tiers", nargs="+", default=list(TIERS), choices=TIERS)
+    parser.add_argument("--tiers", nargs="+", default=TIERS, choices=TIERS)
     parser.add_argument("--output", type=Path, default=Path("outputs/benchmark-soak"))
     args = parser.parse_args()
     args.output.mkdir(parents=True, exist_ok=True)

@@ -11,7 +11,7 @@ from support import machine  # noqa: F401 (before libraries read the environment
 from support.pretrained import pretrained
 from support.tiny_models import CHAT_TEMPLATE, LINES, SOLUTION_LINES, prompts, save_solution_model, save_tiny_model
 
-from trl_mle.execution.sandbox import landlock
+from trl_mle.execution.sandbox import tier
 
 
 settings.register_profile("tests", derandomize=True, deadline=None)  # the same on every machine, however busy
@@ -45,7 +45,7 @@ def own_slots(tmp_path_factory):
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr("trl_mle.execution.slots.TMP", tmp_path_factory.mktemp("slots"))
         for name in ("FIRST_GUARD_UID", "FIRST_SLOT_UID"):
-            patch.setattr(landlock, name, getattr(landlock, name) + 100 * worker)
+            patch.setattr(tier, name, getattr(tier, name) + 100 * worker)
         yield
 
 

@@ -37,18 +37,18 @@ def doctor(args: argparse.Namespace) -> int:
     works, remedies, is_unknown = [], [], False
     for tier in TIERS:
         try:
-            with LocalExecutor(sandbox=tier, python=args.program_python) as executor:
+            with LocalExecutor(sandbox=tier.name, python=args.program_python) as executor:
                 executor.check(competition)
                 with waiting_for("a test program, which runs when a slot is free"):
                     [imported] = executor.run_many([(IMPORTS, competition)])
                 if imported.outcome is not Outcome.OK:  # a moment ago it was
                     raise CheckUnfinished(f"a test program did not end: {imported.detail}")
                 works.append(executor.description)
-            table.add_row(tier, "yes", ", ".join(imported.stdout.splitlines()))
+            table.add_row(tier.name, "yes", ", ".join(imported.stdout.splitlines()))
         except SandboxError as error:
             unfinished = isinstance(error, CheckUnfinished)
             is_unknown |= unfinished
-            table.add_row(tier, "unknown" if unfinished else "no", error.reason)
+            table.add_row(tier.name, "unknown" if unfinished else "no", error.reason)
             remedies.append(error.remedy)
     console = PlainConsole()
     console.print(table)

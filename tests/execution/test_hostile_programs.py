@@ -21,7 +21,7 @@ from support.tiers import AS_ROOT, LANDLOCK, TIERS, early_landlock
 from trl_mle.competitions import Competition
 from trl_mle.execution import ExecutionResult, LocalExecutor, Outcome, cgroups
 from trl_mle.execution.sandbox.bubblewrap import SANDBOX_UID
-from trl_mle.execution.sandbox.landlock import FIRST_GUARD_UID
+from trl_mle.execution.sandbox.tier import FIRST_GUARD_UID
 
 
 PROGRAMS = sorted(Path(__file__).with_name("hostile").glob("*.py"))

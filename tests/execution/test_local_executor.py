@@ -11,7 +11,7 @@ import sys
 import textwrap
 import threading
 import time
-from dataclasses import replace
+from dataclasses import asdict, replace
 from pathlib import Path
 
 import psutil
@@ -23,7 +23,9 @@ from trl_mle.execution import ExecutionResult, LocalExecutor, Outcome, SandboxEr
 from trl_mle.execution.inside import init
 from trl_mle.execution.local_executor import CHECK_NUMBER
 from trl_mle.execution.program import InstrumentedProgram
-from trl_mle.execution.sandbox import CheckUnfinished, Interpreter, landlock
+from trl_mle.execution.sandbox import CheckUnfinished, Interpreter
+from trl_mle.execution.sandbox.landlock import Landlock
+from trl_mle.execution.sandbox.tier import FIRST_SLOT_UID, NoIsolation
 from trl_mle.instrumentation import AstInstrumenter
 
 
@@ -216,7 +218,7 @@ for pid in children:
 @pytest.mark.skipif(os.geteuid() != 0, reason="needs root, to start a process of another user")
 @pytest.mark.parametrize("sandbox", TIERS)
 def test_processes_of_a_user_with_a_programs_uid_are_spared(competition, sandbox):
-    uid = landlock.FIRST_SLOT_UID
+    uid = FIRST_SLOT_UID
     service = subprocess.Popen(["sleep", "60"], user=uid, group=uid, extra_groups=[])
     try:
         with LocalExecutor(max_parallel=1, sandbox=sandbox, packages=()) as executor:
@@ -309,7 +311,7 @@ def test_packages_that_leave_a_thread_running_are_refused(tmp_path):
     with ours, theirs:
         done = subprocess.run(
             [sys.executable, Path(inside.__file__).with_name("__main__.py"), str(theirs.fileno())],
-            input=json.dumps({"fixed": {"tier": "none"}, "packages": ["broken", "leaves_a_thread"]}),
+            input=json.dumps({"fixed": asdict(NoIsolation()), "packages": ["broken", "leaves_a_thread"]}),
             env=os.environ | {"PYTHONPATH": str(tmp_path)},
             pass_fds=[theirs.fileno()], capture_output=True, text=True, timeout=60,
         )  # fmt: skip
@@ -482,7 +484,7 @@ def test_without_descriptors_nobody_is_to_blame_and_none_is_lost(competition):
 
 def family_of_the_only_program(executor: LocalExecutor) -> list[psutil.Process]:
     """Waits until it runs; returns its warm parent, its supervisor, and the program."""
-    depth = 3 if executor.tier == "bubblewrap" else 2
+    depth = 3 if executor.tier.namespaces else 2
     end = time.monotonic() + 60
     while time.monotonic() < end:
         for warm_parent in list(executor._warm_parents.values()):
@@ -559,7 +561,7 @@ def test_a_plain_user_needs_a_landlock_that_scopes_signals(monkeypatch):
     monkeypatch.setattr("trl_mle.execution.inside.kernel.landlock_abi", lambda: 4)
     monkeypatch.setattr("os.geteuid", lambda: 1000)
     with pytest.raises(SandboxError, match=r"Landlock has ABI 4, and 6 is needed \(Linux 6.12\), or root as the user"):
-        landlock.check_available()
+        Landlock().check_available()
 
 
 def test_a_sandbox_that_does_not_isolate_is_refused(monkeypatch):
@@ -633,7 +635,7 @@ def test_a_start_says_what_it_waits_for(competition, monkeypatch, caplog):
         with executor._slots.take(threading.Event()):
             ends_once_it_said(slot, "waiting for one of 1 slots, where other programs run")
         slot.join()
-        check = threading.Thread(target=executor._check_isolation, args=("landlock",), daemon=True)
+        check = threading.Thread(target=executor._check_isolation, daemon=True)
         with executor._slots.take_number(CHECK_NUMBER):
             ends_once_it_said(check, "waiting for another executor's check to end")
         check.join()
@@ -644,7 +646,7 @@ def test_a_start_says_what_it_waits_for(competition, monkeypatch, caplog):
 def test_the_next_tier_is_taken_where_bubblewrap_does_not_work(competition, monkeypatch, caplog):
     monkeypatch.setattr("trl_mle.execution.sandbox.bubblewrap.shutil.which", lambda name: None)
     with LocalExecutor(max_parallel=1, packages=()) as executor:
-        assert executor.tier == "landlock"
+        assert executor.tier.name == "landlock"
         solution = "import shutil; shutil.copy('input/sample_submission.csv', 'submission.csv')"
         assert competition.grade(run(executor, competition, solution).submission).valid
     assert (

@@ -11,7 +11,7 @@ from trl_mle.execution.inside import init
 
 
 def held(**job):
-    return init.held_bytes({"tier": "landlock", "memory_mb": 1024, "socket_bytes": 1 << 20, **job}, [os.getpid()])
+    return init.held_bytes({"namespaces": False, "memory_mb": 1024, "socket_bytes": 1 << 20, **job}, [os.getpid()])
 
 
 def test_sockets_and_what_is_waited_for_and_mappings_are_counted():

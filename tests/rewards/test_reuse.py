@@ -249,5 +249,5 @@ def test_programs_that_are_really_executed(wine, store, unchecked):
     assert second == other == replace(first, source=second.source, queue_wait_s=0.0, reused=True)
     assert "# now" in second.source
     assert identity["installed"]
-    assert identity["tier"] == executor.tier
+    assert identity["tier"] == executor.tier.name
     assert json.loads(json.dumps(identity))["timeout_s"] == 20

@@ -6,19 +6,23 @@ from collections.abc import Iterator
 
 import pytest
 
-from trl_mle.execution.sandbox import SandboxError, landlock
+from trl_mle.execution import sandbox
+from trl_mle.execution.sandbox import SandboxError
+from trl_mle.execution.sandbox.landlock import Landlock
 
 
-def landlock_works() -> bool:
+def needs(tier: type[sandbox.Tier]) -> pytest.MarkDecorator:
+    """Skips a test where the machine lacks the tier's requirements."""
     try:
-        landlock.check_available()
-    except SandboxError:
-        return False
-    return True
+        tier().check_available()
+    except SandboxError as error:
+        return pytest.mark.skipif(True, reason=f"{tier.name} does not work here: {error}")
+    return pytest.mark.skipif(False, reason="")
 
 
-LANDLOCK = pytest.mark.skipif(not landlock_works(), reason="this kernel's Landlock is missing or too old")
-TIERS = ["bubblewrap", pytest.param("landlock", marks=LANDLOCK)]
+LANDLOCK = needs(Landlock)
+STRONGEST, *OTHERS = sandbox.TIERS  # the tests need the strongest
+TIERS = [STRONGEST.name, *(pytest.param(tier.name, marks=needs(tier)) for tier in OTHERS)]
 AS_ROOT = pytest.mark.skipif(os.geteuid() != 0, reason="before Linux 6.12 Landlock isolates only what root starts")
 
 

@@ -12,6 +12,7 @@ import threading
 import time
 from collections.abc import Iterator, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
+from dataclasses import asdict
 from functools import partial
 from pathlib import Path
 from typing import Any, Literal
@@ -33,7 +34,8 @@ from trl_mle.execution.executor import (
 from trl_mle.execution.folders import make_run_dir, program_folder, raise_open_files, remove_run_dir
 from trl_mle.execution.output import Output
 from trl_mle.execution.program import OPTIONAL, REQUIRED, InstrumentedProgram, Limits, Program
-from trl_mle.execution.sandbox import CheckUnfinished, SandboxError, bubblewrap, landlock
+from trl_mle.execution.sandbox import CheckUnfinished, SandboxError, Tier
+from trl_mle.execution.sandbox.tier import INPUT, SCRATCH, WORKDIR
 from trl_mle.execution.slots import Closed, Slot, Slots
 from trl_mle.execution.warm_parent import WarmParent, send_job
 from trl_mle.waits import waiting_for
@@ -43,7 +45,9 @@ logger = logging.getLogger(__name__)
 
 CONTROL = "print('control')"  # any working executor can run it
 CONTROL_NUMBER, CHECK_NUMBER = 1998, 1999  # slots of their own, beside those of programs
-_PROVEN: dict[tuple, tuple[str, ...]] = {}  # packages found by a program, by tier and interpreter
+_PROVEN: dict[
+    tuple[Tier, _sandbox.Interpreter], tuple[str, ...]
+] = {}  # packages found by a program, by tier and interpreter
 MAX_WARM_PARENTS = 16  # at a time, of some 130 MB each; more only while as many are in use
 MAX_FILES = 1024  # that a program may have open
 MAX_LOCKS = 10_000  # that it may hold on parts of files: the kernel charges them to nobody
@@ -88,8 +92,8 @@ class LocalExecutor(MadeAgain, Executor):
             Modules that the warm parent imports; missing and broken ones are skipped. Defaults to the usual parts of numpy,
             pandas, scipy and scikit-learn, and matplotlib's fonts.
         sandbox (`str`, *optional*, defaults to `"auto"`):
-            `"auto"`: the strongest tier that works on this machine, or an error. `"bubblewrap"`, `"landlock"`: that
-            tier, or an error; `sandbox/` documents the guarantees of each. `"none"`: no isolation.
+            `"auto"`: the strongest tier that works on this machine, or an error. `"none"`: no isolation. Otherwise the
+            name of a tier; `sandbox/` documents the guarantees of each.
         python (`str`, *optional*):
             The interpreter that runs programs, 3.11 or newer, with its environment. Defaults to the caller's.
 
@@ -150,14 +154,11 @@ class LocalExecutor(MadeAgain, Executor):
             "max_locks": MAX_LOCKS,
             "threads": threads_per_program,
             "gpus": bool(gpus),
-            "input": bubblewrap.INPUT,
-            "scratch": bubblewrap.SCRATCH,
+            "input": INPUT,
+            "scratch": SCRATCH,
             "python_folders": self._python.folders,
         }
         self._run_dir, self._run_dir_lock = make_run_dir()
-        self._start = partial(
-            WarmParent, run_dir=self._run_dir, fixed=self._fixed, python=self._python, cores=self._slots.cores
-        )
         # One for each slot, and the last one for control programs. Files written by a program count as memory, too.
         self._groups = cgroups.make_groups(self._run_dir, self.max_parallel + 1, memory_mb + disk_mb, max_processes)
         self._fixed["memory_is_bounded"] = any(group.folders for group in self._groups)
@@ -168,23 +169,24 @@ class LocalExecutor(MadeAgain, Executor):
         self._closed = threading.Event()
         self._threads = ThreadPoolExecutor(self.max_parallel, thread_name_prefix="trl_mle-slot")
         try:
-            self.tier = self._choose_tier(sandbox)
+            self._choose_tier(sandbox)
         except BaseException:
             self.close()
             raise
 
-    def _choose_tier(self, sandbox: str) -> str:
-        """Returns the first tier that works, by trying."""
+    def _choose_tier(self, sandbox: str) -> None:
+        """Keeps to the first tier that works, by trying."""
         problems = []
         for tier in _sandbox.candidate_tiers(sandbox):
-            self._fixed["tier"] = tier
+            self.tier = tier
             bounded = bool(self._fixed["memory_is_bounded"] or self._fixed["gpus"])
-            self._fixed["seccomp"] = _sandbox.seccomp_filter(tier, bounded).hex() if tier != "none" else ""
+            seccomp = _sandbox.seccomp_filter(tier, bounded).hex() if tier.isolates else ""
+            self._fixed |= asdict(tier) | {"seccomp": seccomp}
             try:
-                _sandbox.check_available(tier)
-                if tier != "none":
+                tier.check_available()
+                if tier.isolates:
                     self._python.check_nothing_private()
-                    self._check_isolation(tier)
+                    self._check_isolation()
             except CheckUnfinished:  # this tier may work: a busy machine gets no weaker one
                 raise
             except (SandboxError, OSError) as error:
@@ -192,15 +194,18 @@ class LocalExecutor(MadeAgain, Executor):
                 continue
             for problem in problems:
                 logger.warning("programs are isolated by %s, because a stronger tier does not work: %s", tier, problem)
-            return tier
+            return
         raise SandboxError(f"programs cannot be isolated on this machine: {'; '.join(problems)}", _sandbox.REMEDY)
+
+    def _start(self, public_dir: Path, packages: Sequence[str]) -> WarmParent:
+        return WarmParent(self.tier, public_dir, packages, self._run_dir, self._fixed, self._python, self._slots.cores)
 
     @property
     def limits(self) -> Limits:
         """Limits of a program. Its packages are looked up inside the sandbox, once per process."""
         if (self.tier, self._python) not in _PROVEN:
             with _sandbox.make_probe(self._run_dir) as (_, public_dir):
-                warm_parent = self._start(self.tier, public_dir, self._packages)
+                warm_parent = self._start(public_dir, self._packages)
                 try:
                     with self._slots.take_number(CHECK_NUMBER) as slot:  # no wait for other programs
                         self._check_imports(warm_parent, slot)
@@ -217,12 +222,12 @@ class LocalExecutor(MadeAgain, Executor):
     @property
     def identity(self) -> dict[str, Any]:
         """Everything that results depend on: limits, sandbox, use of a GPU, Python and packages. Not the machine's speed."""
-        return _sandbox.identity(self.limits, self._fixed, self._packages, self._python)
+        return _sandbox.identity(self.limits, self.tier, self._fixed, self._packages, self._python)
 
     @property
     def description(self) -> str:
         """How programs run here, in one line."""
-        isolated = "are not isolated and run" if self.tier == "none" else f"are isolated by {self.tier}"
+        isolated = f"are isolated by {self.tier}" if self.tier.isolates else "are not isolated and run"
         bounded = ", in control groups" if self._fixed["memory_is_bounded"] else ""
         usable, all_cores = len(self._slots.cores), os.cpu_count()
         cores = f"{usable} of {all_cores}" if usable != all_cores else all_cores
@@ -260,7 +265,7 @@ class LocalExecutor(MadeAgain, Executor):
             stack.enter_context(self._warm_parent(competition.public_dir.absolute(), slot))  # starts it
 
     def _check_labels(self, competition: Competition) -> None:
-        if self.tier != "none" and competition.public_dir not in self._checked:
+        if self.tier.isolates and competition.public_dir not in self._checked:
             self._python.check_labels_hidden(competition.id, competition.public_dir)
             self._checked.add(competition.public_dir)
 
@@ -327,7 +332,7 @@ class LocalExecutor(MadeAgain, Executor):
             if warm_parent is not None:
                 warm_parent.close()
             self._make_room()
-            warm_parent = self._start(self.tier, public_dir, self._packages)
+            warm_parent = self._start(public_dir, self._packages)
             try:
                 self._check_imports(warm_parent, slot)
             except BaseException:
@@ -439,8 +444,8 @@ class LocalExecutor(MadeAgain, Executor):
         if isinstance(program, str):
             program = InstrumentedProgram(source=program, original=program, milestones=(), nonce="")
         digest = hashlib.sha256(program.original.encode("utf-8", errors="surrogatepass")).digest()
-        own_uids = self._fixed["tier"] == "landlock" and os.geteuid() == 0
         timeout_s = timeout_s or self.timeout_s
+        uid, guard_uid = self.tier.uids(slot.number)
         job: dict[str, Any] = {
             "timeout_s": timeout_s,
             "source": program.source,
@@ -449,15 +454,15 @@ class LocalExecutor(MadeAgain, Executor):
             "columns": columns,
             "seed": int.from_bytes(digest[:4], "little"),
             "cpus": slot.cpus,
-            "uid": landlock.FIRST_SLOT_UID + slot.number if own_uids else None,
-            "guard_uid": landlock.FIRST_GUARD_UID + slot.number,  # of its init then
-            "workdir": bubblewrap.WORKDIR,
+            "uid": uid,
+            "guard_uid": guard_uid,
+            "workdir": WORKDIR,
             "tmp": "/tmp",  # noqa: S108
             "environment": {"CUDA_VISIBLE_DEVICES": slot.gpu} if slot.gpu is not None else {},
         }
         with contextlib.ExitStack() as stack:
-            if self._fixed["tier"] != "bubblewrap":
-                folder = stack.enter_context(program_folder(self._run_dir, job["uid"]))
+            if not self.tier.namespaces:
+                folder = stack.enter_context(program_folder(self._run_dir, uid))
                 job |= {"workdir": str(folder / "work"), "tmp": str(folder / "tmp")}
                 job["environment"] |= _sandbox.home_environment(job["tmp"])
                 os.symlink(warm_parent.input_dir, folder / "work" / "input")
@@ -512,10 +517,10 @@ class LocalExecutor(MadeAgain, Executor):
             raise ReportLost("; ".join([*evidence, control.detail]))
         return lost_report("; ".join(evidence), lost_at - answer.started)
 
-    def _check_isolation(self, tier: str) -> None:
+    def _check_isolation(self) -> None:
         """Runs a program that tries forbidden actions; raises `SandboxError` if any of them succeeds."""
         with _sandbox.make_probe(self._run_dir) as (program, public_dir):
-            warm_parent = self._start(tier, public_dir, ())
+            warm_parent = self._start(public_dir, ())
             try:
                 with self._slots.take_number(CHECK_NUMBER) as slot:
                     result = self._run_check(program, warm_parent, slot)
@@ -527,12 +532,11 @@ class LocalExecutor(MadeAgain, Executor):
 
     def _run_check(self, program: str, warm_parent: WarmParent, slot: Slot) -> ExecutionResult:
         """Runs a program of ours; raises `CheckUnfinished` if it was ended, so that its result shows nothing."""
-        tier = self._fixed["tier"]
         try:
-            with waiting_for(f"a check of the sandbox ({tier}) to end"):
+            with waiting_for(f"a check of the sandbox ({self.tier}) to end"):
                 result = self._run(program, warm_parent, slot, 0.0, timeout_s=START_TIMEOUT_S)
         except ReportLost as error:
-            raise CheckUnfinished(f"a check of the sandbox ({tier}) did not end: {error}") from error
+            raise CheckUnfinished(f"a check of the sandbox ({self.tier}) did not end: {error}") from error
         if result.exit_code == -signal.SIGKILL:
-            raise CheckUnfinished(f"a check of the sandbox ({tier}) did not end: {result.detail}")
+            raise CheckUnfinished(f"a check of the sandbox ({self.tier}) did not end: {result.detail}")
         return result

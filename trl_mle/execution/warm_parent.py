@@ -16,8 +16,7 @@ from typing import Any
 from trl_mle.execution import sandbox as _sandbox
 from trl_mle.execution.cores import started_on
 from trl_mle.execution.executor import START_TIMEOUT_S
-from trl_mle.execution.inside import kernel
-from trl_mle.execution.sandbox import CheckUnfinished, SandboxError, landlock
+from trl_mle.execution.sandbox import CheckUnfinished, SandboxError
 from trl_mle.waits import waiting_for
 
 
@@ -26,7 +25,7 @@ class WarmParent:
     Starts the warm parent, and communicates with it.
 
     Args:
-        tier (`str`):
+        tier ([`~trl_mle.execution.sandbox.Tier`]):
             The tier of the sandbox.
         public_dir (`Path`):
             Folder that programs see as `input/`.
@@ -48,7 +47,7 @@ class WarmParent:
 
     def __init__(
         self,
-        tier: str,
+        tier: _sandbox.Tier,
         public_dir: Path,
         packages: Sequence[str],
         run_dir: Path,
@@ -63,24 +62,19 @@ class WarmParent:
         self.folder = Path(tempfile.mkdtemp(prefix="parent-", dir=run_dir))
         self.folder.chmod(0o711)  # the sandbox's uid must be able to reach what is below
         self.input_dir = public_dir
-        if tier == "none":  # otherwise a program could change the data of all later ones
+        if not tier.isolates:  # a program could change the data of all later ones
             self.input_dir = self.folder / "input"
             shutil.copytree(public_dir, self.input_dir)
-        if tier == "landlock":
-            grants = landlock.grants(public_dir, fixed["gpus"], python)
-            keep = landlock.capabilities(public_dir, python)
-            fixed = fixed | {"grants": grants, "keep_capabilities": keep, "landlock_abi": kernel.landlock_abi()}
+        fixed = fixed | tier.settings(public_dir, fixed["gpus"], python)
         environment = _sandbox.environment_variables(fixed["threads"], python)
-        if tier != "bubblewrap":  # /tmp is everybody's
+        if not tier.namespaces:  # /tmp is everybody's
             environment["HOME"] = str(self.folder)
         with theirs, tempfile.TemporaryFile("w+") as stdin, tempfile.TemporaryFile() as errors:
             json.dump({"packages": packages, "fixed": fixed}, stdin)
             stdin.seek(0)
             with started_on(cores):
                 self.process = subprocess.Popen(
-                    _sandbox.warm_parent_command(
-                        tier, theirs.fileno(), public_dir, self.folder, fixed["gpus"], python
-                    ),
+                    tier.command(theirs.fileno(), public_dir, self.folder, fixed["gpus"], python),
                     env=environment,
                     cwd="/",
                     stdin=stdin,

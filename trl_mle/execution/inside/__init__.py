@@ -13,7 +13,7 @@ sees the caller's environment, files or memory. Two kinds of processes come out 
                           submission.csv, end of all others
                           (init.py)
 
-Without namespaces (tiers "landlock" and "none") the init is a subreaper: what a program leaves behind becomes its
+Without namespaces (see `sandbox/tier.py`) the init is a subreaper: what a program leaves behind becomes its
 child. With `start="cold"` the program's process executes a new interpreter, which goes on in program.py.
 
 Protocol. Control socket (SEQPACKET), caller → warm parent: one message per program, carrying the init's end of a job

@@ -63,11 +63,11 @@ def make_mounts(job: dict[str, Any]) -> None:
     kernel.call("umount2", scratch.encode(), kernel.MNT_DETACH)
 
 
-def goes_first(tier: str) -> None:
+def goes_first(has_namespaces: bool) -> None:
     """Lets the program be ended first if the machine runs out of memory; with a /proc of its own, it cannot change that."""
     kernel.prctl(kernel.PR_SET_DUMPABLE, 1)  # else its files there are root's
     kernel.write_text("/proc/self/oom_score_adj", "1000")
-    if tier == "bubblewrap":
+    if has_namespaces:
         flags = kernel.MS_NOSUID | kernel.MS_NODEV | kernel.MS_NOEXEC
         kernel.mount("none", "/proc", None, kernel.MS_BIND | kernel.MS_REMOUNT | kernel.MS_RDONLY | flags)
 
@@ -91,7 +91,7 @@ def children(pid: int) -> Iterator[int]:
 def processes(job: dict[str, Any]) -> list[int]:
     """All processes of the program."""
     own = os.getpid()
-    if job["tier"] != "bubblewrap":
+    if not job["namespaces"]:
         return list(children(own))
     return [int(name) for name in os.listdir("/proc") if name.isdigit() and int(name) != own]
 
@@ -101,8 +101,8 @@ def signal_all(job: dict[str, Any]) -> None:
     for fd in job.pop("weight", ()):  # dying is work, too, and the others wait for it
         with contextlib.suppress(OSError):
             os.write(fd, job["highest_weight"].encode())
-    # Nothing else is in reach of this process' signals, and -1 is everything but itself, in one step.
-    for pid in children(os.getpid()) if job["tier"] == "none" else [-1]:
+    # -1 is everything that this process' signals reach, except itself, in one step.
+    for pid in [-1] if job["confines_signals"] else children(os.getpid()):
         with contextlib.suppress(ProcessLookupError):
             os.kill(pid, signal.SIGKILL)
 
@@ -112,7 +112,7 @@ def kill_all(job: dict[str, Any]) -> None:
     while True:
         signal_all(job)
         try:
-            while os.waitpid(-1, 0 if job["tier"] == "bubblewrap" else os.WNOHANG)[0] != 0:
+            while os.waitpid(-1, 0 if job["namespaces"] else os.WNOHANG)[0] != 0:
                 pass
         except ChildProcessError:
             return
@@ -241,7 +241,7 @@ def held_bytes(job: dict[str, Any], pids: list[int]) -> float:
     sockets: set[str] = set()
     epolls: list[str] = []
     total = MAPPING_BYTES * lines([f"/proc/{pid}/maps" for pid in pids], b"")
-    if job["tier"] == "bubblewrap":  # those that nobody has open are here, too: not accepted yet, or on their way
+    if job["namespaces"]:  # those that nobody has open are here, too: not accepted yet, or on their way
         with open("/proc/net/unix", errors="surrogateescape") as file:
             total += job["socket_bytes"] * (sum(1 for _ in file) - 1)
     for path in descriptors(pids):
@@ -255,7 +255,7 @@ def held_bytes(job: dict[str, Any], pids: list[int]) -> float:
             continue
         if target == "anon_inode:[eventpoll]":
             epolls.append(path.replace("/fd/", "/fdinfo/"))
-        elif target.startswith("socket:") and job["tier"] != "bubblewrap" and target not in sockets:
+        elif target.startswith("socket:") and not job["namespaces"] and target not in sockets:
             sockets.add(target)
             total += job["socket_bytes"]
         if total > limit:
@@ -292,7 +292,7 @@ def group_bytes(job: dict[str, Any]) -> int:
     counters = {name: int(value) for name, value in map(str.split, lines)}
     anonymous = counters["anon"] if "anon" in counters else counters["rss"]  # cgroup v2, v1
     files = os.statvfs(job["folders"][0])
-    used = (files.f_blocks - files.f_bfree) * files.f_frsize if job["tier"] == "bubblewrap" else job["disk_mb"] << 20
+    used = (files.f_blocks - files.f_bfree) * files.f_frsize if job["namespaces"] else job["disk_mb"] << 20
     return anonymous + max(0, counters["shmem"] - used)
 
 
@@ -321,7 +321,7 @@ def too_many_tasks(job: dict[str, Any], look: int) -> str | None:
     pids, limit = processes(job), job["memory_mb"] << 20
     if memory_bytes(pids, limit - job["held"]) > limit - job["held"]:
         return "memory"
-    if job["tier"] != "bubblewrap" and threads(pids) > job["max_processes"]:
+    if not job["limits_processes"] and threads(pids) > job["max_processes"]:
         return "processes"
     return None
 
@@ -331,7 +331,7 @@ def too_much_held(job: dict[str, Any], look: int) -> str | None:
     pids, looks_at_maps = processes(job), look % LOOKS_AT_MAPS == 0
     if looks_at_maps and locks(pids, job["max_locks"]) > job["max_locks"]:
         return "locks"
-    if job["tier"] != "bubblewrap" and exceeds_disk(job, pids, looks_at_maps):
+    if not job["limits_disk"] and exceeds_disk(job, pids, looks_at_maps):
         return "disk"
     if job["memory_stat"] is None:
         job["held"] = held_bytes(job, pids)
@@ -506,16 +506,16 @@ def init(job_socket: socket.socket, fixed: dict[str, Any]) -> None:
             signal.signal(number, signal.SIG_DFL)
         job, fds = receive_job(job_socket)
         job |= fixed
-        if job["tier"] == "bubblewrap":
+        if job["namespaces"]:
             kernel.map_user(*job["ids"])
             make_mounts(job)
         else:
             if job["uid"] is not None:
                 kernel.become_guard(job["guard_uid"], job["uid"], job["keep_capabilities"])
-            elif job["tier"] == "landlock":
+            elif job["isolates"]:
                 kernel.set_capabilities(0)
             kernel.prctl(kernel.PR_SET_CHILD_SUBREAPER, 1)
-            if job["tier"] == "landlock":
+            if job["landlock_abi"]:
                 kernel.prctl(kernel.PR_SET_NO_NEW_PRIVS, 1)
                 if job["landlock_abi"] >= 6:  # else the uids alone say who may signal whom
                     kernel.scope_signals()
@@ -533,7 +533,7 @@ def init(job_socket: socket.socket, fixed: dict[str, Any]) -> None:
         if pid == 0:
             if job["uid"] is not None:
                 os.setresuid(job["uid"], job["uid"], job["uid"])
-            goes_first(job["tier"])
+            goes_first(job["namespaces"])
             (become_program if job["start"] == "warm" else execute_interpreter)(job, fds, started_write)
         os.close(started_write)
         rest = fds[2 + job["groups"] :]

@@ -40,7 +40,7 @@ def set_limits(job: dict[str, Any]) -> None:
         (resource.RLIMIT_MSGQUEUE, 0),
         (resource.RLIMIT_SIGPENDING, QUEUED_SIGNALS),
     ]
-    if job["tier"] == "bubblewrap" or job["uid"] is not None:  # else the count covers all processes of the user
+    if job["limits_processes"] or job["uid"] is not None:  # else the count covers all processes of the user
         limits.append((resource.RLIMIT_NPROC, job["max_processes"]))
     for kind, value in limits:
         hard = resource.getrlimit(kind)[1]
@@ -220,9 +220,9 @@ def become_program(job: dict[str, Any], fds: list[int], started: int) -> None:
         seed_everything(job["seed"], job["workdir"])
         set_limits(job)
         kernel.prctl(kernel.PR_SET_NO_NEW_PRIVS, 1)
-        if job["tier"] == "bubblewrap":
+        if job["namespaces"]:
             kernel.set_capabilities(0)
-        elif job["tier"] == "landlock":
+        if job["landlock_abi"]:
             kernel.prctl(kernel.PR_SET_PDEATHSIG, signal.SIGKILL)
             own = [(job["workdir"], "write"), (job["tmp"], "write"), *own_grants()]
             kernel.restrict([*job["grants"], *own], job["landlock_abi"])

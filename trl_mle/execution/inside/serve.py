@@ -34,7 +34,7 @@ def serve(control: socket.socket, fixed: dict[str, Any], packages: list[str]) ->
             os._exit(0)  # the caller closed its end or died; as pid 1, this process takes all programs with it
         with socket.socket(fileno=fds[0]) as job_socket:
             try:
-                if (kernel.fork_into_namespaces() if fixed["tier"] == "bubblewrap" else os.fork()) == 0:
+                if (kernel.fork_into_namespaces() if fixed["namespaces"] else os.fork()) == 0:
                     control.close()
                     init(job_socket, fixed)
             except OSError as error:

@@ -9,6 +9,7 @@ import errno
 import os
 import shutil
 import socket
+from dataclasses import dataclass
 from pathlib import Path
 
 import pyseccomp
@@ -16,87 +17,113 @@ import pyseccomp
 from trl_mle.execution import inside
 from trl_mle.execution.sandbox.error import SandboxError
 from trl_mle.execution.sandbox.interpreter import SYSTEM, Interpreter
+from trl_mle.execution.sandbox.tier import INPUT, SCRATCH, WORKDIR, Tier
 
 
 # Where a program that runs as root's child continues as; any uid that owns nothing will do.
 SANDBOX_UID = 65533
 
-# Inside the sandbox, in a folder of their own, because a Python environment may lie anywhere else.
-WORKDIR, INPUT, SCRATCH, LIBRARY = "/sandbox/work", "/sandbox/input", "/sandbox/scratch", "/sandbox/lib/inside"
+LIBRARY = "/sandbox/lib/inside"
 
 
-def check_available() -> None:
-    """Raises `SandboxError` if this machine lacks the tier's requirements."""
-    if shutil.which("bwrap") is None:
-        raise SandboxError("bubblewrap is missing")
+@dataclass(frozen=True)
+class Bubblewrap(Tier):
+    """Namespaces, made by bubblewrap for the warm parent and by the warm parent for each program."""
 
+    name = "bubblewrap"
+    remedy = (
+        "Install bubblewrap (`apt-get install bubblewrap`) and allow it user namespaces and mounts, which containers often "
+        "forbid (Docker: --security-opt seccomp=unconfined --security-opt apparmor=unconfined --cap-add SYS_ADMIN) and "
+        "Ubuntu 24.04 restricts (sysctl kernel.apparmor_restrict_unprivileged_userns=0)"
+    )
+    namespaces: bool = True
+    limits_disk: bool = True
+    limits_processes: bool = True
+    confines_signals: bool = True
 
-def add_rules(filter_: pyseccomp.SyscallFilter) -> None:
-    """Adds this tier's own denials: all sockets except Unix ones."""
-    filter_.add_rule(pyseccomp.ERRNO(errno.EPERM), "socket", pyseccomp.Arg(0, pyseccomp.NE, socket.AF_UNIX))
+    def check_available(self) -> None:
+        if shutil.which("bwrap") is None:
+            raise SandboxError("bubblewrap is missing")
 
+    def add_rules(self, filter_: pyseccomp.SyscallFilter) -> None:
+        """Denies all sockets except Unix ones."""
+        filter_.add_rule(pyseccomp.ERRNO(errno.EPERM), "socket", pyseccomp.Arg(0, pyseccomp.NE, socket.AF_UNIX))
 
-def command(control_fd: int, public_dir: Path, folder: Path, gpus: bool, python: Interpreter) -> list[str]:
-    """
-    The command line that starts the warm parent for one competition.
-
-    Args:
-        control_fd (`int`):
-            Inheritable file descriptor of the warm parent's end of the control socket.
-        public_dir (`Path`):
-            Folder that programs see, read-only, as `input/`.
-        folder (`Path`):
-            The warm parent's own folder. As root, the folders for programs are bound below it, in a private mount
-            namespace: the sandbox's uid may not have access to their real paths (for example, a Python environment in
-            root's home).
-        gpus (`bool`):
-            Whether programs see the NVIDIA devices.
-        python ([`~trl_mle.execution.sandbox.Interpreter`]):
-            The interpreter of the programs.
-    """
-    folders = python.folders
-    sources = [*folders, str(public_dir), os.path.dirname(inside.__file__)]
-    targets = [*folders, INPUT, LIBRARY]
-    as_root = os.geteuid() == 0
-    prefix: list[str] = []
-    if as_root:
-        stage = str(folder / "stage")
-        os.mkdir(stage)
-        script = (
-            'stage=$1; shift; mount -t tmpfs -o mode=755,size=1m tmpfs "$stage"; i=0; '
-            'while [ "$1" != -- ]; do if [ -d "$1" ]; then mkdir "$stage/$i"; else : > "$stage/$i"; fi; '
-            'mount --bind "$1" "$stage/$i"; i=$((i+1)); shift; done; shift; exec "$@"'
-        )
-        prefix = ["unshare", "--mount", "--propagation", "private", "sh", "-ec", script, "sh", stage, *sources, "--"]
-        prefix += ["setpriv", f"--reuid={SANDBOX_UID}", f"--regid={SANDBOX_UID}", "--clear-groups", "--no-new-privs"]
-        sources = [f"{stage}/{i}" for i in range(len(sources))]
-    command = [
-        str(shutil.which("bwrap")),
-        "--unshare-all",
-        "--unshare-user",
-        "--uid",
-        "65534",
-        "--gid",
-        "65534",
-        "--hostname",
-        "sandbox",
-    ]
-    command += ["--die-with-parent", "--new-session", "--as-pid-1", "--cap-drop", "ALL", "--ro-bind", "/usr", "/usr"]
-    for link in SYSTEM[1:]:
-        if os.path.islink(link):
-            command += ["--symlink", os.readlink(link), link]
-        elif os.path.isdir(link):
-            command += ["--ro-bind", link, link]
-    for name in ("/etc/ld.so.cache", "/etc/alternatives", "/etc/localtime"):
-        command += ["--ro-bind-try", name, name]
-    command += ["--tmpfs", "/tmp"]  # noqa: S108  # the warm parent's, as its home: programs have their own
-    for source, target in zip(sources, targets, strict=True):
-        command += ["--ro-bind", source, target]
-    for view in python.views(python.hidden_folders()):
-        command += ["--tmpfs", view, "--remount-ro", view]
-    command += ["--proc", "/proc", "--dev", "/dev", "--dir", WORKDIR, "--dir", SCRATCH]
-    if gpus:
-        for path in Path("/dev").glob("nvidia*"):
-            command += ["--dev-bind", str(path), str(path)]
-    command += ["--remount-ro", "/dev", "--remount-ro", "/", "--chdir", "/"]
-    return [*prefix, *command, "--", python.executable, "-P", f"{LIBRARY}/__main__.py", str(control_fd)]
+    def command(self, control_fd: int, public_dir: Path, folder: Path, gpus: bool, python: Interpreter) -> list[str]:
+        """
+        See [`Tier.command`]. As root, the folders for programs are bound below `folder`, in a private mount namespace: the
+        sandbox's uid may not have access to their real paths (for example, a Python environment in root's home).
+        """
+        folders = python.folders
+        sources = [*folders, str(public_dir), os.path.dirname(inside.__file__)]
+        targets = [*folders, INPUT, LIBRARY]
+        as_root = os.geteuid() == 0
+        prefix: list[str] = []
+        if as_root:
+            stage = str(folder / "stage")
+            os.mkdir(stage)
+            script = (
+                'stage=$1; shift; mount -t tmpfs -o mode=755,size=1m tmpfs "$stage"; i=0; '
+                'while [ "$1" != -- ]; do if [ -d "$1" ]; then mkdir "$stage/$i"; else : > "$stage/$i"; fi; '
+                'mount --bind "$1" "$stage/$i"; i=$((i+1)); shift; done; shift; exec "$@"'
+            )
+            prefix = [
+                "unshare",
+                "--mount",
+                "--propagation",
+                "private",
+                "sh",
+                "-ec",
+                script,
+                "sh",
+                stage,
+                *sources,
+                "--",
+            ]
+            prefix += [
+                "setpriv",
+                f"--reuid={SANDBOX_UID}",
+                f"--regid={SANDBOX_UID}",
+                "--clear-groups",
+                "--no-new-privs",
+            ]
+            sources = [f"{stage}/{i}" for i in range(len(sources))]
+        command = [
+            str(shutil.which("bwrap")),
+            "--unshare-all",
+            "--unshare-user",
+            "--uid",
+            "65534",
+            "--gid",
+            "65534",
+            "--hostname",
+            "sandbox",
+        ]
+        command += [
+            "--die-with-parent",
+            "--new-session",
+            "--as-pid-1",
+            "--cap-drop",
+            "ALL",
+            "--ro-bind",
+            "/usr",
+            "/usr",
+        ]
+        for link in SYSTEM[1:]:
+            if os.path.islink(link):
+                command += ["--symlink", os.readlink(link), link]
+            elif os.path.isdir(link):
+                command += ["--ro-bind", link, link]
+        for name in ("/etc/ld.so.cache", "/etc/alternatives", "/etc/localtime"):
+            command += ["--ro-bind-try", name, name]
+        command += ["--tmpfs", "/tmp"]  # noqa: S108  # the warm parent's, as its home: programs have their own
+        for source, target in zip(sources, targets, strict=True):
+            command += ["--ro-bind", source, target]
+        for view in python.views(python.hidden_folders()):
+            command += ["--tmpfs", view, "--remount-ro", view]
+        command += ["--proc", "/proc", "--dev", "/dev", "--dir", WORKDIR, "--dir", SCRATCH]
+        if gpus:
+            for path in Path("/dev").glob("nvidia*"):
+                command += ["--dev-bind", str(path), str(path)]
+        command += ["--remount-ro", "/dev", "--remount-ro", "/", "--chdir", "/"]
+        return [*prefix, *command, "--", python.executable, "-P", f"{LIBRARY}/__main__.py", str(control_fd)]

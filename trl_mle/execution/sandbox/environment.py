@@ -9,6 +9,7 @@ from typing import Any
 
 from trl_mle.execution.program import OPTIONAL, REQUIRED, Limits
 from trl_mle.execution.sandbox.interpreter import Interpreter
+from trl_mle.execution.sandbox.tier import Tier
 
 
 # Imported once by the warm parent; other imports count towards the program's time.
@@ -77,13 +78,17 @@ def home_environment(home: str) -> dict[str, str]:
     return {"HOME": home, "TMPDIR": home}
 
 
-def identity(limits: Limits, fixed: dict[str, Any], imported: Sequence[str], python: Interpreter) -> dict[str, Any]:
+def identity(
+    limits: Limits, tier: Tier, fixed: dict[str, Any], imported: Sequence[str], python: Interpreter
+) -> dict[str, Any]:
     """
     Everything that a program's result depends on here, JSON-compatible.
 
     Args:
         limits ([`~trl_mle.execution.Limits`]):
             Limits of programs.
+        tier ([`Tier`]):
+            The tier of the sandbox.
         fixed (`dict`):
             The settings that their jobs share.
         imported (`list[str]`):
@@ -91,8 +96,13 @@ def identity(limits: Limits, fixed: dict[str, Any], imported: Sequence[str], pyt
         python ([`~trl_mle.execution.sandbox.Interpreter`]):
             The interpreter of the programs.
     """
-    names = ("start", "disk_mb", "output_kb", "submission_mb", "max_processes", "gpus", "tier")
-    settings = {**asdict(limits), **{name: fixed[name] for name in names}, "imported": list(imported)}
+    names = ("start", "disk_mb", "output_kb", "submission_mb", "max_processes", "gpus")
+    settings = {
+        **asdict(limits),
+        **{name: fixed[name] for name in names},
+        "tier": tier.name,
+        "imported": list(imported),
+    }
     return settings | {"offline": OFFLINE, "python": python.version, "installed": _installed(python)}
 
 

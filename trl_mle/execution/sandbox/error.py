@@ -1,12 +1,5 @@
 """The error for programs that cannot be isolated."""
 
-REMEDY = (
-    "Install bubblewrap (`apt-get install bubblewrap`) and allow it user namespaces and mounts, which containers often "
-    "forbid (Docker: --security-opt seccomp=unconfined --security-opt apparmor=unconfined --cap-add SYS_ADMIN) and Ubuntu "
-    "24.04 restricts (sysctl kernel.apparmor_restrict_unprivileged_userns=0); or use Linux 6.12 or newer (as root, 5.13) with Landlock; "
-    "or run programs with sandbox='none', which gives them every right that you have"
-)
-
 
 class SandboxError(RuntimeError):
     """

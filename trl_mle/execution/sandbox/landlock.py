@@ -12,19 +12,17 @@ import errno
 import os
 import stat
 from collections.abc import Iterator
+from dataclasses import dataclass, field
 from pathlib import Path
+from typing import Any
 
 import pyseccomp
 
 from trl_mle.execution.inside import kernel
 from trl_mle.execution.sandbox.error import SandboxError
 from trl_mle.execution.sandbox.interpreter import SYSTEM, Interpreter
+from trl_mle.execution.sandbox.tier import Tier
 
-
-# Each slot has a uid of its own, so that limits and signals reach no other program, and another for its init, so that signals
-# do not reach that either; uids that own nothing will do.
-FIRST_SLOT_UID = 57000
-FIRST_GUARD_UID = 53000
 
 # Landlock says nothing of owners, modes, times and attributes, and before ABI 3 nothing of truncation. Descriptors on their way
 # between sockets would be in nobody's sight. Changing a mode or a time does nothing then, and says it did: copying a file does.
@@ -37,30 +35,45 @@ IGNORED = "chmod fchmod fchmodat fchmodat2 futimesat utime utimensat utimes".spl
 CHANGE_FLAGS = (0x40086602, 0x401C5820, 0x40806685)  # FS_IOC_SETFLAGS, FS_IOC_FSSETXATTR, FS_IOC_ENABLE_VERITY
 
 
-def check_available() -> None:
-    """Raises `SandboxError` if this machine lacks the tier's requirements."""
-    abi = kernel.landlock_abi()
-    if abi < 1:
-        raise SandboxError("the kernel has no Landlock, which Linux has from 5.13 on, if it is configured so")
-    if abi < 6 and os.geteuid() != 0:
-        raise SandboxError(f"the kernel's Landlock has ABI {abi}, and 6 is needed (Linux 6.12), or root as the user")
+@dataclass(frozen=True)
+class Landlock(Tier):
+    """Landlock's rules and a longer filter of system calls, in place of namespaces."""
 
+    name = "landlock"
+    remedy = "use Linux 6.12 or newer (as root, 5.13) with Landlock"
+    confines_signals: bool = True
+    own_uids: bool = field(default_factory=lambda: os.geteuid() == 0)
+    landlock_abi: int = field(default_factory=lambda: kernel.landlock_abi())
 
-def add_rules(filter_: pyseccomp.SyscallFilter) -> None:
-    """Adds this tier's own denials: resources that namespaces isolate in the other tier, and Landlock does not."""
-    forbidden, ignored = pyseccomp.ERRNO(errno.EPERM), pyseccomp.ERRNO(0)
-    for name in (*DENIED, *NEW_CALLS):
-        filter_.add_rule(forbidden, name)
-    for name in IGNORED:
-        filter_.add_rule(ignored, name)
-    for request in CHANGE_FLAGS:
-        filter_.add_rule(forbidden, "ioctl", pyseccomp.Arg(1, pyseccomp.MASKED_EQ, 0xFFFFFFFF, request))
-    # Neither of these flags is an access that Landlock asks about: the first empties a file that is opened for reading
-    # (before ABI 3), the second opens a device for ioctl alone (before ABI 5). openat2 has them where no filter sees them.
-    for name, position in (("open", 1), ("openat", 2)):
-        for mask, flags in ((os.O_TRUNC | os.O_ACCMODE, os.O_TRUNC | os.O_RDONLY), (os.O_ACCMODE, os.O_ACCMODE)):
-            filter_.add_rule(forbidden, name, pyseccomp.Arg(position, pyseccomp.MASKED_EQ, mask, flags))
-    filter_.add_rule(pyseccomp.ERRNO(errno.ENOSYS), "openat2")
+    def check_available(self) -> None:
+        if self.landlock_abi < 1:
+            raise SandboxError("the kernel has no Landlock, which Linux has from 5.13 on, if it is configured so")
+        if self.landlock_abi < 6 and not self.own_uids:
+            raise SandboxError(
+                f"the kernel's Landlock has ABI {self.landlock_abi}, and 6 is needed (Linux 6.12), or root as the user"
+            )
+
+    def settings(self, public_dir: Path, gpus: bool, python: Interpreter) -> dict[str, Any]:
+        return {
+            "grants": grants(public_dir, gpus, python),
+            "keep_capabilities": capabilities(public_dir, python),
+        }
+
+    def add_rules(self, filter_: pyseccomp.SyscallFilter) -> None:
+        """Denies access to resources that namespaces isolate, and Landlock does not."""
+        forbidden, ignored = pyseccomp.ERRNO(errno.EPERM), pyseccomp.ERRNO(0)
+        for name in (*DENIED, *NEW_CALLS):
+            filter_.add_rule(forbidden, name)
+        for name in IGNORED:
+            filter_.add_rule(ignored, name)
+        for request in CHANGE_FLAGS:
+            filter_.add_rule(forbidden, "ioctl", pyseccomp.Arg(1, pyseccomp.MASKED_EQ, 0xFFFFFFFF, request))
+        # Neither of these flags is an access that Landlock asks about: the first empties a file that is opened for reading
+        # (before ABI 3), the second opens a device for ioctl alone (before ABI 5). openat2 has them where no filter sees them.
+        for name, position in (("open", 1), ("openat", 2)):
+            for mask, flags in ((os.O_TRUNC | os.O_ACCMODE, os.O_TRUNC | os.O_RDONLY), (os.O_ACCMODE, os.O_ACCMODE)):
+                filter_.add_rule(forbidden, name, pyseccomp.Arg(position, pyseccomp.MASKED_EQ, mask, flags))
+        filter_.add_rule(pyseccomp.ERRNO(errno.ENOSYS), "openat2")
 
 
 def _without(folder: str, hidden: set[str], kind: str) -> Iterator[tuple[str, str]]:

@@ -9,7 +9,7 @@ import tempfile
 import pyseccomp
 
 from trl_mle.execution.inside import kernel
-from trl_mle.execution.sandbox import bubblewrap, landlock
+from trl_mle.execution.sandbox.tier import Tier
 
 
 # System calls that no solution needs and that reach beyond it: other processes' memory, namespaces and mounts, the kernel's
@@ -54,20 +54,20 @@ def _is(position: int, value: int, mask: int = 0xFFFFFFFF) -> pyseccomp.Arg:
     return pyseccomp.Arg(position, pyseccomp.MASKED_EQ, mask, value)
 
 
-def seccomp_filter(tier: str, memory_is_bounded: bool) -> bytes:
+def seccomp_filter(tier: Tier, memory_is_bounded: bool) -> bytes:
     """
     The system-call filter of a program, as BPF instructions.
 
     Args:
-        tier (`str`):
-            Of the sandbox.
+        tier ([`Tier`]):
+            The tier of the sandbox.
         memory_is_bounded (`bool`):
-            Whether a control group counts its memory, or nothing can (that of GPUs). Else it may not have anonymous memory that
-            processes share: the kernel shows nobody how much of it there is.
+            Whether a control group counts its memory, or nothing can (that of GPUs). If not, the filter denies anonymous
+            memory that processes share, because the kernel does not show how much of it there is.
     """
     filter_ = pyseccomp.SyscallFilter(pyseccomp.ALLOW)
     forbidden, absent, ignored = pyseccomp.ERRNO(errno.EPERM), pyseccomp.ERRNO(errno.ENOSYS), pyseccomp.ERRNO(0)
-    (landlock if tier == "landlock" else bubblewrap).add_rules(filter_)
+    tier.add_rules(filter_)
     for name in DENIED:
         filter_.add_rule(forbidden, name)
     for name in (*ABSENT, *NEWER):

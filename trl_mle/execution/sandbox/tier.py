@@ -1,0 +1,113 @@
+"""The tiers' common interface: facts about how a tier isolates programs, and how it starts."""
+
+import os
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, ClassVar
+
+import pyseccomp
+
+from trl_mle.execution import inside
+from trl_mle.execution.sandbox.interpreter import Interpreter
+
+
+# Paths of programs that have namespaces, in a folder of their own, because a Python environment may lie anywhere else
+WORKDIR, INPUT, SCRATCH = "/sandbox/work", "/sandbox/input", "/sandbox/scratch"
+# With `own_uids`, the uids of slots and of their inits; any that own nothing will do
+FIRST_SLOT_UID, FIRST_GUARD_UID = 57000, 53000
+
+
+@dataclass(frozen=True)
+class Tier:
+    """
+    A tier of the sandbox: its facts, and how it starts. Other code asks for facts, never for a name. The fields reach the
+    code in `inside/` with each program's job.
+
+    A new tier is a subclass in a file of this folder, and its place in `TIERS`.
+
+    Attributes:
+        name (`str`):
+            Its name, as in `sandbox=`.
+        remedy (`str`):
+            How to make it work on a machine where it does not.
+
+    Args:
+        isolates (`bool`, *optional*, defaults to `True`):
+            Whether programs are restricted. They then use a filtered set of system calls and cannot write the
+            competition's data, and at the start of an executor a program that tries forbidden actions checks it all.
+        namespaces (`bool`, *optional*, defaults to `False`):
+            Whether each program has user, pid, mount, ipc, network and uts namespaces of its own. Its /proc then shows
+            its processes and sockets alone, and its files are on a tmpfs of its own.
+        limits_disk (`bool`, *optional*, defaults to `False`):
+            Whether the kernel limits the size of a program's files. Otherwise its init watches it.
+        limits_processes (`bool`, *optional*, defaults to `False`):
+            Whether the kernel counts a program's processes apart from others. Otherwise its init watches them.
+        confines_signals (`bool`, *optional*, defaults to `False`):
+            Whether the signals of a program's init reach the program alone. Otherwise it must find each process.
+        own_uids (`bool`, *optional*, defaults to `False`):
+            Whether each slot has a uid of its own, so that limits and signals reach no other program, and its init
+            another, so that signals do not reach that either. Needs root.
+        landlock_abi (`int`, *optional*, defaults to `0`):
+            The ABI of the kernel's Landlock, which restricts programs to the `grants` of `settings`; 0 if it does not.
+    """
+
+    name: ClassVar[str]
+    remedy: ClassVar[str] = ""
+
+    isolates: bool = True
+    namespaces: bool = False
+    limits_disk: bool = False
+    limits_processes: bool = False
+    confines_signals: bool = False
+    own_uids: bool = False
+    landlock_abi: int = 0
+
+    def __str__(self) -> str:
+        return self.name
+
+    def uids(self, slot: int) -> tuple[int | None, int | None]:
+        """The uids of a slot's program and of its init; `None` where they have the caller's."""
+        return (FIRST_SLOT_UID + slot, FIRST_GUARD_UID + slot) if self.own_uids else (None, None)
+
+    def check_available(self) -> None:
+        """Raises `SandboxError` if this machine lacks the tier's requirements."""
+
+    def add_rules(self, filter_: pyseccomp.SyscallFilter) -> None:
+        """Adds the denials of system calls that only this tier needs."""
+
+    def settings(self, public_dir: Path, gpus: bool, python: Interpreter) -> dict[str, Any]:
+        """
+        Further settings of the jobs of one competition, JSON-compatible: with `landlock_abi` the `grants` of programs,
+        with `own_uids` the capabilities that they keep. See [`Tier.command`] for the arguments.
+        """
+        return {}
+
+    def command(self, control_fd: int, public_dir: Path, folder: Path, gpus: bool, python: Interpreter) -> list[str]:
+        """
+        The command line that starts the warm parent for one competition.
+
+        Args:
+            control_fd (`int`):
+                Inheritable file descriptor of the warm parent's end of the control socket.
+            public_dir (`Path`):
+                Folder that programs see, read-only, as `input/`.
+            folder (`Path`):
+                The warm parent's own folder.
+            gpus (`bool`):
+                Whether programs see the NVIDIA devices.
+            python ([`~trl_mle.execution.sandbox.Interpreter`]):
+                The interpreter of the programs.
+        """
+        main = os.path.join(os.path.dirname(inside.__file__), "__main__.py")
+        return [python.executable, "-P", main, str(control_fd)]
+
+
+@dataclass(frozen=True)
+class NoIsolation(Tier):
+    """
+    The tier `"none"`, for programs that you trust: a program can access everything that the calling user can. Limits,
+    timeouts and the end of the whole process tree still apply.
+    """
+
+    name = "none"
+    isolates: bool = False
