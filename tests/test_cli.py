@@ -264,10 +264,27 @@ def test_grade_tells_the_medal(trl_mle, tmp_path):
 def test_run(trl_mle, tmp_path):
     solution = tmp_path / "solution.py"
     solution.write_text(PROGRAM)
-    code, out, _ = trl_mle("run", "wine", solution, "--timeout_s", 30)
+    code, out, _ = trl_mle("run", "wine", solution, "--program_timeout_s", 30)
     assert code == 0
     for part in ("outcome      ok", "milestones   7 of 7", "score ", "(accuracy ↑)", "\n~~~ [bold] ```"):
         assert part in out
+
+
+def test_run_with_the_users_own_executor(trl_mle, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr(sys, "path", [*sys.path])
+    Path("mine.py").write_text(
+        "from support.subprocess_executor import SubprocessExecutor\n"
+        "class MyExecutor(SubprocessExecutor):\n"
+        "    def __init__(self, timeout_s, **options):\n"
+        "        print('given', timeout_s, options)\n"
+        "        super().__init__()\n"
+    )
+    Path("solution.py").write_text(PROGRAM)
+    code, out, _ = trl_mle("run", "wine", "solution.py", "--executor", "mine.MyExecutor", "--program_timeout_s", 20)
+    assert code == 0
+    assert "given 20.0 {'memory_mb': 4096, 'threads_per_program': 1, 'max_parallel': 1}\n" in out
+    assert "milestones   7 of 7" in out
 
 
 def test_run_of_a_program_that_fails(trl_mle, tmp_path):
@@ -282,7 +299,7 @@ def test_run_of_a_program_that_fails(trl_mle, tmp_path):
 def test_run_for_machines(trl_mle, tmp_path):
     solution = tmp_path / "solution.py"
     solution.write_text("import time\nprint('begun', flush=True)\ntime.sleep(60)")
-    code, out, _ = trl_mle("run", "wine", solution, "--timeout_s", "0.5", "--json")
+    code, out, _ = trl_mle("run", "wine", solution, "--program_timeout_s", "0.5", "--json")
     report = json.loads(out)
     assert code == 1
     assert (report["outcome"], report["valid"], report["score"], report["reward"]) == ("timeout", False, None, -9.9)
@@ -295,13 +312,16 @@ def test_prompt(trl_mle, wine):
     with LocalExecutor(1, 30, 2048) as executor:  # as in training
         asked, begun = scratch_prompt(wine, executor.limits, begin_program=True)
         (plan,) = scratch_prompt(wine, executor.limits)
-    code, out, err = trl_mle("prompt", "wine", "--timeout_s", 30, "--memory_mb", 2048)
+    code, out, err = trl_mle("prompt", "wine", "--program_timeout_s", 30, "--program_memory_mb", 2048)
     tokens = estimate_tokens(asked["content"]) + estimate_tokens(begun["content"])
     assert (code, out) == (0, f"{asked['content']}\n\nThe answer begins with:\n\n{begun['content']}\n")
     assert str(tokens) in err
-    report = json.loads(trl_mle("prompt", "wine", "--timeout_s", 30, "--memory_mb", 2048, "--json")[1])
+    report = json.loads(trl_mle("prompt", "wine", "--program_timeout_s", 30, "--program_memory_mb", 2048, "--json")[1])
     assert report == {"competition": "wine", "prompt": [asked, begun], "estimated_tokens": tokens}
-    assert trl_mle("prompt", "wine", "--timeout_s", 30, "--memory_mb", 2048, "--plan")[1] == plan["content"] + "\n"
+    assert (
+        trl_mle("prompt", "wine", "--program_timeout_s", 30, "--program_memory_mb", 2048, "--plan")[1]
+        == plan["content"] + "\n"
+    )
 
 
 def test_new_in_80_columns(trl_mle, tmp_path, monkeypatch):

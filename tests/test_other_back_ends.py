@@ -1,77 +1,25 @@
 """A back end that is not in this package: everything that runs programs accepts it."""
 
 import json
-import subprocess
-import sys
-import tempfile
-import time
-from concurrent.futures import ThreadPoolExecutor
-from pathlib import Path
 
 import pytest
 from support.on_cpu import ON_CPU
 from support.scripted_executor import SOLUTION
 from support.scripted_policy import ScriptedPolicy
+from support.subprocess_executor import SubprocessExecutor
 
 from trl_mle import execution
 from trl_mle.competitions import load_competition
 from trl_mle.evaluation import evaluate as evaluating
 from trl_mle.evaluation.best_of_n_callback import BestOfNCallback
-from trl_mle.execution import ExecutionResult, Executor, Limits, Outcome, ProgramFuture
-from trl_mle.execution.building import ExecutorArguments, make_executor
+from trl_mle.execution import Limits
+from trl_mle.execution.options import ExecutorArguments, make_executor
 from trl_mle.execution.program import REQUIRED
 from trl_mle.instrumentation import AstInstrumenter
 from trl_mle.prompts import scratch_prompt
 from trl_mle.rewards import MLEReward
 from trl_mle.solutions import ResultStore
 from trl_mle.trainer import MLEGRPOConfig, MLEGRPOTrainer
-
-
-class SubprocessExecutor(Executor):
-    """Runs programs as plain subprocesses, two at a time."""
-
-    limits = Limits(timeout_s=30, memory_mb=1024)
-    slots = 2
-    tells_start = True
-    description = "programs are plain subprocesses"
-
-    def __init__(self):
-        self.threads = ThreadPoolExecutor(self.slots)
-        self.checked, self.count, self.closed = [], 0, False
-
-    def check(self, competition):
-        self.checked.append(competition.id)
-
-    def submit(self, program, competition):
-        self.count += 1
-        future = ProgramFuture()
-        self.threads.submit(self.execute, getattr(program, "source", program), competition, future)
-        return future
-
-    def execute(self, source, competition, future):
-        future.set_running_or_notify_cancel()
-        with tempfile.TemporaryDirectory() as folder:
-            Path(folder, "input").symlink_to(competition.public_dir)
-            began, command = time.monotonic(), [sys.executable, "-c", source]
-            ended = subprocess.run(command, cwd=folder, capture_output=True, text=True, timeout=self.limits.timeout_s)
-            duration_s = time.monotonic() - began
-            path, outcome = Path(folder, "submission.csv"), Outcome.ERROR if ended.returncode else Outcome.OK
-            future.set_result(
-                ExecutionResult(
-                    outcome,
-                    duration_s=duration_s,
-                    stdout=ended.stdout,
-                    stderr=ended.stderr,
-                    submission=path.read_bytes() if path.exists() else None,
-                )
-            )
-
-    def longest_s(self, programs):
-        return self.limits.timeout_s * programs
-
-    def close(self):
-        self.threads.shutdown()
-        self.closed = True
 
 
 def test_its_programs_are_rewarded():
@@ -114,15 +62,17 @@ def test_it_trains(solution_model, tmp_path, config):
 @pytest.mark.slow
 def test_it_evaluates(tmp_path, monkeypatch):
     executors, policy = [], ScriptedPolicy(lambda prompt, seed: SOLUTION)
-
-    def make(args):
-        executors.append(SubprocessExecutor())
-        return executors[-1]
-
-    monkeypatch.setattr(evaluating, "make_executor", make)
+    monkeypatch.setattr(SubprocessExecutor, "made", executors)
     monkeypatch.setattr(evaluating, "check_policy", lambda name: None)
     monkeypatch.setattr(evaluating, "load_policy", lambda name: policy)
-    args = evaluating.EvaluationArguments(["wine"], str(tmp_path / "out"), ["scripted"], num_samples=2, improve=True)
+    args = evaluating.EvaluationArguments(
+        ["wine"],
+        str(tmp_path / "out"),
+        ["scripted"],
+        num_samples=2,
+        improve=True,
+        executor="support.subprocess_executor.SubprocessExecutor",
+    )
     evaluating.run(args)
     assert (executors[0].checked, executors[0].count, executors[0].closed) == (["wine"], 4, True)
     assert (tmp_path / "out" / "results.json").exists()

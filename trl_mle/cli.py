@@ -146,18 +146,12 @@ def prompt(args: argparse.Namespace) -> int:
     """Prints a competition's scratch prompt as training would give it to the model, with the packages that programs can
     import in the sandbox here, and its estimated number of tokens on stderr."""
     from trl_mle.competitions import load_competition
-    from trl_mle.execution.building import ExecutorArguments, make_executor
+    from trl_mle.execution.options import make_executor
     from trl_mle.prompts import estimate_tokens, scratch_prompt
+    from trl_mle.scripts.grade import one_program
 
     competition = load_competition(args.competition, args.data_dir)
-    asked = ExecutorArguments(
-        program_timeout_s=args.timeout_s,
-        program_memory_mb=args.memory_mb,
-        max_parallel_programs=1,
-        sandbox=args.sandbox,
-        program_python=args.program_python,
-    )
-    with make_executor(asked) as executor:
+    with make_executor(one_program(args)) as executor:
         messages = scratch_prompt(competition, executor.limits, begin_program=not args.plan)
     tokens = sum(estimate_tokens(message["content"]) for message in messages)
     if args.json:
@@ -328,11 +322,17 @@ def make_parser() -> argparse.ArgumentParser:
         for name in positional:
             command.add_argument(name)
         if limits:
-            command.add_argument("--timeout_s", type=float, default=60.0, help="wall-clock limit in seconds (60)")
-            command.add_argument("--memory_mb", type=int, default=4096, help="memory limit in MB (4096)")
+            command.add_argument(
+                "--program_timeout_s", type=float, default=60.0, help="wall-clock limit in seconds (60)"
+            )
+            command.add_argument("--program_memory_mb", type=int, default=4096, help="memory limit in MB (4096)")
             command.add_argument("--program_python", help=python_help)
             command.add_argument(
-                "--sandbox", default="auto", help="auto, bubblewrap, landlock, or none for no isolation (auto)"
+                "--sandbox", default="auto", help="auto, a tier that doctor lists, or none for no isolation (auto)"
+            )
+            command.add_argument("--ray_address", help="address of a Ray cluster to run programs on, or auto")
+            command.add_argument(
+                "--executor", help="your own class to run programs with, such as my_module.MyExecutor"
             )
         if holdout:
             command.add_argument(
@@ -348,8 +348,7 @@ def make_parser() -> argparse.ArgumentParser:
 
     add(competitions, "list the competitions")
     add(grade, "score a submission", "competition", "submission", holdout=True)
-    command = add(run, "run one program as training would", "competition", "solution", limits=True, holdout=True)
-    command.add_argument("--ray_address", help="address of a Ray cluster to run it on, or auto")
+    add(run, "run one program as training would", "competition", "solution", limits=True, holdout=True)
     command = add(prompt, "print the prompt of a competition", "competition", limits=True)
     command.add_argument(
         "--plan", action="store_true", help="the prompt that asks for a plan first (begin_program: false)"

@@ -11,7 +11,7 @@ import sys
 import textwrap
 import threading
 import time
-from dataclasses import asdict, replace
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 
 import psutil
@@ -24,6 +24,7 @@ from trl_mle.execution.inside import init
 from trl_mle.execution.local_executor import CHECK_NUMBER
 from trl_mle.execution.program import InstrumentedProgram
 from trl_mle.execution.sandbox import CheckUnfinished, Interpreter
+from trl_mle.execution.sandbox.bubblewrap import Bubblewrap
 from trl_mle.execution.sandbox.landlock import Landlock
 from trl_mle.execution.sandbox.tier import FIRST_SLOT_UID, NoIsolation
 from trl_mle.instrumentation import AstInstrumenter
@@ -657,6 +658,30 @@ def test_the_next_tier_is_taken_where_bubblewrap_does_not_work(competition, monk
 def test_an_unknown_tier_is_refused():
     with pytest.raises(SandboxError, match="sandbox='docker' is not known: use 'auto'"):
         LocalExecutor(sandbox="docker")
+
+
+@dataclass(frozen=True)
+class Watched(Bubblewrap):
+    """A new tier, whose kernel limits neither disk nor processes."""
+
+    name = "watched"
+    limits_disk: bool = False
+    limits_processes: bool = False
+
+
+def test_a_tier_is_a_class_and_its_place_in_the_list(competition, monkeypatch):
+    """What its kernel does not limit is watched."""
+    monkeypatch.setattr("trl_mle.execution.sandbox.TIERS", (Watched, Landlock))
+    monkeypatch.setattr("trl_mle.execution.cgroups.parents", list)
+    # Empty files take a page each for the watch, and nothing of the tmpfs
+    files = "open('large', 'wb').write(bytes(6 << 20))\nfor i in range(1000):\n    open(str(i), 'w').close()\nwhile True: pass"
+    processes = "import os, time\nfor i in range(20):\n    os.fork() or time.sleep(20)\ntime.sleep(20)"
+    with LocalExecutor(2, timeout_s=20, disk_mb=8, max_processes=8, packages=()) as executor:
+        assert executor.description.startswith("programs are isolated by watched, ")
+        assert executor.identity["tier"] == "watched"
+        found = executor.run_many([(program, competition) for program in (files, processes, "print('ends')")])
+    assert [result.outcome for result in found] == [Outcome.OUTPUT_LIMIT, Outcome.KILLED, Outcome.OK], found
+    assert found[1].detail == "ran more than 8 processes"
 
 
 @pytest.mark.parametrize(

@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 from support.openai_server import OpenAIServer
 
-from trl_mle.execution.building import make_executor
+from trl_mle.execution.options import make_executor
 from trl_mle.instrumentation import LanguageModelError
 from trl_mle.launching import check_model, check_vllm, make_endpoint, make_parser
 

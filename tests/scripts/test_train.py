@@ -87,8 +87,19 @@ def run_script(monkeypatch):
         (["--sandbox", "perhaps"], "sandbox='perhaps'"),
         (["--reward_funcs", "math.no_such"], "reward_funcs: math.no_such cannot be imported: module 'math' has no"),
         (["--reward_funcs", "math.pi"], "reward_funcs: math.pi is not a function"),
+        (["--executor", "math.no_such"], "executor: math.no_such cannot be imported: module 'math' has no"),
+        (["--executor", "pathlib.Path"], "executor: pathlib.Path is not a subclass of trl_mle.execution.Executor"),
+        (
+            ["--executor", "trl_mle.execution.Executor"],
+            "executor: trl_mle.execution.Executor lacks check, close, description, limits, longest_s, slots, submit",
+        ),
+        (
+            ["--executor", "support.scripted_executor.ScriptedExecutor"],
+            "does not take the options of this run (timeout_s, memory_mb, threads_per_program, max_parallel): got an unexpected",
+        ),
+        (["--executor", "pathlib.Path", "--ray_address", "auto"], "and so does ray_address: leave one out"),
         (["--training_cores", "9999"], "training_cores=9999 leaves no core for programs: this process may use "),
-        (["--training_cores", "1", "--ray_address", "auto"], "training_cores has no effect on Ray's workers"),
+        (["--training_cores", "1", "--ray_address", "auto"], "training_cores has no effect on RayExecutor"),
         (["--program_timeout_s", "0"], "program_timeout_s must be positive, got 0"),
         (["--instrumenter", "perhaps"], "instrumenter must be 'ast', 'lm' or 'none'"),
         (
@@ -255,8 +266,10 @@ def test_run_with_the_base_model_as_instrumenter(tiny_model, tmp_path, run_scrip
 def test_run_that_improves_what_it_found(tiny_model, tmp_path, run_script, monkeypatch):
     """
     If all programs are valid, the second generation is shown one of the first, and the best one is kept. A reward
-    function of the user's own counts beside the programs.
+    function of the user's own counts beside the programs, which an executor of the user's own runs.
     """
+    from support.subprocess_executor import SubprocessExecutor
+
     from trl_mle.trainer import MLEGRPOTrainer
 
     prompts = []
@@ -271,10 +284,16 @@ def test_run_that_improves_what_it_found(tiny_model, tmp_path, run_script, monke
     monkeypatch.chdir(tmp_path)
     monkeypatch.setattr(sys, "path", [*sys.path])
     Path("own_rewards.py").write_text("def halves(completions, **kwargs):\n    return [0.5] * len(completions)\n")
+    Path("own_executor.py").write_text("from support.subprocess_executor import SubprocessExecutor as MyExecutor\n")
+    monkeypatch.setattr(SubprocessExecutor, "made", [])
     policy = tmp_path / "policy"
     more = ["--max_steps", "2", "--max_completion_length", "128", "--improve_probability", "1.0"]
+    more += ["--executor", "own_executor.MyExecutor", "--program_memory_mb", "512"]
     more += ["--reward_funcs", "own_rewards.halves", "--reward_weights", "1", "2"]
     run_script(*arguments(tiny_model, policy, *more))
+    [executor] = SubprocessExecutor.made
+    assert (executor.options, executor.checked, executor.closed) == ((5.0, 512, 1, 1), ["digits"], True)
+    assert executor.count >= 2
     first, second = prompts
     assert not any("Here is a previous solution:" in prompt for prompt in first)
     assert all("Here is a previous solution:\n\n```python\nimport shutil\n" in prompt for prompt in second)

@@ -8,7 +8,6 @@ class FakeExecutor(Executor):
 
     limits = Limits()
     slots = None
-    tells_start = False
     description = "programs are not executed"
 
     def check(self, competition):

@@ -31,7 +31,7 @@ class ReplayExecutor(FakeExecutor):
             Whether tracebacks name the line that failed.
     """
 
-    tells_start = True
+    reports_start = True
 
     def __init__(self, wait_s: float = 0.0, patient: bool = False, names_lines: bool = False):
         self.wait_s = wait_s

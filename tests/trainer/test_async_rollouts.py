@@ -421,7 +421,7 @@ def test_what_it_cannot_do_is_refused(program_model, tmp_path):
     with pytest.raises(ValueError, match="needs one MLEReward, which executes programs ahead; got 0"):
         MLEGRPOTrainer(program_model, reward, args, competitions=["wine"])
     executor = ReplayExecutor()
-    executor.tells_start = False
+    executor.reports_start = False
     options = ON_CPU | FROM_SCRATCH | {"async_rollouts": True, "duration_weighting": "inclusion"}
     with pytest.raises(
         ValueError, match="the start times of programs, which ReplayExecutor does not report: set 'linear'"

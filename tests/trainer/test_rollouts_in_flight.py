@@ -55,7 +55,7 @@ class Reward:
     def __init__(self, rewards=(0.0,)):
         self.rewards = list(rewards)
 
-    executor = SimpleNamespace(slots=1, tells_start=False)
+    executor = SimpleNamespace(slots=1, reports_start=False)
 
     def progress(self, count):
         return ProgramsProgress(count, False)

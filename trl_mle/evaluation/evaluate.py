@@ -27,7 +27,7 @@ from trl_mle.evaluation.sample_log import SampleLog
 from trl_mle.evaluation.sampling import best_program, reported_score, sample_programs
 from trl_mle.evaluation.self_improvement import improve_each, save_improvements, summarize_improvements
 from trl_mle.evaluation.tree_search import search_tree
-from trl_mle.execution.building import ExecutorArguments, make_executor
+from trl_mle.execution.options import ExecutorArguments, make_executor
 from trl_mle.instrumentation import AstInstrumenter
 from trl_mle.prompts import keep_packages
 from trl_mle.rewards import Evaluation, MLEReward
@@ -136,6 +136,7 @@ class EvaluationArguments(ExecutorArguments):
         later = {
             "holdout": self.holdout,
             "program_python": self.program_python,
+            "executor": self.executor,
             "begin_program": self.begin_program,
         }  # older files lack them
         return found | {name: value for name, value in later.items() if value}

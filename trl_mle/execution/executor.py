@@ -3,12 +3,13 @@
 import enum
 import threading
 import time
+from abc import ABC, abstractmethod
 from collections.abc import Iterable
 from concurrent.futures import Future
 from dataclasses import asdict, dataclass
 from functools import partial
 from types import TracebackType
-from typing import Any, Protocol, Self
+from typing import Any, Self
 
 from trl_mle.competitions import Competition
 from trl_mle.execution.program import Limits, Program
@@ -80,7 +81,7 @@ class ProgramFuture(Future[ExecutionResult]):
     Attributes:
         started (`float` or `None`):
             Time when it got its slot, by `time.monotonic()`; `None` while it is queued, or if the executor does not
-            report it (see [`Executor.tells_start`]).
+            report it (see [`Executor.reports_start`]).
     """
 
     started: float | None = None
@@ -99,51 +100,55 @@ class ProgramFuture(Future[ExecutionResult]):
         return super().set_running_or_notify_cancel()
 
 
-class MadeAgain:
+class Executor(ABC):
     """
-    Pickles an object as its constructor's arguments. So an executor starts again where it is unpickled: the other
-    process has its own slots, sockets and children, and programs of both share the machine's slots.
+    Executes untrusted programs: program → [`ExecutionResult`]. A back end implements the abstract methods; what else it can
+    do, it says in its attributes.
+
+    `executor: my_module.MyExecutor` in a recipe calls the constructor with `timeout_s`, `memory_mb`, `threads_per_program` and
+    `max_parallel` (`None`: as many as fit), and with `gpus`, `sandbox`, `python` or `training_cores` if the run sets them, all
+    as keyword arguments that mean what they mean to [`LocalExecutor`].
+
+    An executor pickles as its constructor's arguments, and starts again where it is unpickled: the other process has its
+    own slots, sockets and children.
+
+    Attributes:
+        reports_start (`bool`, *optional*, defaults to `False`):
+            Whether a future's `started` says when a program started.
+        is_local (`bool`, *optional*, defaults to `False`):
+            Whether programs run on this machine, on the cores that `training_cores` leaves to them.
     """
+
+    reports_start = False
+    is_local = False
+    _arguments: tuple[tuple, dict[str, Any]]
 
     def __new__(cls, *args: Any, **kwargs: Any) -> Self:
         self = super().__new__(cls)
         self._arguments = args, kwargs
         return self
 
+    def __init__(self) -> None:  # noqa: B027  # without it, a subclass that defines none would ignore its arguments
+        pass
+
     def __reduce__(self) -> tuple[partial, tuple]:
         args, kwargs = self._arguments
         return partial(type(self), *args, **kwargs), ()
 
-    _arguments: tuple[tuple, dict[str, Any]]
-
-
-class Executor(Protocol):
-    """
-    Executes untrusted programs: program → [`ExecutionResult`]. This is all that a back end must implement.
-
-    A back end may inherit from this class, which implements [`run_many`] and the `with` statement with `submit` and
-    `close`.
-    """
-
     @property
+    @abstractmethod
     def limits(self) -> Limits:
         """Limits of a program, as enforced by the executor."""
-        ...
 
     @property
+    @abstractmethod
     def slots(self) -> int | None:
         """Number of programs that run at a time, over all training processes; `None` if unknown."""
-        ...
 
     @property
-    def tells_start(self) -> bool:
-        """Whether a future's `started` reports when a program started."""
-        ...
-
-    @property
+    @abstractmethod
     def description(self) -> str:
         """How programs run, in one line."""
-        ...
 
     @property
     def identity(self) -> dict[str, Any]:
@@ -153,6 +158,7 @@ class Executor(Protocol):
         """
         return {"executor": f"{type(self).__module__}.{type(self).__qualname__}", **asdict(self.limits)}
 
+    @abstractmethod
     def check(self, competition: Competition) -> None:
         """
         Checks in advance whether programs for a competition can run.
@@ -164,24 +170,23 @@ class Executor(Protocol):
         Raises:
             [`SandboxError`]: Programs cannot run.
         """
-        ...
 
+    @abstractmethod
     def submit(self, program: Program, competition: Competition) -> ProgramFuture:
         """Queues a program; its future never raises because of the program's behaviour."""
-        ...
 
     def run_many(self, programs: Iterable[tuple[Program, Competition]]) -> list[ExecutionResult]:
         """Runs programs, each with its competition; returns their results in the same order."""
         futures = [self.submit(program, competition) for program, competition in programs]
         return [future.result() for future in futures]
 
+    @abstractmethod
     def longest_s(self, programs: int) -> float:
         """Maximum time in seconds, if every training process submits this many programs at once."""
-        ...
 
+    @abstractmethod
     def close(self) -> None:
         """Ends every program, running or queued."""
-        ...
 
     def __enter__(self) -> Self:
         return self

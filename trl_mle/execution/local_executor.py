@@ -26,7 +26,6 @@ from trl_mle.execution.executor import (
     START_TIMEOUT_S,
     ExecutionResult,
     Executor,
-    MadeAgain,
     Outcome,
     ProgramFuture,
     longest_round_s,
@@ -53,7 +52,7 @@ MAX_FILES = 1024  # that a program may have open
 MAX_LOCKS = 10_000  # that it may hold on parts of files: the kernel charges them to nobody
 
 
-class LocalExecutor(MadeAgain, Executor):
+class LocalExecutor(Executor):
     """
     Runs programs on this machine, each in a separate sandbox, at most `max_parallel` at a time.
 
@@ -114,7 +113,8 @@ class LocalExecutor(MadeAgain, Executor):
     ```
     """
 
-    tells_start = True
+    reports_start = True
+    is_local = True
 
     def __init__(
         self,

@@ -20,7 +20,6 @@ from trl_mle.execution.executor import (
     START_TIMEOUT_S,
     ExecutionResult,
     Executor,
-    MadeAgain,
     Outcome,
     ProgramFuture,
     longest_round_s,
@@ -54,7 +53,7 @@ def _identity_here(options: dict[str, Any]) -> dict[str, Any]:
     return _local_executor(json.dumps(options | {"gpus": []})).identity
 
 
-class RayExecutor(MadeAgain, Executor):
+class RayExecutor(Executor):
     """
     Runs programs on the machines of a Ray cluster, as many at a time as fit.
 
@@ -92,8 +91,6 @@ class RayExecutor(MadeAgain, Executor):
     ...     result = executor.submit("print('hello')", load_competition("digits")).result()
     ```
     """
-
-    tells_start = False
 
     def __init__(
         self,

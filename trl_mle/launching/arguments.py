@@ -11,7 +11,7 @@ from typing import Any
 from accelerate.commands.launch import launch_command_parser
 from trl import ModelConfig, TrlParser
 
-from trl_mle.execution.building import ExecutorArguments
+from trl_mle.execution.options import ExecutorArguments
 from trl_mle.launching.checks import Problems
 from trl_mle.spelling import did_you_mean
 from trl_mle.trainer.mle_grpo_config import MLEGRPOConfig

@@ -1,8 +1,5 @@
 """Builds the instrumenter and further reward functions from the arguments."""
 
-import os
-import pkgutil
-import sys
 from collections.abc import Callable, Sequence
 from typing import Any
 
@@ -19,6 +16,7 @@ from trl_mle.instrumentation import (
 )
 from trl_mle.launching.arguments import MLEScriptArguments
 from trl_mle.trainer.mle_grpo_config import MLEGRPOConfig
+from trl_mle.user_code import import_named
 
 
 def make_endpoint(script_args: MLEScriptArguments, training_args: MLEGRPOConfig) -> EndpointModel | None:
@@ -59,7 +57,7 @@ def make_instrumenter(
 
 def find_reward_funcs(names: Sequence[str]) -> list[Callable[..., Any]]:
     """
-    Imports reward functions. As in `trl grpo`, their modules may be in the current folder.
+    Imports reward functions.
 
     Args:
         names (`Sequence[str]`):
@@ -68,14 +66,9 @@ def find_reward_funcs(names: Sequence[str]) -> list[Callable[..., Any]]:
     Raises:
         `ValueError`: One cannot be imported, or is not a function.
     """
-    if names and os.getcwd() not in sys.path:
-        sys.path.insert(0, os.getcwd())
     functions = []
     for name in names:
-        try:
-            function = pkgutil.resolve_name(name)
-        except Exception as error:  # its module may fail in any way
-            raise ValueError(f"reward_funcs: {name} cannot be imported: {error}") from error
+        function = import_named("reward_funcs", name)
         if not callable(function) or isinstance(function, type):
             raise ValueError(f"reward_funcs: {name} is not a function")
         functions.append(function)

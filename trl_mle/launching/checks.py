@@ -20,6 +20,7 @@ from yaml import YAMLError
 
 from trl_mle.competitions import Competition
 from trl_mle.execution import Limits, SandboxError
+from trl_mle.execution.options import executor_class
 from trl_mle.models import is_missing_folder, look_up, render_prompt
 from trl_mle.prompts import scratch_prompt
 from trl_mle.rewards.progress import METRICS_FILE
@@ -291,11 +292,11 @@ def check_base_model(script_args: Any, args: Any, model_args: Any) -> None:
 
 def check_weighting(script_args: Any, args: Any) -> None:
     """Raises `ValueError` if the weighting needs start times that the executor does not report."""
-    if script_args.ray_address and args.duration_weighting == "inclusion":
+    if args.duration_weighting == "inclusion" and not executor_class(script_args).reports_start:
         raise ValueError(
             "duration_weighting: inclusion (async_rollouts' default unless the objective is reward) needs the start times of "
-            "programs, which a Ray cluster does not report: run programs on this machine (without ray_address), or set linear "
-            "or none"
+            f"programs, which {executor_class(script_args).__name__} does not report: run programs on this machine (without "
+            "ray_address and executor), or set linear or none"
         )
 
 

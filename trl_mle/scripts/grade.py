@@ -8,7 +8,7 @@ from rich.table import Table
 
 from trl_mle.competitions import Competition, Score, load_competition
 from trl_mle.competitions.medals import medal, medal_thresholds
-from trl_mle.execution.building import ExecutorArguments, make_executor
+from trl_mle.execution.options import ExecutorArguments, make_executor
 from trl_mle.instrumentation import MILESTONES, AstInstrumenter
 from trl_mle.rewards import MLEReward
 from trl_mle.scripts.output import facts_table, metric_name, print_json
@@ -44,21 +44,19 @@ def grade(args: argparse.Namespace) -> int:
     return 0 if score.valid else 1
 
 
+def one_program(args: argparse.Namespace) -> ExecutorArguments:
+    """The options of a command that runs one program at a time."""
+    names = ("program_timeout_s", "program_memory_mb", "program_python", "sandbox", "ray_address", "executor")
+    return ExecutorArguments(max_parallel_programs=1, **{name: getattr(args, name) for name in names})
+
+
 def run(args: argparse.Namespace) -> int:
     """Runs one program as training would; exit code 1 if it makes no valid submission."""
     competition = load_competition(args.competition, args.data_dir, args.holdout)
     if not Path(args.solution).exists():
         raise FileNotFoundError(f"there is no program {args.solution}")
     source = Path(args.solution).read_text(encoding="utf-8").strip("\n")  # as extracted from a completion
-    asked = ExecutorArguments(
-        program_timeout_s=args.timeout_s,
-        program_memory_mb=args.memory_mb,
-        max_parallel_programs=1,
-        sandbox=args.sandbox,
-        ray_address=args.ray_address,
-        program_python=args.program_python,
-    )
-    with make_executor(asked) as executor:
+    with make_executor(one_program(args)) as executor:
         executor.check(competition)
         reward = MLEReward([competition], executor, AstInstrumenter())
         evaluation = reward.evaluate_program(source if source.strip() else None, competition)

@@ -6,7 +6,7 @@ import socket
 from dataclasses import dataclass, field
 
 from trl_mle.competitions import load_competition
-from trl_mle.execution.building import ExecutorArguments, make_executor
+from trl_mle.execution.options import ExecutorArguments, make_executor
 from trl_mle.instrumentation import AstInstrumenter
 from trl_mle.rewards import MLEReward
 from trl_mle.showing import PlainConsole

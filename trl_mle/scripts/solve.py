@@ -15,7 +15,7 @@ from trl_mle.evaluation.policies import check_policy, load_policy
 from trl_mle.evaluation.sample_log import SampleLog
 from trl_mle.evaluation.self_improvement import validation_score
 from trl_mle.evaluation.solving import AVERAGED, Worth, average, clock, held_out_score, ranked, run_again, search
-from trl_mle.execution.building import ExecutorArguments, make_executor
+from trl_mle.execution.options import ExecutorArguments, make_executor
 from trl_mle.instrumentation import AstInstrumenter
 from trl_mle.prompts import keep_packages
 from trl_mle.rewards import Evaluation, MLEReward
@@ -118,6 +118,7 @@ def solve(args: SolveArguments) -> Path:
             "program_timeout_s",
             "program_memory_mb",
             "program_python",
+            "executor",
         )
         settings = {"policy": policy.identity, "competition": content_digest(competition)}
         log = SampleLog(folder / LOG, settings | {name: getattr(args, name) for name in names})

@@ -12,7 +12,7 @@ from trl_mle.competitions import load_competition
 from trl_mle.evaluation.best_of_n_callback import BestOfNCallback
 from trl_mle.evaluation.evaluate import alone_in
 from trl_mle.execution import Limits
-from trl_mle.execution.building import make_executor
+from trl_mle.execution.options import make_executor
 from trl_mle.instrumentation import LmInstrumenter, PolicyBaseModel
 from trl_mle.launching import MLEScriptArguments, Problems
 from trl_mle.rewards import MLEReward

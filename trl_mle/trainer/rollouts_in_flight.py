@@ -142,7 +142,7 @@ class RolloutsInFlight:
         - `idle_s`: seconds that slots ran no program of these rollouts (none, or an evaluation's), summed over the
           executor's slots, if it knows its slots and reports when programs start.
         """
-        slots = self._reward.executor.slots if self._reward.executor.tells_start else None
+        slots = self._reward.executor.slots if self._reward.executor.reports_start else None
         now, ran_s = time.monotonic(), self.ledger.ran_s
         metrics = self.ledger.metrics(taken) | self._sampler.take_seconds() | {"wait_s": self._waited_s}
         if self._training_s is not None:
@@ -267,7 +267,7 @@ def make_rollouts(
             "skip_zero_signal judges groups by their programs, and another reward function may tell their members apart: "
             "leave out one of the two"
         )
-    if args.duration_weighting == "inclusion" and not rewards[0].executor.tells_start:
+    if args.duration_weighting == "inclusion" and not rewards[0].executor.reports_start:
         raise ValueError(
             f"duration_weighting='inclusion' needs the start times of programs, which {type(rewards[0].executor).__name__} does "
             "not report: set 'linear' or 'none'"

@@ -1,0 +1,121 @@
+"""The options of commands that run programs, and the executor that they ask for."""
+
+import os
+from dataclasses import dataclass, field
+from inspect import signature
+from typing import Any
+
+from trl_mle import execution
+from trl_mle.execution.sandbox import TIERS
+from trl_mle.user_code import import_named
+
+
+@dataclass(kw_only=True)
+class ExecutorArguments:
+    """The options of every command that runs programs; see their help."""
+
+    program_timeout_s: float = field(default=60.0, metadata={"help": "Wall-clock limit of a program, in seconds."})
+    program_memory_mb: int = field(default=4096, metadata={"help": "Memory limit of a program, in MB."})
+    max_parallel_programs: int | None = field(
+        default=None,
+        metadata={"help": "Programs to run at a time on one machine; defaults to as many as the cores allow."},
+    )
+    threads_per_program: int = field(default=1, metadata={"help": "Cores per program."})
+    gpu_slots: list[str] = field(
+        default_factory=list,
+        metadata={"help": "GPUs for programs, one per running program, as in `CUDA_VISIBLE_DEVICES`."},
+    )
+    sandbox: str = field(
+        default="auto",
+        metadata={"help": f"`auto`, {', '.join(f'`{tier.name}`' for tier in TIERS)}, or `none` for no isolation."},
+    )
+    program_python: str | None = field(
+        default=None,
+        metadata={
+            "help": "Interpreter that runs the programs, with its environment's packages; defaults to this one."
+        },
+    )
+    ray_address: str | None = field(
+        default=None, metadata={"help": "Address of a Ray cluster to run the programs on, or `auto`."}
+    )
+    executor: str | None = field(
+        default=None,
+        metadata={
+            "help": "Your own class to run the programs with, as a dotted path, such as `my_module.MyExecutor`; see "
+            "`trl_mle.execution.Executor`."
+        },
+    )
+    reuse_results: str | None = field(
+        default=None,
+        metadata={
+            "help": "Run equal programs once: `run` for once in this output_dir, or a file to share between runs, created if missing. By "
+            "default, every program runs."
+        },
+    )
+
+
+def executor_class(args: ExecutorArguments) -> type[execution.Executor]:
+    """
+    The class of the executor: this machine's, Ray's if a cluster is named, or the user's own.
+
+    Raises:
+        `ValueError`: It cannot be imported, or is no executor.
+    """
+    if args.executor is None:
+        return execution.RayExecutor if args.ray_address else execution.LocalExecutor
+    if args.ray_address:
+        raise ValueError(f"executor: {args.executor} runs the programs, and so does ray_address: leave one out")
+    found = import_named("executor", args.executor)
+    if not isinstance(found, type) or not issubclass(found, execution.Executor):
+        raise ValueError(f"executor: {args.executor} is not a subclass of trl_mle.execution.Executor")
+    if missing := sorted(getattr(found, "__abstractmethods__", ())):
+        raise ValueError(f"executor: {args.executor} lacks {', '.join(missing)}: see trl_mle.execution.Executor")
+    return found
+
+
+def make_executor(args: ExecutorArguments, training_cores: int = 0) -> execution.Executor:
+    """
+    Builds the executor. With Ray, any GPU slot requests one of Ray's GPUs per program.
+
+    Args:
+        args ([`ExecutorArguments`]):
+            The arguments.
+        training_cores (`int`, *optional*, defaults to `0`):
+            Cores of this machine that programs leave to training.
+
+    Raises:
+        `ValueError`: No program could run, or the executor does not take what the arguments ask for.
+        [`SandboxError`]: Programs cannot be isolated.
+    """
+    for name in ("program_timeout_s", "program_memory_mb", "threads_per_program"):
+        if getattr(args, name) <= 0:
+            raise ValueError(f"{name} must be positive, got {getattr(args, name)}")
+    kind: Any = executor_class(args)
+    if training_cores and not kind.is_local:
+        raise ValueError(
+            f"training_cores has no effect on {kind.__name__}, whose programs do not share this process's cores: leave it out; "
+            "if a Ray worker runs on the training machine, start Ray there with taskset and --num-cpus"
+        )
+    options: dict[str, Any] = {
+        "timeout_s": args.program_timeout_s,
+        "memory_mb": args.program_memory_mb,
+        "threads_per_program": args.threads_per_program,
+        "max_parallel": args.max_parallel_programs,
+    }
+    asked = {
+        "sandbox": args.sandbox if args.sandbox != "auto" else None,
+        "python": args.program_python and os.path.abspath(os.path.expanduser(args.program_python)),
+        "gpus": args.gpu_slots,
+        "training_cores": training_cores,
+    }
+    options |= {name: value for name, value in asked.items() if value}
+    if args.ray_address:
+        return kind(args.ray_address, num_gpus=bool(options.pop("gpus", ())), **options)
+    try:
+        signature(kind.__init__).bind(None, **options)
+    except TypeError as error:
+        given = ", ".join(options)
+        raise ValueError(
+            f"executor: {args.executor} does not take the options of this run ({given}): {error}"
+        ) from error
+    return kind(**options)

@@ -1,0 +1,27 @@
+"""Imports what users name by its dotted path."""
+
+import os
+import pkgutil
+import sys
+from typing import Any
+
+
+def import_named(option: str, path: str) -> Any:
+    """
+    Imports an object. As in `trl grpo`, its module may be in the current folder.
+
+    Args:
+        option (`str`):
+            The option that names it, for the message.
+        path (`str`):
+            Its dotted path, `package.module.name`.
+
+    Raises:
+        `ValueError`: It cannot be imported.
+    """
+    if os.getcwd() not in sys.path:
+        sys.path.insert(0, os.getcwd())
+    try:
+        return pkgutil.resolve_name(path)
+    except Exception as error:  # its module may fail in any way
+        raise ValueError(f"{option}: {path} cannot be imported: {error}") from error
