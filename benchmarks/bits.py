@@ -5,7 +5,7 @@ and advantages of three steps on replayed programs, for each way of training.
     python benchmarks/bits.py --output before.json     # on the old commit
     python benchmarks/bits.py --compare before.json    # on the new one, on the same machine
 
-Takes about two minutes on two cores.
+Takes about five minutes on two cores.
 """
 
 import argparse
@@ -33,9 +33,15 @@ ASYNC = {"async_rollouts": True, "max_in_flight": 2 * BATCH, "patient": True}
 CASES = {
     "synchronous": SCRATCH,
     "improve prompts": {},
+    "improve prompts, no bonus": {"debug_probability": 0.0, "improvement_bonus": 0.0},
+    "mean_rank": {"objective": "mean_rank", "debug_probability": 0.0, "improvement_bonus": 0.0},
+    "max_at_k, groups without signal are skipped": SCRATCH | {"objective": "max_at_k", "max_at_k": 2, "skip_zero_signal": 2},
+    "reward, groups without signal are skipped": SCRATCH | {"skip_zero_signal": 2, "duration_weighting": "none"},
     "two turns": {"max_turns": 2},
     "asynchronous, groups, inclusion": ASYNC | {"async_unit": "group", "duration_weighting": "inclusion"},
     "asynchronous, rollouts, linear": ASYNC | {"async_unit": "rollout"},
+    "asynchronous, rollouts, mean_rank": ASYNC | {"async_unit": "rollout", "objective": "mean_rank"},
+    "asynchronous, groups, no bonus": ASYNC | SCRATCH | {"improve_probability": 0.6, "skip_zero_signal": 1},
 }
 
 
