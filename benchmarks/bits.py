@@ -35,12 +35,14 @@ CASES = {
     "improve prompts": {},
     "improve prompts, no bonus": {"debug_probability": 0.0, "improvement_bonus": 0.0},
     "mean_rank": {"objective": "mean_rank", "debug_probability": 0.0, "improvement_bonus": 0.0},
-    "max_at_k, groups without signal are skipped": SCRATCH | {"objective": "max_at_k", "max_at_k": 2, "skip_zero_signal": 2},
+    "max_at_k, groups without signal are skipped": SCRATCH
+    | {"objective": "max_at_k", "max_at_k": 2, "skip_zero_signal": 2},
     "reward, groups without signal are skipped": SCRATCH | {"skip_zero_signal": 2, "duration_weighting": "none"},
     "two turns": {"max_turns": 2},
     "asynchronous, groups, inclusion": ASYNC | {"async_unit": "group", "duration_weighting": "inclusion"},
     "asynchronous, rollouts, linear": ASYNC | {"async_unit": "rollout"},
-    "asynchronous, rollouts, mean_rank": ASYNC | {"async_unit": "rollout", "objective": "mean_rank"},
+    "asynchronous, rollouts, mean_rank": ASYNC
+    | {"async_unit": "rollout", "objective": "mean_rank", "improvement_bonus": 0.0},
     "asynchronous, groups, no bonus": ASYNC | SCRATCH | {"improve_probability": 0.6, "skip_zero_signal": 1},
 }
 
@@ -69,7 +71,7 @@ def main() -> None:
             runs = {name: options | {"model": model, "steps": STEPS} for name, options in CASES.items()}
             started = pool_runs.start(place, runs, processes)
             for name in runs:
-                for rank, record in enumerate(pool_runs.finish(started, place, name)):
+                for rank, record in enumerate(pool_runs.finish(started, place, name, timeout_s=1200)):
                     digests[f"{name}, rank {rank} of {processes}"] = digest(record)
     table = Table("run", "digest", *["same"] * bool(before))
     for name, found in digests.items():

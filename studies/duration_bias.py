@@ -42,10 +42,10 @@ from trl_mle.competitions import Competition
 from trl_mle.execution import LocalExecutor
 from trl_mle.rewards import Evaluation, MLEReward
 from trl_mle.trainer import MLEGRPOConfig, MLEGRPOTrainer
-from trl_mle.trainer.duration import duration_weights
-from trl_mle.trainer.inclusion import MeanDuration, inclusion_weights
-from trl_mle.trainer.rollout_ledger import Rollout, RolloutLedger
-from trl_mle.trainer.running_baseline import RunningBaseline
+from trl_mle.trainer.gradient.duration import duration_weights
+from trl_mle.trainer.gradient.inclusion import MeanDuration, inclusion_weights
+from trl_mle.trainer.gradient.running_baseline import RunningBaseline
+from trl_mle.trainer.rollouts.ledger import Rollout, RolloutLedger
 
 
 mpl.use("Agg")  # writes files, without a display

@@ -5,7 +5,7 @@ from math import comb
 
 import torch
 
-from trl_mle.trainer import advantages
+from trl_mle.trainer.gradient import advantages
 
 
 def reward_advantages(rewards: torch.Tensor) -> torch.Tensor:
@@ -15,7 +15,7 @@ def reward_advantages(rewards: torch.Tensor) -> torch.Tensor:
 
 def two_part_advantages(progress: torch.Tensor, quality: torch.Tensor, k: int | None, scale: float) -> torch.Tensor:
     """
-    Same as [`~trl_mle.trainer.advantages.group_advantages`], in float64.
+    Same as [`~trl_mle.trainer.gradient.advantages.group_advantages`], in float64.
 
     Args:
         progress, quality (`torch.Tensor` of shape `(groups, members)`):

@@ -18,11 +18,11 @@ from rich.table import Table
 from shared import interval
 
 from trl_mle.rewards import Evaluation
-from trl_mle.trainer import rollout_ledger
-from trl_mle.trainer.advantages import QUALITY_SCALE
-from trl_mle.trainer.duration import duration_weights
-from trl_mle.trainer.inclusion import MeanDuration, inclusion_weights
-from trl_mle.trainer.rollout_ledger import Rollout, RolloutLedger
+from trl_mle.trainer.gradient.advantages import QUALITY_SCALE
+from trl_mle.trainer.gradient.duration import duration_weights
+from trl_mle.trainer.gradient.inclusion import MeanDuration, inclusion_weights
+from trl_mle.trainer.rollouts import ledger
+from trl_mle.trainer.rollouts.ledger import Rollout, RolloutLedger
 
 
 ARMS = ("fail", "poor fast", "good fast", "good slow")
@@ -241,7 +241,7 @@ def is_informative(mode: str, case: str, objective: str, weights: str, placebo: 
 def bandit_main(folder: Path, console: Console) -> None:
     logging.disable(logging.WARNING)  # about dropped rollouts
     torch.set_num_threads(1)
-    rollout_ledger.HISTORY = HISTORY
+    ledger.HISTORY = HISTORY
     gc.freeze()  # otherwise garbage collection takes half of the time
     check()
     folder.mkdir(parents=True, exist_ok=True)

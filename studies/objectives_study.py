@@ -23,7 +23,7 @@ from trl_mle.competitions import Competition, load_competition
 from trl_mle.execution import LocalExecutor, Outcome
 from trl_mle.prompts import extract_code
 from trl_mle.starter.grammar import TASKS, Sketcher
-from trl_mle.trainer.duration import duration_weights
+from trl_mle.trainer.gradient.duration import duration_weights
 
 
 COMPETITIONS = ["digits", "diabetes", *(name for name in TASKS if name.startswith("mirror:"))]

@@ -29,7 +29,7 @@ from trl_mle.rewards.progress import RUNNING_FILE
 from trl_mle.scripts import solve
 from trl_mle.showing import PlainConsole, for_html, for_json, for_markdown, for_terminal, markdown_code, terminal_line
 from trl_mle.trainer import MLEGRPOConfig
-from trl_mle.trainer.model_card import card_body
+from trl_mle.trainer.engine.model_card import card_body
 
 
 EVERYTHING = "\n".join(HOSTILE)

@@ -17,7 +17,7 @@ from trl.generation.vllm_generation import VLLMGeneration
 from trl_mle.competitions import load_competition
 from trl_mle.execution import Limits
 from trl_mle.trainer import MLEGRPOConfig, MLEGRPOTrainer
-from trl_mle.trainer.hooks import check_hooks
+from trl_mle.trainer.engine.hooks import check_hooks
 
 
 WHAT_TO_DO = "This is what MLEGRPOTrainer overrides or calls: adapt it to this TRL, then this test."

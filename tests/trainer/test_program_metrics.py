@@ -1,7 +1,7 @@
 import pytest
 
+from trl_mle.trainer.gradient.weighting import weight_metrics
 from trl_mle.trainer.program_metrics import batch_metrics, program_metrics
-from trl_mle.trainer.weighting import weight_metrics
 
 
 COLUMNS = {

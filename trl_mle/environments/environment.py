@@ -105,7 +105,7 @@ class MLEEnvironment:
         Returns:
             Which program it is.
         """
-        self._pending = [pending for pending in self._pending if not _is_ours(pending)]
+        self._pending = [pending for pending in self._pending if not _infrastructure_failed(pending)]
         if len(self._pending) == self._max_programs:
             raise ValueError(f"all {self._max_programs} programs of this task have been started")
         try:
@@ -183,7 +183,7 @@ def finished(pending: PendingEvaluation, until: float = math.inf) -> Evaluation 
         wait([pending.future], timeout=min(left, POLL_S))
 
 
-def _is_ours(pending: PendingEvaluation) -> bool:
+def _infrastructure_failed(pending: PendingEvaluation) -> bool:
     """Whether it ended because our infrastructure failed; such a program does not count."""
     evaluation = finished(pending, until=0.0)
     return evaluation is not None and evaluation.outcome == Outcome.INFRASTRUCTURE

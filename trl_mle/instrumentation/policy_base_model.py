@@ -10,7 +10,7 @@ import torch
 from trl_mle.models import Completion, LanguageModelError, weights_digest
 
 
-class BaseModelTrainer(Protocol):
+class HasBaseModel(Protocol):
     """The trainer interface that [`PolicyBaseModel`] needs, implemented by [`~trl_mle.trainer.MLEGRPOTrainer`]."""
 
     @property
@@ -43,15 +43,15 @@ class PolicyBaseModel:
     identity = "the policy's base model"
 
     def __init__(self) -> None:
-        self._trainer: BaseModelTrainer | None = None
+        self._trainer: HasBaseModel | None = None
         self.digests: dict[str, str] | None = None
 
-    def bind(self, trainer: BaseModelTrainer, mode: str = "quote") -> None:
+    def bind(self, trainer: HasBaseModel, mode: str = "quote") -> None:
         """
         Binds the trainer whose policy's base model answers.
 
         Args:
-            trainer ([`BaseModelTrainer`]):
+            trainer ([`HasBaseModel`]):
                 The trainer, such as [`~trl_mle.trainer.MLEGRPOTrainer`], before it trains.
             mode (`str`, *optional*, defaults to `"quote"`):
                 Kind of answer, see [`LmInstrumenter`].

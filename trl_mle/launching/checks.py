@@ -25,8 +25,8 @@ from trl_mle.models import is_missing_folder, look_up, render_prompt
 from trl_mle.prompts import scratch_prompt
 from trl_mle.rewards.progress import METRICS_FILE
 from trl_mle.showing import for_terminal
-from trl_mle.trainer.checkpoint import damage, find_checkpoints
-from trl_mle.trainer.hub import in_one_line, is_failed_upload
+from trl_mle.trainer.engine.checkpoint import damage, find_checkpoints
+from trl_mle.trainer.engine.pushes import in_one_line, is_failed_upload
 from trl_mle.trainer.mle_grpo_config import MLEGRPOConfig
 
 

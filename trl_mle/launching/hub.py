@@ -8,7 +8,7 @@ from huggingface_hub import HfApi
 from huggingface_hub.errors import HfHubHTTPError, HTTPError, LocalTokenNotFoundError, OfflineModeIsEnabled
 
 from trl_mle.solutions.best_solutions import UNFINISHED
-from trl_mle.trainer.hub import ROLLOUT_FOLDERS
+from trl_mle.trainer.engine.pushes import ROLLOUT_FOLDERS
 
 
 CARD = """\

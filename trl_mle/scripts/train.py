@@ -18,7 +18,7 @@ from trl_mle.launching import MLEScriptArguments, Problems
 from trl_mle.rewards import MLEReward
 from trl_mle.solutions import open_results
 from trl_mle.trainer import MLEGRPOConfig, MLEGRPOTrainer, MLEProgressCallback
-from trl_mle.trainer.vllm_server import VLLMServerError
+from trl_mle.trainer.engine.vllm_server import VLLMServerError
 
 
 def main(

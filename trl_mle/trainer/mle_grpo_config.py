@@ -52,7 +52,7 @@ class MLEGRPOConfig(GRPOConfig):
 
             - `"reward"`: the expected reward, as in the paper.
             - `"mean_rank"`: valid programs, and the rank of their score in the group, see
-              [`~trl_mle.trainer.advantages.group_advantages`].
+              [`~trl_mle.trainer.gradient.advantages.group_advantages`].
             - `"max_at_k"`: valid programs, and the best score of `max_at_k` of them.
 
             The latter two need a column `quality`, which an [`~trl_mle.rewards.MLEReward`] logs.
@@ -77,7 +77,7 @@ class MLEGRPOConfig(GRPOConfig):
 
             - `"uniform"`: each once in every round, in a shuffled order.
             - `"learnability"`: more often the one where a group teaches more per second of programs, see
-              [`~trl_mle.trainer.curriculum.Curriculum`]. Needs the trainer's `competitions`, at least two, and an
+              [`~trl_mle.trainer.asking.curriculum.Curriculum`]. Needs the trainer's `competitions`, at least two, and an
               [`~trl_mle.rewards.MLEReward`].
         skip_zero_signal (`int`, *optional*, defaults to `0`):
             Most generations of a step that replace groups whose advantages are all 0. Their
@@ -92,7 +92,7 @@ class MLEGRPOConfig(GRPOConfig):
             without. Supported values are:
 
             - `"linear"`: Δt / mean Δt, the mean taken per competition over the generation batch of all processes; with
-              `async_rollouts` a running mean, see [`~trl_mle.trainer.inclusion.MeanDuration`].
+              `async_rollouts` a running mean, see [`~trl_mle.trainer.gradient.inclusion.MeanDuration`].
             - `"inclusion"`: 1 / P(already trained | Δt), with `async_rollouts`; Δt of a group is that of its longest
               program. All weights are 1 if nothing is missing.
             - `"none"`: no weighting, the gradients of [`~trl.GRPOTrainer`].
@@ -115,7 +115,7 @@ class MLEGRPOConfig(GRPOConfig):
 
             - `"group"`: a group is ready when its last member is. Advantages are GRPO's.
             - `"rollout"`: each rollout alone, as in the paper. Its reward is compared with a running mean for its
-              prompt, see [`~trl_mle.trainer.running_baseline.RunningBaseline`].
+              prompt, see [`~trl_mle.trainer.gradient.running_baseline.RunningBaseline`].
         max_staleness (`int`, *optional*):
             Drop a finished rollout if more than this many generation steps were trained on since it was sampled. This
             starves slow programs; `None` drops nothing.

@@ -16,27 +16,27 @@ from trl.trainer.utils import get_config_model_id
 from trl_mle.competitions import Competition, load_competition
 from trl_mle.execution import Limits
 from trl_mle.prompts import opening_of
-from trl_mle.trainer.base_model import BaseModelTrainer
-from trl_mle.trainer.checkpoint import FILES_FILE, list_files
-from trl_mle.trainer.credit import credit_metrics, credited, find_failure
-from trl_mle.trainer.curriculum import Curriculum
-from trl_mle.trainer.dataset import scratch_dataset, scratch_rows
-from trl_mle.trainer.hooks import check_hooks
-from trl_mle.trainer.hub import HubTrainer
-from trl_mle.trainer.limits import LimitsTrainer, find_limits
+from trl_mle.trainer.asking.curriculum import Curriculum
+from trl_mle.trainer.asking.dataset import scratch_dataset, scratch_rows
+from trl_mle.trainer.asking.solution_prompts import NO_IMPROVING, SolutionPrompts
+from trl_mle.trainer.engine.base_model import BaseModelTrainer
+from trl_mle.trainer.engine.checkpoint import FILES_FILE, list_files
+from trl_mle.trainer.engine.hooks import check_hooks
+from trl_mle.trainer.engine.limits import LimitsTrainer, find_limits
+from trl_mle.trainer.engine.plain_text import PlainTextTrainer
+from trl_mle.trainer.engine.prompt_sharing import SharedPromptsTrainer
+from trl_mle.trainer.engine.pushes import HubTrainer
+from trl_mle.trainer.engine.vllm_trainer import VLLMTrainer
+from trl_mle.trainer.gradient.credit import credit_metrics, credited, find_failure
+from trl_mle.trainer.gradient.objective import Objective
+from trl_mle.trainer.gradient.weighting import Weighting, weight_metrics
 from trl_mle.trainer.mle_grpo_config import MLEGRPOConfig
-from trl_mle.trainer.objective import Objective
-from trl_mle.trainer.plain_text import PlainTextTrainer
 from trl_mle.trainer.program_metrics import batch_metrics
-from trl_mle.trainer.rollout_ledger import Rollout
-from trl_mle.trainer.rollouts_in_flight import RolloutsInFlight, make_rollouts
-from trl_mle.trainer.rows import SCRATCH, Row, beats_parent, failure_of, has_failed, is_ours, read_rows
-from trl_mle.trainer.sampling import Sampler, generated
-from trl_mle.trainer.shared_prompts import SharedPromptsTrainer
-from trl_mle.trainer.solution_prompts import NO_IMPROVING, SolutionPrompts
+from trl_mle.trainer.rollouts.in_flight import RolloutsInFlight, make_rollouts
+from trl_mle.trainer.rollouts.ledger import Rollout
+from trl_mle.trainer.rollouts.sampler import Sampler, generated
+from trl_mle.trainer.rows import SCRATCH, Row, beats_parent, failure_of, has_failed, infrastructure_failed, read_rows
 from trl_mle.trainer.step import Step, join_outputs, resized, waiting_metrics
-from trl_mle.trainer.vllm_trainer import VLLMTrainer
-from trl_mle.trainer.weighting import Weighting, weight_metrics
 
 
 if TYPE_CHECKING:
@@ -58,8 +58,8 @@ class MLEGRPOTrainer(BaseModelTrainer, HubTrainer, LimitsTrainer, PlainTextTrain
     [`~trl_mle.solutions.pool.SolutionPool`], which is the same on all processes and part of each checkpoint. With
     `args.max_turns`, each completion then continues to improve its own. Evaluation is from scratch, in one turn.
 
-    Further differences from [`~trl.GRPOTrainer`] (see also [`~trl_mle.trainer.hub.HubTrainer`] for pushes and the
-    model card, and [`~trl_mle.trainer.vllm_trainer.VLLMTrainer`] for sampling with vLLM):
+    Further differences from [`~trl.GRPOTrainer`] (see also [`~trl_mle.trainer.engine.pushes.HubTrainer`] for pushes and the
+    model card, and [`~trl_mle.trainer.engine.vllm_trainer.VLLMTrainer`] for sampling with vLLM):
 
     - A completion whose `outcome` column is `"infrastructure"` (our failure, not the program's) is left out, whatever
       the reward functions return for it.
@@ -333,7 +333,7 @@ class MLEGRPOTrainer(BaseModelTrainer, HubTrainer, LimitsTrainer, PlainTextTrain
         self._log_metrics(mode, waiting_metrics(gather_object([step.waited_s()])))
 
         # TRL leaves a completion out only if *every* reward function gave `None` for it
-        ours = torch.tensor([is_ours(row) for row in rows])
+        ours = torch.tensor([infrastructure_failed(row) for row in rows])
         rewards_per_func[ours.to(rewards_per_func.device)] = torch.nan
         if mode == "train" and self.args.improvement_bonus:
             beats = torch.tensor([bool(beats_parent(row, self.competitions)) for row in rows])

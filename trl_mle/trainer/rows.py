@@ -100,7 +100,7 @@ def _prompt_name(example: Row) -> str:
     return f"{example['prompt_kind']} {example.get('competition')}"
 
 
-def is_ours(row: Row) -> bool:
+def infrastructure_failed(row: Row) -> bool:
     """Whether our infrastructure failed, not the program."""
     return row.get("outcome") == "infrastructure"
 
@@ -127,7 +127,7 @@ def has_failed(row: Row) -> bool:
 
 def beats_parent(row: Row, competitions: Mapping[str, Competition]) -> bool | None:
     """Whether a completion beats the solution it was shown; `None` if none was shown or it was not judged."""
-    if row["parent_score"] is None or is_ours(row):
+    if row["parent_score"] is None or infrastructure_failed(row):
         return None
     if not row.get("valid"):
         return False

@@ -8,8 +8,8 @@ from typing import Any
 import torch
 
 from trl_mle.solutions.pool import Solution
-from trl_mle.trainer.credit import Failure
-from trl_mle.trainer.rollout_ledger import Rollout
+from trl_mle.trainer.gradient.credit import Failure
+from trl_mle.trainer.rollouts.ledger import Rollout
 from trl_mle.trainer.rows import Row
 
 

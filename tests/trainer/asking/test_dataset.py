@@ -1,0 +1,85 @@
+"""In which order several competitions are asked for."""
+
+from collections import Counter
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from support import pool_runs
+from support.toy_trainer import text_reward
+
+from trl_mle.trainer import MLEGRPOConfig, MLEGRPOTrainer
+from trl_mle.trainer.asking.dataset import rotation
+
+
+@given(st.integers(1, 14), st.integers(0, 60), st.integers(1, 14), st.integers(0, 99))
+def test_each_once_before_any_twice(competitions, count, groups, seed):
+    order = rotation(competitions, count, groups, seed)
+    assert len(order) == count
+    for start in range(0, count, competitions):
+        of_round = order[start : start + competitions]
+        assert len(set(of_round)) == len(of_round)
+    for start in range(0, count, groups):  # nor does a batch ask for one twice while it lacks another
+        batch = Counter(order[start : start + groups])
+        if len(order[start : start + groups]) == groups:
+            assert max(batch.values()) - min(batch[i] for i in range(competitions)) <= 1
+    assert rotation(competitions, count + 20, groups, seed)[:count] == order
+
+
+def test_rounds_are_shuffled_by_the_seed():
+    order = rotation(12, 48, 4, 0)
+    assert len({tuple(order[i : i + 12]) for i in range(0, 48, 12)}) == 4
+    assert order != rotation(12, 48, 4, 1)
+    assert rotation(3, 7, 2, None) == [0, 1, 2, 0, 1, 2, 0]
+
+
+class Asking(MLEGRPOTrainer):
+    """Notes which competition each group of a batch asks for."""
+
+    def _choose(self, inputs):
+        size = self.args.group_size
+        self.asked = [*getattr(self, "asked", []), [row["competition"] for row in inputs[::size]]]
+        return super()._choose(inputs)
+
+
+NAMES = ["wine", "diabetes", "digits", "breast-cancer"]
+
+
+def train(model, folder, resume=None, **options):
+    trainer = pool_runs.make_trainer(model, folder, Asking, competitions=NAMES, **options)
+    trainer.train(resume_from_checkpoint=resume)
+    return trainer.asked
+
+
+def test_training_asks_in_rounds_and_goes_on_after_a_resume(program_model, tmp_path):
+    """Batches of three groups, and four competitions; the resume is in the second epoch."""
+    options = {
+        "max_steps": -1,
+        "num_train_epochs": 2,
+        "save_strategy": "steps",
+        "save_steps": 6,
+        "max_completion_length": 1,
+    }
+    whole = train(program_model, tmp_path, **options)
+    assert len(whole) == 8
+    asked = [name for batch in whole for name in batch]
+    assert all(sorted(asked[i : i + 4]) == sorted(NAMES) for i in range(0, len(asked), 4))
+    assert all(len(set(batch)) == 3 for batch in whole)
+    assert train(program_model, tmp_path, str(tmp_path / "checkpoint-6"), **options) == whole[6:]
+
+
+@pytest.mark.parametrize(("size", "is_warned"), [(8, True), (4, False)])
+def test_several_competitions_in_turns_are_warned_of(tiny_model, tmp_path, caplog, size, is_warned):
+    args = MLEGRPOConfig(
+        str(tmp_path),
+        use_cpu=True,
+        bf16=False,
+        per_device_train_batch_size=8,
+        num_generations=size,
+        max_prompt_length=None,
+    )
+    for names in (["digits"], ["digits", "wine"]):
+        caplog.clear()
+        MLEGRPOTrainer(tiny_model, text_reward, args, competitions=names)
+        said = "2 competitions and one group a step: while a step trains on one" in caplog.text
+        assert said == (is_warned and len(names) > 1)

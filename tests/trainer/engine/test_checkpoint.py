@@ -1,0 +1,83 @@
+"""Training does not resume from a checkpoint if any of its files was cut off."""
+
+import json
+import shutil
+from pathlib import Path
+
+import pytest
+from support import pool_runs
+
+from trl_mle.launching import checkpoint_to_resume
+from trl_mle.trainer.engine.checkpoint import FILES_FILE, damage
+
+
+@pytest.fixture(scope="module")
+def run(program_model, tmp_path_factory):
+    """Two checkpoints of a run with all possible files."""
+    folder = tmp_path_factory.mktemp("run")
+    options = {"curriculum": "learnability", "async_rollouts": True, "save_strategy": "steps", "save_steps": 1}
+    pool_runs.run(program_model, folder, 2, **options)
+    return folder
+
+
+def files(folder):
+    return sorted(path.relative_to(folder).as_posix() for path in folder.rglob("*") if path.is_file())
+
+
+def test_every_file_is_listed_with_its_size(run):
+    checkpoint = run / "checkpoint-2"
+    sizes = json.loads((checkpoint / FILES_FILE).read_text())
+    assert sorted([*sizes, FILES_FILE]) == files(checkpoint)
+    for name in ("trainer_state.json", "optimizer.pt", "solution_pool.json", "rollouts.json", "curriculum.json"):
+        assert sizes[name] == (checkpoint / name).stat().st_size
+    assert damage(checkpoint) is None
+
+
+def test_a_cut_at_any_file_is_noticed(run, tmp_path, capsys):
+    """The previous checkpoint is used, and a line says why."""
+    whole = run / "checkpoint-2"
+    for name in files(whole):
+        size = (whole / name).stat().st_size
+        for left in sorted({0, size // 2, size - 1, None}, key=str):
+            copy = tmp_path / "run"
+            shutil.copytree(run, copy)
+            path = copy / "checkpoint-2" / name
+            if left is None:
+                path.unlink()
+            else:
+                path.write_bytes(path.read_bytes()[:left])
+            # The list is written last, so a checkpoint without it is whole: the process was killed just before
+            if (name, left) != (FILES_FILE, None):
+                assert checkpoint_to_resume("true", copy) == str(copy / "checkpoint-1"), (name, left)
+                line = capsys.readouterr().err
+                assert line.startswith("checkpoint-2 is left out: ")
+                assert line.count("\n") == 1
+                with pytest.raises(ValueError, match="checkpoint-2 cannot be resumed from: ") as error:
+                    checkpoint_to_resume(str(copy / "checkpoint-2"), copy)
+                assert "\n" not in str(error.value)
+            shutil.rmtree(copy)
+
+
+def test_no_checkpoint_is_whole(run, tmp_path):
+    for number in (1, 2):
+        folder = tmp_path / f"checkpoint-{number}"
+        shutil.copytree(run / f"checkpoint-{number}", folder)
+        (folder / "optimizer.pt").write_bytes(b"")
+    expected = r"no complete checkpoint in .*; checkpoint-2: optimizer.pt has 0 bytes instead of \d+; checkpoint-1: "
+    with pytest.raises(ValueError, match=expected) as error:
+        checkpoint_to_resume("true", tmp_path)
+    assert "\n" not in str(error.value)
+
+
+def test_a_checkpoint_that_is_written_again_is_not_whole_meanwhile(run, program_model, tmp_path, monkeypatch):
+    copy = tmp_path / "run"
+    shutil.copytree(run, copy)
+    trainer = pool_runs.make_trainer(program_model, copy, save_strategy="steps", save_steps=1, max_steps=1)
+
+    def fill_up(*args):
+        raise OSError(28, "No space left on device")
+
+    monkeypatch.setattr(trainer, "_save_rng_state", fill_up)
+    with pytest.raises(OSError, match="No space left"):
+        trainer.train()
+    assert damage(Path(copy, "checkpoint-1")) == "it was not written to its end"

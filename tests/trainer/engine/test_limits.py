@@ -1,0 +1,109 @@
+"""Prompts state the limits that the executor enforces, in training, in evaluation, and after a resume."""
+
+import json
+import warnings
+from types import SimpleNamespace
+
+import pytest
+from support.on_cpu import ON_CPU
+from support.replay_executor import ReplayExecutor
+from support.toy_trainer import text_reward
+
+from trl_mle.competitions import load_competition
+from trl_mle.evaluation.harness import Harness
+from trl_mle.execution import Limits
+from trl_mle.execution.program import REQUIRED
+from trl_mle.prompts import scratch_prompt
+from trl_mle.rewards import MLEReward
+from trl_mle.trainer import MLEGRPOConfig, MLEGRPOTrainer
+from trl_mle.trainer.engine.limits import find_limits
+
+
+HERE = Limits(17, 999, 1, (*REQUIRED, "torch"))
+ELSEWHERE = Limits(17, 999, 1, (*REQUIRED, "xgboost"))
+
+
+def make_trainer(model, output_dir, reward, competitions=("wine",), **options):
+    sizes = {"per_device_train_batch_size": 4, "num_generations": 4, "max_completion_length": 4, "max_steps": 2}
+    args = MLEGRPOConfig(str(output_dir), **(ON_CPU | sizes | {"save_strategy": "steps", "save_steps": 1} | options))
+    return MLEGRPOTrainer(model, reward, args, competitions=list(competitions))
+
+
+def make_reward(limits, competitions=("wine",)):
+    executor = ReplayExecutor()
+    executor.limits = limits
+    return MLEReward(list(competitions), executor, show_progress=False)
+
+
+def prompts(trainer):
+    """A prompt from the data set, and an improve prompt."""
+    solution = SimpleNamespace(competition="wine", source="x = 1", output="1", score=0.5)
+    return trainer.train_dataset[0]["prompt"], trainer.solution_prompts.prompt_with(solution)
+
+
+def test_prompts_state_the_executors_limits(program_model, tmp_path):
+    reward, wine = make_reward(HERE), load_competition("wine")
+    with warnings.catch_warnings():
+        warnings.simplefilter("error", FutureWarning)
+        assert find_limits([text_reward, reward], None, {"timeout_s": None, "memory_mb": None}) == HERE
+    trainer = make_trainer(program_model, tmp_path, reward)
+    scratch, improve = prompts(trainer)
+    assert scratch == scratch_prompt(wine, HERE, begin_program=True)
+    assert (
+        "Limits: 17 seconds, 999 MB of memory, no network (no pip install, no pretrained weights). Installed are only "
+        in scratch[0]["content"]
+    )
+    assert "pillow, torch.\n" in improve[0]["content"]
+    harness = Harness(None, wine, reward, None, 8, 1024, reward.executor.limits, seed=0)
+    assert harness.scratch_prompt() == scratch  # training and evaluation use the same prompt
+
+    trainer.train()
+    trainer.create_model_card()
+    card = (tmp_path / "README.md").read_text()
+    assert f"limits = Limits(timeout_s=17, memory_mb=999, packages={HERE.packages})" in card
+
+
+def test_a_resumed_run_asks_what_it_asked_before(program_model, tmp_path):
+    first = make_trainer(program_model, tmp_path, make_reward(HERE))
+    first.train()
+    asked = prompts(first)
+    assert json.loads((tmp_path / "limits.json").read_text())["packages"] == list(HERE.packages)
+    resumed = make_trainer(program_model, tmp_path, make_reward(ELSEWHERE))
+    assert prompts(resumed) != asked
+    resumed.train(resume_from_checkpoint=True)
+    assert prompts(resumed) == asked
+    fresh = make_trainer(program_model, tmp_path, make_reward(ELSEWHERE))
+    fresh.train()
+    assert prompts(fresh)[0] == scratch_prompt(load_competition("wine"), ELSEWHERE, begin_program=True)
+
+
+def test_a_curriculum_of_a_resumed_run_asks_what_it_asked_before(program_model, tmp_path):
+    """The prompts that a curriculum asks, for competitions in turn, are not the rows of the dataset."""
+    both = ("wine", "digits")
+    first = make_trainer(
+        program_model,
+        tmp_path,
+        make_reward(HERE, both),
+        both,
+        curriculum="learnability",
+        improve_probability=0.0,
+        max_steps=1,
+    )
+    first.train()
+    reward = make_reward(ELSEWHERE, both)
+    resumed = make_trainer(program_model, tmp_path, reward, both, curriculum="learnability", improve_probability=0.0)
+    resumed.train(resume_from_checkpoint=True)
+    assert resumed.scratch_rows == first.scratch_rows
+    [row, *_] = resumed._choose([{}] * 4)
+    assert row["prompt"] == first.scratch_rows[row["competition"]]["prompt"]
+
+
+def test_limits_of_the_trainers_own_are_for_rewards_without_an_executor():
+    none = {"timeout_s": None, "memory_mb": None}
+    assert find_limits(text_reward, None, none) == Limits(60, 4096, 1, REQUIRED)
+    assert find_limits(text_reward, HERE, none) == HERE
+    with pytest.raises(ValueError, match="prompts state the limits of the MLEReward's executor"):
+        find_limits(make_reward(HERE), ELSEWHERE, none)
+    for reward, expected in ((text_reward, Limits(5, 4096)), (make_reward(HERE), HERE)):
+        with pytest.warns(FutureWarning, match="will be removed in 0.3"):
+            assert find_limits(reward, None, none | {"timeout_s": 5}) == expected

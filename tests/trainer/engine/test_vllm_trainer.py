@@ -1,0 +1,79 @@
+"""Which weights of a policy with an adapter vLLM gets. `make test-vllm` tests what a real vLLM does with them."""
+
+import pytest
+import torch
+from accelerate import Accelerator
+from peft import LoraConfig, get_peft_model
+from transformers import AutoModelForCausalLM, Qwen3MoeConfig, Qwen3MoeForCausalLM, set_seed
+from trl.distributed import DistributedBackend
+from trl.generation.vllm_generation import VLLMGeneration
+
+from trl_mle.trainer.engine.vllm_trainer import merged_params
+
+
+EXPERTS = {
+    "num_experts": 4,
+    "num_experts_per_tok": 2,
+    "moe_intermediate_size": 16,
+    "hidden_size": 32,
+    "intermediate_size": 64,
+    "num_hidden_layers": 1,
+    "num_attention_heads": 4,
+    "num_key_value_heads": 2,
+    "head_dim": 8,
+    "vocab_size": 300,
+}
+
+
+@pytest.fixture
+def generation(tiny_model, request):
+    """TRL's generation for a 16-bit policy with a non-trivial adapter, without starting vLLM."""
+    set_seed(0)
+    config = {"r": 4, "target_modules": "all-linear"} | request.param
+    if "target_parameters" in config:
+        model = Qwen3MoeForCausalLM(Qwen3MoeConfig(**EXPERTS)).to(torch.bfloat16)
+    else:
+        model = AutoModelForCausalLM.from_pretrained(tiny_model, dtype=torch.bfloat16)
+    model = get_peft_model(model, LoraConfig(**config))
+    for name, param in model.named_parameters():
+        if "lora_B" in name:
+            param.data.normal_(std=0.1)
+    generation = object.__new__(VLLMGeneration)
+    generation.model, generation._dist = model, DistributedBackend(Accelerator(cpu=True))
+    return generation
+
+
+def base_weights(model):
+    return {name: param.clone() for name, param in model.named_parameters() if "base_layer" in name}
+
+
+def same(some, others):
+    return some.keys() == others.keys() and all(torch.equal(weight, others[name]) for name, weight in some.items())
+
+
+ADAPTERS = {
+    "lora": {},
+    "dora": {"use_dora": True},
+    "a trained head": {"modules_to_save": ["lm_head"]},
+    # Two nested adapters around one module
+    "experts": {"target_modules": ["q_proj"], "target_parameters": ["experts.gate_up_proj", "experts.down_proj"]},
+}
+
+
+@pytest.mark.parametrize("generation", ADAPTERS.values(), ids=ADAPTERS, indirect=True)
+def test_they_are_those_of_trl_and_the_base_stays(generation):
+    before = base_weights(generation.model)
+    first = {name: weight.clone() for name, weight in merged_params(generation)}
+    for _ in range(3):
+        assert same(dict(merged_params(generation)), first)
+    assert same(base_weights(generation.model), before)
+    with torch.no_grad():  # the adapter works as before
+        ids = torch.arange(3, 40)[None]
+        generation.model.eval()
+        logits = generation.model(ids).logits
+
+    trls = {name: weight.clone() for name, weight in VLLMGeneration._iter_named_params(generation)}
+    assert same(trls, first)
+    assert not same(base_weights(generation.model), before)  # therefore ours are merged otherwise
+    with torch.no_grad():
+        assert not torch.equal(generation.model(ids).logits, logits)

@@ -1,0 +1,192 @@
+import math
+from itertools import combinations
+
+import pytest
+import torch
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from trl_mle.trainer.gradient.advantages import (
+    QUALITY_SCALE,
+    VALID_STEP,
+    best_of_k_gains,
+    group_advantages,
+    standardized,
+)
+
+
+NAN = math.nan
+SCORES = st.sampled_from([0.1, 0.2, 0.3, 0.7, 0.70001, 40000.0, -3.0])
+
+
+def by_subsets(values, k):
+    """The gains as their docstring defines them."""
+    gains = [0.0] * len(values)
+    subsets = list(combinations(range(len(values)), k))
+    for subset in subsets:
+        for i in subset:
+            others = max(values[j] for j in subset if j != i)
+            gains[i] += (max(values[i], others) - others) / len(subsets)
+    return gains
+
+
+@given(st.lists(st.floats(-1e3, 1e3), min_size=2, max_size=9), st.data())
+def test_gains_are_those_over_all_subsets(values, data):
+    k = data.draw(st.integers(2, len(values)))
+    gains = best_of_k_gains(torch.tensor(values, dtype=torch.float64), k)
+    torch.testing.assert_close(gains, torch.tensor(by_subsets(values, k), dtype=torch.float64), rtol=1e-9, atol=1e-9)
+    for i, a in enumerate(values):
+        for j, b in enumerate(values):
+            assert gains[i] == gains[j] if a == b else (gains[i] - gains[j]) * (a - b) >= 0
+
+
+def test_gains_of_many_neither_cancel_nor_overflow():
+    values = torch.linspace(0, 1, 256) + 1e6  # many become equal in float32
+    gains = best_of_k_gains(values, 128)
+    assert ((gains >= 0) & (gains < 1e9)).all()
+    assert not best_of_k_gains(torch.full((64,), 1 / 3), 32).any()
+
+
+@pytest.mark.parametrize(("n", "k"), [(4, 1), (4, 5), (1, 1), (0, 2)])
+def test_k_out_of_range_is_refused(n, k):
+    with pytest.raises(ValueError, match=rf"k must be from 2 to the {n} values, got {k}"):
+        best_of_k_gains(torch.zeros(n), k)
+
+
+def test_gains_are_the_gradient_of_the_expected_best_of_k():
+    """Softmax over 4 utilities: the sum of gain × ∇log π over n samples is unbiased for d E[best of k] / d logits."""
+    utilities, k, n = torch.tensor([0.0, 1.0, 1.0, 4.0], dtype=torch.float64), 3, 4
+    logits = torch.tensor([0.5, -0.2, 0.1, -1.0], dtype=torch.float64, requires_grad=True)
+    policy = logits.softmax(0)
+    best = sum(
+        policy[list(draw)].prod() * utilities[list(draw)].max()
+        for draw in torch.cartesian_prod(*[torch.arange(4)] * k).tolist()
+    )
+    (wanted,) = torch.autograd.grad(best, logits, retain_graph=True)
+    estimate = torch.zeros(4, dtype=torch.float64)
+    for draw in torch.cartesian_prod(*[torch.arange(4)] * n).tolist():
+        scores = torch.nn.functional.one_hot(torch.tensor(draw), 4) - policy.detach()
+        gains = best_of_k_gains(utilities[draw], k)
+        estimate += policy.detach()[draw].prod() * (gains[:, None] * scores).sum(0)
+    torch.testing.assert_close(estimate, wanted)
+
+
+def test_two_parts_by_hand():
+    progress = torch.tensor([-10.0, -7.0, -7.0, -9.8])
+    quality = torch.tensor([NAN, 0.9, 0.8, NAN])
+    first = standardized(progress)
+    ranks = torch.tensor([0, 0.75, 0.25, 0], dtype=torch.float64) * QUALITY_SCALE
+    expected = first + ranks - ranks.mean()
+    torch.testing.assert_close(group_advantages(progress, quality, 4), expected.float())
+    gains = torch.tensor([0, 1.0, 0, 0], dtype=torch.float64) * QUALITY_SCALE * 2 * 0.5
+    expected = first + gains - gains.mean()
+    torch.testing.assert_close(group_advantages(progress, quality, 4, max_at_k=2), expected.float())
+    torch.testing.assert_close(
+        group_advantages(progress, quality, 4, max_at_k=9), expected.float()
+    )  # k is at most the 2 valid ones
+
+
+@st.composite
+def groups(draw):
+    """Groups of one size; completions are left out, failed or valid."""
+    size, count = draw(st.integers(2, 8)), draw(st.integers(1, 3))
+    member = st.one_of(
+        st.just((NAN, NAN)),
+        st.tuples(st.sampled_from([-10.0, -9.9, -9.3]), st.just(NAN)),
+        st.tuples(st.just(-7.0), SCORES),
+    )
+    rows = draw(st.lists(member, min_size=size * count, max_size=size * count))
+    progress, quality = torch.tensor(rows, dtype=torch.float64).T
+    return progress, quality, size, draw(st.none() | st.integers(2, size))
+
+
+@settings(max_examples=60)
+@given(groups())
+def test_properties(case):
+    progress, quality, size, k = case
+    advantages = group_advantages(progress, quality, size, k)
+    assert advantages.isfinite().all()
+    torch.testing.assert_close(
+        advantages.view(-1, size).sum(1), torch.zeros(len(progress) // size).double(), atol=1e-9, rtol=0
+    )
+    # The metric's scale does not matter
+    torch.testing.assert_close(group_advantages(progress, quality.sinh() * 5 - 2, size, k), advantages)
+    for start in range(0, len(progress), size):
+        group = range(start, start + size)
+        assert all(advantages[i] == 0 for i in group if progress[i].isnan())
+        valid = [i for i in group if not quality[i].isnan()]
+        failed = [i for i in group if quality[i].isnan() and not progress[i].isnan()]
+        assert all(advantages[i] > advantages[j] for i in valid for j in failed)
+        for i in valid:
+            for j in valid:
+                assert advantages[i] == advantages[j] if quality[i] == quality[j] else True
+                assert advantages[i] >= advantages[j] if quality[i] > quality[j] else True
+                assert k is not None or quality[i] <= quality[j] or advantages[i] > advantages[j]
+
+
+@given(groups(), st.data())
+def test_what_is_left_out_changes_nothing_for_the_others(case, data):
+    progress, quality, size, k = case
+    kept = ~progress[:size].isnan()
+    alone = group_advantages(progress[:size][kept], quality[:size][kept], size, k)
+    torch.testing.assert_close(group_advantages(progress[:size], quality[:size], size, k)[kept], alone)
+
+
+@pytest.mark.parametrize("k", [None, 2, 8])
+@pytest.mark.parametrize("quality", [NAN, 1 / 3])
+def test_groups_all_alike_are_exactly_zero(quality, k):
+    progress = torch.full((11,), -10 + 0.1 * 3)
+    assert not group_advantages(progress, torch.full((11,), quality), 11, k).any()
+
+
+def test_small_differences_are_not_swallowed():
+    spread = standardized(torch.tensor([1.0, 1.0 + 1e-9], dtype=torch.float64))
+    torch.testing.assert_close(spread, torch.tensor([-0.5, 0.5], dtype=torch.float64).mul(2**0.5))
+
+
+def failed(*milestones):
+    """The advantages of a group that fails altogether and reaches so many milestones."""
+    progress = -10 + 0.1 * torch.tensor(milestones, dtype=torch.float64)
+    return group_advantages(progress, torch.full_like(progress, NAN), len(progress))
+
+
+@pytest.mark.parametrize("size", [4, 8, 16, 64, 256])
+def test_a_milestone_is_worth_little_however_rare(size):
+    """Beside a valid program, a milestone is a tenth of a point of three."""
+    assert failed(1, *[0] * (size - 1))[0] < 0.1 / VALID_STEP
+    mixed = torch.full((size,), -10.0)
+    mixed[0] = -7.0
+    lone_valid = group_advantages(mixed, torch.tensor([0.5] + [NAN] * (size - 1)), size)[0]
+    assert failed(7, *[0] * (size - 1))[0] < min(lone_valid, 0.7 / VALID_STEP)
+
+
+def test_milestones_teach_where_nothing_is_valid():
+    advantages = failed(*range(8))
+    assert 0.5 < advantages[-1] < 2
+    assert (advantages.diff() > 0).all()
+
+
+@given(st.lists(st.sampled_from([-10.0, -9.9, -9.6, -9.3]), min_size=1, max_size=63), st.integers(1, 63))
+def test_groups_with_valid_programs_are_standardised_in_full(failures, valid):
+    progress = torch.tensor(failures + [-7.0] * min(valid, 64 - len(failures)), dtype=torch.float64)
+    assert progress.std() > VALID_STEP
+    assert torch.equal(standardized(progress, VALID_STEP), standardized(progress))
+
+
+@pytest.mark.parametrize("k", [None, 2])
+def test_equal_programs_share_their_ranks(k):
+    """Luck in the score does not distinguish copies of a program."""
+    progress, quality = torch.full((4,), -7.0), torch.tensor([0.1, 0.9, 0.5, 0.6])
+    advantages = group_advantages(progress, quality, 4, k, program=torch.tensor([7, 7, 1, 2]))
+    assert advantages[0] == advantages[1]
+    assert not torch.equal(advantages, group_advantages(progress, quality, 4, k))
+
+
+def test_the_gain_vanishes_once_the_best_is_common():
+    def push(copies):
+        quality = torch.tensor([1.0] * copies + [0.0] * (16 - copies))
+        advantages = group_advantages(torch.full((16,), -7.0), quality, 16, max_at_k=8)
+        return (advantages[0] - advantages[-1]).item()
+
+    assert push(1) > push(4) > push(8) > push(12) >= 0
+    assert push(12) < push(1) / 50

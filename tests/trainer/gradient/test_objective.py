@@ -1,0 +1,259 @@
+import json
+import math
+from types import SimpleNamespace
+
+import pytest
+import torch
+from support import pool_runs
+from support.toy_trainer import ComposedPerToken, make_trainer, text_reward
+
+from trl_mle.rewards import Evaluation
+from trl_mle.trainer.gradient.advantages import group_advantages, standardized
+from trl_mle.trainer.gradient.objective import HISTORY, Objective, progress_of
+
+
+NAN = math.nan
+
+
+def settings(objective="max_at_k", unit="group", size=4, k=2):
+    return SimpleNamespace(
+        objective=objective,
+        max_at_k=k if objective == "max_at_k" else None,
+        async_rollouts=True,
+        async_unit=unit,
+        num_generations=size,
+        scale_rewards="group",
+        credit="completion",
+        improvement_bonus=0.0,
+    )
+
+
+def rows_of(qualities, prompts="a", programs=None):
+    return [
+        {"prompt_name": prompts[i % len(prompts)], "quality": None if math.isnan(quality) else quality}
+        | ({"program_id": programs[i]} if programs else {})
+        for i, quality in enumerate(qualities)
+    ]
+
+
+def ones(rows):
+    return torch.ones(len(rows))
+
+
+def test_progress_lies_above_all_failures():
+    quality = torch.tensor([NAN, 0.5, NAN, 0.9, 0.1])
+    rewards = torch.tensor([-10.0, 0.5, -9.7, NAN, 0.1])
+    assert progress_of(rewards, quality).tolist()[:3] == pytest.approx([-10, -7, -9.7])
+    assert progress_of(rewards, quality)[3].isnan()
+    assert progress_of(rewards, quality)[4] == -7
+    rewards = torch.tensor([0.0, 0.5, 5.0])  # failures of other reward functions may be close to scores
+    assert progress_of(rewards, torch.tensor([NAN, 0.2, NAN]))[1] == pytest.approx(5.3)
+    assert progress_of(rewards[1:2], quality[1:2]).tolist() == [0]
+
+
+def test_groups_and_other_reward_functions():
+    """The paper's reward has two parts; other rewards are standardised and added, however large they are."""
+    qualities = [0.8, 0.9, NAN, NAN, 0.1, NAN, 0.3, 0.2]
+    judged = torch.tensor([0.8, 0.9, -10, -9.8, 0.1, NAN, 0.3, 0.2], dtype=torch.float64)
+    other = torch.tensor([300.0, 100, NAN, 200, 5, NAN, 5, 5], dtype=torch.float64)
+    objective = Objective(settings(), [text_reward, text_reward], torch.tensor([2.0, 0.5]))
+    rows = rows_of(qualities)
+    advantages = objective.advantages(rows, torch.stack([judged, other], dim=1), ones(rows))
+    quality = torch.tensor(qualities, dtype=torch.float64)
+    progress = torch.cat([progress_of(judged[:4], quality[:4]), progress_of(judged[4:], quality[4:])])
+    expected = 2 * group_advantages(progress, quality, 4, 2)
+    expected[[0, 1, 3]] += 0.5 * standardized(other[[0, 1, 3]])
+    torch.testing.assert_close(advantages, expected)
+    assert objective.metrics() == {"no_quality_rate": 0}
+
+
+def test_groups_without_a_quality_part_are_counted():
+    objective = Objective(settings(), [text_reward], torch.ones(1))
+    rows = rows_of([0.5, 0.5, NAN, NAN] + [NAN] * 4 + [0.5, NAN, NAN, NAN] + [0.1, 0.2, NAN, NAN])
+    objective.advantages(rows, torch.zeros(16, 1), ones(rows))
+    assert objective.metrics() == {"no_quality_rate": 0.75}  # all but the last
+
+
+def judged(qualities, programs=None, reward=-9.0):
+    """Evaluations with these qualities, and a reward of the floor at least."""
+    return [
+        Evaluation(-10.0 if quality is None else max(quality, reward), outcome="ok", quality=quality, source=source)
+        for quality, source in zip(qualities, programs or [None] * len(qualities), strict=True)
+    ]
+
+
+OURS = Evaluation(None, outcome="infrastructure")
+SAME = ["x = 1", "x  =  1  # the same", "x = 1", "x = 1"]
+
+
+@pytest.mark.parametrize(
+    ("members", "lacking"),
+    [
+        pytest.param(judged([0.5, 0.6]), [], id="scores-differ"),
+        pytest.param(judged([0.5, None]), [], id="one-failed"),
+        pytest.param([*judged([0.5, 0.6]), OURS], [], id="one-is-our-failure"),
+        pytest.param(judged([0.5, 0.5]), ["reward", "mean_rank", "max_at_k"], id="alike"),
+        pytest.param([OURS, *judged([0.5, 0.5])], ["reward", "mean_rank", "max_at_k"], id="alike-but-for-our-failure"),
+        pytest.param([OURS, OURS], ["reward", "mean_rank", "max_at_k"], id="our-failures"),
+        pytest.param(judged([0.9] * 7 + [0.1]), ["max_at_k"], id="the-best-is-common-among-k"),
+        pytest.param(judged([0.5, 0.6, 0.7, 0.8], SAME), ["mean_rank", "max_at_k"], id="copies"),
+        pytest.param(judged([-9.5, -20.0]), ["reward"], id="below-the-floor"),
+    ],
+)
+@pytest.mark.parametrize("name", ["reward", "mean_rank", "max_at_k"])
+def test_a_group_lacks_signal_where_all_its_advantages_are_zero(name, members, lacking):
+    objective = Objective(settings(name, "group", len(members), 4), [text_reward], torch.ones(1))
+    assert objective.lacks_signal(members) == (name in lacking)
+    if name == "reward":  # TRL's
+        rewards = torch.tensor([item.reward for item in members if item.reward is not None])
+        assert bool((rewards == rewards.max()).all() if len(rewards) else True) == (name in lacking)
+        return
+    rows = [
+        {"prompt_name": "a", "quality": item.quality} | ({"program_id": item.source[0]} if item.source else {})
+        for item in members
+    ]
+    rewards = torch.tensor([[math.nan if item.reward is None else item.reward] for item in members])
+    objective.args.num_generations = len(members)
+    assert objective.advantages(rows, rewards, ones(rows)).any() != (name in lacking)
+
+
+def test_a_bonus_may_tell_equal_rewards_apart():
+    objective = Objective(settings("reward"), [text_reward], torch.ones(1))
+    objective.args.improvement_bonus = 0.5
+    assert not objective.lacks_signal(judged([-9.5, -20.0]))
+    assert objective.lacks_signal(judged([-9.5, -9.5]))
+
+
+def test_the_paper_leaves_groups_to_trl():
+    rows = rows_of([0.5, NAN])
+    objective = Objective(settings("reward"), [text_reward], torch.ones(1))
+    assert objective.advantages(rows, torch.zeros(2, 1), ones(rows)) is None
+    assert objective.metrics() == {}
+
+
+def test_rollouts_are_compared_with_those_of_their_prompt_before():
+    objective = Objective(settings(unit="rollout", size=64, k=8), [text_reward], torch.ones(1))
+    generator = torch.Generator().manual_seed(0)
+    before = {"a": [], "b": []}
+    for _ in range(80):
+        qualities = torch.rand(8, generator=generator, dtype=torch.float64)
+        qualities[torch.rand(8, generator=generator) < 0.4] = NAN
+        rows = rows_of(qualities.tolist(), "ab")
+        rewards = qualities.nan_to_num(nan=-10.0)
+        advantages = objective.advantages(rows, rewards[:, None], ones(rows))
+        for i, name in enumerate("ab"):
+            group = torch.tensor(before[name] + qualities[i::2].tolist(), dtype=torch.float64)
+            progress = progress_of(group.nan_to_num(nan=-10.0), group)
+            expected = group_advantages(progress, group, len(group), 8)[-4:]
+            torch.testing.assert_close(advantages[i::2], expected)
+            before[name] = group.tolist()[-HISTORY:]
+    assert len(before["a"]) == HISTORY
+
+
+def test_a_resumed_run_remembers():
+    rows, later = rows_of([0.1, NAN, 0.7, 0.4]), rows_of([0.2, 0.9, NAN, 0.8])
+    rewards = torch.tensor([[-9.5]] * 4)
+    for kind in ("reward", "mean_rank", "max_at_k"):
+        first, second = (
+            Objective(settings(kind, "rollout", k=None if kind == "mean_rank" else 2), [text_reward], torch.ones(1))
+            for _ in range(2)
+        )
+        first.advantages(rows, rewards, ones(rows))
+        second.load_state_dict(json.loads(json.dumps(first.state_dict())))
+        advantages = [objective.advantages(later, rewards, ones(rows)) for objective in (first, second)]
+        assert torch.equal(*advantages)
+        fresh = Objective(first.args, [text_reward], torch.ones(1))
+        assert not torch.equal(fresh.advantages(later, rewards, ones(rows)), advantages[0]) or kind == "reward"
+    Objective(settings(), [text_reward], torch.ones(1)).load_state_dict({"baseline": {}})  # from an older checkpoint
+
+
+def test_equal_programs_are_alike():
+    objective = Objective(settings("mean_rank", k=None), [text_reward], torch.ones(1))
+    rows = rows_of([0.1, 0.9, 0.5, NAN], programs=["x", "x", "y", "z"])
+    advantages = objective.advantages(rows, torch.zeros(4, 1), ones(rows))
+    assert advantages[0] == advantages[1]
+
+
+def scored(completions, log_extra, **kwargs):
+    """Any reward function may log the quality of a completion."""
+    rewards = text_reward(completions)
+    log_extra("quality", [reward if reward > 0.3 else None for reward in rewards])
+    return rewards
+
+
+def test_any_reward_function_may_log_quality(tiny_model, tmp_path):
+    trainer = make_trainer(tiny_model, tmp_path, scored, objective="mean_rank", max_steps=2)
+    trainer.train()
+    rewards = torch.tensor(list(trainer._logs["rewards"]["scored"]), dtype=torch.float64)
+    expected = []
+    for group in rewards[-8:].split(4):
+        quality = torch.where(group > 0.3, group, NAN)
+        expected.append(group_advantages(progress_of(group, quality), quality, 4))
+    advantages = list(trainer._logs["advantages"])
+    assert advantages[-8:] == pytest.approx(torch.cat(expected).tolist(), abs=1e-5)
+    assert "quality" not in trainer._logs["extra"]
+    assert any("mle/no_quality_rate" in entry for entry in trainer.state.log_history)
+
+
+async def length(completions, **kwargs):
+    return [float(len(completion[0]["content"])) for completion in completions]
+
+
+def test_whichever_function_logs_quality_is_the_judge(tiny_model, tmp_path):
+    trainers = []
+    for name, rewards in (("alone", scored), ("second", [length, scored]), ("first", [scored, length])):
+        weights = None if name == "alone" else [0.0, 1.0] if name == "second" else [1.0, 0.0]
+        options = {"objective": "mean_rank", "max_steps": 1, "reward_weights": weights}
+        trainers.append(make_trainer(tiny_model, tmp_path / name, rewards, **options))
+        trainers[-1].train()
+    assert [trainer.objective.judge for trainer in trainers] == [0, 1, 0]
+    alone, second, first = (list(trainer._logs["advantages"]) for trainer in trainers)
+    assert any(alone)
+    assert second == pytest.approx(alone)
+    assert first == pytest.approx(alone)
+
+
+def test_the_paper_leaves_other_peoples_columns_alone(tiny_model, tmp_path):
+    def reward(completions, log_extra, **kwargs):
+        log_extra("quality", ["good"] * len(completions))
+        return text_reward(completions)
+
+    trainer = make_trainer(tiny_model, tmp_path, reward, max_steps=1)
+    trainer.train()
+    assert set(trainer._logs["extra"]["quality"]) == {"good"}
+
+
+@pytest.mark.parametrize(
+    ("reward", "message"),
+    [
+        (text_reward, r"objective='max_at_k' needs the quality of valid completions: log_extra\('quality'"),
+        ([scored, scored], r'log_extra\("quality", ...\) got 16 values for 8 completions: log one per completion'),
+    ],
+    ids=["none", "two"],
+)
+def test_one_function_logs_quality(tiny_model, tmp_path, reward, message):
+    trainer = make_trainer(tiny_model, tmp_path, reward, objective="max_at_k")
+    with pytest.raises(ValueError, match=message):
+        trainer.train()
+
+
+def test_advantages_of_tokens_are_not_overwritten(tiny_model, tmp_path):
+    trainer = make_trainer(tiny_model, tmp_path, scored, ComposedPerToken, objective="max_at_k")
+    with pytest.raises(ValueError, match="an advantage per token needs objective='reward' and async_unit='group'"):
+        trainer.train()
+
+
+def test_several_turns_competitions_and_improve_prompts(program_model, tmp_path):
+    """Each group of each turn has its own advantages."""
+    options = {"objective": "max_at_k", "improvement_bonus": 0.0, "max_turns": 2}
+    record = pool_runs.run(program_model, tmp_path, 2, **options)
+    assert len(record["turns"]) == 4
+    assert {kind for turn in record["turns"] for kind in turn["kinds"]} > {"scratch"}
+    for turn in record["turns"]:
+        groups = torch.tensor(turn["advantages"]).view(-1, pool_runs.GROUP_SIZE)
+        torch.testing.assert_close(groups.sum(1), torch.zeros(len(groups)), atol=1e-4, rtol=0)
+        rewards = torch.tensor([NAN if reward is None else reward for reward in turn["rewards"]]).view(groups.shape)
+        for advantages, group in zip(groups, rewards, strict=True):
+            valid, failed = advantages[group >= -9], advantages[group < -9]
+            assert not len(valid) or not len(failed) or valid.min() > failed.max()
+            assert (advantages[group.isnan()] == 0).all()

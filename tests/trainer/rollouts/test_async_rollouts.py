@@ -1,0 +1,463 @@
+"""Asynchronous training, on the rollouts that finished first."""
+
+import json
+import logging
+import math
+from datetime import datetime
+from pathlib import Path
+
+import pandas as pd
+import pytest
+import torch
+from datasets import Dataset
+from peft import LoraConfig
+from support import pool_runs
+from support.on_cpu import ON_CPU
+from support.pool_runs import COMPETITIONS, GROUP_SIZE, GROUPS, ZERO_2, RecordingTrainer, ReplayTrainer
+from support.replay_executor import ReplayExecutor
+from transformers import AutoModelForCausalLM
+
+from trl_mle.rewards import MLEReward
+from trl_mle.trainer import MLEGRPOConfig, MLEGRPOTrainer
+from trl_mle.trainer.gradient.inclusion import falls_by_chance, inclusion_probabilities, kaplan_meier_masses
+from trl_mle.trainer.gradient.running_baseline import RunningBaseline
+from trl_mle.trainer.mle_grpo_trainer import ROLLOUTS_FILE
+
+
+BATCH = GROUPS * GROUP_SIZE
+TWO_BATCHES = {"async_rollouts": True, "max_in_flight": 2 * BATCH}
+HALF = {"per_device_train_batch_size": BATCH // 2}
+FROM_SCRATCH = {"improve_probability": 0.0, "debug_probability": 0.0}
+# AdamW divides by tiny second moments, so that under ZeRO-3 the order of sums would show
+ZERO_3 = {
+    "deepspeed": ZERO_2 | {"zero_optimization": {"stage": 3, "stage3_gather_16bit_weights_on_model_save": True}},
+    "optim": "sgd",
+    "learning_rate": 0.1,
+}
+
+
+def same(turns):
+    """The turns without the columns that only asynchronous training fills."""
+    return [
+        {name: value for name, value in turn.items() if name not in ("generation", "rollouts", "staleness")}
+        for turn in turns
+    ]
+
+
+@pytest.mark.parametrize(
+    "options",
+    [
+        pytest.param({}, id="fresh"),  # TRL takes the completions for fresh ones
+        pytest.param(  # TRL keeps their log-probabilities
+            {"steps_per_generation": 2} | HALF, id="kept", marks=pytest.mark.slow
+        ),
+        pytest.param({"beta": 0.1, "duration_weighting": "inclusion"}, id="beta", marks=pytest.mark.slow),
+        pytest.param(
+            {"objective": "max_at_k", "improvement_bonus": 0.0, "duration_weighting": "inclusion"},
+            id="max_at_k",
+            marks=pytest.mark.slow,
+        ),
+    ],
+)
+def test_with_one_batch_in_flight_it_is_synchronous_training(program_model, tmp_path, options):
+    weighting = options.pop("duration_weighting", "linear")
+    expected = "none" if weighting == "inclusion" else weighting  # nothing is missing
+    steps = 3 * options.get("steps_per_generation", 1)  # three generations
+    whole = pool_runs.run(program_model, tmp_path / "sync", steps, duration_weighting=expected, **options)
+    ledger = {"async_rollouts": True, "max_in_flight": BATCH, "duration_weighting": weighting}
+    asynchronous = pool_runs.run(program_model, tmp_path / "async", steps, **(options | ledger))
+    assert same(asynchronous["turns"]) == same(whole["turns"])
+    assert {kind for turn in whole["turns"] for kind in turn["kinds"]} > {"scratch"}
+    for name in ("pool", "rng", "losses", "generation"):
+        assert asynchronous[name] == whole[name]
+    for name, weights in whole["weights"].items():
+        assert torch.equal(asynchronous["weights"][name], weights)
+    assert {age for turn in asynchronous["turns"] for age in turn["staleness"]} == {0}
+    assert asynchronous["ledger"]["in_flight"] == []
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("options", [{}, {"deepspeed": ZERO_2}, ZERO_3], ids=["ddp", "zero2", "zero3"])
+def test_two_processes(program_model, tmp_path, options):
+    """One launch checks the same equality, and rollouts of real programs, which finish at any time."""
+    if options:
+        pytest.importorskip("deepspeed")
+    options = options | {"model": program_model}
+    runs = {
+        "sync": options | {"steps": 3},
+        "async": options | {"steps": 3, "async_rollouts": True, "max_in_flight": BATCH},
+        "real": options | TWO_BATCHES | {"steps": 2, "real": True, "async_unit": "rollout"},
+    }
+    started = pool_runs.start(tmp_path, runs, 2)
+    records = {name: pool_runs.finish(started, tmp_path, name) for name in runs}
+    for whole, asynchronous in zip(records["sync"], records["async"], strict=True):
+        assert same(asynchronous["turns"]) == same(whole["turns"])
+        for name, weights in whole["weights"].items():
+            assert (asynchronous["weights"][name] - weights).abs().max() <= 1e-5
+    first, second = records["real"]
+    assert first["ledger"]["in_flight"] == second["ledger"]["in_flight"]
+    assert first["mean_duration"] == second["mean_duration"]
+    assert first["mean_duration"]
+    check_rollouts([first, second], 2)
+    assert torch.equal(*(record["weights"]["model.norm.weight"] for record in records["real"]))
+
+
+def check_rollouts(records, steps):
+    """Each sampled rollout was trained on or is in flight, and only once."""
+    trained = [number for record in records for turn in record["turns"] for number in turn["rollouts"]]
+    ledger = records[0]["ledger"]
+    assert len(trained) == ledger["trained"] == steps * BATCH
+    assert ledger["sampled"] == (steps + 1) * BATCH
+    assert sorted(trained + [rollout["id"] for rollout in ledger["in_flight"]]) == list(range(ledger["sampled"]))
+
+
+class SnapshotTrainer(ReplayTrainer):
+    """Keeps the policy of each generation step, the batches, and the evaluations of their programs."""
+
+    def __init__(self, *args, **kwargs):
+        super().__init__(*args, **kwargs)
+        self.policies, self.batches, self.evaluations = [], [], []
+
+    def _generate_and_score_completions(self, inputs):
+        self.policies.append({name: p.detach().clone() for name, p in self.model.named_parameters()})
+        self.batches.append(super()._generate_and_score_completions(inputs))
+        return self.batches[-1]
+
+    def _calculate_rewards(self, inputs, *args):
+        self.evaluations.append([(example["competition"], example["evaluation"]) for example in inputs])
+        return super()._calculate_rewards(inputs, *args)
+
+
+@pytest.fixture(
+    scope="module",
+    params=[
+        pytest.param({}, id="fresh"),
+        pytest.param({"steps_per_generation": 2, "beta": 0.1} | HALF, id="asked", marks=pytest.mark.slow),
+        pytest.param({"gradient_accumulation_steps": 2, "beta": 0.1} | HALF, id="accumulated", marks=pytest.mark.slow),
+    ],
+)
+def snapshots(request, program_model, tmp_path_factory):
+    """A trainer after four steps. Programs end at once: from step 2 on, each batch was sampled one step before."""
+    trainer = pool_runs.make_trainer(
+        program_model,
+        tmp_path_factory.mktemp("snapshots"),
+        SnapshotTrainer,
+        max_steps=4,
+        learning_rate=0.02,
+        **(TWO_BATCHES | FROM_SCRATCH | request.param),
+    )
+    trainer.train()
+    return trainer
+
+
+def test_ratios_are_against_the_policy_that_sampled(snapshots, program_model):
+    trainer = snapshots
+    steps = trainer.args.max_steps // trainer.args.optimizer_steps_per_generation
+    ages = [set(turn["staleness"]) for turn in trainer.turns]
+    assert ages == [{0}, {1}, {1}, {1}][: len(ages)]
+    assert len(ages) >= steps
+    policy = AutoModelForCausalLM.from_pretrained(program_model, dtype=torch.float32)
+    moved = 0.0
+    for step, batch in enumerate(trainer.batches):
+        logps = []
+        for sampled_by in (max(0, step - 1), step):
+            policy.load_state_dict(trainer.policies[sampled_by], strict=False)
+            logps.append(completion_logps(policy, batch))
+        mask = batch["completion_mask"].bool()
+        assert (batch["old_per_token_logps"] - logps[0])[mask].abs().max() < 1e-4
+        moved = max(moved, (logps[1] - logps[0])[mask].abs().max())
+        if trainer.args.beta:
+            policy.load_state_dict(AutoModelForCausalLM.from_pretrained(program_model).state_dict())
+            assert (batch["ref_per_token_logps"] - completion_logps(policy, batch))[mask].abs().max() < 1e-4
+    assert moved > 0.01
+
+
+def test_linear_weights_are_against_the_mean_of_the_batches_before(snapshots):
+    sums = dict.fromkeys(COMPETITIONS, (0.0, 0))  # seconds, rollouts
+    different = False
+    for turn, evaluations in zip(snapshots.turns, snapshots.evaluations, strict=True):
+        for name, (seconds, count) in list(sums.items()):
+            known = [item.duration_s for comp, item in evaluations if comp == name and item.duration_s is not None]
+            decay = 0.9 ** (len(known) / BATCH)
+            sums[name] = decay * seconds + sum(known), decay * count + len(known)
+        for weight, (name, evaluation) in zip(turn["weights"], evaluations, strict=True):
+            mean = sums[name][0] / sums[name][1]
+            assert weight == pytest.approx(1 if evaluation.duration_s is None else evaluation.duration_s / mean)
+        different = (
+            different or abs(sum(turn["weights"]) / BATCH - 1) > 0.02
+        )  # with the batch's own mean it would be 1
+    assert different or len(snapshots.turns) == 2  # both have the same completions
+
+
+class RatioTrainer(RecordingTrainer):
+    """Records the probability ratios of the trained policy to the one that sampled."""
+
+    def __init__(self, *args, **kwargs):
+        super().__init__(*args, **kwargs)
+        self.ratios = []
+
+    def _compute_loss(self, model, inputs):
+        self.batch = inputs
+        return super()._compute_loss(model, inputs)
+
+    def _get_per_token_logps_and_entropies(self, *args, **kwargs):
+        logps, *others = super()._get_per_token_logps_and_entropies(*args, **kwargs)
+        if torch.is_grad_enabled():
+            ratios = torch.exp(logps.detach() - self.batch["old_per_token_logps"])
+            self.ratios += ratios[self.batch["completion_mask"].bool()].tolist()
+        return logps, *others
+
+
+@pytest.mark.parametrize("dropout", ["switched off", "switched on again"])
+def test_dropout_would_make_noise_of_ratios(program_model, tmp_path, dropout):
+    """Therefore it is refused. The policy does not change here, so all ratios are 1 without dropout."""
+    lora = LoraConfig(r=4, target_modules="all-linear", lora_dropout=0.05, init_lora_weights=False)  # not zero
+    config = TWO_BATCHES | FROM_SCRATCH | {"learning_rate": 0.0, "max_steps": 2}
+    args = MLEGRPOConfig(str(tmp_path), **ON_CPU, **FROM_SCRATCH, async_rollouts=True)
+    with pytest.raises(ValueError, match=r"^a dropout of 0\.05 adds noise to the importance ratios") as error:
+        MLEGRPOTrainer("no/such/model", args=args, peft_config=lora)  # before the model is loaded
+    assert "\n" not in str(error.value)
+
+    trainer = pool_runs.make_trainer(
+        program_model, tmp_path, RatioTrainer, peft_config=lora, disable_dropout=True, **config
+    )
+    for module in trainer.model.modules():
+        if dropout == "switched on again" and isinstance(module, torch.nn.Dropout):
+            module.p = 0.05
+    trainer.train()
+    assert len(trainer.ratios) > 2 * BATCH
+    print(f"\ndropout {dropout}: ratios {min(trainer.ratios):.6f} to {max(trainer.ratios):.6f}")
+    error = max(abs(ratio - 1) for ratio in trainer.ratios)
+    assert error > 0.1 if dropout == "switched on again" else error < 1e-4
+
+
+def test_dropout_of_the_model_itself_is_refused(program_model, tmp_path):
+    model = AutoModelForCausalLM.from_pretrained(program_model)
+    model.model.norm = torch.nn.Sequential(model.model.norm, torch.nn.Dropout(0.1))
+    args = MLEGRPOConfig(str(tmp_path), **ON_CPU, **FROM_SCRATCH, async_rollouts=True)
+    with pytest.raises(ValueError, match=r"^a dropout of 0\.1 adds noise to the importance ratios"):
+        MLEGRPOTrainer(model, MLEReward(["wine"], ReplayExecutor()), args, competitions=["wine"])
+
+
+def completion_logps(policy, batch):
+    """Log-probabilities of the completions, row by row and without padding."""
+    logps = torch.zeros(batch["completion_ids"].shape)
+    for i in range(len(logps)):
+        prompt = batch["prompt_ids"][i][batch["prompt_mask"][i].bool()]
+        completion = batch["completion_ids"][i][batch["completion_mask"][i].bool()]
+        with torch.no_grad():
+            rows = policy(torch.cat([prompt, completion])[None]).logits[0].log_softmax(-1)
+        for k, token in enumerate(completion):
+            logps[i, k] = rows[len(prompt) + k - 1, token]
+    return logps
+
+
+class LedgerTrainer(RecordingTrainer):
+    """Records the durations that the ledger knew when the weights were computed."""
+
+    def _calculate_rewards(self, inputs, *args):
+        rewards = super()._calculate_rewards(inputs, *args)
+        self.turns[-1]["known"] = {name: self.rollouts.ledger.known_units(name) for name in COMPETITIONS}
+        self.turns[-1]["evaluations"] = [(example["competition"], example["evaluation"]) for example in inputs]
+        return rewards
+
+
+@pytest.fixture(scope="module", params=[pytest.param("group", marks=pytest.mark.slow), "rollout"])
+def finishing(request, program_model, tmp_path_factory):
+    """A trainer after four steps whose programs take their time."""
+    patch = pytest.MonkeyPatch()
+    patch.setattr("trl_mle.trainer.rollouts.in_flight.POLL_S", 0.001)
+    trainer = pool_runs.make_trainer(
+        program_model,
+        tmp_path_factory.mktemp(request.param),
+        LedgerTrainer,
+        patient=True,
+        async_rollouts=True,
+        max_in_flight=3 * BATCH,
+        async_unit=request.param,
+        duration_weighting="inclusion",
+        log_completions=True,
+        num_completions_to_print=0,
+        max_steps=4,
+        seed=49,  # with this seed slow groups are overtaken within four steps
+    )
+    sums = []
+
+    class Checking(pool_runs.TrainerCallback):
+        def on_step_end(self, args, state, control, **kwargs):
+            ledger = trainer.rollouts.ledger
+            sums.append((ledger.sampled, ledger.trained, len(ledger.in_flight)))
+
+    trainer.add_callback(Checking())
+    trainer.train()
+    patch.undo()
+    trainer.sums = sums
+    return trainer
+
+
+def test_each_step_samples_one_batch_and_trains_on_one(finishing):
+    assert finishing.sums == [((step + 2) * BATCH, step * BATCH, 2 * BATCH) for step in range(1, 5)]
+    assert finishing.solution_prompts.generation == 6  # the first step sampled three
+    trained = [number for turn in finishing.turns for number in turn["rollouts"]]
+    assert sorted(trained + list(finishing.rollouts.ledger.in_flight)) == list(range(6 * BATCH))
+    for turn in finishing.turns:
+        assert turn["rollouts"] == sorted(turn["rollouts"])
+
+
+def test_slow_rollouts_are_overtaken_and_trained_on_later(finishing):
+    firsts = [turn["rollouts"][0] for turn in finishing.turns]
+    lasts = [turn["rollouts"][-1] for turn in finishing.turns]
+    assert any(last > first for last, first in zip(lasts, firsts[1:], strict=False))
+    assert max(age for turn in finishing.turns for age in turn["staleness"]) > 1
+    if finishing.args.async_unit == "group":
+        for turn in finishing.turns:
+            for first in range(0, BATCH, GROUP_SIZE):
+                members = turn["rollouts"][first : first + GROUP_SIZE]
+                assert members == list(range(members[0], members[0] + GROUP_SIZE))
+                assert members[0] % GROUP_SIZE == 0
+
+
+def test_advantages_are_those_of_the_unit(finishing):
+    baseline, prompts = RunningBaseline(), {}
+    for turn in finishing.turns:
+        rewards = torch.tensor([math.nan if reward is None else reward for reward in turn["rewards"]])
+        weights = torch.tensor(turn["weights"])
+        if finishing.args.async_unit == "rollout":
+            names = [
+                prompts.setdefault(prompt, prompt) if kind == "scratch" else f"{kind} {prompt.split(chr(10))[0]}"
+                for prompt, kind in zip(turn["prompts"], turn["kinds"], strict=True)
+            ]
+            advantages = baseline.advantages(names, rewards, weights)
+        else:
+            groups = rewards.view(-1, GROUP_SIZE)
+            deviation = torch.stack([group[~group.isnan()].std() for group in groups])
+            centred = groups - groups.nanmean(dim=1, keepdim=True)
+            advantages = (centred / (deviation[:, None] + 1e-4)).flatten().nan_to_num(nan=0.0)
+        assert turn["advantages"] == pytest.approx((weights * advantages).tolist(), abs=1e-4)
+
+
+def test_weights_make_up_for_what_is_missing_of_a_competition(finishing):
+    different = False
+    for turn in finishing.turns:
+        unit = GROUP_SIZE if finishing.args.async_unit == "group" else 1
+        for i, (weight, (competition, evaluation)) in enumerate(
+            zip(turn["weights"], turn["evaluations"], strict=True)
+        ):
+            members = turn["evaluations"][i // unit * unit : (i // unit + 1) * unit]
+            longest = max(member.duration_s or 0.0 for _, member in members)
+            if evaluation.outcome == "infrastructure":
+                assert weight == 1
+                continue
+            seconds, ended, trained = turn["known"][competition]
+            assert 0 < trained.sum() <= ended.sum()
+            masses = kaplan_meier_masses(seconds, ended)[ended]
+            if falls_by_chance(
+                inclusion_probabilities(seconds[ended], seconds, ended, trained), seconds[ended], masses
+            ):
+                assert weight == 1
+                continue
+            among_all = 1 / inclusion_probabilities(seconds[trained], seconds, ended, trained)
+            known = seconds[trained].tolist().index(longest)
+            assert weight == pytest.approx((among_all[known] / among_all.mean()).item(), rel=1e-4)
+            different = different or abs(weight - 1) > 0.1
+    assert different == (finishing.args.async_unit == "rollout")  # too few groups to tell chance from Δt
+
+
+def test_the_table_and_the_metrics_tell_of_it(finishing):
+    for turn, path in zip(
+        finishing.turns, sorted(Path(finishing.args.output_dir).glob("completions/*.parquet")), strict=True
+    ):
+        table = pd.read_parquet(path)
+        assert list(table["rollout_id"]) == turn["rollouts"]
+        assert list(table["staleness"]) == turn["staleness"]
+        assert (table["duration_weight"] * table["advantage"]).tolist() == pytest.approx(turn["advantages"], abs=1e-5)
+    history = [entry for entry in finishing.state.log_history if "loss" in entry]
+    for entry, turn in zip(history, finishing.turns, strict=True):
+        assert entry["mle/async/in_flight"] == 2 * BATCH
+        assert entry["mle/async/staleness/max"] == max(turn["staleness"])
+        for name in ("sampled_share", "trained_share"):
+            assert sum(entry[f"mle/async/{name}/q{i}"] for i in range(1, 5)) == pytest.approx(1)
+        assert ("frac_reward_zero_std" in entry) == (finishing.args.async_unit == "group")
+        assert not any("dropped" in name for name in entry)
+
+
+@pytest.mark.slow
+def test_stale_rollouts_are_dropped_on_request(program_model, tmp_path, caplog, monkeypatch):
+    monkeypatch.setattr("trl_mle.trainer.rollouts.in_flight.POLL_S", 0.001)
+    caplog.set_level(logging.WARNING)
+    trainer = pool_runs.make_trainer(
+        program_model,
+        tmp_path,
+        patient=True,
+        async_rollouts=True,
+        max_in_flight=3 * BATCH,
+        async_unit="rollout",
+        max_staleness=0,
+        max_steps=3,
+        **FROM_SCRATCH,
+    )
+    trainer.train()
+    ledger = trainer.rollouts.ledger
+    assert {age for turn in trainer.turns for age in turn["staleness"]} == {0}
+    assert sum(ledger.dropped) > 0
+    assert ledger.sampled == ledger.trained + len(ledger.in_flight) + sum(ledger.dropped)
+    assert caplog.text.count("are dropped, because max_staleness=0 is set") == 1
+    history = [entry for entry in trainer.state.log_history if "loss" in entry]
+    assert sum(history[-1][f"mle/async/dropped/q{i}"] for i in range(1, 5)) == sum(ledger.dropped)
+
+
+@pytest.mark.slow
+def test_real_programs_of_one_process(program_model, tmp_path):
+    record = pool_runs.run(program_model, tmp_path, 2, real=True, **TWO_BATCHES)
+    check_rollouts([record], 2)
+    assert record["metrics"][-1]["mle/async/idle_s"] > 0
+
+
+def test_what_it_cannot_do_is_refused(program_model, tmp_path):
+    def reward(completions, **kwargs):
+        return [0.0] * len(completions)
+
+    args = MLEGRPOConfig(str(tmp_path), **ON_CPU, **FROM_SCRATCH, async_rollouts=True)
+    with pytest.raises(ValueError, match="needs one MLEReward, which executes programs ahead; got 0"):
+        MLEGRPOTrainer(program_model, reward, args, competitions=["wine"])
+    executor = ReplayExecutor()
+    executor.reports_start = False
+    options = ON_CPU | FROM_SCRATCH | {"async_rollouts": True, "duration_weighting": "inclusion"}
+    with pytest.raises(
+        ValueError, match="the start times of programs, which ReplayExecutor does not report: set 'linear'"
+    ):
+        MLEGRPOTrainer(
+            program_model,
+            MLEReward(["wine"], executor),
+            MLEGRPOConfig(str(tmp_path), **options),
+            competitions=["wine"],
+        )
+    rows = Dataset.from_dict({"prompt": [[{"role": "user", "content": "x"}]], "made": [datetime(2026, 1, 1)]})
+    with pytest.raises(ValueError, match="as JSON, which cannot hold its column 'made': remove it"):
+        MLEGRPOTrainer(program_model, MLEReward(["wine"], ReplayExecutor()), args, rows)
+
+
+@pytest.mark.slow
+def test_rollouts_of_a_checkpoint_are_not_lost_silently(program_model, tmp_path):
+    saved = {"save_strategy": "steps", "save_steps": 2}
+    pool_runs.run(program_model, tmp_path, 2, **TWO_BATCHES, **FROM_SCRATCH, **saved)
+    with pytest.raises(ValueError, match="has rollouts that were not trained on yet: resume with async_rollouts"):
+        pool_runs.run(program_model, tmp_path / "resumed", 3, str(tmp_path / "checkpoint-2"), **FROM_SCRATCH)
+    one = TWO_BATCHES | {"max_in_flight": TWO_BATCHES["max_in_flight"] // 2}
+    with pytest.raises(ValueError, match="resume with max_in_flight of more than one batch"):
+        pool_runs.run(program_model, tmp_path / "resumed", 3, str(tmp_path / "checkpoint-2"), **one, **FROM_SCRATCH)
+
+
+@pytest.mark.slow
+def test_fewer_may_be_in_flight_after_a_resume(program_model, tmp_path):
+    saved = {"save_strategy": "steps", "save_steps": 2}
+    four = TWO_BATCHES | {"max_in_flight": 2 * TWO_BATCHES["max_in_flight"]}
+    pool_runs.run(program_model, tmp_path, 2, **four, **FROM_SCRATCH, **saved)
+    checkpoint = str(tmp_path / "checkpoint-2")
+    path = Path(checkpoint, ROLLOUTS_FILE)
+    known = json.loads(path.read_text())
+    del known["mean_duration"]  # as in older checkpoints
+    path.write_text(json.dumps(known))
+    record = pool_runs.run(program_model, tmp_path / "resumed", 6, checkpoint, **TWO_BATCHES, **FROM_SCRATCH)
+    assert len(record["turns"]) == 4
+    assert (record["ledger"]["step"], len(record["ledger"]["in_flight"])) == (6, TWO_BATCHES["max_in_flight"] // 2)

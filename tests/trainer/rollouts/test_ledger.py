@@ -1,0 +1,328 @@
+import heapq
+import json
+import logging
+import random
+from itertools import product
+
+import pytest
+import torch
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from trl_mle.competitions import Score
+from trl_mle.rewards import Evaluation
+from trl_mle.trainer.gradient.inclusion import inclusion_weights
+from trl_mle.trainer.rollouts.ledger import HISTORY, Rollout, RolloutLedger
+
+
+def rollouts(count):
+    return [
+        Rollout({"competition": "wine", "prompt": f"{i}"}, [1, 2], [3], "text", [-0.5], [-0.25]) for i in range(count)
+    ]
+
+
+def evaluation(seconds, reward=0.5):
+    return Evaluation(
+        reward, seconds, Score(0.5, True), "ok", ("imports",), "printed", "x = 1", cpu_s=0.1, queue_wait_s=0.0
+    )
+
+
+def everything(ledger):
+    return ledger.state_dict(), [rollout.id for rollout in ledger.unfinished], ledger.ready
+
+
+@settings(deadline=None, max_examples=40)  # no timed tests
+@given(st.integers(0, 2**32), st.sampled_from([1, 2, 4]), st.integers(1, 4), st.sampled_from([None, 0, 1, 3]))
+def test_every_rollout_is_trained_in_flight_or_dropped_on_request(seed, unit_size, batches, max_staleness):
+    """In any order of finishing, and with a resume at any time; the units that finished first are taken first."""
+    rng, count = random.Random(seed), 8
+    ledger = RolloutLedger(batches * count, unit_size, max_staleness)
+    finished, trained, dropped = [], [], set()  # units in the order of finishing; rollouts
+    for _ in range(30):
+        if ledger.has_room(count):
+            before = ledger.sampled
+            added = ledger.add(rollouts(count))
+            assert [rollout.id for rollout in added] == list(range(before, before + count))
+        running = [rollout.id for rollout in ledger.unfinished]
+        for number in rng.sample(running, rng.randrange(len(running) + 1)):
+            ledger.observe(number, 0.5)
+            ledger.finish(number, evaluation(rng.choice([None, 0.1, 1.0, 5.0])))
+            unit = range(number // unit_size * unit_size, (number // unit_size + 1) * unit_size)
+            if not set(unit) & {rollout.id for rollout in ledger.unfinished}:
+                finished.append(unit)
+        in_flight, step = dict(ledger.in_flight), ledger.step
+        taken = ledger.take(count)
+        gone = in_flight.keys() - ledger.in_flight.keys() - {rollout.id for rollout in taken}
+        dropped |= gone
+        assert all(step - in_flight[number].step > max_staleness for number in gone)
+        assert max_staleness is not None or not gone
+        finished = [unit for unit in finished if not set(unit) & gone]
+        if taken:
+            assert ledger.step == step + 1
+            first, finished = finished[: count // unit_size], finished[count // unit_size :]
+            assert [rollout.id for rollout in taken] == sorted(number for unit in first for number in unit)
+            trained += [rollout.id for rollout in taken]
+        else:
+            assert len(finished) * unit_size < count
+        assert len(ledger.in_flight) <= ledger.max_in_flight
+        assert sum(ledger.dropped) == len(dropped)
+        assert len(set(trained)) == len(trained) == ledger.trained
+        assert sorted([*trained, *ledger.in_flight, *dropped]) == list(range(ledger.sampled))
+        ledger.check([rollout.id for rollout in ledger.unfinished])
+        if rng.random() < 0.2:
+            restored = RolloutLedger(ledger.max_in_flight, unit_size, max_staleness)
+            restored.load_state_dict(json.loads(json.dumps(ledger.state_dict())))
+            for rollout in ledger.unfinished:
+                ledger.durations[rollout.id].seconds = 0.0  # its program starts again
+            assert everything(restored) == everything(ledger)
+            assert restored.in_flight == ledger.in_flight
+            ledger = restored
+
+
+def test_a_lost_rollout_is_noticed():
+    ledger = RolloutLedger(8)
+    ledger.add(rollouts(8))
+    ledger.finish(3, evaluation(1.0))
+    ledger.check([7, 6, 5, 4, 2, 1, 0])
+    with pytest.raises(
+        RuntimeError, match=r"programs of the rollouts \[0, 1, .* should run, those of \[4, 5, 6, 7\] do"
+    ):
+        ledger.check([4, 5, 6, 7])
+    del ledger.in_flight[0]
+    with pytest.raises(RuntimeError, match="8 sampled, 0 trained, 7 in flight, 0 dropped"):
+        ledger.check(range(1, 8))
+
+
+@pytest.mark.parametrize("max_staleness", [None, 2])
+def test_slow_rollouts_are_dropped_on_request_only_and_counted(caplog, max_staleness):
+    caplog.set_level(logging.WARNING)
+    ledger = RolloutLedger(16, max_staleness=max_staleness)
+    ledger.add(rollouts(16))
+    for number in range(12):
+        ledger.finish(number, evaluation(1.0 + number / 100))
+    for _ in range(3):
+        assert len(ledger.take(4)) == 4
+    for number in range(12, 16):
+        ledger.finish(number, evaluation(9.0))
+    slow = [rollout.id for rollout in ledger.take(4)]
+    if max_staleness is None:
+        assert (slow, ledger.dropped) == ([12, 13, 14, 15], [0, 0, 0, 0])
+        assert not caplog.records
+    else:
+        assert (slow, ledger.dropped) == ([], [0, 0, 0, 4])
+        assert "finished rollouts are dropped, because max_staleness=2 is set" in caplog.text
+    ledger.check([])
+
+
+def test_of_another_unit_is_refused():
+    ledger = RolloutLedger(8, unit_size=4)
+    with pytest.raises(ValueError, match="trained on 4 at a time, not 1"):
+        RolloutLedger(8).load_state_dict(ledger.state_dict())
+
+
+def test_metrics_show_what_is_missing():
+    """The slow half of sixteen programs still runs, and has run for long enough to be known as slow."""
+    ledger = RolloutLedger(24)
+    ledger.add(rollouts(16))
+    for number in range(16):
+        if number % 2:
+            ledger.finish(number, evaluation(1.0 + number / 100))
+        else:
+            ledger.observe(number, 30.0)
+    ledger.finish(14, evaluation(60.0))
+    metrics = ledger.metrics(ledger.take(8))
+    assert metrics["in_flight"] == 8
+    assert metrics["staleness/mean"] == metrics["staleness/max"] == metrics["staleness/q1/p50"] == 0
+    assert metrics["sampled_share/q1"] == pytest.approx(0.25)
+    assert sum(metrics[f"sampled_share/q{i}"] for i in range(1, 5)) == pytest.approx(1)
+    assert metrics["trained_share/q1"] == metrics["trained_share/q2"] == 0.5
+    assert metrics["trained_share/q4"] == 0
+    ledger.check([rollout.id for rollout in ledger.unfinished])
+    assert ledger.ran_s == pytest.approx(sum(1.0 + i / 100 for i in range(1, 16, 2)) + 60 + 7 * 30)
+
+
+def test_what_has_never_ended_is_missing_from_the_slowest_quartile():
+    ledger = RolloutLedger(64)
+    ledger.add(rollouts(64))
+    for number in range(64):
+        if number % 2:
+            ledger.finish(number, evaluation(1.0 + number / 100))
+        else:
+            ledger.observe(number, 5.0)
+    metrics = ledger.metrics(ledger.take(32))
+    assert metrics["sampled_share/q4"] == 0.5
+    assert metrics["trained_share/q4"] == 0
+    for name in ("sampled_share", "trained_share"):
+        assert sum(metrics[f"{name}/q{i}"] for i in range(1, 5)) == pytest.approx(1)
+
+
+def test_it_forgets_old_durations_but_of_what_is_in_flight(monkeypatch):
+    monkeypatch.setattr("trl_mle.trainer.rollouts.ledger.HISTORY", 64)
+    ledger = RolloutLedger(16)
+    for step in range(20):
+        for rollout in ledger.add(rollouts(8)):
+            if rollout.id not in range(3):
+                ledger.finish(rollout.id, evaluation(1.0))
+        assert all(rollout.id in ledger.durations for rollout in ledger.take(8 if step else 5))
+    assert list(ledger.durations) == [0, 1, 2, *range(96, 160)]
+    assert HISTORY > 10_000
+
+
+def test_a_completion_without_a_program_has_ended_at_once_and_a_failure_of_ours_tells_nothing():
+    ledger = RolloutLedger(8)
+    ledger.add(rollouts(4))
+    ledger.observe(1, 2.0)
+    ledger.finish(0, Evaluation(-10.0, outcome="no_code"))
+    ledger.finish(1, Evaluation(None, outcome="infrastructure"))
+    ledger.finish(3, Evaluation(0.9, duration_s=60.0, outcome="ok", reused=True))  # reused, so also done at once
+    seconds, ended, _ = ledger.known_durations()
+    assert (seconds.tolist(), ended.tolist()) == ([0, 0, 0], [True, False, True])
+    assert ledger.ran_s == 2.0  # the failure of ours kept a slot busy
+
+
+def test_a_unit_has_the_duration_of_its_longest_member():
+    ledger = RolloutLedger(12, unit_size=3)
+    ledger.add(rollouts(12))
+    for number, seconds in enumerate([1.0, 9.0, None, 2.0, 1.0]):  # one of the second unit still runs
+        ledger.finish(number, evaluation(seconds))
+    ledger.observe(5, 4.0)
+    ledger.finish(6, evaluation(1.0))  # one of the third unit is a failure of ours
+    ledger.observe(7, 30.0)
+    ledger.finish(7, Evaluation(None, outcome="infrastructure"))
+    ledger.finish(8, evaluation(3.0))
+    for number in range(9, 12):  # and all of the fourth
+        ledger.finish(number, Evaluation(None, outcome="infrastructure"))
+    assert [rollout.id for rollout in ledger.take(3)] == [0, 1, 2]
+    seconds, ended, trained = ledger.known_units("wine")
+    assert (seconds.tolist(), ended.tolist(), trained.tolist()) == (
+        [9, 4, 3],
+        [True, False, True],
+        [True, False, False],
+    )
+    assert [len(column) for column in ledger.known_units("iris")] == [0, 0, 0]
+    nan = torch.nan
+    durations = torch.tensor([1.0, 9.0, 0.0, 1.0, nan, 3.0, nan, nan, nan])
+    torch.testing.assert_close(
+        ledger.longest_of_unit(durations), torch.tensor([9.0] * 3 + [3, nan, 3] + [nan] * 3), equal_nan=True
+    )
+
+
+def test_inclusion_does_not_favour_the_groups_of_fast_programs():
+    """
+    Exact, by enumeration: one of three actions fails at once (0.6), one is fast (0.2) and one slow (0.2), with equal
+    scores. Groups of four with a slow member are trained on half of the time. This must not push the policy from slow
+    to fast.
+    """
+    seconds, scores, actions = [0.1, 2.0, 30.0], [-10.0, 0.8, 0.8], [0, 0, 0, 1, 2]
+    groups = list(product(actions, repeat=4))
+    trained = groups + [group for group in groups if 2 not in group]
+    ledger = RolloutLedger(8 * len(groups), unit_size=4)
+    ledger.add(rollouts(8 * len(groups)))
+    missing = [group for group in groups if 2 in group]
+    for number, action in enumerate(action for group in trained + missing for action in group):
+        ledger.finish(number, evaluation(seconds[action]))
+    ledger.take(4 * len(trained))
+
+    taken = torch.tensor(trained)
+    rewards, durations = torch.tensor(scores)[taken], torch.tensor(seconds)[taken].flatten()
+    advantages = (rewards - rewards.mean(1, keepdim=True)) / (rewards.std(1, keepdim=True) + 1e-4)
+    direction = ((taken == 2).int() - (taken == 1).int()) / 0.2
+
+    def push(weights):
+        return (weights.view_as(advantages) * advantages * direction).sum().item()
+
+    units = inclusion_weights(ledger.longest_of_unit(durations), *ledger.known_units("wine"))
+    members = inclusion_weights(durations, *ledger.known_durations())
+    assert push(torch.ones_like(durations)) / (2 * len(groups)) == pytest.approx(-1.09, abs=0.005)
+    assert push(members) / len(trained) == pytest.approx(
+        -0.31, abs=0.005
+    )  # per sampled group, because weights have mean 1
+    assert push(units) / len(trained) == pytest.approx(0, abs=1e-5)
+
+
+def test_slow_programs_are_not_preferred_for_ever():
+    """Nothing is dropped, so in the long run all have the same weight, however few programs are in flight."""
+    rng, ledger, slots, now = random.Random(0), RolloutLedger(8), 4, 0.0
+    queue, running = [], []  # ids; end, start, id
+    while ledger.sampled < 6000:
+        while ledger.has_room(4):
+            queue += [rollout.id for rollout in ledger.add(rollouts(4))]
+        while not ledger.take(4):
+            while queue and len(running) < slots:
+                heapq.heappush(running, (now + (300.0 if rng.random() < 0.02 else 1.0), now, queue.pop(0)))
+            now, began, number = heapq.heappop(running)
+            ledger.finish(number, evaluation(now - began))
+    for _, began, number in running:
+        ledger.observe(number, now - began)
+    weights = inclusion_weights(torch.tensor([1.0, 300.0]), *ledger.known_units("wine"))
+    assert now > 10 * 300
+    assert 1 <= weights[1] / weights[0] < 1.1
+
+
+def test_with_fewer_in_flight_than_before_there_is_always_something_to_train_on():
+    """After a resume, everything in flight may be too old."""
+    before = RolloutLedger(24, max_staleness=0)
+    before.add(rollouts(24))
+    for number in range(8):
+        before.finish(number, evaluation(1.0))
+    assert len(before.take(8)) == 8
+    ledger = RolloutLedger(16, max_staleness=0)
+    ledger.load_state_dict(before.state_dict())
+    for number in range(8, 24):
+        ledger.finish(number, evaluation(1.0))
+    assert ledger.has_room(8)
+    for rollout in ledger.add(rollouts(8)):
+        ledger.finish(rollout.id, evaluation(1.0))
+    assert not ledger.has_room(8) or len(ledger.in_flight) + 8 <= 16
+    assert [rollout.id for rollout in ledger.take(8)] == list(range(24, 32))
+
+
+def test_without_competitions_all_durations_are_of_the_only_one():
+    ledger, unnamed = RolloutLedger(8), rollouts(8)
+    for rollout in unnamed:
+        del rollout.row["competition"]
+    ledger.add(unnamed)
+    assert len(ledger.known_units("wine")[0]) == 8
+
+
+@settings(deadline=None, max_examples=40)  # no timed tests
+@given(st.integers(0, 2**32), st.sampled_from([2, 4]), st.integers(1, 3), st.booleans())
+def test_units_without_signal_leave_untrained(seed, unit_size, batches, fills_up):
+    """In any order of finishing: units that are handed out have different rewards, unless they fill up a batch."""
+    rng, count = random.Random(seed), 8
+    ledger = RolloutLedger(batches * count, unit_size, lacks_signal=earn_the_same)
+    trained, skipped, filled = [], [], 0
+    for _ in range(30):
+        if ledger.has_room(count):
+            ledger.add(rollouts(count))
+        for rollout in rng.sample(ledger.unfinished, rng.randrange(len(ledger.unfinished) + 1)):
+            ledger.finish(rollout.id, evaluation(1.0, rng.choice([0.1, 0.2])))
+        if fills_up:
+            before = ledger.fresh
+            filled += (more := ledger.fill_up(count))
+            assert ledger.fresh == before + more * unit_size
+            assert not more or ledger.fresh <= count
+        taken = ledger.take(count)
+        trained += taken
+        if taken:
+            gone = ledger.skip()
+            assert gone == sorted(gone, key=lambda rollout: rollout.id)
+            assert all(ledger.durations[rollout.id].trained for rollout in taken + gone)
+            skipped += gone
+        ledger.check([rollout.id for rollout in ledger.unfinished])
+    alike = [units(part, unit_size) for part in (trained, skipped)]
+    assert sum(alike[0]) <= filled  # some of the last may not have been handed out yet
+    assert filled or not any(alike[0])
+    assert all(alike[1])
+    assert ledger.skipped == len(skipped)
+    assert not {rollout.id for rollout in trained} & {rollout.id for rollout in skipped}
+
+
+def earn_the_same(evaluations):
+    return len({item.reward for item in evaluations}) == 1
+
+
+def units(members, unit_size):
+    """Whether the members of each unit are alike."""
+    rewards = [rollout.evaluation.reward for rollout in members]
+    return [len(set(rewards[i : i + unit_size])) == 1 for i in range(0, len(rewards), unit_size)]

@@ -1,0 +1,1 @@
+"""What is asked next: the dataset, and the solutions that prompts show."""

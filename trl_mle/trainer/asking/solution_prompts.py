@@ -1,0 +1,187 @@
+"""Chooses improve prompts: groups improve a solution of the pool, later turns improve their own."""
+
+import random
+from collections.abc import Callable, Mapping
+from typing import Any
+
+from trl_mle.competitions import Competition
+from trl_mle.execution import Limits
+from trl_mle.prompts import improve_prompt
+from trl_mle.solutions.pool import Solution, SolutionPool
+from trl_mle.trainer.mle_grpo_config import MLEGRPOConfig
+from trl_mle.trainer.rows import SCRATCH, Row, competition_of, infrastructure_failed
+
+
+LONG_PROMPT = 8192  # tokens of an improve prompt if max_prompt_length sets no limit
+LONG_TEXT = "x\n" * 9999  # a program, and an output, longer than any prompt
+NO_IMPROVING = "set improve_probability and debug_probability to 0 and max_turns to 1"
+
+Prompt = list[dict[str, str]]
+
+
+class SolutionPrompts:
+    """
+    Self-improvement as in https://huggingface.co/papers/2509.01684 (section 4.3): with probability
+    `args.improve_probability`, a group of completions improves an earlier solution; with `args.debug_probability`, it
+    repairs a failed program.
+
+    A group's prompt is a function of the seed, the generation and the group's number over all processes, so that its
+    members agree on every process. All processes observe the same programs, and so have the same pool.
+
+    Args:
+        competitions (`Mapping[str, Competition]`):
+            Those that are trained on, by id; without any, all prompts are the dataset's.
+        args ([`MLEGRPOConfig`]):
+            The probabilities, the pool's size and sampling, `max_turns`, `max_prompt_length`, `show_test_score`, the seed.
+        limits ([`~trl_mle.execution.Limits`]):
+            Limits of a program, as stated in prompts.
+        count_tokens (`Callable[[Prompt], int]`):
+            Computes the length of a prompt, including the chat template.
+    """
+
+    def __init__(
+        self,
+        competitions: Mapping[str, Competition],
+        args: MLEGRPOConfig,
+        limits: Limits,
+        count_tokens: Callable[[Prompt], int],
+    ):
+        self.competitions = competitions
+        self.args = args
+        self.limits = limits
+        self.count_tokens = count_tokens
+        self.generation = 0  # number of batches so far, including those before a resume
+        self.pool = SolutionPool(
+            {comp.id: comp.higher_is_better for comp in competitions.values()},
+            args.pool_size,
+            args.pool_sampling,  # type: ignore[arg-type]
+        )
+
+    @property
+    def shows_solutions(self) -> bool:
+        """Whether prompts with earlier programs may occur."""
+        asked = self.args.improve_probability + self.args.debug_probability > 0 or self.args.max_turns > 1
+        return bool(self.competitions) and asked
+
+    def check(self) -> None:
+        """Raises `ValueError` if a prompt with an earlier program cannot be made short enough."""
+        for comp in self.competitions.values() if self.shows_solutions else ():
+            for score in (-1.23456e-05, None):  # the longest possible form
+                self.prompt_with(Solution(comp.id, LONG_TEXT, LONG_TEXT, score, step=0))
+
+    def choose(self, inputs: list[Row], first: int) -> list[Row]:
+        """
+        Chooses the rows of a new batch: some groups get a solution of the pool to improve, or a failed program to repair.
+
+        Args:
+            inputs (`list[dict]`):
+                The dataset's rows of this process.
+            first (`int`):
+                Position of the first of them in the batch of all processes.
+
+        Returns:
+            `list[dict]`: The same with the columns of [`~trl_mle.trainer.rows.SCRATCH`], and another prompt for those groups.
+        """
+        if self.shows_solutions and isinstance(inputs[0]["prompt"], str):
+            raise ValueError(
+                f"the dataset's prompts are texts, and those that improve are conversations: {NO_IMPROVING}"
+            )
+        assert self.args.num_generations is not None  # GRPOConfig has a default
+        prompts: dict[Solution, Prompt] = {}
+        chosen = []
+        for i, example in enumerate(inputs):
+            group = (first + i) // self.args.num_generations
+            rng = random.Random(f"{self.args.seed}-{self.generation}-{group}")
+            draw, competition = rng.random(), competition_of(example, self.competitions) or ""
+            kind, parent = "scratch", None
+            if draw < self.args.improve_probability:
+                kind, parent = "improve", self.pool.sample(competition, rng)
+            elif draw < self.args.improve_probability + self.args.debug_probability:
+                kind, parent = "debug", self.pool.sample_failure(competition, rng)
+            if parent is None:
+                chosen.append(example | SCRATCH)
+                continue
+            if parent not in prompts:
+                prompts[parent] = self.prompt_with(parent)
+            chosen.append(example | {"prompt": prompts[parent]} | _parent_columns(kind, parent))
+        self.generation += 1
+        return chosen
+
+    def next_turn(self, roots: list[Row], own: list[Solution | None]) -> list[Row]:
+        """The prompt to improve the episode's last valid solution; without one, the prompt of its first turn."""
+        return [
+            root if last is None else root | {"prompt": self.prompt_with(last)} | _parent_columns("improve", last)
+            for root, last in zip(roots, own, strict=True)
+        ]
+
+    def prompt_with(self, parent: Solution) -> Prompt:
+        """The prompt to improve a solution, or to repair a failed program."""
+        limit = self.args.max_prompt_length
+        return improve_prompt(
+            self.competitions[parent.competition],
+            parent.source,
+            parent.output,
+            limits=self.limits,
+            failed=parent.score is None,
+            test_score=parent.score if self.args.show_test_score else None,
+            max_tokens=limit if limit is not None else LONG_PROMPT,
+            count_tokens=self.count_tokens,
+            begin_program=self.args.begin_program,
+        )
+
+    def observe(self, rows: list[Row], step: int) -> list[Solution | None]:
+        """
+        Adds the programs of a batch to the pool.
+
+        Args:
+            rows (`list[dict]`):
+                The completions of all processes, in their order, see [`~trl_mle.trainer.rows.read_rows`].
+            step (`int`):
+                Training step, from 1, at which they were found.
+
+        Returns:
+            `list[Solution | None]`: The solution of each row, if valid.
+        """
+        solutions = [
+            Solution(
+                competition=row["competition"],
+                source=row["program"],
+                output=row.get("output") or "",
+                score=row.get("score") if row.get("valid") else None,
+                step=step,
+                parent_id=row["parent_id"],
+            )
+            if row.get("program") is not None
+            and row["competition"] in self.competitions
+            and row.get("outcome") is not None
+            and not infrastructure_failed(row)
+            else None
+            for row in rows
+        ]
+        self.pool.observe(solution for solution in solutions if solution is not None)
+        return [item if item is not None and item.score is not None else None for item in solutions]
+
+    def metrics(self) -> dict[str, float]:
+        """The pool's metrics."""
+        return {f"pool/{name}": value for name, value in self.pool.metrics().items()}
+
+    def state_dict(self) -> dict[str, Any]:
+        """What a checkpoint keeps; JSON can hold it."""
+        holdout = {comp.id: comp.holdout for comp in self.competitions.values()}
+        return {"generation": self.generation, "solutions": self.pool.state_dict(), "holdout": holdout}
+
+    def load_state_dict(self, state: dict[str, Any]) -> None:
+        """Restores a [`state_dict`]. Raises `ValueError` if its scores are on other rows than the current ones."""
+        for comp in self.competitions.values():
+            before = state.get("holdout", {}).get(comp.id, comp.holdout if "holdout" in state else 0.0)
+            if before != comp.holdout:
+                raise ValueError(
+                    f"the checkpoint's scores of {comp.id} are on the rows that holdout {before:g} leaves: resume with that holdout, not "
+                    f"{comp.holdout:g}"
+                )
+        self.generation = state["generation"]
+        self.pool.load_state_dict(state["solutions"])
+
+
+def _parent_columns(kind: str, parent: Solution) -> Row:
+    return {"prompt_kind": kind, "parent_id": parent.id, "parent_score": parent.score}

@@ -1,0 +1,106 @@
+"""Computes the duration weights of a batch."""
+
+import math
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+import torch
+
+from trl_mle.trainer.gradient.duration import duration_weights, weights_by_competition
+from trl_mle.trainer.gradient.inclusion import MeanDuration, inclusion_weights
+from trl_mle.trainer.mle_grpo_config import MLEGRPOConfig
+from trl_mle.trainer.rollouts.ledger import RolloutLedger
+from trl_mle.trainer.rows import Row, infrastructure_failed
+
+
+class Weighting:
+    """
+    Duration weights of the batches of a run.
+
+    Args:
+        args ([`MLEGRPOConfig`]):
+            `duration_weighting`, its bounds, and whether training is asynchronous.
+        ledger ([`RolloutLedger`], *optional*):
+            The ledger of asynchronous training, for `"inclusion"`.
+    """
+
+    def __init__(self, args: MLEGRPOConfig, ledger: RolloutLedger | None):
+        self.args = args
+        self.ledger = ledger
+        self.mean_duration = MeanDuration(args.completions_per_batch)
+
+    def weights(self, rows: list[Row]) -> torch.Tensor:
+        """
+        The weights of a batch.
+
+        Args:
+            rows (`list[dict]`):
+                The completions of all processes, with their `competition`, `duration_s` and `outcome`.
+
+        Returns:
+            `torch.Tensor` of shape `(B,)`: The [`~trl_mle.trainer.duration_weights`], by competition.
+        """
+        by_inclusion = self.args.duration_weighting == "inclusion"
+        unknown = 0.0 if by_inclusion else math.nan
+        # Completions without a program, or with a reused result, could be trained on at once
+        known = [0.0 if by_inclusion and row.get("reused") else row.get("duration_s") for row in rows]
+        durations = torch.tensor([unknown if seconds is None else float(seconds) for seconds in known])
+        durations[[i for i, row in enumerate(rows) if infrastructure_failed(row)]] = torch.nan
+        return weights_by_competition([row["competition"] for row in rows], durations, self._weights)
+
+    def _weights(self, competition: str | None, durations: torch.Tensor) -> torch.Tensor:
+        low, high = self.args.duration_weight_low, self.args.duration_weight_high
+        if self.args.duration_weighting == "inclusion":
+            assert self.ledger is not None  # MLEGRPOConfig has checked it
+            longest = self.ledger.longest_of_unit(durations)
+            return inclusion_weights(longest, *self.ledger.known_units(competition), low, high)
+        assert self.args.duration_weighting is not None  # MLEGRPOConfig has filled it in
+        # With one batch in flight training is synchronous
+        mean = self.mean_duration.update(competition, durations) if self.args.keeps_logps else None
+        return duration_weights(durations, self.args.duration_weighting, low, high, mean)
+
+    def state_dict(self) -> dict[str, Any]:
+        """What a checkpoint keeps; JSON can hold it."""
+        return self.mean_duration.state_dict()
+
+    def load_state_dict(self, state: dict[str, Any]) -> None:
+        """Takes what [`state_dict`] gave."""
+        self.mean_duration.load_state_dict(state)
+
+
+def weight_metrics(
+    advantages: Sequence[float], weighted: Sequence[float], weights: Sequence[float], durations: Sequence[float | None]
+) -> dict[str, float]:
+    """
+    Metrics of the weights' effect on a batch.
+
+    Args:
+        advantages (`Sequence[float]`), weighted (`Sequence[float]`):
+            Advantages of all completions, before and after weighting.
+        weights (`Sequence[float]`):
+            Their duration weights.
+        durations (`Sequence[float | None]`):
+            Δt of their programs, in seconds.
+
+    Returns:
+        `dict[str, float]`:
+            - `weighted_advantage/sum`: 0 without weights for group advantages; with weights, the net push on all
+              completions.
+            - `duration_weight/effective_sample_size`: (Σ w)² / Σ w², the equivalent number of equally weighted
+              completions.
+            - `weight_pays/q1` to `q4`: mean of weighted minus unweighted advantage in each quartile of Δt, the fastest
+              first.
+    """
+    squares = sum(weight**2 for weight in weights)
+    metrics = {
+        "weighted_advantage/sum": sum(weighted),
+        "duration_weight/effective_sample_size": sum(weights) ** 2 / squares if squares else 0.0,
+    }
+    known = [i for i, seconds in enumerate(durations) if seconds is not None]
+    if len(known) < 4:
+        return metrics
+    fastest_first = sorted(known, key=lambda i: durations[i] or 0.0)
+    for number, quarter in enumerate(np.array_split(fastest_first, 4), 1):
+        metrics[f"weight_pays/q{number}"] = float(np.mean([weighted[i] - advantages[i] for i in quarter]))
+    return metrics

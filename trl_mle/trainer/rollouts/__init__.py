@@ -1,0 +1,1 @@
+"""Rollouts whose programs run ahead of the step that trains on them."""

@@ -1,0 +1,290 @@
+"""The rollouts of all processes while their programs run."""
+
+import json
+import time
+from collections.abc import Callable, Mapping, Sequence
+from concurrent.futures import FIRST_COMPLETED, wait
+from dataclasses import replace
+from typing import Any
+
+from accelerate import PartialState
+from accelerate.utils import gather_object
+
+from trl_mle.rewards import MLEReward
+from trl_mle.rewards.mle_reward import POLL_S, cut_middle
+from trl_mle.rewards.pending import PendingEvaluation
+from trl_mle.trainer.gradient.objective import Objective
+from trl_mle.trainer.mle_grpo_config import MLEGRPOConfig
+from trl_mle.trainer.rollouts.ledger import Rollout, RolloutLedger
+from trl_mle.trainer.rollouts.sampler import Sampler
+from trl_mle.trainer.rows import Row
+
+
+class RolloutsInFlight:
+    """
+    A [`RolloutLedger`] that is the same on all processes, plus the programs that this process executes.
+
+    All processes call its methods together. While they wait, they exchange every fifth of a second which programs have
+    finished, so that no timeout of a collective operation limits the duration of a program.
+
+    Args:
+        ledger ([`RolloutLedger`]):
+            The ledger of all processes.
+        reward ([`~trl_mle.rewards.MLEReward`]):
+            Executes the programs of this process.
+        sampler ([`~trl_mle.trainer.rollouts.sampler.Sampler`]):
+            Samples.
+        extra_generations (`int`, *optional*, defaults to `0`):
+            Most generations of a step that replace groups without signal.
+
+    Attributes:
+        skipped (`list[Rollout]`):
+            Those of the last step's groups without signal that were not trained on.
+    """
+
+    def __init__(self, ledger: RolloutLedger, reward: MLEReward, sampler: Sampler, extra_generations: int = 0):
+        self.ledger = ledger
+        self.extra_generations = extra_generations
+        self.skipped: list[Rollout] = []
+        self._reward = reward
+        self._sampler = sampler
+        self._pending: dict[int, PendingEvaluation] = {}  # of this process
+        self._restored = False
+        self._waited_s = 0.0
+        self._training_s: float | None = None  # since the step before
+        self._last: tuple[float, float] | None = None  # when the last step was taken; for how long programs had run
+
+    def fill(self, count: int, choose: Callable[[], list[Row]]) -> None:
+        """
+        Samples until `max_in_flight` rollouts are in flight. A vLLM server samples the last batch while the trainer continues.
+
+        Args:
+            count (`int`):
+                Number of rollouts of a generation step.
+            choose (`Callable`):
+                Returns this process's rows of another batch.
+        """
+        self._training_s = time.monotonic() - self._last[0] if self._last is not None else None
+        self._restart()  # with fewer in flight than before none may be added
+        if self._sampler.rows:
+            self._arrive()
+        ledger = self.ledger
+        while ledger.has_room(count):  # once, unless there are none yet, or some were dropped
+            self._sampler.ask(choose(), ledger.step)
+            is_last = len(ledger.in_flight) + 2 * count > ledger.max_in_flight and ledger.fresh >= count
+            if is_last and self._sampler.is_server and ledger.max_staleness != 0:
+                break
+            self._arrive()
+
+    def take(self, count: int, choose_more: Callable[[int], list[Row]]) -> list[Rollout]:
+        """
+        Waits until so many rollouts can be trained on. Where groups without signal leave too few, samples others, or, when it may
+        not sample more, takes them after all.
+
+        Args:
+            count (`int`):
+                Rollouts of a generation step.
+            choose_more (`Callable`):
+                Gives this process' rows of so many more groups.
+
+        Returns:
+            `list[Rollout]`: Those of all processes, in the order of sampling.
+        """
+        began = time.monotonic()
+        self._generations = self._filled_up = 0
+        with self._reward.progress(count) as progress:
+            while True:
+                if self._sampler.has_arrived():
+                    arrived = time.monotonic()
+                    self._arrive()
+                    began += time.monotonic() - arrived  # that was no waiting for programs
+                self._poll()
+                taken = self.ledger.take(count)
+                if taken:
+                    break
+                # Synchronous training replaces all at once: whoever ends first must not decide what is sampled
+                waits = self.ledger.max_in_flight == count and self.ledger.unfinished
+                if self.ledger.fresh < count and not waits:
+                    arrived = time.monotonic()
+                    self._replace(count, choose_more)
+                    began += time.monotonic() - arrived
+                    continue
+                running = [pending.running_s() for pending in self._pending.values()]
+                progress.update(self.ledger.ready, f"slowest running {max(running, default=0):.0f} s")
+                wait([item.future for item in self._pending.values()], POLL_S, return_when=FIRST_COMPLETED)
+        self.skipped = self.ledger.skip()
+        self.ledger.check(gather_object(list(self._pending)))
+        self._waited_s = time.monotonic() - began
+        return taken
+
+    def rows(self, taken: list[Rollout]) -> list[Row]:
+        """The rows to train on for a batch of rollouts: dataset rows, evaluations and staleness."""
+        return [
+            rollout.row
+            | {
+                "evaluation": rollout.evaluation,
+                "rollout_id": rollout.id,
+                "staleness": self.ledger.step - 1 - rollout.step,
+            }
+            for rollout in taken
+        ]
+
+    def metrics(self, taken: list[Rollout]) -> dict[str, float]:
+        """
+        The metrics of [`RolloutLedger.metrics`], and of the time since the previous step:
+
+        - `training_s`, `sync_s`, `generation_wait_s` and `wait_s`: the trainer's time in seconds: training, sending
+          weights to the vLLM server, waiting for completions (or sampling), and waiting for programs.
+        - `generation_s`: generation time of the completions that arrived since, including those that the trainer did
+          not wait for.
+        - `execution_s`: average seconds per slot of the executor spent on programs of these rollouts; under the same
+          condition as `idle_s`.
+        - `idle_s`: seconds that slots ran no program of these rollouts (none, or an evaluation's), summed over the
+          executor's slots, if it knows its slots and reports when programs start.
+        """
+        slots = self._reward.executor.slots if self._reward.executor.reports_start else None
+        now, ran_s = time.monotonic(), self.ledger.ran_s
+        metrics = self.ledger.metrics(taken) | self._sampler.take_seconds() | {"wait_s": self._waited_s}
+        if self._training_s is not None:
+            metrics["training_s"] = self._training_s
+        if self._last is not None and slots is not None:
+            then, ran_before_s = self._last
+            metrics["execution_s"] = (ran_s - ran_before_s) / slots
+            metrics["idle_s"] = max(0.0, slots * (now - then) - (ran_s - ran_before_s))
+        self._last = (now, ran_s)
+        return metrics
+
+    def skip_metrics(self) -> dict[str, float]:
+        """
+        Of the last step: `skipped` and `trained`, groups without signal that were left out, and that were trained on all the same,
+        and `generations`, those that were to replace them.
+        """
+        return {
+            "skipped": len(self.skipped) / self.ledger.unit_size,
+            "trained": float(self._filled_up),
+            "generations": float(self._generations),
+        }
+
+    def state_dict(self) -> dict[str, Any]:
+        """What a checkpoint keeps; JSON can hold it."""
+        return self.ledger.state_dict() | {"asked": self._sampler.rows}
+
+    def load_state_dict(self, state: dict[str, Any]) -> None:
+        """
+        Restores a [`state_dict`]. Unfinished programs are executed again first, and the current policy samples completions that had not arrived.
+        """
+        self.ledger.load_state_dict(state)
+        self._sampler.load(state.get("asked", []), self.ledger.step)  # older checkpoints have none
+        self._pending, self._last, self._restored = {}, None, True
+
+    def _arrive(self) -> None:
+        """Adds the completions of each process, equally many, and executes their programs there."""
+        rollouts = self._sampler.receive()
+        added = self.ledger.add(gather_object(rollouts), self._sampler.step)
+        start = PartialState().process_index * len(rollouts)
+        self._execute(added[start : start + len(rollouts)])
+
+    def _replace(self, count: int, choose_more: Callable[[int], list[Row]]) -> None:
+        """Samples what is missing, or fills up with groups without signal; a server's answer that is due comes first."""
+        if self._sampler.rows:
+            self._arrive()
+            return
+        missing = (count - self.ledger.fresh) // self.ledger.unit_size
+        groups = self._sampler.whole_groups(missing)
+        if self._generations == self.extra_generations or not groups:
+            self._filled_up += self.ledger.fill_up(count)
+            return
+        self._generations += 1
+        self._sampler.ask(choose_more(groups), self.ledger.step)
+        self._arrive()
+
+    def _restart(self) -> None:
+        """After a resume, executes unfinished programs again."""
+        if self._restored:
+            self._restored = False
+            self._execute(self.ledger.unfinished[PartialState().process_index :: PartialState().num_processes])
+
+    def _execute(self, rollouts: list[Rollout]) -> None:
+        known = all("competition" in rollout.row for rollout in rollouts)
+        competitions = [rollout.row["competition"] for rollout in rollouts] if known else None
+        items = self._reward.items([rollout.completion for rollout in rollouts], competitions)
+        # Also for none: an instrumenting model may need all processes at once
+        for rollout, pending in zip(rollouts, self._reward.submit(items), strict=True):
+            self._pending[rollout.id] = pending
+
+    def _poll(self) -> None:
+        """Shares the results of each process's programs with all processes."""
+        news = []
+        for number, pending in list(self._pending.items()):
+            evaluation = None
+            if pending.poll():
+                # As much of its output as is used later
+                evaluation = replace(pending.result(), output=cut_middle(pending.result().output))
+                del self._pending[number]
+            news.append((number, pending.running_s(), evaluation))
+        for number, running_s, evaluation in sorted(gather_object(news), key=lambda item: item[0]):
+            if evaluation is None:
+                self.ledger.observe(number, running_s)
+            else:
+                self.ledger.finish(number, evaluation)
+
+
+def make_rollouts(
+    args: MLEGRPOConfig,
+    reward_funcs: Sequence[Any],
+    example: Mapping[str, Any],
+    sampler: Sampler,
+    objective: Objective,
+) -> RolloutsInFlight:
+    """
+    Creates the rollouts in flight of a new run.
+
+    Args:
+        args ([`MLEGRPOConfig`]):
+            `max_in_flight`, `async_unit` and `max_staleness`.
+        reward_funcs (`Sequence[RewardFunc]`):
+            The trainer's reward functions, one of which executes programs.
+        example (`Mapping[str, Any]`):
+            A row of the dataset.
+        sampler ([`~trl_mle.trainer.rollouts.sampler.Sampler`]):
+            The trainer's.
+        objective ([`~trl_mle.trainer.gradient.objective.Objective`]):
+            Decides which groups lack signal.
+
+    Returns:
+        [`RolloutsInFlight`]: Empty.
+
+    Raises:
+        `ValueError`: No reward function can execute programs ahead, another one could tell apart what they find alike, the
+            executor does not report what the weights need, or a checkpoint could not hold such rows.
+    """
+    rewards = [func for func in reward_funcs if isinstance(func, MLEReward)]
+    option = "async_rollouts" if args.async_rollouts else "skip_zero_signal"
+    if len(rewards) != 1:
+        raise ValueError(f"{option} needs one MLEReward, which executes programs ahead; got {len(rewards)}")
+    if args.skip_zero_signal and len(reward_funcs) > 1:
+        raise ValueError(
+            "skip_zero_signal judges groups by their programs, and another reward function may tell their members apart: "
+            "leave out one of the two"
+        )
+    if args.duration_weighting == "inclusion" and not rewards[0].executor.reports_start:
+        raise ValueError(
+            f"duration_weighting='inclusion' needs the start times of programs, which {type(rewards[0].executor).__name__} does "
+            "not report: set 'linear' or 'none'"
+        )
+    for name, value in example.items() if args.async_rollouts else ():
+        try:
+            json.dumps(value)
+        except TypeError as error:
+            raise ValueError(
+                f"checkpoints of async_rollouts hold rows of the dataset as JSON, which cannot hold its column {name!r}: "
+                "remove it, or convert it to text"
+            ) from error
+    lacks_signal = objective.lacks_signal if args.skip_zero_signal else None
+    if args.async_rollouts:
+        assert args.max_in_flight is not None  # MLEGRPOConfig has filled it in
+        unit_size = args.group_size if args.async_unit == "group" else 1
+        ledger = RolloutLedger(args.max_in_flight, unit_size, args.max_staleness, lacks_signal)
+    else:  # one batch, which is trained on before the next
+        ledger = RolloutLedger(args.completions_per_batch, args.group_size, lacks_signal=lacks_signal)
+    return RolloutsInFlight(ledger, rewards[0], sampler, args.skip_zero_signal)

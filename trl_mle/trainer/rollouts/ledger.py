@@ -1,0 +1,433 @@
+"""Tracks rollouts that are sampled but not yet trained on, while generation and updates continue."""
+
+import logging
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import asdict, astuple, dataclass
+from itertools import groupby, takewhile
+from typing import Any
+
+import torch
+
+from trl_mle.execution import Outcome
+from trl_mle.rewards import Evaluation
+from trl_mle.trainer.gradient.inclusion import duration_quartiles, kaplan_meier_masses
+
+
+logger = logging.getLogger(__name__)
+
+# Number of rollouts whose durations are remembered. Among programs that run for L, those sampled within the last L are
+# always missing from those trained on: a window that takes W to fill covers a share of 1 - L / W. So it is long.
+HISTORY = 1 << 16
+
+
+@dataclass
+class Rollout:
+    """
+    A sampled completion, and the result of its program.
+
+    Args:
+        row (`dict`):
+            Its dataset row, with the prompt and other columns.
+        prompt_ids (`list[int]`), completion_ids (`list[int]`):
+            Its tokens.
+        completion (`str | list[dict]`):
+            Its text or messages.
+        sampling_logps (`list[float | None]`, *optional*):
+            Log-probability of each token from the generation engine; `None` if it reports none.
+        policy_logps (`list[float]`, *optional*):
+            Log-probability of each token from the trained model at sampling time; `None` if it will be trained on
+            before the next update.
+        id (`int`, *optional*):
+            Its position in the sampling order over all processes. The ledger sets it and `step`.
+        step (`int`, *optional*):
+            Number of generation steps trained on when it was sampled.
+        evaluation ([`~trl_mle.rewards.Evaluation`], *optional*):
+            The evaluation of its program; `None` until it is known.
+    """
+
+    row: dict[str, Any]
+    prompt_ids: list[int]
+    completion_ids: list[int]
+    completion: Any
+    sampling_logps: list[float | None] | None = None
+    policy_logps: list[float] | None = None
+    id: int = -1
+    step: int = -1
+    evaluation: Evaluation | None = None
+
+
+@dataclass
+class Duration:
+    """
+    The known Δt of a recently sampled rollout.
+
+    Args:
+        competition (`str`, *optional*):
+            Id of its competition.
+        seconds (`float`, *optional*, defaults to `0.0`):
+            Δt; 0 for a completion without a program. For a running program, how long it has run so far: its Δt is
+            longer (it is *censored*).
+        ended (`bool`, *optional*, defaults to `False`):
+            Whether the program has ended.
+        trained (`bool`, *optional*, defaults to `False`):
+            Whether the rollout has been trained on.
+    """
+
+    competition: str | None
+    seconds: float = 0.0
+    ended: bool = False
+    trained: bool = False
+
+
+class RolloutLedger:
+    """
+    The rollouts in flight: sampled, but neither trained on nor dropped. They are handed out for training in the order
+    in which they finish, whenever they were sampled. Nothing is dropped unless `max_staleness` is set.
+
+    With `lacks_signal` a finished unit whose advantages are all 0 is set aside: it is not handed out, unless [`fill_up`] asks
+    for it, and leaves with [`skip`].
+
+    It is a function of what it was told, in order: processes that tell theirs the same have the same ledger. At any time
+
+        sampled = trained + in flight + dropped + skipped.
+
+    Args:
+        max_in_flight (`int`):
+            Maximum number of rollouts in flight.
+        unit_size (`int`, *optional*, defaults to `1`):
+            Number of rollouts that are trained on together, consecutive in sampling order: a group, or one.
+        max_staleness (`int`, *optional*):
+            A finished unit is dropped if more generation steps than this were trained on since it was sampled.
+        lacks_signal (`Callable[[Sequence[Evaluation]], bool]`, *optional*):
+            Whether a unit with these evaluations is set aside; `None` sets none aside.
+    """
+
+    def __init__(
+        self,
+        max_in_flight: int,
+        unit_size: int = 1,
+        max_staleness: int | None = None,
+        lacks_signal: Callable[[Sequence[Evaluation]], bool] | None = None,
+    ):
+        self.max_in_flight = max_in_flight
+        self.unit_size = unit_size
+        self.max_staleness = max_staleness
+        self.lacks_signal = lacks_signal
+        self.step = 0  # generation steps trained on so far
+        self.sampled = self.trained = self.skipped = 0
+        self.dropped = [0, 0, 0, 0]  # by quartile of Δt
+        self.in_flight: dict[int, Rollout] = {}
+        self.durations: dict[int, Duration] = {}  # of recently sampled rollouts
+        self._ended_s = 0.0  # total runtime of ended programs
+        self._ready: list[int] = []  # units, in the order in which their last member finished
+        self._alike: list[int] = []  # the same of those that are set aside
+
+    def has_room(self, count: int) -> bool:
+        """Whether to sample this many more rollouts now: there is room, or too few usable ones are in flight."""
+        return len(self.in_flight) + count <= self.max_in_flight or self.fresh < count
+
+    @property
+    def fresh(self) -> int:
+        """How many rollouts are in flight that can be trained on, those that are set aside left out."""
+        alike = {member for unit in self._alike for member in self._members(unit)}
+        return sum(not self._is_stale(rollout) for rollout in self.in_flight.values() if rollout.id not in alike)
+
+    def add(self, rollouts: Iterable[Rollout], step: int | None = None) -> list[Rollout]:
+        """
+        Adds sampled rollouts.
+
+        Args:
+            rollouts (`Iterable[Rollout]`):
+                Whole units, in their order.
+            step (`int`, *optional*, defaults to `self.step`):
+                Number of generation steps trained on when they were requested.
+
+        Returns:
+            `list[Rollout]`: The same, with `id` and `step`.
+        """
+        added = list(rollouts)
+        for rollout in added:
+            rollout.id, rollout.step = self.sampled, self.step if step is None else step
+            self.sampled += 1
+            self.in_flight[rollout.id] = rollout
+            self.durations[rollout.id] = Duration(rollout.row.get("competition"))
+        # Here, because the rollouts just taken are still needed. Whole units, so that no unit loses its longest member
+        oldest = (self.sampled - HISTORY) // self.unit_size * self.unit_size
+        for number in list(takewhile(lambda number: number < oldest, self.durations)):
+            if number not in self.in_flight:
+                del self.durations[number]
+        return added
+
+    def observe(self, rollout_id: int, running_s: float) -> None:
+        """Records for how many seconds a program has run."""
+        duration = self.durations[rollout_id]
+        duration.seconds = max(duration.seconds, running_s)
+
+    def finish(self, rollout_id: int, evaluation: Evaluation) -> None:
+        """Records the evaluation of a rollout's program."""
+        self.in_flight[rollout_id].evaluation = evaluation
+        duration = self.durations[rollout_id]
+        if evaluation.outcome == Outcome.INFRASTRUCTURE:  # its full duration is unknown
+            self._ended_s += duration.seconds
+            del self.durations[rollout_id]
+        else:
+            # A reused result could be trained on at once
+            duration.seconds, duration.ended = 0.0 if evaluation.reused else evaluation.duration_s or 0.0, True
+            self._ended_s += duration.seconds
+        unit = rollout_id // self.unit_size
+        evaluations = [self.in_flight[member].evaluation for member in self._members(unit)]
+        known = [evaluation for evaluation in evaluations if evaluation is not None]
+        if len(known) == self.unit_size:
+            (self._alike if self.lacks_signal and self.lacks_signal(known) else self._ready).append(unit)
+
+    @property
+    def ready(self) -> int:
+        """Number of rollouts that are ready to be trained on."""
+        return len(self._ready) * self.unit_size
+
+    @property
+    def unfinished(self) -> list[Rollout]:
+        """Rollouts whose programs have not ended, in sampling order."""
+        return [rollout for rollout in self.in_flight.values() if rollout.evaluation is None]
+
+    @property
+    def ran_s(self) -> float:
+        """Total seconds that programs have run, ended or not."""
+        running = [duration.seconds for duration in self.durations.values() if not duration.ended]
+        return self._ended_s + sum(running)
+
+    def take(self, count: int) -> list[Rollout]:
+        """
+        Hands out the rollouts of one generation step.
+
+        Args:
+            count (`int`):
+                Number of rollouts, a multiple of `unit_size`.
+
+        Returns:
+            `list[Rollout]`:
+                The rollouts that finished first, in sampling order; empty if fewer have finished.
+        """
+        self._drop_stale()
+        if self.ready < count:
+            return []
+        units, self._ready = self._ready[: count // self.unit_size], self._ready[count // self.unit_size :]
+        taken = [self.in_flight.pop(member) for unit in sorted(units) for member in self._members(unit)]
+        self._mark_trained(taken)
+        self.trained += len(taken)
+        self.step += 1
+        return taken
+
+    def fill_up(self, count: int) -> int:
+        """
+        Lets units that are set aside be handed out, as many as are missing, the first to finish first.
+
+        Args:
+            count (`int`):
+                Rollouts of a generation step.
+
+        Returns:
+            `int`: How many units.
+        """
+        missing = max(0, count - self.fresh) // self.unit_size
+        chosen, self._alike = self._alike[:missing], self._alike[missing:]
+        self._ready += chosen
+        return len(chosen)
+
+    def skip(self) -> list[Rollout]:
+        """Lets go of the units that are set aside, and returns their rollouts, in the order of sampling."""
+        skipped = [self.in_flight.pop(member) for unit in sorted(self._alike) for member in self._members(unit)]
+        self._alike = []
+        self._mark_trained(skipped)  # they were not left out for their Δt, of which the weights are to make up
+        self.skipped += len(skipped)
+        return skipped
+
+    def check(self, executing: Iterable[int]) -> None:
+        """
+        Raises `RuntimeError` if a rollout was lost.
+
+        Args:
+            executing (`Iterable[int]`):
+                Ids of rollouts whose programs are queued or running, over all processes.
+        """
+        left = f"{sum(self.dropped)} dropped, {self.skipped} skipped"
+        counts = f"{self.sampled} sampled, {self.trained} trained, {len(self.in_flight)} in flight, {left}"
+        if self.sampled != self.trained + len(self.in_flight) + sum(self.dropped) + self.skipped:
+            raise RuntimeError(f"the ledger of rollouts does not add up: {counts}")
+        unfinished = [rollout.id for rollout in self.unfinished]
+        if sorted(executing) != unfinished:
+            raise RuntimeError(f"programs of the rollouts {unfinished} should run, those of {sorted(executing)} do")
+
+    def metrics(self, taken: list[Rollout]) -> dict[str, float]:
+        """
+        Metrics of a generation step, by quartile (q1 is the fastest) of the Δt of recently sampled rollouts.
+
+        Args:
+            taken (`list[Rollout]`):
+                Rollouts from [`take`].
+
+        Returns:
+            `dict[str, float]`:
+                `in_flight`; `staleness/mean` and `staleness/max` in generation steps; `staleness/q<i>/p50` and
+                `…/p90`; `sampled_share/q<i>` and `trained_share/q<i>`, which differ if slow programs are missing from
+                those trained on (a program that has run for longer than any ended one is in q4); and, with
+                `max_staleness`, `dropped/q<i>`, the number dropped so far.
+        """
+        staleness = torch.tensor([float(self.step - 1 - rollout.step) for rollout in taken])
+        metrics = {
+            "in_flight": float(len(self.in_flight)),
+            "staleness/mean": staleness.mean().item(),
+            "staleness/max": staleness.max().item(),
+        }
+        if self.max_staleness is not None:
+            metrics |= {f"dropped/q{i}": float(count) for i, count in enumerate(self.dropped, 1)}
+        seconds, ended, trained = self.known_durations()
+        if not ended.any():
+            return metrics
+        edges = duration_quartiles(seconds, ended)
+        quartile = torch.bucketize(seconds, edges)
+        masses = kaplan_meier_masses(seconds, ended)
+        taken_s = [(rollout.evaluation.duration_s if rollout.evaluation else None) or 0.0 for rollout in taken]
+        taken_quartile = torch.bucketize(seconds.new_tensor(taken_s), edges)
+        shares = [(masses[quartile == i].sum() / len(masses)).item() for i in range(4)]
+        shares[3] = 1 - sum(shares[:3])
+        for i in range(4):
+            metrics[f"sampled_share/q{i + 1}"] = shares[i]
+            if trained.any():
+                metrics[f"trained_share/q{i + 1}"] = (quartile[trained] == i).double().mean().item()
+            of_quartile = staleness[taken_quartile == i]
+            if len(of_quartile):
+                metrics[f"staleness/q{i + 1}/p50"] = of_quartile.quantile(0.5).item()
+                metrics[f"staleness/q{i + 1}/p90"] = of_quartile.quantile(0.9).item()
+        return metrics
+
+    def known_durations(self) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor]:
+        """
+        The known durations of recently sampled rollouts.
+
+        Returns:
+            `tuple[torch.Tensor, torch.Tensor, torch.Tensor]`:
+                Of shape `(N,)` each: seconds, whether the program has ended, whether the rollout was trained on.
+        """
+        return _columns(self.durations.values())
+
+    def known_units(self, competition: str | None) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor]:
+        """
+        The same for whole units: a unit is trained on when its longest program has ended, so the longest Δt is the
+        unit's. Members hit by failures of our infrastructure do not count.
+
+        Args:
+            competition (`str`, *optional*):
+                Only include this competition.
+
+        Returns:
+            `tuple[torch.Tensor, torch.Tensor, torch.Tensor]`:
+                Of shape `(units,)` each: seconds of the longest member so far, whether all have ended, whether they were
+                trained on.
+        """
+        units = []
+        for _, entries in groupby(self.durations.items(), key=lambda entry: entry[0] // self.unit_size):
+            members = [duration for _, duration in entries if duration.competition in (None, competition)]
+            if members:
+                longest = max(duration.seconds for duration in members)
+                ended = all(duration.ended for duration in members)
+                units.append(Duration(competition, longest, ended, members[0].trained))
+        return _columns(units)
+
+    def longest_of_unit(self, durations: torch.Tensor) -> torch.Tensor:
+        """
+        The Δt of the unit of each rollout handed out.
+
+        Args:
+            durations (`torch.Tensor` of shape `(B,)`):
+                Δt of rollouts in the order of sampling, whole units; NaN where it is unknown.
+
+        Returns:
+            `torch.Tensor` of shape `(B,)`: The longest known Δt of the rollout's unit; NaN where its own is unknown.
+        """
+        longest = durations.nan_to_num(nan=0.0).view(-1, self.unit_size).amax(dim=1)
+        return longest.repeat_interleave(self.unit_size).masked_fill(durations.isnan(), torch.nan)
+
+    def state_dict(self) -> dict[str, Any]:
+        """What a checkpoint keeps; JSON can hold it."""
+        return {
+            "unit_size": self.unit_size,
+            "step": self.step,
+            "sampled": self.sampled,
+            "trained": self.trained,
+            "dropped": self.dropped,
+            "skipped": self.skipped,
+            "in_flight": [asdict(rollout) for rollout in self.in_flight.values()],
+            "ready": self._ready,
+            "alike": self._alike,  # empty, unless a step was interrupted
+            "durations": [[number, *astuple(duration)] for number, duration in self.durations.items()],
+        }
+
+    def load_state_dict(self, state: dict[str, Any]) -> None:
+        """Restores a [`state_dict`]. Programs of unfinished rollouts must be executed again, from the start."""
+        if state["unit_size"] != self.unit_size:
+            raise ValueError(
+                f"the checkpoint's rollouts are trained on {state['unit_size']} at a time, not {self.unit_size}: resume with its async_unit and num_generations"
+            )
+        self.step, self.sampled, self.trained = state["step"], state["sampled"], state["trained"]
+        self.dropped, self._ready = list(state["dropped"]), list(state["ready"])
+        self.skipped, self._alike = (
+            state.get("skipped", 0),
+            list(state.get("alike", [])),
+        )  # older checkpoints have none
+        self.in_flight = {entry["id"]: _rollout(entry) for entry in state["in_flight"]}
+        self.durations = {number: Duration(*values) for number, *values in state["durations"]}
+        for rollout in self.unfinished:
+            self.durations[rollout.id].seconds = 0.0
+        self.check(rollout.id for rollout in self.unfinished)
+
+    def _members(self, unit: int) -> range:
+        return range(unit * self.unit_size, (unit + 1) * self.unit_size)
+
+    def _mark_trained(self, rollouts: Iterable[Rollout]) -> None:
+        for rollout in rollouts:
+            if rollout.id in self.durations:
+                self.durations[rollout.id].trained = True
+
+    def _is_stale(self, rollout: Rollout) -> bool:
+        return self.max_staleness is not None and self.step - rollout.step > self.max_staleness
+
+    def _drop_stale(self) -> None:
+        if self.max_staleness is None:
+            return
+        fresh = [unit for unit in self._ready if not self._is_stale(self.in_flight[unit * self.unit_size])]
+        stale = [member for unit in self._ready if unit not in fresh for member in self._members(unit)]
+        if not stale:
+            return
+        seconds, ended, _ = self.known_durations()
+        for member in stale:
+            duration = self.durations.get(member)  # unknown after a failure of our infrastructure
+            place = (
+                0
+                if duration is None
+                else int(torch.bucketize(seconds.new_tensor(duration.seconds), duration_quartiles(seconds, ended)))
+            )
+            self.dropped[place] += 1
+            del self.in_flight[member]
+        self._ready = fresh
+        if sum(self.dropped) == len(stale):  # the first
+            logger.warning(
+                "finished rollouts are dropped, because max_staleness=%d is set; mle/async/dropped counts them by quartile of Δt",
+                self.max_staleness,
+            )
+
+
+def _columns(known: Iterable[Duration]) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor]:
+    rows = [(duration.seconds, duration.ended, duration.trained) for duration in known]
+    seconds, ended, trained = zip(*rows, strict=True) if rows else ((), (), ())
+    return (
+        torch.tensor(seconds, dtype=torch.float64),
+        torch.tensor(ended, dtype=torch.bool),
+        torch.tensor(trained, dtype=torch.bool),
+    )
+
+
+def _rollout(entry: dict[str, Any]) -> Rollout:
+    if entry["evaluation"] is not None:
+        entry = entry | {"evaluation": Evaluation.from_dict(entry["evaluation"])}
+    return Rollout(**entry)

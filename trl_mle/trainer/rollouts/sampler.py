@@ -1,0 +1,201 @@
+"""Sampling for asynchronous training: immediately, or by a vLLM server while the trainer continues."""
+
+import time
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from math import gcd
+from typing import Any
+
+import torch
+from accelerate.utils import gather_object
+from trl import GRPOTrainer
+from trl.models.utils import disable_gradient_checkpointing
+from trl.trainer.utils import pad
+
+from trl_mle.trainer.engine.vllm_server import Request
+from trl_mle.trainer.engine.vllm_trainer import VLLMTrainer
+from trl_mle.trainer.rollouts.ledger import Rollout
+from trl_mle.trainer.rows import Row
+
+
+class Sampler:
+    """
+    Samples completions on request: a vLLM server starts at once, in parallel with the trainer; other engines sample
+    when the completions are received. All processes call its methods together.
+
+    Args:
+        trainer ([`~trl_mle.trainer.engine.vllm_trainer.VLLMTrainer`]):
+            The trainer whose policy samples.
+        keeps_logps (`bool`):
+            Whether rollouts may be trained on after an update, so that they need log-probabilities of the policy that
+            sampled. The trainer computes these, or the server if it samples while the policy changes.
+    """
+
+    def __init__(self, trainer: VLLMTrainer, keeps_logps: bool):
+        self._trainer = trainer
+        self._keeps_logps = keeps_logps
+        self._server = trainer.vllm_server
+        self._request: Request | None = None
+        self._seconds = dict.fromkeys(("sync_s", "generation_s", "generation_wait_s"), 0.0)
+        if self._server is not None and keeps_logps:
+            self._server.check_logps()
+        self.rows: list[Row] = []  # of all processes: requested, but not received
+        self.step = 0  # generation steps trained on when they were requested
+
+    @property
+    def is_server(self) -> bool:
+        """Whether a server samples."""
+        return self._server is not None
+
+    def whole_groups(self, groups: int) -> int:
+        """
+        How many groups to sample where so many are missing: what all processes can share equally. Where nothing is kept for later
+        steps these are no more than that, else no fewer.
+        """
+        processes, size = self._trainer.accelerator.num_processes, self._trainer.args.group_size
+        together = processes // gcd(processes, size)
+        if self._keeps_logps:
+            return -(-groups // together) * together
+        return groups // together * together
+
+    def ask(self, rows: list[Row], step: int) -> None:
+        """
+        Requests completions from the current policy.
+
+        Args:
+            rows (`list[Row]`):
+                This process's rows, one for each completion.
+            step (`int`):
+                Number of generation steps trained on so far.
+        """
+        self.rows, self.step = gather_object(rows), step
+        with self._timed():
+            self._send()
+
+    def has_arrived(self) -> bool:
+        """Whether a server has answered."""
+        return self._server is not None and self._request is not None and self._server.answered(self._request)
+
+    def receive(self) -> list[Rollout]:
+        """Completions of this process, with the facts about the sampling policy that later steps need."""
+        with self._timed():
+            if self._request is None:  # nothing was requested since a resume
+                self._send()
+            if self._server is None or self._request is None:
+                rollouts = self._sample()
+            else:
+                with self._server.expecting(self._request):
+                    rollouts = self._sample()
+        self.rows, self._request = [], None
+        return rollouts
+
+    def load(self, rows: list[Row], step: int) -> None:
+        """
+        Restores requests from a checkpoint: the current policy samples completions of these rows.
+
+        Args:
+            rows (`list[Row]`):
+                Rows of all processes.
+            step (`int`):
+                Number of generation steps trained on so far.
+
+        Raises:
+            `ValueError`: The rows cannot be split over this number of processes.
+        """
+        trainer = self._trainer
+        if len(rows) % trainer.accelerator.num_processes or len(rows) % (trainer.num_generations or 1):
+            raise ValueError(
+                f"the checkpoint's {len(rows)} requested completions do not form whole groups of {trainer.num_generations} on "
+                f"{trainer.accelerator.num_processes} processes: resume with as many as before"
+            )
+        self.rows, self.step, self._request = rows, step, None
+        if self._server is not None:
+            self._server.forget()
+            trainer._last_loaded_step = -1  # the server may have the weights of later steps
+
+    def take_seconds(self) -> dict[str, float]:
+        """
+        Sampling times since the last call, in seconds, see [`RolloutsInFlight.metrics`]: `sync_s`, `generation_s` and
+        `generation_wait_s`.
+        """
+        seconds, self._seconds = self._seconds, dict.fromkeys(self._seconds, 0.0)
+        return seconds
+
+    @contextmanager
+    def _timed(self) -> Iterator[None]:
+        began, server = time.monotonic(), self._server
+        before = (server.sync_s, server.generation_s) if server is not None else (0.0, 0.0)
+        yield
+        waited_s = generated_s = time.monotonic() - began
+        if server is not None:
+            synced_s, generated_s = server.sync_s - before[0], server.generation_s - before[1]
+            waited_s -= synced_s
+            self._seconds["sync_s"] += synced_s
+        self._seconds["generation_s"] += generated_s
+        self._seconds["generation_wait_s"] += waited_s
+
+    @property
+    def _own_rows(self) -> list[Row]:
+        accelerator = self._trainer.accelerator
+        count = len(self.rows) // accelerator.num_processes
+        return self.rows[accelerator.process_index * count : (accelerator.process_index + 1) * count]
+
+    def _send(self) -> None:
+        if self._server is None:
+            return
+        trainer = self._trainer
+        if trainer.state.global_step != trainer._last_loaded_step:  # as TRL does when it generates
+            self._server.sync_weights()
+            trainer._last_loaded_step = trainer.state.global_step
+        prompt_ids, images, _ = trainer._tokenize_prompts([row["prompt"] for row in self._own_rows])
+        assert trainer.num_generations is not None  # GRPOConfig has a default
+        self._request = self._server.ask(prompt_ids, images, trainer.num_generations)
+
+    def _sample(self) -> list[Rollout]:
+        rows, trainer = self._own_rows, self._trainer
+        generated = trainer._generate([row["prompt"] for row in rows])
+        prompt_ids, completion_ids, _, completions, sampling_logps, *_ = generated
+        logps: Sequence[list[float] | None] = [None] * len(rows)
+        if self._keeps_logps and self._server is None:
+            logps = policy_logps(trainer, prompt_ids, completion_ids)
+        elif self._keeps_logps:  # the sampling weights may be gone
+            logps = sampling_logps
+        columns = rows, prompt_ids, completion_ids, completions, sampling_logps or [None] * len(rows), logps
+        return [Rollout(*column) for column in zip(*columns, strict=True)]
+
+
+def generated(rollouts: Sequence[Rollout]) -> tuple:
+    """The return value of TRL's `_generate`, for earlier completions."""
+    logps = [rollout.sampling_logps for rollout in rollouts]
+    return (
+        [rollout.prompt_ids for rollout in rollouts],
+        [rollout.completion_ids for rollout in rollouts],
+        None,
+        [rollout.completion for rollout in rollouts],
+        None if None in logps else logps,
+        {},
+        None,
+        [],
+    )
+
+
+def policy_logps(
+    trainer: GRPOTrainer, prompt_ids: list[list[int]], completion_ids: list[list[int]]
+) -> list[list[float]]:
+    """Log-probabilities of each completion token under the current policy, as TRL computes them."""
+    ids, masks = [], []
+    for sequences, side in ((prompt_ids, "left"), (completion_ids, "right")):
+        tensors = [torch.tensor(sequence) for sequence in sequences]
+        ids.append(pad(tensors, trainer._tokenizer.pad_token_id, side))
+        masks.append(pad([torch.ones_like(tensor) for tensor in tensors], 0, side))
+    checkpointing: Any = trainer.args.gradient_checkpointing_kwargs  # a dictionary, once it was parsed
+    model: Any = trainer.model
+    with torch.no_grad(), disable_gradient_checkpointing(model, checkpointing):
+        logps, _, _ = trainer._get_per_token_logps_and_entropies(
+            model,
+            torch.cat(ids, dim=1).to(trainer.accelerator.device),
+            torch.cat(masks, dim=1).to(trainer.accelerator.device),
+            ids[1].shape[1],
+            batch_size=trainer.args.per_device_train_batch_size,
+        )
+    return [row[: len(completion)] for row, completion in zip(logps.tolist(), completion_ids, strict=True)]
