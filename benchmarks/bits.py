@@ -28,29 +28,29 @@ from support.tiny_models import LINES, prompts, save_tiny_model  # noqa: E402
 
 STEPS = 3
 BATCH = pool_runs.GROUPS * pool_runs.GROUP_SIZE
-SCRATCH = {"improve_probability": 0.0, "debug_probability": 0.0, "improvement_bonus": 0.0}
+SCRATCH = {"improve_probability": 0.0, "debug_probability": 0.0}
 ASYNC = {"async_rollouts": True, "max_in_flight": 2 * BATCH, "patient": True}
 CASES = {
     "synchronous": SCRATCH,
     "improve prompts": {},
-    "improve prompts, no bonus": {"debug_probability": 0.0, "improvement_bonus": 0.0},
-    "mean_rank": {"objective": "mean_rank", "debug_probability": 0.0, "improvement_bonus": 0.0},
+    "improve prompts without repairs": {"debug_probability": 0.0},
+    "mean_rank": {"objective": "mean_rank", "debug_probability": 0.0},
     "max_at_k, groups without signal are skipped": SCRATCH
     | {"objective": "max_at_k", "max_at_k": 2, "skip_zero_signal": 2},
     "reward, groups without signal are skipped": SCRATCH | {"skip_zero_signal": 2, "duration_weighting": "none"},
     "two turns": {"max_turns": 2},
     "asynchronous, groups, inclusion": ASYNC | {"async_unit": "group", "duration_weighting": "inclusion"},
     "asynchronous, rollouts, linear": ASYNC | {"async_unit": "rollout"},
-    "asynchronous, rollouts, mean_rank": ASYNC
-    | {"async_unit": "rollout", "objective": "mean_rank", "improvement_bonus": 0.0},
-    "asynchronous, groups, no bonus": ASYNC | SCRATCH | {"improve_probability": 0.6, "skip_zero_signal": 1},
+    "asynchronous, rollouts, mean_rank": ASYNC | {"async_unit": "rollout", "objective": "mean_rank"},
+    "asynchronous, groups without signal are skipped": ASYNC | {"debug_probability": 0.0, "skip_zero_signal": 1},
 }
 
 
 def digest(record: dict) -> str:
     """Digest of everything that a process did and learnt."""
     turns = [{name: value for name, value in turn.items() if name != "generation"} for turn in record["turns"]]
-    found = hashlib.sha256(json.dumps([turns, record["losses"], record["pool"]]).encode())
+    pool = {name: [item for item in found if item["score"] is not None] for name, found in record["pool"].items()}
+    found = hashlib.sha256(json.dumps([turns, record["losses"], pool]).encode())
     for name, weights in sorted(record["weights"].items()):
         found.update(name.encode() + weights.numpy().tobytes())
     return found.hexdigest()

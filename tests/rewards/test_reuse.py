@@ -76,37 +76,6 @@ def test_a_repeat_comes_to_what_the_first_one_did(wine, store, tmp_path, uncheck
     assert lines[0].keys() == lines[1].keys()
 
 
-def test_a_repeat_names_the_line_of_its_own_text(wine, store, unchecked):
-    stderr = 'Traceback (most recent call last):\n  File "/work/solution.py", line 2, in <module>\nNameError: y\n'
-    first, second, third = (
-        "```python\nx = 1\ny\n```",
-        "```python\n# one\nx = 1\n# two\ny\n```",
-        "```python\nx = 1; y\n```",
-    )
-    executor = LateExecutor(replace(FAILED, stderr=stderr))
-    lines = [
-        item.failed_line
-        for item in reward_of(executor, wine, store).evaluate_many([(first, "wine"), (second, "wine")])
-    ]
-    assert lines == [2, 4]
-    again = reward_of(LateExecutor(), wine, store).evaluate_many([(second, "wine"), (third, "wine"), (first, "wine")])
-    assert [(item.failed_line, item.reused) for item in again] == [(4, True), (1, True), (2, True)]
-
-
-def test_a_repeat_that_runs_by_itself_names_the_line_of_its_own_text(wine, store, unchecked):
-    """The first program's text runs, because the instrumenter is not called again."""
-    stderr = 'Traceback (most recent call last):\n  File "/work/solution.py", line 1, in <module>\nNameError: y\n'
-    executor = LateExecutor()
-    _, second = reward_of(executor, wine, store).submit(
-        [("```python\ny()\n```", "wine"), ("```python\n# no\ny()\n```", "wine")]
-    )
-    executor.futures[0].set_result(replace(FAILED, outcome=Outcome.TIMEOUT))
-    assert not second.poll()
-    executor.futures[1].set_result(replace(FAILED, stderr=stderr))
-    assert second.poll()
-    assert (second.result().failed_line, second.result().reused) == (2, False)
-
-
 def test_another_run_reuses_under_the_same_conditions_only(wine, store, unchecked):
     class Slower(LateExecutor):
         limits = Limits(timeout_s=120)

@@ -12,8 +12,8 @@ def solution(number, score, competition="a", **kwargs):
     return Solution(competition, f"x = {number}\n", f"out {number}", score, step=number, **kwargs)
 
 
-def make_pool(scores, size=64, sampling="rank", higher_is_better=True):
-    pool = SolutionPool({"a": higher_is_better, "b": True}, size, sampling)
+def make_pool(scores, size=64, higher_is_better=True):
+    pool = SolutionPool({"a": higher_is_better, "b": True}, size)
     pool.observe(solution(number, score) for number, score in enumerate(scores))
     return pool
 
@@ -152,19 +152,12 @@ def test_each_program_is_kept_once_as_it_was_first_found():
 
 
 @pytest.mark.parametrize("higher_is_better", [True, False])
-@pytest.mark.parametrize("sampling", ["rank", "best"])
-def test_the_worst_leave_first(sampling, higher_is_better):
+def test_the_worst_leave_first(higher_is_better):
     rng = random.Random(0)
     scores = [rng.random() for _ in range(200)]
-    pool = make_pool(scores, 10, sampling, higher_is_better)
+    pool = make_pool(scores, 10, higher_is_better)
     expected = sorted(range(200), key=lambda i: scores[i], reverse=higher_is_better)[:10]
     assert steps(pool) == expected
-
-
-def test_of_latest_the_oldest_leave_first():
-    pool = make_pool([0.9, 0.1, 0.5, 0.3, 0.2], size=3, sampling="latest")
-    assert sorted(steps(pool)) == [2, 3, 4]
-    assert pool.sample("a", random.Random(0)).step == 4
 
 
 def test_of_equal_ones_the_first_is_better_and_stays():
@@ -219,25 +212,16 @@ def test_neither_the_worst_nor_one_parent_dominates():
     assert 0.2 < worst_half / 20_000 < 0.3
 
 
-@pytest.mark.parametrize(
-    ("sampling", "higher_is_better", "step"), [("best", True, 1), ("best", False, 2), ("latest", True, 3)]
-)
-def test_best_and_latest(sampling, higher_is_better, step):
-    pool = make_pool([0.5, 0.9, 0.1, 0.4], sampling=sampling, higher_is_better=higher_is_better)
-    assert {pool.sample("a", random.Random(seed)).step for seed in range(20)} == {step}
-
-
 # --- The state
 
 
-@pytest.mark.parametrize("sampling", ["rank", "best", "latest"])
-def test_a_restored_pool_goes_on_like_the_first(sampling):
+def test_a_restored_pool_goes_on_like_the_first():
     """After a round trip through JSON it shows the same solutions, whatever it observes next."""
     rng = random.Random(1)
     found = [solution(rng.randrange(60), rng.choice([None, rng.random(), 0.5])) for _ in range(300)]
-    first = SolutionPool({"a": False, "b": True}, 20, sampling)
+    first = SolutionPool({"a": False, "b": True}, 20)
     first.observe(found[:150])
-    second = SolutionPool({"a": False, "b": True}, 20, sampling)
+    second = SolutionPool({"a": False, "b": True}, 20)
     second.load_state_dict(json.loads(json.dumps(first.state_dict())))
     for item in found[150:]:
         assert second.state_dict() == first.state_dict()

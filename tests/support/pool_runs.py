@@ -118,13 +118,11 @@ def make_trainer(
         "max_completion_length": 6,
         "improve_probability": 0.6,
         "debug_probability": 0.2,
-        "improvement_bonus": 0.5,
         "begin_program": False,  # the policy writes whole programs, without fences
         # only lines of Python and EOS
         "generation_kwargs": {"suppress_tokens": [i for i in range(vocabulary(model) - LINES) if i != EOS]},
     }
-    names_lines = config.get("credit") == "failed_line"
-    executor = LocalExecutor(max_parallel=2, timeout_s=20) if real else ReplayExecutor(wait_s, patient, names_lines)
+    executor = LocalExecutor(max_parallel=2, timeout_s=20) if real else ReplayExecutor(wait_s, patient)
     reward = MLEReward(competitions, executor, AstInstrumenter(), show_progress=False)
     args = MLEGRPOConfig(str(output_dir), **(defaults | config))
     return cls(model, reward, args, competitions=competitions, peft_config=peft_config)

@@ -4,7 +4,6 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from trl_mle.competitions import Score
-from trl_mle.rewards.failed_line import same_line
 
 
 NO_CODE = "no_code"  # in addition to the executor's outcomes: nothing to execute
@@ -44,8 +43,6 @@ class Evaluation:
             Whether the result is that of an equal program, see [`MLEReward`]; the program itself was not executed.
         matches (`bool` or `None`):
             Whether it came to the same outcome and score as an equal program before, where it was executed to find out.
-        failed_line (`int` or `None`):
-            Largest line of `source`, from 1, that the traceback names with which it failed; `None` without one.
     """
 
     reward: float | None
@@ -62,7 +59,6 @@ class Evaluation:
     quality: float | None = None
     reused: bool = False
     matches: bool | None = None
-    failed_line: int | None = None
 
     @property
     def valid(self) -> bool:
@@ -71,11 +67,7 @@ class Evaluation:
 
     def reused_for(self, source: str | None) -> "Evaluation":
         """The same for an equal program, which was not executed."""
-        return replace(self.of_text(source), queue_wait_s=0.0, reused=True)
-
-    def of_text(self, source: str | None) -> "Evaluation":
-        """The same for an equal program as the policy wrote it there, with other comments and layout."""
-        return replace(self, source=source, failed_line=same_line(self.failed_line, self.source, source))
+        return replace(self, source=source, queue_wait_s=0.0, reused=True)
 
     @classmethod
     def from_dict(cls, fields: dict[str, Any]) -> "Evaluation":

@@ -15,7 +15,6 @@ from trl_mle.instrumentation import MILESTONES, Instrumenter
 from trl_mle.prompts import extract_code
 from trl_mle.rewards.evaluation import Evaluation
 from trl_mle.rewards.execution_log import ExecutionLog
-from trl_mle.rewards.failed_line import failed_line
 from trl_mle.rewards.pending import Execution, PendingEvaluation, Repeat
 from trl_mle.rewards.progress import ProgramsProgress
 from trl_mle.rewards.reuse import Asked, Reuse
@@ -159,7 +158,7 @@ class MLEReward:
                 TRL's hook for columns of the completions table. Given, the columns `duration_s` (seconds), `outcome`,
                 `valid`, `score`, `quality`, `milestones`, `cpu_s` and `queue_wait_s` (seconds), `output` (its beginning and end) and
                 `program` are logged: the trainer weights advantages with the first, and keeps the last in its pool, out of
-                the table. So is `failed_line`, for the trainer alone. With `results` there are `reused` and `matches`, too.
+                the table. With `results` there are `reused` and `matches`, too.
             log_metric (`Callable`, *optional*):
                 TRL's hook for scalars. If given, logs the instrumenter's metrics as `mle/instrumenter/...`.
 
@@ -178,7 +177,6 @@ class MLEReward:
             log_extra("queue_wait_s", [item.queue_wait_s for item in evaluations])
             log_extra("output", [cut_middle(item.output) for item in evaluations])
             log_extra("program", [item.source for item in evaluations])
-            log_extra("failed_line", [item.failed_line for item in evaluations])
             if self.reuse is not None:
                 log_extra("reused", [item.reused for item in evaluations])
                 log_extra("matches", [item.matches for item in evaluations])
@@ -381,7 +379,6 @@ class MLEReward:
             queue_wait_s=result.queue_wait_s,
             reports=reports,
             quality=quality,
-            failed_line=failed_line(source, result),
         )
 
     def _record(self, evaluation: Evaluation, result: ExecutionResult | None, competition: Competition) -> None:

@@ -2,6 +2,7 @@
 
 import time
 from collections.abc import Callable
+from dataclasses import replace
 
 from trl_mle.competitions import Competition
 from trl_mle.execution import ExecutionResult, Executor, Outcome, ProgramFuture
@@ -120,7 +121,7 @@ class Repeat(PendingEvaluation):
     def poll(self) -> bool:
         if self._evaluation is None and self._awaited.poll():
             if self._is_own:
-                self._evaluation = self._awaited.result().of_text(self._source)
+                self._evaluation = replace(self._awaited.result(), source=self._source)
             else:
                 self._evaluation = self._reuse(self._awaited.result())
             if self._evaluation is None:

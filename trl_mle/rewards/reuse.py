@@ -107,7 +107,7 @@ class Reuse:
             same = (evaluation.outcome, evaluation.score) == (asked.known.outcome, asked.known.score)
             return replace(evaluation, matches=same)
         if evaluation.outcome in REUSABLE and is_final:
-            self.store.add(asked.key, asdict(evaluation.reused_for(evaluation.source)))  # whose lines it names
+            self.store.add(asked.key, asdict(evaluation.reused_for(None)))
         return evaluation
 
     def take(self, asked: Asked, known: Evaluation) -> Evaluation | None:

@@ -4,7 +4,7 @@ import random
 from collections.abc import Iterable
 from dataclasses import asdict, dataclass
 from functools import cached_property, lru_cache
-from typing import Any, Literal
+from typing import Any
 
 from trl_mle.competitions.metrics import gain
 from trl_mle.instrumentation.milestones import parse
@@ -56,21 +56,12 @@ class SolutionPool:
             For each competition, whether a larger score is better.
         size (`int`, *optional*, defaults to `64`):
             Number of solutions kept per competition, without duplicates, and equally many failed programs. The worst
-            leave first; with `"latest"`, and for failed programs, the oldest do.
-        sampling (`str`, *optional*, defaults to `"rank"`):
-            `"rank"`: the i-th best of n with probability 2 (n - i) / (n (n + 1)), i from 0, so that neither the worst nor
-            the best dominates. `"best"`: the best. `"latest"`: the one found last.
+            solutions and the oldest failed programs leave first.
     """
 
-    def __init__(
-        self,
-        higher_is_better: dict[str, bool],
-        size: int = 64,
-        sampling: Literal["rank", "best", "latest"] = "rank",
-    ):
+    def __init__(self, higher_is_better: dict[str, bool], size: int = 64):
         self.higher_is_better = higher_is_better
         self.size = size
-        self.sampling = sampling
         self._solutions: dict[str, dict[str, Solution]] = {name: {} for name in higher_is_better}
         self._failures: dict[str, dict[str, Solution]] = {name: {} for name in higher_is_better}
 
@@ -81,8 +72,7 @@ class SolutionPool:
             known = (self._failures if failed else self._solutions)[solution.competition]
             known.setdefault(solution.id, solution)
             if len(known) > self.size:
-                oldest = failed or self.sampling == "latest"
-                del known[next(iter(known)) if oldest else self.ranked(solution.competition)[-1].id]
+                del known[next(iter(known)) if failed else self.ranked(solution.competition)[-1].id]
 
     def ranked(self, competition: str) -> list[Solution]:
         """The valid solutions of a competition, best first; ties in the order in which they were found."""
@@ -90,15 +80,13 @@ class SolutionPool:
         return sorted(self._solutions[competition].values(), key=lambda solution: -gain(solution.score or 0.0, higher))
 
     def sample(self, competition: str, rng: random.Random) -> Solution | None:
-        """Samples a valid solution to improve; `None` if there is no solution yet."""
-        known = self._solutions.get(competition)
-        if not known:
+        """
+        Samples a valid solution to improve: the i-th best of n with probability 2 (n - i) / (n (n + 1)), i from 0, so that
+        neither the worst nor the best dominates. `None` if there is no solution yet.
+        """
+        if not self._solutions.get(competition):
             return None
-        if self.sampling == "latest":
-            return list(known.values())[-1]
         ranked = self.ranked(competition)
-        if self.sampling == "best":
-            return ranked[0]
         return rng.choices(ranked, weights=range(len(ranked), 0, -1))[0]
 
     def sample_failure(self, competition: str, rng: random.Random) -> Solution | None:

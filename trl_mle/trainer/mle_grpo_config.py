@@ -32,15 +32,11 @@ class MLEGRPOConfig(GRPOConfig):
             options below need the trainer's `competitions`.
         debug_probability (`float`, *optional*, defaults to `0.0`):
             Probability that a group is shown a failed program with its output instead. The paper found this unhelpful.
-        pool_sampling (`str`, *optional*, defaults to `"rank"`):
-            Which solution is shown: `"rank"` (better ones more often), `"best"` or `"latest"`.
         pool_size (`int`, *optional*, defaults to `64`):
             Number of solutions kept per competition.
         show_test_score (`bool`, *optional*, defaults to `False`):
             Whether an improve prompt states the solution's score on the hidden answers. Otherwise it only shows the
             program's output, which may include its own validation score.
-        improvement_bonus (`float`, *optional*, defaults to `0.0`):
-            Added to the first reward function's value if a solution scores better than the one shown.
         max_turns (`int`, *optional*, defaults to `1`):
             Number of programs per episode: after the first, each completion improves its own solution. A batch then
             holds `max_turns` times as many completions.
@@ -58,30 +54,15 @@ class MLEGRPOConfig(GRPOConfig):
             The latter two need a column `quality`, which an [`~trl_mle.rewards.MLEReward`] logs.
         max_at_k (`int`, *optional*):
             k of `"max_at_k"`, from 2 to `num_generations`. Defaults to half of them, at most 8.
-        credit (`str`, *optional*, defaults to `"completion"`):
-            Which tokens the advantage A of a completion is for. Supported values are:
-
-            - `"completion"`: all of them, as in the paper.
-            - `"failed_line"`: where its program ended with a traceback, those before the statement that failed. That statement
-              has min(A, 0), and what stands behind it never ran, and has 0. Needs the columns `failed_line` and `program`, which
-              an [`~trl_mle.rewards.MLEReward`] logs, and a loss that takes an advantage for each token.
-
         begin_program (`bool`, *optional*, defaults to `True`):
             Whether the first lines of a program begin each answer: a small model then goes on with it. With `False`, prompts ask
             for a short plan and a program, as in the paper; for models that think, and for policies that were taught to.
 
         > Parameters that control where programs are spent
 
-        curriculum (`str`, *optional*, defaults to `"uniform"`):
-            Which competition a group is asked about. Supported values are:
-
-            - `"uniform"`: each once in every round, in a shuffled order.
-            - `"learnability"`: more often the one where a group teaches more per second of programs, see
-              [`~trl_mle.trainer.asking.curriculum.Curriculum`]. Needs the trainer's `competitions`, at least two, and an
-              [`~trl_mle.rewards.MLEReward`].
         skip_zero_signal (`int`, *optional*, defaults to `0`):
             Most generations of a step that replace groups whose advantages are all 0. Their
-            programs count for the pool, the curriculum and the metrics all the same. When no more may be sampled, such groups are
+            programs count for the pool and the metrics all the same. When no more may be sampled, such groups are
             trained on. 0 replaces none. Needs an [`~trl_mle.rewards.MLEReward`], and no other reward function.
 
         > Parameters that control the duration weighting
@@ -161,18 +142,10 @@ class MLEGRPOConfig(GRPOConfig):
         default=0.0,
         metadata={"help": "Probability that a group is shown a failed program instead."},
     )
-    pool_sampling: str = field(
-        default="rank",
-        metadata={"help": "Which solution an improve prompt shows.", "choices": ["rank", "best", "latest"]},
-    )
     pool_size: int = field(default=64, metadata={"help": "Number of solutions kept per competition."})
     show_test_score: bool = field(
         default=False,
         metadata={"help": "Whether an improve prompt states the solution's score on the hidden answers."},
-    )
-    improvement_bonus: float = field(
-        default=0.0,
-        metadata={"help": "Added to the reward of a solution that scores better than the one shown."},
     )
     max_turns: int = field(
         default=1,
@@ -196,26 +169,10 @@ class MLEGRPOConfig(GRPOConfig):
         default=True,
         metadata={"help": "Whether the first lines of a program begin each answer, instead of a plan."},
     )
-    curriculum: str = field(
-        default="uniform",
-        metadata={
-            "help": "Which competition a group is asked about: each once in every round (`uniform`), or more often the one where a "
-            "group teaches more per second of programs (`learnability`).",
-            "choices": ["uniform", "learnability"],
-        },
-    )
     skip_zero_signal: int = field(
         default=0,
         metadata={
             "help": "Most generations of a step that replace groups whose advantages are all 0, which teach nothing."
-        },
-    )
-    credit: str = field(
-        default="completion",
-        metadata={
-            "help": "Which tokens the advantage of a completion is for: all (`completion`), or, where its program ended with a "
-            "traceback, those up to the statement that failed (`failed_line`).",
-            "choices": ["completion", "failed_line"],
         },
     )
     duration_weighting: str | None = field(
@@ -298,8 +255,6 @@ class MLEGRPOConfig(GRPOConfig):
                 f"improve_probability={self.improve_probability} and debug_probability={self.debug_probability} must not "
                 "sum to more than 1"
             )
-        if self.pool_sampling not in ("rank", "best", "latest"):
-            raise ValueError(f"pool_sampling must be 'rank', 'best' or 'latest', got {self.pool_sampling!r}")
         if self.pool_size < 1 or self.max_turns < 1:
             raise ValueError(f"pool_size={self.pool_size} and max_turns={self.max_turns} must be at least 1")
         if self.max_turns > 1 and self.use_vllm and self.vllm_mode == "server":
@@ -308,9 +263,6 @@ class MLEGRPOConfig(GRPOConfig):
             )
         self._check_sampling()
         self._check_objective()
-        self._check_credit()
-        if self.curriculum not in ("uniform", "learnability"):
-            raise ValueError(f"curriculum must be 'uniform' or 'learnability', got {self.curriculum!r}")
         self._check_skip_zero_signal()
         if self.duration_weighting is None:
             other = "inclusion" if self.async_rollouts else "none"
@@ -379,11 +331,6 @@ class MLEGRPOConfig(GRPOConfig):
                     f"max_at_k must be from 2 to the {self.num_generations} completions of a group (num_generations), got "
                     f"{self.max_at_k}"
                 )
-        if self.improvement_bonus:
-            raise ValueError(
-                f"improvement_bonus={self.improvement_bonus:g} adds to a reward, and objective={self.objective!r} ranks scores: "
-                "leave one of them out"
-            )
         if self.scale_rewards != "group" or self.multi_objective_aggregation != "sum_then_normalize":
             raise ValueError(
                 f"objective={self.objective!r} scales each part over its group: leave scale_rewards and "
@@ -403,24 +350,6 @@ class MLEGRPOConfig(GRPOConfig):
                 f"per_device_train_batch_size={factors[0]}, {name}={factors[1]}, and {processes} "
                 f"{'process' if processes == 1 else 'processes'}"
             )
-
-    def _check_credit(self) -> None:
-        if self.credit not in ("completion", "failed_line"):
-            raise ValueError(f"credit must be 'completion' or 'failed_line', got {self.credit!r}")
-        if self.credit == "completion":
-            return
-        of_completions = {
-            "loss_type": self.loss_type == "vespo",  # and the next one: by the sign of the completion's advantage
-            "off_policy_mask_threshold": self.off_policy_mask_threshold is not None,
-            # The ratio of the completion hands the sum of the advantages to every token of it
-            "importance_sampling_level": self.importance_sampling_level == "sequence",
-        }
-        for name, is_refused in of_completions.items():
-            if is_refused:
-                raise ValueError(
-                    f"credit={self.credit!r} gives each token an advantage, and {name}={getattr(self, name)!r} needs one for the whole "
-                    "completion: leave one of them out"
-                )
 
     def _check_skip_zero_signal(self) -> None:
         if self.skip_zero_signal < 0:

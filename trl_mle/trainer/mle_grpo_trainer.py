@@ -10,13 +10,10 @@ from datasets import Dataset, IterableDataset
 from peft import LoraConfig
 from transformers.trainer import TRAINER_STATE_NAME
 from transformers.trainer_utils import PREFIX_CHECKPOINT_DIR
-from trl import GRPOTrainer
 from trl.trainer.utils import get_config_model_id
 
 from trl_mle.competitions import Competition, load_competition
 from trl_mle.execution import Limits
-from trl_mle.prompts import opening_of
-from trl_mle.trainer.asking.curriculum import Curriculum
 from trl_mle.trainer.asking.dataset import scratch_dataset, scratch_rows
 from trl_mle.trainer.asking.solution_prompts import NO_IMPROVING, SolutionPrompts
 from trl_mle.trainer.engine.base_model import BaseModelTrainer
@@ -27,7 +24,6 @@ from trl_mle.trainer.engine.plain_text import PlainTextTrainer
 from trl_mle.trainer.engine.prompt_sharing import SharedPromptsTrainer
 from trl_mle.trainer.engine.pushes import HubTrainer
 from trl_mle.trainer.engine.vllm_trainer import VLLMTrainer
-from trl_mle.trainer.gradient.credit import credit_metrics, credited, find_failure
 from trl_mle.trainer.gradient.objective import Objective
 from trl_mle.trainer.gradient.weighting import Weighting, weight_metrics
 from trl_mle.trainer.mle_grpo_config import MLEGRPOConfig
@@ -35,14 +31,14 @@ from trl_mle.trainer.program_metrics import batch_metrics
 from trl_mle.trainer.rollouts.in_flight import RolloutsInFlight, make_rollouts
 from trl_mle.trainer.rollouts.ledger import Rollout
 from trl_mle.trainer.rollouts.sampler import Sampler, generated
-from trl_mle.trainer.rows import SCRATCH, Row, beats_parent, failure_of, has_failed, infrastructure_failed, read_rows
+from trl_mle.trainer.rows import SCRATCH, Row, infrastructure_failed, read_rows
 from trl_mle.trainer.step import Step, join_outputs, resized, waiting_metrics
 
 
 if TYPE_CHECKING:
     from transformers import PreTrainedModel
 
-POOL_FILE, ROLLOUTS_FILE, CURRICULUM_FILE = "solution_pool.json", "rollouts.json", "curriculum.json"  # in a checkpoint
+POOL_FILE, ROLLOUTS_FILE = "solution_pool.json", "rollouts.json"  # in a checkpoint
 
 
 class MLEGRPOTrainer(BaseModelTrainer, HubTrainer, LimitsTrainer, PlainTextTrainer, SharedPromptsTrainer, VLLMTrainer):
@@ -66,7 +62,6 @@ class MLEGRPOTrainer(BaseModelTrainer, HubTrainer, LimitsTrainer, PlainTextTrain
     - The completions table has the columns `duration_weight`, `weighted_advantage`, `prompt_kind` and `parent_id`, and
       `mle/...` metrics summarise the programs.
     - Prompts longer than `args.max_prompt_length` are refused.
-    - With `args.credit="failed_line"` each token has an advantage, and the program's lines that were never reached have none.
     - With `args.async_rollouts` a step trains on the rollouts that finished first, whenever they were sampled (see
       docs/duration.md).
 
@@ -137,10 +132,6 @@ class MLEGRPOTrainer(BaseModelTrainer, HubTrainer, LimitsTrainer, PlainTextTrain
         self.competitions = {comp.id: comp for comp in loaded}
         self.limits = find_limits(reward_funcs, limits, {"timeout_s": timeout_s, "memory_mb": memory_mb})
         self.makes_dataset = train_dataset is None and bool(loaded)
-        if args.curriculum == "learnability" and (len(self.competitions) < 2 or not self.makes_dataset):
-            raise ValueError(
-                "curriculum='learnability' chooses among competitions: give the trainer at least two, and no train_dataset"
-            )
         if self.makes_dataset:
             self.scratch_rows = scratch_rows(loaded, self.limits, args.begin_program)
             train_dataset = scratch_dataset(list(self.scratch_rows.values()), args)
@@ -157,8 +148,6 @@ class MLEGRPOTrainer(BaseModelTrainer, HubTrainer, LimitsTrainer, PlainTextTrain
         if args.max_turns > 1:
             self._logs = resized(self._logs, args.completions_per_batch * args.max_turns)
 
-        if args.credit != "completion":
-            self._check_credit()
         self.objective: Objective = Objective(args, self.reward_funcs, self.reward_weights)
         self.reward_funcs = self.objective.watched(self.reward_funcs)
         self.rollouts: RolloutsInFlight | None = None  # where programs run ahead of the step that they are trained in
@@ -171,32 +160,13 @@ class MLEGRPOTrainer(BaseModelTrainer, HubTrainer, LimitsTrainer, PlainTextTrain
             self.rollouts = make_rollouts(args, self.reward_funcs, example, sampler, self.objective)
         self.weighting = Weighting(args, self.rollouts.ledger if self.rollouts is not None else None)
         self.solution_prompts = SolutionPrompts(self.competitions, args, self.limits, self._count_tokens)
-        self.curriculum: Curriculum | None = None
-        if args.curriculum == "learnability":
-            self.curriculum = Curriculum(list(self.competitions), args.group_size, args.seed)
 
         # Refuse long prompts now, not hours later; prompts of an environment or a stream are checked when they arrive
         if isinstance(train_dataset, Dataset) and self.environment_factories is None:
-            chosen = self.scratch_rows.values() if self.curriculum is not None else ()  # the dataset may lack some
-            prompts = [*train_dataset["prompt"], *(row["prompt"] for row in chosen)]
-            self._tokenize_prompts(list({repr(prompt): prompt for prompt in prompts}.values()))
+            self._tokenize_prompts(list({repr(prompt): prompt for prompt in train_dataset["prompt"]}.values()))
         if self.environment_factories is not None and self.solution_prompts.shows_solutions:
             raise ValueError(f"an environment has prompts of its own: {NO_IMPROVING}")
         self.solution_prompts.check()
-
-    def _check_credit(self) -> None:
-        """Raises `ValueError` if tokens cannot have advantages of their own."""
-        if self.tools or self.environment_factories is not None or self.rollout_func is not None:
-            raise ValueError(
-                f"credit={self.args.credit!r} does not support tools, environments or rollout functions: set it to 'completion'"
-            )
-        composed = type(self).__mro__
-        for cls in composed[composed.index(MLEGRPOTrainer) :]:
-            if "_compute_loss" in vars(cls) and cls is not GRPOTrainer:
-                raise ValueError(
-                    f"credit={self.args.credit!r} gives each token an advantage, and the loss of {cls.__name__} takes one for each "
-                    "completion: set it to 'completion'"
-                )
 
     def _generate_and_score_completions(self, inputs: list[Row]) -> dict[str, Any]:
         if not self.model.training:  # evaluation is from scratch, and one turn
@@ -230,15 +200,11 @@ class MLEGRPOTrainer(BaseModelTrainer, HubTrainer, LimitsTrainer, PlainTextTrain
         return output
 
     def _choose(self, inputs: list[Row]) -> list[Row]:
-        """The rows of a new batch: what the dataset asks for, or the curriculum, some groups with a solution to improve."""
-        first, size = self._local(len(inputs)).start, self.args.group_size
-        if self.curriculum is not None:
-            names = self.curriculum.choose(len(inputs) * self.accelerator.num_processes // size)
-            inputs = [self.scratch_rows[names[(first + i) // size]] for i in range(len(inputs))]
-        return self.solution_prompts.choose(inputs, first)
+        """The rows of a new batch: what the dataset asks for, some groups with a solution to improve."""
+        return self.solution_prompts.choose(inputs, self._local(len(inputs)).start)
 
     def _choose_more(self, inputs: list[Row], groups: int) -> list[Row]:
-        """The rows of more groups, which ask for what some of this batch have asked for, unless the curriculum decides."""
+        """The rows of more groups, which ask for what some of this batch have asked for."""
         rng = random.Random(f"{self.args.seed}-more-{self.solution_prompts.generation}")
         asked = rng.choices(gather_object(inputs)[:: self.args.group_size], k=groups)
         rows = [row for row in asked for _ in range(self.args.group_size)]
@@ -270,8 +236,6 @@ class MLEGRPOTrainer(BaseModelTrainer, HubTrainer, LimitsTrainer, PlainTextTrain
                 logs["advantages"].pop()
             logs["advantages"].extend(step.advantages.tolist())
             self._metrics["train"].pop("frac_reward_zero_std")
-        if step.failures is not None:
-            output["advantages"] = credited(output["advantages"], step.failures, output["completion_ids"].shape[1])
         # Here, because `_prepare_inputs` shuffles and splits what this method returns
         plain, output["advantages"] = output["advantages"], step.weigh(output["advantages"])
         of_all = gather_object(step.paid(plain, output["advantages"], output["completion_mask"]))
@@ -335,9 +299,6 @@ class MLEGRPOTrainer(BaseModelTrainer, HubTrainer, LimitsTrainer, PlainTextTrain
         # TRL leaves a completion out only if *every* reward function gave `None` for it
         ours = torch.tensor([infrastructure_failed(row) for row in rows])
         rewards_per_func[ours.to(rewards_per_func.device)] = torch.nan
-        if mode == "train" and self.args.improvement_bonus:
-            beats = torch.tensor([bool(beats_parent(row, self.competitions)) for row in rows])
-            rewards_per_func[:, 0] += (self.args.improvement_bonus * beats).to(rewards_per_func)
 
         weights = self.weighting.weights(rows) if mode == "train" else torch.ones(len(rows))
         for row, weight in zip(rows, weights.tolist(), strict=True):
@@ -352,24 +313,12 @@ class MLEGRPOTrainer(BaseModelTrainer, HubTrainer, LimitsTrainer, PlainTextTrain
         if mode == "train":
             step.advantages = self.objective.advantages(rows, rewards_per_func, weights)
             self._log_metrics(mode, self.objective.metrics())
-        if mode == "train" and self.args.credit == "failed_line":
-            step.failures = [
-                find_failure(ids, self._tokenizer, *failure_of(row), opening=opening_of(prompt))
-                for ids, row, prompt in zip(completion_ids_list, rows[local], prompts, strict=True)
-            ]
-            lengths, failed = map(len, completion_ids_list), map(has_failed, rows[local])
-            found = gather_object(list(zip(lengths, step.failures, failed, strict=True)))
-            self._log_metrics(mode, credit_metrics(found))
         executed = rows + step.skipped
         self._log_metrics(mode, batch_metrics(executed, self.competitions, self.solution_prompts.shows_solutions))
         if mode == "train" and self.competitions:
             # The step counter rises at the end of a step
             step.solutions = self.solution_prompts.observe(executed, self.state.global_step + 1)[local]
             self._log_metrics(mode, self.solution_prompts.metrics())
-        if mode == "train" and self.curriculum is not None:
-            self.curriculum.observe(executed)
-            for name, metrics in self.curriculum.metrics().items():
-                self._log_metrics(mode, metrics, f"mle/{self.competitions[name].slug}")
         return rewards_per_func
 
     def _log_completion_extra(self, column: str, values: list) -> None:
@@ -390,7 +339,7 @@ class MLEGRPOTrainer(BaseModelTrainer, HubTrainer, LimitsTrainer, PlainTextTrain
     def _save_checkpoint(self, model: Any, trial: Any) -> None:
         folder = Path(self._get_output_dir(trial), f"{PREFIX_CHECKPOINT_DIR}-{self.state.global_step}")
         if self.args.should_save:  # one of the same name, of an earlier run, is not whole while it is overwritten
-            for name in (TRAINER_STATE_NAME, FILES_FILE, POOL_FILE, CURRICULUM_FILE, ROLLOUTS_FILE):
+            for name in (TRAINER_STATE_NAME, FILES_FILE, POOL_FILE, ROLLOUTS_FILE):
                 (folder / name).unlink(missing_ok=True)
         super()._save_checkpoint(model, trial)
         self.accelerator.wait_for_everyone()  # with `save_only_model`, others may still write their shards
@@ -401,8 +350,6 @@ class MLEGRPOTrainer(BaseModelTrainer, HubTrainer, LimitsTrainer, PlainTextTrain
         super()._save_rng_state(output_dir)
         if self.args.should_save:
             states = {POOL_FILE: self.solution_prompts.state_dict()}
-            if self.curriculum is not None:
-                states[CURRICULUM_FILE] = self.curriculum.state_dict()
             if self.rollouts is not None and self.args.async_rollouts:  # else nothing outlives a step
                 states[ROLLOUTS_FILE] = {
                     "rollouts": self.rollouts.state_dict(),
@@ -420,14 +367,12 @@ class MLEGRPOTrainer(BaseModelTrainer, HubTrainer, LimitsTrainer, PlainTextTrain
             return
         states: dict[str, Any] = {}
         if self.accelerator.is_main_process:
-            for name in (POOL_FILE, CURRICULUM_FILE, ROLLOUTS_FILE):
+            for name in (POOL_FILE, ROLLOUTS_FILE):
                 path = Path(checkpoint, name)
                 if path.is_file():  # else the checkpoint is TRL's, or of another kind of run
                     states[name] = json.loads(path.read_text(encoding="utf-8"))
         [states] = broadcast_object_list([states])  # other machines need not see the files
         prompts, rollouts = states.get(POOL_FILE), states.get(ROLLOUTS_FILE)
-        if self.curriculum is not None and CURRICULUM_FILE in states:
-            self.curriculum.load_state_dict(states[CURRICULUM_FILE])
         if prompts is not None:
             self.solution_prompts.load_state_dict(prompts)
         if rollouts is None:

@@ -6,8 +6,6 @@ from collections.abc import Mapping
 from typing import Any
 
 from trl_mle.competitions import Competition
-from trl_mle.execution import Outcome
-from trl_mle.rewards.evaluation import NO_CODE
 from trl_mle.solutions.pool import syntax_tree_id
 
 
@@ -23,7 +21,6 @@ PROGRAM_COLUMNS = (
     "program",
     "reused",
     "matches",
-    "failed_line",
 )
 
 # Columns about the prompt, with their values for a prompt from scratch
@@ -103,26 +100,6 @@ def _prompt_name(example: Row) -> str:
 def infrastructure_failed(row: Row) -> bool:
     """Whether our infrastructure failed, not the program."""
     return row.get("outcome") == "infrastructure"
-
-
-def failure_of(row: Row) -> tuple[str | None, int | None]:
-    """
-    The program of a completion, and the line at which it failed.
-
-    Raises:
-        `ValueError`: No reward function has logged it.
-    """
-    if "failed_line" not in row:
-        raise ValueError(
-            "credit='failed_line' needs to know where programs failed: log_extra('failed_line', [...]), None where one did not, "
-            "beside 'outcome' and 'program', or use an MLEReward"
-        )
-    return row.get("program"), row["failed_line"]
-
-
-def has_failed(row: Row) -> bool:
-    """Whether a program did not end as one that succeeds."""
-    return row.get("outcome") not in (Outcome.OK, Outcome.INFRASTRUCTURE, NO_CODE)
 
 
 def beats_parent(row: Row, competitions: Mapping[str, Competition]) -> bool | None:

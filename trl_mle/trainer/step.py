@@ -8,7 +8,6 @@ from typing import Any
 import torch
 
 from trl_mle.solutions.pool import Solution
-from trl_mle.trainer.gradient.credit import Failure
 from trl_mle.trainer.rollouts.ledger import Rollout
 from trl_mle.trainer.rows import Row
 
@@ -34,8 +33,6 @@ class Step:
             Unweighted advantages of the completions of all processes, if they replace TRL's.
         solutions (`list[Solution | None]`):
             The valid solution that each completion of this process holds.
-        failures (`list[Failure | None]`, *optional*):
-            Where the programs of this process' completions failed, if their tokens differ in credit.
         logps_taken (`bool`, *optional*, defaults to `False`):
             Whether the replayed rollouts' log-probabilities are in place.
     """
@@ -47,7 +44,6 @@ class Step:
     weights: torch.Tensor = field(default_factory=lambda: torch.ones(0))
     advantages: torch.Tensor | None = None
     solutions: list[Solution | None] = field(default_factory=list)
-    failures: list[Failure | None] | None = None
     logps_taken: bool = False
 
     def waited_s(self) -> float | None:

@@ -15,7 +15,7 @@ from trl_mle.trainer.engine.checkpoint import FILES_FILE, damage
 def run(program_model, tmp_path_factory):
     """Two checkpoints of a run with all possible files."""
     folder = tmp_path_factory.mktemp("run")
-    options = {"curriculum": "learnability", "async_rollouts": True, "save_strategy": "steps", "save_steps": 1}
+    options = {"async_rollouts": True, "save_strategy": "steps", "save_steps": 1}
     pool_runs.run(program_model, folder, 2, **options)
     return folder
 
@@ -28,7 +28,7 @@ def test_every_file_is_listed_with_its_size(run):
     checkpoint = run / "checkpoint-2"
     sizes = json.loads((checkpoint / FILES_FILE).read_text())
     assert sorted([*sizes, FILES_FILE]) == files(checkpoint)
-    for name in ("trainer_state.json", "optimizer.pt", "solution_pool.json", "rollouts.json", "curriculum.json"):
+    for name in ("trainer_state.json", "optimizer.pt", "solution_pool.json", "rollouts.json"):
         assert sizes[name] == (checkpoint / name).stat().st_size
     assert damage(checkpoint) is None
 

@@ -77,27 +77,6 @@ def test_a_resumed_run_asks_what_it_asked_before(program_model, tmp_path):
     assert prompts(fresh)[0] == scratch_prompt(load_competition("wine"), ELSEWHERE, begin_program=True)
 
 
-def test_a_curriculum_of_a_resumed_run_asks_what_it_asked_before(program_model, tmp_path):
-    """The prompts that a curriculum asks, for competitions in turn, are not the rows of the dataset."""
-    both = ("wine", "digits")
-    first = make_trainer(
-        program_model,
-        tmp_path,
-        make_reward(HERE, both),
-        both,
-        curriculum="learnability",
-        improve_probability=0.0,
-        max_steps=1,
-    )
-    first.train()
-    reward = make_reward(ELSEWHERE, both)
-    resumed = make_trainer(program_model, tmp_path, reward, both, curriculum="learnability", improve_probability=0.0)
-    resumed.train(resume_from_checkpoint=True)
-    assert resumed.scratch_rows == first.scratch_rows
-    [row, *_] = resumed._choose([{}] * 4)
-    assert row["prompt"] == first.scratch_rows[row["competition"]]["prompt"]
-
-
 def test_limits_of_the_trainers_own_are_for_rewards_without_an_executor():
     none = {"timeout_s": None, "memory_mb": None}
     assert find_limits(text_reward, None, none) == Limits(60, 4096, 1, REQUIRED)

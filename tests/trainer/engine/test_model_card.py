@@ -67,7 +67,7 @@ def test_a_competition_of_mlebench_must_be_prepared(tmp_path):
 
 
 def test_each_competition_has_its_first_and_its_last_batch(tmp_path):
-    """With a curriculum, not every batch has all competitions."""
+    """Not every batch has all competitions."""
     names = ["wine", "diabetes"]
     history = [{"step": step, "reward": 0.5} for step in (1, 2, 3)]
     for step, name, rate in ((1, "wine", 0.25), (2, "wine", 0.5), (2, "diabetes", 0.0), (3, "diabetes", 0.75)):

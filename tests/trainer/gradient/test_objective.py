@@ -23,8 +23,6 @@ def settings(objective="max_at_k", unit="group", size=4, k=2):
         async_unit=unit,
         num_generations=size,
         scale_rewards="group",
-        credit="completion",
-        improvement_bonus=0.0,
     )
 
 
@@ -115,13 +113,6 @@ def test_a_group_lacks_signal_where_all_its_advantages_are_zero(name, members, l
     rewards = torch.tensor([[math.nan if item.reward is None else item.reward] for item in members])
     objective.args.num_generations = len(members)
     assert objective.advantages(rows, rewards, ones(rows)).any() != (name in lacking)
-
-
-def test_a_bonus_may_tell_equal_rewards_apart():
-    objective = Objective(settings("reward"), [text_reward], torch.ones(1))
-    objective.args.improvement_bonus = 0.5
-    assert not objective.lacks_signal(judged([-9.5, -20.0]))
-    assert objective.lacks_signal(judged([-9.5, -9.5]))
 
 
 def test_the_paper_leaves_groups_to_trl():
@@ -245,7 +236,7 @@ def test_advantages_of_tokens_are_not_overwritten(tiny_model, tmp_path):
 
 def test_several_turns_competitions_and_improve_prompts(program_model, tmp_path):
     """Each group of each turn has its own advantages."""
-    options = {"objective": "max_at_k", "improvement_bonus": 0.0, "max_turns": 2}
+    options = {"objective": "max_at_k", "max_turns": 2}
     record = pool_runs.run(program_model, tmp_path, 2, **options)
     assert len(record["turns"]) == 4
     assert {kind for turn in record["turns"] for kind in turn["kinds"]} > {"scratch"}

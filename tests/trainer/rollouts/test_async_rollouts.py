@@ -53,7 +53,7 @@ def same(turns):
         ),
         pytest.param({"beta": 0.1, "duration_weighting": "inclusion"}, id="beta", marks=pytest.mark.slow),
         pytest.param(
-            {"objective": "max_at_k", "improvement_bonus": 0.0, "duration_weighting": "inclusion"},
+            {"objective": "max_at_k", "duration_weighting": "inclusion"},
             id="max_at_k",
             marks=pytest.mark.slow,
         ),

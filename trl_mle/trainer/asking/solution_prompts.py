@@ -32,7 +32,7 @@ class SolutionPrompts:
         competitions (`Mapping[str, Competition]`):
             Those that are trained on, by id; without any, all prompts are the dataset's.
         args ([`MLEGRPOConfig`]):
-            The probabilities, the pool's size and sampling, `max_turns`, `max_prompt_length`, `show_test_score`, the seed.
+            The probabilities, the pool's size, `max_turns`, `max_prompt_length`, `show_test_score`, the seed.
         limits ([`~trl_mle.execution.Limits`]):
             Limits of a program, as stated in prompts.
         count_tokens (`Callable[[Prompt], int]`):
@@ -51,11 +51,7 @@ class SolutionPrompts:
         self.limits = limits
         self.count_tokens = count_tokens
         self.generation = 0  # number of batches so far, including those before a resume
-        self.pool = SolutionPool(
-            {comp.id: comp.higher_is_better for comp in competitions.values()},
-            args.pool_size,
-            args.pool_sampling,  # type: ignore[arg-type]
-        )
+        self.pool = SolutionPool({comp.id: comp.higher_is_better for comp in competitions.values()}, args.pool_size)
 
     @property
     def shows_solutions(self) -> bool:

@@ -226,10 +226,6 @@ def _settings(
     if len(reward_weights) > 1:
         weighed = (f"{markdown_code(name)} ({weight:g})" for name, weight in reward_weights.items())
         lines.append(f"reward functions and their weights: {', '.join(weighed)}")
-    if args.credit != "completion":
-        lines.append("credit: `failed_line`, none for tokens after the statement that failed")
-    if args.curriculum != "uniform":
-        lines.append("curriculum: `learnability`, competitions by what a group teaches per second of programs")
     if args.skip_zero_signal:
         lines.append(
             f"groups without signal: replaced, by at most {args.skip_zero_signal} extra generations in a step"

@@ -46,8 +46,7 @@ class Objective:
         self.judge = (ours or [0])[0]  # the function that logs `quality`
         self._watches = args.objective != "reward" and len(reward_funcs) > 1 and not ours
         # The table has the completion and the score
-        read = {"quality": args.objective != "reward", "failed_line": args.credit == "failed_line"}
-        self.hidden_columns = ("program", *(name for name, is_read in read.items() if ours or is_read))
+        self.hidden_columns = ("program", *(("quality",) if ours or args.objective != "reward" else ()))
         self.by_rollout = args.async_rollouts and args.async_unit == "rollout"
         self.baseline = RunningBaseline()
         self._history: dict[str, list[list[Any]]] = {}  # rewards, quality and program of each rollout, for each prompt
@@ -112,8 +111,7 @@ class Objective:
         """
         judged = [item for item in evaluations if item.outcome != Outcome.INFRASTRUCTURE]
         if self.args.objective == "reward":
-            # Of equal rewards a bonus may tell those apart whose scores differ, such as those below the floor
-            return len({(item.reward, self.args.improvement_bonus and item.quality) for item in judged}) < 2
+            return len({item.reward for item in judged}) < 2
         known = [[[item.reward], item.quality, item.source and syntax_tree_id(item.source)] for item in judged]
         return not known or not self._of_group(known)[0].any()
 

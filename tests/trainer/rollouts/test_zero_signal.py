@@ -1,12 +1,10 @@
-"""Training that spends programs where they teach most: a curriculum, and replaced groups without signal."""
+"""Training that replaces groups without signal."""
 
-import json
 import random
 from pathlib import Path
 
 import pytest
 import torch
-from datasets import Dataset
 from support import pool_runs
 from support.on_cpu import ON_CPU
 from support.pool_runs import COMPETITIONS, EOS, GROUP_SIZE, GROUPS, LINES, RecordingTrainer
@@ -15,10 +13,8 @@ from transformers import PrinterCallback
 
 from trl_mle.rewards import MLEReward
 from trl_mle.trainer import MLEGRPOConfig, MLEGRPOTrainer
-from trl_mle.trainer.mle_grpo_trainer import CURRICULUM_FILE
 
 
-LEARNABILITY = {"curriculum": "learnability"}
 ASYNC = {"async_rollouts": True, "max_in_flight": 2 * GROUPS * GROUP_SIZE}
 
 
@@ -43,7 +39,7 @@ class CopyingTrainer(RecordingTrainer):
 
 
 def train(model, folder, steps=4, cls=CopyingTrainer, **options):
-    trainer = pool_runs.make_trainer(model, folder, cls, improvement_bonus=0.0, **options)
+    trainer = pool_runs.make_trainer(model, folder, cls, **options)
     trainer.add_callback(pool_runs.StopAfter(steps))
     trainer.remove_callback(PrinterCallback)
     trainer.train()
@@ -100,50 +96,11 @@ def test_nothing_changes_where_all_groups_have_signal(program_model, tmp_path):
         assert torch.equal(skipping["weights"][name], weights)
 
 
-@pytest.mark.parametrize(
-    "options",
-    [
-        pytest.param({}, id="sync"),
-        pytest.param(ASYNC | {"skip_zero_signal": 2}, id="async-skipping", marks=pytest.mark.slow),
-    ],
-)
-def test_the_curriculum_decides(program_model, tmp_path, options):
-    """The metrics show what it has learnt from the batches, and prompts follow it."""
-    trainer = train(program_model, tmp_path, **LEARNABILITY, save_strategy="steps", save_steps=4, **options)
-    logs = [entry for entry in trainer.state.log_history if "loss" in entry]
-    names = ["mle/wine/curriculum/probability", "mle/diabetes/curriculum/probability"]
-    assert all(sum(entry[name] for name in names) == pytest.approx(1) for entry in logs)
-    assert len({entry[names[0]] for entry in logs}) == len(logs)
-    state = json.loads((tmp_path / "checkpoint-4" / CURRICULUM_FILE).read_text())
-    assert state == trainer.curriculum.state_dict()
-    assert state["batch"] == trainer.solution_prompts.generation
-    shares = dict(zip(COMPETITIONS, (logs[-1][name] for name in names), strict=True))
-    assert trainer.curriculum.probabilities() == pytest.approx(shares)
-
-
-class OneSided(MLEGRPOTrainer):
-    """Its curriculum has seen that one competition teaches nothing."""
-
-    def _choose(self, inputs):
-        lesson = self.curriculum.lessons["diabetes"]
-        lesson.programs = lesson.timed = lesson.seconds = 1e9
-        rows = super()._choose(inputs)
-        self.asked = getattr(self, "asked", []) + [row["competition"] for row in rows]
-        return rows
-
-
-def test_prompts_are_those_of_the_chosen_competitions(program_model, tmp_path):
-    trainer = pool_runs.make_trainer(program_model, tmp_path, OneSided, **LEARNABILITY, max_steps=8)
-    trainer.train()
-    assert len(trainer.asked) == 8 * GROUPS * GROUP_SIZE
-    assert 0.8 < trainer.asked.count("wine") / len(trainer.asked) < 1  # 0.9 of them, but the other is never left out
-
-
 @pytest.mark.slow
 @pytest.mark.parametrize("options", [{}, ASYNC], ids=["sync", "async"])
-def test_two_processes_choose_and_skip_alike(program_model, tmp_path, options):
+def test_two_processes_skip_alike(program_model, tmp_path, options):
     """They act like one process: the second group spans both."""
-    options = options | LEARNABILITY | {"skip_zero_signal": 3, "improvement_bonus": 0.0, "model": program_model}
+    options = options | {"skip_zero_signal": 3, "model": program_model}
     options |= {"steps": 5, "cls": CopyingTrainer}
     started = pool_runs.start(tmp_path, {"two": options}, 2)
     first, second = pool_runs.finish(started, tmp_path, "two")
@@ -159,12 +116,6 @@ def test_two_processes_choose_and_skip_alike(program_model, tmp_path, options):
 @pytest.mark.parametrize(
     ("options", "more", "message"),
     [
-        (LEARNABILITY, {"competitions": ["wine"]}, "^curriculum='learnability' chooses among competitions"),
-        (
-            LEARNABILITY,
-            {"train_dataset": Dataset.from_dict({"prompt": ["?"] * 8, "competition": ["wine"] * 8})},
-            "^curriculum='learnability' chooses among competitions: give the trainer at least two, and no train_dataset",
-        ),
         ({"skip_zero_signal": 1}, {"reward_funcs": len}, "^skip_zero_signal needs one MLEReward"),
         ({"skip_zero_signal": 1}, {"another": len}, "^skip_zero_signal judges groups by their programs"),
         ({"skip_zero_signal": 1}, {"rollout_func": len}, "^skip_zero_signal does not support tools"),
