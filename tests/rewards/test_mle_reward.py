@@ -7,7 +7,7 @@ from trl_mle.competitions import Score, load_competition
 from trl_mle.execution import ExecutionResult, LocalExecutor, Outcome, ProgramFuture
 from trl_mle.instrumentation import MILESTONES, AstInstrumenter
 from trl_mle.rewards import Evaluation, MLEReward
-from trl_mle.rewards.mle_reward import cut_middle
+from trl_mle.rewards.evaluation import cut_middle
 
 
 @pytest.fixture(scope="module")
@@ -175,6 +175,8 @@ def test_it_is_a_trl_reward_function(reward):
     assert columns["outcome"] == ["ok", "error", "no_code"]
     assert columns["valid"] == [True, False, False]
     assert columns["score"] == [rewards[0], None, None]
+    assert columns["program"][2] is None
+    assert columns["program"][0].strip() in SOLUTION
     assert columns["milestones"][1:] == ["imports,train_data", ""] or columns["milestones"][1].startswith(
         "imports,train_data"
     )
@@ -234,6 +236,7 @@ def test_evaluations_from_before_are_taken_as_they_are(wine):
     assert rewards == [0.5, -10.0]
     assert columns["duration_s"] == [2.0, None]
     assert columns["outcome"] == ["ok", "no_code"]
+    assert "program" not in columns  # whoever evaluated them has it
 
 
 def test_an_output_that_was_cut_is_not_cut_again():

@@ -3,10 +3,11 @@
 import json
 import random
 
-from trl_mle.competitions import load_competition
+from trl_mle.competitions import Score, load_competition
 from trl_mle.instrumentation import MILESTONES
-from trl_mle.rewards import BestSolutions, ExecutionLog
+from trl_mle.rewards import BestSolutions, Evaluation, ExecutionLog
 from trl_mle.solutions.pool import Solution, SolutionPool
+from trl_mle.trainer.judged import Judged
 from trl_mle.trainer.program_metrics import program_metrics
 
 
@@ -104,9 +105,16 @@ def make_run(
 
 
 def _metrics(rows):
-    columns = {name: [row[name] for row in rows] for name in ("outcome", "duration_s", "score")}
-    columns["valid"] = [row["score"] is not None for row in rows]
-    columns["milestones"] = [",".join(row["milestones"]) for row in rows]
-    mean = sum(columns["duration_s"]) / len(rows)
-    columns["duration_weight"] = [seconds / mean for seconds in columns["duration_s"]]
-    return program_metrics(columns, higher_is_better=True)
+    mean = sum(row["duration_s"] for row in rows) / len(rows)
+    completions = [
+        Judged(
+            row["competition"], "", row["prompt_kind"], None, None,
+            Evaluation(
+                None, row["duration_s"], None if row["score"] is None else Score(row["score"], True), row["outcome"],
+                tuple(row["milestones"]),
+            ),
+            weight=row["duration_s"] / mean,
+        )
+        for row in rows
+    ]  # fmt: skip
+    return program_metrics(completions, higher_is_better=True)

@@ -1,23 +1,42 @@
+from dataclasses import replace
+
 import pytest
 
+from trl_mle.competitions import Score
+from trl_mle.rewards import Evaluation
+from trl_mle.solutions import syntax_tree_id
 from trl_mle.trainer.gradient.weighting import weight_metrics
+from trl_mle.trainer.judged import Judged
 from trl_mle.trainer.program_metrics import batch_metrics, program_metrics
 
 
-COLUMNS = {
-    "duration_s": [1.0, 2.0, 3.0, None, None, 9.0],
-    "duration_weight": [0.5, 1.0, 1.5, 1.0, 1.0, 1.0],
-    "cpu_s": [1.0, 2.0, None, None, None, None],
-    "queue_wait_s": [0.0, 1.0, 2.0, None, None, 1.0],
-    "outcome": ["ok", "ok", "ok", "infrastructure", "no_code", "timeout"],
-    "valid": [True, True, False, False, False, False],
-    "score": [0.8, 0.6, None, None, None, None],
-    "milestones": ["imports,model_trained", "imports", "imports", "", "", "imports,model_trained"],
-}
+def judged(evaluation=None, weight=None, kind="scratch", parent=None):
+    return Judged(None, "", kind, parent, None, evaluation or Evaluation(None, outcome=None), weight)
+
+
+BATCH = [
+    judged(
+        Evaluation(0.8, 1.0, Score(0.8, True), "ok", ("imports", "model_trained"), cpu_s=1.0, queue_wait_s=0.0), 0.5
+    ),
+    judged(Evaluation(0.6, 2.0, Score(0.6, True), "ok", ("imports",), cpu_s=2.0, queue_wait_s=1.0), 1.0),
+    judged(Evaluation(-9.9, 3.0, Score(None, False), "ok", ("imports",), queue_wait_s=2.0), 1.5),
+    judged(Evaluation(None, outcome="infrastructure"), 1.0),
+    judged(Evaluation(-10.0), 1.0),
+    judged(Evaluation(-9.8, 9.0, None, "timeout", ("imports", "model_trained"), queue_wait_s=1.0), 1.0),
+]
+
+
+def changed(**columns):
+    """The batch with other facts of its evaluations."""
+    rows = zip(*columns.values(), strict=True)
+    return [
+        replace(item, evaluation=replace(item.evaluation, **dict(zip(columns, row, strict=True))))
+        for item, row in zip(BATCH, rows, strict=True)
+    ]
 
 
 def test_metrics_of_a_batch():
-    metrics = program_metrics(COLUMNS, higher_is_better=True)
+    metrics = program_metrics(BATCH, higher_is_better=True)
     assert metrics["valid_rate"] == pytest.approx(2 / 5)  # the failure of ours is not counted
     assert metrics["score/mean"] == pytest.approx(0.7)
     assert metrics["score/best"] == 0.8
@@ -37,26 +56,36 @@ def test_metrics_of_a_batch():
 
 
 def test_best_score_has_a_direction():
-    assert program_metrics(COLUMNS, higher_is_better=False)["score/best"] == 0.6
-    assert "score/best" not in program_metrics(COLUMNS, higher_is_better=None)
+    assert program_metrics(BATCH, higher_is_better=False)["score/best"] == 0.6
+    assert "score/best" not in program_metrics(BATCH, higher_is_better=None)
 
 
 def test_unknown_is_left_out():
-    assert program_metrics({}, None) == {}
-    assert program_metrics({"duration_s": [None]}, None) == {}
-    uninstrumented = program_metrics(COLUMNS | {"milestones": [""] * 6}, None)
+    assert program_metrics([], None) == {}
+    assert program_metrics([judged()], None) == {}
+    assert program_metrics([judged(Evaluation(None, 2.0, outcome=None))], None).keys() == {
+        *(f"duration_s/{name}" for name in ("mean", "p10", "p50", "p90"))
+    }
+    uninstrumented = program_metrics(changed(milestones=[()] * 6), None)
     assert not [key for key in uninstrumented if key.startswith(("milestone", "untrained"))]
-    failed = program_metrics({"outcome": ["infrastructure"], "valid": [False]}, None)
+    failed = program_metrics([judged(Evaluation(None, outcome="infrastructure"))], None)
     assert "valid_rate" not in failed
+    assert not [key for key in program_metrics(BATCH, True, scores=False) if key.startswith("score")]
 
 
 def test_programs_that_come_again():
-    row = {"competition": None, "prompt_kind": "scratch", "parent_id": None, "parent_score": None}
-    rows = [row | {"program_id": name, "parent_id": parent} for name, parent in (("a", None), ("a", "a"), ("b", "a"))]
-    metrics = batch_metrics([*rows, row], {}, by_kind=False)
+    batch = [
+        judged(Evaluation(None, source=source, outcome=None), parent=parent)
+        for source, parent in (
+            ("x = 1", None),
+            ("x  =  1", syntax_tree_id("x = 1")),
+            ("y = 1", syntax_tree_id("x = 1")),
+        )
+    ]
+    metrics = batch_metrics([*batch, judged()], {}, by_kind=False)
     assert metrics["unique_rate"] == pytest.approx(2 / 3)
-    assert metrics["copy_rate"] == 0.5  # one of two that were to improve a
-    assert not {"unique_rate", "copy_rate"} & set(batch_metrics([row], {}, by_kind=False))
+    assert metrics["copy_rate"] == 0.5  # one of two that were to improve the first
+    assert not {"unique_rate", "copy_rate"} & set(batch_metrics([judged()], {}, by_kind=False))
 
 
 def test_what_weights_pay():
@@ -75,9 +104,9 @@ def test_what_weights_pay():
 
 def test_what_was_reused():
     reused, matches = [True, False, True, False, False, False], [None, True, None, None, None, False]
-    metrics = program_metrics(COLUMNS | {"reused": reused, "matches": matches}, None)
+    metrics = program_metrics(changed(reused=reused, matches=matches), None)
     assert metrics["reuse/rate"] == pytest.approx(2 / 5)  # of five programs
     assert metrics["reuse/saved_s"] == 1.0 + 3.0
     assert metrics["reuse/mismatch_rate"] == 1 / 2
-    assert "reuse/mismatch_rate" not in program_metrics(COLUMNS | {"reused": reused, "matches": [None] * 6}, None)
-    assert not [name for name in program_metrics(COLUMNS, None) if name.startswith("reuse")]
+    assert "reuse/mismatch_rate" not in program_metrics(changed(reused=reused), None)
+    assert not [name for name in program_metrics(BATCH, None) if name.startswith("reuse")]

@@ -126,7 +126,7 @@ class MLEEnvironment:
             raise ValueError("no program has been started")
         evaluation = finished(self._pending[-1])
         assert evaluation is not None
-        if evaluation.outcome == Outcome.INFRASTRUCTURE:
+        if evaluation.infrastructure_failed:
             return FAILED
         ended = f"valid submission after {evaluation.duration_s:.1f} s"
         if not evaluation.valid:
@@ -186,7 +186,7 @@ def finished(pending: PendingEvaluation, until: float = math.inf) -> Evaluation 
 def _infrastructure_failed(pending: PendingEvaluation) -> bool:
     """Whether it ended because our infrastructure failed; such a program does not count."""
     evaluation = finished(pending, until=0.0)
-    return evaluation is not None and evaluation.outcome == Outcome.INFRASTRUCTURE
+    return evaluation is not None and evaluation.infrastructure_failed
 
 
 def _lines(file: Path, first: int, count: int, chars: int) -> str:

@@ -27,7 +27,7 @@ from uvicorn.protocols.http.h11_impl import H11Protocol
 
 from trl_mle.competitions import Competition
 from trl_mle.environments.environment import FAILED, finished, start
-from trl_mle.execution import Outcome, SandboxError
+from trl_mle.execution import SandboxError
 from trl_mle.prompts import plain_text, scratch_prompt
 from trl_mle.rewards import Evaluation, MLEReward, PendingEvaluation, cut_middle
 
@@ -169,7 +169,7 @@ class ProgramEnvironment(Environment[ProgramAction, ProgramObservation, EpisodeS
         return self._ended(evaluation)
 
     def _ended(self, evaluation: Evaluation) -> ProgramObservation:
-        if evaluation.outcome == Outcome.INFRASTRUCTURE:  # it does not count
+        if evaluation.infrastructure_failed:  # it does not count
             self._state.programs -= 1
             return self._observation("ended", outcome=str(evaluation.outcome), valid=False, detail=FAILED)
         over = not self._left

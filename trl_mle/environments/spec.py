@@ -11,7 +11,7 @@ from trl_mle.environments.environment import MLEEnvironment, ScoredMLEEnvironmen
 from trl_mle.execution import Executor
 from trl_mle.instrumentation import Instrumenter
 from trl_mle.prompts import agent_prompt
-from trl_mle.rewards import MLEReward
+from trl_mle.rewards import Evaluation, MLEReward
 
 
 class EpisodeReward(MLEReward):
@@ -20,11 +20,17 @@ class EpisodeReward(MLEReward):
     of all.
     """
 
-    def __call__(self, *args: Any, environments: Sequence[MLEEnvironment] = (), **kwargs: Any) -> list[float | None]:
-        """Rewards of a batch of episodes, whose environments TRL passes in."""
+    def evaluations(
+        self,
+        completions: Sequence[Any],
+        competition: Sequence[str] | None = None,
+        environments: Sequence[MLEEnvironment] | None = None,
+        **kwargs: Any,
+    ) -> list[Evaluation]:
+        """The evaluations of a batch of episodes, whose environments TRL passes in."""
         if not environments:
             raise ValueError("the trainer passes no environments: give it the spec's environment_factory")
-        return super().__call__(*args, **kwargs | {"evaluation": [item._episode() for item in environments]})
+        return [item._episode() for item in environments]
 
 
 class MLESpec:

@@ -1,8 +1,8 @@
 """Computes the reward of a completion, and records how it came about."""
 
-from trl_mle.rewards.evaluation import Evaluation
+from trl_mle.rewards.evaluation import Evaluation, cut_middle
 from trl_mle.rewards.execution_log import ExecutionLog
-from trl_mle.rewards.mle_reward import MLEReward, cut_middle
+from trl_mle.rewards.mle_reward import MLEReward
 from trl_mle.rewards.pending import PendingEvaluation
 from trl_mle.rewards.program_reward import program_reward
 from trl_mle.solutions.best_solutions import BestSolutions

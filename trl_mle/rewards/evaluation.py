@@ -4,9 +4,12 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from trl_mle.competitions import Score
+from trl_mle.execution import Outcome
+from trl_mle.solutions.pool import syntax_tree_id
 
 
 NO_CODE = "no_code"  # in addition to the executor's outcomes: nothing to execute
+OUTPUT_CHARS = 4000  # characters of a program's output in the completions table and in improve prompts
 
 
 @dataclass(frozen=True)
@@ -21,8 +24,9 @@ class Evaluation:
             Δt of its program in seconds; `None` without a program.
         score (`Score` or `None`):
             Score of its submission; `None` if the program failed.
-        outcome (`Outcome` or `str`):
-            How the execution ended (an [`~trl_mle.execution.Outcome`] equals its name), or `"no_code"`.
+        outcome (`Outcome` or `str`, *optional*):
+            How the execution ended (an [`~trl_mle.execution.Outcome`] equals its name), or `"no_code"`; `None` if a reward function
+            of another kind does not say.
         milestones (`tuple[str, ...]`):
             Milestones reached, in order.
         output (`str`):
@@ -39,8 +43,9 @@ class Evaluation:
             Names and values of the shapes and scores reported by the instrumenter's prints, in order.
         quality (`float` or `None`):
             Score of a valid submission, with its sign flipped where lower is better; not clipped by a floor.
-        reused (`bool`):
-            Whether the result is that of an equal program, see [`MLEReward`]; the program itself was not executed.
+        reused (`bool` or `None`):
+            Whether the result is that of an equal program, see [`MLEReward`]; the program itself was not executed. `None` if every
+            program is executed.
         matches (`bool` or `None`):
             Whether it came to the same outcome and score as an equal program before, where it was executed to find out.
     """
@@ -48,7 +53,7 @@ class Evaluation:
     reward: float | None
     duration_s: float | None = None
     score: Score | None = None
-    outcome: str = NO_CODE
+    outcome: str | None = NO_CODE
     milestones: tuple[str, ...] = ()
     output: str = ""
     source: str | None = None
@@ -57,13 +62,27 @@ class Evaluation:
     queue_wait_s: float | None = None
     reports: tuple[tuple[str, str], ...] = ()
     quality: float | None = None
-    reused: bool = False
+    reused: bool | None = None
     matches: bool | None = None
 
     @property
     def valid(self) -> bool:
         """Whether there is a valid submission."""
         return self.score is not None and self.score.valid
+
+    @property
+    def infrastructure_failed(self) -> bool:
+        """Whether our infrastructure failed, not the program."""
+        return self.outcome == Outcome.INFRASTRUCTURE
+
+    @property
+    def program_id(self) -> str | None:
+        """The same for all programs with the same syntax tree; `None` without a program."""
+        return None if self.source is None else syntax_tree_id(self.source)
+
+    def shortened(self) -> "Evaluation":
+        """The same with as much of the output as is used later: what processes send each other is bounded."""
+        return replace(self, output=cut_middle(self.output))
 
     def reused_for(self, source: str | None) -> "Evaluation":
         """The same for an equal program, which was not executed."""
@@ -78,3 +97,12 @@ class Evaluation:
             "reports": tuple(tuple(report) for report in fields["reports"]),
         }
         return cls(**(fields | known))
+
+
+def cut_middle(text: str, max_chars: int = OUTPUT_CHARS) -> str:
+    """Shortens a text by leaving out whole lines from its middle."""
+    if len(text) <= max_chars:
+        return text
+    half = max_chars // 2 - 1  # room for the separator
+    head, tail = text[:half].rpartition("\n")[0], text[-half:].partition("\n")[2]
+    return "\n".join(part for part in (head, "…", tail) if part)

@@ -13,6 +13,7 @@ from trl_mle.execution import ExecutionResult, Executor, Outcome
 from trl_mle.execution.program import Program
 from trl_mle.instrumentation import MILESTONES, Instrumenter
 from trl_mle.prompts import extract_code
+from trl_mle.rewards.columns import columns_of
 from trl_mle.rewards.evaluation import Evaluation
 from trl_mle.rewards.execution_log import ExecutionLog
 from trl_mle.rewards.pending import Execution, PendingEvaluation, Repeat
@@ -24,7 +25,6 @@ from trl_mle.solutions import BestSolutions, ResultStore
 logger = logging.getLogger(__name__)
 
 POLL_S = 0.2  # of the progress line
-OUTPUT_CHARS = 4000  # characters of a program's output in the completions table and in improve prompts
 
 
 def lowest_valid_reward(fail_reward: float = -10.0, milestone_reward: float = 0.1, valid_margin: float = 0.3) -> float:
@@ -153,33 +153,24 @@ class MLEReward:
             competition (`list[str]`, *optional*):
                 The dataset's column of competition ids; optional if the reward has only one competition.
             evaluation (`list[Evaluation]`, *optional*):
-                Evaluations of the completions, if they were evaluated before (see [`submit`]).
+                Evaluations of the completions, if they were evaluated before, as [`~trl_mle.trainer.MLEGRPOTrainer`] does.
             log_extra (`Callable`, *optional*):
-                TRL's hook for columns of the completions table. Given, the columns `duration_s` (seconds), `outcome`,
-                `valid`, `score`, `quality`, `milestones`, `cpu_s` and `queue_wait_s` (seconds), `output` (its beginning and end) and
-                `program` are logged: the trainer weights advantages with the first, and keeps the last in its pool, out of
-                the table. With `results` there are `reused` and `matches`, too.
+                TRL's hook for columns of the completions table: those of [`~trl_mle.rewards.columns.columns_of`], and, of
+                completions that are evaluated here, `program`.
             log_metric (`Callable`, *optional*):
                 TRL's hook for scalars. If given, logs the instrumenter's metrics as `mle/instrumenter/...`.
 
         Returns:
             `list[float | None]`: One reward per completion.
         """
-        evaluations = self.evaluate_many(self.items(completions, competition)) if evaluation is None else evaluation
+        evaluations = evaluation
+        if evaluations is None:
+            evaluations = self.evaluations(completions, competition=competition, **kwargs)
         if log_extra is not None:
-            log_extra("duration_s", [item.duration_s for item in evaluations])
-            log_extra("outcome", [str(item.outcome) for item in evaluations])
-            log_extra("valid", [item.valid for item in evaluations])
-            log_extra("score", [item.score.value if item.score else None for item in evaluations])
-            log_extra("quality", [item.quality for item in evaluations])
-            log_extra("milestones", [",".join(item.milestones) for item in evaluations])
-            log_extra("cpu_s", [item.cpu_s for item in evaluations])
-            log_extra("queue_wait_s", [item.queue_wait_s for item in evaluations])
-            log_extra("output", [cut_middle(item.output) for item in evaluations])
-            log_extra("program", [item.source for item in evaluations])
-            if self.reuse is not None:
-                log_extra("reused", [item.reused for item in evaluations])
-                log_extra("matches", [item.matches for item in evaluations])
+            for name, values in columns_of(evaluations).items():
+                log_extra(name, values)
+            if evaluation is None:
+                log_extra("program", [item.source for item in evaluations])
         if log_metric is not None:
             for item in evaluations:
                 if item.quality is not None:  # one call each: TRL averages over all calls of all processes
@@ -188,6 +179,25 @@ class MLEReward:
             for name, value in self.instrumenter.metrics().items():
                 log_metric(f"mle/instrumenter/{name}", value)
         return [item.reward for item in evaluations]
+
+    def evaluations(
+        self, completions: Sequence[Any], competition: Sequence[str] | None = None, **kwargs: Any
+    ) -> list[Evaluation]:
+        """
+        Evaluates a batch of TRL's completions.
+
+        Args:
+            completions (`Sequence`):
+                Texts, or conversations whose last message is the completion.
+            competition (`Sequence[str]`, *optional*):
+                The dataset's column of competition ids.
+            **kwargs:
+                Whatever else TRL passes to reward functions, for subclasses.
+
+        Returns:
+            `list[Evaluation]`: One per completion.
+        """
+        return self.evaluate_many(self.items(completions, competition))
 
     def items(self, completions: Sequence[Any], competition: Sequence[str] | None) -> list[tuple[str, str]]:
         """The texts of TRL's completions, each with the id of its competition."""
@@ -302,7 +312,8 @@ class MLEReward:
     def _begin(self, asked: Asked | None, programs: Iterator[Program]) -> PendingEvaluation:
         """Begins an evaluation; takes the next instrumented program if this one is executed."""
         if asked is None:
-            return PendingEvaluation(Evaluation(self.fail_reward, detail="no code in the completion"))
+            reused = None if self.reuse is None else False
+            return PendingEvaluation(Evaluation(self.fail_reward, detail="no code in the completion", reused=reused))
         if asked.is_executed:
             execution = self._execute(asked, next(programs))
             if self.reuse is not None and asked.known is None:
@@ -411,7 +422,7 @@ class MLEReward:
             held_out=held_out,
             full=full,
             reward=evaluation.reward,
-            reused=evaluation.reused,
+            reused=bool(evaluation.reused),
         )
 
     def _competition(self, which: Competition | str) -> Competition:
@@ -427,12 +438,3 @@ class MLEReward:
         if len(self.competitions) != 1:
             raise ValueError("with several competitions the dataset needs a column `competition` with their ids")
         return next(iter(self.competitions))
-
-
-def cut_middle(text: str, max_chars: int = OUTPUT_CHARS) -> str:
-    """Shortens a text by leaving out whole lines from its middle."""
-    if len(text) <= max_chars:
-        return text
-    half = max_chars // 2 - 1  # room for the separator
-    head, tail = text[:half].rpartition("\n")[0], text[-half:].partition("\n")[2]
-    return "\n".join(part for part in (head, "…", tail) if part)

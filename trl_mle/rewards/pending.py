@@ -5,7 +5,7 @@ from collections.abc import Callable
 from dataclasses import replace
 
 from trl_mle.competitions import Competition
-from trl_mle.execution import ExecutionResult, Executor, Outcome, ProgramFuture
+from trl_mle.execution import ExecutionResult, Executor, ProgramFuture
 from trl_mle.execution.program import Program
 from trl_mle.rewards.evaluation import Evaluation
 
@@ -78,9 +78,9 @@ class Execution(PendingEvaluation):
     def poll(self) -> bool:
         if self._evaluation is None and self.future.done():
             evaluation = self._judge(self.program, self.future.result())
-            if evaluation.outcome == Outcome.INFRASTRUCTURE and self._known is not None:
+            if evaluation.infrastructure_failed and self._known is not None:
                 evaluation = self._known.reused_for(evaluation.source)
-            elif evaluation.outcome == Outcome.INFRASTRUCTURE and not self._retried:
+            elif evaluation.infrastructure_failed and not self._retried:
                 self._retried = True
                 self.future = self._executor.submit(self.program, self._competition)
                 return self.poll()

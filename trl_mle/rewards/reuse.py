@@ -103,7 +103,8 @@ class Reuse:
                 Whether any equal program would get the same prints.
         """
         self.running.pop(asked.key, None)
-        if asked.known is not None and evaluation.outcome != Outcome.INFRASTRUCTURE:
+        evaluation = replace(evaluation, reused=False)
+        if asked.known is not None and not evaluation.infrastructure_failed:
             same = (evaluation.outcome, evaluation.score) == (asked.known.outcome, asked.known.score)
             return replace(evaluation, matches=same)
         if evaluation.outcome in REUSABLE and is_final:

@@ -51,7 +51,7 @@ class MLEGRPOConfig(GRPOConfig):
               [`~trl_mle.trainer.gradient.advantages.group_advantages`].
             - `"max_at_k"`: valid programs, and the best score of `max_at_k` of them.
 
-            The latter two need a column `quality`, which an [`~trl_mle.rewards.MLEReward`] logs.
+            The latter two need an [`~trl_mle.rewards.MLEReward`], or a first reward function that logs the column `quality`.
         max_at_k (`int`, *optional*):
             k of `"max_at_k"`, from 2 to `num_generations`. Defaults to half of them, at most 8.
         begin_program (`bool`, *optional*, defaults to `True`):

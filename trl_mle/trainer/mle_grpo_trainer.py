@@ -1,6 +1,7 @@
 import json
 import random
 import time
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -10,10 +11,12 @@ from datasets import Dataset, IterableDataset
 from peft import LoraConfig
 from transformers.trainer import TRAINER_STATE_NAME
 from transformers.trainer_utils import PREFIX_CHECKPOINT_DIR
+from trl.extras.profiling import profiling_context
 from trl.trainer.utils import get_config_model_id
 
 from trl_mle.competitions import Competition, load_competition
 from trl_mle.execution import Limits
+from trl_mle.rewards import MLEReward
 from trl_mle.trainer.asking.dataset import scratch_dataset, scratch_rows
 from trl_mle.trainer.asking.solution_prompts import NO_IMPROVING, SolutionPrompts
 from trl_mle.trainer.engine.base_model import BaseModelTrainer
@@ -24,14 +27,14 @@ from trl_mle.trainer.engine.plain_text import PlainTextTrainer
 from trl_mle.trainer.engine.prompt_sharing import SharedPromptsTrainer
 from trl_mle.trainer.engine.pushes import HubTrainer
 from trl_mle.trainer.engine.vllm_trainer import VLLMTrainer
+from trl_mle.trainer.foreign import evaluations_from
 from trl_mle.trainer.gradient.objective import Objective
 from trl_mle.trainer.gradient.weighting import Weighting, weight_metrics
+from trl_mle.trainer.judged import SCRATCH, Row, judge
 from trl_mle.trainer.mle_grpo_config import MLEGRPOConfig
 from trl_mle.trainer.program_metrics import batch_metrics
 from trl_mle.trainer.rollouts.in_flight import RolloutsInFlight, make_rollouts
-from trl_mle.trainer.rollouts.ledger import Rollout
 from trl_mle.trainer.rollouts.sampler import Sampler, generated
-from trl_mle.trainer.rows import SCRATCH, Row, infrastructure_failed, read_rows
 from trl_mle.trainer.step import Step, join_outputs, resized, waiting_metrics
 
 
@@ -148,8 +151,11 @@ class MLEGRPOTrainer(BaseModelTrainer, HubTrainer, LimitsTrainer, PlainTextTrain
         if args.max_turns > 1:
             self._logs = resized(self._logs, args.completions_per_batch * args.max_turns)
 
+        rewards = [func for func in self.reward_funcs if isinstance(func, MLEReward)]
+        if len(rewards) > 1:
+            raise ValueError(f"reward_funcs has {len(rewards)} MLERewards: give one, with all competitions")
+        self.reward = rewards[0] if rewards else None  # evaluates programs before reward functions are called
         self.objective: Objective = Objective(args, self.reward_funcs, self.reward_weights)
-        self.reward_funcs = self.objective.watched(self.reward_funcs)
         self.rollouts: RolloutsInFlight | None = None  # where programs run ahead of the step that they are trained in
         if args.async_rollouts or args.skip_zero_signal:
             if self.tools or self.environment_factories is not None or self.rollout_func is not None:
@@ -192,7 +198,9 @@ class MLEGRPOTrainer(BaseModelTrainer, HubTrainer, LimitsTrainer, PlainTextTrain
             self._log_metrics("train", rollouts.metrics(taken), "mle/async")
         if self.args.skip_zero_signal:
             self._log_metrics("train", rollouts.skip_metrics(), "mle/zero_signal")
-        step = Step(replayed=taken[local], skipped=self._read_skipped(rollouts.skipped))
+        evaluations = [rollout.evaluation for rollout in rollouts.skipped if rollout.evaluation is not None]  # all
+        skipped = judge([rollout.row for rollout in rollouts.skipped], evaluations, self.competitions)
+        step = Step(replayed=taken[local], skipped=skipped)
         output = self._turn(rollouts.rows(taken[local]), step)
         stored = step.take_stored_logps(output["completion_ids"].shape[1])
         if stored is not None:  # TRL did not compute them, because it considers the rollouts fresh
@@ -209,17 +217,6 @@ class MLEGRPOTrainer(BaseModelTrainer, HubTrainer, LimitsTrainer, PlainTextTrain
         asked = rng.choices(gather_object(inputs)[:: self.args.group_size], k=groups)
         rows = [row for row in asked for _ in range(self.args.group_size)]
         return self._choose(rows[self._local(len(rows) // self.accelerator.num_processes)])
-
-    def _read_skipped(self, skipped: list[Rollout]) -> list[Row]:
-        """What is known of completions that were executed and are not trained on."""
-        if not skipped:
-            return []
-        reward: Any = self.reward_funcs[0]  # the only one
-        columns: dict[str, list] = {}
-        evaluations = [rollout.evaluation for rollout in skipped]
-        reward([], [], evaluation=evaluations, log_extra=columns.__setitem__)
-        needs_quality = self.args.objective != "reward"
-        return read_rows([rollout.row for rollout in skipped], columns, self.competitions, needs_quality)
 
     def _turn(self, rows: list[Row], step: Step) -> dict[str, Any]:
         """TRL's batch, with weighted advantages."""
@@ -287,33 +284,40 @@ class MLEGRPOTrainer(BaseModelTrainer, HubTrainer, LimitsTrainer, PlainTextTrain
     ) -> torch.Tensor:
         step, mode = self._mle_step, "train" if self.model.training else "eval"
         assert step is not None
+        if self.reward is not None and step.replayed is None:
+            columns = {name: [row[name] for row in inputs] for name in inputs[0] if name != "prompt"}
+            with profiling_context(self, "evaluate"):
+                evaluations = self.reward.evaluations(completions, **columns, environments=self.environments)
+            inputs = [row | {"evaluation": item.shortened()} for row, item in zip(inputs, evaluations, strict=True)]
         rewards_per_func = super()._calculate_rewards(inputs, prompts, completions, completion_ids_list)
-        needs_quality = self.args.objective != "reward"
-        rows = gather_object(read_rows(inputs, self._pending_extra_logs, self.competitions, needs_quality))
-        for name in self.objective.hidden_columns:
-            self._pending_extra_logs.pop(name, None)
+        if self.reward is not None:
+            evaluations = [row["evaluation"] for row in inputs]
+        else:
+            evaluations = evaluations_from(self._pending_extra_logs, len(prompts), self.args.objective)
+            self._pending_extra_logs.pop("program", None)  # the table has the completion
+        everyone = gather_object(judge(inputs, evaluations, self.competitions))
         # The slowest process is done now. (TRL's own gather has also run, but on a GPU it returns before it is
         # complete.)
         self._log_metrics(mode, waiting_metrics(gather_object([step.waited_s()])))
 
         # TRL leaves a completion out only if *every* reward function gave `None` for it
-        ours = torch.tensor([infrastructure_failed(row) for row in rows])
-        rewards_per_func[ours.to(rewards_per_func.device)] = torch.nan
+        failed = torch.tensor([item.evaluation.infrastructure_failed for item in everyone])
+        rewards_per_func[failed.to(rewards_per_func.device)] = torch.nan
 
-        weights = self.weighting.weights(rows) if mode == "train" else torch.ones(len(rows))
-        for row, weight in zip(rows, weights.tolist(), strict=True):
-            row["duration_weight"] = weight
+        weights = self.weighting.weights(everyone) if mode == "train" else torch.ones(len(everyone))
+        everyone = [replace(item, weight=weight) for item, weight in zip(everyone, weights.tolist(), strict=True)]
         local = self._local(len(prompts))
-        step.weights, step.durations = weights[local], [row.get("duration_s") for row in rows[local]]
-        for name in ("duration_weight", "prompt_kind", "parent_id"):
-            self._log_completion_extra(name, [row[name] for row in rows[local]])
+        step.judged, step.weights = everyone[local], weights[local]
+        self._log_completion_extra("duration_weight", step.weights.tolist())
+        for name in ("prompt_kind", "parent_id"):
+            self._log_completion_extra(name, [example[name] for example in inputs])
         if self.args.async_rollouts:
             for name in ("rollout_id", "staleness"):
                 self._log_completion_extra(name, [example.get(name) for example in inputs])
         if mode == "train":
-            step.advantages = self.objective.advantages(rows, rewards_per_func, weights)
+            step.advantages = self.objective.advantages(everyone, rewards_per_func, weights)
             self._log_metrics(mode, self.objective.metrics())
-        executed = rows + step.skipped
+        executed = everyone + step.skipped
         self._log_metrics(mode, batch_metrics(executed, self.competitions, self.solution_prompts.shows_solutions))
         if mode == "train" and self.competitions:
             # The step counter rises at the end of a step

@@ -8,8 +8,8 @@ from typing import Any
 import torch
 
 from trl_mle.solutions.pool import Solution
+from trl_mle.trainer.judged import Judged
 from trl_mle.trainer.rollouts.ledger import Rollout
-from trl_mle.trainer.rows import Row
 
 
 @dataclass
@@ -20,13 +20,13 @@ class Step:
     Args:
         replayed (`list[Rollout]`, *optional*):
             Rollouts of this process, sampled before, that take the place of fresh samples.
-        skipped (`list[Row]`, *optional*):
-            What is known of completions of all processes that were executed and are not trained on.
+        skipped (`list[Judged]`, *optional*):
+            Completions of all processes that were executed and are not trained on.
         rewarded_at (`float`, *optional*):
             Last time that a reward function logged a column, by `time.monotonic()`: finally, the time when rewards
             were done.
-        durations (`list[float | None]` of length `B`):
-            Δt of this process's completions, in seconds.
+        judged (`list[Judged]` of length `B`):
+            This process's completions.
         weights (`torch.Tensor` of shape `(B,)`):
             Their duration weights.
         advantages (`torch.Tensor`, *optional*):
@@ -38,9 +38,9 @@ class Step:
     """
 
     replayed: list[Rollout] | None = None
-    skipped: list[Row] = field(default_factory=list)
+    skipped: list[Judged] = field(default_factory=list)
     rewarded_at: float | None = None
-    durations: list[float | None] = field(default_factory=list)
+    judged: list[Judged] = field(default_factory=list)
     weights: torch.Tensor = field(default_factory=lambda: torch.ones(0))
     advantages: torch.Tensor | None = None
     solutions: list[Solution | None] = field(default_factory=list)
@@ -101,7 +101,8 @@ class Step:
             values if values.dim() == 1 else (values * mask).sum(dim=1) / mask.sum(dim=1).clamp(min=1)
             for values in (advantages, weighted)
         ]
-        return list(zip(*(mean.tolist() for mean in means), self.weights.tolist(), self.durations, strict=True))
+        durations = [item.evaluation.duration_s for item in self.judged]
+        return list(zip(*(mean.tolist() for mean in means), self.weights.tolist(), durations, strict=True))
 
     def take_stored_logps(self, width: int) -> torch.Tensor | None:
         """

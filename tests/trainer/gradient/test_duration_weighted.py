@@ -61,5 +61,7 @@ def test_a_duration_for_each_completion(tiny_model, tmp_path):
         log_extra("duration_s", [1.0])
         return [0.0] * len(completions)
 
-    with pytest.raises(ValueError, match=r'^log_extra\("duration_s", ...\) got 1 values for 8 completions$'):
+    with pytest.raises(
+        ValueError, match=r'^log_extra\("duration_s", ...\) got 1 values for 8 completions: log one per completion'
+    ):
         trained(tiny_model, tmp_path, Weighted, twice)

@@ -10,6 +10,7 @@ from support.toy_trainer import ComposedPerToken, make_trainer, text_reward
 from trl_mle.rewards import Evaluation
 from trl_mle.trainer.gradient.advantages import group_advantages, standardized
 from trl_mle.trainer.gradient.objective import HISTORY, Objective, progress_of
+from trl_mle.trainer.judged import Judged
 
 
 NAN = math.nan
@@ -28,10 +29,12 @@ def settings(objective="max_at_k", unit="group", size=4, k=2):
 
 def rows_of(qualities, prompts="a", programs=None):
     return [
-        {"prompt_name": prompts[i % len(prompts)], "quality": None if math.isnan(quality) else quality}
-        | ({"program_id": programs[i]} if programs else {})
+        Judged(
+            None, prompts[i % len(prompts)], "scratch", None, None,
+            Evaluation(None, quality=None if math.isnan(quality) else quality, source=programs[i] if programs else None),
+        )
         for i, quality in enumerate(qualities)
-    ]
+    ]  # fmt: skip
 
 
 def ones(rows):
@@ -106,10 +109,7 @@ def test_a_group_lacks_signal_where_all_its_advantages_are_zero(name, members, l
         rewards = torch.tensor([item.reward for item in members if item.reward is not None])
         assert bool((rewards == rewards.max()).all() if len(rewards) else True) == (name in lacking)
         return
-    rows = [
-        {"prompt_name": "a", "quality": item.quality} | ({"program_id": item.source[0]} if item.source else {})
-        for item in members
-    ]
+    rows = [Judged(None, "a", "scratch", None, None, item) for item in members]
     rewards = torch.tensor([[math.nan if item.reward is None else item.reward] for item in members])
     objective.args.num_generations = len(members)
     assert objective.advantages(rows, rewards, ones(rows)).any() != (name in lacking)
@@ -182,7 +182,6 @@ def test_any_reward_function_may_log_quality(tiny_model, tmp_path):
         expected.append(group_advantages(progress_of(group, quality), quality, 4))
     advantages = list(trainer._logs["advantages"])
     assert advantages[-8:] == pytest.approx(torch.cat(expected).tolist(), abs=1e-5)
-    assert "quality" not in trainer._logs["extra"]
     assert any("mle/no_quality_rate" in entry for entry in trainer.state.log_history)
 
 
@@ -190,18 +189,16 @@ async def length(completions, **kwargs):
     return [float(len(completion[0]["content"])) for completion in completions]
 
 
-def test_whichever_function_logs_quality_is_the_judge(tiny_model, tmp_path):
+def test_the_first_of_several_functions_is_the_judge(tiny_model, tmp_path):
     trainers = []
-    for name, rewards in (("alone", scored), ("second", [length, scored]), ("first", [scored, length])):
-        weights = None if name == "alone" else [0.0, 1.0] if name == "second" else [1.0, 0.0]
+    for name, rewards in (("alone", scored), ("beside", [scored, length])):
+        weights = None if name == "alone" else [1.0, 0.0]
         options = {"objective": "mean_rank", "max_steps": 1, "reward_weights": weights}
         trainers.append(make_trainer(tiny_model, tmp_path / name, rewards, **options))
         trainers[-1].train()
-    assert [trainer.objective.judge for trainer in trainers] == [0, 1, 0]
-    alone, second, first = (list(trainer._logs["advantages"]) for trainer in trainers)
+    alone, beside = (list(trainer._logs["advantages"]) for trainer in trainers)
     assert any(alone)
-    assert second == pytest.approx(alone)
-    assert first == pytest.approx(alone)
+    assert beside == pytest.approx(alone)
 
 
 def test_the_paper_leaves_other_peoples_columns_alone(tiny_model, tmp_path):

@@ -1,15 +1,15 @@
 """Chooses improve prompts: groups improve a solution of the pool, later turns improve their own."""
 
 import random
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from trl_mle.competitions import Competition
 from trl_mle.execution import Limits
 from trl_mle.prompts import improve_prompt
 from trl_mle.solutions.pool import Solution, SolutionPool
+from trl_mle.trainer.judged import SCRATCH, Judged, Row, competition_of
 from trl_mle.trainer.mle_grpo_config import MLEGRPOConfig
-from trl_mle.trainer.rows import SCRATCH, Row, competition_of, infrastructure_failed
 
 
 LONG_PROMPT = 8192  # tokens of an improve prompt if max_prompt_length sets no limit
@@ -76,7 +76,7 @@ class SolutionPrompts:
                 Position of the first of them in the batch of all processes.
 
         Returns:
-            `list[dict]`: The same with the columns of [`~trl_mle.trainer.rows.SCRATCH`], and another prompt for those groups.
+            `list[dict]`: The same with the columns of [`~trl_mle.trainer.judged.SCRATCH`], and another prompt for those groups.
         """
         if self.shows_solutions and isinstance(inputs[0]["prompt"], str):
             raise ValueError(
@@ -125,37 +125,32 @@ class SolutionPrompts:
             begin_program=self.args.begin_program,
         )
 
-    def observe(self, rows: list[Row], step: int) -> list[Solution | None]:
+    def observe(self, completions: Sequence[Judged], step: int) -> list[Solution | None]:
         """
         Adds the programs of a batch to the pool.
 
         Args:
-            rows (`list[dict]`):
-                The completions of all processes, in their order, see [`~trl_mle.trainer.rows.read_rows`].
+            completions (`Sequence[Judged]`):
+                Those of all processes, in their order.
             step (`int`):
                 Training step, from 1, at which they were found.
 
         Returns:
-            `list[Solution | None]`: The solution of each row, if valid.
+            `list[Solution | None]`: The solution of each completion, if valid.
         """
-        solutions = [
-            Solution(
-                competition=row["competition"],
-                source=row["program"],
-                output=row.get("output") or "",
-                score=row.get("score") if row.get("valid") else None,
-                step=step,
-                parent_id=row["parent_id"],
-            )
-            if row.get("program") is not None
-            and row["competition"] in self.competitions
-            and row.get("outcome") is not None
-            and not infrastructure_failed(row)
-            else None
-            for row in rows
-        ]
+        solutions = [self._solution(item, step) for item in completions]
         self.pool.observe(solution for solution in solutions if solution is not None)
         return [item if item is not None and item.score is not None else None for item in solutions]
+
+    def _solution(self, completion: Judged, step: int) -> Solution | None:
+        """Its program; `None` without one, or if it was not judged."""
+        evaluation, name = completion.evaluation, completion.competition
+        if evaluation.source is None or evaluation.outcome is None or evaluation.infrastructure_failed:
+            return None
+        if name is None or name not in self.competitions:
+            return None
+        score = evaluation.score.value if evaluation.valid and evaluation.score is not None else None
+        return Solution(name, evaluation.source, evaluation.output, score, step, completion.parent_id)
 
     def metrics(self) -> dict[str, float]:
         """The pool's metrics."""

@@ -5,6 +5,7 @@ from typing import Any
 import torch
 from accelerate.utils import gather_object
 
+from trl_mle.trainer.foreign import evaluations_from
 from trl_mle.trainer.gradient.duration import duration_weights, weights_by_competition
 
 
@@ -41,10 +42,9 @@ class DurationWeighted:
         self, inputs: list[dict[str, Any]], prompts: list, completions: list, completion_ids_list: list
     ) -> torch.Tensor:
         rewards = super()._calculate_rewards(inputs, prompts, completions, completion_ids_list)  # type: ignore[misc]
-        seconds = self._pending_extra_logs.get("duration_s", [None] * len(inputs))
-        if len(seconds) != len(inputs):
-            raise ValueError(f'log_extra("duration_s", ...) got {len(seconds)} values for {len(inputs)} completions')
-        known = gather_object([(row.get("competition"), value) for row, value in zip(inputs, seconds, strict=True)])
+        evaluations = evaluations_from(self._pending_extra_logs, len(inputs))
+        local = [(row.get("competition"), item.duration_s) for row, item in zip(inputs, evaluations, strict=True)]
+        known = gather_object(local)
         durations = torch.tensor([torch.nan if value is None else float(value) for _, value in known])
         weights = weights_by_competition([competition for competition, _ in known], durations, self._weights)
         start = self.accelerator.process_index * len(inputs)

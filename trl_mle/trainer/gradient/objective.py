@@ -2,20 +2,16 @@
 
 import math
 from collections import defaultdict
-from collections.abc import Callable, Sequence
-from functools import partial
+from collections.abc import Sequence
 from typing import Any
 
 import torch
-from trl.trainer.utils import is_async_callable
 
-from trl_mle.execution import Outcome
 from trl_mle.rewards import Evaluation, MLEReward
-from trl_mle.solutions.pool import syntax_tree_id
 from trl_mle.trainer.gradient.advantages import VALID_STEP, group_advantages, standardized
 from trl_mle.trainer.gradient.running_baseline import RunningBaseline
+from trl_mle.trainer.judged import Judged
 from trl_mle.trainer.mle_grpo_config import MLEGRPOConfig
-from trl_mle.trainer.rows import Row
 
 
 HISTORY = 256  # number of rollouts of the same prompt that a single rollout is compared with
@@ -25,7 +21,7 @@ class Objective:
     """
     Computes a run's advantages for `args.objective`.
 
-    With `"mean_rank"` and `"max_at_k"`, the reward function that logs the column `quality` gets advantages with two
+    With `"mean_rank"` and `"max_at_k"`, the [`~trl_mle.rewards.MLEReward`], or else the first reward function, gets advantages with two
     parts, see [`~trl_mle.trainer.gradient.advantages.group_advantages`]; rewards of other functions are standardised over the
     group and added with their weights. A single rollout is compared with the last 256 rollouts of its prompt,
     including its batch.
@@ -42,25 +38,21 @@ class Objective:
     def __init__(self, args: MLEGRPOConfig, reward_funcs: Sequence[Any], reward_weights: torch.Tensor):
         self.args = args
         self.reward_weights = reward_weights.double().cpu()
-        ours = [i for i, func in enumerate(reward_funcs) if isinstance(func, MLEReward)]
-        self.judge = (ours or [0])[0]  # the function that logs `quality`
-        self._watches = args.objective != "reward" and len(reward_funcs) > 1 and not ours
-        # The table has the completion and the score
-        self.hidden_columns = ("program", *(("quality",) if ours or args.objective != "reward" else ()))
+        self.judge = next((i for i, func in enumerate(reward_funcs) if isinstance(func, MLEReward)), 0)
         self.by_rollout = args.async_rollouts and args.async_unit == "rollout"
         self.baseline = RunningBaseline()
         self._history: dict[str, list[list[Any]]] = {}  # rewards, quality and program of each rollout, for each prompt
         self._without_quality: list[bool] = []
 
     def advantages(
-        self, rows: list[Row], rewards: torch.Tensor, duration_weights: torch.Tensor
+        self, completions: Sequence[Judged], rewards: torch.Tensor, duration_weights: torch.Tensor
     ) -> torch.Tensor | None:
         """
         Computes the advantages of a batch, and remembers the batch for later ones.
 
         Args:
-            rows (`list[dict]`):
-                The completions of all processes, see [`~trl_mle.trainer.rows.read_rows`].
+            completions (`Sequence[Judged]`):
+                Those of all processes.
             rewards (`torch.Tensor` of shape `(B, F)`):
                 Rewards of each reward function; NaN if it returned none.
             duration_weights (`torch.Tensor` of shape `(B,)`):
@@ -68,9 +60,6 @@ class Objective:
 
         Returns:
             `torch.Tensor` of shape `(B,)`, *optional*: The advantages; `None` to use TRL's.
-
-        Raises:
-            `ValueError`: The objective needs a column `quality`, but no reward function logged one.
         """
         rewards = rewards.double().cpu()
         if self.args.objective == "reward":
@@ -78,20 +67,16 @@ class Objective:
                 return None
             summed = (rewards * self.reward_weights).nansum(dim=1)
             summed[rewards.isnan().all(dim=1)] = torch.nan
-            names = [row["prompt_name"] for row in rows]
+            names = [item.prompt_name for item in completions]
             return self.baseline.advantages(names, summed, duration_weights, self.args.scale_rewards != "none")
-        if any("quality" not in row for row in rows):
-            raise ValueError(
-                f"objective={self.args.objective!r} needs the quality of valid completions: log_extra('quality', "
-                "[...]), None where one is not valid, or use an MLEReward"
-            )
         known = [
-            [scores, row["quality"], row.get("program_id")] for scores, row in zip(rewards.tolist(), rows, strict=True)
+            [scores, item.evaluation.quality, item.evaluation.program_id]
+            for scores, item in zip(rewards.tolist(), completions, strict=True)
         ]
-        advantages = torch.zeros(len(rows), dtype=torch.float64)
+        advantages = torch.zeros(len(completions), dtype=torch.float64)
         self._without_quality = []
-        for members in self._compared(rows):
-            name = rows[members[0]]["prompt_name"]
+        for members in self._compared(completions):
+            name = completions[members[0]].prompt_name
             before = self._history.get(name, []) if self.by_rollout else []
             group = before + [known[i] for i in members]
             total, has_quality = self._of_group(group)
@@ -109,27 +94,18 @@ class Objective:
             evaluations (`Sequence[Evaluation]`):
                 Those of its members; failures of our infrastructure are left out. Their reward is the only one.
         """
-        judged = [item for item in evaluations if item.outcome != Outcome.INFRASTRUCTURE]
+        judged = [item for item in evaluations if not item.infrastructure_failed]
         if self.args.objective == "reward":
             return len({item.reward for item in judged}) < 2
-        known = [[[item.reward], item.quality, item.source and syntax_tree_id(item.source)] for item in judged]
+        known = [[[item.reward], item.quality, item.program_id] for item in judged]
         return not known or not self._of_group(known)[0].any()
 
-    def watched(self, reward_funcs: Sequence[Any]) -> list[Any]:
-        """Wraps the reward functions to find out which one logs `quality`, if that is not known yet."""
-        if not self._watches:
-            return list(reward_funcs)
-        return [
-            func if isinstance(func, torch.nn.Module) else _watched(func, partial(setattr, self, "judge", i))
-            for i, func in enumerate(reward_funcs)
-        ]
-
-    def _compared(self, rows: list[Row]) -> list[list[int]]:
+    def _compared(self, completions: Sequence[Judged]) -> list[list[int]]:
         """The completions to compare with each other: those of a group, or of a prompt."""
         size = self.args.num_generations
         groups: dict[Any, list[int]] = defaultdict(list)
-        for i, row in enumerate(rows):
-            groups[row["prompt_name"] if self.by_rollout else i // size].append(i)  # type: ignore[operator]
+        for i, item in enumerate(completions):
+            groups[item.prompt_name if self.by_rollout else i // size].append(i)  # type: ignore[operator]
         return list(groups.values())
 
     def _of_group(self, group: list[list[Any]]) -> tuple[torch.Tensor, bool]:
@@ -166,27 +142,6 @@ class Objective:
         """Takes what [`state_dict`] gave."""
         self.baseline.load_state_dict(state["baseline"])
         self._history = dict(state.get("history", {}))  # older checkpoints have none
-
-
-def _watched(func: Callable, found: Callable[[], None]) -> Callable:
-    """A reward function that calls `found` when it logs `quality`."""
-
-    def watching(log_extra: Callable[[str, list], None], column: str, values: list) -> None:
-        if column == "quality":
-            found()
-        log_extra(column, values)
-
-    if is_async_callable(func):
-
-        async def watched_async(*args: Any, log_extra: Callable, **kwargs: Any) -> Any:
-            return await func(*args, log_extra=partial(watching, log_extra), **kwargs)
-
-        return watched_async
-
-    def watched(*args: Any, log_extra: Callable, **kwargs: Any) -> Any:
-        return func(*args, log_extra=partial(watching, log_extra), **kwargs)
-
-    return watched
 
 
 def progress_of(rewards: torch.Tensor, quality: torch.Tensor) -> torch.Tensor:

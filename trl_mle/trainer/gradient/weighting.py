@@ -9,9 +9,9 @@ import torch
 
 from trl_mle.trainer.gradient.duration import duration_weights, weights_by_competition
 from trl_mle.trainer.gradient.inclusion import MeanDuration, inclusion_weights
+from trl_mle.trainer.judged import Judged
 from trl_mle.trainer.mle_grpo_config import MLEGRPOConfig
 from trl_mle.trainer.rollouts.ledger import RolloutLedger
-from trl_mle.trainer.rows import Row, infrastructure_failed
 
 
 class Weighting:
@@ -30,13 +30,13 @@ class Weighting:
         self.ledger = ledger
         self.mean_duration = MeanDuration(args.completions_per_batch)
 
-    def weights(self, rows: list[Row]) -> torch.Tensor:
+    def weights(self, completions: Sequence[Judged]) -> torch.Tensor:
         """
         The weights of a batch.
 
         Args:
-            rows (`list[dict]`):
-                The completions of all processes, with their `competition`, `duration_s` and `outcome`.
+            completions (`Sequence[Judged]`):
+                Those of all processes.
 
         Returns:
             `torch.Tensor` of shape `(B,)`: The [`~trl_mle.trainer.duration_weights`], by competition.
@@ -44,10 +44,11 @@ class Weighting:
         by_inclusion = self.args.duration_weighting == "inclusion"
         unknown = 0.0 if by_inclusion else math.nan
         # Completions without a program, or with a reused result, could be trained on at once
-        known = [0.0 if by_inclusion and row.get("reused") else row.get("duration_s") for row in rows]
+        evaluations = [item.evaluation for item in completions]
+        known = [0.0 if by_inclusion and item.reused else item.duration_s for item in evaluations]
         durations = torch.tensor([unknown if seconds is None else float(seconds) for seconds in known])
-        durations[[i for i, row in enumerate(rows) if infrastructure_failed(row)]] = torch.nan
-        return weights_by_competition([row["competition"] for row in rows], durations, self._weights)
+        durations[[i for i, item in enumerate(evaluations) if item.infrastructure_failed]] = torch.nan
+        return weights_by_competition([item.competition for item in completions], durations, self._weights)
 
     def _weights(self, competition: str | None, durations: torch.Tensor) -> torch.Tensor:
         low, high = self.args.duration_weight_low, self.args.duration_weight_high

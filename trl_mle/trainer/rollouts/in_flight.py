@@ -4,20 +4,19 @@ import json
 import time
 from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import FIRST_COMPLETED, wait
-from dataclasses import replace
 from typing import Any
 
 from accelerate import PartialState
 from accelerate.utils import gather_object
 
 from trl_mle.rewards import MLEReward
-from trl_mle.rewards.mle_reward import POLL_S, cut_middle
+from trl_mle.rewards.mle_reward import POLL_S
 from trl_mle.rewards.pending import PendingEvaluation
 from trl_mle.trainer.gradient.objective import Objective
+from trl_mle.trainer.judged import Row
 from trl_mle.trainer.mle_grpo_config import MLEGRPOConfig
 from trl_mle.trainer.rollouts.ledger import Rollout, RolloutLedger
 from trl_mle.trainer.rollouts.sampler import Sampler
-from trl_mle.trainer.rows import Row
 
 
 class RolloutsInFlight:
@@ -218,8 +217,7 @@ class RolloutsInFlight:
         for number, pending in list(self._pending.items()):
             evaluation = None
             if pending.poll():
-                # As much of its output as is used later
-                evaluation = replace(pending.result(), output=cut_middle(pending.result().output))
+                evaluation = pending.result().shortened()
                 del self._pending[number]
             news.append((number, pending.running_s(), evaluation))
         for number, running_s, evaluation in sorted(gather_object(news), key=lambda item: item[0]):

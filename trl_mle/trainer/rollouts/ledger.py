@@ -8,7 +8,6 @@ from typing import Any
 
 import torch
 
-from trl_mle.execution import Outcome
 from trl_mle.rewards import Evaluation
 from trl_mle.trainer.gradient.inclusion import duration_quartiles, kaplan_meier_masses
 
@@ -167,7 +166,7 @@ class RolloutLedger:
         """Records the evaluation of a rollout's program."""
         self.in_flight[rollout_id].evaluation = evaluation
         duration = self.durations[rollout_id]
-        if evaluation.outcome == Outcome.INFRASTRUCTURE:  # its full duration is unknown
+        if evaluation.infrastructure_failed:  # its full duration is unknown
             self._ended_s += duration.seconds
             del self.durations[rollout_id]
         else:

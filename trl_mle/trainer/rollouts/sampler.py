@@ -14,8 +14,8 @@ from trl.trainer.utils import pad
 
 from trl_mle.trainer.engine.vllm_server import Request
 from trl_mle.trainer.engine.vllm_trainer import VLLMTrainer
+from trl_mle.trainer.judged import Row
 from trl_mle.trainer.rollouts.ledger import Rollout
-from trl_mle.trainer.rows import Row
 
 
 class Sampler:

@@ -1,0 +1,70 @@
+"""Reward functions of any kind: evaluations from the columns that they log. Nothing else reads columns."""
+
+from collections.abc import Mapping
+from typing import Any
+
+from trl_mle.competitions import Score
+from trl_mle.rewards import Evaluation
+
+
+# Read beside `outcome`; without it a `score` may be anything
+PROGRAM_COLUMNS = (
+    *("outcome", "valid", "score", "milestones", "output", "program"),
+    *("cpu_s", "queue_wait_s", "reused", "matches"),
+)
+
+
+def evaluations_from(logged: Mapping[str, list[Any]], count: int, objective: str = "reward") -> list[Evaluation]:
+    """
+    Makes evaluations from what reward functions logged with TRL's `log_extra`.
+
+    Args:
+        logged (`Mapping[str, list]`):
+            The columns: `duration_s` (seconds); with `outcome`, also `valid`, `score`, `milestones` (joined by commas), `output`,
+            `program`, `cpu_s`, `queue_wait_s`, `reused` and `matches`. All are optional, and may have `None`.
+        count (`int`):
+            Number of completions.
+        objective (`str`, *optional*, defaults to `"reward"`):
+            Any other objective needs the column `quality` (larger is better, `None` if not valid), which is not read otherwise.
+
+    Returns:
+        `list[Evaluation]`: One per completion, without a reward.
+
+    Raises:
+        `ValueError`: `quality` is missing, or a column has the wrong number of values.
+    """
+    if objective != "reward" and "quality" not in logged:
+        raise ValueError(
+            f"objective={objective!r} needs the quality of valid completions: log_extra('quality', [...]), None where one "
+            "is not valid, or use an MLEReward"
+        )
+    names = ["duration_s"]
+    names += ["quality"] if objective != "reward" else []
+    names += PROGRAM_COLUMNS if "outcome" in logged else []
+    columns = {name: logged[name] for name in names if name in logged}
+    for name, values in columns.items():
+        if len(values) != count:
+            raise ValueError(
+                f'log_extra("{name}", ...) got {len(values)} values for {count} completions: log one per completion, from '
+                "one reward function"
+            )
+    return [_evaluation({name: values[i] for name, values in columns.items()}) for i in range(count)]
+
+
+def _evaluation(known: dict[str, Any]) -> Evaluation:
+    score = known.get("score")
+    valid = known.get("valid", score is not None)
+    return Evaluation(
+        reward=None,
+        duration_s=known.get("duration_s"),
+        score=Score(score, valid=True) if valid else None,
+        outcome=known.get("outcome"),
+        milestones=tuple(filter(None, (known.get("milestones") or "").split(","))),
+        output=known.get("output") or "",
+        source=known.get("program"),
+        cpu_s=known.get("cpu_s"),
+        queue_wait_s=known.get("queue_wait_s"),
+        quality=known.get("quality"),
+        reused=known.get("reused"),
+        matches=known.get("matches"),
+    )
