@@ -10,7 +10,7 @@ import trl_mle
 
 # flake8-bandit's rules for exec, eval, shells, os.system and templates; noqa comments do not count
 RULES = "S102,S307,S602,S604,S605,S609,S610,S611,S701,S702"
-IN_THE_SANDBOX = {"execution/inside/program.py"}
+IN_THE_SANDBOX = {"execution/inside/run_program.py"}
 
 
 def findings(folder):

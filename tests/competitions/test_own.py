@@ -10,7 +10,7 @@ from sklearn.tree import DecisionTreeClassifier
 from trl_mle.competitions import CompetitionError, load_competition, own
 from trl_mle.competitions.metrics import METRICS, Metric
 from trl_mle.competitions.own import final_competition, new_competition
-from trl_mle.evaluation.solving import average
+from trl_mle.evaluation.submission_search import average
 from trl_mle.execution import Limits
 from trl_mle.prompts import scratch_prompt
 

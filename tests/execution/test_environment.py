@@ -6,7 +6,7 @@ import pytest
 from support.tiers import TIERS
 
 from trl_mle.execution import LocalExecutor, Outcome
-from trl_mle.execution.sandbox.environment import OFFLINE
+from trl_mle.execution.sandbox.program_environment import OFFLINE
 
 
 HUB = "from huggingface_hub import hf_hub_download\nhf_hub_download('org/model', 'config.json')"

@@ -10,7 +10,7 @@ from support.scripted_policy import CountingExecutor, ScriptedPolicy, fenced
 from trl_mle.competitions import Competition, load_competition, own
 from trl_mle.evaluation import solving
 from trl_mle.evaluation.sample_log import SampleLog
-from trl_mle.evaluation.solving import average
+from trl_mle.evaluation.submission_search import average
 from trl_mle.scripts import solve as module
 from trl_mle.scripts.solve import SolveArguments, seconds_of, solve
 

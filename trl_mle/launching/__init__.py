@@ -17,8 +17,8 @@ from trl_mle.launching.checks import (
     full_disk_noted,
     load_tokenizer,
 )
-from trl_mle.launching.cores import keep_to_training_cores
 from trl_mle.launching.hub import check_hub, push_rollouts
+from trl_mle.launching.training_cores import keep_to_training_cores
 from trl_mle.launching.waiting import extend_ddp_timeout
 
 

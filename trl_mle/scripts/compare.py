@@ -10,7 +10,7 @@ from rich.table import Table
 from rich.text import Text
 
 from trl_mle.evaluation import comparison
-from trl_mle.scripts.output import print_json
+from trl_mle.scripts.printing import print_json
 from trl_mle.showing import PlainConsole, terminal_line
 
 

@@ -14,12 +14,21 @@ from trl_mle.evaluation.harness import Harness
 from trl_mle.evaluation.policies import check_policy, load_policy
 from trl_mle.evaluation.sample_log import SampleLog
 from trl_mle.evaluation.self_improvement import validation_score
-from trl_mle.evaluation.solving import AVERAGED, Worth, average, clock, held_out_score, ranked, run_again, search
+from trl_mle.evaluation.submission_search import (
+    AVERAGED,
+    Worth,
+    average,
+    clock,
+    held_out_score,
+    ranked,
+    run_again,
+    search,
+)
 from trl_mle.execution.options import ExecutorArguments, make_executor
 from trl_mle.instrumentation import AstInstrumenter
 from trl_mle.prompts import keep_packages
 from trl_mle.rewards import Evaluation, MLEReward
-from trl_mle.scripts.output import facts_table, metric_name
+from trl_mle.scripts.printing import facts_table, metric_name
 from trl_mle.showing import PlainConsole
 from trl_mle.solutions import open_results
 

@@ -8,13 +8,13 @@ modules import each other relatively, and beside each other the standard library
 sees the caller's environment, files or memory. Two kinds of processes come out of the warm parent, for each program:
 
     warm parent ──fork──▶ init: pid 1 of new user, mount, pid, ──fork──▶ the program: no capabilities, no new
-    (serve.py)            ipc, net and uts namespaces; mounts,           privileges, seccomp, rlimits
-                          timeout, memory watch, Δt,                     (program.py)
+    (parent.py)           ipc, net and uts namespaces; mounts,           privileges, seccomp, rlimits
+                          timeout, memory watch, Δt,                 (run_program.py)
                           submission.csv, end of all others
                           (init.py)
 
 Without namespaces (see `sandbox/tier.py`) the init is a subreaper: what a program leaves behind becomes its
-child. With `start="cold"` the program's process executes a new interpreter, which goes on in program.py.
+child. With `start="cold"` the program's process executes a new interpreter, which goes on in run_program.py.
 
 Protocol. Control socket (SEQPACKET), caller → warm parent: one message per program, carrying the init's end of a job
 socket. Job socket (STREAM), caller → init: `<uint32 length><JSON job>` with the file descriptors of stdout, stderr, the

@@ -21,7 +21,7 @@ def load(module: str) -> Any:
 if __name__ == "__main__" and sys.argv[1] == "--program":
     source, started, *fds = json.loads(sys.argv[2])
     with open(source, encoding="utf-8", errors="surrogatepass") as job_file:
-        load("program").become_program(json.load(job_file), fds, started)
+        load("run_program").become_program(json.load(job_file), fds, started)
 elif __name__ == "__main__":
     settings = json.load(sys.stdin)
-    load("serve").serve(socket.socket(fileno=int(sys.argv[1])), settings["fixed"], settings["packages"])
+    load("parent").serve(socket.socket(fileno=int(sys.argv[1])), settings["fixed"], settings["packages"])

@@ -19,7 +19,7 @@ from collections.abc import Callable, Iterator
 from typing import Any
 
 from . import kernel
-from .program import become_program, execute_interpreter
+from .run_program import become_program, execute_interpreter
 
 
 TICK_S = 0.1  # how often the memory of a program is looked at

@@ -7,11 +7,17 @@ programs that you trust.
 import logging
 
 from trl_mle.execution.sandbox.bubblewrap import Bubblewrap
-from trl_mle.execution.sandbox.environment import IMPORTS, PACKAGES, environment_variables, home_environment, identity
 from trl_mle.execution.sandbox.error import CheckUnfinished, SandboxError
 from trl_mle.execution.sandbox.interpreter import Interpreter, find_interpreter
 from trl_mle.execution.sandbox.landlock import Landlock
 from trl_mle.execution.sandbox.probe import make_probe
+from trl_mle.execution.sandbox.program_environment import (
+    IMPORTS,
+    PACKAGES,
+    environment_variables,
+    home_environment,
+    identity,
+)
 from trl_mle.execution.sandbox.seccomp import seccomp_filter
 from trl_mle.execution.sandbox.tier import NoIsolation, Tier
 

@@ -4,7 +4,7 @@ import ast
 from collections import Counter
 
 from trl_mle.instrumentation.milestones import IMPORTS, PREDICTIONS, SUBMISSION, TEST_DATA, TRAIN_DATA
-from trl_mle.instrumentation.steps.interpreter import Interpreter
+from trl_mle.instrumentation.steps.abstract_interpreter import Interpreter
 from trl_mle.instrumentation.steps.values import Evaluation, Scope
 from trl_mle.instrumentation.steps.vocabulary import ADDS, DEFINITIONS, ROW_WRITES, TEST
 from trl_mle.instrumentation.verify import bound_names
