@@ -19,7 +19,7 @@ Written down before the first answers of a language model were judged:
 - Beside them: why answers are rejected, missed and false milestones, tokens and seconds for each program.
 - A mode is fit for use if it instruments at least 80% of the programs and agrees with the labels at least as often as the rules do.
 
-The mode `quote` was added after `lines` had been measured. Its prompt, one of seven, was chosen by what Coder-0.5B answers about 27 of
+The mode `quote` was added after a mode of line numbers had been measured, which is gone. Its prompt, one of seven, was chosen by what Coder-0.5B answers about 27 of
 the labelled programs of the half `choose`.
 
 The rules were mended after half of the competitions (`choose`); the others (`report`) show whether that holds elsewhere.
@@ -104,9 +104,7 @@ def main() -> None:
     parser.add_argument(
         "--endpoint", help="base URL of a language model's server, such as vLLM's (none: the rules alone)"
     )
-    parser.add_argument(
-        "--mode", nargs="+", default=["quote", "lines", "rewrite"], choices=["quote", "lines", "rewrite"]
-    )
+    parser.add_argument("--mode", nargs="+", default=["quote", "rewrite"], choices=["quote", "rewrite"])
     parser.add_argument("--labelled", action="store_true", help="only the programs with labels, 108 of 200")
     parser.add_argument("--output", type=Path, default=Path("outputs/benchmark-instrumenters.json"))
     args = parser.parse_args()

@@ -5,7 +5,7 @@ import pytest
 from support.scripted_model import ScriptedModel
 
 from trl_mle.instrumentation import MILESTONES, AstInstrumenter, LmInstrumenter, verify
-from trl_mle.instrumentation.lm_instrumenter import LINES_SCHEMA, LINES_TOKENS, MAX_STRING, REASONS, numbered, visible
+from trl_mle.instrumentation.lm_instrumenter import MAX_STRING, QUOTE_TOKENS, REASONS, REWRITE_TOKENS, visible
 from trl_mle.models.transformers_model import TransformersModel
 
 
@@ -40,9 +40,7 @@ def rewritten(source=SOURCE):
     return "Here it is:\n```python\n" + "\n".join(lines) + "\n```\nAnything else?"
 
 
-@pytest.mark.parametrize(
-    ("mode", "answer"), [("quote", quoted()), ("lines", json.dumps(LINES)), ("rewrite", rewritten())]
-)
+@pytest.mark.parametrize(("mode", "answer"), [("quote", quoted()), ("rewrite", rewritten())])
 def test_prints_stand_where_the_model_says(mode, answer):
     model = ScriptedModel(answer)
     program = LmInstrumenter(model, mode).instrument(SOURCE)
@@ -53,19 +51,17 @@ def test_prints_stand_where_the_model_says(mode, answer):
         mark = next(i for i, text in enumerate(lines) if f"{program.nonce} milestone: {milestone}" in text)
         before = [text for text in lines[:mark] if program.nonce not in text]
         assert len(before) == line
-    # Lines mode uses a schema and few tokens
-    [(prompts, max_tokens, schema)] = model.batches
+    [(prompts, max_tokens)] = model.batches
     assert len(prompts) == 1
-    assert (schema == LINES_SCHEMA) == (max_tokens == LINES_TOKENS) == (mode == "lines")
-    assert ("3 train = " in prompts[0]) == (mode == "lines")
+    assert max_tokens == {"quote": QUOTE_TOKENS, "rewrite": REWRITE_TOKENS}[mode]
 
 
 def test_mode_must_be_known():
-    with pytest.raises(ValueError, match="'quote', 'lines' or 'rewrite', got 'line'"):
-        LmInstrumenter(ScriptedModel(None), mode="line")
+    with pytest.raises(ValueError, match="'quote' or 'rewrite', got 'lines'"):
+        LmInstrumenter(ScriptedModel(None), mode="lines")
 
 
-@pytest.mark.parametrize("mode", ["quote", "lines", "rewrite"])
+@pytest.mark.parametrize("mode", ["quote", "rewrite"])
 @pytest.mark.parametrize(
     "answer",
     [
@@ -94,7 +90,7 @@ def test_without_an_answer_to_the_point_the_rules_decide(mode, answer):
     assert sum(metrics[f"rejected/{reason}"] for reason in REASONS) >= 1
 
 
-@pytest.mark.parametrize("mode", ["quote", "lines", "rewrite"])
+@pytest.mark.parametrize("mode", ["quote", "rewrite"])
 @pytest.mark.parametrize(
     "source", ["x = (\n", "", "# nothing\n", "import os\0\n", "x = " + "(" * 5000, "x = '\ud800'\n"]
 )
@@ -107,21 +103,19 @@ def test_where_the_rules_find_nothing_either_no_milestone_is_marked(mode, source
 
 
 def test_programs_that_exchange_print_are_not_marked():
-    instrumenter = LmInstrumenter(ScriptedModel('{"imports": 1, "train_data": 3}'), "lines")
+    instrumenter = LmInstrumenter(ScriptedModel("imports: import builtins\ntrain_data: x = len([])"))
     program = instrumenter.instrument(EXCHANGES_PRINT)
     assert program.source == EXCHANGES_PRINT
     assert program.milestones == ()
     assert instrumenter.metrics()["none_rate"] == 1
 
 
-@pytest.mark.parametrize("mode", ["quote", "lines", "rewrite"])
+@pytest.mark.parametrize("mode", ["quote", "rewrite"])
 @pytest.mark.parametrize("term", ["1 + ", "x.a + ", "not "])
 def test_deep_programs_do_no_harm(mode, term):
     source = f"import os\nx = os.getpid()\ny = {term * 1500}x\n"
     answer = (
-        '{"imports": 1, "train_data": 2}'
-        if mode == "lines"
-        else f"```python\n{source}print('milestone: imports')\n```"
+        "train_data: x = os.getpid()" if mode == "quote" else f"```python\n{source}print('milestone: imports')\n```"
     )
     program = LmInstrumenter(ScriptedModel(answer), mode).instrument(source)
     assert program.original == source
@@ -129,14 +123,17 @@ def test_deep_programs_do_no_harm(mode, term):
 
 
 def test_only_what_can_have_been_reached_is_kept():
-    answer = json.dumps({"imports": 1, "train_data": 3, "test_data": 4, "submission": 70})
-    instrumenter = LmInstrumenter(ScriptedModel(answer), "lines")
-    assert instrumenter.instrument(SOURCE).milestones == ("train_data", "test_data")
+    answer = (
+        rewritten().replace('print("milestone: imports")', "").replace("as pd", 'as pd\nprint("milestone: imports")')
+    )
+    answer = answer.replace("fit\n", 'fit\nprint("milestone: submission")\n')
+    instrumenter = LmInstrumenter(ScriptedModel(answer), "rewrite")
+    assert instrumenter.instrument(SOURCE).milestones == MILESTONES[1:]
     metrics = instrumenter.metrics()
     assert metrics["lm_rate"] == 1
     assert {name for name, value in metrics.items() if name.startswith("rejected/") and value} == {
         "rejected/before_imports",
-        "rejected/no_line",
+        "rejected/no_work",
     }
 
 
@@ -154,9 +151,9 @@ def test_each_program_is_asked_about_once():
     model = ScriptedModel(quoted())
     instrumenter = LmInstrumenter(model)
     first, second, third = instrumenter.instrument_many([SOURCE, SOURCE, SOURCE + "\n"])
-    assert [len(prompts) for prompts, _, _ in model.batches] == [2]
+    assert [len(prompts) for prompts, _ in model.batches] == [2]
     fourth = instrumenter.instrument(SOURCE)
-    assert [len(prompts) for prompts, _, _ in model.batches] == [2, 0]  # it is called even without prompts
+    assert [len(prompts) for prompts, _ in model.batches] == [2, 0]  # it is called even without prompts
     assert len({program.nonce for program in (first, second, third, fourth)}) == 4
     assert first.milestones == second.milestones == third.milestones == fourth.milestones == MILESTONES
 
@@ -165,7 +162,7 @@ def test_a_missing_answer_is_asked_for_again_and_a_useless_one_is_not():
     model = ScriptedModel(None, "nonsense", quoted())
     instrumenter = LmInstrumenter(model)
     assert [instrumenter.instrument(SOURCE).milestones for _ in range(3)] == [BY_RULE] * 3
-    assert [len(prompts) for prompts, _, _ in model.batches] == [1, 1, 0]
+    assert [len(prompts) for prompts, _ in model.batches] == [1, 1, 0]
 
 
 def test_the_cache_is_bounded():
@@ -173,21 +170,21 @@ def test_the_cache_is_bounded():
     instrumenter = LmInstrumenter(model, cache_size=2)
     instrumenter.instrument_many([SOURCE + "\n" * i for i in range(5)])
     instrumenter.instrument_many([SOURCE + "\n" * i for i in range(5)])
-    assert [len(prompts) for prompts, _, _ in model.batches] == [5, 3]
+    assert [len(prompts) for prompts, _ in model.batches] == [5, 3]
 
 
 def test_no_program_is_instrumented_to_none():
     model = ScriptedModel("unused")
     assert LmInstrumenter(model).instrument_many([]) == []
-    assert [prompts for prompts, _, _ in model.batches] == [[]]
+    assert [prompts for prompts, _ in model.batches] == [[]]
 
 
 # Metrics
 
 
 def test_metrics():
-    answers = [json.dumps(LINES), None, "no", '{"imports": 1, "submission": 1}', "unused"]
-    instrumenter = LmInstrumenter(ScriptedModel(*answers), "lines")
+    answers = [quoted(), None, "no", "imports: import pandas as pd", "unused"]
+    instrumenter = LmInstrumenter(ScriptedModel(*answers))
     sources = [*(SOURCE + "\n" * i for i in range(4)), "x = ("]
     instrumenter.instrument_many(sources)
     metrics = instrumenter.metrics()
@@ -262,12 +259,8 @@ def test_what_is_no_python_is_not_shown(source):
     assert visible(source, cut_strings=True) is None
 
 
-def test_numbered():
-    assert numbered("a\n\nb") == "1 a\n2 \n3 b"
-
-
 @pytest.mark.pretrained
-@pytest.mark.parametrize("mode", ["quote", "lines", "rewrite"])
+@pytest.mark.parametrize("mode", ["quote", "rewrite"])
 def test_a_pretrained_model_changes_nothing_else(smollm2, mode):
     """Whatever a small model answers, the program stays what it was, with prints."""
     instrumenter = LmInstrumenter(TransformersModel(str(smollm2), dtype="float32"), mode)

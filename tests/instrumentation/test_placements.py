@@ -1,54 +1,10 @@
-import json
 import re
 import time
 
 import pytest
 
 from trl_mle.instrumentation import MILESTONES, VerificationError
-from trl_mle.instrumentation.placements import REASONS, check, parse_lines, parse_quotes, parse_rewrite
-
-
-# Reading answers in lines mode
-
-
-@pytest.mark.parametrize(
-    ("answer", "expected"),
-    [
-        ('{"imports": 3, "train_data": 7}', {"imports": 3, "train_data": 7}),
-        ('{"imports":3,"train_data":null,"submission":11}', {"imports": 3, "submission": 11}),
-        (
-            'Sure!\n```json\n{\n  "imports": "3",\n  "model_built": 9.\n}\n```\nGlad to help.',
-            {"imports": 3, "model_built": 9},
-        ),
-        ("{'imports': 3, 'predictions': 12", {"imports": 3, "predictions": 12}),  # cut off
-        ("imports: 3\ntrain_data: line 7\n", {"imports": 3, "train_data": 7}),
-        ("- **imports**: after line 3\n- `test_data` = 8\n", {"imports": 3, "test_data": 8}),
-        (
-            "imports -> 3, train_data → 7; model_trained after line 10",
-            {"imports": 3, "train_data": 7, "model_trained": 10},
-        ),
-        ("Imports: Line 3. MODEL_BUILT: 5", {"imports": 3, "model_built": 5}),
-        ("<think>imports: 1? No.</think>imports: 3", {"imports": 3}),
-        ("imports: 1 ... or rather\nimports: 3", {"imports": 3}),  # the last counts
-        ("imports: 0", {"imports": 0}),
-        ("train_data_2: 4, my_imports: 5, reimports: 6", {}),
-        ("imports: -3", {}),
-        ("imports: three", {}),
-        ("imports: " + "9" * 5000, {}),  # too long for an int
-        ("import: 3, training: 7", {}),
-        ("", {}),
-        ("\0\ud800 {[", {}),
-        ("imports" * 1000, {}),
-    ],
-)
-def test_parse_lines(answer, expected):
-    assert {milestone: line for line, milestone in parse_lines(answer)} == expected
-
-
-def test_long_answers_take_no_long_time():
-    began = time.process_time()
-    assert parse_lines("imports:" + " " * 100_000 + "x imports: 3") == [(3, "imports")]
-    assert time.process_time() - began < 4
+from trl_mle.instrumentation.placements import REASONS, check, parse_quotes, parse_rewrite
 
 
 # Reading answers in quote mode
@@ -233,11 +189,8 @@ import re
         (16, "submission", None),
         (19, "submission", None),
         (23, "submission", None),
-        (0, "imports", "no_line"),
         (24, "imports", None),
         (24, "submission", "import"),
-        (25, "imports", "no_line"),
-        (999_999, "submission", "no_line"),
         (1, "imports", "before_imports"),
         (2, "imports", "before_imports"),
         (5, "imports", "in_string"),
@@ -269,7 +222,7 @@ def test_imports_of_a_program_without_any_are_refused():
 
 def test_lines_are_counted_as_python_does():
     source = "import os\nx = f('\x0c\x85\u2028')\ny = 1\n"
-    assert check(source, [(3, "train_data"), (4, "test_data")]) == ([(3, "train_data")], ["no_line"])
+    assert check(source, [(3, "train_data")]) == ([(3, "train_data")], [])
 
 
 def test_every_reason_has_a_test():
@@ -278,5 +231,4 @@ def test_every_reason_has_a_test():
 
 
 def test_an_empty_program_has_no_places():
-    assert check("", [(1, "imports")]) == ([], ["no_line"])
-    assert json.loads(json.dumps(check("# nothing\n", []))) == [[], []]
+    assert check("# nothing\n", []) == ([], [])

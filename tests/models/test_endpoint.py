@@ -1,5 +1,4 @@
 import asyncio
-import json
 import threading
 from http.server import BaseHTTPRequestHandler, HTTPServer
 
@@ -7,7 +6,6 @@ import pytest
 from support.openai_server import OpenAIServer
 
 from trl_mle.instrumentation import MILESTONES, LmInstrumenter
-from trl_mle.instrumentation.lm_instrumenter import LINES_SCHEMA
 from trl_mle.models import EndpointModel, LanguageModelError, endpoint
 
 
@@ -30,9 +28,10 @@ def programs(count):
 
 def ideal(prompt, max_tokens):
     """A perfect model's answer about one of these programs, in either mode."""
-    if "```python" not in prompt.split("\n\n")[-1]:
-        return json.dumps(LINES), 40
-    lines = prompt.rpartition("```python\n")[2].removesuffix("\n```").splitlines()
+    code = prompt.rpartition("```python\n")[2].partition("\n```")[0].splitlines()
+    if "Copy the line" in prompt:
+        return "\n".join(f"{milestone}: {code[line - 1]}" for milestone, line in LINES.items()), 40
+    lines = code
     for milestone, line in reversed(LINES.items()):
         lines.insert(line, f'print("milestone: {milestone}")')
     return "```python\n" + "\n".join(lines) + "\n```", 300
@@ -54,16 +53,14 @@ def answered(completions):
     return [completion.text is not None for completion in completions]
 
 
-@pytest.mark.parametrize("mode", ["lines", "rewrite"])
+@pytest.mark.parametrize("mode", ["quote", "rewrite"])
 def test_endpoint_instruments(server, mode):
     instrumenter = LmInstrumenter(EndpointModel(server.url), mode)
     instrumented = instrumenter.instrument_many(programs(3))
     assert [program.milestones for program in instrumented] == [MILESTONES] * 3
     assert [program.original for program in instrumented] == programs(3)
     metrics = instrumenter.metrics()
-    assert (metrics["lm_rate"], metrics["tokens_per_program"]) == (1.0, 40 if mode == "lines" else 300)
-    form = server.requests[0].get("response_format")
-    assert (form and form["json_schema"]["schema"]) == (LINES_SCHEMA if mode == "lines" else None)
+    assert (metrics["lm_rate"], metrics["tokens_per_program"]) == (1.0, 40 if mode == "quote" else 300)
     assert {body["temperature"] for body in server.requests} == {0.0}
     instrumenter.instrument_many(programs(3))  # remembered
     assert len(server.requests) == 3
@@ -99,29 +96,15 @@ def test_complete_where_an_event_loop_runs(server):
     assert all(answered(asyncio.run(within())))
 
 
-def test_endpoint_without_schemas_is_asked_without(server):
-    server.meddle = lambda body: 400 if "response_format" in body else None
-    instrumenter = LmInstrumenter(EndpointModel(server.url, max_concurrency=1), "lines")
-    instrumenter.instrument_many(programs(3))
-    assert instrumenter.metrics()["lm_rate"] == 1.0
-    assert [("response_format" in body, number_of(body)) for body in server.requests] == [
-        (True, 1),
-        (False, 1),
-        (False, 2),
-        (False, 3),
-    ]
-
-
 def test_refused_prompt_is_alone(server):
-    """After a program that is too long, schemas and the endpoint are still used."""
+    """After a program that is too long, the endpoint is still used."""
     server.meddle = lambda body: 400 if number_of(body) == 1 else None
-    instrumenter = LmInstrumenter(EndpointModel(server.url, max_concurrency=1), "lines")
+    instrumenter = LmInstrumenter(EndpointModel(server.url, max_concurrency=1))
     too_long, *others = programs(3)
     assert instrumenter.instrument(too_long).milestones == MILESTONES  # by the fallback
     assert instrumenter.metrics()["ast_rate"] == 1.0
     instrumenter.instrument_many(others)
     assert instrumenter.metrics()["lm_rate"] == 1.0
-    assert all("response_format" in body for body in server.requests[2:])
 
 
 def test_failed_request_is_repeated(server):
@@ -139,7 +122,7 @@ def test_deadline_cuts_the_batch(server):
             release.wait(60)
 
     server.meddle = meddle
-    instrumenter = LmInstrumenter(EndpointModel(server.url, deadline_s=2.0), "lines")
+    instrumenter = LmInstrumenter(EndpointModel(server.url, deadline_s=2.0))
     instrumented = instrumenter.instrument_many(programs(5))
     assert not release.is_set()
     release.set()
@@ -153,7 +136,7 @@ def test_deadline_cuts_the_batch(server):
 
 @pytest.mark.parametrize("end", ["hangs", "fails", "is gone"])
 def test_dead_endpoint_costs_one_deadline(server, monkeypatch, caplog, end):
-    instrumenter = LmInstrumenter(EndpointModel(server.url, deadline_s=1.0, max_retries=0), "lines")
+    instrumenter = LmInstrumenter(EndpointModel(server.url, deadline_s=1.0, max_retries=0))
     alive = threading.Event()
     if end == "is gone":
         server.kill()
@@ -209,7 +192,7 @@ def test_killed_in_the_middle(server):
             server.kill()
 
     server.meddle = dies
-    instrumenter = LmInstrumenter(EndpointModel(server.url, max_concurrency=1, max_retries=0), "lines")
+    instrumenter = LmInstrumenter(EndpointModel(server.url, max_concurrency=1, max_retries=0))
     instrumented = instrumenter.instrument_many(programs(10))
     assert all(program.milestones for program in instrumented)
     metrics = instrumenter.metrics()

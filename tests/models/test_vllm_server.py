@@ -1,6 +1,5 @@
 """Tests against a real vLLM server with tiny models: `make test-vllm`. Without a GPU the server starts in a minute."""
 
-import json
 import threading
 import time
 
@@ -11,7 +10,7 @@ from support.vllm_server import VllmServer
 from transformers import AutoModelForCausalLM, AutoTokenizer, set_seed
 
 from trl_mle.instrumentation import MILESTONES, LmInstrumenter, verify
-from trl_mle.instrumentation.lm_instrumenter import LINES_PROMPT, LINES_SCHEMA, LINES_TOKENS
+from trl_mle.instrumentation.lm_instrumenter import QUOTE_TOKENS
 from trl_mle.models import EndpointModel, TransformersModel
 from trl_mle.starter.build import StarterConfig, make_model, sketch_corpus, train_tokenizer
 
@@ -36,8 +35,9 @@ pd.DataFrame({"id": test["id"], "label": pred}).to_csv("submission.csv", index=F
 LINES = dict(zip(MILESTONES, [2, 3, 4, 5, 6, 7, 8], strict=True))
 
 
-def lines_prompts(count):
-    return [LINES_PROMPT.replace("{program}", f"1 import pandas as pd\n2 x = {number}") for number in range(count)]
+def prompts(count):
+    instrumenter = LmInstrumenter(model=None)
+    return [instrumenter._prompt(f"import pandas as pd\nx = {number}\n") for number in range(count)]
 
 
 @pytest.fixture(scope="module")
@@ -63,8 +63,9 @@ def trained(untrained, tmp_path_factory):
     code = PROGRAM.splitlines()
     for milestone, line in reversed(LINES.items()):
         code.insert(line, f'print("milestone: {milestone}")')
-    instrumenters = {mode: LmInstrumenter(model=None, mode=mode) for mode in ("lines", "rewrite")}
-    answers = {"lines": json.dumps(LINES), "rewrite": "```python\n" + "\n".join(code) + "\n```"}
+    instrumenters = {mode: LmInstrumenter(model=None, mode=mode) for mode in ("quote", "rewrite")}
+    quotations = [f"{milestone}: {PROGRAM.splitlines()[line - 1]}" for milestone, line in LINES.items()]
+    answers = {"quote": "\n".join(quotations), "rewrite": "```python\n" + "\n".join(code) + "\n```"}
     sequences = []
     for mode, instrumenter in instrumenters.items():
         messages = [{"role": "user", "content": instrumenter._prompt(PROGRAM)}]
@@ -99,31 +100,17 @@ def server(untrained, trained, tmp_path_factory):  # trained first, while the co
     server.kill()
 
 
-def is_answer(lines):
-    """Whether an answer names only milestones, with valid line numbers."""
-    return set(lines) <= set(MILESTONES) and all(1 <= line <= 9999 for line in lines.values())
-
-
-def test_schema_constrains_an_untrained_model(server):
-    model = EndpointModel(f"{server.url}/v1")
-    free, held = (model.complete(lines_prompts(1), LINES_TOKENS, schema)[0].text for schema in (None, LINES_SCHEMA))
-    with pytest.raises(json.JSONDecodeError):
-        json.loads(free)
-    assert is_answer(json.loads(held))
-
-
 def test_concurrency_of_64(server):
     started = time.monotonic()
-    completions = EndpointModel(f"{server.url}/v1").complete(lines_prompts(192), LINES_TOKENS, LINES_SCHEMA)
+    completions = EndpointModel(f"{server.url}/v1").complete(prompts(192), QUOTE_TOKENS)
     seconds = time.monotonic() - started
-    for completion in completions:
-        assert is_answer(json.loads(completion.text))
+    assert all(completion.text is not None for completion in completions)
     tokens = sum(completion.tokens for completion in completions)
     print(f"\n192 answers in {seconds:.1f} s, {tokens / seconds:.0f} tokens/s")
 
 
 def test_nonsense_does_no_harm(server):
-    for mode in ("lines", "rewrite"):
+    for mode in ("quote", "rewrite"):
         instrumenter = LmInstrumenter(EndpointModel(f"{server.url}/v1"), mode)
         program = instrumenter.instrument(PROGRAM)
         verify(PROGRAM, program.source, program.nonce)
@@ -138,7 +125,7 @@ def test_killed_and_restarted_in_the_middle(server):
     model = EndpointModel(f"{server.url}/v1", max_concurrency=8, deadline_s=20)
     killer = threading.Timer(8.0, server.kill)
     killer.start()
-    completions = model.complete(lines_prompts(512), LINES_TOKENS, LINES_SCHEMA)
+    completions = model.complete(prompts(512), QUOTE_TOKENS)
     killer.join()
     answered = sum(completion.text is not None for completion in completions)
     print(f"\n{answered} of 512 answered before the server was killed")
@@ -149,9 +136,9 @@ def test_killed_and_restarted_in_the_middle(server):
         assert instrumenter.instrument(PROGRAM).milestones
         assert instrumenter.metrics()["rejected/no_answer"] == 1.0
     server.start()
-    assert model.complete(lines_prompts(1), LINES_TOKENS)[0].text is None  # not asked for a while
+    assert model.complete(prompts(1), QUOTE_TOKENS)[0].text is None  # not asked for a while
     model._asked_again_at = 0.0  # that time has passed
-    completions = model.complete(lines_prompts(64), LINES_TOKENS, LINES_SCHEMA)
+    completions = model.complete(prompts(64), QUOTE_TOKENS)
     assert all(completion.text is not None for completion in completions)
 
 
@@ -164,7 +151,7 @@ def trained_server(trained, tmp_path_factory):
 
 
 def test_instruments_by_right_answers(trained_server):
-    for mode in ("lines", "rewrite"):
+    for mode in ("quote", "rewrite"):
         instrumenter = LmInstrumenter(EndpointModel(f"{trained_server.url}/v1"), mode)
         program = instrumenter.instrument(PROGRAM)
         metrics = instrumenter.metrics()

@@ -104,7 +104,7 @@ def run_script(monkeypatch):
         (["--instrumenter", "perhaps"], "instrumenter must be 'ast', 'lm' or 'none'"),
         (
             ["--instrumenter", "lm", "--use_peft", "true", "--instrumenter_mode", "words"],
-            "mode must be 'quote', 'lines' or 'rewrite', got 'words'",
+            "mode must be 'quote' or 'rewrite', got 'words'",
         ),
         (["--instrumenter", "lm"], "there is no base model to instrument with: train with LoRA"),
         (["--instrumenter", "lm", "--instrumenter_model", "outputs/no/model"], "outputs/no/model"),

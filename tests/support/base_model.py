@@ -113,7 +113,7 @@ def main(model, output_dir):
     base = PolicyBaseModel()
     trainer = make_trainer(model, args, LmInstrumenter(base), LORA)
     rewrite = error_of(PolicyBaseModel().bind, trainer, "rewrite")
-    base.bind(trainer, "lines")
+    base.bind(trainer)
     trainer.train()
     logged = [log.get("mle/instrumenter/tokens_per_program") for log in trainer.state.log_history]
     results = {

@@ -12,8 +12,8 @@ class ScriptedModel:
         self.answers = list(answers)
         self.batches = []
 
-    def complete(self, prompts, max_tokens, schema=None):
-        self.batches.append((list(prompts), max_tokens, schema))
+    def complete(self, prompts, max_tokens):
+        self.batches.append((list(prompts), max_tokens))
         return [self.answer() for _ in prompts]
 
     def answer(self):

@@ -1,5 +1,6 @@
 """Places milestone prints with a frozen language model, as in the paper."""
 
+import contextlib
 import hashlib
 import io
 import secrets
@@ -14,7 +15,7 @@ from trl_mle.execution.program import InstrumentedProgram, split_lines
 from trl_mle.instrumentation import placements as _placements
 from trl_mle.instrumentation.ast_instrumenter import AstInstrumenter
 from trl_mle.instrumentation.insert import insert_prints
-from trl_mle.instrumentation.milestones import DESCRIPTIONS, IMPORTS, MILESTONES, parse
+from trl_mle.instrumentation.milestones import DESCRIPTIONS, IMPORTS, parse
 from trl_mle.instrumentation.reports import find_reports
 from trl_mle.instrumentation.steps import find_steps
 from trl_mle.instrumentation.verify import VerificationError, verify
@@ -25,31 +26,11 @@ from trl_mle.prompts.foreign import fence_for, plain_text
 
 MAX_STRING = 60  # characters of a string shown to the model
 
-Mode = Literal["quote", "lines", "rewrite"]
+Mode = Literal["quote", "rewrite"]
 QUOTE_TOKENS = 256  # tokens of an answer in quote mode
-LINES_TOKENS = 128  # tokens of an answer in lines mode
 REWRITE_TOKENS = 1536  # tokens of an answer in rewrite mode: a program of 1,024 tokens plus the prints
 
-# Bounded, because a weak model constrained by the schema would write digits until it runs out of tokens
-_LINE = {"type": "integer", "minimum": 1, "maximum": 9999}
-LINES_SCHEMA = {
-    "type": "object",
-    "properties": dict.fromkeys(MILESTONES, _LINE),
-    "additionalProperties": False,
-}
-
 _STEPS = "\n".join(f"- {milestone}: {description}" for milestone, description in DESCRIPTIONS.items())
-
-LINES_PROMPT = f"""\
-Here is a Python program with line numbers. For each of these steps, name the line of the program after which the step \
-is done:
-{_STEPS}
-
-Answer with one JSON object without blanks, from the name of each step to its line number. Leave out a step that the program \
-does not do. Example of a program that builds no model: {{"imports":3,"train_data":6,"test_data":7,"predictions":9,\
-"submission":11}}
-
-{{program}}"""
 
 # The program stands first, because small models otherwise copy the steps. They copy the example, too, but imports need no model
 QUOTE_PROMPT = f"""\
@@ -99,7 +80,6 @@ class LmInstrumenter:
         mode (`str`, *optional*, defaults to `"quote"`):
             `"quote"`: the model answers with a copy of a line for each milestone; what is not in the program does not count. The end
             of the imports is found without it.
-            `"lines"`: it sees the program with line numbers and answers with a number for each milestone.
             `"rewrite"`: it returns the program with prints, as in the paper; accepted if the rest equals the original.
         cache_size (`int`, *optional*, defaults to `10000`):
             Number of programs whose answers are cached.
@@ -116,7 +96,7 @@ class LmInstrumenter:
 
     def __init__(self, model: LanguageModel, mode: Mode = "quote", cache_size: int = 10_000):
         if mode not in get_args(Mode):
-            raise ValueError(f"mode must be 'quote', 'lines' or 'rewrite', got {mode!r}")
+            raise ValueError(f"mode must be 'quote' or 'rewrite', got {mode!r}")
         self.model = model
         self.mode = mode
         self.cache_size = cache_size
@@ -154,8 +134,7 @@ class LmInstrumenter:
         asked = {key: source for key, source in asked.items() if prompts[key] is not None}
         completions = self.model.complete(
             [prompt for prompt in prompts.values() if prompt is not None],
-            {"quote": QUOTE_TOKENS, "lines": LINES_TOKENS, "rewrite": REWRITE_TOKENS}[self.mode],
-            LINES_SCHEMA if self.mode == "lines" else None,
+            QUOTE_TOKENS if self.mode == "quote" else REWRITE_TOKENS,
         )
         for (key, source), completion in zip(asked.items(), completions, strict=True):
             self._counts["tokens"] += completion.tokens
@@ -192,16 +171,12 @@ class LmInstrumenter:
         text = visible(source, cut_strings=self.mode != "rewrite")
         if text is None:
             return None
-        if self.mode == "lines":
-            return LINES_PROMPT.replace("{program}", plain_text(numbered(text)))
         text, prompt = plain_text(text), QUOTE_PROMPT if self.mode == "quote" else REWRITE_PROMPT
         return prompt.replace("{fence}", fence_for(text)).replace("{program}", text)
 
     def _read(self, source: str, answer: str) -> list[tuple[int, str]]:
         """The placements of an answer; empty if it is rejected."""
-        if self.mode == "lines":
-            found = _placements.parse_lines(answer)
-        elif self.mode == "quote":
+        if self.mode == "quote":
             found = _placements.parse_quotes(plain_text(visible(source, cut_strings=True) or ""), answer)
         else:
             try:
@@ -215,7 +190,8 @@ class LmInstrumenter:
         for reason in set(refused):
             self._counts[f"rejected/{reason}"] += 1
         if kept and self.mode == "quote" and IMPORTS not in (milestone for _, milestone in kept):
-            kept += [step for step in find_steps(parse(source)) if step[1] == IMPORTS]
+            with contextlib.suppress(RecursionError):  # it is nested too deeply
+                kept += [step for step in find_steps(parse(source)) if step[1] == IMPORTS]
         return kept
 
     def _place(self, source: str, found: list[tuple[int, str]] | None, nonce: str | None) -> InstrumentedProgram:
@@ -265,8 +241,3 @@ def visible(source: str, cut_strings: bool) -> str | None:
             lines[line - 1 : last_line] = [lines[line - 1][:column] + beginning] + [""] * (last_line - line)
             lines[last_line - 1] += rest
     return "\n".join(lines)
-
-
-def numbered(text: str) -> str:
-    """The text with line numbers."""
-    return "\n".join(f"{number} {line}" for number, line in enumerate(text.split("\n"), 1))

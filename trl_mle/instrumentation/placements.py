@@ -10,31 +10,12 @@ from trl_mle.instrumentation.milestones import IMPORTS, MILESTONES, parse
 from trl_mle.instrumentation.verify import VerificationError
 
 
-REASONS = ("one_line", "no_line", "before_imports", "in_string", "after_exit", "no_work", "import")
+REASONS = ("one_line", "before_imports", "in_string", "after_exit", "no_work", "import")
 EXITS = {"exit", "quit", "_exit", "abort"}
 
-_PAIR = re.compile(
-    rf"\b({'|'.join(MILESTONES)})\b[\"'`*]*+\s*+(?::|=|->|→|after)\s*+[\"'`*]*+\s*+(?:after\s++)?(?:line\s*+)?(\d{{1,6}})\b",
-    re.IGNORECASE,
-)
 _NAMED = re.compile(rf"[\s\-*`\"']*+({'|'.join(MILESTONES)})[`*\"']*+\s*+:(.*)")
 MIN_QUOTE = 8  # characters of a line; fewer stand in too many lines
 _PRINT = re.compile(rf"milestone:\s*({'|'.join(MILESTONES)})")
-
-
-def parse_lines(answer: str) -> list[tuple[int, str]]:
-    """
-    Reads an answer such as `{"imports": 3, "train_data": 7}` or `imports: line 3`.
-
-    Args:
-        answer (`str`):
-            The model's answer. Thoughts, and any text around the pairs, are ignored.
-
-    Returns:
-        `list[tuple[int, str]]`: Line and milestone; the last pair of each milestone counts.
-    """
-    answer = answer.rpartition("</think>")[2]
-    return [(int(line), milestone) for milestone, line in dict(_PAIR.findall(answer.lower())).items()]
 
 
 def parse_quotes(program: str, answer: str) -> list[tuple[int, str]]:
@@ -173,8 +154,7 @@ def check(original: str, placements: list[tuple[int, str]]) -> tuple[list[tuple[
 
     Returns:
         `tuple[list[tuple[int, str]], list[str]]`: The possible placements, and for each of the others the reason:
-        `"one_line"` (all on one line), `"no_line"` (the line does not exist), `"before_imports"`, `"in_string"`,
-        `"after_exit"`, `"no_work"` (the code before it only imports, defines and names constants), or `"import"` (an import does
+        `"one_line"` (all on one line), `"before_imports"`, `"in_string"`, `"after_exit"`, `"no_work"` (the code before it only imports, defines and names constants), or `"import"` (an import does
         no other step).
     """
     if len(placements) > 2 and len({line for line, _ in placements}) == 1:
@@ -194,8 +174,6 @@ class _Facts:
     """Facts about a program's lines."""
 
     def __init__(self, tree: ast.Module, last_line: int):
-        self.first_line = min((statement.lineno for statement in tree.body), default=last_line + 1)
-        self.last_line = last_line
         self.end_of_imports = _end_of_imports(tree)
         lines_of_imports, lines_of_work = [], []
         for node in ast.walk(tree):
@@ -222,8 +200,6 @@ class _Facts:
 
     def objection(self, line: int, milestone: str) -> str | None:
         """The reason why the milestone cannot have been reached after this line; `None` if it can."""
-        if not self.first_line <= line <= self.last_line:
-            return "no_line"
         if line < self.end_of_imports:
             return "before_imports"
         if line in self.in_strings:

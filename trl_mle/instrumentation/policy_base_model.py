@@ -67,8 +67,8 @@ class PolicyBaseModel:
             )
         self._trainer = trainer
 
-    def complete(self, prompts: Sequence[str], max_tokens: int, schema: dict | None = None) -> list[Completion]:
-        """See [`LanguageModel`]. The schema is not used."""
+    def complete(self, prompts: Sequence[str], max_tokens: int) -> list[Completion]:
+        """See [`LanguageModel`]."""
         if self._trainer is None:
             raise LanguageModelError("the policy's base model answers only in training: bind the trainer")
         self.fingerprint()

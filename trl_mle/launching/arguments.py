@@ -50,7 +50,7 @@ class MLEScriptArguments(ExecutorArguments):
         },
     )
     instrumenter_mode: str = field(
-        default="quote", metadata={"help": "What the instrumenting model answers: `quote`, `lines` or `rewrite`."}
+        default="quote", metadata={"help": "What the instrumenting model answers: `quote` or `rewrite`."}
     )
     instrumenter_deadline_s: float = field(
         default=60.0, metadata={"help": "Time limit for its answers to a batch, in seconds."}

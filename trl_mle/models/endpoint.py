@@ -65,7 +65,6 @@ class EndpointModel:
         key = api_key or os.environ.get("OPENAI_API_KEY") or "EMPTY"
         self._options: dict[str, Any] = {"base_url": base_url, "api_key": key, "max_retries": max_retries}
         self._asked_again_at = 0.0
-        self._constrained = True  # until the endpoint turns out not to support schemas
         if not _is_http(base_url):
             raise LanguageModelError(f"the endpoint {base_url!r} is not a URL like http://localhost:8000/v1")
         try:
@@ -85,7 +84,6 @@ class EndpointModel:
         self,
         prompts: Sequence[str | Prompt],
         max_tokens: int,
-        schema: dict | None = None,
         seeds: Sequence[int | None] | None = None,
     ) -> list[Completion]:
         """
@@ -101,16 +99,14 @@ class EndpointModel:
         if seeds is None:
             seeds = [None] * len(prompts)
         with ThreadPoolExecutor(1) as thread:  # the caller's thread may already run an event loop
-            completions, alive = thread.submit(
-                asyncio.run, self._complete(prompts, max_tokens, schema, seeds)
-            ).result()
+            completions, alive = thread.submit(asyncio.run, self._complete(prompts, max_tokens, seeds)).result()
         if not alive:
             logger.warning("%s answered nothing; it is used again in %.0f s", self.identity, PAUSE_S)
             self._asked_again_at = time.monotonic() + PAUSE_S
         return completions
 
     async def _complete(
-        self, prompts: Sequence[str | Prompt], max_tokens: int, schema: dict | None, seeds: Sequence[int | None]
+        self, prompts: Sequence[str | Prompt], max_tokens: int, seeds: Sequence[int | None]
     ) -> tuple[list[Completion], bool]:
         """The answers, and whether any request was answered, even if only by refusing its prompt."""
         import openai
@@ -124,7 +120,7 @@ class EndpointModel:
                 decoding = {} if seed is None else {"seed": seed}
                 async with places:
                     try:
-                        completion = await self._ask(client, prompt, max_tokens, schema, **decoding)
+                        completion = await self._ask(client, prompt, max_tokens, **decoding)
                     except openai.BadRequestError:  # refuses this prompt, for example because it is too long
                         completion = Completion(None)
                     except (openai.OpenAIError, ValueError):
@@ -139,22 +135,7 @@ class EndpointModel:
             await asyncio.gather(*late, return_exceptions=True)
         return [Completion(None) if task in late else task.result() for task in tasks], alive
 
-    async def _ask(
-        self, client: Any, prompt: str | Prompt, max_tokens: int, schema: dict | None, **decoding: Any
-    ) -> Completion:
-        import openai
-
-        if schema is None or not self._constrained:
-            return await self._chat(client, prompt, max_tokens, **decoding)
-        form = {"type": "json_schema", "json_schema": {"name": "lines", "schema": schema}}
-        try:
-            return await self._chat(client, prompt, max_tokens, response_format=form, **decoding)
-        except openai.BadRequestError:  # refuses either the schema or the prompt
-            completion = await self._chat(client, prompt, max_tokens, **decoding)
-            self._constrained = False
-            return completion
-
-    async def _chat(self, client: Any, prompt: str | Prompt, max_tokens: int, **decoding: Any) -> Completion:
+    async def _ask(self, client: Any, prompt: str | Prompt, max_tokens: int, **decoding: Any) -> Completion:
         from openai.types.chat import ChatCompletion
 
         if opening_of(prompt):

@@ -36,7 +36,7 @@ class LanguageModel(Protocol):
 
     identity: str  # names the model in logs
 
-    def complete(self, prompts: Sequence[str], max_tokens: int, schema: dict | None = None) -> list[Completion]:
+    def complete(self, prompts: Sequence[str], max_tokens: int) -> list[Completion]:
         """
         Answers each prompt, a user message, with greedy decoding. Never raises if the model does not answer.
 
@@ -45,8 +45,6 @@ class LanguageModel(Protocol):
                 May be empty: if processes must generate together, each of them calls this.
             max_tokens (`int`):
                 Maximum length of an answer, in tokens.
-            schema (`dict`, *optional*):
-                JSON schema of the answers, for models that support constrained decoding.
         """
         ...
 

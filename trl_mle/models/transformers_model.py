@@ -54,8 +54,8 @@ class TransformersModel:
         self.identity = name
         self.digest = weights_digest(self.model.state_dict())
 
-    def complete(self, prompts: Sequence[str], max_tokens: int, schema: dict | None = None) -> list[Completion]:
-        """See [`LanguageModel`]. The schema is not used."""
+    def complete(self, prompts: Sequence[str], max_tokens: int) -> list[Completion]:
+        """See [`LanguageModel`]."""
         return generate(
             self.model, self.tokenizer, prompts, max_tokens, self.batch_size, chat_template_kwargs=NO_THOUGHTS
         )

@@ -67,7 +67,7 @@ def test_checkpointing_stays_as_asked(tiny_model, tmp_path, use_reentrant):
     config = {"gradient_checkpointing": True, "gradient_checkpointing_kwargs": {"use_reentrant": use_reentrant}}
     base = PolicyBaseModel()
     trainer = make_trainer(tiny_model, make_args(tmp_path, max_steps=2, **config), LmInstrumenter(base), LORA)
-    base.bind(trainer, "lines")
+    base.bind(trainer)
     seen, as_asked = checkpointing_of(trainer)
     assert seen == as_asked
     assert base.digests is not None  # it has answered
