@@ -20,15 +20,8 @@ from rich.progress import track
 from rich.table import Table
 
 from trl_mle.competitions import load_competition
-from trl_mle.competitions.families import (
-    DEPENDENCES,
-    FORMS,
-    TRAPS,
-    plain_solution,
-    reference_solution,
-    score_range,
-    structure_of,
-)
+from trl_mle.competitions.families import plain_solution, reference_solution, score_range, structure_of
+from trl_mle.competitions.families.structure import DEPENDENCES, FORMS, TRAPS
 from trl_mle.execution import LocalExecutor
 
 

@@ -19,7 +19,7 @@ On each of the twelve mirrors, from one starter policy, two arms: the paper's ob
   programs take, compared with all valid ones.
 - Static figures are U-statistics from 5,120 samples, those after training from 512.
 - The best solution known is the best on held-out rows of what the untrained policy and those of the two arms wrote, with any
-  seed, and of the strong solution in tests/competitions/mirror_solutions. (Until the follow-up's first cells were known: of any
+  seed, and of the strong solution in tests/competitions/mirrors/solutions. (Until the follow-up's first cells were known: of any
   policy. The same for the finished runs.)
 - Seeds: 2, the second after the first on all mirrors.
 
@@ -60,7 +60,7 @@ from trl_mle.execution import LocalExecutor
 
 matplotlib.use("Agg")
 ROOT = Path(__file__).parents[1]
-STRONG = ROOT / "tests" / "competitions" / "mirror_solutions"
+STRONG = ROOT / "tests" / "competitions" / "mirrors" / "solutions"
 COMPETITIONS = [f"mirror:{name}" for name in MIRRORS]
 STATIC_SAMPLES, SAMPLES = 5120, 512
 CHECKPOINTS = {"save_strategy": "steps", "save_steps": 4, "save_total_limit": 1}  # of long runs

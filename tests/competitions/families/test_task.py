@@ -13,22 +13,20 @@ import pandas as pd
 import pytest
 from threadpoolctl import threadpool_limits
 
-from trl_mle.competitions import Competition, CompetitionError, Score, families, load_competition
+from trl_mle.competitions import Competition, CompetitionError, Score, load_competition
 from trl_mle.competitions.families import (
-    DEPENDENCES,
-    FORMS,
-    LEAST_ROWS,
-    TRAPS,
     ScoreRange,
     Structure,
-    best_by_kappa,
     make_task,
     plain_solution,
     reference_solution,
     score_range,
     structure_of,
 )
-from trl_mle.competitions.families_words import DOMAINS, OTHER_UNITS
+from trl_mle.competitions.families.structure import DEPENDENCES, FORMS, TRAPS
+from trl_mle.competitions.families.target import LEAST_ROWS, best_by_kappa, enough, split
+from trl_mle.competitions.families.task import _task
+from trl_mle.competitions.families.words import DOMAINS, OTHER_UNITS
 from trl_mle.execution import LocalExecutor
 from trl_mle.prompts import scratch_prompt
 
@@ -74,7 +72,7 @@ def normalised(task: Competition, program: str, folder: Path, public: Path | Non
 
 def test_bytes_are_a_function_of_the_id(tmp_path):
     for folder, task_id in (("a", "task:train/5"), ("b", "task:train/5"), ("c", "task:train/6"), ("d", "task:test/5")):
-        families._task.cache_clear()
+        _task.cache_clear()
         make_task(task_id, tmp_path / folder)
     a, b, c, d = (contents(tmp_path / folder) for folder in "abcd")
     assert a == b
@@ -83,7 +81,7 @@ def test_bytes_are_a_function_of_the_id(tmp_path):
 
 def test_another_process_makes_the_same(tmp_path):
     make_task("task:test/7", tmp_path / "here")
-    code = f"from trl_mle.competitions.families import *; make_task('task:test/7', Path({str(tmp_path / 'there')!r}))"
+    code = f"from pathlib import Path; from trl_mle.competitions.families import make_task; make_task('task:test/7', Path({str(tmp_path / 'there')!r}))"
     subprocess.run([sys.executable, "-c", code], check=True, env={**os.environ, "PYTHONHASHSEED": "12345"})
     assert contents(tmp_path / "here") == contents(tmp_path / "there")
 
@@ -150,7 +148,7 @@ def test_domains_have_what_tasks_need():
 def test_a_task_can_be_graded_and_hides_its_labels(side, n):
     task = load_competition(f"task:{side}/{n}", holdout=0.3)
     assert task.slug == f"task-{side}-{n}"
-    target = families._task(f"task:{side}/{n}").facts.target
+    target = _task(f"task:{side}/{n}").facts.target
     train, test, answers = tables(task)
     files = {path.name for path in task.public_dir.iterdir()}
     assert files == {"train.csv", "test.csv", "sample_submission.csv", "description.md"}
@@ -193,11 +191,11 @@ def test_each_class_is_in_both_parts_whatever_is_drawn():
     classes[0] = 1
     chances = np.tile([0.98, 0.01, 0.01], (900, 1))
     chances[:, 2] += np.linspace(0, 0.005, 900)
-    classes = families._enough(classes, chances)
+    classes = enough(classes, chances)
     assert np.bincount(classes).tolist() == [880, 10, 10]
     assert set(np.flatnonzero(classes == 2)) <= set(range(880, 900))
     # If just the larger values went into test.csv, all of the last class would
-    in_test = families._split(np.arange(900.0), classes)
+    in_test = split(np.arange(900.0), classes)
     for part in (in_test, ~in_test):
         assert np.bincount(classes[part]).min() >= LEAST_ROWS
 
@@ -209,7 +207,7 @@ def test_classes_are_in_both_parts(traps, metric):
     task_id = next(i for i in ids if (found := structure_of(i)).metric == metric and found.traps == traps)
     task = load_competition(task_id)
     train, _, answers = tables(task)
-    target = families._task(task_id).facts.target
+    target = _task(task_id).facts.target
     tested = answers[list(task.target_columns)].idxmax(axis=1) if metric == "log_loss" else answers[target]
     assert set(train[target]) == set(tested)
     assert train[target].value_counts().min() >= LEAST_ROWS
@@ -222,7 +220,7 @@ def test_classes_are_in_both_parts(traps, metric):
 @pytest.mark.parametrize("trap", ["leak", "number"])
 def test_a_leak_tells_the_outcome_in_train_only(trap):
     task = load_competition(find(trap, metrics=("rmse", "roc_auc", "quadratic_weighted_kappa")))
-    facts = families._task(task.id).facts
+    facts = _task(task.id).facts
     train, test, answers = tables(task)
     column = facts._asdict()[trap]
     assert abs(train[column].corr(train[facts.target], method="spearman")) > 0.7
@@ -233,17 +231,15 @@ def test_a_leak_tells_the_outcome_in_train_only(trap):
 def test_a_leaking_column_may_lack_in_test():
     ids = [f"task:train/{n}" for n in range(120)]
     leaking = [task_id for task_id in ids if "leak" in structure_of(task_id).traps]
-    lacking = [
-        task_id for task_id in leaking if families._task(task_id).facts.leak not in families._task(task_id).test
-    ]
+    lacking = [task_id for task_id in leaking if _task(task_id).facts.leak not in _task(task_id).test]
     assert 0.1 < len(lacking) / len(leaking) < 0.6
-    notes = [families._task(task_id).notes[0] for task_id in leaking]
+    notes = [_task(task_id).notes[0] for task_id in leaking]
     assert [task_id for task_id, note in zip(leaking, notes, strict=True) if "lacks" in note] == lacking
 
 
 def test_missing():
     task = load_competition(find("missing"))
-    facts = families._task(task.id).facts
+    facts = _task(task.id).facts
     for table in tables(task)[:2]:
         assert (table.isna().mean() > 0.1).sum() == 1
         assert 0.1 < (table[facts.coded] == facts.code).mean() < 0.3
@@ -267,7 +263,7 @@ def test_duplicates():
 
 def test_unseen():
     task = load_competition(find("unseen"))
-    group = families._task(task.id).facts.group
+    group = _task(task.id).facts.group
     train, test, _ = tables(task)
     assert 0.2 < (~test[group].isin(train[group])).mean() < 0.5
     assert set(test[group].str.split("-").str[0]) == set(train[group].str.split("-").str[0])
@@ -279,7 +275,7 @@ def test_imbalance():
 
 
 def test_noise():
-    task = families._task(find("noise", metrics=("rmse",)))
+    task = _task(find("noise", metrics=("rmse",)))
     values = task.train[task.facts.target]
     assert 5 < (abs(values - values.median()) > 6).sum() < len(values) / 8
     assert (abs(task.answers[task.facts.target] - values.median()) < 6).all()
@@ -287,7 +283,7 @@ def test_noise():
 
 def test_units():
     task = load_competition(find("units"))
-    facts = families._task(task.id).facts
+    facts = _task(task.id).facts
     for table in tables(task)[:2]:
         assert table[facts.typed].str.fullmatch(rf"[\d.,]+ ?({facts.unit}|{facts.other})").all()
         assert table[facts.typed].str.endswith(facts.other).mean() > 0.2
@@ -297,7 +293,7 @@ def test_units():
 def test_tail():
     amounts = load_competition(find("tail"))
     train, _, _ = tables(amounts)
-    values = train[families._task(amounts.id).facts.target]
+    values = train[_task(amounts.id).facts.target]
     assert (values > 0).all()
     assert values.skew() > 2
 
@@ -317,7 +313,7 @@ def test_the_reference_mends_what_breaks_the_plain_program(trap, tmp_path):
 def test_without_its_leak_the_plain_program_is_mended(tmp_path):
     """The same program on the same files without one column."""
     task = load_competition(find("leak", metrics=("rmse", "roc_auc", "pearson_correlation")))
-    column = families._task(task.id).facts.leak
+    column = _task(task.id).facts.leak
     public = tmp_path / "public"
     shutil.copytree(task.public_dir, public)
     for name in ("train.csv", "test.csv"):

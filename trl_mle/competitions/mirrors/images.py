@@ -6,7 +6,15 @@ import numpy as np
 import pandas as pd
 from PIL import Image, ImageDraw, ImageFilter
 
-from trl_mle.competitions.mirror import Drawn, Mirror, consecutive_ids, exact_shares, integer_ids, mislabel, posterior
+from trl_mle.competitions.mirrors.mirror import (
+    Drawn,
+    Mirror,
+    consecutive_ids,
+    exact_shares,
+    integer_ids,
+    mislabel,
+    posterior,
+)
 
 
 _DISEASES = ["healthy", "multiple_diseases", "rust", "scab"]

@@ -1,11 +1,4 @@
-"""
-Synthetic stand-ins for the 12 MLE-bench competitions: the same files, columns and submission format, but with a
-synthetic signal, so that they need no download. They are meant for offline runs, tests and reinforcement learning on
-small tasks.
-
-A mirror and its labels depend only on its number of rows and its seed, so a program that can import this package can
-reproduce the labels. Its bytes are the same wherever numpy's logarithms and the JPEG library are the same.
-"""
+"""Makes and loads mirrors."""
 
 import difflib
 from functools import partial
@@ -16,10 +9,10 @@ import numpy as np
 
 from trl_mle.competitions.catalog import MLEBENCH_COMPETITIONS, competition_from_folder
 from trl_mle.competitions.competition import Competition, CompetitionError, path_slug
-from trl_mle.competitions.mirrors_images import IMAGE_MIRRORS
-from trl_mle.competitions.mirrors_long_texts import LONG_TEXT_MIRRORS
-from trl_mle.competitions.mirrors_short_texts import SHORT_TEXT_MIRRORS
-from trl_mle.competitions.mirrors_tabular import TABULAR_MIRRORS
+from trl_mle.competitions.mirrors.images import IMAGE_MIRRORS
+from trl_mle.competitions.mirrors.long_texts import LONG_TEXT_MIRRORS
+from trl_mle.competitions.mirrors.short_texts import SHORT_TEXT_MIRRORS
+from trl_mle.competitions.mirrors.tabular import TABULAR_MIRRORS
 from trl_mle.competitions.prepared import cached_folder, csv_text, description, write_file
 
 

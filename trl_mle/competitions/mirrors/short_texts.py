@@ -6,7 +6,7 @@ from random import Random
 import numpy as np
 import pandas as pd
 
-from trl_mle.competitions.mirror import (
+from trl_mle.competitions.mirrors.mirror import (
     Drawn,
     Grammar,
     Mirror,

@@ -9,7 +9,7 @@ from random import Random
 import numpy as np
 import pandas as pd
 
-from trl_mle.competitions.mirror import Drawn, Grammar, Mirror, cut, generator, hex_ids, integer_ids, sigmoid
+from trl_mle.competitions.mirrors.mirror import Drawn, Grammar, Mirror, cut, generator, hex_ids, integer_ids, sigmoid
 
 
 # Of every two words the second is the less common one: it is the better writers' favourite.

@@ -3,7 +3,7 @@
 import numpy as np
 import pandas as pd
 
-from trl_mle.competitions.mirror import Drawn, Mirror, consecutive_ids, cut, integer_ids, sigmoid
+from trl_mle.competitions.mirrors.mirror import Drawn, Mirror, consecutive_ids, cut, integer_ids, sigmoid
 
 
 def _draw_may_2022(rows: int, random: np.random.RandomState) -> Drawn:

@@ -12,12 +12,12 @@ import pytest
 from PIL import Image
 from threadpoolctl import threadpool_limits
 
-from trl_mle.competitions import Competition, CompetitionError, Score, list_competitions, load_competition, mirrors
+from trl_mle.competitions import Competition, CompetitionError, Score, list_competitions, load_competition
 from trl_mle.competitions.catalog import MLEBENCH_COMPETITIONS, Layout
-from trl_mle.competitions.mirrors import MIRRORS, load_mirror, make_mirror
+from trl_mle.competitions.mirrors import MIRRORS, load_mirror, make_mirror, making
 
 
-SOLUTIONS = Path(__file__).parent / "mirror_solutions"
+SOLUTIONS = Path(__file__).parent / "solutions"
 INSULTS = "detecting-insults-in-social-commentary"
 ESSAYS = "learning-agency-lab-automated-essay-scoring-2"
 PIZZA = "random-acts-of-pizza"
@@ -387,4 +387,4 @@ def test_csv_bytes_have_unix_line_ends():
 
 def test_a_competition_of_the_catalogue_needs_no_mirror(monkeypatch):
     monkeypatch.setitem(MLEBENCH_COMPETITIONS, "without-a-mirror", Layout(metric="rmse", id_column="id"))
-    assert [*runpy.run_path(mirrors.__file__)["MIRRORS"]] == [*MIRRORS]
+    assert [*runpy.run_path(making.__file__)["MIRRORS"]] == [*MIRRORS]

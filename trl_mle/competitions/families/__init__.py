@@ -1,0 +1,34 @@
+"""
+Families of synthetic tasks: `task:train/<n>` and `task:test/<n>` for any whole number n, each with traps, a reference
+solution, a plain one, and the best score that can be expected of anybody.
+
+A task's *structure* is its domain, how the target depends on the features, its traps and its metric. A hash of the
+structure decides whether it belongs to training or to testing: no task of one side has the structure of one of the other.
+A task is made from its id alone, and so are its labels: only a sandbox, which hides this package, keeps them from programs.
+Its bytes are the same wherever numpy's exponentials and logarithms are the same.
+"""
+
+from trl_mle.competitions.families.structure import Structure
+from trl_mle.competitions.families.task import (
+    PREFIX,
+    ScoreRange,
+    load_task,
+    make_task,
+    plain_solution,
+    reference_solution,
+    score_range,
+    structure_of,
+)
+
+
+__all__ = [
+    "PREFIX",
+    "ScoreRange",
+    "Structure",
+    "load_task",
+    "make_task",
+    "plain_solution",
+    "reference_solution",
+    "score_range",
+    "structure_of",
+]

@@ -1,0 +1,13 @@
+"""
+Synthetic stand-ins for the 12 MLE-bench competitions: the same files, columns and submission format, but with a
+synthetic signal, so that they need no download. They are meant for offline runs, tests and reinforcement learning on
+small tasks.
+
+A mirror and its labels depend only on its number of rows and its seed, so a program that can import this package can
+reproduce the labels. Its bytes are the same wherever numpy's logarithms and the JPEG library are the same.
+"""
+
+from trl_mle.competitions.mirrors.making import MIRRORS, PREFIX, load_mirror, make_mirror
+
+
+__all__ = ["MIRRORS", "PREFIX", "load_mirror", "make_mirror"]
