@@ -274,7 +274,8 @@ def new(args: argparse.Namespace) -> int:
     from trl_mle.scripts.new import new
 
     folder, test = Path(args.to or Path(args.table).stem), Path(args.test) if args.test else None
-    new(Path(args.table), args.target, args.metric, folder, args.id, args.test_share, test)
+    direction = None if args.higher_is_better is None else args.higher_is_better == "true"
+    new(Path(args.table), args.target, args.metric, folder, args.id, args.test_share, test, direction)
     return 0
 
 
@@ -368,7 +369,14 @@ def make_parser() -> argparse.ArgumentParser:
     command.set_defaults(run=new)
     command.add_argument("table", help="CSV file with one row per example")
     command.add_argument("--target", nargs="+", required=True, help="column to predict; some metrics take several")
-    command.add_argument("--metric", required=True, help="rmse, roc_auc, log_loss, accuracy, …")
+    command.add_argument(
+        "--metric", required=True, help="rmse, roc_auc, log_loss, accuracy, …, or your own as my_module:my_metric"
+    )
+    command.add_argument(
+        "--higher_is_better",
+        choices=["true", "false"],
+        help="whether a larger score is better, for a function of your own",
+    )
     command.add_argument("--id", help="column with the rows' ids (id; generated if missing)")
     command.add_argument(
         "--test_share", type=float, default=0.25, help="share of the rows whose labels to hide (0.25)"

@@ -76,3 +76,8 @@ def markdown_code(text: str) -> str:
     fence = "`" * (1 + max((len(run) for run in re.findall("`+", text)), default=0))
     pad = " " if text.startswith("`") or text.endswith("`") else ""
     return f"{fence}{pad}{text}{pad}{fence}"
+
+
+def metric_in_words(name: str) -> str:
+    """A metric's name in a sentence, without the module of one's own."""
+    return name.rpartition(":")[2].replace("_", " ")

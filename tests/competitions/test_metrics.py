@@ -1,43 +1,37 @@
 import math
+import pickle
+import re
+import subprocess
+import sys
+import warnings
+from dataclasses import replace
+from pathlib import Path
 
 import numpy as np
 import pandas as pd
 import pytest
 import scipy.stats
 import sklearn.metrics
+from support.labels import draw, table
 
-from trl_mle.competitions.metrics import (
-    METRICS,
-    Metric,
-    accuracy,
-    find_metric,
-    log_loss,
-    mean_columnwise_rmsle,
-    mean_columnwise_roc_auc,
-    pearson_correlation,
-    quadratic_weighted_kappa,
-    rmse,
-    roc_auc,
-    word_level_jaccard,
-)
+from trl_mle.competitions.content import _described
+from trl_mle.competitions.metrics import METRICS, Metric, Takes, find_metric, pinball, top_k_accuracy
+from trl_mle.competitions.own import new_competition
 
 
-def _column(*values: float) -> pd.DataFrame:
-    return pd.DataFrame({"y": values}, dtype=float)
+def _column(*values: float | str) -> pd.DataFrame:
+    return pd.DataFrame({"y": values}).astype(str if isinstance(values[0], str) else float)
+
+
+def score(name: str, truth: pd.DataFrame, predictions: pd.DataFrame) -> float:
+    return METRICS[name].score(truth, predictions)
 
 
 def test_log_loss_by_hand():
     truth = pd.DataFrame([[1, 0], [0, 1]], columns=["a", "b"])
     guess = pd.DataFrame([[0.5, 0.5], [0.75, 0.25]], columns=["a", "b"])
-    assert log_loss(truth, guess) == pytest.approx((math.log(2) + math.log(4)) / 2)
-    assert log_loss(truth, 1 - truth.astype(float)) == pytest.approx(36.0437, abs=1e-4)
-
-
-def test_log_loss_equals_scikit_learns():
-    random = np.random.RandomState(0)
-    truth = pd.DataFrame(np.eye(4)[random.randint(0, 4, 50)])
-    guess = pd.DataFrame(random.dirichlet([0.05] * 4, 50))
-    assert log_loss(truth, guess) == pytest.approx(sklearn.metrics.log_loss(truth, guess))
+    assert score("log_loss", truth, guess) == pytest.approx((math.log(2) + math.log(4)) / 2)
+    assert score("log_loss", truth, 1 - truth.astype(float)) == pytest.approx(36.0437, abs=1e-4)
 
 
 @pytest.mark.parametrize(
@@ -47,174 +41,381 @@ def test_log_loss_wants_rows_that_sum_to_one(total, valid):
     truth = pd.DataFrame([[1, 0]])
     guess = pd.DataFrame([[0.5, total - 0.5]])
     if valid:
-        assert log_loss(truth, guess) == pytest.approx(math.log(2))
+        assert score("log_loss", truth, guess) == pytest.approx(math.log(2))
     else:
         with pytest.raises(ValueError, match="must sum to 1"):
-            log_loss(truth, guess)
-
-
-def test_roc_auc_by_hand():
-    # Three of the four pairs of a 1 and a 0 are in order; a tie counts half.
-    assert roc_auc(_column(0, 0, 1, 1), _column(0.1, 0.4, 0.35, 0.8)) == 0.75
-    assert roc_auc(_column(0, 1), _column(0.3, 0.3)) == 0.5
-
-
-def test_rmse_by_hand():
-    assert rmse(_column(1, 2, 3), _column(1, 2, 6)) == pytest.approx(math.sqrt(3))
-
-
-def test_accuracy_by_hand():
-    assert accuracy(_column(0, 1, 2, 2), _column(0, 1, 1, 7)) == 0.5
-
-
-def test_accuracy_of_texts():
-    assert accuracy(pd.DataFrame({"y": ["a", "b"]}), pd.DataFrame({"y": ["a", "c"]})) == 0.5
+            score("log_loss", truth, guess)
 
 
 def test_mean_columnwise_roc_auc_by_hand():
     truth = pd.DataFrame({"a": [0.0, 1, 0, 1], "b": [1.0, 0, 0, 0]})
     # Three of four pairs are in order in "a", all three in "b".
     guess = pd.DataFrame({"a": [0.1, 0.35, 0.4, 0.8], "b": [9.0, -1, 2, 3]})
-    assert mean_columnwise_roc_auc(truth, guess) == (0.75 + 1) / 2
-
-
-def test_quadratic_weighted_kappa_by_hand():
-    # Squared errors are 0, 0, 1, and between all pairs of rows 0, 1, 1; 1, 0, 0; 4, 1, 1: 1 - (1/3) / (9/9).
-    assert quadratic_weighted_kappa(_column(1, 2, 3), _column(1, 2, 2)) == pytest.approx(2 / 3)
-    # The labels present are 1, 2 and 60: only their rank counts.
-    assert quadratic_weighted_kappa(_column(1, 2, 60), _column(1, 2, 2)) == pytest.approx(2 / 3)
-    assert quadratic_weighted_kappa(_column(1, 2), _column(2, 1)) == -1
-
-
-def test_pearson_correlation_by_hand():
-    # Deviations -1, 0, 1 and -1, 1, 0: covariance 1, variances 2 and 2.
-    assert pearson_correlation(_column(1, 2, 3), _column(0, 2, 1)) == pytest.approx(0.5)
-    assert pearson_correlation(_column(1, 2, 3), _column(-3, -5, -7)) == pytest.approx(-1)
-    assert pearson_correlation(_column(1, 2, 3), _column(1e300, 2e300, 3e300)) == pytest.approx(1)
-    assert math.isnan(pearson_correlation(_column(1, 2, 3), _column(0.1, 0.1, 0.1)))
+    assert score("mean_columnwise_roc_auc", truth, guess) == (0.75 + 1) / 2
 
 
 def test_mean_columnwise_rmsle_by_hand():
     truth = pd.DataFrame({"a": [0.0, 0.0], "b": [1.0, 1.0]})
     guess = pd.DataFrame({"a": [math.e - 1, 0.0], "b": [1.0, 2 * math.e**2 - 1]})
     # The logarithms of "a" are off by 1 and 0, those of "b" by 0 and 2.
-    assert mean_columnwise_rmsle(truth, guess) == pytest.approx((math.sqrt(1 / 2) + math.sqrt(4 / 2)) / 2)
-    with pytest.raises(ValueError, match="greater than -1"):
-        mean_columnwise_rmsle(truth, truth - 1)
+    expected = (math.sqrt(1 / 2) + math.sqrt(4 / 2)) / 2
+    assert score("mean_columnwise_rmsle", truth, guess) == pytest.approx(expected)
 
 
-def test_word_level_jaccard_by_hand():
-    truth = pd.DataFrame({"y": ["My  dog\nis happy", "sad", ""]})
-    # Two of five words are shared; none; none.
-    guess = pd.DataFrame({"y": ["my DOG runs", "", "x"]})
-    assert word_level_jaccard(truth, guess) == pytest.approx(2 / 5 / 3)
-    with pytest.raises(ValueError, match="two empty texts"):
-        word_level_jaccard(truth, pd.DataFrame({"y": ["my", "sad", " "]}))
+def test_top_k_accuracy_by_hand():
+    truth = pd.DataFrame(np.eye(4))
+    guess = pd.DataFrame([[0.4, 0.3, 0.2, 0.1], [0.1, 0.2, 0.3, 0.4], [0.2, 0.2, 0.2, 0.2], [0.0, 0.9, 0.1, 0.0]])
+    assert top_k_accuracy(2).score(truth, guess) == 0.5
+    with pytest.raises(ValueError, match=r"^with 4 labels, each is among the 4 likeliest$"):
+        top_k_accuracy(4).score(truth, guess)
 
 
-def _random_columns(rng: np.random.RandomState) -> tuple[np.ndarray, np.ndarray]:
-    """Labels with at least two values, and predictions with ties."""
-    rows = rng.randint(3, 30)
-    labels = rng.randint(0, rng.randint(2, 6), rows)
-    labels[:2] = 0, 1
-    return rng.permutation(labels), rng.randint(0, 7, rows)
+BY_HAND = [
+    # Three of the four pairs of a 1 and a 0 are in order; a tie counts half
+    ("roc_auc", (0, 0, 1, 1), (0.1, 0.4, 0.35, 0.8), 0.75),
+    ("roc_auc", (0, 1), (0.3, 0.3), 0.5),
+    ("average_precision", (0, 0, 1, 1), (0.1, 0.4, 0.35, 0.8), (1 + 2 / 3) / 2),
+    ("accuracy", (0, 1, 2, 2), (0, 1, 1, 7), 0.5),
+    ("accuracy", ("a", "b"), ("a", "c"), 0.5),
+    ("balanced_accuracy", (0, 0, 0, 1), (0, 0, 2, 1), (2 / 3 + 1) / 2),
+    ("f1", (0, 1, 1, 1), (1, 1, 1, 0), 2 / 3),
+    ("f1", (0, 1), (0, 0), 0),
+    ("f1_macro", (0, 0, 1), (0, 2, 1), (2 / 3 + 1 + 0) / 3),
+    ("f1_weighted", (0, 0, 1), (0, 2, 1), (2 * 2 / 3 + 1) / 3),
+    ("mcc", (0, 0, 1, 1), (0, 1, 1, 1), 1 / math.sqrt(3)),
+    ("mcc", (0, 1), (1, 1), 0),
+    # Squared errors are 0, 0, 1, and between all pairs of rows 0, 1, 1; 1, 0, 0; 4, 1, 1: 1 - (1/3) / (9/9)
+    ("quadratic_weighted_kappa", (1, 2, 3), (1, 2, 2), 2 / 3),
+    # The labels present are 1, 2 and 60: only their rank counts
+    ("quadratic_weighted_kappa", (1, 2, 60), (1, 2, 2), 2 / 3),
+    ("quadratic_weighted_kappa", (1, 2), (2, 1), -1),
+    # Two of five words are shared; none; none
+    ("word_level_jaccard", ("My  dog\nis happy", "sad", ""), ("my DOG runs", "", "x"), 2 / 5 / 3),
+    ("rmse", (1, 2, 3), (1, 2, 6), math.sqrt(3)),
+    ("rmsle", (0, 0), (math.e - 1, 0), math.sqrt(1 / 2)),
+    ("mae", (1, 2, 3), (1, 2, 6), 1),
+    ("median_absolute_error", (1, 2, 3), (1, 2, 6), 0),
+    ("mape", (1, 2, -4), (1, 1, -6), 1 / 3),
+    ("smape", (0, 2, 2), (0, -2, 6), (0 + 2 + 1) / 3),
+    ("r2", (1, 2, 3), (1, 2, 4), 0.5),
+    ("pinball_0.1", (0, 0), (-1, 1), (0.1 + 0.9) / 2),
+    ("pinball_0.5", (0, 0), (-1, 1), 0.5),
+    ("pinball_0.9", (0, 0), (-1, -1), 0.9),
+    # Deviations -1, 0, 1 and -1, 1, 0: covariance 1, variances 2 and 2
+    ("pearson_correlation", (1, 2, 3), (0, 2, 1), 0.5),
+    ("pearson_correlation", (1, 2, 3), (-3, -5, -7), -1),
+    ("pearson_correlation", (1, 2, 3), (1e308, 1.2e308, 1.4e308), 1),
+    ("spearman_correlation", (1, 2, 3), (0, 1e9, 1), 0.5),
+]
+
+
+@pytest.mark.parametrize(("name", "truth", "predictions", "expected"), BY_HAND)
+def test_by_hand(name, truth, predictions, expected):
+    assert score(name, _column(*truth), _column(*predictions)) == pytest.approx(expected)
+
+
+def _f1(average):
+    return lambda y, p: sklearn.metrics.f1_score(y, p, average=average)
+
+
+def _top(k):
+    return lambda y, p: sklearn.metrics.top_k_accuracy_score(y.argmax(axis=1), p, k=k, labels=range(7))
+
+
+def _pinball(alpha):
+    return lambda y, p: sklearn.metrics.mean_pinball_loss(y, p, alpha=alpha)
+
+
+# Of arrays of the only column, or of all columns
+REFERENCES = {
+    "log_loss": sklearn.metrics.log_loss,
+    "top_3_accuracy": _top(3),
+    "top_5_accuracy": _top(5),
+    "roc_auc": sklearn.metrics.roc_auc_score,
+    "mean_columnwise_roc_auc": sklearn.metrics.roc_auc_score,
+    "average_precision": sklearn.metrics.average_precision_score,
+    "accuracy": sklearn.metrics.accuracy_score,
+    "balanced_accuracy": sklearn.metrics.balanced_accuracy_score,
+    "f1": sklearn.metrics.f1_score,
+    "f1_macro": _f1("macro"),
+    "f1_weighted": _f1("weighted"),
+    "mcc": sklearn.metrics.matthews_corrcoef,
+    "quadratic_weighted_kappa": lambda y, p: sklearn.metrics.cohen_kappa_score(y, p, weights="quadratic"),
+    "rmse": lambda y, p: math.sqrt(((y - p) ** 2).mean()),
+    "rmsle": sklearn.metrics.root_mean_squared_log_error,
+    "mean_columnwise_rmsle": sklearn.metrics.root_mean_squared_log_error,
+    "mae": sklearn.metrics.mean_absolute_error,
+    "median_absolute_error": sklearn.metrics.median_absolute_error,
+    "mape": sklearn.metrics.mean_absolute_percentage_error,
+    "r2": sklearn.metrics.r2_score,
+    "pinball_0.1": _pinball(0.1),
+    "pinball_0.5": _pinball(0.5),
+    "pinball_0.9": _pinball(0.9),
+    "pearson_correlation": lambda y, p: scipy.stats.pearsonr(y, p).statistic,
+    "spearman_correlation": lambda y, p: scipy.stats.spearmanr(y, p).statistic,
+}
+
+
+@pytest.mark.filterwarnings("ignore::UserWarning")  # scikit-learn's, of many labels
+@pytest.mark.parametrize("name", REFERENCES)
+def test_equal_to_scikit_learns_and_scipys(name):
+    rng = np.random.RandomState(0)
+    for _ in range(60):
+        truth, predictions = draw(METRICS[name].takes, rng)
+        arrays = [t.to_numpy().squeeze() for t in (truth, predictions)]
+        assert score(name, truth, predictions) == pytest.approx(REFERENCES[name](*arrays), abs=1e-12)
+
+
+@pytest.mark.parametrize("name", METRICS)
+def test_the_order_of_rows_changes_nothing(name):
+    rng = np.random.RandomState(0)
+    for _ in range(20):
+        truth, predictions = draw(METRICS[name].takes, rng)
+        order = rng.permutation(len(truth))
+        expected = score(name, truth, predictions)
+        assert score(name, truth.iloc[order], predictions.iloc[order]) == pytest.approx(expected, abs=1e-12)
+
+
+@pytest.mark.parametrize("name", METRICS)
+def test_the_answers_have_the_best_score(name):
+    rng, metric = np.random.RandomState(0), METRICS[name]
+    for _ in range(20):
+        truth, predictions = draw(metric.takes, rng)
+        best = metric.score(truth, truth)
+        assert best == pytest.approx(metric.best, abs=1e-12)
+        assert metric.gain(best) >= metric.gain(metric.score(truth, predictions))
+    assert metric.gain(metric.best) > metric.gain(metric.best - 0.1 if metric.higher_is_better else metric.best + 0.1)
+
+
+# Not those in which a row's right label or number may cost more elsewhere
+@pytest.mark.parametrize(
+    "name", [name for name in METRICS if name not in ("mcc", "quadratic_weighted_kappa", "spearman_correlation")]
+)
+def test_a_better_prediction_is_not_worse(name):
+    """A label that is mended, or all numbers moved towards the answers."""
+    rng, metric = np.random.RandomState(0), METRICS[name]
+    for _ in range(30):
+        truth, predictions = draw(metric.takes, rng)
+        if metric.takes in (Takes.NUMBERS, Takes.PROBABILITIES, Takes.SCORES):
+            better = (
+                (0.7 * predictions + 0.3 * truth)
+                if metric.takes is not Takes.SCORES
+                else predictions.clip(truth / 2, (1 + truth) / 2)
+            )
+        else:
+            better, row = predictions.copy(), rng.randint(len(truth))
+            better.iat[row, 0] = truth.iat[row, 0]
+        assert metric.gain(metric.score(truth, better)) >= metric.gain(metric.score(truth, predictions)) - 1e-12
+
+
+HOSTILE = {
+    "constant": lambda p: np.full(len(p), p.iloc[0]),
+    "zero": lambda p: np.zeros(len(p)),
+    "huge": lambda p: np.resize([1.7e308, -1.7e308], len(p)),
+    "all huge": lambda p: np.full(len(p), 1.7e308),
+    "tiny": lambda p: np.resize([5e-324, 0], len(p)),
+    "below -1": lambda p: np.full(len(p), -1.5),
+    "halves": lambda p: np.resize([0.5, 1.5], len(p)),
+    "classes that do not occur": lambda p: 1000 + np.arange(len(p)),
+    "large integers": lambda p: np.full(len(p), 2**62),
+    "inf": lambda p: np.full(len(p), np.inf),
+    "nan": lambda p: np.full(len(p), np.nan),
+    "texts": lambda p: np.array([f"no {i}" for i in range(len(p))]),
+    "nothing": lambda p: np.full(len(p), ""),
+}
+
+
+@pytest.mark.parametrize("name", METRICS)
+def test_hostile_predictions_are_scored_or_invalid_in_one_line(name, tmp_path):
+    table(METRICS[name].takes).to_csv(tmp_path / "table.csv", index=False)
+    comp = new_competition(tmp_path / "table.csv", ["target"], name, tmp_path / "own")
+    for holdout in (0.0, 0.5):
+        comp = replace(comp, holdout=holdout)
+        for what, change in HOSTILE.items():
+            sample = pd.read_csv(comp.sample_submission)
+            for column in comp.target_columns:
+                sample[column] = change(sample[column])
+            with warnings.catch_warnings(action="error"):
+                found = comp.grade(sample.to_csv(index=False).encode())
+            if found.valid:
+                assert math.isfinite(found.value), what
+                assert comp.scoring.gain(found.value) <= comp.scoring.gain(comp.scoring.best), what
+            else:
+                assert found.error, what
+                assert "\n" not in found.error
+
+
+def test_a_program_cannot_make_the_grader_slow_or_large():
+    """100,000 labels: a matrix of all pairs of them would take 80 GB."""
+    truth, predictions = _column(*(np.arange(100_000) % 3)), _column(*np.arange(100_000))
+    for name, metric in METRICS.items():
+        if metric.takes is Takes.LABELS:
+            assert score(name, truth, predictions) == pytest.approx(0, abs=0.01)
 
 
 @pytest.mark.parametrize(
-    ("metric", "reference"),
-    [
-        (
-            lambda y, p: roc_auc(_column(*(y > 0)), _column(*(p / 7))),
-            lambda y, p: sklearn.metrics.roc_auc_score(y > 0, p),
-        ),
-        (
-            lambda y, p: quadratic_weighted_kappa(_column(*y), _column(*(p**3 - 1))),
-            lambda y, p: sklearn.metrics.cohen_kappa_score(y, p**3 - 1, weights="quadratic"),
-        ),
-        (
-            lambda y, p: pearson_correlation(_column(*y), _column(*p[1:], 9)),
-            lambda y, p: scipy.stats.pearsonr(y, np.append(p[1:], 9)).statistic,
-        ),
-        (
-            lambda y, p: mean_columnwise_rmsle(pd.DataFrame({0: y, 1: p}), pd.DataFrame({0: p - 0.5, 1: y})),
-            lambda y, p: (
-                (
-                    sklearn.metrics.root_mean_squared_log_error(y, p - 0.5)
-                    + sklearn.metrics.root_mean_squared_log_error(p, y)
-                )
-                / 2
-            ),
-        ),
-        (
-            lambda y, p: mean_columnwise_roc_auc(pd.DataFrame({0: y > 0, 1: y == 0}) * 1, pd.DataFrame({0: p, 1: p})),
-            lambda y, p: sklearn.metrics.roc_auc_score(
-                np.column_stack([y > 0, y == 0]), np.column_stack([p, p]), average="macro"
-            ),
-        ),
-        (lambda y, p: accuracy(_column(*y), _column(*p)), lambda y, p: sklearn.metrics.accuracy_score(y, p)),
-        (lambda y, p: rmse(_column(*y), _column(*p)), lambda y, p: math.sqrt(((y - p) ** 2).mean())),
-    ],
-    ids=["roc_auc", "kappa", "pearson", "rmsle", "columnwise_roc_auc", "accuracy", "rmse"],
+    "name", [n for n, m in METRICS.items() if m.takes is not Takes.PROBABILITIES and "mean_c" not in n]
 )
-def test_equal_to_scikit_learns_and_scipys(metric, reference):
-    rng = np.random.RandomState(0)
-    for _ in range(60):
-        labels, predictions = _random_columns(rng)
-        assert metric(labels, predictions) == pytest.approx(reference(labels, predictions), abs=1e-12)
-
-
-def test_order_of_rows_changes_nothing():
-    rng = np.random.RandomState(0)
-    words = ["so", "happy", "sad", "So", "x y"]
-    for name, metric in METRICS.items():
-        for _ in range(20):
-            labels, _ = _random_columns(rng)
-            if name == "word_level_jaccard":
-                truth, guess = (pd.DataFrame({"y": rng.choice(words, len(labels))}) for _ in range(2))
-            elif name == "log_loss":
-                truth = pd.DataFrame(np.eye(6)[labels])
-                guess = pd.DataFrame(rng.dirichlet([0.3] * 6, len(labels)))
-            else:
-                truth = _column(*(labels > 0))
-                guess = _column(
-                    *(rng.randint(0, 2, len(labels)) if name != "pearson_correlation" else rng.rand(len(labels)))
-                )
-            order = rng.permutation(len(labels))
-            expected = metric.score(truth, guess)
-            assert metric.score(truth.iloc[order], guess.iloc[order]) == pytest.approx(expected, abs=1e-12)
-
-
-@pytest.mark.parametrize("name", ["roc_auc", "rmse", "accuracy", "quadratic_weighted_kappa", "pearson_correlation"])
 def test_metrics_of_one_column_refuse_more(name):
-    table = pd.DataFrame({"a": [0.0, 1], "b": [1.0, 0]})
+    truth, _ = draw(METRICS[name].takes, np.random.RandomState(0))
     with pytest.raises(ValueError, match="single target column"):
-        METRICS[name].score(table, table)
+        score(name, pd.concat([truth, truth], axis=1), pd.concat([truth, truth], axis=1))
 
 
-def test_roc_auc_needs_both_classes():
-    with pytest.raises(ValueError, match="undefined"):
-        roc_auc(_column(1, 1), _column(0.2, 0.3))
+@pytest.mark.parametrize(
+    ("name", "truth", "predictions", "message"),
+    [
+        ("roc_auc", (1, 1), (0.2, 0.3), "undefined where the answers are not both 0 and 1"),
+        ("average_precision", (0, 0), (0.2, 0.3), "undefined where the answers are not both 0 and 1"),
+        ("f1", (0, 0), (0, 0), "undefined where the answers are not both 0 and 1"),
+        ("f1", (0, 1), (0, 2), "every prediction must be 0 or 1, but some are 2"),
+        ("mcc", (1, 1), (0, 1), "undefined where all answers are the same"),
+        ("quadratic_weighted_kappa", (1, 1), (1, 1), "undefined where all answers and predictions are the same"),
+        ("rmsle", (0, 1), (0, -1), "greater than -1 .*, but some are -1"),
+        ("mape", (0, 1), (1, 1), "undefined where an answer is 0"),
+        ("r2", (1, 1), (1, 2), "undefined where all answers are the same"),
+        ("pearson_correlation", (1, 2), (3, 3), "undefined where all predictions are the same"),
+        ("spearman_correlation", (2, 2), (1, 2), "undefined where all answers are the same"),
+        ("word_level_jaccard", ("a", ""), ("a", " "), "two empty texts is undefined: predict a word for 1"),
+    ],
+)
+def test_what_cannot_be_scored(name, truth, predictions, message):
+    with pytest.raises(ValueError, match=message):
+        score(name, _column(*truth), _column(*predictions))
+
+
+@pytest.mark.parametrize("name", METRICS)
+def test_programs_name_it_as_we_do(name):
+    assert re.search(METRICS[name].names, name.replace(".", "_"), re.IGNORECASE)
+
+
+@pytest.mark.parametrize(
+    ("name", "named", "is_one"),
+    [
+        ("f1", "score f1_score", True),
+        ("f1", "score f1_score macro", False),
+        ("f1", "macro_f1", False),
+        ("f1_macro", "score f1_score macro", True),
+        ("f1_weighted", "s cross_val_score f1_weighted", True),
+        ("accuracy", "top_3_accuracy", False),
+        ("accuracy", "s balanced_accuracy_score", False),
+        ("balanced_accuracy", "s balanced_accuracy_score", True),
+        ("mae", "s mean_absolute_error", True),
+        ("mae", "s cross_val_score neg_mean_absolute_error", False),
+        ("mape", "smape", False),
+        ("mae", "median_ae", False),
+        ("r2", "s r2_score", True),
+        ("r2", "year_2024 r_20", False),
+        ("pearson_correlation", "rho df.corr spearman", False),
+        ("pearson_correlation", "correct", False),
+        ("pearson_correlation", "c corrcoef", True),
+        ("spearman_correlation", "rho spearmanr", True),
+        ("average_precision", "ap average_precision_score", True),
+        ("roc_auc", "pr_auc", False),
+        ("mcc", "s matthews_corrcoef", True),
+        ("pinball_0.9", "loss mean_pinball_loss", True),
+    ],
+)
+def test_names_in_programs(name, named, is_one):
+    assert bool(re.search(METRICS[name].names, named, re.IGNORECASE)) is is_one
+
+
+def test_constant_guesses():
+    """No other constant scores better, on these answers."""
+    rng = np.random.RandomState(0)
+    for name, metric in METRICS.items():
+        truth, _ = draw(metric.takes, rng, 40)
+        if metric.takes is not Takes.NUMBERS or name.endswith(("_correlation", "mape")):
+            continue
+        [guess] = metric.constant_guess(truth["y"])
+        others = np.quantile(truth["y"], np.linspace(0, 1, 40))
+        if name == "median_absolute_error":  # the median is near the best
+            others = [truth["y"].min(), truth["y"].max()]
+        gains = [metric.gain(metric.score(truth, truth * 0 + value)) for value in (guess, *others)]
+        assert gains[0] >= max(gains) - 1e-9, name
+    assert METRICS["f1"].constant_guess(pd.Series([0, 0, 1])) == [1]
+    assert METRICS["accuracy"].constant_guess(pd.Series(["a", "b", "b"])) == ["b"]
+    assert METRICS["pearson_correlation"].constant_guess(pd.Series([0.0] * 9 + [5.0])) == [0, 5]
 
 
 def test_find_metric():
     assert find_metric("rmse") is METRICS["rmse"]
-    assert find_metric("math.dist", higher_is_better=True) == Metric(math.dist, True, names="dist")
-    own = find_metric("sklearn.metrics.log_loss", higher_is_better=False)
+    assert find_metric("math:dist", higher_is_better=True) == Metric(math.dist, True, names="dist")
+    own = find_metric("sklearn.metrics:log_loss", higher_is_better=False, takes="probabilities")
     assert (own.score, own.names) == (sklearn.metrics.log_loss, METRICS["log_loss"].names)
+    assert own.takes is Takes.PROBABILITIES
+
+
+FORTUNE = """
+from trl_mle.competitions.metrics import pinball
+q95 = pinball(0.95)
+limit = 3
+def mine(y_true, y_pred): return 1.0
+"""
+
+
+def test_a_metric_of_ones_own_in_the_current_folder(tmp_path, monkeypatch):
+    (tmp_path / "fortune.py").write_text(FORTUNE)
+    (tmp_path / "torn.py").write_text("import no_such_package\n")
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr(sys, "path", sys.path.copy())
+    metric = find_metric("fortune:q95")
+    assert metric.score(_column(0), _column(-1)) == 0.95
+    assert pickle.loads(pickle.dumps(metric)).score(_column(0), _column(-1)) == 0.95
+    for name, direction, message in [
+        (
+            "fortune:mine",
+            None,
+            r"^the metric 'fortune:mine' needs higher_is_better, true or false, because it is a func",
+        ),
+        (
+            "fortune:q95",
+            True,
+            r"^higher_is_better and takes go with a function of your own; 'fortune:q95' knows its own",
+        ),
+        ("fortune:min", True, r"^the module 'fortune' has no 'min'; did you mean 'mine'\?"),
+        ("fortune:", True, r"^the module 'fortune' has no ''; name a function in it"),
+        ("fortune:limit", True, r"^the metric 'fortune:limit' is no function, but 3$"),
+        (
+            "fortunes:mine",
+            True,
+            r"^the metric 'fortunes:mine': there is no fortunes.py in the current folder, and no mod",
+        ),
+        (
+            "torn:mine",
+            True,
+            r"^the metric 'torn:mine' cannot be imported: ModuleNotFoundError: No module named 'no_such",
+        ),
+    ]:
+        with pytest.raises(ValueError, match=message):
+            find_metric(name, direction)
+
+
+def test_the_digest_of_ones_own_metric_is_the_same_in_each_process():
+    """What is reused, or goes on after an interruption, compares it."""
+    code = (
+        "from trl_mle.competitions.content import _described as described\n"
+        "from trl_mle.competitions.metrics import find_metric, pinball\n"
+        "print(described((pinball(0.95), find_metric('sklearn.metrics:hamming_loss', False))))"
+    )
+    first, second = (subprocess.check_output([sys.executable, "-c", code]) for _ in range(2))
+    assert first == second
+    assert _described(pinball(0.95)) != _described(pinball(0.9))
 
 
 def test_directions():
     lower = {name for name, metric in METRICS.items() if not metric.higher_is_better}
-    assert lower == {"log_loss", "rmse", "mean_columnwise_rmsle"}
+    assert lower == {
+        *("log_loss", "rmse", "rmsle", "mean_columnwise_rmsle", "mae", "median_absolute_error", "mape", "smape"),
+        *("pinball_0.1", "pinball_0.5", "pinball_0.9"),
+    }
+    assert pinball(0.2).gain(1.0) == -1
 
 
-@pytest.mark.parametrize("name", METRICS)
-def test_the_best_score_is_that_of_the_answers(name):
-    truth = pd.DataFrame({"a": [1.0, 0.0, 1.0], "b": [0.0, 1.0, 0.0]})
-    if not name.startswith(("mean_columnwise_", "log_loss")):
-        truth = truth[["a"]]
-    if name == "word_level_jaccard":
-        truth = truth.astype(str)
-    metric = METRICS[name]
-    assert metric.score(truth, truth) == pytest.approx(metric.best)
-    assert metric.gain(metric.best) > metric.gain(metric.best - 0.1 if metric.higher_is_better else metric.best + 0.1)
+def test_the_docs_have_every_metric():
+    page = (Path(__file__).parents[2] / "docs/competitions.md").read_text(encoding="utf-8")
+    for line in page.partition("| metrics ↑ | metrics ↓ |")[2].partition("\n\n")[0].splitlines()[2:]:
+        *_, up, down, _ = line.split("|")
+        assert all(METRICS[name].higher_is_better for name in re.findall(r"`(.+?)`", up))
+        assert not any(METRICS[name].higher_is_better for name in re.findall(r"`(.+?)`", down))
+    assert not [name for name in METRICS if f"`{name}`" not in page]

@@ -1,14 +1,14 @@
 """A user's own competition, made from a table."""
 
+import sys
+
 import numpy as np
 import pandas as pd
 import pytest
 import yaml
-from sklearn.metrics import f1_score
 from sklearn.tree import DecisionTreeClassifier
 
-from trl_mle.competitions import CompetitionError, load_competition, own
-from trl_mle.competitions.metrics import METRICS, Metric
+from trl_mle.competitions import CompetitionError, load_competition
 from trl_mle.competitions.own import final_competition, new_competition
 from trl_mle.evaluation.submission_search import average
 from trl_mle.execution import Limits
@@ -104,9 +104,14 @@ def test_several_targets_and_an_id_of_ones_own(tmp_path):
 BAD = {
     "no such column": ({"targets": ["prize"]}, "has no column 'prize'; it has 'code', 'note'"),
     "no such metric": ({"metric": "rmsee"}, "unknown metric 'rmsee'; did you mean 'rmse'?"),
-    "metric far from any": ({"metric": "f1"}, "unknown metric 'f1'; known are log_loss, "),
-    "metric of one's own": ({"metric": "scoring.f1"}, "is a function of your own: make the competition with another"),
-    "texts": ({"targets": ["kind"]}, "rmse needs numbers, and 'kind' holds .*; labels are for log_loss, accuracy, "),
+    "metric far from any": (
+        {"metric": "x"},
+        "unknown metric 'x'; known are log_loss, .* and your own as my_module:my",
+    ),
+    "texts": (
+        {"targets": ["kind"]},
+        "rmse needs numbers, and 'kind' holds .*: take accuracy, f1_macro or log_loss for la",
+    ),
     "no texts": ({"metric": "word_level_jaccard"}, "word_level_jaccard compares texts, and 'price' holds "),
     "not 0 and 1": (
         {"targets": ["kind"], "metric": "roc_auc"},
@@ -114,7 +119,7 @@ BAD = {
     ),
     "continuous": (
         {"metric": "accuracy"},
-        "5, say., and accuracy is for labels: take rmse, mean_columnwise_rmsle or pearson_correlation$",
+        "5, say., and accuracy is for labels: take rmse, mae or r2$",
     ),
     "two targets": (
         {"targets": ["sold", "kind"], "metric": "accuracy"},
@@ -436,24 +441,69 @@ def test_a_constant_guess_of_probabilities_is_the_share_of_each_label(tmp_path):
     assert comp.grade(comp.sample_submission).value == pytest.approx(0.56234, abs=1e-5)  # the entropy
 
 
-def test_a_metric_of_labels_that_is_new(tmp_path, monkeypatch):
-    """As CONTRIBUTING.md says; `LABELS` in `own.py` lacks it still."""
+MINE = """
+def within_a_fifth(y_true, y_pred):
+    return (abs(y_true - y_pred) <= abs(y_true) / 5).to_numpy().mean()
 
-    def f1(y_true, y_pred):
-        return float(f1_score(y_true.iloc[:, 0], y_pred.iloc[:, 0]))
+def same(y_true, y_pred):
+    return (y_true == y_pred).to_numpy().mean()
 
-    monkeypatch.setitem(METRICS, "f1", Metric(f1, higher_is_better=True, best=1.0))
+def broken(y_true, y_pred):
+    return y_true.mean() / y_pred.no_such
+
+def table(y_true, y_pred):
+    return y_true
+
+def nothing(y_true, y_pred):
+    pass
+"""
+
+
+@pytest.fixture
+def mine(tmp_path, monkeypatch):
+    """A module in the current folder, with a name of its own, because Python imports a name once."""
+    name = f"mine_{abs(hash(tmp_path))}"
+    (tmp_path / f"{name}.py").write_text(MINE)
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr(sys, "path", sys.path.copy())
+    return name
+
+
+@pytest.mark.parametrize(
+    ("target", "function", "takes", "guess"),
+    [("price", "within_a_fifth", "numbers", 39000), ("kind", "same", "labels", "red"), ("sold", "same", "labels", 0)],
+)
+def test_a_metric_of_ones_own(tmp_path, mine, target, function, takes, guess):
     path, _ = write(tmp_path)
-    message = r"^f1 cannot score a constant guess of sold: .*; make the competition with another metric, then write metric: f1 into"
-    with pytest.raises(CompetitionError, match=message):
-        new_competition(path, ["sold"], "f1", tmp_path / "mine")
-    with pytest.raises(
-        CompetitionError, match=r"^f1 needs numbers, and 'kind' holds '.*'; labels are for log_loss, accuracy, "
-    ):
-        new_competition(path, ["kind"], "f1", tmp_path / "mine")
-    comp = new_competition(path, ["sold"], "accuracy", tmp_path / "mine")
-    config = tmp_path / "mine" / "competition.yaml"
-    config.write_text(config.read_text().replace("metric: accuracy", "metric: f1"))
-    assert load_competition(str(tmp_path / "mine")).grade(comp.answers).value == 1
-    monkeypatch.setattr(own, "LABELS", (*own.LABELS, "f1"))
-    assert new_competition(path, ["sold"], "f1", tmp_path / "other").grade(comp.answers).value == 1
+    comp = new_competition(path, [target], f"{mine}:{function}", tmp_path / "own", higher_is_better=True)
+    layout = yaml.safe_load((tmp_path / "own" / "competition.yaml").read_text())
+    assert (layout["metric"], layout["higher_is_better"], layout["takes"]) == (f"{mine}:{function}", True, takes)
+    assert comp == load_competition(str(tmp_path / "own"))
+    assert (comp.scoring.takes, comp.scoring.names) == (takes, function)
+    assert comp.grade(comp.answers).value == 1
+    assert comp.grade(comp.sample_submission).value < 1
+    constant = pd.read_csv(comp.sample_submission)[target].iloc[0]
+    assert constant == guess if takes == "labels" else abs(constant - guess) < 3000
+    (prompt,) = scratch_prompt(comp, Limits())
+    assert f"Metric: {function.replace('_', ' ')} (higher is better)" in prompt["content"]
+
+
+@pytest.mark.parametrize(
+    ("function", "direction", "message"),
+    [
+        ("same", None, "needs higher_is_better, true or false, because it is a function$"),
+        (
+            "broken",
+            True,
+            "cannot score price: mine_.*:broken fails with AttributeError: 'DataFrame' object has no attr",
+        ),
+        ("table", True, "cannot score price: mine_.*:table returns .*, which is not a number$"),
+        ("nothing", True, "cannot score price: mine_.*:nothing returns None, which is not a number$"),
+    ],
+)
+def test_a_metric_of_ones_own_that_is_wrong(tmp_path, mine, function, direction, message):
+    path, _ = write(tmp_path)
+    with pytest.raises(CompetitionError, match=message) as caught:
+        new_competition(path, ["price"], f"{mine}:{function}", tmp_path / "own", higher_is_better=direction)
+    assert "\n" not in str(caught.value)
+    assert not (tmp_path / "own").exists()

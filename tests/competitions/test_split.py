@@ -213,7 +213,7 @@ def test_answers_of_which_a_part_cannot_be_graded(tmp_path):
     comp = folder(tmp_path, truth, "roc_auc", holdout=0.5)
     with pytest.raises(
         CompetitionError,
-        match=r"^the (validation|held-out) rows of 'x', \d of 9 with holdout 0.5, cannot be graded: ROC AUC is undefined "
+        match=r"^the (validation|held-out) rows of 'x', \d of 9 with holdout 0.5, cannot be graded: the metric is undefined "
         r"where the answers are not both 0 and 1; set holdout: 0$",
     ):
         comp.grade(comp.answers)

@@ -6,10 +6,13 @@ from dataclasses import replace
 import numpy as np
 import pandas as pd
 import pytest
+from support import labels
 from support.sketched import quick_programs, score
 
 from trl_mle.competitions import CompetitionError, load_competition
+from trl_mle.competitions.metrics import METRICS
 from trl_mle.competitions.own import new_competition
+from trl_mle.evaluation.solving import average
 from trl_mle.prompts import extract_code
 from trl_mle.starter.build import StarterConfig, sketch_corpus
 from trl_mle.starter.grammar import Sketcher, find_tasks
@@ -78,6 +81,22 @@ def test_every_program_without_slips_is_valid(table, tmp_path, metric, targets, 
         assert score(program, competition, tmp_path / str(number)) is not None, program
 
 
+@pytest.mark.parametrize("name", METRICS)
+def test_a_metric_is_one_entry(tmp_path, name):
+    """From a table with labels that it takes to a program that scores better than the constant guess."""
+    metric = METRICS[name]
+    labels.table(metric.takes).to_csv(tmp_path / "table.csv", index=False)
+    competition = new_competition(tmp_path / "table.csv", ["target"], name, tmp_path / "own")
+    guess = competition.grade(competition.sample_submission).value
+    program = next(cheap_programs(tmp_path / "own", 1))
+    found = score(program, competition, tmp_path / "run")
+    assert found is not None, program
+    assert metric.gain(metric.best) >= metric.gain(found) > metric.gain(guess)
+    submission = (tmp_path / "run" / "submission.csv").read_bytes()
+    averaged = average([submission, competition.sample_submission.read_bytes(), submission], competition)
+    assert competition.grade(averaged).valid
+
+
 ODD = {
     "a keyword as target": (["class"], "rmse", lambda rows: rows.rename(columns={"other": "class"})),
     "an argument as target": (["self"], "rmse", lambda rows: rows.rename(columns={"other": "self"})),
@@ -125,7 +144,7 @@ def test_a_metric_of_ones_own_and_labels(table, tmp_path):
     new_competition(table, ["kind"], "accuracy", tmp_path / "own")
     layout = tmp_path / "own" / "competition.yaml"
     layout.write_text(
-        layout.read_text().replace("metric: accuracy", "metric: statistics.mean\nhigher_is_better: true")
+        layout.read_text().replace("metric: accuracy", "metric: statistics:mean\nhigher_is_better: true")
     )
     assert find_tasks(str(tmp_path / "own"))[0].kind == "class"
 

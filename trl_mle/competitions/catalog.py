@@ -6,7 +6,7 @@ from pathlib import Path
 import pandas as pd
 
 from trl_mle.competitions.competition import Competition, CompetitionError
-from trl_mle.competitions.metrics import find_metric
+from trl_mle.competitions.metrics import METRICS, find_metric
 
 
 @dataclass(frozen=True)
@@ -16,8 +16,8 @@ class Layout:
 
     Args:
         metric (`str`):
-            A key of `trl_mle.competitions.metrics.METRICS`, or the dotted path of a function of the answers and the
-            predictions (two `DataFrame`s of the same rows and columns).
+            A key of `trl_mle.competitions.metrics.METRICS`, or your own as `my_module:my_metric`, see
+            [`~trl_mle.competitions.metrics.find_metric`].
         id_column (`str`):
             Id column of the sample submission and of the answers.
         target_columns (`tuple[str, ...]`, *optional*, defaults to `()`):
@@ -35,7 +35,10 @@ class Layout:
         row_sum_decimals (`int`, *optional*):
             Number of decimals to which a row's predictions must sum to 1, if stricter than the metric.
         higher_is_better (`bool`, *optional*):
-            Whether a larger score is better; only for a metric given by its dotted path.
+            Whether a larger score is better; only for a function of your own.
+        takes (`str`, *optional*):
+            What a function of your own compares: `"numbers"` (the default), `"labels"` and so on, see
+            [`~trl_mle.competitions.metrics.Takes`].
     """
 
     metric: str
@@ -48,6 +51,7 @@ class Layout:
     in_file_order: bool = False
     row_sum_decimals: int | None = None
     higher_is_better: bool | None = None
+    takes: str | None = None
 
 
 # In the order of the table in https://huggingface.co/papers/2509.01684.
@@ -156,7 +160,7 @@ def competition_from_folder(competition_id: str, layout: Layout, prepared: Path)
     if missing:
         raise CompetitionError(f"{competition_id!r}: {sample} lacks the columns {', '.join(map(repr, missing))}")
     try:
-        metric = find_metric(layout.metric, layout.higher_is_better)
+        metric = find_metric(layout.metric, layout.higher_is_better, layout.takes)
     except ValueError as error:
         raise CompetitionError(f"{competition_id!r}: {error}") from error
     return Competition(
@@ -171,5 +175,5 @@ def competition_from_folder(competition_id: str, layout: Layout, prepared: Path)
         id_first=layout.id_first,
         in_file_order=layout.in_file_order,
         row_sum_decimals=layout.row_sum_decimals,
-        custom_metric=None if layout.higher_is_better is None else metric,
+        custom_metric=None if layout.metric in METRICS else metric,
     )

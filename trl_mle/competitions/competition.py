@@ -13,7 +13,7 @@ from pathlib import Path
 import numpy as np
 import pandas as pd
 
-from trl_mle.competitions.metrics import METRICS, Metric, check_row_sums
+from trl_mle.competitions.metrics import METRICS, Metric, Takes, check_row_sums
 from trl_mle.competitions.split import held_out_rows
 
 
@@ -139,9 +139,7 @@ class Competition:
     def rule(self) -> str:
         """Non-obvious rules for valid predictions, as a sentence; may be empty."""
         scoring = self.scoring
-        if scoring.text_rule is not None and _text_columns(self._answers):
-            return scoring.text_rule
-        return scoring.rule
+        return scoring.rule_for(texts=scoring.takes is Takes.LABELS and bool(_text_columns(self._answers)))
 
     @property
     def description(self) -> str:
@@ -269,9 +267,14 @@ class Competition:
                 value = METRICS[self.metric].score(answers, predictions)
             else:
                 try:
-                    value = float(self.custom_metric.score(answers, predictions))
+                    found = self.custom_metric.score(answers, predictions)
                 except Exception as error:  # it is the user's metric, which worked on the answers
                     raise ValueError(f"{self.metric} fails with {type(error).__name__}: {error}") from error
+                try:
+                    value = float(found)
+                except (TypeError, ValueError) as error:
+                    text = " ".join(repr(found).split())
+                    raise ValueError(f"{self.metric} returns {text:.80}, which is not a number") from error
         if self.row_sum_decimals is not None:
             check_row_sums(predictions, predictions.sum(axis=1).round(self.row_sum_decimals).to_numpy() == 1)
         if not math.isfinite(value):

@@ -2,6 +2,7 @@
 
 import functools
 import hashlib
+import inspect
 import json
 from dataclasses import fields
 from pathlib import Path
@@ -34,7 +35,10 @@ def _described(value: Any) -> Any:
         return {path.relative_to(value).as_posix(): _file_digest(path) for path in value.rglob("*") if path.is_file()}
     if isinstance(value, tuple):  # a `Metric` is one
         return [_described(item) for item in value]
+    if isinstance(value, functools.partial):
+        return [_described(value.func), _described(value.args), _described(tuple(value.keywords.items()))]
     if isinstance(value, FunctionType):
+        value = inspect.unwrap(value)  # scikit-learn's functions are wrapped, in what has another text in each process
         code = value.__code__
         consts = [item.co_code.hex() if isinstance(item, CodeType) else repr(item) for item in code.co_consts]
         closed = [repr(cell.cell_contents) for cell in value.__closure__ or ()]

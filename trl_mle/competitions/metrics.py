@@ -4,20 +4,73 @@ answers are texts. It rejects predictions that it cannot score with a `ValueErro
 """
 
 import importlib
+import os
 import re
+import sys
 from collections.abc import Callable
-from typing import NamedTuple
+from enum import StrEnum
+from functools import partial
+from typing import Any, Literal, NamedTuple
 
 import numpy as np
 import pandas as pd
-from sklearn.metrics import root_mean_squared_error
+from scipy.stats import rankdata
+from sklearn.metrics import (
+    average_precision_score,
+    mean_absolute_error,
+    mean_absolute_percentage_error,
+    mean_pinball_loss,
+    median_absolute_error,
+    r2_score,
+    roc_auc_score,
+    root_mean_squared_error,
+)
 
 from trl_mle.spelling import did_you_mean
 
 
+class Takes(StrEnum):
+    """What a metric compares: the form of answers and predictions."""
+
+    PROBABILITIES = "probabilities"  # a column for each label, of which one is right
+    SCORES = "scores"  # answers are 0 and 1; predictions are larger where 1 is likelier
+    ZEROS_AND_ONES = "zeros_and_ones"
+    LABELS = "labels"  # whole numbers, or texts
+    TEXTS = "texts"
+    NUMBERS = "numbers"
+
+
+ScoreOfTables = Callable[[pd.DataFrame, pd.DataFrame], float]
+Guess = Callable[[pd.Series], Any]
+Average = Literal["mean", "rank", "vote"]
+
+
+def _mode(answers: pd.Series) -> Any:
+    return answers.mode()[0]
+
+
+# Where an entry says nothing else
+_GUESSES: dict[Takes, Guess] = {
+    Takes.PROBABILITIES: pd.Series.mean,  # each label's share
+    Takes.SCORES: pd.Series.mean,
+    Takes.ZEROS_AND_ONES: _mode,
+    Takes.LABELS: _mode,
+    Takes.TEXTS: _mode,
+    Takes.NUMBERS: pd.Series.mean,
+}
+_AVERAGES: dict[Takes, Average] = {
+    Takes.PROBABILITIES: "mean",
+    Takes.SCORES: "rank",
+    Takes.ZEROS_AND_ONES: "vote",
+    Takes.LABELS: "vote",
+    Takes.TEXTS: "vote",
+    Takes.NUMBERS: "mean",
+}
+
+
 class Metric(NamedTuple):
     """
-    The facts about a metric, for graders, prompts and the analysis of programs.
+    The facts about a metric, for graders, prompts, `trl-mle new` and the analysis of programs.
 
     Args:
         score (`Callable[[DataFrame, DataFrame], float]`):
@@ -25,37 +78,96 @@ class Metric(NamedTuple):
             predictions.
         higher_is_better (`bool`):
             Whether a larger score is better.
+        takes (`Takes`, *optional*, defaults to `"numbers"`):
+            What it compares.
         best (`float`, *optional*):
             The best possible score; `None` if unknown.
         rule (`str`, *optional*, defaults to `""`):
             What makes predictions invalid, as a sentence for prompts, whatever the competition's description says: Kaggle's
-            own grader may have been more patient.
-        text_rule (`str`, *optional*):
-            The same if the answers are texts; defaults to `rule`.
+            own grader may have been more patient. Labels have a rule of their own, see [`Metric.rule_for`].
         names (`str`, *optional*, defaults to `""`):
             Names of the metric in programs, as a regular expression: a variable, the function called or the `scoring`
             argument.
         undefined (`float`, *optional*):
             Value on a part of the rows where it is undefined for predictions that it can score on all rows, see
             [`Competition.grade`].
+        guess (`Callable[[Series], Any]`, *optional*):
+            The best constant for a column of answers, or several values to be repeated in turn if predictions must not be
+            constant. Defaults to the most frequent label, or to the mean.
+        average (`str`, *optional*):
+            How predictions of several programs are averaged: by their `"mean"`, by the mean of their `"rank"`s, or by
+            `"vote"`. Defaults to the vote for labels, to ranks for scores, and else to the mean.
     """
 
-    score: Callable[[pd.DataFrame, pd.DataFrame], float]
+    score: ScoreOfTables
     higher_is_better: bool
+    takes: Takes = Takes.NUMBERS
     best: float | None = None
     rule: str = ""
-    text_rule: str | None = None
     names: str = ""
     undefined: float | None = None
+    guess: Guess | None = None
+    average: Average | None = None
 
     def gain(self, score: float) -> float:
         """The score with its sign flipped where lower is better, so that larger is better."""
         return gain(score, self.higher_is_better)
 
+    def rule_for(self, texts: bool) -> str:
+        """The rule, for answers that are texts or not."""
+        if self.takes is not Takes.LABELS:
+            return self.rule
+        return "Predictions are labels as in the training data." if texts else "Predictions are whole numbers."
+
+    def constant_guess(self, answers: pd.Series) -> list[Any]:
+        """The best constant for a column of answers, or the values to be repeated in turn."""
+        return np.atleast_1d((self.guess or _GUESSES[self.takes])(answers)).tolist()
+
+    @property
+    def averaged_by(self) -> Average:
+        """How predictions of several programs are averaged."""
+        return self.average or _AVERAGES[self.takes]
+
 
 def gain(score: float, higher_is_better: bool) -> float:
     """A score, or a difference of two, its sign flipped where lower is better: larger is better."""
     return score if higher_is_better else -score
+
+
+# Scores of tables, from scores of arrays
+
+
+def _of_one_column(
+    score: Callable[[np.ndarray, np.ndarray], float], y_true: pd.DataFrame, y_pred: pd.DataFrame
+) -> float:
+    return float(score(_only_column(y_true), _only_column(y_pred)))
+
+
+def _columnwise(score: Callable[[np.ndarray, np.ndarray], float], y_true: pd.DataFrame, y_pred: pd.DataFrame) -> float:
+    return float(np.mean([score(y_true[name].to_numpy(), y_pred[name].to_numpy()) for name in y_true.columns]))
+
+
+def _of_labels(
+    score: Callable[[np.ndarray, np.ndarray, np.ndarray], float], y_true: pd.DataFrame, y_pred: pd.DataFrame
+) -> float:
+    """
+    From a score of counts, for each label: how often it was right, how often it is the answer, and how often it was
+    predicted. scikit-learn's functions warn about predictions with many distinct labels, and the one for `mcc` makes a
+    matrix with a row and a column for each.
+    """
+    truth, labels, count = _codes(y_true, y_pred)
+    return float(score(*(np.bincount(codes, minlength=count) for codes in (truth[truth == labels], truth, labels))))
+
+
+def _codes(y_true: pd.DataFrame, y_pred: pd.DataFrame) -> tuple[np.ndarray, np.ndarray, int]:
+    """Answers and predictions as ranks among the labels present in either, and the number of these."""
+    _check_whole_numbers(y_pred)
+    truth, labels = _only_column(y_true), _only_column(y_pred)
+    known, codes = np.unique(np.concatenate([truth, labels]), return_inverse=True)
+    return codes[: len(truth)], codes[len(truth) :], len(known)
+
+
+# Probabilities and scores
 
 
 def log_loss(y_true: pd.DataFrame, y_pred: pd.DataFrame) -> float:
@@ -69,15 +181,59 @@ def log_loss(y_true: pd.DataFrame, y_pred: pd.DataFrame) -> float:
     return float(-(truth * np.log(probabilities.clip(eps, 1 - eps))).sum(axis=1).mean())
 
 
+def top_k_accuracy(k: int) -> Metric:
+    """The share of rows whose label is among the `k` likeliest, of which there must be more; the later of a tie counts first."""
+    score, names = partial(_top_k_accuracy, k), rf"top_?{k}(?!\d)|top_k_acc"
+    return Metric(score, higher_is_better=True, takes=Takes.PROBABILITIES, best=1.0, names=names)
+
+
+def _top_k_accuracy(k: int, y_true: pd.DataFrame, y_pred: pd.DataFrame) -> float:
+    if y_true.shape[1] <= k:
+        raise ValueError(f"with {y_true.shape[1]} labels, each is among the {k} likeliest")
+    # scikit-learn's `top_k_accuracy_score` is the same, but warns about many distinct labels
+    likeliest = y_pred.to_numpy().argsort(axis=1, kind="stable")[:, -k:]
+    return float(np.take_along_axis(y_true.to_numpy(), likeliest, axis=1).sum(axis=1).mean())
+
+
 def roc_auc(y_true: pd.DataFrame, y_pred: pd.DataFrame) -> float:
     """Area under the ROC curve of the one column, of scores in [0, 1]."""
     _check_unit_interval(y_pred)
-    return _area(_only_column(y_true), _only_column(y_pred))
+    return _of_one_column(_area, y_true, y_pred)
 
 
-def mean_columnwise_roc_auc(y_true: pd.DataFrame, y_pred: pd.DataFrame) -> float:
-    """Mean, over the columns, of the area under the ROC curve; any finite scores will do."""
-    return float(np.mean([_area(y_true[name], y_pred[name]) for name in y_true.columns]))
+def _area(truth: np.ndarray, scores: np.ndarray) -> float:
+    _check_both_classes(truth)
+    return roc_auc_score(truth, scores)
+
+
+def _average_precision(truth: np.ndarray, scores: np.ndarray) -> float:
+    _check_both_classes(truth)
+    return average_precision_score(truth, scores)
+
+
+# Labels and texts
+
+
+def _f1(hits: np.ndarray, true: np.ndarray, predicted: np.ndarray) -> np.ndarray:
+    """For each label."""
+    return 2 * hits / (true + predicted)
+
+
+def _binary_f1(truth: np.ndarray, labels: np.ndarray) -> float:
+    """The F1 of the label 1."""
+    if wrong := set(np.unique(labels)) - {0, 1}:
+        raise ValueError(f"every prediction must be 0 or 1, but some are {min(wrong):.15g}")
+    _check_both_classes(truth)
+    return 2 * (truth * labels).sum() / (truth.sum() + labels.sum())
+
+
+def _mcc(hits: np.ndarray, true: np.ndarray, predicted: np.ndarray) -> float:
+    """Matthews' correlation coefficient; 0 for constant predictions."""
+    rows = true.sum()
+    deviations = np.sqrt(rows**2 - true @ true), np.sqrt(rows**2 - predicted @ predicted)
+    if not deviations[0]:
+        raise ValueError("the correlation is undefined where all answers are the same")
+    return (hits.sum() * rows - true @ predicted) / np.prod(deviations) if deviations[1] else 0.0
 
 
 def quadratic_weighted_kappa(y_true: pd.DataFrame, y_pred: pd.DataFrame) -> float:
@@ -85,38 +241,10 @@ def quadratic_weighted_kappa(y_true: pd.DataFrame, y_pred: pd.DataFrame) -> floa
     Cohen's kappa with quadratic weights: 1 - E[(a - b)²] / E[(a - b')²], where a and b are the ranks of a row's two
     labels among the labels present in either column, and b' that of another row.
     """
-    _check_whole_numbers(y_pred)
-    truth, labels = _only_column(y_true), _only_column(y_pred)
-    _, ranks = np.unique(np.concatenate([truth, labels]), return_inverse=True)
-    a, b = ranks[: len(truth)], ranks[len(truth) :]
+    a, b, count = _codes(y_true, y_pred)
+    if count == 1:
+        raise ValueError("kappa is undefined where all answers and predictions are the same")
     return float(1 - ((a - b) ** 2).mean() / (a.var() + b.var() + (a.mean() - b.mean()) ** 2))
-
-
-def pearson_correlation(y_true: pd.DataFrame, y_pred: pd.DataFrame) -> float:
-    """Pearson's correlation of the one column; NaN if either side is constant."""
-    a, b = _directions(_only_column(y_true)), _directions(_only_column(y_pred))
-    return float(np.clip(a @ b, -1, 1))
-
-
-def mean_columnwise_rmsle(y_true: pd.DataFrame, y_pred: pd.DataFrame) -> float:
-    """Mean, over the columns, of the root mean squared error of log(1 + x)."""
-    impossible = y_pred.to_numpy() <= -1
-    if impossible.any():
-        name, value = _first(y_pred, impossible)
-        raise ValueError(f"every prediction must be greater than -1 (log(1 + x)), but column {name!r} holds {value}")
-    return float(root_mean_squared_error(np.log1p(y_true), np.log1p(y_pred)))
-
-
-def rmse(y_true: pd.DataFrame, y_pred: pd.DataFrame) -> float:
-    """Root mean squared error of the one column."""
-    return float(root_mean_squared_error(_only_column(y_true), _only_column(y_pred)))
-
-
-def accuracy(y_true: pd.DataFrame, y_pred: pd.DataFrame) -> float:
-    """Share of rows whose label, a whole number or a text, is right."""
-    _check_whole_numbers(y_pred)
-    # scikit-learn's `accuracy_score` is the same mean, but warns about predictions with many distinct labels.
-    return float((_only_column(y_true) == _only_column(y_pred)).mean())
 
 
 def word_level_jaccard(y_true: pd.DataFrame, y_pred: pd.DataFrame) -> float:
@@ -130,6 +258,66 @@ def word_level_jaccard(y_true: pd.DataFrame, y_pred: pd.DataFrame) -> float:
             )
         similarities.append(len(a & b) / len(a | b))
     return float(np.mean(similarities))
+
+
+# Numbers
+
+
+def _rmsle(truth: np.ndarray, values: np.ndarray) -> float:
+    """Root mean squared error of log(1 + x)."""
+    if values.min() <= -1:
+        raise ValueError(f"every prediction must be greater than -1 (log(1 + x)), but some are {values.min():.15g}")
+    return root_mean_squared_error(np.log1p(truth), np.log1p(values))
+
+
+def _mape(truth: np.ndarray, values: np.ndarray) -> float:
+    if not truth.all():
+        raise ValueError("the error in per cent is undefined where an answer is 0")
+    return mean_absolute_percentage_error(truth, values)
+
+
+def _smape(truth: np.ndarray, values: np.ndarray) -> float:
+    """Mean of |a - b| / ((|a| + |b|) / 2), from 0 to 2; 0 where both are 0."""
+    errors, sizes = np.abs(truth - values), np.abs(truth) / 2 + np.abs(values) / 2
+    return np.divide(errors, sizes, out=np.zeros(len(truth)), where=sizes > 0).mean()
+
+
+def _r2(truth: np.ndarray, values: np.ndarray) -> float:
+    if truth.min() == truth.max():
+        raise ValueError("R² is undefined where all answers are the same")
+    return r2_score(truth, values)
+
+
+def _correlation(truth: np.ndarray, values: np.ndarray) -> float:
+    return np.clip(_direction(truth, "answers") @ _direction(values, "predictions"), -1, 1)
+
+
+def _direction(values: np.ndarray, what: str) -> np.ndarray:
+    """The deviations from the mean as a vector of length 1."""
+    if values.min() == values.max():
+        raise ValueError(f"the correlation is undefined where all {what} are the same")
+    deviations = values / np.abs(values).max()  # so that sums and squares of huge values do not overflow
+    deviations -= deviations.mean()
+    return deviations / np.linalg.norm(deviations)
+
+
+def pinball(quantile: float) -> Metric:
+    """The pinball loss of a quantile: its expectation is least if predictions exceed the answers with this probability."""
+    return Metric(
+        partial(_of_one_column, partial(mean_pinball_loss, alpha=quantile)),
+        higher_is_better=False,
+        best=0.0,
+        names=r"pinball|quantile_loss",
+        guess=partial(pd.Series.quantile, q=quantile),
+    )
+
+
+def _two_quantiles(answers: pd.Series) -> list[float]:
+    low, high = answers.quantile([0.25, 0.75])
+    return [low, high] if low < high else [answers.min(), answers.max()]
+
+
+# Checks
 
 
 def check_row_sums(y_pred: pd.DataFrame, sums_to_one: np.ndarray) -> None:
@@ -148,23 +336,9 @@ def _only_column(table: pd.DataFrame) -> np.ndarray:
     return table.iloc[:, 0].to_numpy()
 
 
-def _area(truth: np.ndarray | pd.Series, scores: np.ndarray | pd.Series) -> float:
-    """The share of pairs of a 1 and a 0 whose scores are in order; a tie counts half."""
-    truth, scores = np.asarray(truth), np.asarray(scores)
-    ones, zeros = np.sort(scores[truth == 1]), np.sort(scores[truth == 0])
-    if not (len(ones) and len(zeros) and len(ones) + len(zeros) == len(truth)):
-        raise ValueError("ROC AUC is undefined where the answers are not both 0 and 1")
-    lower, not_higher = np.searchsorted(zeros, ones, "left"), np.searchsorted(zeros, ones, "right")
-    return float((lower.sum() + not_higher.sum()) / 2 / len(ones) / len(zeros))
-
-
-def _directions(values: np.ndarray) -> np.ndarray:
-    """The deviations from the mean as a vector of length 1."""
-    if (values == values[:1]).all():
-        return np.full(len(values), np.nan)
-    deviations = values - values.mean()
-    deviations /= np.abs(deviations).max()  # so that squares of huge values do not overflow
-    return deviations / np.linalg.norm(deviations)
+def _check_both_classes(truth: np.ndarray) -> None:
+    if set(np.unique(truth)) != {0, 1}:
+        raise ValueError("the metric is undefined where the answers are not both 0 and 1")
 
 
 def _check_unit_interval(y_pred: pd.DataFrame) -> None:
@@ -177,7 +351,7 @@ def _check_unit_interval(y_pred: pd.DataFrame) -> None:
 
 def _check_whole_numbers(y_pred: pd.DataFrame) -> None:
     numbers = y_pred.select_dtypes("number")
-    # Beyond 64 bits, scikit-learn treats floats as measurements, not as labels
+    # Beyond 64 bits, a float is a measurement, not a label
     wrong = ((numbers % 1 != 0) | (numbers.abs() > 2**63)).to_numpy()
     if wrong.any():
         name, value = _first(numbers, wrong)
@@ -190,106 +364,157 @@ def _first(y_pred: pd.DataFrame, wrong: np.ndarray) -> tuple[str, str]:
     return y_pred.columns[column], f"{y_pred.to_numpy()[row, column]:.15g}"
 
 
-LABELS = "Predictions are labels as in the training data."  # where these are texts
+_larger = partial(Metric, higher_is_better=True, best=1.0)
+_smaller = partial(Metric, higher_is_better=False, best=0.0)
 METRICS = {
-    "log_loss": Metric(
+    "log_loss": _smaller(
         log_loss,
-        higher_is_better=False,
-        best=0.0,
+        takes=Takes.PROBABILITIES,
         rule="Predictions lie in [0, 1] and sum to 1 in each row.",
         names=r"(?<!neg_)log_?loss",
     ),
-    "roc_auc": Metric(
-        roc_auc,
-        higher_is_better=True,
-        best=1.0,
-        rule="Predictions lie in [0, 1].",
-        names=r"(?<!pr_)auc",
+    "top_3_accuracy": top_k_accuracy(3),
+    "top_5_accuracy": top_k_accuracy(5),
+    "roc_auc": _larger(roc_auc, takes=Takes.SCORES, rule="Predictions lie in [0, 1].", names=r"(?<!pr_)auc"),
+    "mean_columnwise_roc_auc": _larger(partial(_columnwise, _area), takes=Takes.SCORES, names=r"(?<!pr_)auc"),
+    "average_precision": _larger(
+        partial(_of_one_column, _average_precision),
+        takes=Takes.SCORES,
+        names=r"average_precision|pr_?auc|auprc|(?<![a-z])ap(?![a-z])",
     ),
-    "mean_columnwise_roc_auc": Metric(
-        mean_columnwise_roc_auc,
-        higher_is_better=True,
-        best=1.0,
-        names=r"(?<!pr_)auc",
+    "accuracy": _larger(
+        partial(_of_labels, lambda hits, true, predicted: hits.sum() / true.sum()),
+        takes=Takes.LABELS,
+        names=r"(?<![a-z])(?<!balanced_)(?<!top_\w_)acc(uracy)?(?![a-z])",
     ),
-    "quadratic_weighted_kappa": Metric(
-        quadratic_weighted_kappa,
-        higher_is_better=True,
-        best=1.0,
-        rule="Predictions are whole numbers.",
-        text_rule=LABELS,
-        names=r"kappa|qwk",
+    "balanced_accuracy": _larger(
+        partial(_of_labels, lambda hits, true, predicted: (hits[true > 0] / true[true > 0]).mean()),
+        takes=Takes.LABELS,
+        names=r"balanced_acc|(?<![a-z])bacc?(?![a-z])",
     ),
-    "pearson_correlation": Metric(
-        pearson_correlation,
-        higher_is_better=True,
-        best=1.0,
-        rule="Predictions must not be all the same.",
-        names=r"pearson|corr",
-        undefined=0.0,  # constant predictions carry no information about those rows
+    "f1": _larger(
+        partial(_of_one_column, _binary_f1),
+        takes=Takes.ZEROS_AND_ONES,
+        rule="Predictions are 0 or 1.",
+        names=r"^(?!.*(macro|micro|weighted)).*(?<![a-z])f1",
+        guess=lambda answers: 1,
     ),
-    "mean_columnwise_rmsle": Metric(
-        mean_columnwise_rmsle,
-        higher_is_better=False,
-        best=0.0,
+    "f1_macro": _larger(
+        partial(_of_labels, lambda hits, true, predicted: _f1(hits, true, predicted).mean()),
+        takes=Takes.LABELS,
+        names=r"f1.*macro|macro.*f1",
+    ),
+    "f1_weighted": _larger(
+        partial(_of_labels, lambda hits, true, predicted: np.average(_f1(hits, true, predicted), weights=true)),
+        takes=Takes.LABELS,
+        names=r"f1.*weighted|weighted.*f1",
+    ),
+    "mcc": _larger(partial(_of_labels, _mcc), takes=Takes.LABELS, names=r"(?<![a-z])mcc(?![a-z])|matthews"),
+    "quadratic_weighted_kappa": _larger(quadratic_weighted_kappa, takes=Takes.LABELS, names=r"kappa|qwk"),
+    "word_level_jaccard": _larger(
+        word_level_jaccard, takes=Takes.TEXTS, rule="Predictions are texts.", names=r"jaccard"
+    ),
+    "rmse": _smaller(partial(_of_one_column, root_mean_squared_error), names=r"rmse|(?<!neg_)root_mean_squared_error"),
+    "rmsle": _smaller(
+        partial(_of_one_column, _rmsle),
         rule="Predictions are greater than -1.",
         names=r"rmsle|(?<!neg_)root_mean_squared_log_error",
+        guess=lambda answers: np.expm1(np.log1p(answers).mean()),
     ),
-    "rmse": Metric(
-        rmse,
-        higher_is_better=False,
-        best=0.0,
-        names=r"rmse|(?<!neg_)root_mean_squared_error",
+    "mae": _smaller(
+        partial(_of_one_column, mean_absolute_error),
+        names=r"(?<![a-z])mae(?![a-z])|(?<!neg_)mean_absolute_error",
+        guess=pd.Series.median,
     ),
-    "accuracy": Metric(
-        accuracy,
-        higher_is_better=True,
-        best=1.0,
-        rule="Predictions are whole numbers.",
-        text_rule=LABELS,
-        names=r"(?<![a-z])(?<!balanced_)acc(uracy)?(?![a-z])",
+    "median_absolute_error": _smaller(
+        partial(_of_one_column, median_absolute_error),
+        names=r"(?<![a-z])med_?ae(?![a-z])|(?<!neg_)median_absolute_error",
+        guess=pd.Series.median,
     ),
-    "word_level_jaccard": Metric(
-        word_level_jaccard,
-        higher_is_better=True,
-        best=1.0,
-        rule="Predictions are texts.",
-        names=r"jaccard",
+    "mape": _smaller(
+        partial(_of_one_column, _mape),
+        names=r"(?<![a-z])mape(?![a-z])|(?<!neg_)mean_absolute_percentage_error",
+        guess=pd.Series.median,
+    ),
+    "smape": _smaller(partial(_of_one_column, _smape), names=r"smape|symmetric_mean_absolute", guess=pd.Series.median),
+    "r2": _larger(partial(_of_one_column, _r2), names=r"(?<![a-z])r_?2(?!\d)|r_squared"),
+    "pinball_0.1": pinball(0.1),
+    "pinball_0.5": pinball(0.5),
+    "pinball_0.9": pinball(0.9),
+    "pearson_correlation": _larger(
+        partial(_of_one_column, _correlation),
+        rule="Predictions must not be all the same.",
+        names=r"^(?!.*(spearman|rank)).*(pearson|corr(?!e))",
+        undefined=0.0,  # constant predictions carry no information about those rows
+        guess=_two_quantiles,
+    ),
+    "spearman_correlation": _larger(
+        partial(_of_one_column, lambda truth, values: _correlation(rankdata(truth), rankdata(values))),
+        rule="Predictions must not be all the same.",
+        names=r"spearman|rank_?corr",
+        undefined=0.0,
+        guess=_two_quantiles,
+        average="rank",
     ),
 }
+METRICS["mean_columnwise_rmsle"] = METRICS["rmsle"]._replace(score=partial(_columnwise, _rmsle))
 
 
-def find_metric(name: str, higher_is_better: bool | None = None) -> Metric:
+def find_metric(name: str, higher_is_better: bool | None = None, takes: str | None = None) -> Metric:
     """
     Finds a metric by its name.
 
     Args:
         name (`str`):
-            A key of `METRICS`, or the dotted path of a function, `package.module.function`.
+            A key of `METRICS`, or `my_module:my_metric`: a function of the answers and the predictions, or a [`Metric`], in
+            a module in the current folder or on `PYTHONPATH`.
         higher_is_better (`bool`, *optional*):
-            Whether a larger score is better; required for a dotted path, and not allowed otherwise.
+            Whether a larger score is better; required for a function, and not allowed otherwise.
+        takes (`str`, *optional*):
+            What a function compares, one of [`Takes`]; defaults to `"numbers"`. Not allowed otherwise.
 
     Returns:
         [`Metric`]: The metric.
 
     Raises:
-        `ValueError`: The metric does not exist, or `higher_is_better` is missing or not allowed.
+        `ValueError`: The metric does not exist, or an argument is missing or not allowed.
     """
-    module, _, function = name.rpartition(".")
-    if not module:
-        if name not in METRICS:
-            known = f"known are {', '.join(METRICS)}, and functions by their dotted paths"
-            raise ValueError(f"unknown metric {name!r}; {did_you_mean(name, METRICS) or known}")
-        if higher_is_better is not None:
-            raise ValueError(f"higher_is_better goes with a function given by its dotted path; {name!r} knows its own")
-        return METRICS[name]
+    module, colon, attribute = name.partition(":")
+    found = _imported(name, module, attribute) if colon else METRICS.get(name)
+    if found is None:
+        path, _, function = name.rpartition(".")
+        own = f"{path}:{function}" if path else "my_module:my_metric"
+        hint = did_you_mean(name, METRICS) or f"known are {', '.join(METRICS)}, and your own as {own}"
+        raise ValueError(f"unknown metric {name!r}; {hint}")
+    if isinstance(found, Metric):
+        if higher_is_better is not None or takes is not None:
+            raise ValueError(f"higher_is_better and takes go with a function of your own; {name!r} knows its own")
+        return found
     if higher_is_better is None:
-        raise ValueError(f"beside the metric {name!r} it needs higher_is_better: true or false")
+        raise ValueError(f"the metric {name!r} needs higher_is_better, true or false, because it is a function")
+    if takes is not None and takes not in [*Takes]:
+        raise ValueError(f"takes must be one of {', '.join(Takes)}, got {takes!r}")
+    namesake = METRICS.get(attribute)
+    names = namesake.names if namesake is not None else re.escape(attribute)
+    return Metric(found, higher_is_better, Takes(takes or Takes.NUMBERS), names=names)
+
+
+def _imported(name: str, module: str, attribute: str) -> Any:
+    """A function or a [`Metric`] of the user's own."""
+    if os.getcwd() not in sys.path:  # as in TRL's scripts; last, so that nothing in the folder hides a package
+        sys.path.append(os.getcwd())
     try:
-        score = getattr(importlib.import_module(module), function)
-    except (ImportError, AttributeError) as error:
-        raise ValueError(f"the metric {name!r} cannot be imported: {error}") from error
-    if not callable(score):
-        raise ValueError(f"the metric {name!r} is no function")
-    namesake = METRICS.get(function)
-    return Metric(score, higher_is_better, names=namesake.names if namesake is not None else re.escape(function))
+        content = vars(importlib.import_module(module))
+    except Exception as error:  # it is the user's code
+        if isinstance(error, ModuleNotFoundError) and error.name == module:
+            raise ValueError(
+                f"the metric {name!r}: there is no {module}.py in the current folder, and no module {module!r} on PYTHONPATH"
+            ) from error
+        raise ValueError(f"the metric {name!r} cannot be imported: {type(error).__name__}: {error}") from error
+    if attribute not in content:
+        raise ValueError(
+            f"the module {module!r} has no {attribute!r}; {did_you_mean(attribute, content) or 'name a function in it'}"
+        )
+    if not callable(content[attribute]) and not isinstance(content[attribute], Metric):
+        raise ValueError(f"the metric {name!r} is no function, but {content[attribute]!r:.80}")
+    return content[attribute]

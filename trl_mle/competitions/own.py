@@ -18,15 +18,14 @@ from pandas.api.types import is_numeric_dtype
 
 from trl_mle.competitions.competition import Competition, CompetitionError
 from trl_mle.competitions.loading import CONFIG, load_competition
-from trl_mle.competitions.metrics import METRICS
+from trl_mle.competitions.metrics import Metric, Takes, find_metric
 from trl_mle.competitions.prepared import csv_text, description, write_file
-from trl_mle.competitions.split import held_out_rows
-from trl_mle.spelling import did_you_mean
+from trl_mle.competitions.split import held_out_rows, is_measured
+from trl_mle.showing import metric_in_words
 
 
 logger = logging.getLogger(__name__)
 
-LABELS = ("accuracy", "quadratic_weighted_kappa", "word_level_jaccard")  # metrics of what is named, not measured
 LEAST_ROWS = 20
 LEAST_OTHERS = 5  # rows without the most frequent label; with fewer, a column may determine the labels by chance
 SEPARATORS = {";": "semicolons", "\t": "tabs", "|": "vertical bars"}
@@ -41,6 +40,7 @@ def new_competition(
     id_column: str | None = None,
     test_share: float = 0.25,
     test: Path | None = None,
+    higher_is_better: bool | None = None,
 ) -> Competition:
     """
     Makes a competition from a labelled table: a part of the rows, stratified by label, becomes the test set.
@@ -49,9 +49,10 @@ def new_competition(
         table (`Path`):
             CSV file with one row per example. Cells are copied unchanged.
         targets (`Sequence[str]`):
-            Columns to predict. For `log_loss`, one column of labels, for which a submission has probabilities.
+            Columns to predict. For a metric of probabilities, one column of labels.
         metric (`str`):
-            A key of [`~trl_mle.competitions.metrics.METRICS`].
+            A key of [`~trl_mle.competitions.metrics.METRICS`], or your own as `my_module:my_metric`, see
+            [`~trl_mle.competitions.metrics.find_metric`].
         folder (`Path`):
             Folder to write, which must not exist yet; its name is the competition's.
         id_column (`str`, *optional*):
@@ -61,6 +62,9 @@ def new_competition(
         test (`Path`, *optional*):
             CSV file with unlabelled rows and the same column names. Together with all rows of `table`, they become the
             folder `final/`, see [`final_competition`].
+        higher_is_better (`bool`, *optional*):
+            Whether a larger score is better; required for a function of your own. Whether it compares labels or numbers is
+            told by the targets, and written into `competition.yaml`.
 
     Returns:
         [`Competition`]: The competition, as [`load_competition`] loads it from the folder.
@@ -72,20 +76,19 @@ def new_competition(
     """
     if folder.exists():
         raise FileExistsError(f"{folder} exists: name another folder with --to")
-    if "." in metric:
-        raise CompetitionError(
-            f"metric {metric!r} is a function of your own: make the competition with another, then edit {CONFIG}"
-        )
-    if metric not in METRICS:
-        hint = did_you_mean(metric, METRICS) or f"known are {', '.join(METRICS)}"
-        raise CompetitionError(f"unknown metric {metric!r}; {hint}")
+    try:
+        known = find_metric(metric, higher_is_better)
+    except ValueError as error:
+        raise CompetitionError(str(error)) from error
     if not 0 < test_share < 1:
         raise CompetitionError(f"test_share must be between 0 and 1, got {test_share:g}")
     rows = _read(table, targets, id_column)
     # Tables are often sorted by the target: neither the order of the rows nor a counting id may reveal it
     rows = rows.iloc[np.random.RandomState(0).permutation(len(rows))].reset_index(drop=True)
     ids, id_column = _ids(rows, id_column)
-    answers, labels = _answers(rows, targets, metric)
+    if higher_is_better is not None:
+        known = known._replace(takes=_taken(rows, targets))
+    answers, labels = _answers(rows, targets, metric, known.takes)
     is_test = held_out_rows(answers.set_index(ids.to_numpy()), test_share)
     if not is_test.any() or is_test.all():
         raise CompetitionError(
@@ -96,24 +99,24 @@ def new_competition(
         raise CompetitionError(
             f"{table} has no column but {', '.join([id_column, *targets])}: there is nothing to predict from"
         )
-    known = pd.concat([ids, features], axis=1)
-    _report_telling_columns(known if id_column in rows else features, rows[list(targets)])
+    cells = pd.concat([ids, features], axis=1)
+    _report_telling_columns(cells if id_column in rows else features, rows[list(targets)])
     sample = _filled(
-        pd.concat([ids, answers], axis=1)[is_test], _guesses(answers[~is_test], metric, int(is_test.sum()))
+        pd.concat([ids, answers], axis=1)[is_test], _guesses(answers[~is_test], known, int(is_test.sum()))
     )
     shown = {
-        "public/train.csv": pd.concat([known, rows[list(targets)]], axis=1)[~is_test],
-        "public/test.csv": known[is_test],
+        "public/train.csv": pd.concat([cells, rows[list(targets)]], axis=1)[~is_test],
+        "public/test.csv": cells[is_test],
         "public/sample_submission.csv": sample,
         "private/test.csv": pd.concat([ids, answers], axis=1)[is_test],
     }
     if test is not None:
         unknown = _test_rows(test, list(features.columns), id_column, is_made=id_column not in rows)
         shown |= {
-            f"{FINAL}/train.csv": pd.concat([known, rows[list(targets)]], axis=1),
+            f"{FINAL}/train.csv": pd.concat([cells, rows[list(targets)]], axis=1),
             f"{FINAL}/test.csv": unknown,
-            f"private/{FINAL}.csv": _filled(unknown[[id_column]], _stand_in(answers, metric, len(unknown))),
-            f"{FINAL}/sample_submission.csv": _filled(unknown[[id_column]], _guesses(answers, metric, len(unknown))),
+            f"private/{FINAL}.csv": _filled(unknown[[id_column]], _stand_in(answers, known.takes, len(unknown))),
+            f"{FINAL}/sample_submission.csv": _filled(unknown[[id_column]], _guesses(answers, known, len(unknown))),
         }
     folder.absolute().parent.mkdir(parents=True, exist_ok=True)
     with tempfile.TemporaryDirectory(dir=folder.absolute().parent, prefix=f".{folder.name}-") as staging:
@@ -121,11 +124,19 @@ def new_competition(
         for name, part in shown.items():
             write_file(staged / name, csv_text(part))
         write_file(
-            staged / "public" / "description.md", _description(folder.name, sample, features, targets, labels, metric)
+            staged / "public" / "description.md",
+            _description(folder.name, sample, features, targets, labels, metric, known),
         )
         if test is not None:
             shutil.copy(staged / "public" / "description.md", staged / FINAL)
-        layout = {"id": folder.name, "metric": metric, "id_column": id_column, "target_columns": list(answers.columns)}
+        layout: dict[str, Any] = {
+            "id": folder.name,
+            "metric": metric,
+            "id_column": id_column,
+            "target_columns": list(answers.columns),
+        }
+        if higher_is_better is not None:
+            layout |= {"higher_is_better": higher_is_better, "takes": str(known.takes)}
         write_file(staged / CONFIG, yaml.safe_dump(layout, sort_keys=False, allow_unicode=True))
         competition = load_competition(str(staged))
         try:
@@ -331,46 +342,56 @@ def _check_ids(ids: pd.Series) -> None:
         raise CompetitionError(f"{ids[missing].iloc[0]!r} is no {ids.name}: programs would read it as a missing value")
 
 
-def _answers(rows: pd.DataFrame, targets: Sequence[str], metric: str) -> tuple[pd.DataFrame, list[Any]]:
+def _taken(rows: pd.DataFrame, targets: Sequence[str]) -> Takes:
+    """What a function of the user's own compares: numbers if one of the targets looks measured, else labels."""
+    numbers = rows[list(targets)].apply(pd.to_numeric, errors="coerce")
+    measured = any((numbers[name] % 1 != 0).any() or is_measured(numbers[name]) for name in numbers)
+    return Takes.NUMBERS if numbers.notna().all(axis=None) and measured else Takes.LABELS
+
+
+def _answers(rows: pd.DataFrame, targets: Sequence[str], metric: str, takes: Takes) -> tuple[pd.DataFrame, list[Any]]:
     """
     The answers in the format of a submission, and its labels if it has probabilities. The labels are those that programs
     see, in the order in which models have them.
     """
-    if metric == "log_loss":
+    if takes is Takes.PROBABILITIES:
         if len(targets) > 1:
-            raise CompetitionError("log_loss takes one --target, a column of labels")
+            raise CompetitionError(f"{metric} takes one --target, a column of labels")
         seen = _seen(rows[list(targets)])[targets[0]]
         labels = sorted(seen.unique().tolist())
         if not 2 <= len(labels) <= len(rows) / 4:
             raise CompetitionError(
-                f"{targets[0]!r} has {len(labels)} different values: those are no labels for log_loss"
+                f"{targets[0]!r} has {len(labels)} different values: those are no labels for {metric}"
             )
         return pd.DataFrame({f"{targets[0]}_{label}": (seen == label).astype(int) for label in labels}), labels
     columns = {}
     for name in targets:
         numbers = pd.to_numeric(rows[name], errors="coerce")
-        if "auc" in metric:
-            _check_zeros_and_ones(rows[name], numbers, metric)
-        if metric == "word_level_jaccard":
-            if numbers.notna().all():
-                raise CompetitionError(f"{metric} compares texts, and {name!r} holds {rows[name].iloc[0]!r}")
-            columns[name] = rows[name]
-        elif numbers.isna().any():
-            if metric not in LABELS:
-                raise CompetitionError(
-                    f"{metric} needs numbers, and {name!r} holds {rows[name][numbers.isna()].iloc[0]!r}; labels are for log_loss, "
-                    f"{', '.join(LABELS)}"
-                )
-            columns[name] = rows[name]
-        else:
-            is_whole = numbers % 1 == 0
-            if metric in LABELS and not (is_whole.all() and numbers.nunique() <= len(rows) / 2):
-                raise CompetitionError(
-                    f"{name!r} looks continuous ({rows[name].iloc[is_whole.argmin()]}, say), and {metric} is for labels: "
-                    "take rmse, mean_columnwise_rmsle or pearson_correlation"
-                )
-            columns[name] = numbers.astype(int) if is_whole.all() and numbers.abs().max() < 2**53 else numbers
+        _check_values(rows[name], numbers, metric, takes)
+        is_whole = (numbers % 1 == 0).all() and numbers.abs().max() < 2**53
+        is_text = takes is Takes.TEXTS or numbers.isna().any()
+        columns[name] = rows[name] if is_text else numbers.astype(int) if is_whole else numbers
     return pd.DataFrame(columns), []
+
+
+def _check_values(cells: pd.Series, numbers: pd.Series, metric: str, takes: Takes) -> None:
+    are_texts = numbers.isna()
+    if takes in (Takes.SCORES, Takes.ZEROS_AND_ONES):
+        _check_zeros_and_ones(cells, numbers, metric)
+    elif takes is Takes.TEXTS and not are_texts.any():
+        raise CompetitionError(f"{metric} compares texts, and {cells.name!r} holds {cells.iloc[0]!r}")
+    elif takes is Takes.NUMBERS and are_texts.any():
+        raise CompetitionError(
+            f"{metric} needs numbers, and {cells.name!r} holds {cells[are_texts].iloc[0]!r}: take accuracy, f1_macro or "
+            "log_loss for labels"
+        )
+    elif takes is Takes.LABELS and not are_texts.any():
+        is_whole = numbers % 1 == 0
+        if not is_whole.all() or numbers.nunique() > len(cells) / 2:
+            raise CompetitionError(
+                f"{cells.name!r} looks continuous ({cells.iloc[is_whole.argmin()]}, say), and {metric} is for labels: take "
+                "rmse, mae or r2"
+            )
 
 
 def _check_zeros_and_ones(cells: pd.Series, numbers: pd.Series, metric: str) -> None:
@@ -395,20 +416,20 @@ def _filled(table: pd.DataFrame, columns: dict[str, Any]) -> pd.DataFrame:
     return table
 
 
-def _guesses(answers: pd.DataFrame, metric: str, count: int) -> dict[str, Any]:
+def _guesses(answers: pd.DataFrame, metric: Metric, count: int) -> dict[str, Any]:
     """Values of the sample submission for each column: valid, but uninformative."""
-    if metric == "log_loss":  # each label's share
-        return dict(answers.mean())
-    if metric == "pearson_correlation":  # undefined for a constant
-        return {name: np.resize(np.unique(answers[name]), count) for name in answers.columns}
-    if metric in LABELS:
-        return {name: answers[name].mode()[0] for name in answers.columns}
-    return {name: 0.5 if "auc" in metric else round(float(answers[name].mean()), 6) for name in answers.columns}
+    columns = {}
+    for name, column in answers.items():
+        guess = metric.constant_guess(column)
+        if metric.takes is not Takes.PROBABILITIES:  # those sum to 1
+            guess = [float(f"{value:.6g}") if isinstance(value, float) else value for value in guess]
+        columns[str(name)] = np.resize(guess, count)
+    return columns
 
 
-def _stand_in(answers: pd.DataFrame, metric: str, count: int) -> dict[str, Any]:
+def _stand_in(answers: pd.DataFrame, takes: Takes, count: int) -> dict[str, Any]:
     """Placeholder labels: all known labels of each column in turn, texts first, because they define valid values."""
-    if metric == "log_loss":
+    if takes is Takes.PROBABILITIES:
         one_hot = np.eye(len(answers.columns), dtype=int)[np.arange(count) % len(answers.columns)]
         return dict(zip(answers.columns, one_hot.T, strict=True))
     columns = {}
@@ -420,16 +441,18 @@ def _stand_in(answers: pd.DataFrame, metric: str, count: int) -> dict[str, Any]:
 
 
 def _description(
-    name: str, sample: pd.DataFrame, features: pd.DataFrame, targets: Sequence[str], labels: Sequence[Any], metric: str
+    name: str,
+    sample: pd.DataFrame,
+    features: pd.DataFrame,
+    targets: Sequence[str],
+    labels: Sequence[Any],
+    metric: str,
+    known: Metric,
 ) -> str:
-    known, direction = METRICS[metric], "higher" if METRICS[metric].higher_is_better else "lower"
+    direction = "higher" if known.higher_is_better else "lower"
     what = ", ".join(f"`{target}`" for target in targets)
-    rule = (
-        known.rule
-        if all(is_numeric_dtype(sample[name]) for name in sample.columns[1:])
-        else known.text_rule or known.rule
-    )
-    evaluation = f"Submissions are scored by {metric.replace('_', ' ')}; {direction} is better. {rule}".strip()
+    rule = known.rule_for(texts=not all(is_numeric_dtype(sample[name]) for name in sample.columns[1:]))
+    evaluation = f"Submissions are scored by {metric_in_words(metric)}; {direction} is better. {rule}".strip()
     if labels:
         shown = ", ".join(map(str, labels[:20])) + (", …" if len(labels) > 20 else "")
         columns = f"There is a column with the probability of each label, in ascending order, as in classes_: {shown}."

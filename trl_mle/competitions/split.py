@@ -30,11 +30,11 @@ def held_out_rows(answers: pd.DataFrame, share: float) -> np.ndarray:
         `np.ndarray` of shape (rows,): Truth values.
     """
     columns = [answers[name] for name in answers.columns]
-    codes = np.column_stack([_bins(column) if _is_measured(column) else _codes(column) for column in columns])
+    codes = np.column_stack([_bins(column) if is_measured(column) else _codes(column) for column in columns])
     _, labels, sizes = np.unique(codes, axis=0, return_inverse=True, return_counts=True)
     # Rounding errors of the labels compensate each other: labels with a single row are distributed, too
     counts = np.diff(np.floor(np.cumsum(sizes) * share), prepend=0).astype(int)
-    if not any(map(_is_measured, columns)):
+    if not any(map(is_measured, columns)):
         counts = np.where(sizes > 1, counts.clip(1, sizes - 1), counts)
     order = np.lexsort((_hashes(answers.index), labels.ravel()))  # a stable sort
     place = np.arange(len(answers)) - np.repeat(np.cumsum(sizes) - sizes, sizes)  # within the label
@@ -43,7 +43,7 @@ def held_out_rows(answers: pd.DataFrame, share: float) -> np.ndarray:
     return held_out
 
 
-def _is_measured(column: pd.Series) -> bool:
+def is_measured(column: pd.Series) -> bool:
     """Whether a column has too many distinct numbers for labels."""
     return pd.api.types.is_numeric_dtype(column) and column.nunique() > max(MOST_LABELS, len(column) / 10)
 

@@ -4,6 +4,7 @@ import random
 import time
 from collections.abc import Callable, Sequence
 
+import numpy as np
 import pandas as pd
 
 from trl_mle.competitions import Competition
@@ -20,8 +21,6 @@ from trl_mle.showing import PlainConsole, terminal_line
 IMPROVED = 4  # number of best programs to improve
 ROUND = "solve"
 Worth = Callable[[Evaluation, Competition], float | None]
-# Metrics whose predictions can be averaged; labels cannot
-AVERAGED = ("log_loss", "roc_auc", "mean_columnwise_roc_auc", "pearson_correlation", "mean_columnwise_rmsle", "rmse")
 
 
 def held_out_score(evaluation: Evaluation, competition: Competition) -> float | None:
@@ -143,11 +142,12 @@ def _executed(source: str, competition: Competition, executor: Executor) -> Exec
 
 def average(submissions: Sequence[bytes], competition: Competition) -> bytes:
     """
-    The mean of submissions, or the only submission. For ROC AUC, which depends only on ranks, the ranks are averaged.
+    The average of submissions, by what their metric says: their mean, the mean of their ranks, or what most of them
+    predict for a row (of a tie, the first submission's). A single submission stays as it is.
 
     Args:
         submissions (`Sequence[bytes]`):
-            Contents of valid files.
+            Contents of valid files, best first.
         competition ([`~trl_mle.competitions.Competition`]):
             Their competition.
 
@@ -161,18 +161,26 @@ def average(submissions: Sequence[bytes], competition: Competition) -> bytes:
     if len(submissions) == 1 and not keeps_ids:
         return submissions[0]
     predictions = [competition.predictions(content) for content in submissions]
-    if len(predictions) == 1:
-        table = predictions[0].apply(_whole)  # labels were read as floats
+    how = competition.scoring.averaged_by
+    if len(predictions) == 1 or how == "vote":
+        votes = pd.concat(predictions, axis=1)
+        table = pd.DataFrame({name: _most_frequent(votes[[name]].to_numpy()) for name in predictions[0]})
+        table = table.set_axis(predictions[0].index).apply(_whole)  # labels were read as floats
     else:
-        if "auc" in competition.metric:
-            predictions = [table.rank(pct=True) for table in predictions]
-        table = sum(predictions[1:], start=predictions[0]) / len(predictions)
+        ranked = [table.rank(pct=True) if how == "rank" else table for table in predictions]
+        table = sum(ranked[1:], start=ranked[0]) / len(ranked)
     if keeps_ids:
         table = table.reindex(ids)
     elif ids is not None:
         sample = pd.DataFrame({competition.id_column: table.index}, columns=sample.columns)
     columns = {name: table[name].to_numpy() for name in competition.target_columns}
     return csv_text(sample.assign(**columns)).encode()
+
+
+def _most_frequent(votes: np.ndarray) -> np.ndarray:
+    """The most frequent value of each row, the first of a tie."""
+    counts = (votes[:, :, None] == votes[:, None, :]).sum(axis=2)
+    return votes[np.arange(len(votes)), counts.argmax(axis=1)]
 
 
 def _whole(values: pd.Series) -> pd.Series:

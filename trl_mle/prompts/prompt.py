@@ -18,6 +18,7 @@ from trl_mle.prompts.foreign import plain_text
 from trl_mle.prompts.opening import opening
 from trl_mle.prompts.tables import condensed, find_table, is_text, read_table
 from trl_mle.prompts.tokens import estimate_tokens, shorten
+from trl_mle.showing import metric_in_words
 
 
 # The paper's limit minus a chat template: Qwen2.5's, with its system message, takes 30 tokens.
@@ -166,7 +167,7 @@ def task(comp: Competition, limits: Limits, section_tokens: int, max_tokens: int
         "id": _clip(comp.id, NAME_CHARS),
         "overview": shorten(overview, section_tokens),
         "evaluation": _next_sentence(shorten(evaluation, section_tokens // 2)),
-        "metric": comp.metric.replace("_", " "),
+        "metric": metric_in_words(comp.metric),
         "direction": "higher" if comp.higher_is_better else "lower",
         "goal": _goal(comp),
         "sample": _sample(comp),

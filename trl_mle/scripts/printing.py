@@ -4,7 +4,7 @@ from typing import Any
 
 from rich.table import Table
 
-from trl_mle.showing import for_json
+from trl_mle.showing import for_json, metric_in_words
 
 
 def print_json(value: Any) -> None:
@@ -12,7 +12,7 @@ def print_json(value: Any) -> None:
 
 
 def metric_name(name: str, higher_is_better: bool) -> str:
-    return f"{name.replace('_', ' ')} {'↑' if higher_is_better else '↓'}"
+    return f"{metric_in_words(name)} {'↑' if higher_is_better else '↓'}"
 
 
 def facts_table() -> Table:

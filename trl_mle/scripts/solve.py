@@ -14,16 +14,7 @@ from trl_mle.evaluation.harness import Harness
 from trl_mle.evaluation.policies import check_policy, load_policy
 from trl_mle.evaluation.sample_log import SampleLog
 from trl_mle.evaluation.self_improvement import validation_score
-from trl_mle.evaluation.submission_search import (
-    AVERAGED,
-    Worth,
-    average,
-    clock,
-    held_out_score,
-    ranked,
-    run_again,
-    search,
-)
+from trl_mle.evaluation.submission_search import Worth, average, clock, held_out_score, ranked, run_again, search
 from trl_mle.execution.options import ExecutorArguments, make_executor
 from trl_mle.instrumentation import AstInstrumenter
 from trl_mle.prompts import keep_packages
@@ -99,14 +90,11 @@ def solve(args: SolveArguments) -> Path:
         `Path`: The submission.
 
     Raises:
-        `ValueError`: No program was valid, or this metric's submissions cannot be averaged.
+        `ValueError`: No program was valid.
     """
     competition = load_competition(args.competition, args.data_dir)
     final = final_competition(competition)
     worth: Worth = validation_score if final is None else held_out_score
-    if args.keep > 1 and competition.metric not in AVERAGED:
-        known = ", ".join(AVERAGED)
-        raise ValueError(f"--keep {args.keep}: submissions can be averaged for {known}, not for {competition.metric}")
     check_policy(args.policy)  # refuses a wrong name before anything is written
     folder = Path(args.output_dir or Path("solved") / competition.slug)
     with make_executor(args) as executor, alone_in(folder):

@@ -3,16 +3,24 @@
 import json
 from collections.abc import Iterable
 from functools import partial
+from typing import Literal
 
 import numpy as np
 import pandas as pd
 from pandas.api.types import is_numeric_dtype
 
 from trl_mle.competitions import Competition, CompetitionError
-from trl_mle.competitions.own import LABELS
+from trl_mle.competitions.metrics import Takes
 from trl_mle.starter.tasks import NUMBERS, TEXT, Part, Task
 
 
+KINDS: dict[Takes, Literal["probability", "class", "number"]] = {
+    Takes.SCORES: "probability",
+    Takes.ZEROS_AND_ONES: "class",
+    Takes.LABELS: "class",
+    Takes.TEXTS: "class",
+    Takes.NUMBERS: "number",
+}
 MOST_VALUES = 50  # of a column of texts that becomes indicators
 PROSE = 25  # mean number of characters from which texts are read word by word
 
@@ -58,20 +66,19 @@ def own_tasks(competition: Competition) -> tuple[Task, ...]:
         base, parts = [f"{line}\n{other}" for other in base] or [line], parts + TEXT
     target = _quoted(targets[0])
     task = partial(Task, target=target, parts=parts, base=tuple(base))
-    if competition.metric == "log_loss":
+    takes = competition.scoring.takes
+    if takes is Takes.PROBABILITIES:
         return (task("probabilities", labels=_labels(competition, targets[0], target)),)
     if len(targets) > 1:
         return (task("numbers", labels=f"train[{_listed(targets)}]"),)
-    if competition.metric == "roc_auc":
-        return (task("probability", column=target),)
-    if competition.metric in LABELS or not is_numeric_dtype(train[targets[0]]):
-        return (task("class", column=target),)
-    return (task("number", column=target, logs=bool((train[targets[0]] >= 0).all())),)
+    is_number = is_numeric_dtype(train[targets[0]])
+    kind = KINDS[takes] if is_number else "class"
+    return (task(kind, column=target, logs=kind == "number" and bool((train[targets[0]] >= 0).all())),)
 
 
 def _targets(competition: Competition, hidden: list[str]) -> list[str]:
     """The columns to predict, of those that only train has."""
-    if competition.metric == "log_loss":  # a submission has a column for each label
+    if competition.scoring.takes is Takes.PROBABILITIES:  # a submission has a column for each label
         prefixes = [name for name in hidden if all(col.startswith(f"{name}_") for col in competition.target_columns)]
         return prefixes[:1]
     return list(competition.target_columns) if set(competition.target_columns) <= set(hidden) else []

@@ -6,6 +6,7 @@ from typing import NamedTuple
 import numpy as np
 
 from trl_mle.competitions.families.words import DOMAINS
+from trl_mle.competitions.metrics import METRICS, Takes
 
 
 # One structure in so many is for testing
@@ -42,7 +43,7 @@ TRAPS = {
     "units": "`{typed}` and `{category}` were typed in by hand, the former in {unit} or in {other}.",
     "tail": "A few {rows} have by far the largest outcomes.",
 }
-CLASSIFICATION = ("roc_auc", "log_loss", "accuracy", "quadratic_weighted_kappa")
+CLASSIFICATION = tuple(name for name in FORMS if METRICS[name].takes is not Takes.NUMBERS)
 # Traps that do not go with every metric
 ONLY_WITH = {"imbalance": CLASSIFICATION, "tail": ("mean_columnwise_rmsle", "pearson_correlation")}
 

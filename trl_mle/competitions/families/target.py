@@ -9,9 +9,11 @@ from scipy.special import ndtr
 from trl_mle.competitions.families.signals import Features, draw_signal
 from trl_mle.competitions.families.structure import Structure
 from trl_mle.competitions.families.words import DOMAINS
+from trl_mle.competitions.metrics import METRICS, Takes
 
 
 LEAST_ROWS = 5  # of each class, in train.csv as well as in test.csv
+ROUNDED = ("mean_columnwise_rmsle", "pearson_correlation")  # guesses in the sample submission
 
 
 class Target(NamedTuple):
@@ -59,7 +61,7 @@ def draw_target(
         return Target(answers[column], answers, pd.DataFrame({column: best_by_kappa(chances) + 1}), classes)
     names = np.array(labels, dtype=object)
     recorded = pd.Series(names[classes], name=column)
-    if structure.metric == "accuracy":
+    if METRICS[structure.metric].takes is Takes.LABELS:
         best = pd.DataFrame({column: names[chances.argmax(axis=1)]})
         return Target(recorded, recorded.to_frame(), best, classes)
     one_hot = pd.DataFrame(np.eye(len(labels), dtype=int)[classes], columns=list(labels))
@@ -130,15 +132,9 @@ def split(lean: np.ndarray, classes: np.ndarray | None) -> np.ndarray:
 
 
 def guesses(answers: pd.DataFrame, metric: str, rows: int) -> pd.DataFrame:
-    """What a constant can do at best, by the answers of the training rows; in turn two numbers, if it may not be constant."""
+    """What a constant can do at best, by the answers of the training rows."""
     columns = {}
     for name, labels in answers.items():
-        if metric == "pearson_correlation":
-            columns[name] = np.resize(labels.quantile([0.25, 0.75]).to_numpy(), rows).round(3)
-        elif metric in ("accuracy", "quadratic_weighted_kappa"):
-            columns[name] = np.repeat(labels.mode()[0], rows)
-        elif metric == "mean_columnwise_rmsle":
-            columns[name] = np.full(rows, np.expm1(np.log1p(labels).mean()).round(3))
-        else:
-            columns[name] = np.full(rows, labels.mean())
+        guess = METRICS[metric].constant_guess(labels)
+        columns[name] = np.resize(np.round(guess, 3) if metric in ROUNDED else guess, rows)
     return pd.DataFrame(columns)

@@ -126,7 +126,9 @@ def score_range(task: Competition) -> ScoreRange:
     if not task.id.startswith(PREFIX):
         raise CompetitionError(f"{task.id!r} has no ceiling: only tasks such as 'task:train/0' have one")
     ceiling = task.grade(task.answers.parent / "ceiling.csv").full
-    floor = 0.0 if task.metric == "pearson_correlation" else task.grade(task.sample_submission).full
+    floor = task.scoring.undefined
+    if floor is None:
+        floor = task.grade(task.sample_submission).full
     assert floor is not None
     assert ceiling is not None
     return ScoreRange(floor, ceiling)

@@ -29,7 +29,7 @@ def mistaken(
 
 def as_numbers(labels: pd.Series, structure: Structure, random: np.random.RandomState) -> np.ndarray:
     """The recorded labels as standardised numbers; those of kinds in any order."""
-    if structure.metric in ("log_loss", "accuracy"):
+    if structure.form == "kind":
         codes, kinds = pd.factorize(labels, sort=True)
         return standardised(random.permutation(len(kinds))[codes].astype(float))
     numbers = labels.to_numpy(float)

@@ -14,7 +14,7 @@ from trl_mle.competitions.loading import is_own
 from trl_mle.execution import Limits
 from trl_mle.instrumentation import LmInstrumenter
 from trl_mle.rewards import MLEReward
-from trl_mle.showing import for_json, for_markdown, markdown_code
+from trl_mle.showing import for_json, for_markdown, markdown_code, metric_in_words
 from trl_mle.trainer.mle_grpo_config import MLEGRPOConfig
 
 
@@ -154,7 +154,7 @@ def _results(
     for competition in competitions:
         arrow = "↑" if competition.higher_is_better else "↓"
         name = markdown_code(competition.id).replace("|", "\\|")  # a cell ends there, in code, too
-        name += f" ({for_markdown(competition.metric.replace('_', ' '))} {arrow})"
+        name += f" ({for_markdown(metric_in_words(competition.metric))} {arrow})"
         of_all = f"mle/{competition.slug}" if several else "mle"
         asked = [
             entry for entry in batches if f"{of_all}/programs" in entry
