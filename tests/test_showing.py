@@ -21,7 +21,7 @@ from support.training_runs import make_run
 import trl_mle
 from trl_mle import cli
 from trl_mle.competitions import load_competition
-from trl_mle.evaluation import evaluate, solving
+from trl_mle.evaluation import evaluate, submission_search
 from trl_mle.evaluation.comparison import CARD_BEGIN, CARD_END
 from trl_mle.execution import Limits
 from trl_mle.rewards import BestSolutions, ExecutionLog
@@ -158,9 +158,11 @@ def test_solve_keeps_what_it_found(command, tmp_path, monkeypatch):
     policy = ScriptedPolicy(lambda prompt, seed: fenced(f"number = {seed}\n{SUBMIT}"))
     monkeypatch.setattr(solve, "load_policy", lambda name: policy)
     monkeypatch.setattr(solve, "check_policy", lambda name: None)
-    executed = solving._executed
+    executed = submission_search._executed
     monkeypatch.setattr(
-        solving, "_executed", lambda source, *rest: executed(RAISE if "number = 0" in source else source, *rest)
+        submission_search,
+        "_executed",
+        lambda source, *rest: executed(RAISE if "number = 0" in source else source, *rest),
     )
     code, out, error = command("solve", "diabetes", "--policy", "p", "--budget", "1s", "--batch_size", 2)
     assert code == 0

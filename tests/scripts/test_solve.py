@@ -8,7 +8,7 @@ import pytest
 from support.scripted_policy import CountingExecutor, ScriptedPolicy, fenced
 
 from trl_mle.competitions import Competition, load_competition, own
-from trl_mle.evaluation import solving
+from trl_mle.evaluation import submission_search
 from trl_mle.evaluation.sample_log import SampleLog
 from trl_mle.evaluation.submission_search import average
 from trl_mle.scripts import solve as module
@@ -238,8 +238,8 @@ def test_a_policy_that_solves_nothing(scripted, tmp_path):
 
 def test_times():
     assert [seconds_of(text) for text in ("90s", "10m", "1.5h")] == [90, 600, 5400]
-    assert solving.clock(61) == "01:01"
-    assert solving.clock(3600) == "01:00:00"
+    assert submission_search.clock(61) == "01:01"
+    assert submission_search.clock(3600) == "01:00:00"
 
 
 def test_an_average_where_ids_come_again(tmp_path):

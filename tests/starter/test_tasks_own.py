@@ -12,7 +12,7 @@ from support.sketched import quick_programs, score
 from trl_mle.competitions import CompetitionError, load_competition
 from trl_mle.competitions.metrics import METRICS
 from trl_mle.competitions.own import new_competition
-from trl_mle.evaluation.solving import average
+from trl_mle.evaluation.submission_search import average
 from trl_mle.prompts import extract_code
 from trl_mle.starter.build import StarterConfig, sketch_corpus
 from trl_mle.starter.grammar import Sketcher, find_tasks
