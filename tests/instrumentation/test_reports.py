@@ -32,6 +32,17 @@ def found(source):
         ("accuracy = model.score(X, y)\n", [(1, "accuracy")]),
         ("best = search.best_score_\n", [(1, "best")]),
         ("import torch.nn.functional\nloss = torch.nn.functional.nll_loss(a, b)\n", [(2, "loss")]),
+        ("from sklearn.metrics import matthews_corrcoef\nscore = matthews_corrcoef(y, p)\n", [(2, "score")]),
+        ("from scipy.stats import spearmanr\nrho = spearmanr(y, p)[0]\n", [(2, "rho")]),
+        # By hand, by the names of metrics
+        ("acc = (p == y).mean()\n", [(1, "acc")]),
+        ("import numpy as np\nval_smape = np.mean(2 * abs(y - p) / (abs(y) + abs(p)))\n", [(2, "val_smape")]),
+        ("rmsle = float(((a - b) ** 2).mean() ** 0.5)\n", [(1, "rmsle")]),
+        # Not by hand
+        ("corr = train.corr()\n", []),
+        ("correct = (p == y).sum()\n", []),
+        ("f1 = open('x')\n", []),
+        ("best_auc = 0.5\n", []),
         # Run at most once
         ("import pandas as pd\nif x:\n    train = pd.read_csv('x')\n", [(3, "train.shape")]),
         ("import pandas as pd\ndef main():\n    t = pd.read_csv('x')\nmain()\n", [(3, "t.shape")]),

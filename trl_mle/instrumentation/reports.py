@@ -5,14 +5,19 @@ import re
 from collections import Counter
 from collections.abc import Iterator
 
+from trl_mle.competitions.metrics import METRICS
+
 
 MAX_REPORTS = 8
 
 TABLES = re.compile(r"(pandas|polars)\.read_(csv|json|ndjson|parquet|table|excel|feather|pickle)")
 SCORES = re.compile(
-    r"sklearn\.metrics\.(\w+_score|\w+_loss|\w+_error|auc)|sklearn\.model_selection\.cross_val_score"
-    r"|(torch\.nn|nn)\.functional\.\w+_loss"
+    r"sklearn\.metrics\.(\w+_score|\w+_loss|\w+_error|auc|matthews_corrcoef)|sklearn\.model_selection\.cross_val_score"
+    r"|(torch\.nn|nn)\.functional\.\w+_loss|scipy\.stats\.(pearsonr|spearmanr)|numpy\.corrcoef"
 )
+# A variable with a metric's name, in which one of these was called, holds a score that the program computes by hand
+NAMES = re.compile("|".join(f"(?:{metric.names})" for metric in METRICS.values()), re.IGNORECASE)
+NUMBERS = {"mean", "average", "median", "sum", "sqrt", "float", "round"}
 BRANCHES = ast.If | ast.With | ast.Try
 REPEATED = (
     ast.For | ast.AsyncFor | ast.While | ast.ListComp | ast.SetComp | ast.DictComp | ast.GeneratorExp | ast.Lambda
@@ -41,7 +46,9 @@ def find_reports(tree: ast.Module) -> list[tuple[int, str]]:
                 _dotted(function, names)
             ):
                 found.append((statement.lineno, f"{name}.shape"))
-            case ast.Assign(targets=[ast.Name(id=name)], value=value) if _is_score(value, names):
+            case ast.Assign(targets=[ast.Name(id=name)], value=value) if _is_score(value, names) or (
+                NAMES.search(name) and _is_number(value)
+            ):
                 found.append((statement.lineno, name))
     return found[:MAX_REPORTS]
 
@@ -77,6 +84,15 @@ def _is_score(value: ast.expr, names: dict[str, str]) -> bool:
             case ast.Call(func=function) if SCORES.fullmatch(_dotted(function, names)):
                 return True
     return False
+
+
+def _is_number(value: ast.expr) -> bool:
+    """Whether the value is computed by a function such as `mean` or `float`."""
+    called = (node.func for node in ast.walk(value) if isinstance(node, ast.Call))
+    return any(
+        (isinstance(f, ast.Attribute) and f.attr in NUMBERS) or (isinstance(f, ast.Name) and f.id in NUMBERS)
+        for f in called
+    )
 
 
 def _once(tree: ast.Module) -> Iterator[ast.stmt]:
