@@ -373,18 +373,18 @@ def test_a_metric_of_ones_own_in_the_current_folder(tmp_path, monkeypatch):
             True,
             r"^higher_is_better and takes go with a function of your own; 'fortune:q95' knows its own",
         ),
-        ("fortune:min", True, r"^the module 'fortune' has no 'min'; did you mean 'mine'\?"),
-        ("fortune:", True, r"^the module 'fortune' has no ''; name a function in it"),
-        ("fortune:limit", True, r"^the metric 'fortune:limit' is no function, but 3$"),
+        ("fortune:min", True, r"^metric: fortune:min cannot be imported: module 'fortune' has no attribute 'min'$"),
+        ("fortune:", True, r"^the metric 'fortune:' is not a function, but <module 'fortune'"),
+        ("fortune:limit", True, r"^the metric 'fortune:limit' is not a function, but 3$"),
         (
             "fortunes:mine",
             True,
-            r"^the metric 'fortunes:mine': there is no fortunes.py in the current folder, and no mod",
+            r"^metric: fortunes:mine cannot be imported: No module named 'fortunes'$",
         ),
         (
             "torn:mine",
             True,
-            r"^the metric 'torn:mine' cannot be imported: ModuleNotFoundError: No module named 'no_such",
+            r"^metric: torn:mine cannot be imported: No module named 'no_such_package'$",
         ),
     ]:
         with pytest.raises(ValueError, match=message):

@@ -3,10 +3,7 @@ The metrics. Each takes answers and predictions as tables with the same rows and
 answers are texts. It rejects predictions that it cannot score with a `ValueError` that explains why.
 """
 
-import importlib
-import os
 import re
-import sys
 from collections.abc import Callable
 from enum import StrEnum
 from functools import partial
@@ -27,6 +24,7 @@ from sklearn.metrics import (
 )
 
 from trl_mle.spelling import did_you_mean
+from trl_mle.user_code import import_named
 
 
 class Takes(StrEnum):
@@ -479,8 +477,8 @@ def find_metric(name: str, higher_is_better: bool | None = None, takes: str | No
     Raises:
         `ValueError`: The metric does not exist, or an argument is missing or not allowed.
     """
-    module, colon, attribute = name.partition(":")
-    found = _imported(name, module, attribute) if colon else METRICS.get(name)
+    _, colon, attribute = name.partition(":")
+    found = import_named("metric", name) if colon else METRICS.get(name)
     if found is None:
         path, _, function = name.rpartition(".")
         own = f"{path}:{function}" if path else "my_module:my_metric"
@@ -490,6 +488,8 @@ def find_metric(name: str, higher_is_better: bool | None = None, takes: str | No
         if higher_is_better is not None or takes is not None:
             raise ValueError(f"higher_is_better and takes go with a function of your own; {name!r} knows its own")
         return found
+    if not callable(found):
+        raise ValueError(f"the metric {name!r} is not a function, but {found!r:.80}")
     if higher_is_better is None:
         raise ValueError(f"the metric {name!r} needs higher_is_better, true or false, because it is a function")
     if takes is not None and takes not in [*Takes]:
@@ -497,24 +497,3 @@ def find_metric(name: str, higher_is_better: bool | None = None, takes: str | No
     namesake = METRICS.get(attribute)
     names = namesake.names if namesake is not None else re.escape(attribute)
     return Metric(found, higher_is_better, Takes(takes or Takes.NUMBERS), names=names)
-
-
-def _imported(name: str, module: str, attribute: str) -> Any:
-    """A function or a [`Metric`] of the user's own."""
-    if os.getcwd() not in sys.path:  # as in TRL's scripts; last, so that nothing in the folder hides a package
-        sys.path.append(os.getcwd())
-    try:
-        content = vars(importlib.import_module(module))
-    except Exception as error:  # it is the user's code
-        if isinstance(error, ModuleNotFoundError) and error.name == module:
-            raise ValueError(
-                f"the metric {name!r}: there is no {module}.py in the current folder, and no module {module!r} on PYTHONPATH"
-            ) from error
-        raise ValueError(f"the metric {name!r} cannot be imported: {type(error).__name__}: {error}") from error
-    if attribute not in content:
-        raise ValueError(
-            f"the module {module!r} has no {attribute!r}; {did_you_mean(attribute, content) or 'name a function in it'}"
-        )
-    if not callable(content[attribute]) and not isinstance(content[attribute], Metric):
-        raise ValueError(f"the metric {name!r} is no function, but {content[attribute]!r:.80}")
-    return content[attribute]
