@@ -37,15 +37,15 @@ FAULTS = [
         "trainer",
         "our own failures are trained on",
         "trainer/mle_grpo_trainer.py",
-        "rewards_per_func[ours.to(rewards_per_func.device)] = torch.nan",
+        "rewards_per_func[failed.to(rewards_per_func.device)] = torch.nan",
         "",
     ),
     Fault(
         "trainer",
         "members of a group on two processes get different prompts",
         "trainer/asking/solution_prompts.py",
-        "group = (first + i) // self.args.num_generations",
-        "group = i // self.args.num_generations",
+        "group = (first + i) // self.args.group_size",
+        "group = i // self.args.group_size",
     ),
     Fault(
         "trainer",

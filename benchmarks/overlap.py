@@ -266,7 +266,7 @@ def check(folder: Path) -> int:
     before: set[int] = set()
     steps = newest(folder)
     for step in range(1, steps + 1):
-        state = json.loads((folder / f"checkpoint-{step}" / "rollouts.json").read_text())["rollouts"]
+        state = json.loads((folder / f"checkpoint-{step}" / "rollouts.json").read_text())
         in_flight = {rollout["id"] for rollout in state["in_flight"]}
         table = pd.read_parquet(folder / "completions" / f"completions_{step:05d}.parquet")
         trained = table["rollout_id"].tolist()

@@ -46,7 +46,7 @@ def assert_stored_logps_are_of_the_weights_that_sampled(folder, policy, steps):
     models = [AutoModelForCausalLM.from_pretrained(policy)]
     models += [AutoModelForCausalLM.from_pretrained(folder / f"checkpoint-{step}") for step in range(1, steps + 1)]
     for step in range(1, steps + 1):
-        state = json.loads((folder / f"checkpoint-{step}" / "rollouts.json").read_text())["rollouts"]
+        state = json.loads((folder / f"checkpoint-{step}" / "rollouts.json").read_text())
         for rollout in state["in_flight"]:
             prompt, completion = rollout["prompt_ids"], rollout["completion_ids"]
             with torch.no_grad():
@@ -91,7 +91,7 @@ def test_generation_overlaps_training(policy, server, tmp_path):
     assert len(history) == 4
     ages = assert_stored_logps_are_of_the_weights_that_sampled(tmp_path / "run", policy, 4)
     assert 2 in ages  # requested, then a step of training, then executed
-    state = json.loads((tmp_path / "run" / "checkpoint-4" / "rollouts.json").read_text())["rollouts"]
+    state = json.loads((tmp_path / "run" / "checkpoint-4" / "rollouts.json").read_text())
     assert state["sampled"] == state["trained"] + len(state["in_flight"]) == 4 * 8 + len(state["in_flight"])
     # The next batch has been asked for, and is in flight if it arrived before the programs of this one had ended
     assert len(state["asked"]) in (0, 8)
@@ -148,7 +148,7 @@ def test_a_server_that_fails_and_comes_back(policy, server, tmp_path):
         assert len(proxy.seen) == injected
     assert len(read_history(folder)) == 8
     assert_stored_logps_are_of_the_weights_that_sampled(folder, policy, 8)
-    state = json.loads((folder / "checkpoint-8" / "rollouts.json").read_text())["rollouts"]
+    state = json.loads((folder / "checkpoint-8" / "rollouts.json").read_text())
     assert state["sampled"] == state["trained"] + len(state["in_flight"])
     assert state["trained"] == 8 * 8
 
@@ -176,7 +176,7 @@ def test_a_server_that_goes_on_failing(policy, server, tmp_path, faults, said):
     assert said in line
     assert "resume_from_checkpoint" in line
     checkpoint = max(folder.glob("checkpoint-*"), key=lambda path: int(path.name.partition("-")[2]))
-    state = json.loads((checkpoint / "rollouts.json").read_text())["rollouts"]
+    state = json.loads((checkpoint / "rollouts.json").read_text())
     assert state["sampled"] == state["trained"] + len(state["in_flight"])
     assert len(state["asked"]) == 8
 

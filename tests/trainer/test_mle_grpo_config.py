@@ -66,7 +66,10 @@ def config(**kwargs):
             {"objective": "max_at_k", "duration_weight_low": 0.5},
             "duration_weight_low and duration_weight_high bound weights, and objective='max_at_k' has none",
         ),
-        ({"objective": "best"}, "objective must be 'reward', 'mean_rank' or 'max_at_k', got 'best'"),
+        (
+            {"objective": "best"},
+            "objective must be 'reward', 'mean_rank', 'max_at_k' or the dotted name of a class, got 'best'",
+        ),
         ({"max_at_k": 4}, "max_at_k=4 needs objective='max_at_k', got 'reward'"),
         ({"objective": "mean_rank", "max_at_k": 4}, "max_at_k=4 needs objective='max_at_k', got 'mean_rank'"),
         ({"objective": "max_at_k", "max_at_k": 1}, "max_at_k must be from 2 to the 8 completions of a group"),

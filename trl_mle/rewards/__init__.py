@@ -2,7 +2,7 @@
 
 from trl_mle.rewards.evaluation import Evaluation, cut_middle
 from trl_mle.rewards.execution_log import ExecutionLog
-from trl_mle.rewards.mle_reward import MLEReward
+from trl_mle.rewards.mle_reward import MLEReward, find_reward
 from trl_mle.rewards.pending import PendingEvaluation
 from trl_mle.rewards.program_reward import program_reward
 from trl_mle.solutions.best_solutions import BestSolutions
@@ -15,5 +15,6 @@ __all__ = [
     "MLEReward",
     "PendingEvaluation",
     "cut_middle",
+    "find_reward",
     "program_reward",
 ]

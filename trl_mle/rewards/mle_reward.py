@@ -438,3 +438,24 @@ class MLEReward:
         if len(self.competitions) != 1:
             raise ValueError("with several competitions the dataset needs a column `competition` with their ids")
         return next(iter(self.competitions))
+
+
+def find_reward(reward_funcs: Any) -> MLEReward | None:
+    """
+    The [`MLEReward`] among a trainer's reward functions.
+
+    Args:
+        reward_funcs (`RewardFunc | list[RewardFunc]`):
+            One reward function, or several.
+
+    Returns:
+        [`MLEReward`], *optional*: `None` if there is none.
+
+    Raises:
+        `ValueError`: There are several.
+    """
+    functions = reward_funcs if isinstance(reward_funcs, list) else [reward_funcs]
+    found = [function for function in functions if isinstance(function, MLEReward)]
+    if len(found) > 1:
+        raise ValueError(f"reward_funcs has {len(found)} MLERewards: give one, with all competitions")
+    return found[0] if found else None

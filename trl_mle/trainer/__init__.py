@@ -4,7 +4,8 @@ from trl_mle.trainer.gradient.duration import duration_weights
 from trl_mle.trainer.gradient.duration_weighted import DurationWeighted
 from trl_mle.trainer.mle_grpo_config import MLEGRPOConfig
 from trl_mle.trainer.mle_grpo_trainer import MLEGRPOTrainer
+from trl_mle.trainer.part import Part
 from trl_mle.trainer.progress_callback import MLEProgressCallback
 
 
-__all__ = ["DurationWeighted", "MLEGRPOConfig", "MLEGRPOTrainer", "MLEProgressCallback", "duration_weights"]
+__all__ = ["DurationWeighted", "MLEGRPOConfig", "MLEGRPOTrainer", "MLEProgressCallback", "Part", "duration_weights"]

@@ -6,6 +6,8 @@ from typing import Any
 import torch
 from trl import GRPOConfig
 
+from trl_mle.trainer.gradient.objectives import OBJECTIVES
+
 
 @dataclass
 class MLEGRPOConfig(GRPOConfig):
@@ -50,8 +52,9 @@ class MLEGRPOConfig(GRPOConfig):
             - `"mean_rank"`: valid programs, and the rank of their score in the group, see
               [`~trl_mle.trainer.gradient.advantages.group_advantages`].
             - `"max_at_k"`: valid programs, and the best score of `max_at_k` of them.
+            - the dotted name of an [`~trl_mle.trainer.gradient.objectives.Objective`] of your own, such as `my_module.Mine`.
 
-            The latter two need an [`~trl_mle.rewards.MLEReward`], or a first reward function that logs the column `quality`.
+            All but the first need an [`~trl_mle.rewards.MLEReward`], or a first reward function that logs the column `quality`.
         max_at_k (`int`, *optional*):
             k of `"max_at_k"`, from 2 to `num_generations`. Defaults to half of them, at most 8.
         begin_program (`bool`, *optional*, defaults to `True`):
@@ -157,8 +160,7 @@ class MLEGRPOConfig(GRPOConfig):
         default="reward",
         metadata={
             "help": "The objective to maximise: the expected `reward`, valid programs and the rank of their score (`mean_rank`), or "
-            "valid programs and the best score of k (`max_at_k`).",
-            "choices": ["reward", "mean_rank", "max_at_k"],
+            "valid programs and the best score of k (`max_at_k`). Or a class of your own, such as `my_module.Mine`.",
         },
     )
     max_at_k: int | None = field(
@@ -316,8 +318,11 @@ class MLEGRPOConfig(GRPOConfig):
                 )
 
     def _check_objective(self) -> None:
-        if self.objective not in ("reward", "mean_rank", "max_at_k"):
-            raise ValueError(f"objective must be 'reward', 'mean_rank' or 'max_at_k', got {self.objective!r}")
+        names = ["reward", *OBJECTIVES]
+        if self.objective not in names and "." not in self.objective:
+            raise ValueError(
+                f"objective must be {', '.join(map(repr, names))} or the dotted name of a class, got {self.objective!r}"
+            )
         if self.max_at_k is not None and self.objective != "max_at_k":
             raise ValueError(f"max_at_k={self.max_at_k} needs objective='max_at_k', got {self.objective!r}")
         if self.objective == "reward":

@@ -7,7 +7,6 @@ from typing import Any
 
 import torch
 
-from trl_mle.solutions.pool import Solution
 from trl_mle.trainer.judged import Judged
 from trl_mle.trainer.rollouts.ledger import Rollout
 
@@ -31,8 +30,6 @@ class Step:
             Their duration weights.
         advantages (`torch.Tensor`, *optional*):
             Unweighted advantages of the completions of all processes, if they replace TRL's.
-        solutions (`list[Solution | None]`):
-            The valid solution that each completion of this process holds.
         logps_taken (`bool`, *optional*, defaults to `False`):
             Whether the replayed rollouts' log-probabilities are in place.
     """
@@ -43,7 +40,6 @@ class Step:
     judged: list[Judged] = field(default_factory=list)
     weights: torch.Tensor = field(default_factory=lambda: torch.ones(0))
     advantages: torch.Tensor | None = None
-    solutions: list[Solution | None] = field(default_factory=list)
     logps_taken: bool = False
 
     def waited_s(self) -> float | None:

@@ -13,6 +13,7 @@ from support.pool_runs import GROUP_SIZE, GROUPS, ReplayTrainer
 from trl_mle.competitions import load_competition
 from trl_mle.prompts import extract_code, scratch_prompt
 from trl_mle.solutions.pool import Solution
+from trl_mle.trainer.judged import SCRATCH
 
 
 ROWS = GROUPS * GROUP_SIZE
@@ -33,7 +34,7 @@ def choose(trainer, generations, seed=42, groups=10):
     """The prompts chosen for many groups; the pool does not change."""
     trainer.args.seed = seed
     rows = [
-        {"prompt": FROM_SCRATCH, "competition": ("wine", "diabetes")[i // GROUP_SIZE % 2]}
+        {"prompt": FROM_SCRATCH, "competition": ("wine", "diabetes")[i // GROUP_SIZE % 2]} | SCRATCH
         for i in range(groups * GROUP_SIZE)
     ]
     chosen = []

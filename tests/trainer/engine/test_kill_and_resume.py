@@ -15,7 +15,6 @@ from support import pool_runs
 from support.pool_runs import ZERO_2
 
 from trl_mle.launching import checkpoint_to_resume
-from trl_mle.trainer.mle_grpo_trainer import ROLLOUTS_FILE
 
 
 STEPS = 6
@@ -101,7 +100,7 @@ def test_no_rollout_is_lost_however_often_a_run_is_killed(program_model, tmp_pat
         started[0].join()
         assert started[0].exitcode == -signal.SIGKILL, (folder / "run-0.log").read_text()[-3000:]
         before, checkpoint = checkpoint, checkpoint_to_resume("true", folder / "run")
-        ledger = json.loads(Path(checkpoint, ROLLOUTS_FILE).read_text())["rollouts"]
+        ledger = json.loads(Path(checkpoint, "rollouts.json").read_text())
         step = int(checkpoint.rpartition("-")[2])
         assert before is None or step > int(before.rpartition("-")[2])
         assert (ledger["step"], ledger["trained"]) == (step, step * BATCH)

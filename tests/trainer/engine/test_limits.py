@@ -1,13 +1,11 @@
 """Prompts state the limits that the executor enforces, in training, in evaluation, and after a resume."""
 
 import json
-import warnings
 from types import SimpleNamespace
 
 import pytest
 from support.on_cpu import ON_CPU
 from support.replay_executor import ReplayExecutor
-from support.toy_trainer import text_reward
 
 from trl_mle.competitions import load_competition
 from trl_mle.evaluation.harness import Harness
@@ -43,9 +41,7 @@ def prompts(trainer):
 
 def test_prompts_state_the_executors_limits(program_model, tmp_path):
     reward, wine = make_reward(HERE), load_competition("wine")
-    with warnings.catch_warnings():
-        warnings.simplefilter("error", FutureWarning)
-        assert find_limits([text_reward, reward], None, {"timeout_s": None, "memory_mb": None}) == HERE
+    assert find_limits(reward, None) == HERE
     trainer = make_trainer(program_model, tmp_path, reward)
     scratch, improve = prompts(trainer)
     assert scratch == scratch_prompt(wine, HERE, begin_program=True)
@@ -78,11 +74,7 @@ def test_a_resumed_run_asks_what_it_asked_before(program_model, tmp_path):
 
 
 def test_limits_of_the_trainers_own_are_for_rewards_without_an_executor():
-    none = {"timeout_s": None, "memory_mb": None}
-    assert find_limits(text_reward, None, none) == Limits(60, 4096, 1, REQUIRED)
-    assert find_limits(text_reward, HERE, none) == HERE
+    assert find_limits(None, None) == Limits(60, 4096, 1, REQUIRED)
+    assert find_limits(None, HERE) == HERE
     with pytest.raises(ValueError, match="prompts state the limits of the MLEReward's executor"):
-        find_limits(make_reward(HERE), ELSEWHERE, none)
-    for reward, expected in ((text_reward, Limits(5, 4096)), (make_reward(HERE), HERE)):
-        with pytest.warns(FutureWarning, match="will be removed in 0.3"):
-            assert find_limits(reward, None, none | {"timeout_s": 5}) == expected
+        find_limits(make_reward(HERE), ELSEWHERE)

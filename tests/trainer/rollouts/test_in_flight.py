@@ -9,7 +9,7 @@ import pytest
 from trl_mle.execution import Outcome
 from trl_mle.rewards import Evaluation
 from trl_mle.rewards.progress import ProgramsProgress
-from trl_mle.trainer.rollouts.in_flight import RolloutsInFlight
+from trl_mle.trainer.rollouts.in_flight import NoRollouts, RolloutsInFlight
 from trl_mle.trainer.rollouts.ledger import Rollout, RolloutLedger
 
 
@@ -167,8 +167,8 @@ def test_groups_without_signal_are_replaced(rewards, allowed, expected, is_serve
     assert [rollout.id // 2 for rollout in taken[::2]] == trained
     assert [rollout.id // 2 for rollout in rollouts.skipped[::2]] == skipped
     assert len(asked) == generations
-    metrics = rollouts.skip_metrics()
-    assert (metrics["skipped"], metrics["generations"]) == (len(skipped), generations)
+    metrics = rollouts.metrics()
+    assert (metrics["zero_signal/skipped"], metrics["zero_signal/generations"]) == (len(skipped), generations)
     assert not ledger.in_flight
     assert ledger.skipped == 2 * len(skipped)
 
@@ -221,3 +221,22 @@ def test_a_step_that_is_interrupted_can_be_resumed():
     assert [rollout.evaluation.reward for rollout in taken[:2]] == [4, 5]
     assert len({rollout.id for rollout in taken}) == BATCH
     resumed.ledger.check([])
+
+
+def test_nothing_of_synchronous_training_outlives_a_step():
+    """But rollouts of another run may not get lost."""
+    rollouts = RolloutsInFlight(RolloutLedger(BATCH, 2), Reward(), Sampler(False), is_async=False)
+    rollouts.fill(BATCH, lambda: [{"prompt": "?"}] * BATCH)
+    rollouts.take(BATCH, no_more)
+    assert (rollouts.state_dict(), rollouts.metrics()) == ({}, {})
+    other = RolloutsInFlight(RolloutLedger(2 * BATCH, BATCH), Reward(), Sampler(False))
+    other.fill(BATCH, lambda: [{"prompt": "?"}] * BATCH)
+    other.take(BATCH, no_more)
+    for part in (rollouts, NoRollouts()):
+        with pytest.raises(ValueError, match=r"not trained on yet: resume with async_rollouts$"):
+            part.load_state_dict(other.state_dict())
+    other.keeps_logps = False
+    with pytest.raises(
+        ValueError, match="has rollouts of earlier steps: resume with max_in_flight of more than one batch"
+    ):
+        other.load_state_dict(other.state_dict())

@@ -116,7 +116,7 @@ def test_two_processes_skip_alike(program_model, tmp_path, options):
 @pytest.mark.parametrize(
     ("options", "more", "message"),
     [
-        ({"skip_zero_signal": 1}, {"reward_funcs": len}, "^skip_zero_signal needs one MLEReward"),
+        ({"skip_zero_signal": 1}, {"reward_funcs": len}, "^skip_zero_signal needs an MLEReward"),
         ({"skip_zero_signal": 1}, {"another": len}, "^skip_zero_signal judges groups by their programs"),
         ({"skip_zero_signal": 1}, {"rollout_func": len}, "^skip_zero_signal does not support tools"),
     ],

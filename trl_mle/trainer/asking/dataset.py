@@ -4,7 +4,6 @@ import math
 import random
 from collections import Counter
 from collections.abc import Sequence
-from typing import Any
 
 from accelerate.logging import get_logger
 from datasets import Dataset
@@ -18,22 +17,9 @@ from trl_mle.trainer.mle_grpo_config import MLEGRPOConfig
 logger = get_logger(__name__)  # for the main process
 
 
-def scratch_rows(
-    competitions: Sequence[Competition], limits: Limits, begin_program: bool = False
-) -> dict[str, dict[str, Any]]:
+def scratch_dataset(competitions: Sequence[Competition], limits: Limits, args: MLEGRPOConfig) -> Dataset:
     """
-    For each competition, by id, a row with the columns `prompt` (from scratch, stating these limits, see [`scratch_prompt`]) and
-    `competition`.
-    """
-    prompts = [scratch_prompt(comp, limits, begin_program=begin_program) for comp in competitions]
-    return {
-        comp.id: {"prompt": prompt, "competition": comp.id} for comp, prompt in zip(competitions, prompts, strict=True)
-    }
-
-
-def scratch_dataset(rows: Sequence[dict[str, Any]], args: MLEGRPOConfig) -> Dataset:
-    """
-    Builds a dataset from one row per competition, in the order in which they are asked for: a [`rotation`], unless
+    Builds a dataset of prompts from scratch (see [`scratch_prompt`]), in the order in which they are asked for: a [`rotation`], unless
     `shuffle_dataset` is false.
 
     Prompts are repeated, because TRL's sampler drops an incomplete generation batch: with too few rows, training would
@@ -41,30 +27,35 @@ def scratch_dataset(rows: Sequence[dict[str, Any]], args: MLEGRPOConfig) -> Data
     epoch is the shortest one that has every competition equally often and ends with an optimizer step.
 
     Args:
-        rows (`Sequence[dict]`):
-            Those of [`scratch_rows`].
+        competitions (`Sequence[Competition]`):
+            Those that are trained on.
+        limits ([`~trl_mle.execution.Limits`]):
+            Limits of a program, which prompts state.
         args ([`MLEGRPOConfig`]):
-            Sizes of batches, `max_steps`, `shuffle_dataset` and `seed`.
+            Sizes of batches, `max_steps`, `shuffle_dataset`, `begin_program` and `seed`.
 
     Returns:
         `Dataset`: With the columns `prompt` and `competition`.
     """
-    assert args.num_generations is not None
-    prompts = args.completions_per_batch // args.num_generations
+    prompts = args.completions_per_batch // args.group_size
     if args.max_steps > 0:
         micro_steps = args.max_steps * args.gradient_accumulation_steps
         count = prompts * math.ceil(micro_steps / args.micro_steps_per_generation)
     else:
         micro_steps = math.lcm(args.micro_steps_per_generation, args.gradient_accumulation_steps)
-        count = math.lcm(prompts * micro_steps // args.micro_steps_per_generation, len(rows))
-    if prompts == 1 < len(rows):
+        count = math.lcm(prompts * micro_steps // args.micro_steps_per_generation, len(competitions))
+    if prompts == 1 < len(competitions):
         logger.warning(
             "%d competitions and one group a step: while a step trains on one of them, the policy may forget the others; set "
             "num_generations to a quarter or less of the completions of a step, and a smaller learning_rate, or beta to 0.1",
-            len(rows),
+            len(competitions),
         )
-    order = rotation(len(rows), count, prompts, args.seed if args.shuffle_dataset else None)
-    return Dataset.from_list(list(rows)).select(order)
+    order = rotation(len(competitions), count, prompts, args.seed if args.shuffle_dataset else None)
+    rows = [
+        {"prompt": scratch_prompt(comp, limits, begin_program=args.begin_program), "competition": comp.id}
+        for comp in competitions
+    ]
+    return Dataset.from_list(rows).select(order)
 
 
 def rotation(competitions: int, count: int, groups: int, seed: int | None) -> list[int]:

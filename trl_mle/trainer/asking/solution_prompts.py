@@ -8,8 +8,9 @@ from trl_mle.competitions import Competition
 from trl_mle.execution import Limits
 from trl_mle.prompts import improve_prompt
 from trl_mle.solutions.pool import Solution, SolutionPool
-from trl_mle.trainer.judged import SCRATCH, Judged, Row, competition_of
+from trl_mle.trainer.judged import Judged, Row, competition_of
 from trl_mle.trainer.mle_grpo_config import MLEGRPOConfig
+from trl_mle.trainer.part import Part
 
 
 LONG_PROMPT = 8192  # tokens of an improve prompt if max_prompt_length sets no limit
@@ -19,7 +20,7 @@ NO_IMPROVING = "set improve_probability and debug_probability to 0 and max_turns
 Prompt = list[dict[str, str]]
 
 
-class SolutionPrompts:
+class SolutionPrompts(Part):
     """
     Self-improvement as in https://huggingface.co/papers/2509.01684 (section 4.3): with probability
     `args.improve_probability`, a group of completions improves an earlier solution; with `args.debug_probability`, it
@@ -38,6 +39,8 @@ class SolutionPrompts:
         count_tokens (`Callable[[Prompt], int]`):
             Computes the length of a prompt, including the chat template.
     """
+
+    name = "solution_pool"
 
     def __init__(
         self,
@@ -65,50 +68,58 @@ class SolutionPrompts:
             for score in (-1.23456e-05, None):  # the longest possible form
                 self.prompt_with(Solution(comp.id, LONG_TEXT, LONG_TEXT, score, step=0))
 
-    def choose(self, inputs: list[Row], first: int) -> list[Row]:
-        """
-        Chooses the rows of a new batch: some groups get a solution of the pool to improve, or a failed program to repair.
-
-        Args:
-            inputs (`list[dict]`):
-                The dataset's rows of this process.
-            first (`int`):
-                Position of the first of them in the batch of all processes.
-
-        Returns:
-            `list[dict]`: The same with the columns of [`~trl_mle.trainer.judged.SCRATCH`], and another prompt for those groups.
-        """
-        if self.shows_solutions and isinstance(inputs[0]["prompt"], str):
+    def choose(self, rows: list[Row], first: int) -> list[Row]:
+        """Gives some groups a solution of the pool to improve, or a failed program to repair."""
+        if self.shows_solutions and isinstance(rows[0]["prompt"], str):
             raise ValueError(
                 f"the dataset's prompts are texts, and those that improve are conversations: {NO_IMPROVING}"
             )
-        assert self.args.num_generations is not None  # GRPOConfig has a default
         prompts: dict[Solution, Prompt] = {}
         chosen = []
-        for i, example in enumerate(inputs):
-            group = (first + i) // self.args.num_generations
+        for i, row in enumerate(rows):
+            group = (first + i) // self.args.group_size
             rng = random.Random(f"{self.args.seed}-{self.generation}-{group}")
-            draw, competition = rng.random(), competition_of(example, self.competitions) or ""
+            draw, competition = rng.random(), competition_of(row, self.competitions) or ""
             kind, parent = "scratch", None
             if draw < self.args.improve_probability:
                 kind, parent = "improve", self.pool.sample(competition, rng)
             elif draw < self.args.improve_probability + self.args.debug_probability:
                 kind, parent = "debug", self.pool.sample_failure(competition, rng)
             if parent is None:
-                chosen.append(example | SCRATCH)
+                chosen.append(row)
                 continue
             if parent not in prompts:
                 prompts[parent] = self.prompt_with(parent)
-            chosen.append(example | {"prompt": prompts[parent]} | _parent_columns(kind, parent))
+            chosen.append(row | {"prompt": prompts[parent]} | _parent_columns(kind, parent))
         self.generation += 1
         return chosen
 
-    def next_turn(self, roots: list[Row], own: list[Solution | None]) -> list[Row]:
-        """The prompt to improve the episode's last valid solution; without one, the prompt of its first turn."""
-        return [
-            root if last is None else root | {"prompt": self.prompt_with(last)} | _parent_columns("improve", last)
-            for root, last in zip(roots, own, strict=True)
+    def next_turn(
+        self, roots: list[Row], judged: Sequence[Judged], own: Sequence[Solution | None]
+    ) -> tuple[list[Row], list[Solution | None]]:
+        """
+        Asks each episode to improve its last valid solution; without one, what it was asked in its first turn.
+
+        Args:
+            roots (`list[dict]`):
+                The rows of the first turn.
+            judged (`Sequence[Judged]`):
+                The completions of the last turn.
+            own (`Sequence[Solution | None]`):
+                The last valid solution before that turn.
+
+        Returns:
+            `tuple[list[dict], list[Solution | None]]`: The rows of the next turn, and the last valid solutions.
+        """
+        found = [self._solution(item, step=0) for item in judged]
+        last = [new if new is not None and new.score is not None else old for new, old in zip(found, own, strict=True)]
+        rows = [
+            root
+            if solution is None
+            else root | {"prompt": self.prompt_with(solution)} | _parent_columns("improve", solution)
+            for root, solution in zip(roots, last, strict=True)
         ]
+        return rows, last
 
     def prompt_with(self, parent: Solution) -> Prompt:
         """The prompt to improve a solution, or to repair a failed program."""
@@ -125,22 +136,10 @@ class SolutionPrompts:
             begin_program=self.args.begin_program,
         )
 
-    def observe(self, completions: Sequence[Judged], step: int) -> list[Solution | None]:
-        """
-        Adds the programs of a batch to the pool.
-
-        Args:
-            completions (`Sequence[Judged]`):
-                Those of all processes, in their order.
-            step (`int`):
-                Training step, from 1, at which they were found.
-
-        Returns:
-            `list[Solution | None]`: The solution of each completion, if valid.
-        """
-        solutions = [self._solution(item, step) for item in completions]
+    def observe(self, completions: Sequence[Judged], step: int) -> None:
+        """Adds the programs of a batch to the pool."""
+        solutions = (self._solution(item, step) for item in completions)
         self.pool.observe(solution for solution in solutions if solution is not None)
-        return [item if item is not None and item.score is not None else None for item in solutions]
 
     def _solution(self, completion: Judged, step: int) -> Solution | None:
         """Its program; `None` without one, or if it was not judged."""
@@ -154,10 +153,11 @@ class SolutionPrompts:
 
     def metrics(self) -> dict[str, float]:
         """The pool's metrics."""
+        if not self.competitions:
+            return {}
         return {f"pool/{name}": value for name, value in self.pool.metrics().items()}
 
     def state_dict(self) -> dict[str, Any]:
-        """What a checkpoint keeps; JSON can hold it."""
         holdout = {comp.id: comp.holdout for comp in self.competitions.values()}
         return {"generation": self.generation, "solutions": self.pool.state_dict(), "holdout": holdout}
 

@@ -1,14 +1,66 @@
-"""Whether a checkpoint is whole: a disk that filled up, or a copy that was cut off, must not be resumed from."""
+"""
+What a checkpoint has beside TRL's files, and whether it is whole: a disk that filled up, or a copy that was cut off, must
+not be resumed from.
+"""
 
 import json
 import os
 from pathlib import Path
+from typing import Any
 
+from accelerate.utils import broadcast_object_list
 from transformers import TrainerState
 from transformers.trainer import TRAINER_STATE_NAME
+from transformers.trainer_utils import PREFIX_CHECKPOINT_DIR
+from trl import GRPOTrainer
+
+from trl_mle.trainer.mle_grpo_config import MLEGRPOConfig
+from trl_mle.trainer.part import Part
 
 
 FILES_FILE = "files.json"  # in a checkpoint: the size of each of its files, in bytes
+
+
+class CheckpointTrainer(GRPOTrainer):
+    """[`~trl.GRPOTrainer`] whose checkpoints hold the state of its parts and a list of their files."""
+
+    args: MLEGRPOConfig
+    parts: tuple[Part, ...]
+
+    def _save_checkpoint(self, model: Any, trial: Any) -> None:
+        folder = Path(self._get_output_dir(trial), f"{PREFIX_CHECKPOINT_DIR}-{self.state.global_step}")
+        if self.args.should_save:  # one of the same name, of an earlier run, is not whole while it is overwritten
+            for name in (TRAINER_STATE_NAME, FILES_FILE, *(f"{part.name}.json" for part in self.parts)):
+                (folder / name).unlink(missing_ok=True)
+        super()._save_checkpoint(model, trial)
+        self.accelerator.wait_for_everyone()  # with `save_only_model`, others may still write their shards
+        if self.args.should_save:
+            list_files(folder)
+
+    def _save_rng_state(self, output_dir: str) -> None:
+        super()._save_rng_state(output_dir)
+        states = {part.name: part.state_dict() for part in self.parts}
+        for name, state in states.items():
+            if state and self.args.should_save:
+                Path(output_dir, f"{name}.json").write_text(json.dumps(state), encoding="utf-8")
+        # The Trainer writes trainer_state.json next, as the last file: a checkpoint that has it has the files of all
+        # processes
+        self.accelerator.wait_for_everyone()
+
+    def _load_optimizer_and_scheduler(self, checkpoint: str | None) -> None:
+        super()._load_optimizer_and_scheduler(checkpoint)
+        if checkpoint is None:
+            return
+        states: dict[str, Any] = {}
+        if self.accelerator.is_main_process:
+            for part in self.parts:
+                path = Path(checkpoint, f"{part.name}.json")
+                if path.is_file():  # else the checkpoint is TRL's, or of another kind of run
+                    states[part.name] = json.loads(path.read_text(encoding="utf-8"))
+        [states] = broadcast_object_list([states])  # other machines need not see the files
+        for part in self.parts:
+            if part.name in states:
+                part.load_state_dict(states[part.name])
 
 
 def list_files(checkpoint: Path) -> None:

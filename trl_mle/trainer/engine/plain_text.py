@@ -14,6 +14,7 @@ from trl_mle.prompts import (
     without_opening,
 )
 from trl_mle.showing import for_terminal
+from trl_mle.trainer.mle_grpo_config import MLEGRPOConfig
 
 
 class PlainTextTrainer(GRPOTrainer):
@@ -25,9 +26,13 @@ class PlainTextTrainer(GRPOTrainer):
     A prompt may end in a message of the assistant: then the policy goes on with it, without thinking first, and it is a part of the
     completion's text, though not of its tokens.
 
+    Prompts longer than `args.max_prompt_length` are refused.
+
     `chat_template_kwargs` become defaults of the chat template that is saved with the policy: who samples it from there asks as it was
     asked in training.
     """
+
+    args: MLEGRPOConfig
 
     def __init__(self, *args: Any, **kwargs: Any) -> None:
         super().__init__(*args, **kwargs)
@@ -36,6 +41,20 @@ class PlainTextTrainer(GRPOTrainer):
             self._tokenizer.chat_template = with_defaults(self._tokenizer.chat_template, given)
 
     def _tokenize_prompts(self, prompts: list) -> tuple:
+        prompt_ids, *others = self._tokens(prompts)
+        limit = self.args.max_prompt_length
+        longest = max(len(ids) for ids in prompt_ids)
+        if limit is not None and longest > limit:
+            raise ValueError(
+                f"a prompt has {longest} tokens, more than max_prompt_length={limit}: raise it, or set it to null"
+            )
+        return prompt_ids, *others
+
+    def count_tokens(self, prompt: list[dict[str, str]]) -> int:
+        """Number of tokens of a prompt of any length."""
+        return len(self._tokens([prompt])[0][0])
+
+    def _tokens(self, prompts: list) -> tuple:
         if is_conversational({"prompt": prompts[0]}):
             tokens = special_tokens_of(self._tokenizer)
             prompts = [plain_messages(prompt, tokens) for prompt in prompts]

@@ -11,10 +11,11 @@ from trl_mle.trainer.gradient.duration import duration_weights, weights_by_compe
 from trl_mle.trainer.gradient.inclusion import MeanDuration, inclusion_weights
 from trl_mle.trainer.judged import Judged
 from trl_mle.trainer.mle_grpo_config import MLEGRPOConfig
+from trl_mle.trainer.part import Part
 from trl_mle.trainer.rollouts.ledger import RolloutLedger
 
 
-class Weighting:
+class Weighting(Part):
     """
     Duration weights of the batches of a run.
 
@@ -25,22 +26,15 @@ class Weighting:
             The ledger of asynchronous training, for `"inclusion"`.
     """
 
+    name = "weighting"
+
     def __init__(self, args: MLEGRPOConfig, ledger: RolloutLedger | None):
         self.args = args
         self.ledger = ledger
         self.mean_duration = MeanDuration(args.completions_per_batch)
 
     def weights(self, completions: Sequence[Judged]) -> torch.Tensor:
-        """
-        The weights of a batch.
-
-        Args:
-            completions (`Sequence[Judged]`):
-                Those of all processes.
-
-        Returns:
-            `torch.Tensor` of shape `(B,)`: The [`~trl_mle.trainer.duration_weights`], by competition.
-        """
+        """The [`~trl_mle.trainer.duration_weights`] of a batch, by competition."""
         by_inclusion = self.args.duration_weighting == "inclusion"
         unknown = 0.0 if by_inclusion else math.nan
         # Completions without a program, or with a reused result, could be trained on at once
@@ -62,11 +56,9 @@ class Weighting:
         return duration_weights(durations, self.args.duration_weighting, low, high, mean)
 
     def state_dict(self) -> dict[str, Any]:
-        """What a checkpoint keeps; JSON can hold it."""
         return self.mean_duration.state_dict()
 
     def load_state_dict(self, state: dict[str, Any]) -> None:
-        """Takes what [`state_dict`] gave."""
         self.mean_duration.load_state_dict(state)
 
 

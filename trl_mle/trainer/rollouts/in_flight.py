@@ -2,7 +2,7 @@
 
 import json
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable
 from concurrent.futures import FIRST_COMPLETED, wait
 from typing import Any
 
@@ -12,14 +12,15 @@ from accelerate.utils import gather_object
 from trl_mle.rewards import MLEReward
 from trl_mle.rewards.mle_reward import POLL_S
 from trl_mle.rewards.pending import PendingEvaluation
-from trl_mle.trainer.gradient.objective import Objective
+from trl_mle.trainer.engine.vllm_trainer import VLLMTrainer
+from trl_mle.trainer.gradient.comparison import Comparison
 from trl_mle.trainer.judged import Row
-from trl_mle.trainer.mle_grpo_config import MLEGRPOConfig
+from trl_mle.trainer.part import Part
 from trl_mle.trainer.rollouts.ledger import Rollout, RolloutLedger
 from trl_mle.trainer.rollouts.sampler import Sampler
 
 
-class RolloutsInFlight:
+class RolloutsInFlight(Part):
     """
     A [`RolloutLedger`] that is the same on all processes, plus the programs that this process executes.
 
@@ -35,14 +36,30 @@ class RolloutsInFlight:
             Samples.
         extra_generations (`int`, *optional*, defaults to `0`):
             Most generations of a step that replace groups without signal.
+        is_async (`bool`, *optional*, defaults to `True`):
+            Whether rollouts may outlive the step in which they were sampled.
+        keeps_logps (`bool`, *optional*, defaults to `True`):
+            Whether rollouts may be trained on after an update.
 
     Attributes:
         skipped (`list[Rollout]`):
             Those of the last step's groups without signal that were not trained on.
     """
 
-    def __init__(self, ledger: RolloutLedger, reward: MLEReward, sampler: Sampler, extra_generations: int = 0):
+    name = "rollouts"
+
+    def __init__(
+        self,
+        ledger: RolloutLedger,
+        reward: MLEReward,
+        sampler: Sampler,
+        extra_generations: int = 0,
+        is_async: bool = True,
+        keeps_logps: bool = True,
+    ):
         self.ledger = ledger
+        self.is_async = is_async
+        self.keeps_logps = keeps_logps
         self.extra_generations = extra_generations
         self.skipped: list[Rollout] = []
         self._reward = reward
@@ -50,6 +67,7 @@ class RolloutsInFlight:
         self._pending: dict[int, PendingEvaluation] = {}  # of this process
         self._restored = False
         self._waited_s = 0.0
+        self._metrics: dict[str, float] = {}
         self._training_s: float | None = None  # since the step before
         self._last: tuple[float, float] | None = None  # when the last step was taken; for how long programs had run
 
@@ -114,6 +132,7 @@ class RolloutsInFlight:
         self.skipped = self.ledger.skip()
         self.ledger.check(gather_object(list(self._pending)))
         self._waited_s = time.monotonic() - began
+        self._metrics = {f"async/{name}": value for name, value in self._async_metrics(taken).items()}
         return taken
 
     def rows(self, taken: list[Rollout]) -> list[Row]:
@@ -128,9 +147,9 @@ class RolloutsInFlight:
             for rollout in taken
         ]
 
-    def metrics(self, taken: list[Rollout]) -> dict[str, float]:
+    def metrics(self) -> dict[str, float]:
         """
-        The metrics of [`RolloutLedger.metrics`], and of the time since the previous step:
+        With `is_async` the metrics of [`RolloutLedger.metrics`], and of the time since the previous step, as `async/…`:
 
         - `training_s`, `sync_s`, `generation_wait_s` and `wait_s`: the trainer's time in seconds: training, sending
           weights to the vLLM server, waiting for completions (or sampling), and waiting for programs.
@@ -140,7 +159,20 @@ class RolloutsInFlight:
           condition as `idle_s`.
         - `idle_s`: seconds that slots ran no program of these rollouts (none, or an evaluation's), summed over the
           executor's slots, if it knows its slots and reports when programs start.
+
+        If groups without signal are replaced, as `zero_signal/…`: `skipped` and `trained`, groups that were left out, and that
+        were trained on all the same, and `generations`, those that were to replace them.
         """
+        metrics = self._metrics if self.is_async else {}
+        if self.extra_generations:
+            metrics = metrics | {
+                "zero_signal/skipped": len(self.skipped) / self.ledger.unit_size,
+                "zero_signal/trained": float(self._filled_up),
+                "zero_signal/generations": float(self._generations),
+            }
+        return metrics
+
+    def _async_metrics(self, taken: list[Rollout]) -> dict[str, float]:
         slots = self._reward.executor.slots if self._reward.executor.reports_start else None
         now, ran_s = time.monotonic(), self.ledger.ran_s
         metrics = self.ledger.metrics(taken) | self._sampler.take_seconds() | {"wait_s": self._waited_s}
@@ -153,27 +185,23 @@ class RolloutsInFlight:
         self._last = (now, ran_s)
         return metrics
 
-    def skip_metrics(self) -> dict[str, float]:
-        """
-        Of the last step: `skipped` and `trained`, groups without signal that were left out, and that were trained on all the same,
-        and `generations`, those that were to replace them.
-        """
-        return {
-            "skipped": len(self.skipped) / self.ledger.unit_size,
-            "trained": float(self._filled_up),
-            "generations": float(self._generations),
-        }
-
     def state_dict(self) -> dict[str, Any]:
-        """What a checkpoint keeps; JSON can hold it."""
+        if not self.is_async:  # nothing outlives a step
+            return {}
         return self.ledger.state_dict() | {"asked": self._sampler.rows}
 
     def load_state_dict(self, state: dict[str, Any]) -> None:
         """
         Restores a [`state_dict`]. Unfinished programs are executed again first, and the current policy samples completions that had not arrived.
         """
+        if not self.is_async:
+            return NoRollouts().load_state_dict(state)
         self.ledger.load_state_dict(state)
-        self._sampler.load(state.get("asked", []), self.ledger.step)  # older checkpoints have none
+        if self.ledger.in_flight and not self.keeps_logps:
+            raise ValueError(
+                "the checkpoint has rollouts of earlier steps: resume with max_in_flight of more than one batch"
+            )
+        self._sampler.load(state["asked"], self.ledger.step)
         self._pending, self._last, self._restored = {}, None, True
 
     def _arrive(self) -> None:
@@ -227,50 +255,56 @@ class RolloutsInFlight:
                 self.ledger.finish(number, evaluation)
 
 
-def make_rollouts(
-    args: MLEGRPOConfig,
-    reward_funcs: Sequence[Any],
-    example: Mapping[str, Any],
-    sampler: Sampler,
-    objective: Objective,
-) -> RolloutsInFlight:
+class NoRollouts(Part):
+    """Stands for [`RolloutsInFlight`] where no program runs ahead."""
+
+    name = "rollouts"
+
+    def load_state_dict(self, state: dict[str, Any]) -> None:
+        """Raises `ValueError` if the checkpoint has rollouts that would be lost."""
+        if state["in_flight"]:
+            raise ValueError("the checkpoint has rollouts that were not trained on yet: resume with async_rollouts")
+
+
+def make_rollouts(trainer: VLLMTrainer, reward: MLEReward | None, comparison: Comparison) -> RolloutsInFlight | None:
     """
     Creates the rollouts in flight of a new run.
 
     Args:
-        args ([`MLEGRPOConfig`]):
-            `max_in_flight`, `async_unit` and `max_staleness`.
-        reward_funcs (`Sequence[RewardFunc]`):
-            The trainer's reward functions, one of which executes programs.
-        example (`Mapping[str, Any]`):
-            A row of the dataset.
-        sampler ([`~trl_mle.trainer.rollouts.sampler.Sampler`]):
-            The trainer's.
-        objective ([`~trl_mle.trainer.gradient.objective.Objective`]):
+        trainer ([`~trl_mle.trainer.engine.vllm_trainer.VLLMTrainer`]):
+            Samples.
+        reward ([`~trl_mle.rewards.MLEReward`], *optional*):
+            Executes programs ahead.
+        comparison ([`~trl_mle.trainer.gradient.comparison.Comparison`]):
             Decides which groups lack signal.
 
     Returns:
-        [`RolloutsInFlight`]: Empty.
+        [`RolloutsInFlight`], *optional*: Empty. `None` if no program runs ahead.
 
     Raises:
         `ValueError`: No reward function can execute programs ahead, another one could tell apart what they find alike, the
-            executor does not report what the weights need, or a checkpoint could not hold such rows.
+            executor does not report what the weights need, or a checkpoint could not hold the dataset's rows.
     """
-    rewards = [func for func in reward_funcs if isinstance(func, MLEReward)]
+    args = trainer.args
+    if not args.async_rollouts and not args.skip_zero_signal:
+        return None
     option = "async_rollouts" if args.async_rollouts else "skip_zero_signal"
-    if len(rewards) != 1:
-        raise ValueError(f"{option} needs one MLEReward, which executes programs ahead; got {len(rewards)}")
-    if args.skip_zero_signal and len(reward_funcs) > 1:
+    if trainer.tools or trainer.environment_factories is not None or trainer.rollout_func is not None:
+        raise ValueError(f"{option} does not support tools, environments or rollout functions: leave them out")
+    if reward is None:
+        raise ValueError(f"{option} needs an MLEReward, which executes programs ahead")
+    if args.skip_zero_signal and len(trainer.reward_funcs) > 1:
         raise ValueError(
             "skip_zero_signal judges groups by their programs, and another reward function may tell their members apart: "
             "leave out one of the two"
         )
-    if args.duration_weighting == "inclusion" and not rewards[0].executor.reports_start:
+    if args.duration_weighting == "inclusion" and not reward.executor.reports_start:
         raise ValueError(
-            f"duration_weighting='inclusion' needs the start times of programs, which {type(rewards[0].executor).__name__} does "
+            f"duration_weighting='inclusion' needs the start times of programs, which {type(reward.executor).__name__} does "
             "not report: set 'linear' or 'none'"
         )
-    for name, value in example.items() if args.async_rollouts else ():
+    assert trainer.train_dataset is not None
+    for name, value in next(iter(trainer.train_dataset)).items() if args.async_rollouts else ():
         try:
             json.dumps(value)
         except TypeError as error:
@@ -278,11 +312,12 @@ def make_rollouts(
                 f"checkpoints of async_rollouts hold rows of the dataset as JSON, which cannot hold its column {name!r}: "
                 "remove it, or convert it to text"
             ) from error
-    lacks_signal = objective.lacks_signal if args.skip_zero_signal else None
+    sampler = Sampler(trainer, args.keeps_logps)
+    lacks_signal = comparison.lacks_signal if args.skip_zero_signal else None
     if args.async_rollouts:
         assert args.max_in_flight is not None  # MLEGRPOConfig has filled it in
         unit_size = args.group_size if args.async_unit == "group" else 1
         ledger = RolloutLedger(args.max_in_flight, unit_size, args.max_staleness, lacks_signal)
     else:  # one batch, which is trained on before the next
         ledger = RolloutLedger(args.completions_per_batch, args.group_size, lacks_signal=lacks_signal)
-    return RolloutsInFlight(ledger, rewards[0], sampler, args.skip_zero_signal)
+    return RolloutsInFlight(ledger, reward, sampler, args.skip_zero_signal, args.async_rollouts, args.keeps_logps)

@@ -370,10 +370,7 @@ class RolloutLedger:
             )
         self.step, self.sampled, self.trained = state["step"], state["sampled"], state["trained"]
         self.dropped, self._ready = list(state["dropped"]), list(state["ready"])
-        self.skipped, self._alike = (
-            state.get("skipped", 0),
-            list(state.get("alike", [])),
-        )  # older checkpoints have none
+        self.skipped, self._alike = state["skipped"], list(state["alike"])
         self.in_flight = {entry["id"]: _rollout(entry) for entry in state["in_flight"]}
         self.durations = {number: Duration(*values) for number, *values in state["durations"]}
         for rollout in self.unfinished:

@@ -9,7 +9,8 @@ from support.toy_trainer import ComposedPerToken, make_trainer, text_reward
 
 from trl_mle.rewards import Evaluation
 from trl_mle.trainer.gradient.advantages import group_advantages, standardized
-from trl_mle.trainer.gradient.objective import HISTORY, Objective, progress_of
+from trl_mle.trainer.gradient.comparison import HISTORY, Comparison
+from trl_mle.trainer.gradient.objectives import progress_of
 from trl_mle.trainer.judged import Judged
 
 
@@ -22,7 +23,7 @@ def settings(objective="max_at_k", unit="group", size=4, k=2):
         max_at_k=k if objective == "max_at_k" else None,
         async_rollouts=True,
         async_unit=unit,
-        num_generations=size,
+        group_size=size,
         scale_rewards="group",
     )
 
@@ -57,22 +58,22 @@ def test_groups_and_other_reward_functions():
     qualities = [0.8, 0.9, NAN, NAN, 0.1, NAN, 0.3, 0.2]
     judged = torch.tensor([0.8, 0.9, -10, -9.8, 0.1, NAN, 0.3, 0.2], dtype=torch.float64)
     other = torch.tensor([300.0, 100, NAN, 200, 5, NAN, 5, 5], dtype=torch.float64)
-    objective = Objective(settings(), [text_reward, text_reward], torch.tensor([2.0, 0.5]))
+    comparison = Comparison(settings(), [text_reward, text_reward], torch.tensor([2.0, 0.5]))
     rows = rows_of(qualities)
-    advantages = objective.advantages(rows, torch.stack([judged, other], dim=1), ones(rows))
+    advantages = comparison.advantages(rows, torch.stack([judged, other], dim=1), ones(rows))
     quality = torch.tensor(qualities, dtype=torch.float64)
     progress = torch.cat([progress_of(judged[:4], quality[:4]), progress_of(judged[4:], quality[4:])])
     expected = 2 * group_advantages(progress, quality, 4, 2)
     expected[[0, 1, 3]] += 0.5 * standardized(other[[0, 1, 3]])
     torch.testing.assert_close(advantages, expected)
-    assert objective.metrics() == {"no_quality_rate": 0}
+    assert comparison.metrics() == {"no_quality_rate": 0}
 
 
 def test_groups_without_a_quality_part_are_counted():
-    objective = Objective(settings(), [text_reward], torch.ones(1))
+    comparison = Comparison(settings(), [text_reward], torch.ones(1))
     rows = rows_of([0.5, 0.5, NAN, NAN] + [NAN] * 4 + [0.5, NAN, NAN, NAN] + [0.1, 0.2, NAN, NAN])
-    objective.advantages(rows, torch.zeros(16, 1), ones(rows))
-    assert objective.metrics() == {"no_quality_rate": 0.75}  # all but the last
+    comparison.advantages(rows, torch.zeros(16, 1), ones(rows))
+    assert comparison.metrics() == {"no_quality_rate": 0.75}  # all but the last
 
 
 def judged(qualities, programs=None, reward=-9.0):
@@ -103,27 +104,27 @@ SAME = ["x = 1", "x  =  1  # the same", "x = 1", "x = 1"]
 )
 @pytest.mark.parametrize("name", ["reward", "mean_rank", "max_at_k"])
 def test_a_group_lacks_signal_where_all_its_advantages_are_zero(name, members, lacking):
-    objective = Objective(settings(name, "group", len(members), 4), [text_reward], torch.ones(1))
-    assert objective.lacks_signal(members) == (name in lacking)
+    comparison = Comparison(settings(name, "group", len(members), 4), [text_reward], torch.ones(1))
+    assert comparison.lacks_signal(members) == (name in lacking)
     if name == "reward":  # TRL's
         rewards = torch.tensor([item.reward for item in members if item.reward is not None])
         assert bool((rewards == rewards.max()).all() if len(rewards) else True) == (name in lacking)
         return
     rows = [Judged(None, "a", "scratch", None, None, item) for item in members]
     rewards = torch.tensor([[math.nan if item.reward is None else item.reward] for item in members])
-    objective.args.num_generations = len(members)
-    assert objective.advantages(rows, rewards, ones(rows)).any() != (name in lacking)
+    comparison.args.group_size = len(members)
+    assert comparison.advantages(rows, rewards, ones(rows)).any() != (name in lacking)
 
 
 def test_the_paper_leaves_groups_to_trl():
     rows = rows_of([0.5, NAN])
-    objective = Objective(settings("reward"), [text_reward], torch.ones(1))
-    assert objective.advantages(rows, torch.zeros(2, 1), ones(rows)) is None
-    assert objective.metrics() == {}
+    comparison = Comparison(settings("reward"), [text_reward], torch.ones(1))
+    assert comparison.advantages(rows, torch.zeros(2, 1), ones(rows)) is None
+    assert comparison.metrics() == {}
 
 
 def test_rollouts_are_compared_with_those_of_their_prompt_before():
-    objective = Objective(settings(unit="rollout", size=64, k=8), [text_reward], torch.ones(1))
+    comparison = Comparison(settings(unit="rollout", size=64, k=8), [text_reward], torch.ones(1))
     generator = torch.Generator().manual_seed(0)
     before = {"a": [], "b": []}
     for _ in range(80):
@@ -131,7 +132,7 @@ def test_rollouts_are_compared_with_those_of_their_prompt_before():
         qualities[torch.rand(8, generator=generator) < 0.4] = NAN
         rows = rows_of(qualities.tolist(), "ab")
         rewards = qualities.nan_to_num(nan=-10.0)
-        advantages = objective.advantages(rows, rewards[:, None], ones(rows))
+        advantages = comparison.advantages(rows, rewards[:, None], ones(rows))
         for i, name in enumerate("ab"):
             group = torch.tensor(before[name] + qualities[i::2].tolist(), dtype=torch.float64)
             progress = progress_of(group.nan_to_num(nan=-10.0), group)
@@ -146,22 +147,22 @@ def test_a_resumed_run_remembers():
     rewards = torch.tensor([[-9.5]] * 4)
     for kind in ("reward", "mean_rank", "max_at_k"):
         first, second = (
-            Objective(settings(kind, "rollout", k=None if kind == "mean_rank" else 2), [text_reward], torch.ones(1))
+            Comparison(settings(kind, "rollout", k=None if kind == "mean_rank" else 2), [text_reward], torch.ones(1))
             for _ in range(2)
         )
         first.advantages(rows, rewards, ones(rows))
         second.load_state_dict(json.loads(json.dumps(first.state_dict())))
-        advantages = [objective.advantages(later, rewards, ones(rows)) for objective in (first, second)]
+        advantages = [comparison.advantages(later, rewards, ones(rows)) for comparison in (first, second)]
         assert torch.equal(*advantages)
-        fresh = Objective(first.args, [text_reward], torch.ones(1))
+        fresh = Comparison(first.args, [text_reward], torch.ones(1))
         assert not torch.equal(fresh.advantages(later, rewards, ones(rows)), advantages[0]) or kind == "reward"
-    Objective(settings(), [text_reward], torch.ones(1)).load_state_dict({"baseline": {}})  # from an older checkpoint
+    assert Comparison(settings(), [text_reward], torch.ones(1)).state_dict() == {}  # groups are compared by themselves
 
 
 def test_equal_programs_are_alike():
-    objective = Objective(settings("mean_rank", k=None), [text_reward], torch.ones(1))
+    comparison = Comparison(settings("mean_rank", k=None), [text_reward], torch.ones(1))
     rows = rows_of([0.1, 0.9, 0.5, NAN], programs=["x", "x", "y", "z"])
-    advantages = objective.advantages(rows, torch.zeros(4, 1), ones(rows))
+    advantages = comparison.advantages(rows, torch.zeros(4, 1), ones(rows))
     assert advantages[0] == advantages[1]
 
 
@@ -245,3 +246,35 @@ def test_several_turns_competitions_and_improve_prompts(program_model, tmp_path)
             valid, failed = advantages[group >= -9], advantages[group < -9]
             assert not len(valid) or not len(failed) or valid.min() > failed.max()
             assert (advantages[group.isnan()] == 0).all()
+
+
+class Proportional:
+    """An objective of a user's: valid programs earn in proportion to their quality."""
+
+    def __init__(self, args):
+        self.scale = args.group_size
+
+    def advantages(self, group):
+        quality = group.quality.nan_to_num(nan=0.0)
+        return self.scale * (quality - quality.mean())
+
+
+def test_an_objective_of_ones_own(tiny_model, tmp_path):
+    """It is found by its dotted name, and whatever concerns all objectives applies to it."""
+    name = f"{__name__}.Proportional"
+    trainer = make_trainer(tiny_model, tmp_path, scored, objective=name, max_steps=1)
+    assert trainer.args.duration_weighting == "none"  # as for all objectives but the paper's
+    trainer.train()
+    rewards = torch.tensor(list(trainer._logs["rewards"]["scored"]), dtype=torch.float64)
+    quality = torch.where(rewards > 0.35, rewards, 0.0).view(-1, 4)
+    expected = 4 * (quality - quality.mean(dim=1, keepdim=True))
+    assert list(trainer._logs["advantages"]) == pytest.approx(expected.flatten().tolist(), abs=1e-5)
+    comparison = Comparison(settings(name), [text_reward], torch.ones(1))
+    assert comparison.lacks_signal(judged([0.5, 0.5]))
+    assert not comparison.lacks_signal(judged([0.5, 0.6]))
+
+
+def test_an_objective_that_is_not_there(tiny_model, tmp_path):
+    with pytest.raises(ValueError, match=r"^objective: support\.Mine cannot be imported: ") as error:
+        make_trainer(tiny_model, tmp_path, scored, objective="support.Mine")
+    assert "\n" not in str(error.value)

@@ -1,0 +1,102 @@
+"""Objectives: the advantages of completions that are compared with each other. Derivations: docs/objective.md."""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any, Protocol
+
+import torch
+
+from trl_mle.trainer.gradient.advantages import VALID_STEP, group_advantages
+from trl_mle.user_code import import_named
+
+
+@dataclass(frozen=True)
+class Group:
+    """
+    Completions that are compared with each other. Those that our infrastructure failed are left out.
+
+    Args:
+        rewards (`torch.Tensor` of shape `(n,)`):
+            Their rewards.
+        progress (`torch.Tensor` of shape `(n,)`):
+            The same for all valid completions, and more than any failed one's, see [`progress_of`].
+        quality (`torch.Tensor` of shape `(n,)`):
+            Quality of the valid completions, larger is better; NaN for all others.
+        program (`torch.Tensor` of shape `(n,)`):
+            Integers that are equal for equal programs.
+    """
+
+    rewards: torch.Tensor
+    progress: torch.Tensor
+    quality: torch.Tensor
+    program: torch.Tensor
+
+
+class Objective(Protocol):
+    """What training maximises. It is created with the [`MLEGRPOConfig`]."""
+
+    def advantages(self, group: Group) -> torch.Tensor:
+        """The advantages of a group, of shape `(n,)`, before any weight; exactly 0 where there is nothing to learn."""
+        ...
+
+
+class MeanRank:
+    """Valid programs, and the rank of their score in the group, see [`~trl_mle.trainer.advantages.group_advantages`]."""
+
+    def __init__(self, args: Any):
+        pass
+
+    def advantages(self, group: Group) -> torch.Tensor:
+        return group_advantages(group.progress, group.quality, len(group.progress), program=group.program)
+
+
+class MaxAtK:
+    """Valid programs, and the best score of k of them, see [`~trl_mle.trainer.advantages.best_of_k_gains`]."""
+
+    def __init__(self, args: Any):
+        self.k = args.max_at_k
+
+    def advantages(self, group: Group) -> torch.Tensor:
+        return group_advantages(group.progress, group.quality, len(group.progress), self.k, group.program)
+
+
+# `reward` is TRL's own, and not here
+OBJECTIVES: dict[str, Callable[[Any], Objective]] = {"mean_rank": MeanRank, "max_at_k": MaxAtK}
+
+
+def find_objective(args: Any) -> Objective | None:
+    """
+    Creates the objective of a run.
+
+    Args:
+        args ([`MLEGRPOConfig`]):
+            `objective`: a name in [`OBJECTIVES`], or the dotted name of a class of your own.
+
+    Returns:
+        [`Objective`], *optional*: `None` for `reward`.
+    """
+    name: str = args.objective
+    if name == "reward":
+        return None
+    if name in OBJECTIVES:
+        return OBJECTIVES[name](args)
+    return import_named("objective", name)(args)
+
+
+def progress_of(rewards: torch.Tensor, quality: torch.Tensor) -> torch.Tensor:
+    """
+    The progress of each completion of a group: the reward for failed ones; for all valid ones the same value, the
+    larger of the lowest failed reward plus 3 and the highest failed reward plus 0.3.
+
+    Args:
+        rewards (`torch.Tensor` of shape `(n,)`):
+            Rewards; NaN if missing.
+        quality (`torch.Tensor` of shape `(n,)`):
+            NaN of completions that are not valid.
+
+    Returns:
+        `torch.Tensor` of shape `(n,)`: NaN where there is no reward.
+    """
+    failed = rewards[quality.isnan() & ~rewards.isnan()]
+    reached = max(failed.min().item() + 3.0, failed.max().item() + VALID_STEP) if len(failed) else 0.0
+    return torch.where(quality.isnan() | rewards.isnan(), rewards, reached)

@@ -1,0 +1,92 @@
+"""The shape of what can be added to the trainer."""
+
+from collections.abc import Sequence
+from typing import Any
+
+import torch
+
+from trl_mle.trainer.judged import Judged, Row
+
+
+class Part:
+    """
+    A part of [`MLEGRPOTrainer`]. It acts at the hooks that it overrides, in the order in which they stand here; by default, it does
+    nothing.
+
+    All processes call the hooks together and with the same completions, so a part is the same on all of them. Its state is in every
+    checkpoint, as `<name>.json`.
+
+    Example:
+
+    ```python
+    >>> class Patience(Part):
+    ...     name = "patience"
+    ...
+    ...     def weights(self, completions):  # nothing is learned from programs that end at once
+    ...         return torch.tensor([float((item.evaluation.duration_s or 0) > 1) for item in completions])
+
+    >>> trainer.parts += (Patience(),)
+    ```
+    """
+
+    name: str
+
+    def choose(self, rows: list[Row], first: int) -> list[Row]:
+        """
+        Chooses what a batch of completions is asked.
+
+        Args:
+            rows (`list[dict]`):
+                The rows of this process, one per completion: those of the dataset, with the columns of [`~trl_mle.trainer.judged.SCRATCH`].
+            first (`int`):
+                Position of the first of them in the batch of all processes.
+
+        Returns:
+            `list[dict]`: As many rows.
+        """
+        return rows
+
+    def weights(self, completions: Sequence[Judged]) -> torch.Tensor | None:
+        """Factors of the advantages, of shape `(B,)`, for the completions of all processes; `None` leaves them as they are."""
+        return None
+
+    def advantages(
+        self, completions: Sequence[Judged], rewards: torch.Tensor, weights: torch.Tensor
+    ) -> torch.Tensor | None:
+        """
+        Advantages that replace those of the parts before it, and TRL's.
+
+        Args:
+            completions (`Sequence[Judged]`):
+                Those of all processes.
+            rewards (`torch.Tensor` of shape `(B, F)`):
+                Rewards of each reward function; NaN if it returned none.
+            weights (`torch.Tensor` of shape `(B,)`):
+                The product of all parts' weights, which the advantages are multiplied by afterwards.
+
+        Returns:
+            `torch.Tensor` of shape `(B,)`, *optional*: The advantages; `None` to leave them as they are.
+        """
+        return None
+
+    def observe(self, completions: Sequence[Judged], step: int) -> None:
+        """
+        Takes what was found out in a batch.
+
+        Args:
+            completions (`Sequence[Judged]`):
+                Those of all processes, in their order, followed by those that were executed but are not trained on.
+            step (`int`):
+                Training step, from 1.
+        """
+
+    def metrics(self) -> dict[str, float]:
+        """What it logs about the batch, without the prefix `mle/`."""
+        return {}
+
+    def state_dict(self) -> dict[str, Any]:
+        """What a checkpoint keeps; JSON can hold it. Empty if there is nothing."""
+        return {}
+
+    def load_state_dict(self, state: dict[str, Any]) -> None:
+        """Restores a [`state_dict`]."""
