@@ -318,7 +318,7 @@ def test_packages_that_leave_a_thread_running_are_refused(tmp_path):
         )  # fmt: skip
     assert done.returncode == 1
     assert done.stderr.strip() == (
-        "the packages imported at start leave threads running, which a fork cannot take along: name others"
+        "the packages imported at start leave threads running, which do not survive a fork: name others"
     )
 
 

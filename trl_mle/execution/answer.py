@@ -22,15 +22,15 @@ from trl_mle.showing import terminal_line
 
 
 TICK_S = 0.5  # how often a program's control group is checked
-# Pause between two reads of the output, at least, and in CPU time of a read: a program that prints for ever, byte by byte
-# or milestone by milestone, would keep the caller busy
+# Pause between two reads of the output: a minimum, and a multiple of the read's CPU time. Otherwise a program that prints
+# forever, byte by byte, would keep the caller busy
 PAUSE_S, PAUSE_READS = 0.005, 9
 NO_BYTES = struct.pack("=I", 0)  # the message that a program has started
 # Messages of programs that have used up their address space
 OUT_OF_MEMORY_WORDS = ("MemoryError", "Unable to allocate", "std::bad_alloc", "Cannot allocate memory")
-# A warning in stderr ends with a line of code, where there is the file, and may have several lines before that
+# A warning in stderr may have several lines, and ends with a line of code if its file exists
 WARNING, CODE = re.compile(r"\S.*:\d+: \w*Warning\b"), re.compile(r"  \S")
-STDERR_CHARS = 1 << 16  # at its end, in which the reason for a failure is looked for
+STDERR_CHARS = 1 << 16  # the end of stderr, which is searched for the reason of a failure
 
 
 @dataclass
@@ -50,7 +50,7 @@ class Answer:
             return
         self.report = json.loads(received[4:length])
         if "error" in self.report:
-            if self.started is not None:  # it may be the program's doing
+            if self.started is not None:  # the program may have caused it
                 self.lost = self.report["error"]
         elif (size := self.report["submission_bytes"]) is not None:
             self.submission = received[length:]
@@ -127,7 +127,7 @@ def receive(
 def _signal_name(number: int) -> str:
     try:
         return signal.Signals(number).name
-    except ValueError:  # most real-time signals have none
+    except ValueError:  # most real-time signals have no name
         return str(number)
 
 
@@ -154,7 +154,7 @@ def execution_result(
     slot: int,
     limits: Mapping[str, Any],
 ) -> ExecutionResult:
-    """Turns the end of a program into an outcome, in this one place; `limits` are those of the program."""
+    """Determines the outcome of a program with these limits; nothing else does."""
     report = answer.report
     if "error" in report:
         return ExecutionResult(Outcome.INFRASTRUCTURE, report["error"], queue_wait_s=queue_wait_s, slot=slot)

@@ -1,4 +1,4 @@
-"""Control groups: if this user may create them, the kernel limits a program's memory, processes and share of the cores.
+"""Control groups. If this user may create them, the kernel limits a program's memory, processes and share of the cores.
 
 https://docs.kernel.org/admin-guide/cgroup-v2.html
 """
@@ -17,8 +17,7 @@ logger = logging.getLogger(__name__)
 
 CONTROLLERS = ("memory", "pids")
 RECORD = "groups"  # the file in an executor's folder that lists its groups' folders
-# If there is a cpu controller: a program's weight, that of a single process however many it has, and the highest, with
-# which it dies.
+# With a cpu controller: a program's weight, which is that of one process, and the highest, with which it is killed
 WEIGHTS = {"cpu.weight": ("100", "10000"), "cpu.shares": ("1024", "262144")}
 
 
@@ -64,8 +63,7 @@ class ControlGroup:
         name (`str`):
             Name of the group, unique on this machine.
         memory_mb (`int`):
-            Maximum memory of all its processes, in MB, with the files that they keep in memory. Beyond it the kernel
-            kills.
+            Maximum memory of its processes and of their files in memory, in MB. Beyond it the kernel kills.
         max_processes (`int`):
             Maximum number of processes and threads.
 
@@ -156,8 +154,8 @@ def make_groups(run_dir: Path, count: int, memory_mb: int, max_processes: int) -
 
     Args:
         run_dir (`Path`):
-            The executor's own folder, where they are recorded: whoever removes it after a kill may be in another session,
-            with other parents.
+            The executor's own folder, where they are recorded, because a later executor that removes them after a kill may
+            have other parents.
         count (`int`):
             Their number.
         memory_mb (`int`), max_processes (`int`):

@@ -27,7 +27,7 @@ class Outcome(enum.StrEnum):
     ERROR = "error"  # another exit code
     TIMEOUT = "timeout"
     OUT_OF_MEMORY = "out_of_memory"  # killed by the kernel or by our monitor, or refused by the address-space limit
-    OUTPUT_LIMIT = "output_limit"  # its files take more than they may, where the kernel does not refuse them
+    OUTPUT_LIMIT = "output_limit"  # its files are too large, and the kernel does not limit them
     KILLED = "killed"  # by a signal not sent by us
     INFRASTRUCTURE = "infrastructure"  # our failure: never started, or the sandbox broke
 

@@ -20,7 +20,7 @@ TMP = Path("/tmp")  # noqa: S108
 
 
 def is_own_folder(path: Path) -> bool:
-    """Whether this is a folder of this user's, and no link: in /tmp, others may have made what they like."""
+    """Whether this is a folder of this user, and no link: in /tmp, others can create anything."""
     try:
         info = os.lstat(path)
     except FileNotFoundError:
@@ -29,8 +29,8 @@ def is_own_folder(path: Path) -> bool:
 
 
 def make_run_dir() -> tuple[Path, IO[str]]:
-    """Makes the folder of an executor, and removes folders and control groups of this user's killed executors. An
-    executor holds the lock in its folder for as long as it lives."""
+    """Makes the folder of an executor, which holds the lock in it while it lives, and removes folders and control groups of
+    this user's killed executors."""
     for run_dir in filter(is_own_folder, TMP.glob("trl_mle-*")):
         with contextlib.suppress(OSError), open(run_dir / "lock") as lock:  # missing, or still in use
             fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
@@ -43,7 +43,7 @@ def make_run_dir() -> tuple[Path, IO[str]]:
 
 
 def remove_run_dir(run_dir: Path) -> None:
-    """Removes an executor's folder and control groups; leaves it to the next executor while processes in these are ending."""
+    """Removes an executor's folder and control groups, or leaves them to the next executor if processes in them still end."""
     with contextlib.suppress(OSError):
         cgroups.remove_groups(run_dir)
         shutil.rmtree(run_dir, ignore_errors=True)
@@ -51,25 +51,25 @@ def remove_run_dir(run_dir: Path) -> None:
 
 @contextlib.contextmanager
 def program_folder(run_dir: Path, uid: int | None) -> Iterator[Path]:
-    """The folder of a program, if it cannot have a separate file system."""
+    """The folder of a program without a file system of its own."""
     folder = Path(tempfile.mkdtemp(dir=run_dir))
     try:
-        folder.chmod(0o711)  # the program, with its own uid, walks through it, and cannot change what is in it
+        folder.chmod(0o711)  # the program's uid can enter it, but not change it
         for path in (folder / "work", folder / "tmp"):
             path.mkdir(mode=0o700)
             if uid is not None:
                 os.chown(path, uid, uid)
         yield folder
     finally:
-        # rm goes as deep as the program did; what it made unsearchable is made searchable first.
+        # rm handles any depth; the second one follows after folders have been made searchable
         for command in (["rm", "-rf"], ["chmod", "-R", "u+rwX"], ["rm", "-rf"]):
             if folder.exists():
                 subprocess.run([*command, str(folder)], stderr=subprocess.DEVNULL, check=False)
 
 
 def raise_open_files() -> int:
-    """How many files this process may have open, from now on as many as it can be allowed: descriptors in flight between
-    processes are counted for all of a user's together."""
+    """Raises and returns this process's limit of open files: the kernel counts descriptors in flight for all processes of a
+    user together."""
     _, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
     limit = 1 << 16 if hard == resource.RLIM_INFINITY else min(hard, 1 << 16)
     if resource.getrlimit(resource.RLIMIT_NOFILE)[0] < limit:

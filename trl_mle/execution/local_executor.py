@@ -47,9 +47,9 @@ CONTROL_NUMBER, CHECK_NUMBER = 1998, 1999  # slots of their own, beside those of
 _PROVEN: dict[
     tuple[Tier, _sandbox.Interpreter], tuple[str, ...]
 ] = {}  # packages found by a program, by tier and interpreter
-MAX_WARM_PARENTS = 16  # at a time, of some 130 MB each; more only while as many are in use
-MAX_FILES = 1024  # that a program may have open
-MAX_LOCKS = 10_000  # that it may hold on parts of files: the kernel charges them to nobody
+MAX_WARM_PARENTS = 16  # at a time, about 130 MB each; more only if all are in use
+MAX_FILES = 1024  # open files of a program
+MAX_LOCKS = 10_000  # locks of a program on parts of files, which no other limit counts
 
 
 class LocalExecutor(Executor):
@@ -187,7 +187,7 @@ class LocalExecutor(Executor):
                 if tier.isolates:
                     self._python.check_nothing_private()
                     self._check_isolation()
-            except CheckUnfinished:  # this tier may work: a busy machine gets no weaker one
+            except CheckUnfinished:  # this tier may work, so do not use a weaker one
                 raise
             except (SandboxError, OSError) as error:
                 problems.append(f"{tier}: {error}")
@@ -287,7 +287,7 @@ class LocalExecutor(Executor):
             `SandboxError`: Programs could read the competition's labels.
         """
         self._check_labels(competition)
-        future = ProgramFuture()  # a thread's own would say that a program runs which waits for a slot
+        future = ProgramFuture()  # the pool's own would report programs as running while they wait for a slot
 
         def settle(inner: "Future[ExecutionResult]") -> None:
             if future.cancelled():
@@ -342,7 +342,7 @@ class LocalExecutor(Executor):
         return warm_parent
 
     def _make_room(self) -> None:
-        """Closes warm parents that have no program, the least recently used first, where there are as many as may be."""
+        """Closes idle warm parents, the least recently used first, until there is room for another."""
         for public_dir, warm_parent in list(self._warm_parents.items()):
             if len(self._warm_parents) < MAX_WARM_PARENTS:
                 return
@@ -351,7 +351,7 @@ class LocalExecutor(Executor):
                 warm_parent.close()
 
     def _check_imports(self, warm_parent: WarmParent, slot: Slot) -> None:
-        """Raises `SandboxError` if programs lack a package: all would fail, and the policy would be penalized for it."""
+        """Raises `SandboxError` if programs lack a required package: the policy would be penalized for it."""
         if (self.tier, self._python) in _PROVEN:
             return
         result = self._run_check(_sandbox.IMPORTS, warm_parent, slot)
@@ -403,7 +403,7 @@ class LocalExecutor(Executor):
             return ExecutionResult(Outcome.INFRASTRUCTURE, problem, queue_wait_s=waited, slot=index)
 
     def _checked_result(self, result: ExecutionResult, public_dir: Path, warm_parent: WarmParent) -> ExecutionResult:
-        """The result; raises `SandboxError` where a program failed whose data somebody has taken away."""
+        """Returns the result; raises `SandboxError` if the program failed and its data have been removed."""
         if result.outcome is Outcome.ERROR and (
             not public_dir.is_dir() or sorted(os.listdir(public_dir)) != warm_parent.files
         ):

@@ -1,12 +1,12 @@
-"""What a program prints, of which the first and the last part are kept."""
+"""A program's output, of which the first and the last part are kept."""
 
-LINE_BYTES = 4096  # of a line without an end yet, in which a milestone print may still be incomplete
+LINE_BYTES = 4096  # kept of an unfinished line, which may contain an incomplete milestone print
 
 
 class Output:
     """
-    One output stream, in bounded memory: its first and its last part, and the milestone prints between them. Repeats of
-    such a print, as in a loop, are dropped as they arrive. The work per byte does not depend on earlier output.
+    An output stream in bounded memory: its first and last part, and the milestone prints between them. Repeated prints, as
+    in a loop, are dropped. The work per byte does not depend on earlier output.
 
     Args:
         limit (`int`):
@@ -58,10 +58,10 @@ class Output:
         self._left_out += excess
 
     def text(self) -> str:
-        """What is kept, with a line that says how much was left out and the milestone prints among that."""
+        """The kept parts, with a line that says how much was left out, and the milestone prints in it."""
         last = self._last + self._line
         if self._left_out:
-            begun = last.find(b"\n", 0, LINE_BYTES) + 1  # a line whose beginning was left out goes, too
+            begun = last.find(b"\n", 0, LINE_BYTES) + 1  # drops a line without its beginning
             left_out = range(len(self._first), len(self._first) + self._left_out + begun)
             note = f"\n… {len(left_out)} bytes left out …\n".encode()
             markers = [marker for marker, end in self._prints.items() if end in left_out]

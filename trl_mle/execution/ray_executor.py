@@ -124,7 +124,7 @@ class RayExecutor(Executor):
             max_retries=max_retries,
         )(_execute)
         if not self._machines():
-            self.close()  # Ray would wait for such a machine for ever
+            self.close()  # Ray would wait forever for such a machine
             each = f"{threads_per_program} CPU, {num_gpus} GPU and {memory_mb} MB"
             raise ValueError(f"no machine of the Ray cluster has the {each} that a program needs: lower the request")
 
@@ -151,7 +151,7 @@ class RayExecutor(Executor):
         return {"machines": sorted(machines), "gpus": bool(self._resources["GPU"])}
 
     def _ask_machines(self, function: Callable[[dict[str, Any]], Any]) -> list[Any]:
-        ask = ray.remote(num_cpus=0)(function)  # beside programs, however long these run
+        ask = ray.remote(num_cpus=0)(function)  # without waiting for programs
         where = [NodeAffinitySchedulingStrategy(node["NodeID"], soft=False) for node in self._machines()]
         answers = [ask.options(scheduling_strategy=node).remote(self._options) for node in where]
         with waiting_for("each machine of the Ray cluster to check its sandbox"):

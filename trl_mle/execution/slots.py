@@ -183,8 +183,8 @@ class Slots:
 
     @contextlib.contextmanager
     def take_number(self, number: int) -> Iterator[Slot]:
-        """Waits for a slot beside the others, whose number no executor on this machine uses meanwhile. Programs in the others
-        go on, and may be slowed by one in this: it is for what ends within a moment."""
+        """Waits for a slot beside the others, with a number that no other executor on this machine uses meanwhile. It may slow
+        down programs in the others, so it is only for programs that end within a moment."""
         with open(self.folder / f"number-{number}", "w") as lock:
             with waiting_for("another executor's check to end"):
                 fcntl.flock(lock, fcntl.LOCK_EX)

@@ -9,7 +9,7 @@ from typing import Any
 
 
 def load(module: str) -> Any:
-    """A module of this folder, as one of a package of its own: the one around it is not there in the sandbox."""
+    """Imports a module of this folder as part of its own package, because the package around it is not in the sandbox."""
     folder = os.path.dirname(os.path.abspath(__file__))
     sys.path.insert(0, os.path.dirname(folder))
     try:

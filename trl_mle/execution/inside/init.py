@@ -22,13 +22,15 @@ from . import kernel
 from .run_program import become_program, execute_interpreter
 
 
-TICK_S = 0.1  # how often the memory of a program is looked at
-LOOKS_AT_MAPS = 10  # one look in so many is at its mappings and locks, too: they are long
-LOOKS_OVER = 3  # so often in a row its group's memory is too large: the kernel's counters may lag behind its files
-# Of the kernel's memory, at most, for a mapping, and for what an epoll waits for
+TICK_S = 0.1  # time between two checks of a program's memory
+LOOKS_AT_MAPS = 10  # every tenth check also reads the mappings and locks, which are long
+LOOKS_OVER = (
+    3  # a group is over its memory after three checks in a row: the kernel's counters may lag behind its files
+)
+# The kernel's memory for a mapping and for a file that an epoll waits for, at most
 MAPPING_BYTES, EVENT_BYTES = 256, 256
-SAMPLED = 8  # of many such lists so many are read at a look: they may be longer than can be read in time
-# Of files that may be a submission in the wrong place: how deep they lie, how many are looked at, and their first line
+SAMPLED = 8  # lists of mappings or events that a check reads: all of them may take too long
+# The search for a submission in the wrong place: its depth, the number of files, and the length of their first line
 TABLES_DEPTH, TABLES_LOOKED_AT, HEADER_BYTES = 3, 1000, 1 << 16
 PF_EXITING = 0x4  # <linux/sched.h>
 
@@ -38,7 +40,7 @@ def make_mounts(job: dict[str, Any]) -> None:
     quiet = kernel.MS_NOSUID | kernel.MS_NODEV
     kernel.mount("none", "/", None, kernel.MS_REC | kernel.MS_PRIVATE)
     kernel.mount("proc", "/proc", "proc", quiet | kernel.MS_NOEXEC)
-    # Terminals of its own: else all programs of a competition would share theirs, and what is in them
+    # Its own terminals: otherwise the programs of a competition would share them
     kernel.mount(
         "devpts", "/dev/pts", "devpts", kernel.MS_NOSUID | kernel.MS_NOEXEC, "newinstance,ptmxmode=0666,mode=620"
     )
@@ -48,24 +50,24 @@ def make_mounts(job: dict[str, Any]) -> None:
     for name in ("work", "tmp", "shm"):
         os.mkdir(f"{scratch}/{name}", 0o700)
     binds = [(job["input"], f"{scratch}/work/input")]
-    # A Python environment below /tmp stays in sight.
+    # A Python environment below /tmp stays visible
     binds += [(folder, scratch + folder) for folder in job["python_folders"] if folder.startswith("/tmp/")]  # noqa: S108
-    for source, target in binds:  # they are read-only already, and stay so
+    for source, target in binds:  # they are and stay read-only
         os.makedirs(target if os.path.isdir(source) else os.path.dirname(target), exist_ok=True)
         if not os.path.isdir(source):  # a zip file on sys.path
             open(target, "x").close()
         kernel.mount(source, target, None, kernel.MS_BIND | kernel.MS_REC)
     for name, target in (("work", job["workdir"]), ("tmp", "/tmp"), ("shm", "/dev/shm")):  # noqa: S108
         kernel.mount(f"{scratch}/{name}", target, None, kernel.MS_BIND | kernel.MS_REC)
-    # No memory is to be had of it that no process shows: mapped, it is shared and anonymous.
+    # /dev/zero, mapped, would be anonymous shared memory, which no process shows
     os.close(os.open(f"{scratch}/zero", os.O_CREAT | os.O_EXCL, 0))
     kernel.mount(f"{scratch}/zero", "/dev/zero", None, kernel.MS_BIND)
     kernel.call("umount2", scratch.encode(), kernel.MNT_DETACH)
 
 
 def goes_first(has_namespaces: bool) -> None:
-    """Lets the program be ended first if the machine runs out of memory; with a /proc of its own, it cannot change that."""
-    kernel.prctl(kernel.PR_SET_DUMPABLE, 1)  # else its files there are root's
+    """Makes the kernel kill the program first if the machine runs out of memory. A read-only /proc keeps it that way."""
+    kernel.prctl(kernel.PR_SET_DUMPABLE, 1)  # otherwise its files in /proc are root's
     kernel.write_text("/proc/self/oom_score_adj", "1000")
     if has_namespaces:
         flags = kernel.MS_NOSUID | kernel.MS_NODEV | kernel.MS_NOEXEC
@@ -73,10 +75,7 @@ def goes_first(has_namespaces: bool) -> None:
 
 
 def children(pid: int) -> Iterator[int]:
-    """
-    All descendants of a process that /proc shows, each before its own children are looked for: one that is killed on
-    sight makes no more of them.
-    """
+    """All descendants of a process in /proc, each before its own children, so that one killed at once forks no more."""
     parents = [pid]
     while parents:
         parent = parents.pop()
@@ -98,7 +97,7 @@ def processes(job: dict[str, Any]) -> list[int]:
 
 def signal_all(job: dict[str, Any]) -> None:
     """Kills every process of the program."""
-    for fd in job.pop("weight", ()):  # dying is work, too, and the others wait for it
+    for fd in job.pop("weight", ()):  # dying takes CPU time, too, and others wait for it
         with contextlib.suppress(OSError):
             os.write(fd, job["highest_weight"].encode())
     # -1 is everything that this process' signals reach, except itself, in one step.
@@ -120,10 +119,7 @@ def kill_all(job: dict[str, Any]) -> None:
 
 
 def resident_bytes(pid: int) -> int:
-    """
-    Memory of a process: resident, swapped out, and its page tables. That of one whose first thread has ended is known to
-    its other threads alone.
-    """
+    """Resident memory, swapped-out memory and page tables of a process. If its first thread has ended, others know them."""
     with contextlib.suppress(OSError):
         for task in (pid, *map(int, os.listdir(f"/proc/{pid}/task"))):
             if size := listed_bytes(f"/proc/{pid}/task/{task}/status", ("VmRSS:", "VmSwap:", "VmPTE:")):
@@ -132,23 +128,23 @@ def resident_bytes(pid: int) -> int:
 
 
 def listed_bytes(path: str, names: tuple[str, ...]) -> int:
-    """The sum of these lines of a file of a process, which are in KB."""
+    """The sum of these lines of a file in /proc, in bytes; the file is in KB."""
     with open(path, "rb") as file:
         return sum(int(line.split()[1]) for line in file if line.startswith(tuple(map(str.encode, names)))) << 10
 
 
 def proportional_bytes(pid: int) -> int:
-    """Memory of a process, of pages that it shares with others its share."""
+    """Memory of a process, with its share of shared pages."""
     try:
         shared = listed_bytes(f"/proc/{pid}/smaps_rollup", ("Pss:", "SwapPss:"))
         return shared + listed_bytes(f"/proc/{pid}/status", ("VmPTE:",))
-    except OSError:  # it made itself undumpable, or its first thread has ended: then its shared pages count whole
+    except OSError:  # undumpable, or its first thread has ended: shared pages count in full
         return resident_bytes(pid)
 
 
 def memory_bytes(pids: list[int], limit: int) -> int:
-    """Memory of all these processes. The cheap sum counts shared pages once per process; only when it exceeds the limit
-    is the exact one asked for."""
+    """Memory of these processes. Only if the cheap sum, which counts shared pages several times, exceeds the limit, the
+    exact one is read."""
     total = sum(map(resident_bytes, pids))
     if len(pids) > 1 and total > limit:
         total = sum(map(proportional_bytes, pids))
@@ -156,10 +152,10 @@ def memory_bytes(pids: list[int], limit: int) -> int:
 
 
 def entries(folder: int) -> Iterator[os.stat_result]:
-    """All that lies below an open folder. No link is followed, whatever is swapped for what meanwhile."""
+    """Everything below an open folder. Follows no link, even if entries are replaced meanwhile."""
     with os.scandir(folder) as found:
         for entry in found:
-            with contextlib.suppress(FileNotFoundError, NotADirectoryError):  # it went, or became another thing
+            with contextlib.suppress(FileNotFoundError, NotADirectoryError):  # it was removed or replaced
                 info = entry.stat(follow_symlinks=False)
                 yield info
                 if stat.S_ISDIR(info.st_mode):
@@ -172,17 +168,16 @@ def entries(folder: int) -> Iterator[os.stat_result]:
 
 def disk_bytes(folders: list[int], pids: list[int], limit: int, mapped: set[int]) -> float:
     """
-    What the files below open folders take, and those that these processes hold open without a name, in bytes, each entry
-    counted as one page at least. Counts no further than to a limit. Infinite if a folder or a process cannot be looked into,
-    if a folder is nested too deep, or if a nameless file is `mapped` (an inode) that none of them holds open: nobody can
-    know its size.
+    Bytes of the files below open folders and of deleted files that these processes hold open; each entry counts as one page
+    at least. Stops counting at the limit. Infinite if a folder or a process cannot be read, if folders are nested too
+    deeply, or if a deleted file is mapped (`mapped` holds inodes) but not open, because its size is unknown.
     """
     total = 0
     try:
         for folder in folders:
             for info in entries(folder):
                 total += max(info.st_blocks * 512, resource.getpagesize())
-                if total > limit:  # files may come faster than they are counted
+                if total > limit:  # the program may create files faster than this counts
                     return total
     except RecursionError:
         return math.inf
@@ -208,8 +203,8 @@ def disk_bytes(folders: list[int], pids: list[int], limit: int, mapped: set[int]
 
 def descriptors(pids: list[int]) -> Iterator[str]:
     """
-    Paths of all that these processes have open, by thread: each may have descriptors of its own, and those of a thread whose
-    process' first one has ended are not its process'. Of a thread that cannot be looked into, its first one at all events.
+    Paths of the descriptors of these processes, by thread, because a thread may have its own. A thread that cannot be read
+    yields its first one.
     """
     for pid in pids:
         with contextlib.suppress(FileNotFoundError, ProcessLookupError):  # it ended meanwhile
@@ -223,8 +218,8 @@ def descriptors(pids: list[int]) -> Iterator[str]:
 
 
 def is_hidden(path: str) -> bool:
-    """Whether the thread of a descriptor has made itself undumpable, so that nobody can look into it; one that is ending
-    is no other."""
+    """Whether the thread of a descriptor has made itself undumpable, so that it cannot be read. An ending thread looks the
+    same, and does not count."""
     with contextlib.suppress(OSError):
         with open(f"{path.rpartition('/fd/')[0]}/stat", errors="surrogateescape") as file:
             state, *fields = file.read().rpartition(") ")[2].split()
@@ -234,14 +229,14 @@ def is_hidden(path: str) -> bool:
 
 def held_bytes(job: dict[str, Any], pids: list[int]) -> float:
     """
-    Memory of the kernel that no process shows, at most: full sockets, what is waited for by epoll, and the records of
-    mappings; the last two are estimates. Infinite if a process cannot be looked into.
+    Upper bound of the kernel's memory that no process shows: full sockets, events of epolls, and mappings; the last two are
+    estimates. Infinite if a process cannot be read.
     """
     limit = job["memory_mb"] << 20
     sockets: set[str] = set()
     epolls: list[str] = []
     total = MAPPING_BYTES * lines([f"/proc/{pid}/maps" for pid in pids], b"")
-    if job["namespaces"]:  # those that nobody has open are here, too: not accepted yet, or on their way
+    if job["namespaces"]:  # also shows sockets that are not accepted yet or in flight
         with open("/proc/net/unix", errors="surrogateescape") as file:
             total += job["socket_bytes"] * (sum(1 for _ in file) - 1)
     for path in descriptors(pids):
@@ -264,7 +259,7 @@ def held_bytes(job: dict[str, Any], pids: list[int]) -> float:
 
 
 def lines(paths: list[str], begin: bytes) -> int:
-    """How many lines of these files begin so, judged by some of them, which nobody can foresee."""
+    """Estimated number of lines in these files that begin like this, from an unpredictable sample of the files."""
     sample = random.SystemRandom().sample(paths, min(SAMPLED, len(paths)))
     found = 0
     for path in sample:
@@ -274,11 +269,11 @@ def lines(paths: list[str], begin: bytes) -> int:
 
 
 def locks(pids: list[int], limit: int) -> int:
-    """How many locks these processes hold on parts of files. Counts no further than to a limit."""
+    """Number of locks on parts of files that these processes hold. Stops counting at the limit."""
     own, found = set(map(str, pids)), 0
     with open("/proc/locks") as file:
         for line in file:
-            # Number, kind, ADVISORY, READ or WRITE, process; of one who waits there is an arrow before the kind
+            # Number, kind, ADVISORY, READ or WRITE, process; a waiting one has an arrow before the kind
             fields = line.split()
             found += "POSIX" in fields[1:3] and not own.isdisjoint(fields[4:6])
             if found > limit:
@@ -287,7 +282,7 @@ def locks(pids: list[int], limit: int) -> int:
 
 
 def group_bytes(job: dict[str, Any]) -> int:
-    """Memory that the program's control group counts, without what its files take and what the kernel could have back."""
+    """Memory of the program's control group, without its files and what the kernel could reclaim."""
     lines = os.pread(job["memory_stat"], 1 << 16, 0).decode().splitlines()
     counters = {name: int(value) for name, value in map(str.split, lines)}
     anonymous = counters["anon"] if "anon" in counters else counters["rss"]  # cgroup v2, v1
@@ -297,7 +292,7 @@ def group_bytes(job: dict[str, Any]) -> int:
 
 
 def deleted_mappings(folders: list[str], pids: list[int]) -> set[int]:
-    """Inodes of files of these folders that are mapped, and have no name any more."""
+    """Inodes of deleted files of these folders that are still mapped."""
     found = set()
     for pid in pids:
         with contextlib.suppress(OSError), open(f"/proc/{pid}/maps", errors="surrogateescape") as file:
@@ -308,7 +303,7 @@ def deleted_mappings(folders: list[str], pids: list[int]) -> set[int]:
 
 
 def threads(pids: list[int]) -> int:
-    """How many threads these processes have."""
+    """Number of threads of these processes."""
     total = 0
     for pid in pids:
         with contextlib.suppress(OSError):
@@ -317,7 +312,7 @@ def threads(pids: list[int]) -> int:
 
 
 def too_many_tasks(job: dict[str, Any], look: int) -> str | None:
-    """Which limit of memory or processes the program exceeds, of those that the kernel does not keep by itself."""
+    """The limit of memory or processes that the program exceeds, where the kernel does not enforce it."""
     pids, limit = processes(job), job["memory_mb"] << 20
     if memory_bytes(pids, limit - job["held"]) > limit - job["held"]:
         return "memory"
@@ -327,7 +322,7 @@ def too_many_tasks(job: dict[str, Any], look: int) -> str | None:
 
 
 def too_much_held(job: dict[str, Any], look: int) -> str | None:
-    """Which limit the program exceeds by what it holds: files, locks, and memory that no process shows."""
+    """The limit that the program exceeds with its files, locks, or memory that no process shows."""
     pids, looks_at_maps = processes(job), look % LOOKS_AT_MAPS == 0
     if looks_at_maps and locks(pids, job["max_locks"]) > job["max_locks"]:
         return "locks"
@@ -342,23 +337,23 @@ def too_much_held(job: dict[str, Any], look: int) -> str | None:
 
 
 def exceeds_disk(job: dict[str, Any], pids: list[int], looks_at_maps: bool) -> bool:
-    """Whether the files of the program take more than they may, where they have no file system of their own."""
+    """Whether the files of the program are too large, where the kernel does not limit them."""
     limit = job["disk_mb"] << 20
-    # Their paths as the kernel writes them: /tmp may be a link.
+    # Their paths as the kernel writes them: /tmp may be a link
     paths = [os.readlink(f"/proc/self/fd/{folder}") for folder in job["folders"]]
     mapped = deleted_mappings(paths, pids) if looks_at_maps else set()
     if disk_bytes(job["folders"], pids, limit, mapped) <= limit:
         return False
     if not mapped:
         return True
-    mapped &= deleted_mappings(paths, pids)  # or it was unmapped and closed between the two looks
+    mapped &= deleted_mappings(paths, pids)  # unless it was unmapped and closed between the two checks
     return disk_bytes(job["folders"], pids, limit, mapped) > limit
 
 
 def watch(job: dict[str, Any], exceeded: Callable[[dict[str, Any], int], str | None], found: int) -> None:
     """
-    Looks at the program until it exceeds a limit, and writes which one, or what went wrong. On a thread of its own: who
-    reads of a process' memory waits while it forks, and a fork bomb's processes do nothing else.
+    Checks the program until it exceeds a limit, and writes which one, or an error. Runs in its own thread, because reading a
+    process's memory waits while that process forks, and a fork bomb's processes do nothing else.
     """
     try:
         look, reason = 0, None
@@ -366,7 +361,7 @@ def watch(job: dict[str, Any], exceeded: Callable[[dict[str, Any], int], str | N
             time.sleep(TICK_S)
             look += 1
             reason = exceeded(job, look)
-    except BaseException as error:  # without a watch nothing may go on
+    except BaseException as error:  # no program runs unwatched
         reason = f"!{type(error).__name__}: {error}"
     os.write(found, f"{reason}\n".encode())
 
@@ -377,7 +372,7 @@ def oom_kills() -> int:
 
 
 def read_submission(job: dict[str, Any]) -> tuple[bytes | None, str | None]:
-    """The bytes of submission.csv, or why they were not taken. No link is followed; only a regular file is read."""
+    """The bytes of submission.csv, or why it was refused. Follows no link, and reads only a regular file."""
     try:
         flags = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
         fd = os.open("submission.csv", flags, dir_fd=job["folders"][0])
@@ -403,10 +398,8 @@ def read_submission(job: dict[str, Any]) -> tuple[bytes | None, str | None]:
 
 
 def tables(workdir: int, columns: list[str]) -> Iterator[str]:
-    """
-    CSV files with these columns below the working folder, without what is in `input`. No link is followed, and no more
-    looked at than would be in the way of a report.
-    """
+    """CSV files with these columns below the working folder, except in `input`. Follows no link, and stops after
+    `TABLES_LOOKED_AT` entries, so that the report is not delayed."""
     left = TABLES_LOOKED_AT
     for path, folders, names, folder in os.fwalk(".", dir_fd=workdir):
         left -= 1 + len(names)
@@ -424,7 +417,7 @@ def tables(workdir: int, columns: list[str]) -> Iterator[str]:
 
 
 def supervise(pid: int, started: int, job: dict[str, Any], job_socket: socket.socket) -> dict[str, Any]:
-    """Waits for the end of the program, or makes it; returns the report."""
+    """Waits for the program to end, or ends it; returns the report."""
     pidfd = os.pidfd_open(pid)
     begin = b""
     while chunk := os.read(started, 4096):  # ends when the program starts: it closes its copy then
@@ -438,7 +431,7 @@ def supervise(pid: int, started: int, job: dict[str, Any], job_socket: socket.so
     t0 = struct.unpack("=cd", begin)[1]
     job_socket.sendall(struct.pack("=I", 0))
     seen, found = os.pipe()
-    # Two of them: what is held may be so much that a look at it takes long.
+    # Two threads, because a check of what a program holds may take long
     for exceeded in (too_many_tasks, too_much_held):
         threading.Thread(target=watch, args=(job, exceeded, found), daemon=True).start()
     poll = select.poll()
@@ -452,14 +445,14 @@ def supervise(pid: int, started: int, job: dict[str, Any], job_socket: socket.so
     elif job_socket.fileno() in events:
         if not job_socket.recv(1):
             kill_all(job)
-            os._exit(1)  # the caller is gone: so is everything in here
+            os._exit(1)  # the caller is gone
         reason = "stopped"
     elif seen in events:
         reason = os.read(seen, 4096).decode().partition("\n")[0]
     else:
         reason = "timeout"
     if reason != "exit":
-        signal_all(job)  # first of all: the program's process is slow to die among those that it has forked
+        signal_all(job)  # all at once: the program's own process dies slowly among its forks
     _, status, usage = os.wait4(pid, 0)
     kill_all(job)
     if reason.startswith("!"):
@@ -517,15 +510,15 @@ def init(job_socket: socket.socket, fixed: dict[str, Any]) -> None:
             kernel.prctl(kernel.PR_SET_CHILD_SUBREAPER, 1)
             if job["landlock_abi"]:
                 kernel.prctl(kernel.PR_SET_NO_NEW_PRIVS, 1)
-                if job["landlock_abi"] >= 6:  # else the uids alone say who may signal whom
+                if job["landlock_abi"] >= 6:  # otherwise the uids alone confine signals
                     kernel.scope_signals()
         kernel.prctl(kernel.PR_SET_DUMPABLE, 0)
         job["oom_kills"] = oom_kills()
         one, other = socket.socketpair()
-        with one, other:  # what it may hold is exceeded by what is written at once, which is half as much at most
+        with one, other:  # one write, of at most half its buffer, may exceed the buffer
             job["socket_bytes"] = one.getsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF) * 3 // 2
         job |= {"held": 0, "looks_over": 0}
-        # As they are now, whatever the program puts in their place.
+        # Opened now, before the program can replace them
         flags = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW
         job["folders"] = [os.open(job[name], flags) for name in ("workdir", "tmp")]
         started, started_write = os.pipe()
@@ -544,8 +537,8 @@ def init(job_socket: socket.socket, fixed: dict[str, Any]) -> None:
         report = supervise(pid, started, job, job_socket)
         if "error" not in report:
             submission, report["submission_error"] = read_submission(job)
-    except BaseException as error:  # whatever it is, nothing may go on without this process
-        if pid:  # before, this process' signals may reach everything
+    except BaseException as error:  # no program runs without this process
+        if pid:  # earlier, this process's signals may reach everything
             kill_all(fixed)
         report = {"error": f"{type(error).__name__}: {error}"}
     send_report(job_socket, report, submission)

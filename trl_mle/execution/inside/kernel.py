@@ -43,7 +43,7 @@ SCOPE_SIGNAL = 0b10
 SCOPE_ALL = 0b11  # abstract unix sockets and signals
 FS_ON_FILES = FS_EXECUTE | FS_WRITE_FILE | FS_READ_FILE | FS_TRUNCATE | FS_IOCTL_DEV
 
-# What a grant of Landlock allows below a path.
+# Access that a grant of Landlock gives below a path
 GRANTS = {
     "list": FS_READ_DIR,
     "read": FS_READ_FILE | FS_READ_DIR,
@@ -81,9 +81,9 @@ def write_text(path: str, text: str) -> None:
 
 def fork_into_namespaces() -> int:
     """
-    As `os.fork`, and the child is pid 1 of new user, mount, pid, ipc, network and uts namespaces. One step, where unshare
-    and fork would copy the page tables of a large parent twice. Handlers registered for a fork do not run: the caller
-    must have no other thread.
+    Like `os.fork`, but the child is pid 1 of new user, mount, pid, ipc, network and uts namespaces. unshare and fork would
+    copy the page tables of a large parent twice. Handlers registered for forks do not run, so the caller must have no
+    other thread.
     """
     namespaces = CLONE_NEWUSER | CLONE_NEWNS | CLONE_NEWPID | CLONE_NEWIPC | CLONE_NEWNET | CLONE_NEWUTS
     arguments = struct.pack("=11Q", namespaces, 0, 0, 0, signal.SIGCHLD, 0, 0, 0, 0, 0, 0)  # struct clone_args
@@ -101,7 +101,7 @@ def map_user(uid: int, gid: int) -> None:
 
 
 def collapse_memory() -> None:
-    """Moves this process' memory into huge pages where it can (Linux 6.1): a fork copies one entry for each, not 512."""
+    """Moves this process's memory into huge pages where possible (Linux 6.1), so that a fork copies fewer entries."""
     with open("/proc/self/maps") as file:
         mappings = [line.split() for line in file]
     for span, access, *_, name in (mapping if len(mapping) > 5 else [*mapping, ""] for mapping in mappings):
@@ -109,11 +109,13 @@ def collapse_memory() -> None:
             start, end = (int(address, 16) for address in span.split("-"))
             start, end = -(-start // HUGE_PAGE) * HUGE_PAGE, end // HUGE_PAGE * HUGE_PAGE
             if start < end:
-                libc.madvise(ctypes.c_void_p(start), ctypes.c_size_t(end - start), MADV_COLLAPSE)  # or stays as it is
+                libc.madvise(
+                    ctypes.c_void_p(start), ctypes.c_size_t(end - start), MADV_COLLAPSE
+                )  # failures do no harm
 
 
 def set_capabilities(capabilities: int) -> None:
-    """Keeps these capabilities (a bit set), for programs that are executed too, and no other."""
+    """Keeps exactly these capabilities (a bit set), also across an exec."""
     low, high = capabilities & 0xFFFFFFFF, capabilities >> 32
     header = struct.pack("=Ii", LINUX_CAPABILITY_VERSION_3, 0)
     call("capset", header, struct.pack("=6I", low, low, low, high, high, high))
@@ -129,9 +131,9 @@ def permitted_capabilities() -> int:
 
 def become_guard(guard_uid: int, uid: int, keep: int) -> None:
     """
-    Leaves uid 0 permanently, for one that may do to processes of `uid` all that they may do to each other, while they cannot
-    signal or trace this process: `kill(-1)` reaches them and nothing else. A child becomes one of them by
-    `os.setresuid(uid, uid, uid)`. Keeps the available capabilities that are in `keep`.
+    Leaves uid 0 permanently. Afterwards this process can signal processes of `uid` and nothing else (`kill(-1)`), while they
+    cannot signal or trace it. A child becomes one of them by `os.setresuid(uid, uid, uid)`. Keeps the available
+    capabilities in `keep`.
     """
     prctl(PR_SET_KEEPCAPS, 1)
     os.setgroups([])
@@ -158,10 +160,10 @@ def landlock_abi() -> int:
 
 def scope_signals() -> None:
     """
-    Lets this process and all that it forks signal only each other, and what they fork: `kill(-1)` reaches nothing else.
-    Needs Landlock ABI 6 and no_new_privs or CAP_SYS_ADMIN.
+    Lets this process and its descendants signal only each other (also with `kill(-1)`). Needs Landlock ABI 6, and no_new_privs
+    or CAP_SYS_ADMIN.
     """
-    # Who says nothing of moves to another folder forbids them.
+    # A ruleset without FS_REFER forbids moving files to another folder
     attributes = struct.pack("=QQQ", FS_REFER, 0, SCOPE_SIGNAL)
     ruleset = call("syscall", LANDLOCK_CREATE_RULESET, attributes, ctypes.c_size_t(len(attributes)), 0)
     _allow(ruleset, "/", FS_REFER)
@@ -170,7 +172,7 @@ def scope_signals() -> None:
 
 
 def _allow(ruleset: int, path: str, rights: int) -> None:
-    """Allows, by a rule of Landlock, what of these rights makes sense at a path: there and below."""
+    """Adds a rule of Landlock: these rights, as far as they apply, at a path and below it."""
     beneath = os.open(path, os.O_PATH | os.O_CLOEXEC)
     try:
         rights &= FS_ALL if stat.S_ISDIR(os.fstat(beneath).st_mode) else FS_ON_FILES
@@ -183,19 +185,18 @@ def _allow(ruleset: int, path: str, rights: int) -> None:
 
 def restrict(grants: Iterable[tuple[str, str]], abi: int) -> None:
     """
-    Restricts this process and all that it forks, for good: of the file system only the grants, no TCP, and signals and
-    abstract unix sockets only among themselves, as far as Landlock has an ABI for that: TCP from 4, signals and sockets from
-    6, truncation by path from 3. Before 2, nothing moves from one folder to another. Needs no_new_privs.
-    https://docs.kernel.org/userspace-api/landlock.html
+    Restricts this process and its descendants permanently: only the grants of the file system, no TCP (from ABI 4), signals
+    and abstract unix sockets only among themselves (from 6), no truncation by path elsewhere (from 3). Before ABI 2, no
+    file can move to another folder. Needs no_new_privs. https://docs.kernel.org/userspace-api/landlock.html
 
     Args:
         grants (`Iterable[tuple[str, str]]`):
-            A path, and what may be done there and below: a key of `GRANTS`. A path that does not exist is left out.
+            A path, and the access there and below: a key of `GRANTS`. Missing paths are skipped.
         abi (`int`):
             From [`landlock_abi`].
     """
     handled = FS_ALL & (1 << FS_RIGHTS.get(abi, 16)) - 1
-    # Of later ABIs all is zero, which earlier kernels accept.
+    # Earlier kernels accept fields of later ABIs that are zero
     attributes = struct.pack("=QQQ", handled, NET_ALL if abi >= 4 else 0, SCOPE_ALL if abi >= 6 else 0)
     ruleset = call("syscall", LANDLOCK_CREATE_RULESET, attributes, ctypes.c_size_t(len(attributes)), 0)
     for path, kind in grants:

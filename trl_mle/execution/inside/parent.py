@@ -15,14 +15,14 @@ from .init import init, send_report
 
 def serve(control: socket.socket, fixed: dict[str, Any], packages: list[str]) -> None:
     for name in packages:
-        with contextlib.suppress(Exception):  # missing or broken: programs that import it see why
+        with contextlib.suppress(Exception):  # programs that import a missing or broken one see why
             importlib.import_module(name)
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C is the caller's to handle
     signal.signal(signal.SIGCHLD, signal.SIG_IGN)  # no init needs reaping
-    if os.fork() == 0:  # ends the threads that a numeric library may have started: they have handlers for a fork
+    if os.fork() == 0:  # libraries end their threads before a fork
         os._exit(0)
     if len(os.listdir("/proc/self/task")) > 1:
-        sys.exit("the packages imported at start leave threads running, which a fork cannot take along: name others")
+        sys.exit("the packages imported at start leave threads running, which do not survive a fork: name others")
     gc.collect()
     gc.freeze()  # the collector would touch, and so copy, every page in every child
     kernel.collapse_memory()

@@ -21,10 +21,9 @@ from typing import Any
 from . import kernel
 
 
-# Of programs: the supervisor has three times their weight. More would starve them beside other people's processes.
+# The supervisor has three times a program's weight. A higher niceness would starve programs beside others' processes.
 NICENESS = 5
-# Signals and timers on their way. A program may have as many of its own where it has a namespace or a uid of its own; else
-# it leaves the user's others the rest of theirs.
+# Pending signals and timers. Without a namespace or a uid of its own, a program shares this limit with the user's other processes.
 QUEUED_SIGNALS = 1024
 
 
@@ -34,13 +33,13 @@ def set_limits(job: dict[str, Any]) -> None:
     limits = [
         (resource.RLIMIT_AS, resource.RLIM_INFINITY if job["gpus"] else inherited + (job["memory_mb"] << 20)),
         (resource.RLIMIT_FSIZE, job["disk_mb"] << 20),
-        (resource.RLIMIT_CORE, 1),  # with 0, a program that is to handle core dumps is run all the same (core(5))
+        (resource.RLIMIT_CORE, 1),  # with 0, the handler of core dumps would still run (core(5))
         (resource.RLIMIT_NOFILE, job["max_files"]),
         (resource.RLIMIT_MEMLOCK, 64 << 10),
         (resource.RLIMIT_MSGQUEUE, 0),
         (resource.RLIMIT_SIGPENDING, QUEUED_SIGNALS),
     ]
-    if job["limits_processes"] or job["uid"] is not None:  # else the count covers all processes of the user
+    if job["limits_processes"] or job["uid"] is not None:  # otherwise all processes of the user count
         limits.append((resource.RLIMIT_NPROC, job["max_processes"]))
     for kind, value in limits:
         hard = resource.getrlimit(kind)[1]
@@ -49,7 +48,7 @@ def set_limits(job: dict[str, Any]) -> None:
         resource.setrlimit(kind, (value, value))
 
 
-# For each package with a global generator: how to seed it, read its state and write it
+# Packages with a global generator: how to seed it, and how to read and write its state
 GENERATORS: dict[str, tuple[Callable, Callable, Callable]] = {
     "random": (
         lambda module, seed: module.seed(seed),
@@ -71,8 +70,8 @@ GENERATORS: dict[str, tuple[Callable, Callable, Callable]] = {
 
 class SeededImports(importlib.abc.MetaPathFinder):
     """
-    Seeds the generators of packages that the program imports, and lets no import draw from those that are there: else a
-    program would see other numbers where a package is imported already. The program's own modules are left alone.
+    Seeds the generators of packages that the program imports, and restores the others after an import that draws from
+    them, so that random numbers do not depend on which packages are already imported. Skips the program's own modules.
     """
 
     def __init__(self, seed: int, workdir: str):
@@ -89,7 +88,7 @@ class SeededImports(importlib.abc.MetaPathFinder):
         execute = spec.loader.exec_module
 
         def execute_quietly(module: Any) -> None:
-            self.importing = True  # what comes below may import
+            self.importing = True  # the module may import others
             try:
                 loaded = [name for name in GENERATORS if name in sys.modules and name != module.__name__]
                 states = {name: GENERATORS[name][1](sys.modules[name]) for name in loaded}
@@ -107,8 +106,7 @@ class SeededImports(importlib.abc.MetaPathFinder):
 
 
 def seed_everything(seed: int, workdir: str) -> None:
-    """Forked children share the parent's generator states; each program gets its own, a function of its source, whether
-    a package is there already or comes later."""
+    """Gives each program generator states that depend on its source alone: forked children share their parent's."""
     for name, (start, _, _) in GENERATORS.items():
         if name in sys.modules:
             start(sys.modules[name], seed)
@@ -143,7 +141,7 @@ def run_program(job: dict[str, Any], path: str) -> int:
         renumber(tree, job["inserted_lines"])
         compiled = compile(tree, path, "exec", dont_inherit=True)
         del tree
-        job.clear()  # the program is still in sight, but not how it was changed and what limits it
+        job.clear()  # the program must not see its prints and limits
         exec(compiled, main.__dict__)  # noqa: S102
     except SystemExit as exit_:
         if exit_.code is None or isinstance(exit_.code, int):
@@ -152,11 +150,11 @@ def run_program(job: dict[str, Any], path: str) -> int:
             print(exit_.code, file=sys.stderr)
             code = 1
     except BaseException as error:
-        if error.__traceback__ is not None:  # its first frame is this function's; the program's own frames follow
+        if error.__traceback__ is not None:  # the first frame is this function's
             error = error.with_traceback(error.__traceback__.tb_next)
         sys.excepthook(type(error), error, error.__traceback__)
         code = 1
-    with contextlib.suppress(BaseException):  # as at the end of any Python process: whatever fails now is too late
+    with contextlib.suppress(BaseException):  # as at the end of any Python process, failures are ignored
         threading._shutdown()  # type: ignore[attr-defined]
         atexit._run_exitfuncs()
         sys.stdout.flush()
@@ -165,8 +163,8 @@ def run_program(job: dict[str, Any], path: str) -> int:
 
 
 def own_grants() -> list[tuple[str, str]]:
-    """The grants of Landlock for this process in /proc, without the machine's network, which is in `net` and in each thread's
-    folder too. A link leads elsewhere."""
+    """Landlock's grants for this process's folder in /proc, except for the machine's network (`net`, also in `task`) and
+    links, which lead elsewhere."""
     folder = f"/proc/{os.getpid()}"
     with os.scandir(folder) as entries:
         names = [entry.name for entry in entries if not entry.is_symlink() and entry.name not in ("net", "task")]

@@ -20,7 +20,7 @@ from trl_mle.execution.sandbox.interpreter import SYSTEM, Interpreter
 from trl_mle.execution.sandbox.tier import INPUT, SCRATCH, WORKDIR, Tier
 
 
-# Where a program that runs as root's child continues as; any uid that owns nothing will do.
+# The uid of programs that root starts; any that owns nothing will do
 SANDBOX_UID = 65533
 
 LIBRARY = "/sandbox/lib/inside"

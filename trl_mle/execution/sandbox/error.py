@@ -19,7 +19,7 @@ class SandboxError(RuntimeError):
 
 
 class CheckUnfinished(SandboxError):
-    """A check did not end, because this machine is too busy or something ended it: the sandbox may work or not."""
+    """A check was interrupted, or this machine is too busy: it is unknown whether the sandbox works."""
 
     def __init__(self, reason: str):
         super().__init__(reason, "Try again when this machine is less busy")

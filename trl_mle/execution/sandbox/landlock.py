@@ -1,11 +1,10 @@
 """The tier `"landlock"`, for containers without user namespaces (Linux 6.12, or 5.13 if root starts the programs).
 
-A program reaches the same files as with bubblewrap, but the system's /tmp and /dev/shm are out of reach, and it sees
-that other files and processes exist. It cannot signal, trace or read other processes and has no network. Disk,
-processes (if you are not root) and memory of its process tree are monitored, so it may exceed limits for a tenth of a
-second. If started by root, it runs with a uid that no other running program has, and its init with another: so much for
-signals, which Landlock controls from ABI 6 on (Linux 6.12). What else its earlier ABIs leave open, the filter of system calls
-closes in all of them.
+A program reaches the same files as with bubblewrap, except /tmp and /dev/shm, and it sees that other files and processes
+exist. It cannot signal, trace or read other processes, and has no network. Disk, processes (if you are not root) and memory of
+its process tree are monitored, so it may exceed limits for a tenth of a second. Landlock controls signals from ABI 6 on
+(Linux 6.12). On earlier kernels root must start the programs: each then has a uid that no other program has, and its init
+another. The filter of system calls closes everything else that earlier ABIs leave open.
 """
 
 import errno
@@ -24,8 +23,8 @@ from trl_mle.execution.sandbox.interpreter import SYSTEM, Interpreter
 from trl_mle.execution.sandbox.tier import Tier
 
 
-# Landlock says nothing of owners, modes, times and attributes, and before ABI 3 nothing of truncation. Descriptors on their way
-# between sockets would be in nobody's sight. Changing a mode or a time does nothing then, and says it did: copying a file does.
+# Landlock does not cover owners, modes, times and attributes, nor truncation before ABI 3. Nothing shows descriptors in flight
+# between sockets. Changes of modes and times succeed without effect, because copying a file makes them.
 DENIED = """
     chown fchown fchownat fremovexattr fsetxattr lchown lremovexattr lsetxattr removexattr sendmmsg sendmsg setxattr socket
     truncate
@@ -68,8 +67,8 @@ class Landlock(Tier):
             filter_.add_rule(ignored, name)
         for request in CHANGE_FLAGS:
             filter_.add_rule(forbidden, "ioctl", pyseccomp.Arg(1, pyseccomp.MASKED_EQ, 0xFFFFFFFF, request))
-        # Neither of these flags is an access that Landlock asks about: the first empties a file that is opened for reading
-        # (before ABI 3), the second opens a device for ioctl alone (before ABI 5). openat2 has them where no filter sees them.
+        # Landlock does not check these flags: the first empties a file opened for reading (before ABI 3), the second opens a
+        # device for ioctl alone (before ABI 5). A filter cannot see the flags of openat2.
         for name, position in (("open", 1), ("openat", 2)):
             for mask, flags in ((os.O_TRUNC | os.O_ACCMODE, os.O_TRUNC | os.O_RDONLY), (os.O_ACCMODE, os.O_ACCMODE)):
                 filter_.add_rule(forbidden, name, pyseccomp.Arg(position, pyseccomp.MASKED_EQ, mask, flags))
@@ -77,13 +76,13 @@ class Landlock(Tier):
 
 
 def _without(folder: str, hidden: set[str], kind: str) -> Iterator[tuple[str, str]]:
-    """Grants for everything in a folder except hidden parts, because Landlock can only add. Names can be listed."""
+    """Grants for everything in a folder except hidden parts, because Landlock can only allow. Names stay visible."""
     if not any(path.startswith(folder + "/") for path in hidden):
         yield folder, kind
         return
     yield folder, "list"
     with os.scandir(folder) as entries:
-        for entry in entries:  # a link's target is granted where it lies
+        for entry in entries:  # a link's target has its own grant
             if entry.path not in hidden and not entry.is_symlink():
                 yield from _without(entry.path, hidden, kind)
 
@@ -94,11 +93,11 @@ def grants(public_dir: Path, gpus: bool, python: Interpreter) -> list[tuple[str,
     roots = {os.path.realpath(path) for path in (*SYSTEM, *python.folders)}
     found = [grant for root in sorted(roots) if os.path.exists(root) for grant in _without(root, hidden, "run")]
     files = ("/etc/ld.so.cache", "/etc/alternatives", "/etc/localtime", "/proc/cpuinfo", "/proc/meminfo", "/proc/stat")
-    # pip, the Hub's client, and joblib, which asks how many cores it has, take files that are there for ones that they may read
+    # pip, the Hub's client and joblib (which counts cores) expect that they can read files that exist
     system = ("/etc/debian_version", "/etc/ssl/certs", "/etc/ssl/openssl.cnf")
     quotas = [f"/sys/fs/cgroup/{name}" for name in ("cpu.max", "cpu/cpu.cfs_quota_us", "cpu/cpu.cfs_period_us")]
     found += [(path, "read") for path in (*files, *system, *quotas, "/sys/devices/system/cpu", str(public_dir))]
-    devices = ["null", "full", "random", "urandom"]  # no "zero": memory could be had of it that nobody counts
+    devices = ["null", "full", "random", "urandom"]  # no "zero", whose mappings are memory that nothing counts
     if gpus:
         devices += [path.name for path in Path("/dev").glob("nvidia*")]
     return found + [(f"/dev/{name}", "device") for name in devices]

@@ -35,14 +35,14 @@ print("checked" if os.getuid() else "root")
 @contextlib.contextmanager
 def make_probe(run_dir: Path) -> Iterator[tuple[str, Path]]:
     """
-    The program and its public folder, beside all that it tries to reach, however long that takes.
+    Yields the program and its public folder, and keeps everything that it tries to reach.
 
     Args:
         run_dir (`Path`):
             The executor's own folder.
 
     Raises:
-        `CheckUnfinished`: The process that it tries to reach has ended.
+        `CheckUnfinished`: The process that it tries to signal has ended.
     """
     folder = Path(tempfile.mkdtemp(dir=run_dir))
     public, secret = folder / "public", folder / "private" / "labels.csv"
@@ -51,7 +51,7 @@ def make_probe(run_dir: Path) -> Iterator[tuple[str, Path]]:
     secret.write_text("secret")
     for path in (folder, public, secret.parent, secret):
         path.chmod(0o755)
-    # It reads until this process closes the pipe, or ends.
+    # Runs until this process closes the pipe, or ends
     victim = subprocess.Popen(
         ["cat"], env={"PATH": os.defpath, "SECRET": str(secret)}, stdin=subprocess.PIPE, stdout=subprocess.DEVNULL
     )

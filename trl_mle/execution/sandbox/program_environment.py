@@ -13,7 +13,7 @@ from trl_mle.execution.sandbox.tier import Tier
 
 
 # Imported once by the warm parent; other imports count towards the program's time.
-# matplotlib first: it looks for fonts with a thread beside it, which has ended when the others are there.
+# matplotlib first: its search for fonts uses a thread, which ends while the others are imported
 PACKAGES = [
     "matplotlib.font_manager", "numpy", "pandas", "scipy.sparse", "scipy.stats", "scipy.optimize",
     "sklearn.base", "sklearn.calibration", "sklearn.cluster", "sklearn.compose", "sklearn.decomposition",
@@ -44,7 +44,7 @@ for name in {OPTIONAL}:
 """
 
 
-# No program has a network: libraries that would try again for up to a minute fail at once.
+# There is no network, so libraries that would retry for up to a minute should fail at once
 OFFLINE = {
     "HF_HUB_OFFLINE": "1",  # for transformers and datasets, too
     "PIP_NO_INDEX": "1",

@@ -13,11 +13,10 @@ from trl_mle.execution.sandbox.tier import Tier
 
 
 # System calls that no solution needs and that reach beyond it: other processes' memory, namespaces and mounts, the kernel's
-# keys, tracing, modules, clocks, events of files that it may not read, what is scarce on the machine as a whole
-# (io_setup), and memory that no limit counts (queues and semaphores, rules of sandboxes). They fail with EPERM. Said not to
-# exist are io_uring, which would run calls past the filter, clone3, whose flags a filter cannot see (libc then falls back on
-# clone), calls that leave pages in pipes and sockets, where no limit counts them (whoever copies files then reads and writes),
-# and calls that are newer than this list.
+# keys, tracing, modules, clocks, events of unreadable files, resources that the whole machine shares (io_setup), and memory
+# that no limit counts (queues, semaphores, sandbox rules). They fail with EPERM. Others fail with ENOSYS, as if the kernel
+# lacked them: io_uring, which bypasses the filter; clone3, whose flags a filter cannot see (libc falls back to clone); calls
+# that leave pages in pipes and sockets, where no limit counts them (programs then copy by read and write); newer calls.
 DENIED = """
     acct add_key adjtimex bpf chroot clock_adjtime clock_settime delete_module fanotify_init finit_module fsconfig
     fsmount fsopen fspick init_module inotify_init inotify_init1 io_setup ioperm iopl ioprio_set kcmp kexec_file_load
@@ -32,25 +31,25 @@ ABSENT = """
     clone3 io_uring_enter io_uring_register io_uring_setup sendfile splice tee vmsplice
 """.split()  # noqa: SIM905
 NEWER = range(467, 512)
-IGNORED = ("sync", "syncfs")  # they write out what all of the machine has written
+IGNORED = ("sync", "syncfs")  # they flush the whole machine's writes
 CLONE_NEW_ANY = (0x00020000, 0x02000000, 0x04000000, 0x08000000, 0x10000000, 0x20000000, 0x40000000)
 CLONE_FILES, CLONE_THREAD = 0x00000400, 0x00010000
 TIOCSTI, TIOCLINUX = 0x5412, 0x541C
-# Keep others from opening the data for as long as a lease lasts; report what they do; locks whose owner nobody can tell; notes
-# on the data that their owner, a plain user's program, may leave without writing to them
+# Leases, which keep others from opening the data; reports of what others do; locks without a visible owner; hints on the data,
+# which their owner, a plain user's program, may set without writing
 F_SETLEASE, F_NOTIFY, F_OFD_SETLK, F_OFD_SETLKW = 1024, 1026, 37, 38
 F_SET_RW_HINT, F_SET_FILE_RW_HINT = 1036, 1038
 MAP_SHARED, MAP_ANONYMOUS, MAP_HUGETLB = 0x1, 0x20, 0x40000
-# Of sockets: programs in the kernel, for which all processes of the machine have one limit
+# Socket options that load programs into the kernel, where one limit holds for the whole machine
 SOCKET_PROGRAMS = (26, 50, 51, 52)  # SO_ATTACH_FILTER, SO_ATTACH_BPF, and those of SO_ATTACH_REUSEPORT
 PR_SCHED_CORE = 62  # keeps others from the second thread of a core
-# The data are dropped from the machine's memory, for whoever reads them next
+# Drops the data from the machine's memory, which slows down the next reader
 MADV_PAGEOUT = 21
-SOCKET_BUFFERS = (socket.SO_SNDBUF, socket.SO_RCVBUF)  # machines allow up to what their fastest network needs
+SOCKET_BUFFERS = (socket.SO_SNDBUF, socket.SO_RCVBUF)  # the machine may allow very large ones
 
 
 def _is(position: int, value: int, mask: int = 0xFFFFFFFF) -> pyseccomp.Arg:
-    """That an argument has this value. The kernel compares 32 bits of most, whatever the others are."""
+    """Compares an argument with a value, in 32 bits, as the kernel does for most."""
     return pyseccomp.Arg(position, pyseccomp.MASKED_EQ, mask, value)
 
 
@@ -74,7 +73,7 @@ def seccomp_filter(tier: Tier, memory_is_bounded: bool) -> bytes:
         filter_.add_rule(absent, name)
     for flag in CLONE_NEW_ANY:
         filter_.add_rule(forbidden, "clone", _is(0, flag, flag))
-    # The locks of a process that has ended would live on in one that shares its table of files, and be nobody's.
+    # Locks of a process that has ended would survive, without an owner, in one that shares its table of files
     filter_.add_rule(forbidden, "clone", _is(0, CLONE_FILES, CLONE_FILES | CLONE_THREAD))
     for request in (TIOCSTI, TIOCLINUX):
         filter_.add_rule(forbidden, "ioctl", _is(1, request))
@@ -82,16 +81,16 @@ def seccomp_filter(tier: Tier, memory_is_bounded: bool) -> bytes:
         filter_.add_rule(forbidden, "fcntl", _is(1, command))
     for option in (kernel.PR_SET_SECCOMP, PR_SCHED_CORE):
         filter_.add_rule(forbidden, "prctl", _is(0, option))
-    filter_.add_rule(ignored, "prctl", _is(0, kernel.PR_SET_DUMPABLE))  # what it holds must stay in sight of its init
+    filter_.add_rule(ignored, "prctl", _is(0, kernel.PR_SET_DUMPABLE))  # its init must see what it holds
     filter_.add_rule(forbidden, "prlimit64", pyseccomp.Arg(0, pyseccomp.NE, 0))
-    # With any limit but 1, a crash runs the machine's handler of core dumps, as root, on memory that the program has filled.
+    # With any limit but 1, a crash runs the machine's handler of core dumps, as root, on the program's memory
     filter_.add_rule(forbidden, "setrlimit", _is(0, resource.RLIMIT_CORE))
     filter_.add_rule(forbidden, "prlimit64", _is(1, resource.RLIMIT_CORE), pyseccomp.Arg(2, pyseccomp.NE, 0))
     for name in IGNORED:
         filter_.add_rule(ignored, name)
     filter_.add_rule(ignored, "fadvise64", _is(3, os.POSIX_FADV_DONTNEED))
     filter_.add_rule(ignored, "madvise", _is(2, MADV_PAGEOUT))
-    # One of a pair can send to any path, whatever Landlock says, and its messages live on when it is closed.
+    # One of a pair can send to any path, despite Landlock, and its messages outlive it
     for call in ("socket", "socketpair"):
         for kind in (socket.SOCK_DGRAM, socket.SOCK_RAW):
             filter_.add_rule(forbidden, call, _is(1, kind, 0xF))
