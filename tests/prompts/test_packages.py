@@ -1,7 +1,6 @@
 """What prompts say about a program's limits, and that this stays the same during a run."""
 
 import json
-import warnings
 
 import pytest
 
@@ -33,15 +32,6 @@ def test_prompts_state_the_limits(wine):
     assert line(improve_prompt(wine, "x = 1", "1", MORE, 1000, lambda prompt: 0)) == more
 
 
-def test_calls_of_0_1_0_are_understood_and_warned_of(wine):
-    with warnings.catch_warnings():
-        warnings.simplefilter("error")
-        prompt = scratch_prompt(wine, limits=Limits(30, 2048))
-    for args, kwargs in (((30, 2048), {}), ((), {"timeout_s": 30, "memory_mb": 2048})):
-        with pytest.warns(FutureWarning, match="give limits=Limits"):
-            assert scratch_prompt(wine, *args, **kwargs) == prompt
-
-
 def test_a_run_goes_on_with_the_packages_that_it_began_with(tmp_path, caplog):
     first, second = tmp_path / "first", tmp_path / "second"
     assert keep_packages(MORE, first) == MORE
@@ -51,7 +41,3 @@ def test_a_run_goes_on_with_the_packages_that_it_began_with(tmp_path, caplog):
     assert "can no longer import: lightgbm, torch" in caplog.text
     assert keep_packages(Limits(9), second, begun_in=second).packages == MORE.packages
     assert keep_packages(Limits(9), second) == Limits(9)  # another run
-
-
-def test_a_run_of_0_1_0_goes_on_with_the_usual_packages(tmp_path):
-    assert keep_packages(MORE, tmp_path, begun_in=tmp_path).packages == REQUIRED

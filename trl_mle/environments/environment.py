@@ -143,7 +143,7 @@ class MLEEnvironment:
         return replace(evaluations[-1], duration_s=sum(seconds) if seconds else None)
 
     def _close(self) -> None:
-        """Ends running programs, whose results nobody needs."""
+        """Ends running programs, whose results are not needed."""
         for pending in self._pending:
             self._reward.stop(pending)
 

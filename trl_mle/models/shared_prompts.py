@@ -1,4 +1,4 @@
-"""Rows of a batch that begin alike: what they begin with is computed once."""
+"""Computes the prompt that several rows of a batch share only once."""
 
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -11,8 +11,8 @@ from transformers import DynamicCache, PreTrainedModel, StaticCache
 
 class SharedPrompts:
     """
-    Calls a causal language model on rows of which several begin alike: what they begin with is computed once, and its keys and
-    values, with their gradients, serve all of these rows.
+    Calls a causal language model on rows of which several share a prompt. Each prompt is computed once, and its keys and values,
+    with their gradients, serve all of its rows.
 
     Args:
         model:
@@ -50,7 +50,7 @@ class SharedPrompts:
 
 @contextmanager
 def shared_prefill(decoder: PreTrainedModel) -> Iterator[None]:
-    """Within it, `generate` computes each prompt of its batch once."""
+    """Context in which `generate` computes each prompt of its batch once."""
     forward = decoder.forward
 
     def prefill_once(
@@ -67,7 +67,7 @@ def shared_prefill(decoder: PreTrainedModel) -> Iterator[None]:
         # Masks may be in a dictionary, by kind of layer
         inputs = recursively_apply(lambda values: values[first], inputs)
         output = forward(**inputs, past_key_values=past_key_values, **kwargs)
-        if isinstance(past_key_values, StaticCache):  # which has no `batch_select_indices`
+        if isinstance(past_key_values, StaticCache):  # it has no `batch_select_indices`
             layers: Any = past_key_values.layers
             for layer in layers:
                 layer.keys, layer.values = layer.keys[prompt_of_row], layer.values[prompt_of_row]

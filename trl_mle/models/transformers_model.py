@@ -154,9 +154,9 @@ def is_bfloat16_faster() -> bool:
 @contextmanager
 def without_defaults(model: Any) -> Iterator[None]:
     """
-    Context in which a model has none of the generation settings of its folder's `generation_config.json` except for
-    special tokens. Its authors chose `top_p` or `no_repeat_ngram_size` for answering; in training and in comparisons
-    nobody has asked for them, and transformers fills in whatever a call leaves open.
+    Context in which a model ignores its folder's `generation_config.json`, except for special tokens. transformers would
+    use its `top_p` or `no_repeat_ngram_size` for everything that a call does not set; training and comparisons need the
+    full distribution.
 
     Args:
         model ([`~transformers.PreTrainedModel`] or [`~peft.PeftModel`]):

@@ -1,4 +1,4 @@
-"""Taking the program out of a completion."""
+"""Extracts the program from a completion."""
 
 import ast
 import math
@@ -11,7 +11,7 @@ from typing import NamedTuple
 from trl_mle.execution.program import parse_program
 
 
-# A policy may write anything, and the training process reads it: no expression looks at a character more than a few times
+# The training process reads what a policy wrote, so no expression may look at a character more than a few times
 _FENCE = re.compile(
     r"(?P<indent>[ \t]*+(?:>[ \t]*+)*+(?:(?:[-*+]|\d{1,3}[.)])[ \t]++)?+)(?P<mark>`{3,}+|~{3,}+)[ \t]*+(?P<info>[^`]*+)"
 )
@@ -26,31 +26,31 @@ _FILE = re.compile(r"[\"']([\w./-]++)[\"']")
 _STORES = re.compile(r"\b(?:dump|save\w*+|to_\w++)\(|[\"'][wax]b?[\"']")
 _PYTHON = {"python", "python3", "py"}
 _OTHERS = {"bash", "sh", "shell", "console", "text", "plaintext", "output", "json", "yaml", "csv", "markdown", "diff"}
-READS = 20  # times the length of a text without fences that Python may read in search of a program
+READS = 20  # limits parsing of a text without fences to this multiple of its length
 
 Span = tuple[int, int]
-# Where pieces of a text begin, in it and in another one, in ascending order; within a piece both have the same characters
+# Starts of a text's pieces in it and in another text, in ascending order; within a piece both have the same characters
 Pieces = list[tuple[int, int]]
 
 
 @dataclass(frozen=True)
 class FoundCode:
     """
-    A program, and where it stands in its completion.
+    A program and its position in the completion.
 
     Attributes:
         source (`str`):
             The program.
         pieces (`list[tuple[int, int]]`):
-            Where pieces of it begin, in the program and in the completion, in ascending order. Within a piece both have the same
-            characters, but for the end of a line: where that is `\\r\\n` in the completion, the program's `\\n` stands at the `\\r`.
+            Starts of its pieces in the program and in the completion, in ascending order. Within a piece both have the same
+            characters; a `\\r\\n` in the completion is a `\\n` in the program, at the position of the `\\r`.
     """
 
     source: str
     pieces: Pieces
 
     def position(self, offset: int) -> int:
-        """Where a character of the program stands in the completion; both count from 0."""
+        """Position in the completion of a character of the program; both count from 0."""
         return _position(self.pieces, offset)
 
 
@@ -60,7 +60,7 @@ def _position(pieces: Pieces, offset: int) -> int:
 
 
 def _through(first: Pieces, length: int, second: Pieces) -> Pieces:
-    """Pieces of a text of some length in a second one, and of that in a third one, as pieces of the first in the third."""
+    """Composes the pieces of a text (of this length) in a second one with those of the second in a third."""
     pieces = []
     for (begin, there), end in zip(first, [*(begin for begin, _ in first[1:]), length], strict=True):
         pieces.append((begin, _position(second, there)))
@@ -73,7 +73,7 @@ def _through(first: Pieces, length: int, second: Pieces) -> Pieces:
 
 
 def _joined(spans: list[Span], gap: int) -> Pieces:
-    """Of spans of a text that are joined by `gap` characters, where they stand in it."""
+    """The pieces of spans of a text that are joined by `gap` characters."""
     pieces, length = [], 0
     for start, end in spans:
         pieces.append((length, start))
@@ -82,7 +82,7 @@ def _joined(spans: list[Span], gap: int) -> Pieces:
 
 
 def _unthought(text: str) -> list[Span]:
-    """What is no thought. In one pass: a regular expression would take seconds for many opening tags."""
+    """The text outside of thoughts. A regular expression would take seconds for many opening tags."""
     kept, end = [], 0
     while (start := text.find("<think>", end)) >= 0 and (close := text.find("</think>", start)) >= 0:
         kept.append((end, start))
@@ -91,7 +91,7 @@ def _unthought(text: str) -> list[Span]:
 
 
 def given_program(text: str) -> str:
-    """The program in what was asked for as a program: all of it if it is Python, else the one in its fence, if there is one."""
+    """The program in an answer that should be one: all of it if it is Python, otherwise the program in a fence, if any."""
     if _wrong_line(text) is not None:
         return (extract_code(text) if "```" in text else None) or text
     return text
@@ -99,21 +99,20 @@ def given_program(text: str) -> str:
 
 def extract_code(completion: str) -> str | None:
     """
-    Take the program out of a completion.
+    Extracts the program from a completion.
 
-    If there are several fenced blocks of Python, the one that writes a submission and reads data counts, and not a demo, an
-    alternative line or a printed table beside it; if several do so, the last complete one. Blocks before it that it needs, because
-    they are files that it imports or write files that it reads, come first. If none does so alone, but all
-    together do, as the cells of a notebook, all of them are the program. Blocks of other languages do not count, nor does what the model thought, nor a
-    notebook's commands, such as `!pip install`. Without any fence the whole text counts if it is Python that does
-    something, else what is Python from its first import on.
+    Of several fenced blocks of Python, the last complete one that reads data and writes a submission counts, preceded by blocks
+    that it needs: files that it imports, or that write what it reads. If no block does both, but all together do, like the
+    cells of a notebook, all of them are the program. Thoughts, blocks of other languages and a notebook's commands, such as
+    `!pip install`, do not count. Without a fence, the whole text counts if it is Python that does something, otherwise the
+    Python from its first import on.
 
     Args:
         completion (`str`):
             What the model wrote.
 
     Returns:
-        `str`, *optional*: The program, or `None` where there is none.
+        `str` or `None`: The program, if there is one.
     """
     found = find_code(completion)
     return None if found is None else found.source
@@ -121,19 +120,19 @@ def extract_code(completion: str) -> str | None:
 
 def find_code(completion: str) -> FoundCode | None:
     """
-    The program that [`extract_code`] takes out of a completion, and where it stands in there.
+    Finds the program that [`extract_code`] extracts, and its position in the completion.
 
     Args:
         completion (`str`):
             What the model wrote.
 
     Returns:
-        [`FoundCode`], *optional*: `None` where there is none.
+        [`FoundCode`] or `None`: The program, if there is one.
     """
     text = completion.replace("\r\n", "\n")
     kept = _unthought(text)
     answer = "".join(text[start:end] for start, end in kept)
-    # The opening tag may stand in the prompt, and a completion may end before the closing one.
+    # The opening tag may be in the prompt, and a completion may end before the closing one.
     begin = len(answer) - len(answer.rpartition("</think>")[2])
     answer = answer[begin:]
     if "<think>" in answer:
@@ -155,11 +154,11 @@ class _Block(NamedTuple):
 
     Args:
         language (`str`):
-            What its fence says, in lower case; may be empty.
+            The language named by its fence, in lower case; may be empty.
         lines (`list[Span]`):
-            Where its lines stand.
+            Positions of its lines.
         module (`str`):
-            Name of the file that it is said to be, without `.py`; may be empty.
+            Name of its file, without `.py`, if the text around it gives one; may be empty.
         is_complete (`bool`):
             Whether it is closed.
     """
@@ -171,11 +170,11 @@ class _Block(NamedTuple):
 
 
 def _program_lines(text: str) -> list[Span]:
-    """Where the program's lines stand in an answer; empty where there is none."""
+    """Positions of the program's lines in an answer; empty without a program."""
     blocks = _fenced_blocks(text)
     if not blocks:
         return _bare_program(text)
-    # A block without a language is as often a program's output; it is taken for a program if it is one.
+    # A block without a language may be a program's output, so it must be a program
     programs = [block for block in blocks if block.language or _is_program(_text(text, block.lines))]
     if not programs and (bare := _bare_program(text)):  # a fence closes what none has opened
         return bare
@@ -228,7 +227,7 @@ def _files(code: str) -> tuple[set[str], set[str]]:
 
 
 class _Merit(NamedTuple):
-    """What makes a block the program, the more important first."""
+    """Criteria for the block that is the program, in order of importance."""
 
     writes: bool
     reads: bool
@@ -243,7 +242,7 @@ def _merit(text: str, block: _Block) -> _Merit:
 
 
 def _without_commands(text: str, lines: list[Span]) -> list[Span]:
-    """Without a notebook's commands, unless these lines are Python as they are: they may stand in a string."""
+    """Drops a notebook's commands, unless the lines are Python with them: they may be in a string."""
     kept = [(start, end) for start, end in lines if not _NOTEBOOK.match(text, start, end)]
     if len(kept) == len(lines) or _wrong_line(_text(text, lines)) is None:
         return lines

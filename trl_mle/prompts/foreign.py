@@ -23,17 +23,17 @@ _IN_SQUARES = re.compile(
 
 def plain_text(text: str, special_tokens: Iterable[str] = ()) -> str:
     """
-    Makes a text that no tokenizer reads special tokens from, such as the end of the user's message.
+    Changes a text so that no tokenizer reads special tokens from it, such as the end of the user's message.
 
-    A space goes behind the first character of everything that has the form of a special token, and of the known ones.
-    No tokenizer drops it, model and reader see it, and in Python it means nothing outside of strings. All other text stays
-    as it is. Where a tokenizer's Unicode normalization (NFKC) would make special tokens, the text is normalized first.
+    Inserts a space after the first character of everything that looks like a special token, and of the known ones: no
+    tokenizer drops it, and in Python it changes nothing outside of strings. If a tokenizer's Unicode normalization (NFKC)
+    would create special tokens, the text is normalized first.
 
     Args:
         text (`str`):
             The text.
         special_tokens (`Iterable[str]`, *optional*):
-            The model's special tokens, where they are known: see [`special_tokens_of`]. A token of one character stays.
+            The model's special tokens, if known: see [`special_tokens_of`]. Tokens of one character stay.
 
     Returns:
         `str`: The text, a little longer if it held special tokens.
@@ -45,7 +45,7 @@ def plain_text(text: str, special_tokens: Iterable[str] = ()) -> str:
 
 
 def plain_messages(prompt: list[dict[str, Any]], special_tokens: Iterable[str]) -> list[dict[str, Any]]:
-    """A conversation whose messages hold no special tokens, before a chat template adds its own. Of multimodal messages, the texts."""
+    """Removes special tokens from the texts of a conversation, before a chat template adds its own."""
     return [message | {"content": _plain_content(message["content"], special_tokens)} for message in prompt]
 
 
@@ -57,7 +57,7 @@ def _plain_content(content: Any, special_tokens: Iterable[str]) -> Any:
             part | {"text": plain_text(part["text"], special_tokens)} if part.get("type") == "text" else part
             for part in content
         ]
-    return content  # none, beside calls of tools
+    return content  # `None`, beside tool calls
 
 
 def special_tokens_of(tokenizer: object) -> tuple[str, ...]:

@@ -13,22 +13,22 @@ from trl_mle.prompts.tables import find_table, is_text
 
 MOST_NAMES = 6  # that are written out
 NAME_CHARS = 80
-# For the chat template of a model that can think, such as Qwen3, where it is not to
+# Tells the chat template of a model that can think, such as Qwen3, not to
 NO_THOUGHTS = {"enable_thinking": False}
 
 
 def opening(comp: Competition) -> str:
     """
-    Builds the beginning of an answer: a fence, and the first lines of a program. They read the tables, name what can be learnt
-    from and what is to be predicted, as far as the tables tell, and end in the beginning of an import. A small model that
-    goes on from there writes a program; asked for one, it writes an essay, or takes numbers for images (docs/results.md).
+    Builds the beginning of an answer: a fence, and the first lines of a program. They read the tables, name features and targets
+    if the tables show them, and end in the beginning of an import. A small model continues such a program, but if asked for
+    one, it writes an essay, or takes numbers for images (docs/results.md).
 
     Args:
         comp ([`~trl_mle.competitions.Competition`]):
             The competition.
 
     Returns:
-        `str`: Without a line end. Only a fence and `import` where the public files are no tables, or their names are unusually long.
+        `str`: The text, without a line end; only a fence and `import` if the public files are not tables or have very long names.
     """
     found = [find_table(comp, stem) for stem in ("train", "test")]
     names = [
@@ -49,7 +49,7 @@ def opening(comp: Competition) -> str:
     reads_text = bool(features) and features[-1].endswith("# text")
     if len(comp.target_columns) > 1:
         goal = f"submission[targets] to its {'probabilities' if '[0, 1]' in comp.rule else 'predictions'}"
-    else:  # asked for the probabilities of one class, small models lose their way
+    else:  # asked for the probabilities of one class, small models fail more often
         goal = f"submission[{_quoted(comp.target_columns[0])}] to its predictions"
     # With these names and words, fewer models split the rows or read the tables once more
     lines += [
@@ -61,7 +61,7 @@ def opening(comp: Competition) -> str:
 
 
 def opening_of(prompt: object) -> str:
-    """What the answer to a prompt begins with: the content of the last message, if it is the assistant's."""
+    """The beginning of the answer to a prompt: the content of the last message, if it is the assistant's."""
     if isinstance(prompt, list) and prompt and prompt[-1]["role"] == "assistant":
         return str(prompt[-1]["content"])
     return ""
@@ -74,12 +74,12 @@ def without_opening(prompt: list) -> list:
 
 def after_thoughts(opening: str, asked: str) -> str:
     """
-    What a model goes on with after a prompt: the answer's beginning. Some templates open a thought for the answer, whatever they
-    are told; it is closed before the program begins.
+    The text between a rendered prompt and the model's own: the answer's beginning. If the template opened a thought, it is closed
+    first.
 
     Args:
         opening (`str`):
-            What the answer begins with; may be empty.
+            The beginning of the answer; may be empty.
         asked (`str`):
             The end of the rendered prompt.
     """
@@ -87,7 +87,7 @@ def after_thoughts(opening: str, asked: str) -> str:
 
 
 def _features(comp: Competition, train: pd.DataFrame, test: pd.DataFrame) -> list[str]:
-    """Defines `X_train` and `X_test`: the columns of numbers that both tables have, or, without any, their text."""
+    """Defines `X_train` and `X_test`: the numeric columns of both tables, or their text if there are none."""
     shared = [str(name) for name in test.columns if name in train.columns]
     if comp.id_column in shared and not _is_prose(train[comp.id_column]):
         shared.remove(comp.id_column)
@@ -118,12 +118,12 @@ def _texts(names: list[str]) -> list[str]:
 
 
 def _is_prose(column: pd.Series) -> bool:
-    """Whether most values have several words: rows may be matched by what there is to learn from."""
+    """Whether most values have several words. Then an id column may be the text to learn from."""
     return is_text(column) and bool(column.astype(str).str.contains(r"\S\s+\S").mean() > 0.5)
 
 
 def _labels(comp: Competition, train: pd.DataFrame, test: pd.DataFrame) -> list[str]:
-    """Defines `y_train`, the columns to learn from, if they are known, and `targets`, the columns to fill, if there are several."""
+    """Defines `y_train`, if the columns to learn are known, and `targets`, if there are several columns to fill."""
     known = [name for name in comp.target_columns if name in train.columns]
     lacking = [str(name) for name in train.columns if name not in test.columns]
     learnt = known or (lacking if len(lacking) == 1 else [])
@@ -151,7 +151,7 @@ def _labels(comp: Competition, train: pd.DataFrame, test: pd.DataFrame) -> list[
 
 
 def _options(path: Path) -> str:
-    """What pandas must be told to read a table: JSON lines begin with an object, and other JSON with a list."""
+    """Options with which pandas reads a table: JSON lines begin with an object, other JSON with a list."""
     if path.suffix != ".json":
         return ""
     with path.open(encoding="utf-8") as file:

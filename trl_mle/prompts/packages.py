@@ -5,7 +5,7 @@ import logging
 from dataclasses import asdict, replace
 from pathlib import Path
 
-from trl_mle.execution.program import REQUIRED, Limits
+from trl_mle.execution.program import Limits
 
 
 logger = logging.getLogger(__name__)
@@ -25,16 +25,13 @@ def keep_packages(limits: Limits, folder: Path, begun_in: Path | None = None) ->
         folder (`Path`):
             The run's output folder.
         begun_in (`Path`, *optional*):
-            The output folder in which a resumed run started. If that lacks the file, the run is from version 0.1.0,
-            whose prompts listed the usual packages.
+            The output folder in which a resumed run started.
 
     Returns:
         [`~trl_mle.execution.Limits`]: The limits to state in prompts.
     """
-    if begun_in is not None:
-        packages = REQUIRED
-        if (known := begun_in / LIMITS_FILE).is_file():
-            packages = tuple(json.loads(known.read_text(encoding="utf-8"))["packages"])
+    if begun_in is not None and (known := begun_in / LIMITS_FILE).is_file():
+        packages = tuple(json.loads(known.read_text(encoding="utf-8"))["packages"])
         if missing := [name for name in packages if name not in limits.packages]:
             logger.warning("prompts still list packages that programs can no longer import: %s", ", ".join(missing))
         limits = replace(limits, packages=packages)

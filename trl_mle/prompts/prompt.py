@@ -5,10 +5,9 @@ import io
 import math
 import os
 import re
-import warnings
 from collections.abc import Iterable, Iterator
 from pathlib import Path
-from typing import Any, NamedTuple, TypeVar
+from typing import NamedTuple, TypeVar
 
 import pandas as pd
 
@@ -98,11 +97,7 @@ PROGRAM_ALONE = "Answer with one complete Python program in a ```python block, a
 
 
 def scratch_prompt(
-    comp: Competition,
-    limits: Limits | float | None = None,
-    memory_mb: int | None = None,
-    timeout_s: float | None = None,
-    begin_program: bool = False,
+    comp: Competition, limits: Limits | None = None, begin_program: bool = False
 ) -> list[dict[str, str]]:
     """
     Builds the prompt for a solution from scratch, in at most 1,024 tokens by [`estimate_tokens`], including a chat
@@ -116,8 +111,6 @@ def scratch_prompt(
             The competition.
         limits ([`~trl_mle.execution.Limits`], *optional*):
             Limits of a program: an executor's `limits`. Defaults to `Limits()`.
-        memory_mb (`int`), timeout_s (`float`):
-            Deprecated arguments of version 0.1.0, as is a number of seconds for `limits`.
         begin_program (`bool`, *optional*, defaults to `False`):
             Whether to ask for a program alone and to begin the answer: see [`~trl_mle.prompts.opening`]. Otherwise the prompt asks
             for a plan first, as in the paper.
@@ -126,13 +119,7 @@ def scratch_prompt(
         `list[dict[str, str]]`: A conversation of one user message, whose first line names the competition, and, with
             `begin_program`, the beginning of the assistant's.
     """
-    if not isinstance(limits, Limits):
-        old = {"timeout_s": limits if timeout_s is None else timeout_s, "memory_mb": memory_mb}
-        given: dict[str, Any] = {name: value for name, value in old.items() if value is not None}
-        if given:
-            message = "scratch_prompt: timeout_s and memory_mb will be removed in 0.3: give limits=Limits(timeout_s, memory_mb)"
-            warnings.warn(message, FutureWarning, stacklevel=2)
-        limits = Limits(**given)
+    limits = limits or Limits()
     begun = begun_answer(comp) if begin_program else []
     ask = PROGRAM_ALONE if begin_program else _ASK
     room = MAX_TOKENS - estimate_tokens(ask) - sum(estimate_tokens(message["content"]) for message in begun)
@@ -140,7 +127,7 @@ def scratch_prompt(
 
 
 def begun_answer(comp: Competition) -> list[dict[str, str]]:
-    """The message with which a conversation ends where the assistant is to go on with a program that was begun for it."""
+    """The last message of a conversation in which the assistant continues a program that was begun for it."""
     return [{"role": "assistant", "content": opening(comp)}]
 
 
@@ -194,7 +181,7 @@ def _sections(description: str) -> tuple[str, str]:
 
 
 def _goal(comp: Competition) -> str:
-    """What is to be learnt, as far as the tables tell, and what is to be predicted."""
+    """Names the columns to predict and, if the tables show them, the columns to learn from."""
     names = _clipped(comp.target_columns)
     known = ", ".join(names) if len(names) <= 4 else f"the {len(names)} columns {names[0]}, {names[1]}, …, {names[-1]}"
     targets, each = shorten(known, LINE_TOKENS), shorten(_clip(comp.id_column, NAME_CHARS), LINE_TOKENS)

@@ -50,7 +50,7 @@ class ExecutionLog:
 
 
 def end_last_line(path: Path) -> None:
-    """Ends a line that a kill or a full disk has cut off, so that the next one stands by itself; whoever reads skips it."""
+    """Ends a line that a kill or a full disk has truncated; readers skip it."""
     if path.is_file() and path.stat().st_size:
         with path.open("rb+") as file:
             file.seek(-1, os.SEEK_END)

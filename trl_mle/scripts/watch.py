@@ -141,7 +141,7 @@ def _running(folder: Path) -> str:
         return "ended" if has_ended(folder) else "no programs are running: the policy is sampling or training"
     if age_s > FRESH_S:
         return f"no update for {age_s:.0f} s: the run was killed, or hangs"
-    if age_s < -FRESH_S:  # whether it is fresh, nobody knows
+    if age_s < -FRESH_S:  # the clocks differ, so its age is unknown
         return f"the last update is dated {-age_s:.0f} s ahead: a clock was set, or those of two machines differ"
     slots = f", {status['slots']} at a time" if status["slots"] is not None else ""
     return f"{status['done']} of {status['of']} programs done{slots}; {status['note']}"
