@@ -11,16 +11,7 @@ PACKAGE = Path(__file__).parent
 
 
 def shipped(folder: str) -> Path:
-    """
-    Locates files that come with the package.
-
-    Args:
-        folder (`str`):
-            `"recipes"` or `"accelerate_configs"`.
-
-    Returns:
-        `Path`: The folder.
-    """
+    """Locates files that come with the package."""
     return next(path for path in (PACKAGE / folder, PACKAGE.parent / folder) if path.is_dir())
 
 
@@ -37,13 +28,6 @@ def recipe_names() -> list[str]:
 def find_recipe(name: str) -> Path:
     """
     Finds a recipe: a user's file, or else a bundled recipe.
-
-    Args:
-        name (`str`):
-            A path, or one of [`recipe_names`], such as `"hardware/1x24gb"`.
-
-    Returns:
-        `Path`: The file.
 
     Raises:
         `FileNotFoundError`: Neither exists.
@@ -67,15 +51,6 @@ def copy_recipe(name: str, target: Path) -> Path:
     """
     Copies a recipe for editing.
 
-    Args:
-        name (`str`):
-            One of [`recipe_names`].
-        target (`Path`):
-            A file, or an existing folder.
-
-    Returns:
-        `Path`: The new file.
-
     Raises:
         `FileExistsError`: The file already exists.
     """
@@ -90,13 +65,6 @@ def copy_recipe(name: str, target: Path) -> Path:
 def find_accelerate_config(name: str) -> Path:
     """
     Finds a configuration of accelerate: a user's file, or else a bundled one. TRL uses some of the same names.
-
-    Args:
-        name (`str`):
-            A path, or a name such as `"zero3"`.
-
-    Returns:
-        `Path`: The file.
 
     Raises:
         `FileNotFoundError`: Neither exists.

@@ -10,12 +10,6 @@ def import_named(option: str, path: str) -> Any:
     """
     Imports an object. As in `trl grpo`, its module may be in the current folder.
 
-    Args:
-        option (`str`):
-            The option that names it, for the message.
-        path (`str`):
-            Its dotted path, `package.module.name`.
-
     Raises:
         `ValueError`: It cannot be imported.
     """

@@ -73,17 +73,7 @@ class EpisodeState(State):
 
 
 class ProgramEnvironment(Environment[ProgramAction, ProgramObservation, EpisodeState]):
-    """
-    One session of the server.
-
-    Args:
-        reward ([`~trl_mle.rewards.MLEReward`]):
-            Executes and grades the programs of all sessions.
-        max_programs (`int`):
-            Programs in an episode.
-        answer_s (`float`):
-            Maximum time that a step waits for its program, in seconds.
-    """
+    """One session of the server."""
 
     SUPPORTS_CONCURRENT_SESSIONS = True
 
@@ -227,15 +217,7 @@ class ProgramEnvironment(Environment[ProgramAction, ProgramObservation, EpisodeS
 
 
 class Guard:
-    """
-    Checks every request: its token, if one is set, its size, and that it concerns no other session.
-
-    Args:
-        app (`ASGIApp`):
-            The server.
-        token (`str`, *optional*):
-            Token that clients send as `Authorization: Bearer <token>`.
-    """
+    """Checks every request: its token, if one is set, its size, and that it concerns no other session."""
 
     def __init__(self, app: ASGIApp, token: str | None):
         self._app = app
@@ -346,21 +328,7 @@ def make_app(
     token: str | None = None,
     answer_s: float = ANSWER_S,
 ) -> FastAPI:
-    """
-    Builds the server as an ASGI application.
-
-    Args:
-        reward ([`~trl_mle.rewards.MLEReward`]):
-            Executes and grades programs. Scores on held-out rows never leave the server.
-        max_programs (`int`, *optional*, defaults to `1`):
-            Programs per episode.
-        max_sessions (`int`, *optional*, defaults to `64`):
-            Maximum number of sessions; further ones are refused.
-        token (`str`, *optional*):
-            Token that clients must send.
-        answer_s (`float`, *optional*, defaults to `25.0`):
-            Maximum time to answer a step, in seconds.
-    """
+    """Builds the server as an ASGI application. Scores on held-out rows never leave it."""
     app = create_fastapi_app(
         lambda: ProgramEnvironment(reward, max_programs, answer_s),
         ProgramAction,

@@ -96,10 +96,6 @@ def read_results(folders: Sequence[Path]) -> list[dict[str, Any]]:
     Reads the rows of several evaluations. Policies with the same name in different folders are runs of one system,
     with different seeds.
 
-    Args:
-        folders (`Sequence[Path]`):
-            Output folders of `trl-mle evaluate`.
-
     Raises:
         `OSError`: A folder has no results yet.
         `ValueError`: A folder is named twice, or its results are incomplete.
@@ -333,15 +329,7 @@ def cost_table(rows: Sequence[Mapping[str, Any]]) -> list[list[str]]:
 
 
 def to_markdown(rows: Sequence[Mapping[str, Any]], heading: str = "##") -> str:
-    """
-    All tables as Markdown, for a file or for a section of a model card.
-
-    Args:
-        rows (`Sequence[dict]`):
-            Rows from [`read_results`].
-        heading (`str`, *optional*, defaults to `"##"`):
-            Level of the headings.
-    """
+    """All tables as Markdown, for a file or for a section of a model card."""
     samples = sorted({row["num_samples"] for row in rows})
     numbers = str(samples[0]) if len(samples) == 1 else f"{samples[0]} to {samples[-1]}"
     improvement = "Improvement: mean over competitions of (score − baseline) / |baseline|, with the sign flipped where lower is better.\n"
@@ -390,12 +378,6 @@ def write_card_section(path: Path, rows: Sequence[Mapping[str, Any]]) -> None:
     Writes all tables into a model card as its section "Evaluation", replacing an earlier one or at the end. Everything
     else stays unchanged, byte for byte; [`~huggingface_hub.ModelCard`] does not promise this, because it rewrites the
     metadata.
-
-    Args:
-        path (`Path`):
-            The existing card.
-        rows (`Sequence[dict]`):
-            Rows from [`read_results`].
 
     Raises:
         `OSError`: The card does not exist.

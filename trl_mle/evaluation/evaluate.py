@@ -194,16 +194,7 @@ def check_results(path: Path, names: Sequence[str], competitions: Sequence[str])
 
 
 def run(args: EvaluationArguments) -> list[tuple[str, Path]]:
-    """
-    Runs the evaluation that the arguments describe, and prints its tables.
-
-    Args:
-        args ([`EvaluationArguments`]):
-            The evaluation to run.
-
-    Returns:
-        `list[tuple[str, Path]]`: A description and the path of each output file.
-    """
+    """Runs the evaluation that the arguments describe, and prints its tables."""
     competitions = [load_competition(name, args.data_dir, args.holdout) for name in args.competitions]
     if args.mlebench_out is not None:
         check_gradable(competitions)

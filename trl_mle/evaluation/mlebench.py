@@ -23,17 +23,6 @@ def write_submissions(best_solutions: Path, competitions: Sequence[Competition],
     Writes the best submission for each competition as `<competition>/submission.csv`, and `submission.jsonl` with one
     line per competition. For a competition without a valid submission, the line names a missing file: MLE-bench counts
     it as a run without a submission.
-
-    Args:
-        best_solutions (`Path`):
-            Folder of [`~trl_mle.rewards.BestSolutions`], with the best solutions by the score that training sees.
-        competitions (`Sequence[Competition]`):
-            MLE-bench competitions.
-        folder (`Path`):
-            Folder to write to.
-
-    Returns:
-        `Path`: `submission.jsonl`.
     """
     folder.mkdir(parents=True, exist_ok=True)
     lines = []

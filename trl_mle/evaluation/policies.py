@@ -90,10 +90,6 @@ def check_policy(name: str) -> None:
     """
     Checks that [`load_policy`] will work, without loading weights.
 
-    Args:
-        name (`str`):
-            See [`load_policy`].
-
     Raises:
         `OSError`: The model does not exist.
         `ValueError`: Its tokenizer renders no prompt.

@@ -109,12 +109,6 @@ def add_equal_costs(rows: Sequence[dict[str, Any]], logs: Sequence[SampleLog]) -
     Adds to the rows of one competition each policy's best score at equal numbers of executed programs
     (`at_equal_programs`) and at equal time (`at_equal_time`), both limited to the cheapest policy's. If results were
     reused, equal programs count as executed, and the score at equal time is unknown.
-
-    Args:
-        rows (`list[dict]`):
-            Figures of each policy, from [`figures`].
-        logs (`list[SampleLog]`):
-            Their logs.
     """
     num_executed = min(row["cost"]["num_executed"] for row in rows)
     reused = any(

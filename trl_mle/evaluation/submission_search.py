@@ -31,23 +31,8 @@ def held_out_score(evaluation: Evaluation, competition: Competition) -> float | 
 def search(
     harness: Harness, budget_s: float, console: PlainConsole, worth: Worth = validation_score
 ) -> list[Evaluation]:
-    """
-    Samples and executes programs in batches until the time is up, at least one batch. After the first batch, half of
-    each batch is written from scratch, and half improves one of the best programs so far.
-
-    Args:
-        harness ([`~trl_mle.evaluation.harness.Harness`]):
-            Who writes them, and what they are to solve.
-        budget_s (`float`):
-            Time limit in seconds, including an earlier interrupted run.
-        console ([`~trl_mle.showing.PlainConsole`]):
-            Shows the best program so far.
-        worth (`Callable`, *optional*, defaults to [`~trl_mle.evaluation.self_improvement.validation_score`]):
-            The score to compare programs by, in the competition's metric; `None` if a program has none.
-
-    Returns:
-        `list[Evaluation]`: One for each program.
-    """
+    """Samples and executes programs in batches until the time is up (including an earlier interrupted run), at least one batch. After the first batch, half
+    of each batch is written from scratch, and half improves one of the best programs so far."""
     competition, log = harness.competition, harness.log
     evaluations: list[Evaluation] = []
     while True:
@@ -95,18 +80,6 @@ def run_again(
     Runs programs again, best first, until `count` of them are valid again, and returns these with their submissions. A
     program that fails because of our infrastructure is tried once more.
 
-    Args:
-        programs (`Sequence[Evaluation]`):
-            Programs, best first.
-        competition ([`~trl_mle.competitions.Competition`]):
-            The competition to solve.
-        executor ([`~trl_mle.execution.Executor`]):
-            Executes the programs.
-        count (`int`):
-            Number of programs wanted.
-        console ([`~trl_mle.showing.PlainConsole`]):
-            Shows why a program is skipped.
-
     Raises:
         `ValueError`: No program is valid again.
     """
@@ -142,18 +115,9 @@ def _executed(source: str, competition: Competition, executor: Executor) -> Exec
 
 def average(submissions: Sequence[bytes], competition: Competition) -> bytes:
     """
-    The average of submissions, by what their metric says: their mean, the mean of their ranks, or what most of them
-    predict for a row (of a tie, the first submission's). A single submission stays as it is.
-
-    Args:
-        submissions (`Sequence[bytes]`):
-            Contents of valid files, best first.
-        competition ([`~trl_mle.competitions.Competition`]):
-            Their competition.
-
-    Returns:
-        `bytes`: Contents of a file in the format of the sample submission, with its ids in the same order if they are
-        unique; otherwise a single submission is returned unchanged.
+    The average of valid submissions, by what their metric says: their mean, the mean of their ranks, or what most of them
+    predict for a row (of a tie, the first submission's). A single submission stays as it is. The ids are in the sample's
+    order if they are unique.
     """
     sample = pd.read_csv(competition.sample_submission, dtype=str, keep_default_na=False)
     ids = None if competition.in_file_order else pd.read_csv(competition.sample_submission)[competition.id_column]

@@ -57,17 +57,6 @@ def next_step(nodes: Sequence[Node], higher_is_better: bool, rng: random.Random)
     Chooses the next step: first a few drafts; then, with probability 0.5, repair a failed program that has no children
     yet; otherwise improve the best valid program. The best program is the one with the best self-reported score;
     programs that report none rank last. The hidden answers are never used.
-
-    Args:
-        nodes (`Sequence[Node]`):
-            The tree so far.
-        higher_is_better (`bool`):
-            Whether a larger score is better.
-        rng (`random.Random`):
-            Source of randomness.
-
-    Returns:
-        `tuple[str, int | None]`: The step, and the number of the program to repair or improve.
     """
     if sum(node.step == "draft" for node in nodes) < NUM_DRAFTS:
         return "draft", None

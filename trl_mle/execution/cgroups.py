@@ -109,10 +109,6 @@ class ControlGroup:
         Opens file descriptors for the group's next program, and resets its weight. A process joins the group by writing
         `0` to the first ones, one for each of `folders`. If there are folders, the next one reads the group's memory. If
         `highest_weight` is set, the last one sets the weight.
-
-        Args:
-            closing (`ExitStack`):
-                Closes them, even if a later one cannot be opened.
         """
 
         def opened(path: Path, flags: int) -> int:
@@ -149,19 +145,10 @@ class ControlGroup:
 
 
 def make_groups(run_dir: Path, count: int, memory_mb: int, max_processes: int) -> list[ControlGroup]:
-    """
-    Creates groups; they limit nothing if they cannot be created.
-
-    Args:
-        run_dir (`Path`):
-            The executor's own folder, where they are recorded, because a later executor that removes them after a kill may
-            have other parents.
-        count (`int`):
-            Their number.
-        memory_mb (`int`), max_processes (`int`):
-            See [`ControlGroup`].
-    """
-    names = [f"{run_dir.name}.{index}" for index in range(count)]
+    """Creates groups; they limit nothing if they cannot be created."""
+    names = [
+        f"{run_dir.name}.{index}" for index in range(count)
+    ]  # recorded: whoever removes them may have other parents
     try:
         folders = parents()
         (run_dir / RECORD).write_text("".join(f"{folder / name}\n" for folder in folders for name in names))

@@ -77,12 +77,6 @@ def make_executor(args: ExecutorArguments, training_cores: int = 0) -> execution
     """
     Builds the executor. With Ray, any GPU slot requests one of Ray's GPUs per program.
 
-    Args:
-        args ([`ExecutorArguments`]):
-            The arguments.
-        training_cores (`int`, *optional*, defaults to `0`):
-            Cores of this machine that programs leave to training.
-
     Raises:
         `ValueError`: No program could run, or the executor does not take what the arguments ask for.
         [`SandboxError`]: Programs cannot be isolated.

@@ -126,10 +126,6 @@ class Slots:
         """
         Waits for a free slot and holds it.
 
-        Args:
-            closed (`threading.Event`):
-                Ends the wait when it is set.
-
         Raises:
             `Closed`: `closed` was set before a slot was free.
         """
@@ -152,13 +148,6 @@ class Slots:
         """
         Waits until all slots are free and holds them all, so that a program in the first slot, which it yields, runs
         alone.
-
-        Args:
-            closed (`threading.Event`):
-                Ends the wait when it is set.
-            wait_s (`float`):
-                Maximum time to wait, in seconds, so that two processes that wait for each other's slots do not wait
-                forever.
 
         Raises:
             `Closed`: `closed` was set before all slots were free.

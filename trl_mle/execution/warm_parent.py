@@ -24,22 +24,6 @@ class WarmParent:
     """
     Starts the warm parent, and communicates with it.
 
-    Args:
-        tier ([`~trl_mle.execution.sandbox.Tier`]):
-            The tier of the sandbox.
-        public_dir (`Path`):
-            Folder that programs see as `input/`.
-        packages (`Sequence[str]`):
-            Modules that it imports.
-        run_dir (`Path`):
-            The executor's own folder.
-        fixed (`dict`):
-            Settings of the executor: limits and isolation of programs.
-        python ([`~trl_mle.execution.sandbox.Interpreter`]):
-            The interpreter that runs the programs.
-        cores (`Sequence[int]`):
-            The cores of programs. Those that are not pinned inherit them from here.
-
     Raises:
         `SandboxError`: It did not start.
         `CheckUnfinished`: It did not start in time.

@@ -212,18 +212,8 @@ class LmInstrumenter:
 
 
 def visible(source: str, cut_strings: bool) -> str | None:
-    """
-    The part of a program that the model sees, on the same lines: without comments, and with long strings truncated.
-
-    Args:
-        source (`str`):
-            The program.
-        cut_strings (`bool`):
-            Whether to truncate strings.
-
-    Returns:
-        `str`, *optional*: The text, or `None` if it is not Python.
-    """
+    """The part of a program that the model sees, on the same lines: without comments, and with long strings truncated.
+    `None` if it is not Python."""
     lines = [line.rstrip("\r\n") for line in split_lines(source.removeprefix("\ufeff"))]
     try:
         parse(source)

@@ -20,17 +20,9 @@ _PRINT = re.compile(rf"milestone:\s*({'|'.join(MILESTONES)})")
 
 def parse_quotes(program: str, answer: str) -> list[tuple[int, str]]:
     """
-    Reads an answer such as `train_data: train = pd.read_csv("train.csv")`, in which a step's name stands before copies of the program's
-    lines, of parts of them, or of several on one line with words in between.
-
-    Args:
-        program (`str`):
-            The program as the model saw it.
-        answer (`str`):
-            The model's answer. Thoughts are ignored, and so is what does not stand in the program.
-
-    Returns:
-        `list[tuple[int, str]]`: Line and milestone; of several lines, the last counts.
+    Reads an answer such as `train_data: train = pd.read_csv("train.csv")`: the name of a step before copies of the program's
+    lines, parts of them, or several on one line with words in between. Returns line and milestone; of several lines, the
+    last counts. Thoughts, and quotations that are not in the program, are ignored.
     """
     lines = [(number, line.strip()) for number, line in enumerate(program.split("\n"), 1)]
     lines = [(number, line) for number, line in lines if len(line) >= MIN_QUOTE]
@@ -49,15 +41,6 @@ def parse_quotes(program: str, answer: str) -> list[tuple[int, str]]:
 def parse_rewrite(original: str, rewritten: str) -> list[tuple[int, str]]:
     """
     Finds where a rewritten program prints `milestone: <name>`, if it is the original program plus such prints.
-
-    Args:
-        original (`str`):
-            The program as the policy wrote it.
-        rewritten (`str`):
-            The program as the model returned it.
-
-    Returns:
-        `list[tuple[int, str]]`: Line of the original statement that the print follows, and milestone.
 
     Raises:
         [`VerificationError`]: The rewritten program differs otherwise.

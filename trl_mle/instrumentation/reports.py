@@ -30,13 +30,6 @@ def find_reports(tree: ast.Module) -> list[tuple[int, str]]:
     roc_auc_score(...)`.
 
     Only statements that run at most once count: in a loop the reports would flood the output.
-
-    Args:
-        tree (`ast.Module`):
-            The program.
-
-    Returns:
-        `list[tuple[int, str]]`: Start line of the statement, and the value, such as `train.shape` or `auc`.
     """
     names = _imported(tree)
     found = []

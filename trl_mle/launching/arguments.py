@@ -102,15 +102,7 @@ ARGUMENTS: Any = (MLEScriptArguments, MLEGRPOConfig, ModelConfig)
 
 
 def no_such_options(words: Sequence[str], where: str = "") -> str:
-    """
-    The message about options that do not exist.
-
-    Args:
-        words (`Sequence[str]`):
-            The words that no parser knows: options, with their values between them.
-        where (`str`, *optional*):
-            Where they are written.
-    """
+    """The message about options that do not exist."""
     known = [*ACCELERATE, *(item.name for arguments in ARGUMENTS for item in fields(arguments))]
     messages = []
     for name in (word[2:].partition("=")[0] for word in words if word.startswith("--")):
@@ -164,16 +156,7 @@ class Splitter(Parser):
 
 
 def split(args: list[str]) -> tuple[list[str], list[str]]:
-    """
-    Separates the launcher's arguments.
-
-    Args:
-        args (`list[str]`):
-            Arguments of the training script, mixed with others.
-
-    Returns:
-        `tuple[list[str], list[str]]`: The other arguments: those in the YAML, and those in `args`.
-    """
+    """The arguments that are not for the training script: those in the YAML, and those in `args`."""
     parser: Any = make_parser(Splitter)
     return parser.parse_args_and_config(args, return_remaining_strings=True, separate_remaining_strings=True)
 

@@ -149,19 +149,7 @@ def find_code(completion: str) -> FoundCode | None:
 
 
 class _Block(NamedTuple):
-    """
-    A fenced block that may be Python.
-
-    Args:
-        language (`str`):
-            The language named by its fence, in lower case; may be empty.
-        lines (`list[Span]`):
-            Positions of its lines.
-        module (`str`):
-            Name of its file, without `.py`, if the text around it gives one; may be empty.
-        is_complete (`bool`):
-            Whether it is closed.
-    """
+    """A fenced block that may be Python."""
 
     language: str
     lines: list[Span]

@@ -132,23 +132,7 @@ def begun_answer(comp: Competition) -> list[dict[str, str]]:
 
 
 def task(comp: Competition, limits: Limits, section_tokens: int, max_tokens: int) -> str:
-    """
-    Describes the task.
-
-    Args:
-        comp ([`~trl_mle.competitions.Competition`]):
-            The competition.
-        limits ([`~trl_mle.execution.Limits`]):
-            Limits of a program.
-        section_tokens (`int`):
-            Estimated tokens of the overview; the section about the evaluation gets half of it.
-        max_tokens (`int`):
-            Estimated tokens of the whole text; the files get the remainder. Without the files, the text may take a few
-            hundred.
-
-    Returns:
-        `str`: The text, ending with an empty line.
-    """
+    """Describes the task."""
     overview, evaluation = map(plain_text, _sections(comp.description))
     parts = {
         "id": _clip(comp.id, NAME_CHARS),

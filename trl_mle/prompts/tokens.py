@@ -35,19 +35,8 @@ def estimate_tokens(text: str) -> int:
 
 
 def shorten(text: str, max_tokens: int) -> str:
-    """
-    Truncates a one-paragraph text to a number of estimated tokens: after a sentence, otherwise after a word, otherwise
-    anywhere.
-
-    Args:
-        text (`str`):
-            The text.
-        max_tokens (`int`):
-            Upper bound of [`estimate_tokens`] of the result.
-
-    Returns:
-        `str`: The text, or its beginning, with "…" if it does not end with a sentence.
-    """
+    """Truncates a one-paragraph text to a number of estimated tokens: after a sentence, otherwise after a word,
+    otherwise anywhere."""
     left = max_tokens - estimate_tokens("…")
     end = 0
     for piece in _PIECE.finditer(text):

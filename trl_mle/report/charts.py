@@ -79,13 +79,7 @@ class Chart:
 
 
 def charts(groups: Groups) -> Iterator[Chart]:
-    """
-    Draws all plots that the runs have data for.
-
-    Args:
-        groups (`dict[str, list[TrainingRun]]`):
-            Runs by name; runs with the same name are shown as mean and band.
-    """
+    """Draws all plots that the runs have data for."""
     several = any(len(runs) > 1 for runs in groups.values())
     mean, band = (" Mean over runs.", " Line: mean over runs, band: ± 1 standard deviation.") if several else ("", "")
     for name, title, caption, draw in (

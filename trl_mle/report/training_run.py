@@ -97,12 +97,6 @@ def read_run(folder: Path, name: str) -> TrainingRun:
     Reads the output folder of a run. If the run is active or was killed while saving, a file may be truncated: it is
     skipped, in favour of the next older one if available.
 
-    Args:
-        folder (`Path`):
-            The folder.
-        name (`str`):
-            The run's name.
-
     Raises:
         `OSError`: The folder holds no run.
     """
@@ -131,10 +125,6 @@ def read_metrics(folder: Path) -> list[dict[str, Any]]:
     Reads the metrics of each step so far, as [`~trl_mle.trainer.MLEProgressCallback`] writes them. For steps that a
     resumed run repeats, the later metrics count. The first entry of a run that has begun is step 0, without metrics;
     the last one has `ended`, if training has.
-
-    Args:
-        folder (`Path`):
-            A run's output folder.
     """
     path = folder / METRICS_FILE
     if not path.is_file():
@@ -244,18 +234,8 @@ def ancestors(solution: dict[str, Any], solutions: list[dict[str, Any]]) -> list
 
 
 def best_so_far(scores: np.ndarray, higher_is_better: bool, reported: np.ndarray | None = None) -> np.ndarray:
-    """
-    The best score up to each program, or the reported score of the program that has it; NaN before the first valid
-    program.
-
-    Args:
-        scores (`np.ndarray` of shape (programs,)):
-            The scores; NaN for invalid programs.
-        higher_is_better (`bool`):
-            Whether a larger score is better.
-        reported (`np.ndarray` of shape (programs,), *optional*):
-            Their scores on the held-out rows.
-    """
+    """The best score up to each program, or the reported score of the program that has it; NaN before the first valid
+    program."""
     if not len(scores):
         return scores
     best = (np.fmax if higher_is_better else np.fmin).accumulate(scores)

@@ -16,19 +16,8 @@ WRITE_S = 1.0  # seconds between two writes
 
 
 class ProgramsProgress:
-    """
-    The progress line of a batch of programs: how many are done and valid so far, and how long the slowest has run.
-
-    Args:
-        total (`int`):
-            Number of programs in the batch.
-        show (`bool`):
-            Whether to show it, on a terminal.
-        folder (`Path`, *optional*):
-            Folder for `running.json`, which has the same information while the batch runs.
-        slots (`int`, *optional*):
-            Number of programs that run at a time.
-    """
+    """The progress line of a batch of programs: how many are done and valid so far, and how long the slowest has run. In a
+    folder, `running.json` has the same information."""
 
     def __init__(self, total: int, show: bool, folder: Path | None = None, slots: int | None = None):
         console = PlainConsole(stderr=True)

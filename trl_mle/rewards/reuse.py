@@ -46,15 +46,7 @@ class Asked:
 
 
 class Reuse:
-    """
-    Tracks known results, and decides which programs run.
-
-    Args:
-        store ([`~trl_mle.solutions.ResultStore`]):
-            Results of this and other runs.
-        best_solutions ([`~trl_mle.solutions.BestSolutions`], *optional*):
-            Keeps the submissions of the best programs, which the store does not have.
-    """
+    """Tracks known results, and decides which programs run."""
 
     def __init__(self, store: ResultStore, best_solutions: BestSolutions | None):
         self.store = store
@@ -65,15 +57,7 @@ class Reuse:
         return Reuse, (self.store, self.best_solutions)
 
     def look_up(self, asked: Sequence[Asked], settings: dict[str, Any]) -> None:
-        """
-        Finds out which programs are known and which must be executed.
-
-        Args:
-            asked (`list[Asked]`):
-                The programs, which are updated in place.
-            settings (`dict`):
-                Settings that their results depend on besides program and competition, JSON-compatible.
-        """
+        """Finds out which programs are known and which must be executed."""
         begun = set(self.running)
         for item in asked:
             item.key = result_key(
@@ -91,17 +75,7 @@ class Reuse:
                 begun.add(item.key)
 
     def note(self, asked: Asked, evaluation: Evaluation, is_final: bool) -> Evaluation:
-        """
-        Stores the evaluation of a program, or compares it with the known one.
-
-        Args:
-            asked ([`Asked`]):
-                The program.
-            evaluation ([`Evaluation`]):
-                Its evaluation.
-            is_final (`bool`):
-                Whether any equal program would get the same prints.
-        """
+        """Stores the evaluation of a program, or compares it with the known one."""
         self.running.pop(asked.key, None)
         evaluation = replace(evaluation, reused=False)
         if asked.known is not None and not evaluation.infrastructure_failed:

@@ -30,14 +30,6 @@ def launch(options: Sequence[str]) -> int:
     """
     Trains a policy in one or several processes.
 
-    Args:
-        options (`Sequence[str]`):
-            Options of the training script, and of `accelerate launch` with `--accelerate_config` (a bundled name or a
-            path). They may also be in the YAML that `--config` names (a bundled name or a path).
-
-    Returns:
-        `int`: The exit code.
-
     Raises:
         `FileNotFoundError`: The recipe or the configuration does not exist.
         `ValueError`: The recipe is not YAML, or there is no such option.

@@ -55,12 +55,6 @@ class Measurement:
     """
     A model with the recipe's adapter, as training has it, and how fast it is.
 
-    Args:
-        name (`str`):
-            Folder or Hub id of the model.
-        competition (`str`):
-            Competition whose prompt is read.
-
     Raises:
         `OSError`: The model or the competition does not exist.
         `ValueError`: The model cannot be trained, or not on this machine.

@@ -48,15 +48,6 @@ def prepare(competition_id: str, data_dir: str | None) -> Path:
     """
     Downloads a competition unless it is already prepared.
 
-    Args:
-        competition_id (`str`):
-            Id of an MLE-bench competition.
-        data_dir (`str`, *optional*):
-            Folder to write to; defaults to where [`load_competition`] looks.
-
-    Returns:
-        `Path`: Folder with its public files.
-
     Raises:
         [`CompetitionError`]: The competition does not exist, or could not be prepared; the message says why and what
         to do.

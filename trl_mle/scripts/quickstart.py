@@ -17,22 +17,6 @@ def quickstart(competition: str, seed: int, folder: Path, resume: bool = False, 
     """
     Builds a tiny policy, or takes a pretrained model, trains it, and compares it before and after.
 
-    Args:
-        competition (`str`):
-            Competition to train on.
-        seed (`int`):
-            Seed of all steps.
-        folder (`Path`):
-            Folder for `policy` and `evaluation`, and for `starter` or `sizes.json`.
-        resume (`bool`, *optional*, defaults to `False`):
-            Whether to go on where an earlier quickstart in this folder was interrupted.
-        model (`str`, *optional*):
-            Folder or Hub id of a pretrained model with a chat template, which is trained with LoRA. By default, the tiny policy; if
-            resumed, what the earlier quickstart trained.
-
-    Returns:
-        `int`: Exit code of the first command that failed, or 0.
-
     Raises:
         `FileExistsError`: The folder holds an earlier quickstart, which should not be resumed, or something else.
         `FileNotFoundError`: It holds nothing to resume.

@@ -60,10 +60,6 @@ def serve(args: ServeArguments) -> None:
     """
     Serves until interrupted.
 
-    Args:
-        args ([`ServeArguments`]):
-            Competitions, address and limits.
-
     Raises:
         `ValueError`: OpenEnv is not installed, or the port is taken.
     """

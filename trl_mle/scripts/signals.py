@@ -28,18 +28,7 @@ def die_with_launcher() -> None:
 
 
 def run_until_we_end(command: list[str], stdout: Any = None) -> int:
-    """
-    Runs a command that ends when this process ends, for any reason.
-
-    Args:
-        command (`list[str]`):
-            Program and arguments.
-        stdout (`IO`, *optional*):
-            Destination of its output. Defaults to this process's stdout.
-
-    Returns:
-        `int`: Its exit code.
-    """
+    """Runs a command that ends when this process ends, for any reason."""
     libc, PR_SET_PDEATHSIG = ctypes.CDLL(None), 1
     return subprocess.run(
         command, stdout=stdout, preexec_fn=lambda: libc.prctl(PR_SET_PDEATHSIG, signal.SIGKILL)

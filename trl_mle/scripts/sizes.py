@@ -106,13 +106,7 @@ class Sizes:
         )
 
     def estimate_left(self, cost: dict[str, float]) -> str:
-        """
-        How long the rest takes, after the evaluation before training.
-
-        Args:
-            cost (`dict[str, float]`):
-                What the evaluation took, see [`~trl_mle.evaluation.sample_log.SampleLog.cost`].
-        """
+        """How long the rest takes, after the evaluation before training."""
         programs_s = (cost["elapsed_s"] - cost["sampling_s"]) / self.num_samples  # for each of them
         step_s = self.step_s + self.num_generations * programs_s
         left = self.max_steps * step_s + self.evaluation_s + self.num_samples * programs_s

@@ -82,13 +82,6 @@ def solve(args: SolveArguments) -> Path:
     """
     Searches for the best submission, writes it, and prints a summary.
 
-    Args:
-        args ([`SolveArguments`]):
-            Competition, policy and time limit.
-
-    Returns:
-        `Path`: The submission.
-
     Raises:
         `ValueError`: No program was valid.
     """

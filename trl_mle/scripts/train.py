@@ -24,19 +24,7 @@ from trl_mle.trainer.engine.vllm_server import VLLMServerError
 def main(
     script_args: MLEScriptArguments, training_args: MLEGRPOConfig, model_args: ModelConfig, problems: Problems
 ) -> None:
-    """
-    Trains a policy.
-
-    Args:
-        script_args ([`~trl_mle.launching.MLEScriptArguments`]):
-            Competitions, executor, instrumenter.
-        training_args ([`~trl_mle.trainer.MLEGRPOConfig`]):
-            The trainer's configuration.
-        model_args ([`~trl.ModelConfig`]):
-            The model to train.
-        problems ([`~trl_mle.launching.Problems`]):
-            Problems found so far, when parsing the arguments.
-    """
+    """Trains a policy."""
     # Check everything before loading the model or writing anything, and report all problems at once
     output_dir = Path(training_args.output_dir or "trainer_output")
     competitions, checkpoint, endpoint, results = [], None, None, None

@@ -27,13 +27,6 @@ def watch(folder: Path) -> int:
     """
     Waits for a run to begin, and shows it until it ends or Ctrl-C. If the output is not a terminal, shows it once.
 
-    Args:
-        folder (`Path`):
-            The run's output folder, which need not exist yet.
-
-    Returns:
-        `int`: 0.
-
     Raises:
         `OSError`: The folder holds no run, and the output is not a terminal.
     """
@@ -69,13 +62,7 @@ def _view_or_wait(folder: Path) -> Group | Text:
 
 
 def view(folder: Path) -> Group:
-    """
-    Renders the current state of a run.
-
-    Args:
-        folder (`Path`):
-            The run's output folder.
-    """
+    """Renders the current state of a run."""
     run = read_run(folder, folder.name)
     for note in run.skipped:
         print(f"trl-mle: {terminal_line(note)}", file=sys.stderr)
