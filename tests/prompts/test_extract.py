@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from trl_mle.execution.program import MAX_LENGTH
-from trl_mle.prompts import extract, extract_code, find_code, given_program
+from trl_mle.prompts import extract, extract_code, given_program
 
 
 READ = "import pandas as pd\nt = pd.read_csv('input/test.csv')"
@@ -166,40 +166,28 @@ PARTS = [
 ]  # fmt: skip
 
 
-def check_positions(completion):
-    """Every character of the program is at its reported position, in order."""
-    found = find_code(completion)
-    if found is None:
-        return
-    places = [found.position(offset) for offset in range(len(found.source) + 1)]
-    assert places == sorted(set(places))
-    assert places[0] >= 0
-    assert places[-1] <= len(completion)
-    for character, place in zip(found.source, places, strict=False):
-        assert completion[place] == character or (character == "\n" and completion[place : place + 2] == "\r\n")
+def check_characters(completion):
+    """The characters of the program are those of the completion, in order."""
+    left = iter(completion)
+    assert all(character in left for character in extract_code(completion) or "")
 
 
 @pytest.mark.parametrize("case", CASES)
-def test_where_the_program_stands(case):
-    completion, _ = CASES[case]
-    for text in (completion, completion.replace("\n", "\r\n"), f"<think>no</think>\r\n{completion}"):
-        check_positions(text)
+def test_the_program_is_part_of_the_completion(case):
+    completion, code = CASES[case]
+    others = [] if "\r" in completion else [completion.replace("\n", "\r\n")]
+    for text in (completion, *others, f"<think>no</think>\r\n{completion}"):
+        assert extract_code(text) == code
+        check_characters(text)
 
 
 @given(st.lists(st.sampled_from(PARTS), max_size=30).map("".join))
-def test_where_any_program_stands(completion):
-    check_positions(completion)
+def test_any_program_is_part_of_its_completion(completion):
+    check_characters(completion)
 
 
-def test_the_block_that_counts_is_found_among_equal_ones():
-    block = "```python\nx = 1\n```\n"
-    assert find_code(block * 3).position(0) == 2 * len(block) + len("```python\n")
-    thought = f"<think>{block}</think>"
-    assert find_code(thought + block).position(0) == len(thought) + len("```python\n")
-    within = "```python\nx = <think>2\n</think>1\n```"
-    found = find_code(within)
-    assert found.source == "x = 1"
-    assert [within[found.position(i)] for i in range(5)] == list("x = 1")
+def test_a_thought_within_a_line_is_left_out():
+    assert extract_code("```python\nx = <think>2\n</think>1\n```") == "x = 1"
 
 
 MANY = 100_000

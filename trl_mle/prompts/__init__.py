@@ -1,7 +1,7 @@
 """Builds the policy's prompts, and extracts the program from its completions."""
 
 from trl_mle.prompts.agent import agent_prompt
-from trl_mle.prompts.extract import FoundCode, extract_code, find_code, given_program
+from trl_mle.prompts.extract import extract_code, given_program
 from trl_mle.prompts.foreign import fence_for, plain_messages, plain_text, special_tokens_of
 from trl_mle.prompts.improve import improve_prompt
 from trl_mle.prompts.opening import NO_THOUGHTS, after_thoughts, opening, opening_of, without_opening
@@ -12,13 +12,11 @@ from trl_mle.prompts.tokens import estimate_tokens
 
 __all__ = [
     "NO_THOUGHTS",
-    "FoundCode",
     "after_thoughts",
     "agent_prompt",
     "estimate_tokens",
     "extract_code",
     "fence_for",
-    "find_code",
     "given_program",
     "improve_prompt",
     "keep_packages",

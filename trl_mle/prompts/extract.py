@@ -1,11 +1,7 @@
 """Extracts the program from a completion."""
 
 import ast
-import math
 import re
-from bisect import bisect_right
-from dataclasses import dataclass
-from itertools import accumulate
 from typing import NamedTuple
 
 from trl_mle.execution.program import parse_program
@@ -28,66 +24,14 @@ _PYTHON = {"python", "python3", "py"}
 _OTHERS = {"bash", "sh", "shell", "console", "text", "plaintext", "output", "json", "yaml", "csv", "markdown", "diff"}
 READS = 20  # limits parsing of a text without fences to this multiple of its length
 
-Span = tuple[int, int]
-# Starts of a text's pieces in it and in another text, in ascending order; within a piece both have the same characters
-Pieces = list[tuple[int, int]]
 
-
-@dataclass(frozen=True)
-class FoundCode:
-    """
-    A program and its position in the completion.
-
-    Attributes:
-        source (`str`):
-            The program.
-        pieces (`list[tuple[int, int]]`):
-            Starts of its pieces in the program and in the completion, in ascending order. Within a piece both have the same
-            characters; a `\\r\\n` in the completion is a `\\n` in the program, at the position of the `\\r`.
-    """
-
-    source: str
-    pieces: Pieces
-
-    def position(self, offset: int) -> int:
-        """Position in the completion of a character of the program; both count from 0."""
-        return _position(self.pieces, offset)
-
-
-def _position(pieces: Pieces, offset: int) -> int:
-    begin, there = pieces[bisect_right(pieces, (offset, math.inf)) - 1]
-    return there + offset - begin
-
-
-def _through(first: Pieces, length: int, second: Pieces) -> Pieces:
-    """Composes the pieces of a text (of this length) in a second one with those of the second in a third."""
-    pieces = []
-    for (begin, there), end in zip(first, [*(begin for begin, _ in first[1:]), length], strict=True):
-        pieces.append((begin, _position(second, there)))
-        for number in range(bisect_right(second, (there, math.inf)), len(second)):
-            cut, beyond = second[number]
-            if cut >= there + end - begin:
-                break
-            pieces.append((begin + cut - there, beyond))
-    return pieces
-
-
-def _joined(spans: list[Span], gap: int) -> Pieces:
-    """The pieces of spans of a text that are joined by `gap` characters."""
-    pieces, length = [], 0
-    for start, end in spans:
-        pieces.append((length, start))
-        length += end - start + gap
-    return pieces
-
-
-def _unthought(text: str) -> list[Span]:
+def _unthought(text: str) -> str:
     """The text outside of thoughts. A regular expression would take seconds for many opening tags."""
     kept, end = [], 0
     while (start := text.find("<think>", end)) >= 0 and (close := text.find("</think>", start)) >= 0:
-        kept.append((end, start))
+        kept.append(text[end:start])
         end = close + len("</think>")
-    return [*kept, (end, len(text))]
+    return "".join([*kept, text[end:]])
 
 
 def given_program(text: str) -> str:
@@ -114,79 +58,50 @@ def extract_code(completion: str) -> str | None:
     Returns:
         `str` or `None`: The program, if there is one.
     """
-    found = find_code(completion)
-    return None if found is None else found.source
-
-
-def find_code(completion: str) -> FoundCode | None:
-    """
-    Finds the program that [`extract_code`] extracts, and its position in the completion.
-
-    Args:
-        completion (`str`):
-            What the model wrote.
-
-    Returns:
-        [`FoundCode`] or `None`: The program, if there is one.
-    """
-    text = completion.replace("\r\n", "\n")
-    kept = _unthought(text)
-    answer = "".join(text[start:end] for start, end in kept)
-    # The opening tag may be in the prompt, and a completion may end before the closing one.
-    begin = len(answer) - len(answer.rpartition("</think>")[2])
-    answer = answer[begin:]
-    if "<think>" in answer:
-        return None
-    lines = _program_lines(answer)
-    if not lines:
-        return None
-    source = _text(answer, lines)
-    in_answer = [(offset, there + begin) for offset, there in _joined(lines, 1)]
-    in_text = _through(in_answer, len(source), _joined(kept, 0))
-    ends = enumerate(match.start() for match in re.finditer("\r\n", completion))
-    in_completion = [(0, 0), *((end - number + 1, end + 2) for number, end in ends)]
-    return FoundCode(source, _through(in_text, len(source), in_completion))
+    # The opening tag may be in the prompt, and a completion may end before the closing one
+    answer = _unthought(completion.replace("\r\n", "\n")).rpartition("</think>")[2]
+    return None if "<think>" in answer else "\n".join(_program_lines(answer)) or None
 
 
 class _Block(NamedTuple):
     """A fenced block that may be Python."""
 
     language: str
-    lines: list[Span]
+    lines: list[str]
     module: str
     is_complete: bool
 
 
-def _program_lines(text: str) -> list[Span]:
-    """Positions of the program's lines in an answer; empty without a program."""
+def _program_lines(text: str) -> list[str]:
+    """The program's lines in an answer; empty without a program."""
     blocks = _fenced_blocks(text)
     if not blocks:
         return _bare_program(text)
     # A block without a language may be a program's output, so it must be a program
-    programs = [block for block in blocks if block.language or _is_program(_text(text, block.lines))]
+    programs = [block for block in blocks if block.language or _is_program("\n".join(block.lines))]
     if not programs and (bare := _bare_program(text)):  # a fence closes what none has opened
         return bare
     programs = programs or blocks
-    merits = [_merit(text, block) for block in programs]
+    merits = [_merit(block) for block in programs]
     best = max(range(len(programs)), key=lambda number: (merits[number], number))
     lines = programs[best].lines
     if len(programs) > 1:
         is_alone = merits[best].writes and merits[best].reads
-        for blocks in (_with_needed(text, programs[: best + 1]), [] if is_alone else programs):
-            together = _joined_blocks(text, blocks)
-            merit = _merit(text, _Block("python", together, "", is_complete=True))
+        for blocks in (_with_needed(programs[: best + 1]), [] if is_alone else programs):
+            together = _joined_blocks(blocks)
+            merit = _merit(_Block("python", together, "", is_complete=True))
             if len(blocks) > 1 and merit.writes and merit.reads and merit.is_python:
                 lines = together
                 break
-    return _without_commands(text, lines)
+    return _without_commands(lines)
 
 
-def _with_needed(text: str, programs: list[_Block]) -> list[_Block]:
+def _with_needed(programs: list[_Block]) -> list[_Block]:
     """The last program, after the files that it imports, or that write what it reads."""
     needed = programs[-1:]
-    wanted = _files(_text(text, programs[-1].lines))[0]
+    wanted = _files(programs[-1].lines)[0]
     for block in reversed(programs[:-1]):
-        wants, stores = _files(_text(text, block.lines))
+        wants, stores = _files(block.lines)
         offers = stores | {f"{block.module}.py"}
         if wanted & offers:
             needed.append(block)
@@ -195,21 +110,18 @@ def _with_needed(text: str, programs: list[_Block]) -> list[_Block]:
     return needed[::-1]
 
 
-def _joined_blocks(text: str, blocks: list[_Block]) -> list[Span]:
+def _joined_blocks(blocks: list[_Block]) -> list[str]:
     """The lines of several blocks as one program, in which they do not import each other."""
     modules = {block.module for block in blocks}
-    return [
-        (start, end)
-        for block in blocks
-        for start, end in block.lines
-        if not ((found := _IMPORTED.match(text, start, end)) and found[1] in modules)
-    ]
+    lines = (line for block in blocks for line in block.lines)
+    return [line for line in lines if not ((found := _IMPORTED.match(line)) and found[1] in modules)]
 
 
-def _files(code: str) -> tuple[set[str], set[str]]:
+def _files(lines: list[str]) -> tuple[set[str], set[str]]:
     """Names of files that a program needs, modules among them, and of those that it writes."""
-    used, stored = {f"{module}.py" for module in _IMPORTED.findall(code)}, set[str]()
-    for line in code.split("\n"):
+    used, stored = set[str](), set[str]()
+    for line in lines:
+        used.update(f"{module}.py" for module in _IMPORTED.findall(line))
         (stored if _STORES.search(line) else used).update(_FILE.findall(line))
     return used - stored, stored
 
@@ -223,43 +135,33 @@ class _Merit(NamedTuple):
     is_complete: bool
 
 
-def _merit(text: str, block: _Block) -> _Merit:
-    code = _text(text, block.lines)
-    is_python = _wrong_line(_text(text, _without_commands(text, block.lines))) is None
+def _merit(block: _Block) -> _Merit:
+    code = "\n".join(block.lines)
+    is_python = _wrong_line("\n".join(_without_commands(block.lines))) is None
     return _Merit(bool(_WRITES.search(code)), bool(_READS.search(code)), is_python, block.is_complete)
 
 
-def _without_commands(text: str, lines: list[Span]) -> list[Span]:
+def _without_commands(lines: list[str]) -> list[str]:
     """Drops a notebook's commands, unless the lines are Python with them: they may be in a string."""
-    kept = [(start, end) for start, end in lines if not _NOTEBOOK.match(text, start, end)]
-    if len(kept) == len(lines) or _wrong_line(_text(text, lines)) is None:
+    kept = [line for line in lines if not _NOTEBOOK.match(line)]
+    if len(kept) == len(lines) or _wrong_line("\n".join(lines)) is None:
         return lines
-    return _trimmed(text, kept)
+    return _trimmed(kept)
 
 
-def _text(text: str, lines: list[Span]) -> str:
-    return "\n".join(text[start:end] for start, end in lines)
-
-
-def _trimmed(text: str, lines: list[Span]) -> list[Span]:
-    """Without empty lines at the beginning and blanks at the end."""
-    first = next((number for number, (start, end) in enumerate(lines) if start < end), len(lines))
-    kept = lines[first:]
-    while kept:
-        start, end = kept.pop()
-        if line := text[start:end].rstrip():
-            return [*kept, (start, start + len(line))]
-    return []
+def _trimmed(lines: list[str]) -> list[str]:
+    """Drops empty lines at the beginning, and blanks at the end."""
+    code = "\n".join(lines).lstrip("\n").rstrip()
+    return code.split("\n") if code else []
 
 
 def _fenced_blocks(text: str) -> list[_Block]:
     """The blocks that may be Python; the last one may be left open."""
     blocks: list[_Block] = []
-    indent, mark, language, lines = "", "", "", list[Span]()
+    indent, mark, language, lines = "", "", "", list[str]()
     heading, module = "", ""
     first_closed = None  # the number of lines at the first fence within a string
     quotes = {'"""': 0, "'''": 0}
-    begin, after = 0, 0
 
     def open_block(new_indent: str, new_mark: str, new_language: str) -> None:
         nonlocal indent, mark, language, lines, first_closed, heading, module
@@ -271,20 +173,18 @@ def _fenced_blocks(text: str) -> list[_Block]:
     def add(code: str) -> None:
         """Takes a line, or the beginning of one, without the indentation of its fence."""
         cut = len(indent) if code.startswith(indent) else min(len(code) - len(code.lstrip(" \t>")), len(indent))
-        lines.append((begin + cut, begin + len(code)))
+        lines.append(code[cut:])
         for quote in quotes:
             quotes[quote] += code.count(quote)
 
     def close(count: int | None = None, is_complete: bool = True) -> None:
         nonlocal mark
-        if language in _PYTHON | {""} and (code := _trimmed(text, lines[:count])):
-            first = text[slice(*code[0])]
-            said = _MODULE.search(first) if first.startswith("#") else None
+        if language in _PYTHON | {""} and (code := _trimmed(lines[:count])):
+            said = _MODULE.search(code[0]) if code[0].startswith("#") else None
             blocks.append(_Block(language, code, said[1] if said else module, is_complete))
         mark = ""
 
     for line in text.split("\n"):
-        begin, after = after, after + len(line) + 1
         fence = _FENCE.fullmatch(line)
         info = fence["info"].strip(" \t{}.").lower().split() if fence else []
         if info:  # `python:train.py`, `train.py`
@@ -320,17 +220,16 @@ def _fenced_blocks(text: str) -> list[_Block]:
     return blocks
 
 
-def _bare_program(text: str) -> list[Span]:
+def _bare_program(text: str) -> list[str]:
     """A text that is a program, or the first part of it that begins with an import and ends before what is no Python."""
     if _is_program(text):
-        return _stripped(text, 0, len(text))
+        return [text.strip()]
     lines = text.split("\n")
-    begins = [0, *accumulate(len(line) + 1 for line in lines)]
     left = READS * len(text)
     for start in (number for number, line in enumerate(lines) if _IMPORT.match(line)):
         end = len(lines)
         while start < end:
-            part = text[begins[start] : begins[end] - 1]
+            part = "\n".join(lines[start:end])
             left -= len(part)
             if left < 0:
                 return []
@@ -338,14 +237,8 @@ def _bare_program(text: str) -> list[Span]:
                 break
             end = start + min(wrong, end - start) - 1
         if start < end and _is_program(part):
-            return _stripped(text, begins[start], begins[end] - 1)
+            return [part.strip()]
     return []
-
-
-def _stripped(text: str, start: int, end: int) -> list[Span]:
-    """Without blanks around it."""
-    part = text[start:end]
-    return [(start + len(part) - len(part.lstrip()), start + len(part.rstrip()))]
 
 
 def _wrong_line(text: str) -> int | None:
