@@ -11,8 +11,8 @@ from typing import TYPE_CHECKING, Any, TypeVar
 from rich.table import Table
 from rich.text import Text
 
-from trl_mle.scripts.printing import metric_name, print_json
-from trl_mle.showing import PlainConsole, for_terminal, terminal_line
+from trl_mle.scripts.printing import print_json
+from trl_mle.showing import PlainConsole, for_terminal, metric_name, terminal_line
 from trl_mle.waits import waiting_for
 
 

@@ -81,3 +81,8 @@ def markdown_code(text: str) -> str:
 def metric_in_words(name: str) -> str:
     """A metric's name in a sentence, without the module of one's own."""
     return name.rpartition(":")[2].replace("_", " ")
+
+
+def metric_name(name: str, higher_is_better: bool) -> str:
+    """A metric for people, with an arrow in the better direction."""
+    return f"{metric_in_words(name)} {'↑' if higher_is_better else '↓'}"

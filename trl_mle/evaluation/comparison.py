@@ -11,7 +11,7 @@ from statistics import fmean, stdev
 from typing import Any
 
 from trl_mle.competitions.metrics import gain
-from trl_mle.showing import for_markdown
+from trl_mle.showing import for_markdown, metric_name
 
 
 # Figures of https://huggingface.co/papers/2509.01684, best of 128, ± standard error, with its "NaN" and "N/A"; "" is
@@ -233,7 +233,7 @@ def main_table(rows: Sequence[Mapping[str, Any]], reported: Sequence[str] = REPO
         means = [found[system].mean if system in found else None for system in systems]
         known = [mean for mean in means if mean is not None]
         best = (max if direction[competition] else min)(known, default=None)
-        line = [competition, f"{metric[competition].replace('_', ' ')} {'↑' if direction[competition] else '↓'}"]
+        line = [competition, metric_name(metric[competition], direction[competition])]
         for system, mean in zip(systems, means, strict=True):
             text = str(found[system]) if system in found else ""
             line.append(Best(f"**{text}**") if mean is not None and mean == best and len(known) > 1 else text)

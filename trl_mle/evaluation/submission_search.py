@@ -31,8 +31,10 @@ def held_out_score(evaluation: Evaluation, competition: Competition) -> float | 
 def search(
     harness: Harness, budget_s: float, console: PlainConsole, worth: Worth = validation_score
 ) -> list[Evaluation]:
-    """Samples and executes programs in batches until the time is up (including an earlier interrupted run), at least one batch. After the first batch, half
-    of each batch is written from scratch, and half improves one of the best programs so far."""
+    """
+    Samples and executes programs in batches until the time is up (including an earlier interrupted run), at least one batch.
+    After the first batch, half of each batch is written from scratch, and half improves one of the best programs so far.
+    """
     competition, log = harness.competition, harness.log
     evaluations: list[Evaluation] = []
     while True:

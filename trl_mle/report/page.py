@@ -20,7 +20,7 @@ import pandas as pd
 from trl_mle.report.charts import Chart, charts, duration
 from trl_mle.report.drawing import STYLE, Groups
 from trl_mle.report.training_run import TrainingRun, ancestors, percent, read_run
-from trl_mle.showing import for_html, terminal_line
+from trl_mle.showing import for_html, metric_name, terminal_line
 
 
 MOST_ERRORS = 12
@@ -277,7 +277,7 @@ def _by_competition(best: Sequence[dict[str, Any]]) -> list[list[dict[str, Any]]
 
 
 def _metric(best: dict[str, Any]) -> str:
-    return f"{best['metric'].replace('_', ' ')} {'↑' if best['higher_is_better'] else '↓'}"
+    return metric_name(best["metric"], best["higher_is_better"])
 
 
 def _best_programs(name: str, runs: Sequence[TrainingRun], several: bool) -> Iterator[str]:

@@ -11,8 +11,8 @@ from trl_mle.competitions.medals import medal, medal_thresholds
 from trl_mle.execution.options import ExecutorArguments, make_executor
 from trl_mle.instrumentation import MILESTONES, AstInstrumenter
 from trl_mle.rewards import MLEReward
-from trl_mle.scripts.printing import facts_table, metric_name, print_json
-from trl_mle.showing import PlainConsole
+from trl_mle.scripts.printing import facts_table, print_json
+from trl_mle.showing import PlainConsole, metric_name
 
 
 def grade(args: argparse.Namespace) -> int:

@@ -8,8 +8,8 @@ import pandas as pd
 
 from trl_mle.competitions.own import final_competition, new_competition
 from trl_mle.rewards.mle_reward import lowest_valid_reward
-from trl_mle.scripts.printing import facts_table, metric_name
-from trl_mle.showing import PlainConsole
+from trl_mle.scripts.printing import facts_table
+from trl_mle.showing import PlainConsole, metric_name
 
 
 def new(

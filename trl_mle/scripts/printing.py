@@ -4,15 +4,11 @@ from typing import Any
 
 from rich.table import Table
 
-from trl_mle.showing import for_json, metric_in_words
+from trl_mle.showing import for_json
 
 
 def print_json(value: Any) -> None:
     print(for_json(value))
-
-
-def metric_name(name: str, higher_is_better: bool) -> str:
-    return f"{metric_in_words(name)} {'↑' if higher_is_better else '↓'}"
 
 
 def facts_table() -> Table:

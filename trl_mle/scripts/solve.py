@@ -19,8 +19,8 @@ from trl_mle.execution.options import ExecutorArguments, make_executor
 from trl_mle.instrumentation import AstInstrumenter
 from trl_mle.prompts import keep_packages
 from trl_mle.rewards import Evaluation, MLEReward
-from trl_mle.scripts.printing import facts_table, metric_name
-from trl_mle.showing import PlainConsole
+from trl_mle.scripts.printing import facts_table
+from trl_mle.showing import PlainConsole, metric_name
 from trl_mle.solutions import open_results
 
 

@@ -14,8 +14,8 @@ from rich.text import Text
 
 from trl_mle.report.training_run import TrainingRun, percent, read_metrics, read_run
 from trl_mle.rewards.progress import RUNNING_FILE
-from trl_mle.scripts.printing import facts_table, metric_name
-from trl_mle.showing import PlainConsole, terminal_line
+from trl_mle.scripts.printing import facts_table
+from trl_mle.showing import PlainConsole, metric_name, terminal_line
 
 
 LAST_STEPS = 10
