@@ -6,7 +6,7 @@ Trains a language model to solve Kaggle competitions by writing programs (https:
 The command line overrides the YAML. To resume after a crash, add `--resume_from_checkpoint true`.
 """
 
-from trl_mle.scripts.signals import die_with_launcher
+from trl_mle.scripts.process_ends import die_with_launcher
 
 
 if __name__ == "__main__":

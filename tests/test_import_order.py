@@ -54,3 +54,11 @@ def test_no_circle_of_files():
     graph = {name: imported(name, path) for name, path in FILES.items()}
     order = list(TopologicalSorter(graph).static_order())  # raises CycleError, which names the circle
     assert len(order) == len(FILES) > 90
+
+
+def test_no_two_rooms_have_a_file_of_the_same_name():
+    rooms: dict[str, set[str]] = {}
+    for name, path in FILES.items():
+        if path.name not in ("__init__.py", "__main__.py"):
+            rooms.setdefault(path.name, set()).add(room(name))
+    assert {file: found for file, found in rooms.items() if len(found) > 1} == {}

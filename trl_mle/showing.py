@@ -1,7 +1,7 @@
 """
 Shows text that a program, a model or a user's table wrote as the plain text that it is: one function per medium.
 
-The medium of prompts is [`~trl_mle.prompts.foreign.plain_text`].
+The medium of prompts is [`~trl_mle.prompts.untrusted_text.plain_text`].
 """
 
 import html

@@ -21,7 +21,7 @@ from trl_mle.instrumentation.steps import find_steps
 from trl_mle.instrumentation.verify import VerificationError, verify
 from trl_mle.models import LanguageModel
 from trl_mle.prompts.extract import extract_code
-from trl_mle.prompts.foreign import fence_for, plain_text
+from trl_mle.prompts.untrusted_text import fence_for, plain_text
 
 
 MAX_STRING = 60  # characters of a string shown to the model

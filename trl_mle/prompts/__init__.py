@@ -2,12 +2,12 @@
 
 from trl_mle.prompts.agent import agent_prompt
 from trl_mle.prompts.extract import extract_code, given_program
-from trl_mle.prompts.foreign import fence_for, plain_messages, plain_text, special_tokens_of
 from trl_mle.prompts.improve import improve_prompt
 from trl_mle.prompts.opening import NO_THOUGHTS, after_thoughts, opening, opening_of, without_opening
 from trl_mle.prompts.packages import keep_packages
 from trl_mle.prompts.prompt import scratch_prompt
 from trl_mle.prompts.tokens import estimate_tokens
+from trl_mle.prompts.untrusted_text import fence_for, plain_messages, plain_text, special_tokens_of
 
 
 __all__ = [

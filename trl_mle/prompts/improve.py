@@ -5,8 +5,8 @@ from functools import lru_cache
 
 from trl_mle.competitions import Competition
 from trl_mle.execution.program import Limits
-from trl_mle.prompts.foreign import fence_for, plain_text
 from trl_mle.prompts.prompt import PROGRAM_ALONE, PROGRAM_FORM, begun_answer, task
+from trl_mle.prompts.untrusted_text import fence_for, plain_text
 
 
 # Token budget of the task in this prompt; the rest is for the program and its output
@@ -58,7 +58,7 @@ def improve_prompt(
 
     Task, metric and request are always complete. If the program or its output is too long, very long lines are left
     out first, and then lines in the middle. Neither can end its block or the message: see
-    [`~trl_mle.prompts.foreign.plain_text`].
+    [`~trl_mle.prompts.untrusted_text.plain_text`].
 
     Args:
         comp ([`~trl_mle.competitions.Competition`]):

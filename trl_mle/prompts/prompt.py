@@ -13,10 +13,10 @@ import pandas as pd
 
 from trl_mle.competitions import Competition
 from trl_mle.execution.program import Limits
-from trl_mle.prompts.foreign import plain_text
 from trl_mle.prompts.opening import opening
 from trl_mle.prompts.tables import condensed, find_table, is_text, read_table
 from trl_mle.prompts.tokens import estimate_tokens, shorten
+from trl_mle.prompts.untrusted_text import plain_text
 from trl_mle.showing import metric_in_words
 
 

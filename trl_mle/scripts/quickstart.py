@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-from trl_mle.scripts.signals import run_until_we_end
+from trl_mle.scripts.process_ends import run_until_we_end
 from trl_mle.scripts.sizes import Sizes
 from trl_mle.showing import for_terminal
 

@@ -11,10 +11,10 @@ import pandas as pd
 
 from trl_mle.competitions.catalog import Layout, competition_from_folder
 from trl_mle.competitions.competition import Competition, CompetitionError, path_slug
-from trl_mle.competitions.families.columns import draw_names, draw_numbers, draw_texts, latent_values, measured
 from trl_mle.competitions.families.signals import Features
 from trl_mle.competitions.families.solutions import Facts, plain_program, reference_program
 from trl_mle.competitions.families.structure import EVALUATIONS, TRAPS, Structure, draw_structure
+from trl_mle.competitions.families.table_columns import draw_names, draw_numbers, draw_texts, latent_values, measured
 from trl_mle.competitions.families.target import draw_target, guesses, split
 from trl_mle.competitions.families.traps import (
     as_numbers,

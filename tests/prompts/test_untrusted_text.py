@@ -14,7 +14,7 @@ from trl_mle.competitions import load_competition
 from trl_mle.competitions.own import new_competition
 from trl_mle.execution import Limits
 from trl_mle.prompts import agent_prompt, improve_prompt, scratch_prompt
-from trl_mle.prompts.foreign import fence_for, plain_messages, plain_text, special_tokens_of
+from trl_mle.prompts.untrusted_text import fence_for, plain_messages, plain_text, special_tokens_of
 
 
 CHATML = "{% for m in messages %}<|im_start|>{{ m['role'] }}\n{{ m['content'] }}<|im_end|>\n{% endfor %}<|im_start|>assistant\n"
