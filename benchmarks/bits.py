@@ -28,13 +28,12 @@ from support.tiny_models import LINES, prompts, save_tiny_model  # noqa: E402
 
 STEPS = 3
 BATCH = pool_runs.GROUPS * pool_runs.GROUP_SIZE
-SCRATCH = {"improve_probability": 0.0, "debug_probability": 0.0}
+SCRATCH = {"improve_probability": 0.0}
 ASYNC = {"async_rollouts": True, "max_in_flight": 2 * BATCH, "patient": True}
 CASES = {
     "synchronous": SCRATCH,
     "improve prompts": {},
-    "improve prompts without repairs": {"debug_probability": 0.0},
-    "mean_rank": {"objective": "mean_rank", "debug_probability": 0.0},
+    "mean_rank": {"objective": "mean_rank"},
     "max_at_k, groups without signal are skipped": SCRATCH
     | {"objective": "max_at_k", "max_at_k": 2, "skip_zero_signal": 2},
     "reward, groups without signal are skipped": SCRATCH | {"skip_zero_signal": 2, "duration_weighting": "none"},
@@ -42,7 +41,7 @@ CASES = {
     "asynchronous, groups, inclusion": ASYNC | {"async_unit": "group", "duration_weighting": "inclusion"},
     "asynchronous, rollouts, linear": ASYNC | {"async_unit": "rollout"},
     "asynchronous, rollouts, mean_rank": ASYNC | {"async_unit": "rollout", "objective": "mean_rank"},
-    "asynchronous, groups without signal are skipped": ASYNC | {"debug_probability": 0.0, "skip_zero_signal": 1},
+    "asynchronous, groups without signal are skipped": ASYNC | {"skip_zero_signal": 1},
 }
 
 

@@ -166,26 +166,14 @@ def test_of_equal_ones_the_first_is_better_and_stays():
 
 
 def test_an_accuracy_of_zero_is_a_score():
-    pool = make_pool([0.0, -1.0, None])
+    pool = make_pool([0.0, -1.0])
     assert steps(pool) == [0, 1]
-
-
-def test_failures_are_kept_apart_once_each_the_oldest_leave_first():
-    pool = make_pool([None] * 10, size=4)
-    pool.observe([solution(9, None), solution(20, 0.5)])
-    assert steps(pool) == [20]
-    rng = random.Random(0)
-    shown = Counter(pool.sample_failure("a", rng).step for _ in range(4000))
-    assert sorted(shown) == [6, 7, 8, 9]
-    assert min(shown.values()) > 900  # all are equally likely: four standard deviations below 1,000 is 890
-    assert pool.metrics() == {"size": 1.0}
 
 
 def test_nothing_is_sampled_where_nothing_is():
     pool = make_pool([0.5])
     assert pool.sample("b", random.Random(0)) is None
     assert pool.sample("unknown", random.Random(0)) is None
-    assert pool.sample_failure("a", random.Random(0)) is None
 
 
 # --- Which solutions are shown
@@ -218,7 +206,7 @@ def test_neither_the_worst_nor_one_parent_dominates():
 def test_a_restored_pool_goes_on_like_the_first():
     """After a round trip through JSON it shows the same solutions, whatever it observes next."""
     rng = random.Random(1)
-    found = [solution(rng.randrange(60), rng.choice([None, rng.random(), 0.5])) for _ in range(300)]
+    found = [solution(rng.randrange(60), rng.choice([rng.random(), 0.5])) for _ in range(300)]
     first = SolutionPool({"a": False, "b": True}, 20)
     first.observe(found[:150])
     second = SolutionPool({"a": False, "b": True}, 20)
@@ -227,14 +215,12 @@ def test_a_restored_pool_goes_on_like_the_first():
         assert second.state_dict() == first.state_dict()
         seed = rng.random()
         assert second.sample("a", random.Random(seed)) == first.sample("a", random.Random(seed))
-        assert second.sample_failure("a", random.Random(seed)) == first.sample_failure("a", random.Random(seed))
         for pool in (first, second):
             pool.observe([item])
 
 
 def test_loading_replaces_what_there_was():
-    pool = make_pool([0.5, None])
+    pool = make_pool([0.5])
     pool.load_state_dict({"b": [vars(solution(7, 0.7, "b"))], "gone": [vars(solution(8, 0.8, "gone"))]})
     assert pool.ranked("a") == []
     assert [item.step for item in pool.ranked("b")] == [7]
-    assert pool.sample_failure("a", random.Random(0)) is None

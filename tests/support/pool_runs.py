@@ -117,7 +117,6 @@ def make_trainer(
         "num_generations": GROUP_SIZE,
         "max_completion_length": 6,
         "improve_probability": 0.6,
-        "debug_probability": 0.2,
         "begin_program": False,  # the policy writes whole programs, without fences
         # only lines of Python and EOS
         "generation_kwargs": {"suppress_tokens": [i for i in range(vocabulary(model) - LINES) if i != EOS]},

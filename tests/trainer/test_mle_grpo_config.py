@@ -19,8 +19,6 @@ def config(**kwargs):
         ({"duration_weight_high": 0.5}, "duration_weight_high must be at least 1"),
         ({"max_prompt_length": 0}, "max_prompt_length must be at least 1"),
         ({"improve_probability": 1.5}, "improve_probability must be between 0 and 1"),
-        ({"debug_probability": -0.1}, "debug_probability must be between 0 and 1"),
-        ({"debug_probability": 0.6}, "improve_probability=0.5 and debug_probability=0.6 must not sum to more than 1"),
         ({"pool_size": 0}, "pool_size=0 and max_turns=1 must be at least 1"),
         ({"max_turns": 0}, "pool_size=64 and max_turns=0 must be at least 1"),
         ({"duration_weighting": "inclusion"}, "needs async_rollouts"),

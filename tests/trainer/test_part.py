@@ -55,7 +55,7 @@ class WithHints(RecordingTrainer):
 
 
 def make_trainer(model, folder, **options):
-    options |= {"improve_probability": 0.0, "debug_probability": 0.0, "duration_weighting": "none"}
+    options |= {"improve_probability": 0.0, "duration_weighting": "none"}
     return pool_runs.make_trainer(model, folder, WithHints, save_strategy="steps", save_steps=1, **options)
 
 

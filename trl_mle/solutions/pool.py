@@ -55,24 +55,21 @@ class SolutionPool:
         higher_is_better (`dict[str, bool]`):
             For each competition, whether a larger score is better.
         size (`int`, *optional*, defaults to `64`):
-            Number of solutions kept per competition, without duplicates, and equally many failed programs. The worst
-            solutions and the oldest failed programs leave first.
+            Number of solutions kept per competition, without duplicates. The worst leave first.
     """
 
     def __init__(self, higher_is_better: dict[str, bool], size: int = 64):
         self.higher_is_better = higher_is_better
         self.size = size
         self._solutions: dict[str, dict[str, Solution]] = {name: {} for name in higher_is_better}
-        self._failures: dict[str, dict[str, Solution]] = {name: {} for name in higher_is_better}
 
     def observe(self, solutions: Iterable[Solution]) -> None:
-        """Adds programs, valid and failed, in the order in which they were found."""
+        """Adds valid solutions, in the order in which they were found."""
         for solution in solutions:
-            failed = solution.score is None
-            known = (self._failures if failed else self._solutions)[solution.competition]
+            known = self._solutions[solution.competition]
             known.setdefault(solution.id, solution)
             if len(known) > self.size:
-                del known[next(iter(known)) if failed else self.ranked(solution.competition)[-1].id]
+                del known[self.ranked(solution.competition)[-1].id]
 
     def ranked(self, competition: str) -> list[Solution]:
         """The valid solutions of a competition, best first; ties in the order in which they were found."""
@@ -89,26 +86,18 @@ class SolutionPool:
         ranked = self.ranked(competition)
         return rng.choices(ranked, weights=range(len(ranked), 0, -1))[0]
 
-    def sample_failure(self, competition: str, rng: random.Random) -> Solution | None:
-        """Samples a failed program to repair, uniformly; `None` if there is no such program yet."""
-        failures = self._failures.get(competition)
-        return rng.choice(list(failures.values())) if failures else None
-
     def metrics(self) -> dict[str, float]:
         """The number of valid solutions over all competitions."""
         return {"size": float(sum(map(len, self._solutions.values())))}
 
     def state_dict(self) -> dict[str, Any]:
         """State for a checkpoint, JSON-compatible."""
-        return {
-            name: [asdict(solution) for solution in (*known.values(), *self._failures[name].values())]
-            for name, known in self._solutions.items()
-        }
+        return {name: [asdict(solution) for solution in known.values()] for name, known in self._solutions.items()}
 
     def load_state_dict(self, state: dict[str, Any]) -> None:
         """Restores a [`state_dict`]; competitions that are no longer trained on are left out."""
         for name in self.higher_is_better:
-            self._solutions[name], self._failures[name] = {}, {}
+            self._solutions[name] = {}
             self.observe(Solution(**entry) for entry in state.get(name, []))
 
 

@@ -27,7 +27,7 @@ class Judged:
         prompt_name (`str`):
             Name of the prompt that rollouts are compared by.
         prompt_kind (`str`):
-            `"scratch"`, `"improve"` or `"debug"`.
+            `"scratch"`, `"improve"`, or what a [`~trl_mle.trainer.part.Part`] calls it.
         parent_id (`str`, *optional*), parent_score (`float`, *optional*):
             The solution that the prompt shows, and its score.
         evaluation ([`~trl_mle.rewards.Evaluation`]):

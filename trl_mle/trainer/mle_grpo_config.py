@@ -32,8 +32,6 @@ class MLEGRPOConfig(GRPOConfig):
             Probability that a group of completions improves an earlier valid solution instead of writing one from
             scratch. Before the first valid solution, all groups start from scratch. This option and the solution
             options below need the trainer's `competitions`.
-        debug_probability (`float`, *optional*, defaults to `0.0`):
-            Probability that a group is shown a failed program with its output instead. The paper found this unhelpful.
         pool_size (`int`, *optional*, defaults to `64`):
             Number of solutions kept per competition.
         show_test_score (`bool`, *optional*, defaults to `False`):
@@ -141,10 +139,6 @@ class MLEGRPOConfig(GRPOConfig):
         default=0.5,
         metadata={"help": "Probability that a group improves an earlier solution."},
     )
-    debug_probability: float = field(
-        default=0.0,
-        metadata={"help": "Probability that a group is shown a failed program instead."},
-    )
     pool_size: int = field(default=64, metadata={"help": "Number of solutions kept per competition."})
     show_test_score: bool = field(
         default=False,
@@ -249,14 +243,8 @@ class MLEGRPOConfig(GRPOConfig):
         super().__post_init__()
         if self.max_prompt_length is not None and self.max_prompt_length < 1:
             raise ValueError(f"max_prompt_length must be at least 1 or None, got {self.max_prompt_length}")
-        for name in ("improve_probability", "debug_probability"):
-            if not 0 <= getattr(self, name) <= 1:
-                raise ValueError(f"{name} must be between 0 and 1, got {getattr(self, name)}")
-        if self.improve_probability + self.debug_probability > 1:
-            raise ValueError(
-                f"improve_probability={self.improve_probability} and debug_probability={self.debug_probability} must not "
-                "sum to more than 1"
-            )
+        if not 0 <= self.improve_probability <= 1:
+            raise ValueError(f"improve_probability must be between 0 and 1, got {self.improve_probability}")
         if self.pool_size < 1 or self.max_turns < 1:
             raise ValueError(f"pool_size={self.pool_size} and max_turns={self.max_turns} must be at least 1")
         if self.max_turns > 1 and self.use_vllm and self.vllm_mode == "server":

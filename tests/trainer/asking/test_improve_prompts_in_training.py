@@ -46,7 +46,6 @@ def choose(trainer, generations, seed=42, groups=10):
 
 def fill(pool):
     pool.observe(Solution("wine", f"x = {i}", f"out {i}", i / 10, step=i) for i in range(5))
-    pool.observe([Solution("diabetes", "y = 1", "ValueError: no", None, step=5)])
 
 
 def test_before_the_first_solution_all_groups_start_from_scratch(trainer):
@@ -65,8 +64,7 @@ def test_groups_are_asked_as_often_as_configured(trainer):
         name: Counter(g["prompt_kind"] for g in groups if g["competition"] == name) for name in ("wine", "diabetes")
     }
     assert abs(kinds["wine"]["improve"] / 1000 - 0.6) < 4 * (0.24 / 1000) ** 0.5
-    assert abs(kinds["diabetes"]["debug"] / 1000 - 0.2) < 4 * (0.16 / 1000) ** 0.5
-    assert kinds["wine"]["debug"] == kinds["diabetes"]["improve"] == 0  # the pool has none
+    assert kinds["diabetes"]["improve"] == 0  # the pool has none
     parents = Counter(g["parent_id"] for g in groups if g["prompt_kind"] == "improve")
     assert len(parents) == 5
 
@@ -81,7 +79,7 @@ def test_the_same_program_in_two_competitions_asks_for_each(trainer):
 
 
 def test_prompts_that_are_texts_are_refused(trainer):
-    with pytest.raises(ValueError, match=r"the dataset.s prompts are texts, .* set improve_probability and"):
+    with pytest.raises(ValueError, match=r"the dataset.s prompts are texts, .* set improve_probability to 0 and"):
         trainer.solution_prompts.choose([{"prompt": "text", "competition": "wine"}] * GROUP_SIZE, first=0)
 
 
@@ -133,7 +131,7 @@ def test_a_limit_that_is_too_small_is_refused_at_once(program_model, tmp_path, m
     monkeypatch.setattr("trl_mle.trainer.asking.dataset.scratch_prompt", lambda comp, limits, begin_program: short)
     with pytest.raises(ValueError, match=r"asks to improve .* max_prompt_length=60: raise it, or disable"):
         make_trainer(program_model, tmp_path, max_prompt_length=60)
-    make_trainer(program_model, tmp_path, max_prompt_length=60, improve_probability=0.0, debug_probability=0.0)
+    make_trainer(program_model, tmp_path, max_prompt_length=60, improve_probability=0.0)
 
 
 @pytest.fixture(scope="module")
@@ -165,7 +163,7 @@ def test_the_table_says_what_each_completion_was_asked(logged):
         assert table["parent_id"][table["prompt_kind"] == "scratch"].isna().all()
         known = table["parent_id"][table["prompt_kind"] == "improve"]
         assert set(known) <= set(parents_scores(trainer))
-    assert {kind for turn in trainer.turns for kind in turn["kinds"]} == {"scratch", "improve", "debug"}
+    assert {kind for turn in trainer.turns for kind in turn["kinds"]} == {"scratch", "improve"}
 
 
 def test_a_solution_has_the_step_of_the_metrics_that_count_it(logged):
@@ -185,7 +183,7 @@ def test_metrics_by_kind_and_how_often_a_parent_is_beaten(logged):
     rates = []
     for entry, table in zip(history, tables, strict=True):
         judged = table[table["outcome"] != "infrastructure"]
-        for kind in ("scratch", "improve", "debug"):
+        for kind in ("scratch", "improve"):
             rows = judged[judged["prompt_kind"] == kind]
             if len(rows) == 0:
                 assert f"mle/{kind}/valid_rate" not in entry
@@ -220,9 +218,7 @@ def test_metrics_by_kind_and_how_often_a_parent_is_beaten(logged):
 
 def test_evaluation_is_from_scratch_and_leaves_the_pool_alone(program_model, tmp_path):
     prompt = scratch_prompt(load_competition("wine"))
-    trainer = make_trainer(
-        program_model, tmp_path, improve_probability=1.0, debug_probability=0.0, per_device_eval_batch_size=4
-    )
+    trainer = make_trainer(program_model, tmp_path, improve_probability=1.0, per_device_eval_batch_size=4)
     fill(trainer.solution_prompts.pool)
     before = trainer.solution_prompts.pool.state_dict()
     trainer.num_generations_eval = 4

@@ -25,7 +25,7 @@ from trl_mle.trainer.gradient.running_baseline import RunningBaseline
 BATCH = GROUPS * GROUP_SIZE
 TWO_BATCHES = {"async_rollouts": True, "max_in_flight": 2 * BATCH}
 HALF = {"per_device_train_batch_size": BATCH // 2}
-FROM_SCRATCH = {"improve_probability": 0.0, "debug_probability": 0.0}
+FROM_SCRATCH = {"improve_probability": 0.0}
 # AdamW divides by tiny second moments, so that under ZeRO-3 the order of sums would show
 ZERO_3 = {
     "deepspeed": ZERO_2 | {"zero_optimization": {"stage": 3, "stage3_gather_16bit_weights_on_model_save": True}},

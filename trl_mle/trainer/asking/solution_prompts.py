@@ -15,7 +15,7 @@ from trl_mle.trainer.part import Part
 
 LONG_PROMPT = 8192  # tokens of an improve prompt if max_prompt_length sets no limit
 LONG_TEXT = "x\n" * 9999  # a program, and an output, longer than any prompt
-NO_IMPROVING = "set improve_probability and debug_probability to 0 and max_turns to 1"
+NO_IMPROVING = "set improve_probability to 0 and max_turns to 1"
 
 Prompt = list[dict[str, str]]
 
@@ -23,8 +23,7 @@ Prompt = list[dict[str, str]]
 class SolutionPrompts(Part):
     """
     Self-improvement as in https://huggingface.co/papers/2509.01684 (section 4.3): with probability
-    `args.improve_probability`, a group of completions improves an earlier solution; with `args.debug_probability`, it
-    repairs a failed program.
+    `args.improve_probability`, a group of completions improves an earlier solution.
 
     A group's prompt is a function of the seed, the generation and the group's number over all processes, so that its
     members agree on every process. All processes observe the same programs, and so have the same pool.
@@ -33,7 +32,7 @@ class SolutionPrompts(Part):
         competitions (`Mapping[str, Competition]`):
             Those that are trained on, by id; without any, all prompts are the dataset's.
         args ([`MLEGRPOConfig`]):
-            The probabilities, the pool's size, `max_turns`, `max_prompt_length`, `show_test_score`, the seed.
+            The probability, the pool's size, `max_turns`, `max_prompt_length`, `show_test_score`, the seed.
         limits ([`~trl_mle.execution.Limits`]):
             Limits of a program, as stated in prompts.
         count_tokens (`Callable[[Prompt], int]`):
@@ -59,17 +58,17 @@ class SolutionPrompts(Part):
     @property
     def shows_solutions(self) -> bool:
         """Whether prompts with earlier programs may occur."""
-        asked = self.args.improve_probability + self.args.debug_probability > 0 or self.args.max_turns > 1
+        asked = self.args.improve_probability > 0 or self.args.max_turns > 1
         return bool(self.competitions) and asked
 
     def check(self) -> None:
         """Raises `ValueError` if a prompt with an earlier program cannot be made short enough."""
         for comp in self.competitions.values() if self.shows_solutions else ():
-            for score in (-1.23456e-05, None):  # the longest possible form
-                self.prompt_with(Solution(comp.id, LONG_TEXT, LONG_TEXT, score, step=0))
+            longest = -1.23456e-05  # in print
+            self.prompt_with(Solution(comp.id, LONG_TEXT, LONG_TEXT, longest, step=0))
 
     def choose(self, rows: list[Row], first: int) -> list[Row]:
-        """Gives some groups a solution of the pool to improve, or a failed program to repair."""
+        """Gives some groups a solution of the pool to improve."""
         if self.shows_solutions and isinstance(rows[0]["prompt"], str):
             raise ValueError(
                 f"the dataset's prompts are texts, and those that improve are conversations: {NO_IMPROVING}"
@@ -79,18 +78,14 @@ class SolutionPrompts(Part):
         for i, row in enumerate(rows):
             group = (first + i) // self.args.group_size
             rng = random.Random(f"{self.args.seed}-{self.generation}-{group}")
-            draw, competition = rng.random(), competition_of(row, self.competitions) or ""
-            kind, parent = "scratch", None
-            if draw < self.args.improve_probability:
-                kind, parent = "improve", self.pool.sample(competition, rng)
-            elif draw < self.args.improve_probability + self.args.debug_probability:
-                kind, parent = "debug", self.pool.sample_failure(competition, rng)
+            improves = rng.random() < self.args.improve_probability
+            parent = self.pool.sample(competition_of(row, self.competitions) or "", rng) if improves else None
             if parent is None:
                 chosen.append(row)
                 continue
             if parent not in prompts:
                 prompts[parent] = self.prompt_with(parent)
-            chosen.append(row | {"prompt": prompts[parent]} | _parent_columns(kind, parent))
+            chosen.append(row | {"prompt": prompts[parent]} | _parent_columns(parent))
         self.generation += 1
         return chosen
 
@@ -111,12 +106,10 @@ class SolutionPrompts(Part):
         Returns:
             `tuple[list[dict], list[Solution | None]]`: The rows of the next turn, and the last valid solutions.
         """
-        found = [self._solution(item, step=0) for item in judged]
+        found = [self.solution_of(item, step=0) for item in judged]
         last = [new if new is not None and new.score is not None else old for new, old in zip(found, own, strict=True)]
         rows = [
-            root
-            if solution is None
-            else root | {"prompt": self.prompt_with(solution)} | _parent_columns("improve", solution)
+            root if solution is None else root | {"prompt": self.prompt_with(solution)} | _parent_columns(solution)
             for root, solution in zip(roots, last, strict=True)
         ]
         return rows, last
@@ -137,12 +130,12 @@ class SolutionPrompts(Part):
         )
 
     def observe(self, completions: Sequence[Judged], step: int) -> None:
-        """Adds the programs of a batch to the pool."""
-        solutions = (self._solution(item, step) for item in completions)
-        self.pool.observe(solution for solution in solutions if solution is not None)
+        """Adds the valid programs of a batch to the pool."""
+        found = (self.solution_of(item, step) for item in completions)
+        self.pool.observe(solution for solution in found if solution is not None and solution.score is not None)
 
-    def _solution(self, completion: Judged, step: int) -> Solution | None:
-        """Its program; `None` without one, or if it was not judged."""
+    def solution_of(self, completion: Judged, step: int) -> Solution | None:
+        """The program of a completion, valid or not; `None` without one, or if it was not judged."""
         evaluation, name = completion.evaluation, completion.competition
         if evaluation.source is None or evaluation.outcome is None or evaluation.infrastructure_failed:
             return None
@@ -174,5 +167,5 @@ class SolutionPrompts(Part):
         self.pool.load_state_dict(state["solutions"])
 
 
-def _parent_columns(kind: str, parent: Solution) -> Row:
-    return {"prompt_kind": kind, "parent_id": parent.id, "parent_score": parent.score}
+def _parent_columns(parent: Solution) -> Row:
+    return {"prompt_kind": "improve", "parent_id": parent.id, "parent_score": parent.score}

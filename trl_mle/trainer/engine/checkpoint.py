@@ -39,10 +39,9 @@ class CheckpointTrainer(GRPOTrainer):
 
     def _save_rng_state(self, output_dir: str) -> None:
         super()._save_rng_state(output_dir)
-        states = {part.name: part.state_dict() for part in self.parts}
-        for name, state in states.items():
-            if state and self.args.should_save:
-                Path(output_dir, f"{name}.json").write_text(json.dumps(state), encoding="utf-8")
+        for part in self.parts if self.args.should_save else ():
+            if state := part.state_dict():
+                Path(output_dir, f"{part.name}.json").write_text(json.dumps(state), encoding="utf-8")
         # The Trainer writes trainer_state.json next, as the last file: a checkpoint that has it has the files of all
         # processes
         self.accelerator.wait_for_everyone()

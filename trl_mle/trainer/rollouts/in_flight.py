@@ -132,7 +132,8 @@ class RolloutsInFlight(Part):
         self.skipped = self.ledger.skip()
         self.ledger.check(gather_object(list(self._pending)))
         self._waited_s = time.monotonic() - began
-        self._metrics = {f"async/{name}": value for name, value in self._async_metrics(taken).items()}
+        if self.is_async:
+            self._metrics = {f"async/{name}": value for name, value in self._async_metrics(taken).items()}
         return taken
 
     def rows(self, taken: list[Rollout]) -> list[Row]:
@@ -163,14 +164,13 @@ class RolloutsInFlight(Part):
         If groups without signal are replaced, as `zero_signal/…`: `skipped` and `trained`, groups that were left out, and that
         were trained on all the same, and `generations`, those that were to replace them.
         """
-        metrics = self._metrics if self.is_async else {}
-        if self.extra_generations:
-            metrics = metrics | {
-                "zero_signal/skipped": len(self.skipped) / self.ledger.unit_size,
-                "zero_signal/trained": float(self._filled_up),
-                "zero_signal/generations": float(self._generations),
-            }
-        return metrics
+        if not self.extra_generations:
+            return self._metrics
+        return self._metrics | {
+            "zero_signal/skipped": len(self.skipped) / self.ledger.unit_size,
+            "zero_signal/trained": float(self._filled_up),
+            "zero_signal/generations": float(self._generations),
+        }
 
     def _async_metrics(self, taken: list[Rollout]) -> dict[str, float]:
         slots = self._reward.executor.slots if self._reward.executor.reports_start else None
