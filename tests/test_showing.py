@@ -22,7 +22,7 @@ import trl_mle
 from trl_mle import cli
 from trl_mle.competitions import load_competition
 from trl_mle.evaluation import evaluate, submission_search
-from trl_mle.evaluation.comparison import CARD_BEGIN, CARD_END
+from trl_mle.evaluation.result_tables import CARD_BEGIN, CARD_END
 from trl_mle.execution import Limits
 from trl_mle.rewards import BestSolutions, ExecutionLog
 from trl_mle.rewards.progress import RUNNING_FILE

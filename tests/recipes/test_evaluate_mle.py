@@ -14,8 +14,8 @@ import pytest
 from support.openai_server import OpenAIServer
 
 from trl_mle.competitions import load_competition
-from trl_mle.evaluation.comparison import ROW_KEYS
 from trl_mle.evaluation.evaluate import EvaluationArguments, alone_in, check_results, run
+from trl_mle.evaluation.result_tables import ROW_KEYS
 
 
 ROOT = Path(__file__).parents[2]

@@ -18,10 +18,10 @@ from rich.text import Text
 
 from trl_mle import __version__
 from trl_mle.competitions import Competition, load_competition
-from trl_mle.evaluation.comparison import chosen_by_validation, on_all_rows, read_results, to_markdown, write_whole
 from trl_mle.evaluation.harness import Harness
 from trl_mle.evaluation.mlebench import check_gradable, write_submissions
 from trl_mle.evaluation.policies import Policy, check_policy, load_policy
+from trl_mle.evaluation.result_tables import chosen_by_validation, on_all_rows, read_results, to_markdown, write_whole
 from trl_mle.evaluation.results import add_equal_costs, figures
 from trl_mle.evaluation.sample_log import SampleLog
 from trl_mle.evaluation.sampling import best_program, reported_score, sample_programs

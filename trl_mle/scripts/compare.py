@@ -9,7 +9,7 @@ from rich.box import SIMPLE_HEAD
 from rich.table import Table
 from rich.text import Text
 
-from trl_mle.evaluation import comparison
+from trl_mle.evaluation import result_tables
 from trl_mle.scripts.printing import print_json
 from trl_mle.showing import PlainConsole, terminal_line
 
@@ -19,34 +19,34 @@ MOST_COLUMNS = 6  # that fit a terminal of 80 characters
 
 def compare(args: argparse.Namespace) -> int:
     """Compares systems across the results of several evaluations, next to the paper's figures."""
-    rows = comparison.read_results([Path(folder) for folder in args.folders])
-    uneven = comparison.uneven_holdouts(rows)
-    for line in [*comparison.uneven_runs(rows), *uneven]:
+    rows = result_tables.read_results([Path(folder) for folder in args.folders])
+    uneven = result_tables.uneven_holdouts(rows)
+    for line in [*result_tables.uneven_runs(rows), *uneven]:
         print(f"trl-mle: warning: {terminal_line(line)}", file=sys.stderr)
     if uneven:
-        rows = comparison.on_all_rows(rows)
+        rows = result_tables.on_all_rows(rows)
     if args.card is not None:
-        comparison.write_card_section(Path(args.card), rows)
-    for path, text in ((args.markdown, comparison.to_markdown(rows)), (args.csv, comparison.to_csv(rows))):
+        result_tables.write_card_section(Path(args.card), rows)
+    for path, text in ((args.markdown, result_tables.to_markdown(rows)), (args.csv, result_tables.to_csv(rows))):
         if path is not None:
             Path(path).write_text(text, encoding="utf-8")
     if args.json:
         print_json(rows)
         return 0
-    scores = comparison.main_table(rows, reported=("Qwen2.5-3B RL",))
-    programs = [line[:5] for line in comparison.program_table(rows)]
+    scores = result_tables.main_table(rows, reported=("Qwen2.5-3B RL",))
+    programs = [line[:5] for line in result_tables.program_table(rows)]
     console = PlainConsole()
     for part in _parts(scores):
         console.print(_table("best score, mean ± standard error over runs", part))
     console.print(_table("programs, mean ± standard error over runs", programs))
-    if len(curves := comparison.best_of_k_table(rows)) > 1:  # more than its header
+    if len(curves := result_tables.best_of_k_table(rows)) > 1:  # more than its header
         console.print(_table("best of k", curves))
-    if comparison.chosen_by_validation(rows):
+    if result_tables.chosen_by_validation(rows):
         console.print(
             "The best programs are chosen on one part of the hidden rows and scored on the other. For comparison with "
             "published figures, the next table chooses and scores on all rows."
         )
-        for part in _parts(comparison.main_table(comparison.on_all_rows(rows), reported=("Qwen2.5-3B RL",))):
+        for part in _parts(result_tables.main_table(result_tables.on_all_rows(rows), reported=("Qwen2.5-3B RL",))):
             console.print(_table("chosen by the test score", part))
     return 0
 
@@ -76,4 +76,4 @@ def _table(title: str, lines: list[list[str]]) -> Table:
 
 
 def _cell(text: str) -> Text | str:
-    return Text(text[2:-2], style="bold") if isinstance(text, comparison.Best) else text
+    return Text(text[2:-2], style="bold") if isinstance(text, result_tables.Best) else text

@@ -8,10 +8,10 @@ from pathlib import Path
 from trl_mle.competitions import Competition, load_competition
 from trl_mle.competitions.content import content_digest
 from trl_mle.competitions.own import final_competition
-from trl_mle.evaluation.comparison import write_whole
 from trl_mle.evaluation.evaluate import alone_in
 from trl_mle.evaluation.harness import Harness
 from trl_mle.evaluation.policies import check_policy, load_policy
+from trl_mle.evaluation.result_tables import write_whole
 from trl_mle.evaluation.sample_log import SampleLog
 from trl_mle.evaluation.self_improvement import validation_score
 from trl_mle.evaluation.submission_search import Worth, average, clock, held_out_score, ranked, run_again, search

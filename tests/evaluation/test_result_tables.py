@@ -12,7 +12,7 @@ from trl_mle.competitions import Score, load_competition
 from trl_mle.competitions.catalog import MLEBENCH_COMPETITIONS
 from trl_mle.competitions.metrics import METRICS
 from trl_mle.evaluation import Sample, SampleLog
-from trl_mle.evaluation.comparison import (
+from trl_mle.evaluation.result_tables import (
     CARD_BEGIN,
     REPORTED,
     REPORTED_SYSTEMS,
