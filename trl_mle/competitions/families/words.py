@@ -3,7 +3,7 @@
 from pathlib import Path
 from typing import Any, NamedTuple
 
-import yaml
+from trl_mle.data_files import read_data
 
 
 class Number(NamedTuple):
@@ -94,16 +94,8 @@ OTHER_UNITS = {
 }  # fmt: skip
 
 
-def _tuples(value: Any) -> Any:
-    """Makes the lists of a YAML file tuples."""
-    if isinstance(value, dict):
-        return {key: _tuples(inner) for key, inner in value.items()}
-    return tuple(map(_tuples, value)) if isinstance(value, list) else value
-
-
 def _domain(entry: dict[str, Any]) -> Domain:
-    return Domain(**_tuples(entry) | {"numbers": tuple(Number(*number) for number in entry["numbers"])})
+    return Domain(**entry | {"numbers": tuple(Number(*number) for number in entry["numbers"])})
 
 
-_FILE = Path(__file__).with_name("domains.yaml")
-DOMAINS = {name: _domain(entry) for name, entry in yaml.safe_load(_FILE.read_text(encoding="utf-8")).items()}
+DOMAINS = {name: _domain(entry) for name, entry in read_data(Path(__file__).with_name("domains.yaml")).items()}

@@ -7,6 +7,7 @@ import pandas as pd
 from PIL import Image, ImageDraw, ImageFilter
 
 from trl_mle.competitions.mirrors.mirror import (
+    VOCABULARY,
     Drawn,
     Mirror,
     consecutive_ids,
@@ -72,25 +73,7 @@ def _jpeg(image: Image.Image) -> bytes:
     return file.getvalue()
 
 
-_SPECIES_TEXT = """
-    Acer_Capillipes Acer_Circinatum Acer_Mono Acer_Opalus Acer_Palmatum Acer_Pictum Acer_Platanoids Acer_Rubrum
-    Acer_Rufinerve Acer_Saccharinum Alnus_Cordata Alnus_Maximowiczii Alnus_Rubra Alnus_Sieboldiana Alnus_Viridis
-    Arundinaria_Simonii Betula_Austrosinensis Betula_Pendula Callicarpa_Bodinieri Castanea_Sativa Celtis_Koraiensis
-    Cercis_Siliquastrum Cornus_Chinensis Cornus_Controversa Cornus_Macrophylla Cotinus_Coggygria Crataegus_Monogyna
-    Cytisus_Battandieri Eucalyptus_Glaucescens Eucalyptus_Neglecta Eucalyptus_Urnigera Fagus_Sylvatica Ginkgo_Biloba
-    Ilex_Aquifolium Ilex_Cornuta Liquidambar_Styraciflua Liriodendron_Tulipifera Lithocarpus_Cleistocarpus
-    Lithocarpus_Edulis Magnolia_Heptapeta Magnolia_Salicifolia Morus_Nigra Olea_Europaea Phildelphus Populus_Adenopoda
-    Populus_Grandidentata Populus_Nigra Prunus_Avium Prunus_X_Shmittii Pterocarya_Stenoptera Quercus_Afares
-    Quercus_Agrifolia Quercus_Alnifolia Quercus_Brantii Quercus_Canariensis Quercus_Castaneifolia Quercus_Cerris
-    Quercus_Chrysolepis Quercus_Coccifera Quercus_Coccinea Quercus_Crassifolia Quercus_Crassipes Quercus_Dolicholepis
-    Quercus_Ellipsoidalis Quercus_Greggii Quercus_Hartwissiana Quercus_Ilex Quercus_Imbricaria Quercus_Infectoria_sub
-    Quercus_Kewensis Quercus_Nigra Quercus_Palustris Quercus_Phellos Quercus_Phillyraeoides Quercus_Pontica
-    Quercus_Pubescens Quercus_Pyrenaica Quercus_Rhysophylla Quercus_Rubra Quercus_Semecarpifolia Quercus_Shumardii
-    Quercus_Suber Quercus_Texana Quercus_Trojana Quercus_Variabilis Quercus_Vulcanica Quercus_x_Hispanica
-    Quercus_x_Turneri Rhododendron_x_Russellianum Salix_Fragilis Salix_Intergra Sorbus_Aria Tilia_Oliveri
-    Tilia_Platyphyllos Tilia_Tomentosa Ulmus_Bergmanniana Viburnum_Tinus Viburnum_x_Rhytidophylloides Zelkova_Serrata
-"""
-_SPECIES = _SPECIES_TEXT.split()
+_SPECIES = VOCABULARY["species"].split()
 _LEAF_NOISE = 0.04
 
 
@@ -138,56 +121,15 @@ def _leaf(radius: np.ndarray, angles: np.ndarray) -> Image.Image:
 
 IMAGE_MIRRORS = {
     "plant-pathology-2020-fgvc7": Mirror(
-        title="Plant Pathology 2020 - FGVC7",
-        overview=(
-            "Apple leaves fall ill: rust makes small orange spots, scab larger dark ones. From the photo of a leaf "
-            "say how likely it is to be healthy, to have rust, to have scab, or to have several diseases at once. "
-            "Light, background and the green of the leaf vary, so the average color tells little."
-        ),
-        evaluation=(
-            "Submissions are scored by the mean, over the four columns, of the area under the ROC curve. Higher is "
-            "better; 1 is perfect, and a constant scores 0.5."
-        ),
-        data=(
-            "- `images/<image_id>.jpg`: the photos, in color. Here they are small, 96 x 64 pixels, to be cheap.\n"
-            "- `train.csv`: {train} photos with their labels.\n"
-            "- `test.csv`: {test} photos to predict.\n"
-            "- `sample_submission.csv`: a submission in the right format.\n\n"
-            "- `image_id`: the photo.\n"
-            "- `healthy`, `multiple_diseases`, `rust`, `scab`: one of them is 1, the others 0 (train only)."
-        ),
         rows=400,
         draw=_draw_plants,
-        train_only=tuple(_DISEASES),
         sample=dict.fromkeys(_DISEASES, 0.25),
         ids=consecutive_ids("Train_", "Test_"),
         attachment="images/{id}.jpg",
     ),
     "leaf-classification": Mirror(
-        title="Leaf Classification",
-        overview=(
-            "A leaf's species shows in its margin, its shape and its texture. Each of the three is given as 64 "
-            "numbers, and the silhouette as an image. Say for every leaf how likely it is to be of each of 99 "
-            "species. There are few leaves of each, and some are named wrongly."
-        ),
-        evaluation=(
-            "Submissions are scored by the multi-class logarithmic loss: the mean, over the leaves, of -log(p), where "
-            "p is the probability given to the true species. Lower is better; 0 is perfect, and a uniform guess "
-            "scores 4.595. Probabilities of 0 are clipped, so one confident mistake costs as much as 36. Every "
-            "probability must lie in [0, 1], and those of a leaf must sum to 1."
-        ),
-        data=(
-            "- `train.csv`: {train} leaves with their species.\n"
-            "- `test.csv`: {test} leaves to predict.\n"
-            "- `images/<id>.jpg`: their silhouettes, white on black. Here they are small, 64 x 64 pixels.\n"
-            "- `sample_submission.csv`: a submission in the right format, with a column for each species.\n\n"
-            "- `id`: the leaf.\n"
-            "- `species`: its name (train only).\n"
-            "- `margin1` to `margin64`, `shape1` to `shape64`, `texture1` to `texture64`: the three descriptions."
-        ),
         rows=990,
         draw=_draw_leaves,
-        train_only=("species",),
         sample=dict.fromkeys(_SPECIES, 1 / len(_SPECIES)),
         ids=integer_ids(1, 1_000_000),
         attachment="images/{id}.jpg",

@@ -14,12 +14,14 @@ from trl_mle.competitions.mirrors.long_texts import LONG_TEXT_MIRRORS
 from trl_mle.competitions.mirrors.short_texts import SHORT_TEXT_MIRRORS
 from trl_mle.competitions.mirrors.tabular import TABULAR_MIRRORS
 from trl_mle.competitions.prepared import cached_folder, csv_text, description, write_file
+from trl_mle.data_files import read_data
 
 
 PREFIX = "mirror:"
 _BY_KIND = {**SHORT_TEXT_MIRRORS, **LONG_TEXT_MIRRORS, **TABULAR_MIRRORS, **IMAGE_MIRRORS}
 # In the order of the catalogue, which may hold competitions without one
 MIRRORS = {name: _BY_KIND[name] for name in MLEBENCH_COMPETITIONS if name in _BY_KIND}
+DESCRIPTIONS = read_data(Path(__file__).with_name("mirrors.yaml"))
 MAX_ROWS = 100_000
 
 
@@ -99,6 +101,7 @@ def make_mirror(competition_id: str, prepared: Path, rows: int | None = None, se
         [`CompetitionError`]: If there are too few or too many rows.
     """
     mirror, layout = MIRRORS[competition_id], MLEBENCH_COMPETITIONS[competition_id]
+    said = DESCRIPTIONS[competition_id]
     rows = mirror.rows if rows is None else rows
     _check_rows(competition_id, rows)
     # RandomState because numpy promises that its stream never changes.
@@ -114,7 +117,7 @@ def make_mirror(competition_id: str, prepared: Path, rows: int | None = None, se
     table = drawn.table.iloc[[*train_rows, *test_rows]]
     if mirror.ids:
         table.insert(0, layout.id_column, mirror.ids(len(train_rows), len(test_rows), random))
-    train, test = table.loc[train_rows], table.loc[test_rows].drop(columns=list(mirror.train_only))
+    train, test = table.loc[train_rows], table.loc[test_rows].drop(columns=list(said["train_only"]))
     ids = test[[layout.id_column]]
     sample = ids.assign(**mirror.sample)
     files = {
@@ -132,11 +135,11 @@ def make_mirror(competition_id: str, prepared: Path, rows: int | None = None, se
                 path = mirror.attachment.format(part=part, id=name)
                 write_file(prepared / "public" / path, drawn.attachments[row])
     text = description(
-        title=f"{mirror.title} (mirror)",
-        overview=f"The data is synthetic: a stand-in for the Kaggle competition of this name. {mirror.overview}",
-        evaluation=mirror.evaluation,
+        title=f"{said['title']} (mirror)",
+        overview=f"The data is synthetic: a stand-in for the Kaggle competition of this name. {said['overview']}",
+        evaluation=said["evaluation"],
         submission=f"One row for each `{layout.id_column}` of the test set, below this header:",
         sample=sample,
-        data=mirror.data.format(train=len(train), test=len(test)),
+        data=said["data"].format(train=len(train), test=len(test)),
     )
     write_file(prepared / "public" / "description.md", text)

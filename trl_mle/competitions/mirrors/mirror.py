@@ -4,11 +4,17 @@ import re
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from itertools import accumulate
+from pathlib import Path
 from random import Random
 from typing import NamedTuple
 
 import numpy as np
 import pandas as pd
+
+from trl_mle.data_files import read_data
+
+
+VOCABULARY = read_data(Path(__file__).with_name("vocabulary.yaml"))
 
 
 class Drawn(NamedTuple):
@@ -35,23 +41,13 @@ class Drawn(NamedTuple):
 @dataclass(frozen=True)
 class Mirror:
     """
-    Definition of a mirror.
+    How a mirror is made; mirrors.yaml has its description.
 
     Args:
-        title (`str`):
-            Heading of its description.
-        overview (`str`):
-            The task, in at most 600 characters, as many as a prompt shows.
-        evaluation (`str`):
-            How a submission is scored; likewise.
-        data (`str`):
-            What the files and columns mean.
         rows (`int`):
             Default number of rows, train and test together.
         draw (`Callable[[int, RandomState], Drawn]`):
             Draws that many rows.
-        train_only (`tuple[str, ...]`):
-            Columns that the test set lacks.
         sample (`Mapping[str, float | str]`):
             What the sample submission predicts everywhere, by target column.
         ids (`Callable[[int, int, RandomState], list]`, *optional*):
@@ -64,13 +60,8 @@ class Mirror:
             Turns the usual files (by path below the prepared folder) into those of a competition with special formats.
     """
 
-    title: str
-    overview: str
-    evaluation: str
-    data: str
     rows: int
     draw: Callable[[int, np.random.RandomState], Drawn]
-    train_only: tuple[str, ...]
     sample: Mapping[str, float | str]
     ids: Callable[[int, int, np.random.RandomState], list] | None = None
     attachment: str = ""

@@ -182,86 +182,14 @@ def _geometry(vectors: np.ndarray, angles: np.ndarray, counts: list[int], random
 
 TABULAR_MIRRORS = {
     "tabular-playground-series-may-2022": Mirror(
-        title="Tabular Playground Series, May 2022",
-        overview=(
-            "The state of a manufacturing control system is described by 31 anonymous features: continuous "
-            "ones, integers and a string. Predict whether the machine is in state 0 or state 1. Features matter "
-            "mostly together, not one by one, so look for interactions, and for what the string holds."
-        ),
-        evaluation=(
-            "Submissions are scored by the area under the ROC curve: the chance that a row of state 1 is ranked above "
-            "one of state 0. Higher is better; 1 is perfect, and a constant scores 0.5. Every prediction must be a "
-            "probability in [0, 1]."
-        ),
-        data=(
-            "- `train.csv`: {train} rows with their `target`, 0 or 1.\n"
-            "- `test.csv`: {test} rows to predict.\n"
-            "- `sample_submission.csv`: a submission in the right format.\n\n"
-            "- `id`: the row.\n"
-            "- `f_00` to `f_06`, `f_19` to `f_26` and `f_28`: continuous.\n"
-            "- `f_07` to `f_18`, `f_29` and `f_30`: integers; the last two stand for categories.\n"
-            "- `f_27`: ten letters from A to T."
-        ),
-        rows=2000,
-        draw=_draw_may_2022,
-        train_only=("target",),
-        sample={"target": 0.5},
-        ids=integer_ids(0, 900_000),
-        adapt=_adapt_may_2022,
+        rows=2000, draw=_draw_may_2022, sample={"target": 0.5}, ids=integer_ids(0, 900_000), adapt=_adapt_may_2022
     ),
     "tabular-playground-series-dec-2021": Mirror(
-        title="Tabular Playground Series, December 2021",
-        overview=(
-            "A patch of forest is described by its height, slope and aspect, by how far it is from water, "
-            "roads and places where fires began, by its shade, wilderness area and soil. Predict which of seven types "
-            "of tree covers it. Some types are rare."
-        ),
-        evaluation=(
-            "Submissions are scored by accuracy: the share of patches whose cover type is right. Higher is better; 1 "
-            "is perfect, and naming the most frequent type scores about 0.5. Every prediction must be a whole number."
-        ),
-        data=(
-            "- `train.csv`: {train} patches with their `Cover_Type`, 1 to 7.\n"
-            "- `test.csv`: {test} patches to predict.\n"
-            "- `sample_submission.csv`: a submission in the right format.\n\n"
-            "- `Id`: the patch.\n"
-            "- `Elevation` in m, `Aspect` and `Slope` in degrees, distances in m.\n"
-            "- `Hillshade_9am`, `Hillshade_Noon`, `Hillshade_3pm`: from 0 to 255.\n"
-            "- `Wilderness_Area1` to `4` and `Soil_Type1` to `40`: 0 or 1."
-        ),
-        rows=2000,
-        draw=_draw_dec_2021,
-        train_only=("Cover_Type",),
-        sample={"Cover_Type": 2},
-        ids=integer_ids(0, 4_000_000),
+        rows=2000, draw=_draw_dec_2021, sample={"Cover_Type": 2}, ids=integer_ids(0, 4_000_000)
     ),
     "nomad2018-predict-transparent-conductors": Mirror(
-        title="Nomad2018: Predicting Transparent Conductors",
-        overview=(
-            "Oxides of aluminium, gallium and indium may conduct electricity and yet let light through. From "
-            "the composition and the unit cell of such a crystal predict two energies: that of its formation, which "
-            "says how stable it is, and its band gap, which says how transparent it is."
-        ),
-        evaluation=(
-            "Submissions are scored by the root mean squared logarithmic error, taken of each of the two columns and "
-            "averaged. Lower is better; 0 is perfect. Rows are compared in the order of the file: keep that of "
-            "test.csv. Predictions must be greater than -1."
-        ),
-        data=(
-            "- `train.csv`: {train} crystals with both energies.\n"
-            "- `test.csv`: {test} crystals to predict.\n"
-            "- `train/<id>/geometry.xyz`, `test/<id>/geometry.xyz`: the unit cell: lattice vectors, and where its "
-            "atoms are, in angstrom.\n"
-            "- `sample_submission.csv`: a submission in the right format.\n\n"
-            "- `id`: the crystal, counted from 1 in both files.\n"
-            "- `spacegroup`: symmetry of the crystal. `number_of_total_atoms`: in the unit cell.\n"
-            "- `percent_atom_al`, `percent_atom_ga`, `percent_atom_in`: shares of the three metals, from 0 to 1.\n"
-            "- `lattice_vector_1_ang` to `3` in angstrom, `lattice_angle_alpha_degree`, `beta`, `gamma`.\n"
-            "- `formation_energy_ev_natom` in eV per atom, `bandgap_energy_ev` in eV (train only)."
-        ),
         rows=600,
         draw=_draw_nomad,
-        train_only=("formation_energy_ev_natom", "bandgap_energy_ev"),
         sample={"formation_energy_ev_natom": 0.1779, "bandgap_energy_ev": 1.8892},
         ids=consecutive_ids(start=1),
         attachment="{part}/{id}/geometry.xyz",
