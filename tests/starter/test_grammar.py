@@ -11,15 +11,15 @@ import pytest
 from support.sketched import QUICK, quick_programs, score
 
 from trl_mle.competitions import load_competition
-from trl_mle.competitions.mirrors import MIRRORS
+from trl_mle.competitions.mirrors import MIRRORS, PREFIX
 from trl_mle.prompts import extract_code
 from trl_mle.starter.estimators import TRANSFORMS
 from trl_mle.starter.grammar import TASKS, Sketcher
-from trl_mle.starter.tasks_local import LOCAL_TASKS
-from trl_mle.starter.tasks_mirrors import MIRROR_TASKS
 
 
 ROOT = Path(__file__).parents[2]
+MIRROR_TASKS = {name.removeprefix(PREFIX): tasks for name, tasks in TASKS.items() if name.startswith(PREFIX)}
+LOCAL_TASKS = [name for name in TASKS if not name.startswith(PREFIX)]
 
 # The grammar includes weak models, and scikit-learn warns about these.
 pytestmark = pytest.mark.filterwarnings("ignore::UserWarning")

@@ -14,13 +14,9 @@ from typing import Any, Protocol, TypeVar
 
 from trl_mle.competitions import CompetitionError, load_competition
 from trl_mle.starter.estimators import CLASSIFIERS, REGRESSORS, SINGLE_OUTPUT, TRANSFORMS, Estimator, Transform
-from trl_mle.starter.tasks import Part, Task
-from trl_mle.starter.tasks_local import LOCAL_TASKS
-from trl_mle.starter.tasks_mirrors import MIRROR_TASKS
+from trl_mle.starter.tasks import TASKS, Part, Task
 from trl_mle.starter.tasks_own import own_tasks
 
-
-TASKS: dict[str, tuple[Task, ...]] = LOCAL_TASKS | {f"mirror:{name}": tasks for name, tasks in MIRROR_TASKS.items()}
 
 # Probabilities of rare choices
 ANOTHER_PART = 0.25  # another part of the features, repeatedly
@@ -49,9 +45,10 @@ def find_tasks(competition: str) -> tuple[Task, ...]:
     try:
         return own_tasks(load_competition(competition))
     except CompetitionError as error:
+        local = ", ".join(name for name in TASKS if not name.startswith("mirror:"))
         raise CompetitionError(
-            f"the starter's grammar does not cover {competition!r}: {error} (it covers {', '.join(LOCAL_TASKS)}, the mirrors, and "
-            "tables made by `trl-mle new`)"
+            f"the starter's grammar does not cover {competition!r}: {error} (it covers {local}, the mirrors, and tables made by "
+            "`trl-mle new`)"
         ) from error
 
 

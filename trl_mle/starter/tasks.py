@@ -1,7 +1,11 @@
-"""Facts about a competition that the grammar's programs use: files, labels, and parts of features."""
+"""Facts about a competition that the grammar's programs use: files, labels, and parts of features, from tasks.yaml."""
 
+from collections.abc import Iterable
 from dataclasses import dataclass, field
-from typing import Literal
+from pathlib import Path
+from typing import Any, Literal
+
+from trl_mle.data_files import read_data
 
 
 @dataclass(frozen=True)
@@ -102,57 +106,17 @@ class Task:
             object.__setattr__(self, "answers", ("pred[:, 1]" if self.kind == "probability" else "pred",))
 
 
-def table(*dropped: str) -> str:
-    """The line that sets `table` to all columns except these."""
-    names = ", ".join(f'"{name}"' for name in dropped)
-    return f"table = both.drop(columns=[{names}])"
+def _parts(entries: Iterable[str | dict[str, Any]]) -> tuple[Part, ...]:
+    """Makes the parts of an entry, in which a group's name stands for its parts."""
+    parts: list[Part] = []
+    for entry in entries:
+        parts += _parts(_DATA["groups"][entry]) if isinstance(entry, str) else [Part(**entry)]
+    return tuple(parts)
 
 
-NUMBERS = (
-    Part("the features", "table", 8),
-    Part("their squares", "table ** 2"),
-    Part("their roots", "table.abs() ** 0.5"),
-    Part("their ranks", "table.rank(pct=True)"),
-    Part("their sums", 'table.agg(["sum", "std"], axis=1)'),
-    Part("their logarithms", "np.log1p(table.clip(lower=0))"),
-)
-
-_WORDS: dict[str, tuple[object, ...]] = {
-    "max_features": (20, 50, 100, 200, 500, 1500, 4000),
-    "ngram_range": ((1, 2), (1, 3)),
-    "min_df": (2, 3, 8),
-    "token_pattern": (r'r"\w+|[^\w\s]"', r'''r"[\w']+"'''),
+_DATA = read_data(Path(__file__).with_name("tasks.yaml"))
+NUMBERS, TEXT = _parts(["numbers"]), _parts(["text"])
+TASKS: dict[str, tuple[Task, ...]] = {
+    competition: tuple(Task(**entry | {"parts": _parts(entry["parts"])}) for entry in entries)
+    for competition, entries in _DATA["tasks"].items()
 }
-_TEXT = "from sklearn.feature_extraction.text import "
-TEXT = (
-    Part(
-        "words",
-        "TfidfVectorizer({settings}).fit_transform(text).toarray()",
-        4,
-        _WORDS | {"sublinear_tf": (True,)},
-        imports=(f"{_TEXT}TfidfVectorizer",),
-    ),
-    Part(
-        "which words occur",
-        "CountVectorizer({settings}).fit_transform(text).toarray().clip(max=1)",
-        2,
-        _WORDS,
-        imports=(f"{_TEXT}CountVectorizer",),
-    ),
-    Part(
-        "characters",
-        "TfidfVectorizer({settings}).fit_transform(text).toarray()",
-        2,
-        {
-            "analyzer": ('"char"', '"char_wb"'),
-            "max_features": (50, 100, 200, 500, 1500, 4000),
-            "ngram_range": ((1, 2), (2, 3), (2, 4)),
-            "sublinear_tf": (True,),
-        },
-        imports=(f"{_TEXT}TfidfVectorizer",),
-    ),
-    Part("the length", "text.map(len).to_frame()", 4),
-    Part("the number of words", "text.str.count(r'\\w+').to_frame()", 2),
-    Part("the marks", "np.array([[t.count(c) for c in '.,;:!?-'] for t in text])", 2),
-    Part("the words' length", "np.array([[len(t) / len(t.split()), len(set(t.split()))] for t in text])"),
-)
