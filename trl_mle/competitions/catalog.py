@@ -7,6 +7,7 @@ import pandas as pd
 
 from trl_mle.competitions.competition import Competition, CompetitionError
 from trl_mle.competitions.metrics import METRICS, find_metric
+from trl_mle.data_files import read_data
 
 
 @dataclass(frozen=True)
@@ -54,77 +55,8 @@ class Layout:
     takes: str | None = None
 
 
-# In the order of the table in https://huggingface.co/papers/2509.01684.
 MLEBENCH_COMPETITIONS = {
-    "detecting-insults-in-social-commentary": Layout(
-        metric="roc_auc",
-        id_column="Comment",
-        target_columns=("Insult",),
-        sample_submission="sample_submission_null.csv",
-    ),
-    "learning-agency-lab-automated-essay-scoring-2": Layout(
-        metric="quadratic_weighted_kappa",
-        id_column="essay_id",
-        target_columns=("score",),
-        answers="answers.csv",
-    ),
-    "random-acts-of-pizza": Layout(
-        metric="roc_auc",
-        id_column="request_id",
-        target_columns=("requester_received_pizza",),
-        sample_submission="sampleSubmission.csv",
-    ),
-    "tweet-sentiment-extraction": Layout(
-        metric="word_level_jaccard",
-        id_column="textID",
-        target_columns=("selected_text",),
-    ),
-    "tabular-playground-series-may-2022": Layout(
-        metric="roc_auc",
-        id_column="id",
-        target_columns=("target",),
-    ),
-    "tabular-playground-series-dec-2021": Layout(
-        metric="accuracy",
-        id_column="Id",
-        target_columns=("Cover_Type",),
-    ),
-    "us-patent-phrase-to-phrase-matching": Layout(
-        metric="pearson_correlation",
-        id_column="id",
-        target_columns=("score",),
-    ),
-    "plant-pathology-2020-fgvc7": Layout(
-        metric="mean_columnwise_roc_auc",
-        id_column="image_id",
-        target_columns=("healthy", "multiple_diseases", "rust", "scab"),
-        exact_columns=True,
-    ),
-    "leaf-classification": Layout(
-        metric="log_loss",
-        id_column="id",  # and the 99 species that the sample submission names
-        exact_columns=True,
-    ),
-    "nomad2018-predict-transparent-conductors": Layout(
-        metric="mean_columnwise_rmsle",
-        id_column="id",
-        target_columns=("formation_energy_ev_natom", "bandgap_energy_ev"),
-        in_file_order=True,
-    ),
-    "spooky-author-identification": Layout(
-        metric="log_loss",
-        id_column="id",
-        target_columns=("EAP", "HPL", "MWS"),
-        exact_columns=True,
-        id_first=True,
-    ),
-    "lmsys-chatbot-arena": Layout(
-        metric="log_loss",
-        id_column="id",
-        target_columns=("winner_model_a", "winner_model_b", "winner_tie"),
-        answers="answers.csv",
-        row_sum_decimals=6,
-    ),
+    name: Layout(**entry) for name, entry in read_data(Path(__file__).with_name("catalog.yaml")).items()
 }
 
 

@@ -16,6 +16,7 @@ from sklearn.datasets import load_breast_cancer, load_diabetes, load_digits, loa
 
 from trl_mle.competitions.competition import Competition
 from trl_mle.competitions.prepared import cached_folder, csv_text, description, write_file
+from trl_mle.data_files import read_data
 
 
 TEST_SHARE = 0.3
@@ -85,102 +86,12 @@ def _load_wine() -> tuple[pd.DataFrame, pd.DataFrame, pd.DataFrame]:
     return features, labels, labels
 
 
+_LOADERS = {
+    "digits": _load_digits, "breast-cancer": _load_breast_cancer, "diabetes": _load_diabetes, "wine": _load_wine,
+}  # fmt: skip
 LOCAL_COMPETITIONS = {
-    "digits": LocalCompetition(
-        title="Handwritten digits",
-        overview=(
-            "Forty-three people wrote digits on a form, and each digit was reduced to an image of 8 x 8 pixels. "
-            "Say for every image how likely it is to be each of the ten digits. The images are small, but some hands "
-            "are hard to read, so a good solution knows when it is unsure."
-        ),
-        evaluation=(
-            "Submissions are scored by the multi-class logarithmic loss: the mean, over the images of the test set, "
-            "of -log(p), where p is the probability given to the true digit. Lower is better; 0 is perfect, and a "
-            "uniform guess scores 2.303. Probabilities of 0 are clipped, so one confident mistake costs as much as "
-            "36. Every probability must lie in [0, 1], and those of an image must sum to 1."
-        ),
-        data=(
-            "- `id`: the image.\n"
-            "- `pixel_0` to `pixel_63`: brightness from 0 to 16, row by row from the upper left corner.\n"
-            "- `label`: the digit, 0 to 9 (train only).\n\n"
-            "Source: Optical Recognition of Handwritten Digits, E. Alpaydin and C. Kaynak, UCI, 1998."
-        ),
-        metric="log_loss",
-        targets=tuple(f"digit_{i}" for i in range(10)),
-        baseline=0.1,
-        load=_load_digits,
-        exact_columns=True,
-    ),
-    "breast-cancer": LocalCompetition(
-        title="Breast cancer diagnosis",
-        overview=(
-            "A fine needle takes cells from a breast mass, and a microscope image of them is measured: how large the "
-            "nuclei are, how rough their outline, how much they vary. Say for every mass how likely it is to be "
-            "malignant."
-        ),
-        evaluation=(
-            "Submissions are scored by the area under the ROC curve: the chance that a malignant mass is ranked above "
-            "a benign one. Higher is better; 1 is perfect, and a constant scores 0.5. Every prediction must be a "
-            "probability in [0, 1]."
-        ),
-        data=(
-            "- `id`: the mass.\n"
-            "- Ten properties of the cell nuclei (radius, texture, perimeter, area, smoothness, compactness, "
-            "concavity, concave points, symmetry, fractal dimension), each as the mean over the image (`mean_…`), its "
-            "standard error (`…_error`) and the mean of the three largest values (`worst_…`).\n"
-            "- `malignant`: 1 for malignant, 0 for benign (train only).\n\n"
-            "Source: Breast Cancer Wisconsin (Diagnostic), W. Wolberg, N. Street and O. Mangasarian, UCI, 1995."
-        ),
-        metric="roc_auc",
-        targets=("malignant",),
-        baseline=0.5,
-        load=_load_breast_cancer,
-    ),
-    "diabetes": LocalCompetition(
-        title="Progression of diabetes",
-        overview=(
-            "442 patients with diabetes were examined once, and again a year later. From the first examination, "
-            "predict how far the disease has progressed by the second. There are few patients and much noise: simple "
-            "models with some regularization are hard to beat."
-        ),
-        evaluation=(
-            "Submissions are scored by the root mean squared error between the predicted and the measured "
-            "progression. Lower is better; 0 is perfect, and a constant scores about 0.71."
-        ),
-        data=(
-            "- `id`: the patient.\n"
-            "- `age` in years, `sex` (1 or 2), `bmi` (body mass index), `bp` (mean blood pressure).\n"
-            "- `s1` to `s6`: blood serum: total cholesterol, LDL, HDL, total cholesterol / HDL, log of the "
-            "triglycerides, blood sugar.\n"
-            "- `progression`: a measure of the disease after one year, in hundreds (train only).\n\n"
-            'Source: B. Efron, T. Hastie, I. Johnstone and R. Tibshirani, "Least Angle Regression", 2004.'
-        ),
-        metric="rmse",
-        targets=("progression",),
-        baseline=1.5,
-        load=_load_diabetes,
-    ),
-    "wine": LocalCompetition(
-        title="Wine cultivars",
-        overview=(
-            "Three cultivars of grape grow in the same region of Italy. From the chemical analysis of a wine, say "
-            "which of the three it was made of."
-        ),
-        evaluation=(
-            "Submissions are scored by accuracy: the share of wines whose cultivar is right. Higher is better; 1 is "
-            "perfect, and naming the most frequent cultivar scores about 0.4. Every prediction must be a whole number."
-        ),
-        data=(
-            "- `id`: the wine.\n"
-            "- Thirteen measurements, from `alcohol` to `proline`.\n"
-            "- `cultivar`: 0, 1 or 2 (train only).\n\n"
-            "Source: Wine, S. Aeberhard and M. Forina, UCI, 1992."
-        ),
-        metric="accuracy",
-        targets=("cultivar",),
-        baseline=0,
-        load=_load_wine,
-    ),
+    name: LocalCompetition(**entry, load=_LOADERS[name])
+    for name, entry in read_data(Path(__file__).with_name("local.yaml")).items()
 }
 
 
