@@ -10,13 +10,17 @@ import keyword
 import random
 from collections.abc import Callable, Iterable
 from functools import cache
+from pathlib import Path
 from typing import Any, Protocol, TypeVar
 
 from trl_mle.competitions import CompetitionError, load_competition
+from trl_mle.data_files import read_data
 from trl_mle.starter.estimators import CLASSIFIERS, REGRESSORS, SINGLE_OUTPUT, TRANSFORMS, Estimator, Transform
 from trl_mle.starter.tasks import TASKS, Part, Task
 from trl_mle.starter.tasks_own import own_tasks
 
+
+LINES = read_data(Path(__file__).with_name("lines.yaml"))
 
 # Probabilities of rare choices
 ANOTHER_PART = 0.25  # another part of the features, repeatedly
@@ -216,8 +220,11 @@ class Sketcher:
     def _slip(self, right: str, *wrong: str) -> str:
         return self.rng.choice(wrong) if wrong and self.rng.random() < self.slip_rate else right
 
+    def _line(self, name: str, **values: object) -> str:
+        return self._slip(*(form.format(**values) for form in LINES[name]))
+
     def _imports(self, imports: list[str], with_numpy: bool) -> list[str]:
-        lines = [self._slip("import pandas as pd", "import pandas", "import panda as pd", "import numpy as np")]
+        lines = [self._line("pandas")]
         if with_numpy:
             lines.append("import numpy as np")
         for line in dict.fromkeys(imports):
@@ -227,27 +234,15 @@ class Sketcher:
         return lines
 
     def _load(self, task: Task) -> list[str]:
-        reader, train, test = task.reader, task.train, task.test
+        training, loader = task.train.replace("train", "training"), task.reader.replace("read", "load")
         return [
-            self._slip(
-                f'train = pd.{reader}("input/{train}")',
-                f'train = pd.{reader}("{train}")',
-                f'train = pd.{reader}("input/{train.replace("train", "training")}")',
-                f'train = pd.{reader}("input/{train}"',
-                f'data = pd.{reader}("input/{train}")',
-            ),
-            self._slip(
-                f'test = pd.{reader}("input/{test}")',
-                f'test = pd.{reader}("{test}")',
-                f'test = pd.{reader}("../input/{test}")',
-                f'test = pd.{reader.replace("read", "load")}("input/{test}")',
-                "",
-            ),
+            self._line("read_train", reader=task.reader, train=task.train, training=training),
+            self._line("read_test", reader=task.reader, test=task.test, loader=loader),
             task.prepare,
         ]
 
     def _features(self, task: Task, parts: list[Part], imports: list[str]) -> list[str]:
-        lines = [self._slip("both = pd.concat([train, test])", "both = pd.concat(train, test)", "both = train + test")]
+        lines = [self._line("both")]
         imports += task.imports
         if task.base:
             base = self._choose("base", lambda: self.rng.choice(task.base))
@@ -259,27 +254,14 @@ class Sketcher:
             line = f"X = np.hstack([X, {code}])" if number else f"X = {code}"
             lines.append(self._slip(line, f"{line})", line.replace("X = ", "x = ", 1), f"{line}[:len(train)]"))
         labels = f"np.log1p({task.labels})" if self._logarithm(task) else task.labels
-        return [
-            *lines,
-            self._slip(
-                "X, X_test = X[:len(train)], X[len(train):]",
-                "X, X_test = X[:len(train)], X[len(test):]",  # the wrong rows
-                "X_test = X[len(train):]",
-                "X, X_test = train, test",
-            ),
-            self._slip(f"y = {labels}", 'y = train["labels"]', f'y = both["{task.target}"]', f"y = {labels}["),
-        ]
+        return [*lines, self._line("split"), self._line("labels", labels=labels, target=task.target)]
 
     def _transform(self, transform: Transform, imports: list[str]) -> list[str]:
         if not transform.words:
             return []
         name = transform.code.partition("(")[0]
         imports.append(f"from sklearn.{transform.module} import {name}")
-        return [
-            self._slip(f"scaler = {transform.code}", f"scale = {transform.code}"),
-            self._slip("X = scaler.fit_transform(X)", "X = scaler.transform(X)"),
-            self._slip("X_test = scaler.transform(X_test)", "X_test = scaler.transform(test)"),
-        ]
+        return [self._line("scaler", code=transform.code), self._line("scale_train"), self._line("scale_test")]
 
     def _logarithm(self, task: Task) -> bool:
         return task.logs and self._seldom("logarithm", LOGARITHM) is not None
@@ -317,46 +299,20 @@ class Sketcher:
             lines.append(f'model = GridSearchCV(model, {{"{keyword}": [{grid}]}}, cv=3)')
         if self._seldom("check", CHECK):
             imports.append("from sklearn.model_selection import cross_val_score")
-            lines.append(
-                self._slip(
-                    "print(round(cross_val_score(model, X, y, cv=3).mean(), 4))",
-                    "print(model.score(X, y))",  # not fitted yet
-                    "print(round(cross_val_score(model, X_test, y, cv=3).mean(), 4))",
-                )
-            )
-        lines.append(
-            self._slip("model.fit(X, y)", "model.fit(y, X)", "model.fit(X)", "model.fit(X_train, y_train)", "")
-        )
+            lines.append(self._line("check"))
+        lines.append(self._line("fit"))
         if self.rng.random() < self.slip_rate / 20:  # endless with most models; rare, because timeouts are expensive
             lines.append("while model.score(X, y) < 1:\n    model.fit(X, y)")
         return lines
 
     def _predict(self, task: Task) -> list[str]:
         if task.kind in ("class", "number", "numbers"):
-            return [
-                self._slip(
-                    "pred = model.predict(X_test)",
-                    "pred = model.predict(X)",  # the wrong rows
-                    "pred = model.predict(test)",
-                    "pred = model.predict_proba(X_test)",
-                    "preds = model.predict(X_test)",
-                ),
-                "pred = np.expm1(pred)" if self._logarithm(task) else "",
-            ]
-        lines = [
-            self._slip(
-                "pred = model.predict_proba(X_test)",
-                "pred = model.predict(X_test)",
-                "pred = model.predict_proba(X)",  # the wrong rows
-                "pred = model.predict_probas(X_test)",
-                "preds = model.predict_proba(X_test)",
-            )
-        ]
+            return [self._line("predict"), "pred = np.expm1(pred)" if self._logarithm(task) else ""]
+        lines = [self._line("predict_proba")]
         if task.kind == "probabilities":
             share = self._seldom("mixing", MIXING, lambda: self.rng.choice((0.01, 0.03, 0.05, 0.1)))
             if share is not None:
-                right = f"pred = {1 - share:g} * pred + {share:g} / pred.shape[1]"
-                lines.append(self._slip(right, f"pred = {1 - share:g} * pred"))  # which does not sum to 1
+                lines.append(self._line("mix", rest=1 - share, share=share))
         return lines
 
     def _submit(self, task: Task) -> list[str]:
@@ -376,21 +332,9 @@ class Sketcher:
         elif task.kind != "numbers":
             wrong.append(f'sub["{task.column}"] = y')  # pandas aligns the rows: not the predictions
         return [
-            self._slip(
-                f'sub = pd.read_csv("input/{task.sample}")',
-                f'sub = pd.read_csv("{task.sample}")',
-                'sub = pd.read_csv("input/submission.csv")',
-                f'submission = pd.read_csv("input/{task.sample}")',
-            ),
+            self._line("read_sample", sample=task.sample),
             self._slip(forms[self._choose("fill", lambda: self.rng.randrange(2))], *wrong),
-            self._slip(
-                'sub.to_csv("submission.csv", index=False)',
-                'sub.to_csv("submit.csv", index=False)',
-                'sub.to_csv("input/submission.csv", index=False)',
-                'sub.to_csv("submission.csv", index=false)',
-                'sub.to_csv("submission.csv", index=False',
-                "",
-            ),
+            self._line("write"),
         ]
 
 
