@@ -18,59 +18,11 @@ from trl_mle.starter.grammar import TASKS, Sketcher, find_tasks
 
 # Renders only the first line of the user's message, plus the previous solution if there is one, with the first short
 # line that the solution printed itself: see `build_starter`.
-CHAT_TEMPLATE = (
-    f"""\
+CHAT_TEMPLATE = f"""\
 {{%- set previous = '{PREVIOUS}\\n\\n```' -%}}
 {{%- set printed = '\\n\\n{PRINTED}\\n\\n' -%}}
-"""
-    + """\
-{%- for message in messages -%}
-{%- if message['role'] == 'user' -%}
-<|im_start|>user
-{{ message['content'].split('\\n')[0] }}
-{%- if previous in message['content'] -%}
-{%- set rest = message['content'].split(previous, 1)[1] -%}
-{%- set end = '\\n```' + rest.split('python\\n', 1)[0] -%}
-{{ '\\nImprove:\\n' + rest.split('python\\n', 1)[1].split(end, 1)[0] }}
-{%- set own = namespace(line='') -%}
-{%- for line in rest.split(end + printed, 1)[1].split('\\n', 1)[1].split(end)[0].split('\\n') -%}
-{%- if not own.line and line|length < 30 and not line.startswith(('milestone: ', 'report: ')) -%}
-{%- set own.line = line -%}
-{%- endif -%}
-{%- endfor -%}
-{{ '\\nPrinted: ' + own.line }}
-{%- endif -%}
-<|im_end|>
-{%- elif message['role'] == 'assistant' -%}
-<|im_start|>assistant
-{{ message['content'] }}<|im_end|>
-{%- endif -%}
-{%- endfor -%}
-{%- if add_generation_prompt -%}
-{{ '<|im_start|>assistant\\n' }}
-{%- endif -%}
-"""
-)
-
-README = """\
----
-library_name: transformers
-tags: [trl-mle, starter]
----
-
-# A starter policy for {competitions}
-
-{parameters:,} parameters, trained from scratch on {programs:,} sketched programs by `python -m trl_mle.starter`
-(seed {seed}). About a quarter of the programs that it samples for digits are valid, and most of those use a weak model:
-reinforcement learning with `trl_mle` improves both. The policy has no other use.
-
-**It reads only the first line of the prompt, and the previous solution if there is one, with the first short line that it
-printed.** Its chat template leaves out system messages and everything else in a user's message, because a model of this size
-cannot read a task. It recognises a competition by its name, `Kaggle competition: <id>`. {improve_share:.0%} of the programs that
-it learned from change a previous one.
-
-Sample with temperature 1.0 and no truncation, as `generation_config.json` does.
-"""
+{Path(__file__).with_name("chat_template.jinja").read_text(encoding="utf-8")}"""
+README = Path(__file__).with_name("model_card.md").read_text(encoding="utf-8")
 
 
 @dataclass
