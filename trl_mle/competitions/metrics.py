@@ -47,22 +47,14 @@ def _mode(answers: pd.Series) -> Any:
     return answers.mode()[0]
 
 
-# Where an entry says nothing else
-_GUESSES: dict[Takes, Guess] = {
-    Takes.PROBABILITIES: pd.Series.mean,  # each label's share
-    Takes.SCORES: pd.Series.mean,
-    Takes.ZEROS_AND_ONES: _mode,
-    Takes.LABELS: _mode,
-    Takes.TEXTS: _mode,
-    Takes.NUMBERS: pd.Series.mean,
-}
-_AVERAGES: dict[Takes, Average] = {
-    Takes.PROBABILITIES: "mean",
-    Takes.SCORES: "rank",
-    Takes.ZEROS_AND_ONES: "vote",
-    Takes.LABELS: "vote",
-    Takes.TEXTS: "vote",
-    Takes.NUMBERS: "mean",
+# The best constant and the way to average, where an entry says nothing else
+_DEFAULTS: dict[Takes, tuple[Guess, Average]] = {
+    Takes.PROBABILITIES: (pd.Series.mean, "mean"),  # each label's share
+    Takes.SCORES: (pd.Series.mean, "rank"),
+    Takes.ZEROS_AND_ONES: (_mode, "vote"),
+    Takes.LABELS: (_mode, "vote"),
+    Takes.TEXTS: (_mode, "vote"),
+    Takes.NUMBERS: (pd.Series.mean, "mean"),
 }
 
 
@@ -119,12 +111,12 @@ class Metric(NamedTuple):
 
     def constant_guess(self, answers: pd.Series) -> list[Any]:
         """The best constant for a column of answers, or the values to be repeated in turn."""
-        return np.atleast_1d((self.guess or _GUESSES[self.takes])(answers)).tolist()
+        return np.atleast_1d((self.guess or _DEFAULTS[self.takes][0])(answers)).tolist()
 
     @property
     def averaged_by(self) -> Average:
         """How predictions of several programs are averaged."""
-        return self.average or _AVERAGES[self.takes]
+        return self.average or _DEFAULTS[self.takes][1]
 
 
 def gain(score: float, higher_is_better: bool) -> float:
