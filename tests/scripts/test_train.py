@@ -206,7 +206,8 @@ def test_bad_input_of_a_real_process(tiny_model, tmp_path):
         text=True,
         timeout=120,
     )
-    assert (run.returncode, run.stdout, len(run.stderr.splitlines())) == (2, "", 1), run.stderr
+    lines = [line for line in run.stderr.splitlines() if "waiting for" not in line]  # a slow import is one
+    assert (run.returncode, run.stdout, len(lines)) == (2, "", 1), run.stderr
 
 
 @pytest.mark.slow
