@@ -64,7 +64,7 @@ def new_competition(
             folder `final/`, see [`final_competition`].
         higher_is_better (`bool`, *optional*):
             Whether a larger score is better; required for a function of your own. Whether it compares labels or numbers is
-            told by the targets, and written into `competition.yaml`.
+            found from the targets, and written into `competition.yaml`.
 
     Returns:
         [`Competition`]: The competition, as [`load_competition`] loads it from the folder.

@@ -42,7 +42,7 @@ ROW_KEYS = {
     "at_equal_programs", "at_equal_time",
 }  # fmt: skip
 
-# What rows of before do not say: nothing was held out
+# For rows of earlier versions, which lack these keys: nothing was held out
 EARLIER: dict[str, Any] = {"holdout": 0.0, "chosen_by": "test", "on_all_rows": {}}
 
 # Between them stands the section of a model card: what is around is its owner's

@@ -45,7 +45,7 @@ def extract_code(completion: str) -> str | None:
     """
     Extracts the program from a completion.
 
-    Of several fenced blocks of Python, the last complete one that reads data and writes a submission counts, preceded by blocks
+    If there are several fenced blocks of Python, the last complete one that reads data and writes a submission counts, preceded by blocks
     that it needs: files that it imports, or that write what it reads. If no block does both, but all together do, like the
     cells of a notebook, all of them are the program. Thoughts, blocks of other languages and a notebook's commands, such as
     `!pip install`, do not count. Without a fence, the whole text counts if it is Python that does something, otherwise the
