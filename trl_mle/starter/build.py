@@ -73,16 +73,7 @@ class StarterConfig:
 
 
 def sketch_corpus(config: StarterConfig) -> Dataset:
-    """
-    Sketches the training programs, as a conversational prompt-completion dataset.
-
-    Args:
-        config ([`StarterConfig`]):
-            The starter's configuration.
-
-    Returns:
-        `Dataset`: Rows with a `prompt` and a `completion`, each a list of one message.
-    """
+    """Sketches the programs. Each row has a `prompt` and a `completion`, lists of one message each."""
     rng = random.Random(config.seed)
     rows = []
     for competition in config.competitions:
@@ -107,17 +98,8 @@ def sketch_corpus(config: StarterConfig) -> Dataset:
 
 def train_tokenizer(corpus: Dataset, vocab_size: int = 768) -> Qwen2Tokenizer:
     """
-    Trains a byte-level BPE tokenizer on the corpus, with a chat template that renders only what such a policy can
-    read.
-
-    Args:
-        corpus (`Dataset`):
-            What [`sketch_corpus`] returns.
-        vocab_size (`int`, *optional*, defaults to `768`):
-            Upper bound of the vocabulary size, including the 256 bytes, so that any text can be encoded.
-
-    Returns:
-        `Qwen2Tokenizer`: The tokenizer.
+    Trains a byte-level BPE tokenizer, with a chat template that renders only what such a policy can read. Its
+    vocabulary includes the 256 bytes, so that any text can be encoded.
     """
     texts = [messages[0]["content"] for column in ("prompt", "completion") for messages in corpus[column]]
     # Qwen2's own pipeline, because AutoTokenizer loads it for a Qwen2 model. It splits the text into few words.
@@ -133,16 +115,7 @@ def train_tokenizer(corpus: Dataset, vocab_size: int = 768) -> Qwen2Tokenizer:
 
 
 def make_model(tokenizer: Qwen2Tokenizer) -> Qwen2ForCausalLM:
-    """
-    Makes an untrained Qwen2 model with three layers.
-
-    Args:
-        tokenizer (`Qwen2Tokenizer`):
-            Its tokenizer.
-
-    Returns:
-        `Qwen2ForCausalLM`: The model, in float32.
-    """
+    """Makes an untrained Qwen2 model with three layers, in float32."""
     model = Qwen2ForCausalLM(
         Qwen2Config(
             vocab_size=len(tokenizer),

@@ -8,27 +8,13 @@ from trl_mle.data_files import read_data
 
 @dataclass(frozen=True)
 class Estimator:
-    """
-    A model that a program can choose.
+    """A model that a program can choose."""
 
-    Args:
-        words (`str`):
-            Its name in the plan.
-        name (`str`):
-            Its class in scikit-learn. A final `*` stands for `Classifier` or `Regressor`.
-        module (`str`):
-            Its module in scikit-learn.
-        weight (`float`):
-            Relative frequency of choosing it.
-        settings (`dict[str, tuple]`, *optional*):
-            Values to choose from, by keyword. The first keyword is always set, the others half of the time each.
-    """
-
-    words: str
-    name: str
-    module: str
-    weight: float
-    settings: dict[str, tuple[object, ...]] = field(default_factory=dict)
+    words: str  # its name in the plan
+    name: str  # its class in scikit-learn; a final * stands for Classifier or Regressor
+    module: str  # of scikit-learn
+    weight: float  # relative frequency of choosing it
+    settings: dict[str, tuple[object, ...]] = field(default_factory=dict)  # as of a `Part`, by keyword
 
 
 # Models that predict only one column
@@ -37,24 +23,12 @@ SINGLE_OUTPUT = ("AdaBoostRegressor", "GradientBoostingRegressor", "HistGradient
 
 @dataclass(frozen=True)
 class Transform:
-    """
-    A transform of the features before the model.
+    """A transform of the features before the model."""
 
-    Args:
-        words (`str`):
-            Its name in the plan; empty for no transform.
-        code (`str`):
-            Code that creates it.
-        module (`str`):
-            Its module in scikit-learn.
-        weight (`float`):
-            Relative frequency of choosing it.
-    """
-
-    words: str
-    code: str
-    module: str
-    weight: float
+    words: str  # its name in the plan; empty for no transform
+    code: str  # creates it
+    module: str  # of scikit-learn
+    weight: float  # relative frequency of choosing it
 
 
 _DATA = read_data(Path(__file__).with_name("estimators.yaml"))

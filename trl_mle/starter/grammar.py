@@ -1,9 +1,7 @@
-"""A probabilistic grammar of good, poor and broken programs, from which the starter policy learns to write.
-
-It is for warm-starting only: only the study of its programs in studies/ may import it as well. A program makes a
-dozen or more choices, and each line may contain a mistake that small language models make. So a policy raises its
-valid rate by unlearning many small mistakes rather than a single large one, programs fail at every stage from the
-first import to the last line, and the best programs are unlikely to be written by chance.
+"""
+A probabilistic grammar of good, poor and broken programs, from which the starter policy learns to write. Each line may
+contain a mistake that small language models make, so that programs fail at every stage, and a policy unlearns many
+small mistakes rather than a single large one.
 """
 
 import keyword
@@ -11,7 +9,7 @@ import random
 from collections.abc import Callable, Iterable
 from functools import cache
 from pathlib import Path
-from typing import Any, Protocol, TypeVar
+from typing import Any, TypeVar
 
 from trl_mle.competitions import CompetitionError, load_competition
 from trl_mle.data_files import read_data
@@ -34,15 +32,8 @@ MIXING = 0.15  # with a uniform guess
 @cache
 def find_tasks(competition: str) -> tuple[Task, ...]:
     """
-    The ways to solve a competition, one of which a program takes.
-
-    Args:
-        competition (`str`):
-            A key of `TASKS`, optionally followed by a mirror's size and seed; or the folder of a table, as `trl-mle new`
-            makes it.
-
-    Raises:
-        [`~trl_mle.competitions.CompetitionError`]: The grammar does not cover it.
+    The ways to solve a competition, one of which a program takes. Takes a key of `TASKS`, optionally followed by a
+    mirror's size and seed, or the folder of a table, as `trl-mle new` makes it.
     """
     if (known := competition.partition("?")[0]) in TASKS:
         return TASKS[known]
@@ -56,31 +47,13 @@ def find_tasks(competition: str) -> tuple[Task, ...]:
         ) from error
 
 
-class Weighted(Protocol):
-    """An item that is drawn in proportion to its weight."""
-
-    @property
-    def weight(self) -> float: ...
-
-
-Drawn = TypeVar("Drawn", bound=Weighted)
+Drawn = TypeVar("Drawn", Part, Estimator, Transform)
 
 
 class Sketcher:
     """
-    Writes completions for one competition: a one-line plan, then a program. Without slips, every program is valid.
-
-    Args:
-        competition (`str`):
-            A competition that [`find_tasks`] knows.
-        rng (`random.Random`):
-            Source of all randomness.
-        slip_rate (`float`, *optional*, defaults to `0.06`):
-            Probability of a mistake at each place where one can happen.
-
-    Attributes:
-        choices (`dict`):
-            Choices of the last program, without its mistakes, JSON-compatible.
+    Writes completions for one competition: a one-line plan, then a program, with a mistake at this share of the places
+    where one can happen. `choices` holds those of the last program, without its mistakes, JSON-compatible.
     """
 
     def __init__(self, competition: str, rng: random.Random, slip_rate: float = 0.06):
@@ -92,16 +65,7 @@ class Sketcher:
         self._values: dict[str, dict[str, tuple[object, ...]]] = {}  # that each of its settings was chosen from
 
     def sketch(self, kept: dict[str, Any] | None = None) -> str:
-        """
-        Writes one completion.
-
-        Args:
-            kept (`dict`, *optional*):
-                Choices that are already made, by their names in `choices`.
-
-        Returns:
-            `str`: The completion.
-        """
+        """Writes one completion. Choices that are already made may be given, by their names in `choices`."""
         self.choices = dict(kept or {})
         task = self._task()
         models = self._models(task)
@@ -133,12 +97,8 @@ class Sketcher:
 
     def improve(self) -> tuple[str, str, str]:
         """
-        Writes a program that changes one or two choices of a valid program, for better or worse, and makes mistakes
-        like any other program.
-
-        Returns:
-            `tuple[str, str, str]`: The completion with the valid program, its plausible output (a random number if it
-            validates itself, because it is not executed), and the completion that changes it.
+        Writes a completion that changes one or two choices of a valid program, for better or worse. Returns the valid
+        one, its plausible output (a random number if it validates itself, because it is not executed), and the change.
         """
         valid = Sketcher(self.competition, self.rng, slip_rate=0)
         previous = valid.sketch()

@@ -10,94 +10,40 @@ from trl_mle.data_files import read_data
 
 @dataclass(frozen=True)
 class Part:
-    """
-    One part of the features, for train and test together. A program chooses some parts and concatenates them.
+    """One part of the features, for train and test together. A program chooses some parts and concatenates them."""
 
-    Args:
-        words (`str`):
-            Its name in the plan.
-        code (`str`):
-            A two-dimensional expression of `both` (the rows of train, then of test) or of the variable that the task's
-            `base` creates. `{settings}` stands for arguments.
-        weight (`float`, *optional*, defaults to `1`):
-            Relative frequency of choosing it.
-        settings (`dict[str, tuple]`, *optional*):
-            Values to choose from, by keyword, or by `""` for a bare value. The first is always set, the others half of the
-            time each.
-        before (`str`, *optional*):
-            Lines of code that must precede it.
-        imports (`tuple[str, ...]`, *optional*):
-            Imports that it needs besides numpy and pandas.
-    """
-
-    words: str
-    code: str
-    weight: float = 1
+    words: str  # its name in the plan
+    code: str  # a two-dimensional expression of `both` (train, then test) or of the task's base; `{settings}` are arguments
+    weight: float = 1  # relative frequency of choosing it
+    # Values to choose from, by keyword, or by "" for a bare value. The first is always set, the others half of the time
     settings: dict[str, tuple[object, ...]] = field(default_factory=dict)
-    before: str = ""
-    imports: tuple[str, ...] = ()
+    before: str = ""  # lines of code that must precede it
+    imports: tuple[str, ...] = ()  # besides numpy and pandas
 
 
 @dataclass(frozen=True)
 class Task:
-    """
-    Facts that a program needs about a competition, or about one way to solve it.
+    """Facts that a program needs about a competition, or about one way to solve it."""
 
-    Args:
-        kind (`str`):
-            Type of the prediction: `"probabilities"` (one column per class), `"probability"` (of the positive class),
-            `"class"`, `"number"` or `"numbers"` (one column each).
-        target (`str`):
-            Column of train to predict.
-        parts (`tuple[Part, ...]`):
-            Parts of the features.
-        base (`tuple[str, ...]`, *optional*):
-            Alternative lines before the features, one of which is used. All are correct; they differ in how they clean
-            the data.
-        column (`str`, *optional*, defaults to `""`):
-            Column of submission.csv to fill. Not used by `"probabilities"` and `"numbers"`, which fill all columns
-            except the first.
-        labels (`str`, *optional*):
-            The labels, as an expression of `train`. Defaults to the column `target`.
-        answers (`tuple[str, ...]`, *optional*):
-            Expressions of `pred` to submit; not used by `"probabilities"`. Defaults to `pred` itself, and to its
-            second column for `"probability"`.
-        logs (`bool`, *optional*, defaults to `False`):
-            Whether a program may predict the logarithm of the target.
-        prepare (`str`, *optional*):
-            Lines that run right after the tables are loaded.
-        imports (`tuple[str, ...]`, *optional*):
-            Imports that every program needs besides numpy and pandas.
-        reader (`str`, *optional*, defaults to `"read_csv"`):
-            The pandas function that reads train and test.
-        train (`str`, *optional*, defaults to `"train.csv"`):
-            Name of the file with the labels.
-        test (`str`, *optional*, defaults to `"test.csv"`):
-            Name of the file to predict.
-        sample (`str`, *optional*, defaults to `"sample_submission.csv"`):
-            Name of the sample submission.
-        unfit (`tuple[str, ...]`, *optional*):
-            Models that are too slow or invalid here, by their names in the plan.
-        weight (`float`, *optional*, defaults to `1`):
-            Relative frequency of this way among the competition's ways.
-    """
-
+    # One column per class, the positive class, or one column per number
     kind: Literal["probabilities", "probability", "class", "number", "numbers"]
-    target: str
+    target: str  # column of train to predict
     parts: tuple[Part, ...]
-    base: tuple[str, ...] = ()
-    column: str = ""
-    labels: str = ""
-    answers: tuple[str, ...] = ()
-    logs: bool = False
-    prepare: str = ""
-    imports: tuple[str, ...] = ()
-    reader: str = "read_csv"
+    base: tuple[
+        str, ...
+    ] = ()  # alternative lines before the features; all are correct, and clean the data differently
+    column: str = ""  # of submission.csv; "probabilities" and "numbers" fill all columns except the first
+    labels: str = ""  # an expression of `train`, by default the target
+    answers: tuple[str, ...] = ()  # alternative expressions of `pred` to submit; "probabilities" need none
+    logs: bool = False  # whether a program may predict the logarithm of the target
+    prepare: str = ""  # lines that run right after the tables are loaded
+    imports: tuple[str, ...] = ()  # of every program, besides numpy and pandas
+    reader: str = "read_csv"  # the pandas function that reads train and test
     train: str = "train.csv"
     test: str = "test.csv"
     sample: str = "sample_submission.csv"
-    unfit: tuple[str, ...] = ()
-    weight: float = 1
+    unfit: tuple[str, ...] = ()  # models that are too slow or invalid here, by their names in the plan
+    weight: float = 1  # relative frequency among the competition's ways
 
     def __post_init__(self) -> None:
         if not self.labels:

@@ -26,19 +26,7 @@ PROSE = 25  # mean number of characters from which texts are read word by word
 
 
 def own_tasks(competition: Competition) -> tuple[Task, ...]:
-    """
-    Finds out what a program needs to know about a table.
-
-    Args:
-        competition ([`~trl_mle.competitions.Competition`]):
-            A competition with `train.csv`, `test.csv` and `sample_submission.csv`.
-
-    Returns:
-        `tuple[Task, ...]`: Its task.
-
-    Raises:
-        [`~trl_mle.competitions.CompetitionError`]: It is not a table, or no column can be used.
-    """
+    """Finds out what a program needs to know about a table. Raises an error if it is none, or has no usable column."""
     try:
         train, test = (pd.read_csv(competition.public_dir / name) for name in ("train.csv", "test.csv"))
     except (OSError, ValueError) as error:
