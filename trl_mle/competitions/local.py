@@ -1,19 +1,17 @@
-"""Small real competitions from scikit-learn's bundled data: no download, graded in milliseconds.
-
-Their features and labels are also part of every installed scikit-learn (`sklearn.datasets`): the sandbox hides that
-folder from programs, but `sandbox="none"` does not. They are meant for tests, quickstarts and ablations; results worth
-reporting need an MLE-bench competition.
+"""
+Small real competitions from scikit-learn's bundled data: no download, graded in milliseconds. Their labels are part of
+every installed scikit-learn (`sklearn.datasets`): the sandbox hides that folder from programs, `sandbox="none"` does not.
 """
 
-from collections.abc import Callable
-from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pandas as pd
 from sklearn.datasets import load_breast_cancer, load_diabetes, load_digits, load_wine
 
+from trl_mle.competitions.catalog import Layout, competition_from_folder
 from trl_mle.competitions.competition import Competition
 from trl_mle.competitions.prepared import cached_folder, csv_text, description, write_file
 from trl_mle.data_files import read_data
@@ -22,64 +20,32 @@ from trl_mle.data_files import read_data
 TEST_SHARE = 0.3
 
 
-@dataclass(frozen=True)
-class LocalCompetition:
-    """
-    Definition of a local competition.
-
-    Args:
-        title (`str`):
-            Heading of its description.
-        overview (`str`):
-            The task.
-        evaluation (`str`):
-            How a submission is scored.
-        data (`str`):
-            What the columns mean.
-        metric (`str`):
-            Name of the metric.
-        targets (`tuple[str, ...]`):
-            Columns that a submission predicts.
-        baseline (`float`):
-            What the sample submission predicts everywhere.
-        load (`Callable[[], tuple[DataFrame, DataFrame, DataFrame]]`):
-            Returns the features, the labels as train.csv shows them, and the answers in the form of a submission.
-        exact_columns (`bool`, *optional*, defaults to `False`):
-            Whether a submission may hold no other columns.
-    """
-
-    title: str
-    overview: str
-    evaluation: str
-    data: str
-    metric: str
-    targets: tuple[str, ...]
-    baseline: float
-    load: Callable[[], tuple[pd.DataFrame, pd.DataFrame, pd.DataFrame]]
-    exact_columns: bool = False
+Tables = tuple[
+    pd.DataFrame, pd.DataFrame, pd.DataFrame
+]  # features, labels as in train.csv, answers as in a submission
 
 
-def _load_digits() -> tuple[pd.DataFrame, pd.DataFrame, pd.DataFrame]:
+def _load_digits() -> Tables:
     images, digits = load_digits(return_X_y=True)
     features = pd.DataFrame(images.astype(int), columns=[f"pixel_{i}" for i in range(images.shape[1])])
     one_hot = pd.DataFrame(np.eye(10, dtype=int)[digits], columns=[f"digit_{i}" for i in range(10)])
     return features, pd.DataFrame({"label": digits}), one_hot
 
 
-def _load_breast_cancer() -> tuple[pd.DataFrame, pd.DataFrame, pd.DataFrame]:
+def _load_breast_cancer() -> Tables:
     bunch = load_breast_cancer()
     features = pd.DataFrame(bunch.data, columns=[name.replace(" ", "_") for name in bunch.feature_names])
     labels = pd.DataFrame({"malignant": 1 - bunch.target})  # scikit-learn codes malignant as 0
     return features, labels, labels
 
 
-def _load_diabetes() -> tuple[pd.DataFrame, pd.DataFrame, pd.DataFrame]:
+def _load_diabetes() -> Tables:
     bunch = load_diabetes(scaled=False)
     labels = pd.DataFrame({"progression": bunch.target / 100})  # so that the score, and the reward, is of order 1
     return pd.DataFrame(bunch.data, columns=bunch.feature_names), labels, labels
 
 
-def _load_wine() -> tuple[pd.DataFrame, pd.DataFrame, pd.DataFrame]:
+def _load_wine() -> Tables:
     bunch = load_wine()
     features = pd.DataFrame(bunch.data, columns=[name.replace("/", "_") for name in bunch.feature_names])
     labels = pd.DataFrame({"cultivar": bunch.target})
@@ -89,39 +55,20 @@ def _load_wine() -> tuple[pd.DataFrame, pd.DataFrame, pd.DataFrame]:
 _LOADERS = {
     "digits": _load_digits, "breast-cancer": _load_breast_cancer, "diabetes": _load_diabetes, "wine": _load_wine,
 }  # fmt: skip
-LOCAL_COMPETITIONS = {
-    name: LocalCompetition(**entry, load=_LOADERS[name])
-    for name, entry in read_data(Path(__file__).with_name("local.yaml")).items()
-}
+LOCAL_COMPETITIONS: dict[str, dict[str, Any]] = read_data(Path(__file__).with_name("local.yaml"))
 
 
 def load_local(competition_id: str) -> Competition:
-    """
-    Loads a local competition; its files are written on first use, in MLE-bench's layout.
-
-    Args:
-        competition_id (`str`):
-            A key of `LOCAL_COMPETITIONS`.
-
-    Returns:
-        [`Competition`]: The competition.
-    """
+    """Loads a local competition, a key of `LOCAL_COMPETITIONS`; its files are written on first use."""
     local = LOCAL_COMPETITIONS[competition_id]
-    prepared = cached_folder(competition_id, competition_id, partial(_write, local))
-    public = prepared / "public"
-    return Competition(
-        id=competition_id,
-        metric=local.metric,
-        public_dir=public,
-        sample_submission=public / "sample_submission.csv",
-        answers=prepared / "private" / "test.csv",
-        target_columns=local.targets,
-        exact_columns=local.exact_columns,
-    )
+    prepared = cached_folder(competition_id, competition_id, partial(_write, competition_id))
+    layout = Layout(local["metric"], "id", local["targets"], exact_columns=local.get("exact_columns", False))
+    return competition_from_folder(competition_id, layout, prepared)
 
 
-def _write(local: LocalCompetition, prepared: Path) -> None:
-    features, labels, answers = local.load()
+def _write(competition_id: str, prepared: Path) -> None:
+    local = LOCAL_COMPETITIONS[competition_id]
+    features, labels, answers = _LOADERS[competition_id]()
     # scikit-learn's rows are partly sorted by class, so use random ids and a random order. RandomState, because numpy
     # promises that its stream never changes.
     random = np.random.RandomState(0)
@@ -130,7 +77,7 @@ def _write(local: LocalCompetition, prepared: Path) -> None:
     ids = pd.DataFrame({"id": [f"id{number}" for number in numbers]})
     test, train = np.split(order, [round(TEST_SHARE * len(features))])
 
-    sample = pd.concat([ids, answers], axis=1).iloc[test].assign(**dict.fromkeys(local.targets, local.baseline))
+    sample = pd.concat([ids, answers], axis=1).iloc[test].assign(**dict.fromkeys(local["targets"], local["baseline"]))
     public = {
         "train.csv": pd.concat([ids, features, labels], axis=1).iloc[train],
         "test.csv": pd.concat([ids, features], axis=1).iloc[test],
@@ -139,14 +86,14 @@ def _write(local: LocalCompetition, prepared: Path) -> None:
     for name, table in public.items():
         write_file(prepared / "public" / name, csv_text(table))
     text = description(
-        title=local.title,
-        overview=local.overview,
-        evaluation=local.evaluation,
+        title=local["title"],
+        overview=local["overview"],
+        evaluation=local["evaluation"],
         submission="One row for each `id` of `test.csv`, in any order, below this header:",
         sample=sample,
         data=f"- `train.csv`: {len(train)} rows with their labels.\n"
         f"- `test.csv`: {len(sample)} rows to predict.\n"
-        f"- `sample_submission.csv`: a submission in the right format.\n\n{local.data}",
+        f"- `sample_submission.csv`: a submission in the right format.\n\n{local['data']}",
     )
     write_file(prepared / "public" / "description.md", text)
     write_file(prepared / "private" / "test.csv", csv_text(pd.concat([ids, answers], axis=1).iloc[test]))

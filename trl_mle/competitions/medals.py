@@ -13,19 +13,7 @@ from trl_mle.competitions.metrics import METRICS
 
 
 class MedalThresholds(NamedTuple):
-    """
-    The worst score that wins each medal, and the median of the leaderboard.
-
-    Args:
-        gold (`float`):
-            Score of the last team with gold.
-        silver (`float`):
-            Score of the last team with silver.
-        bronze (`float`):
-            Score of the last team with bronze.
-        median (`float`):
-            Score that half of the teams reach.
-    """
+    """The worst score that wins each medal, and the median of the leaderboard."""
 
     gold: float
     silver: float
@@ -40,17 +28,7 @@ KNOWN_THRESHOLDS = {"spooky-author-identification": MedalThresholds(0.16506, 0.2
 def medal_thresholds(competition_id: str) -> MedalThresholds | None:
     """
     The thresholds of an MLE-bench competition, from the leaderboard of an installed `mlebench`, or else the bundled
-    ones.
-
-    Args:
-        competition_id (`str`):
-            A key of `MLEBENCH_COMPETITIONS`; others have no leaderboard.
-
-    Returns:
-        [`MedalThresholds`] or `None`: The thresholds, if they are known.
-
-    Raises:
-        [`CompetitionError`]: The leaderboard has no scores.
+    ones; `None` if they are unknown. Raises [`CompetitionError`] if the leaderboard has no scores.
     """
     if competition_id not in MLEBENCH_COMPETITIONS:
         return None
@@ -65,16 +43,8 @@ def medal_thresholds(competition_id: str) -> MedalThresholds | None:
 
 def thresholds_from_scores(scores: np.ndarray, higher_is_better: bool) -> MedalThresholds:
     """
-    Applies Kaggle's rule (https://www.kaggle.com/progression): the number of medals depends on the number of teams.
-
-    Args:
-        scores (`ndarray`):
-            The final score of each team, in any order.
-        higher_is_better (`bool`):
-            Whether a larger score is better.
-
-    Returns:
-        [`MedalThresholds`]: The scores of the last team with gold, with silver and with bronze, and the median.
+    Applies Kaggle's rule (https://www.kaggle.com/progression) to the final scores of the teams, in any order: the number
+    of medals depends on the number of teams.
     """
     best_first = np.sort(scores)[::-1] if higher_is_better else np.sort(scores)
     teams = len(best_first)
@@ -91,20 +61,7 @@ def thresholds_from_scores(scores: np.ndarray, higher_is_better: bool) -> MedalT
 
 
 def medal(score: float, thresholds: MedalThresholds, higher_is_better: bool) -> str | None:
-    """
-    The medal that a score would have won.
-
-    Args:
-        score (`float`):
-            Score of a submission.
-        thresholds ([`MedalThresholds`]):
-            Thresholds of its competition.
-        higher_is_better (`bool`):
-            Whether a larger score is better.
-
-    Returns:
-        `str` or `None`: `"gold"`, `"silver"`, `"bronze"` or none.
-    """
+    """The medal that a score would have won: `"gold"`, `"silver"`, `"bronze"` or none."""
     for name in ("gold", "silver", "bronze"):
         threshold = getattr(thresholds, name)
         if score >= threshold if higher_is_better else score <= threshold:

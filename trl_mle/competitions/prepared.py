@@ -21,21 +21,8 @@ def cache_dir() -> Path:
 
 def cached_folder(competition_id: str, slug: str, write: Callable[[Path], None]) -> Path:
     """
-    The prepared folder of a generated competition, written on first use.
-
-    Args:
-        competition_id (`str`):
-            The competition, for the error.
-        slug (`str`):
-            Name of its folder in the cache.
-        write (`Callable[[Path], None]`):
-            Writes `public/` and `private/` below the given folder. Called only if they do not exist.
-
-    Returns:
-        `Path`: The folder that holds `public/` and `private/`.
-
-    Raises:
-        [`CompetitionError`]: If the cache cannot be written.
+    The prepared folder of a generated competition; on first use, `write` makes its `public/` and `private/`. Raises
+    [`CompetitionError`] if the cache cannot be written.
     """
     folder = cache_dir() / "data" / VERSION / slug
     if not folder.is_dir():

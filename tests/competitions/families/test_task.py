@@ -148,7 +148,7 @@ def test_domains_have_what_tasks_need():
 def test_a_task_can_be_graded_and_hides_its_labels(side, n):
     task = load_competition(f"task:{side}/{n}", holdout=0.3)
     assert task.slug == f"task-{side}-{n}"
-    target = _task(f"task:{side}/{n}").facts.target
+    target = _task(f"task:{side}/{n}").facts["target"]
     train, test, answers = tables(task)
     files = {path.name for path in task.public_dir.iterdir()}
     assert files == {"train.csv", "test.csv", "sample_submission.csv", "description.md"}
@@ -207,7 +207,7 @@ def test_classes_are_in_both_parts(traps, metric):
     task_id = next(i for i in ids if (found := structure_of(i)).metric == metric and found.traps == traps)
     task = load_competition(task_id)
     train, _, answers = tables(task)
-    target = _task(task_id).facts.target
+    target = _task(task_id).facts["target"]
     tested = answers[list(task.target_columns)].idxmax(axis=1) if metric == "log_loss" else answers[target]
     assert set(train[target]) == set(tested)
     assert train[target].value_counts().min() >= LEAST_ROWS
@@ -222,16 +222,16 @@ def test_a_leak_tells_the_outcome_in_train_only(trap):
     task = load_competition(find(trap, metrics=("rmse", "roc_auc", "quadratic_weighted_kappa")))
     facts = _task(task.id).facts
     train, test, answers = tables(task)
-    column = facts._asdict()[trap]
-    assert abs(train[column].corr(train[facts.target], method="spearman")) > 0.7
+    column = facts[trap]
+    assert abs(train[column].corr(train[facts["target"]], method="spearman")) > 0.7
     if column in test:
-        assert abs(test[column].corr(answers[facts.target], method="spearman")) < 0.15
+        assert abs(test[column].corr(answers[facts["target"]], method="spearman")) < 0.15
 
 
 def test_a_leaking_column_may_lack_in_test():
     ids = [f"task:train/{n}" for n in range(120)]
     leaking = [task_id for task_id in ids if "leak" in structure_of(task_id).traps]
-    lacking = [task_id for task_id in leaking if _task(task_id).facts.leak not in _task(task_id).test]
+    lacking = [task_id for task_id in leaking if _task(task_id).facts["leak"] not in _task(task_id).test]
     assert 0.1 < len(lacking) / len(leaking) < 0.6
     notes = [_task(task_id).notes[0] for task_id in leaking]
     assert [task_id for task_id, note in zip(leaking, notes, strict=True) if "lacks" in note] == lacking
@@ -242,7 +242,7 @@ def test_missing():
     facts = _task(task.id).facts
     for table in tables(task)[:2]:
         assert (table.isna().mean() > 0.1).sum() == 1
-        assert 0.1 < (table[facts.coded] == facts.code).mean() < 0.3
+        assert 0.1 < (table[facts["coded"]] == facts["code"]).mean() < 0.3
 
 
 def test_shift():
@@ -263,7 +263,7 @@ def test_duplicates():
 
 def test_unseen():
     task = load_competition(find("unseen"))
-    group = _task(task.id).facts.group
+    group = _task(task.id).facts["group"]
     train, test, _ = tables(task)
     assert 0.2 < (~test[group].isin(train[group])).mean() < 0.5
     assert set(test[group].str.split("-").str[0]) == set(train[group].str.split("-").str[0])
@@ -276,24 +276,24 @@ def test_imbalance():
 
 def test_noise():
     task = _task(find("noise", metrics=("rmse",)))
-    values = task.train[task.facts.target]
+    values = task.train[task.facts["target"]]
     assert 5 < (abs(values - values.median()) > 6).sum() < len(values) / 8
-    assert (abs(task.answers[task.facts.target] - values.median()) < 6).all()
+    assert (abs(task.answers[task.facts["target"]] - values.median()) < 6).all()
 
 
 def test_units():
     task = load_competition(find("units"))
     facts = _task(task.id).facts
     for table in tables(task)[:2]:
-        assert table[facts.typed].str.fullmatch(rf"[\d.,]+ ?({facts.unit}|{facts.other})").all()
-        assert table[facts.typed].str.endswith(facts.other).mean() > 0.2
-        assert table[facts.category].nunique() > table[facts.category].str.strip().str.lower().nunique()
+        assert table[facts["typed"]].str.fullmatch(rf"[\d.,]+ ?({facts['unit']}|{facts['other']})").all()
+        assert table[facts["typed"]].str.endswith(facts["other"]).mean() > 0.2
+        assert table[facts["category"]].nunique() > table[facts["category"]].str.strip().str.lower().nunique()
 
 
 def test_tail():
     amounts = load_competition(find("tail"))
     train, _, _ = tables(amounts)
-    values = train[_task(amounts.id).facts.target]
+    values = train[_task(amounts.id).facts["target"]]
     assert (values > 0).all()
     assert values.skew() > 2
 
@@ -313,7 +313,7 @@ def test_the_reference_mends_what_breaks_the_plain_program(trap, tmp_path):
 def test_without_its_leak_the_plain_program_is_mended(tmp_path):
     """The same program on the same files without one column."""
     task = load_competition(find("leak", metrics=("rmse", "roc_auc", "pearson_correlation")))
-    column = _task(task.id).facts.leak
+    column = _task(task.id).facts["leak"]
     public = tmp_path / "public"
     shutil.copytree(task.public_dir, public)
     for name in ("train.csv", "test.csv"):

@@ -2,10 +2,8 @@
 Families of synthetic tasks: `task:train/<n>` and `task:test/<n>` for any whole number n, each with traps, a reference
 solution, a plain one, and the best score that can be expected of anybody.
 
-A task's *structure* is its domain, how the target depends on the features, its traps and its metric. A hash of the
-structure decides whether it belongs to training or to testing: no task of one side has the structure of one of the other.
-A task is made from its id alone, and so are its labels: only a sandbox, which hides this package, keeps them from programs.
-Its bytes are the same wherever numpy's exponentials and logarithms are the same.
+A hash of a task's [`Structure`] decides whether it belongs to training or to testing: the sides share no structure. A task
+is made from its id alone, and so are its labels: only a sandbox, which hides this package, keeps them from programs.
 """
 
 from trl_mle.competitions.families.structure import Structure

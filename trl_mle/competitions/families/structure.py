@@ -49,24 +49,12 @@ ONLY_WITH = {"imbalance": CLASSIFICATION, "tail": ("mean_columnwise_rmsle", "pea
 
 
 class Structure(NamedTuple):
-    """
-    What a task is, apart from its numbers.
+    """What a task is, apart from its numbers."""
 
-    Args:
-        domain (`str`):
-            A key of `DOMAINS`.
-        dependence (`str`):
-            How the target depends on the features, one of `DEPENDENCES`.
-        traps (`tuple[str, ...]`):
-            Keys of `TRAPS`, in their order there; at most three.
-        metric (`str`):
-            A key of `METRICS`.
-    """
-
-    domain: str
-    dependence: str
-    traps: tuple[str, ...]
-    metric: str
+    domain: str  # a key of `DOMAINS`
+    dependence: str  # how the target depends on the features, one of `DEPENDENCES`
+    traps: tuple[str, ...]  # keys of `TRAPS`, in their order there; at most three
+    metric: str  # a key of `METRICS`
 
     @property
     def side(self) -> str:

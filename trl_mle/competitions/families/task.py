@@ -4,7 +4,7 @@ import hashlib
 import re
 from functools import lru_cache, partial
 from pathlib import Path
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 import pandas as pd
@@ -12,7 +12,7 @@ import pandas as pd
 from trl_mle.competitions.catalog import Layout, competition_from_folder
 from trl_mle.competitions.competition import Competition, CompetitionError, path_slug
 from trl_mle.competitions.families.signals import Features
-from trl_mle.competitions.families.solutions import Facts, plain_program, reference_program
+from trl_mle.competitions.families.solutions import plain_program, reference_program
 from trl_mle.competitions.families.structure import EVALUATIONS, TRAPS, Structure, draw_structure
 from trl_mle.competitions.families.table_columns import draw_names, draw_numbers, draw_texts, latent_values, measured
 from trl_mle.competitions.families.target import draw_target, guesses, split
@@ -37,18 +37,14 @@ CODES = (-999, -99, -1000)
 
 
 class ScoreRange(NamedTuple):
-    """
-    What can be scored at a task.
+    """What can be scored at a task."""
 
-    Args:
-        floor (`float`):
-            The score of a constant, the best that the training labels suggest; of no correlation, where that is the metric.
-        ceiling (`float`):
-            The score of one who knows how the task is made, but not the noise in its labels. A program exceeds it by luck only.
-    """
-
-    floor: float
-    ceiling: float
+    floor: (
+        float  # a constant's score, the best that the training labels suggest; where correlation is the metric, none
+    )
+    ceiling: (
+        float  # of one who knows how the task is made, but not its labels' noise: a program exceeds it by luck only
+    )
 
     def normalised(self, score: float) -> float:
         """The score, so that the floor is 0 and the ceiling 1; it may lie outside."""
@@ -64,7 +60,7 @@ class _Task(NamedTuple):
     sample: pd.DataFrame
     hints: list[str]
     notes: list[str]
-    facts: Facts
+    facts: dict[str, Any]  # that a program which knows how the task is made may know; none of them is a label
 
 
 def load_task(task_id: str) -> Competition:
@@ -87,32 +83,17 @@ def load_task(task_id: str) -> Competition:
 
 
 def structure_of(task_id: str) -> Structure:
-    """
-    The structure of a task; see [`load_task`] for its id.
-
-    Raises:
-        [`CompetitionError`]: If the id is not understood.
-    """
+    """The structure of a task; see [`load_task`] for its id."""
     return _seeded(task_id)[0]
 
 
 def reference_solution(task_id: str) -> str:
-    """
-    A program that knows the task's traps and its dependence, and comes close to the ceiling; see [`load_task`] for its id.
-
-    Raises:
-        [`CompetitionError`]: If the id is not understood.
-    """
+    """A program that knows the task's traps and its dependence, and comes close to the ceiling; see [`load_task`] for its id."""
     return reference_program(_task(task_id).facts)
 
 
 def plain_solution(task_id: str) -> str:
-    """
-    A program that boosts trees on the columns as they come, and knows of no trap; see [`load_task`] for its id.
-
-    Raises:
-        [`CompetitionError`]: If the id is not understood.
-    """
+    """A program that boosts trees on the columns as they come, and knows of no trap; see [`load_task`] for its id."""
     return plain_program(_task(task_id).facts)
 
 
@@ -135,21 +116,10 @@ def score_range(task: Competition) -> ScoreRange:
 
 
 def make_task(task_id: str, prepared: Path) -> None:
-    """
-    Write a task, the same bytes for the same id.
-
-    Args:
-        task_id (`str`):
-            As for [`load_task`].
-        prepared (`Path`):
-            Folder in which `public/` and `private/` are written.
-
-    Raises:
-        [`CompetitionError`]: If the id is not understood.
-    """
+    """Writes `public/` and `private/` of a task into a folder, the same bytes for the same id, see [`load_task`]."""
     task = _task(task_id)
     structure, domain = task.structure, DOMAINS[task.structure.domain]
-    target, meaning = task.facts.target, task.facts.meaning
+    target, meaning = task.facts["target"], task.facts["meaning"]
     for path, table in {
         "public/train.csv": task.train,
         "public/test.csv": task.test,
@@ -256,40 +226,37 @@ def _task(task_id: str) -> _Task:
     form = structure.form
     column, meaning = getattr(domain, form)[:2]
     other, factor = OTHER_UNITS[typed.unit]
-    facts = Facts(
-        metric=structure.metric,
-        target=column,
-        meaning=meaning,
-        dependence=structure.dependence,
-        traps=traps,
-        leak=domain.leak,
-        number=domain.number,
-        coded=coded.column,
-        code=code,
-        group=domain.group[0],
-        typed=typed.name,
-        unit=typed.unit,
-        other=other,
-        factor=factor,
-        category=category,
-        date=domain.date if domain.date in table else None,
-        text=domain.text[0] if domain.text[0] in table else None,
-        noise_share=noise_share,
-        classes=0 if target.classes is None else int(target.classes.max()) + 1,
-        is_amount=form == "amount",
-    )
+    facts = {
+        "metric": structure.metric,
+        "target": column,
+        "meaning": meaning,
+        "dependence": structure.dependence,
+        "traps": traps,
+        "rows": domain.rows,
+        "leak": domain.leak,
+        "number": domain.number,
+        "empty": empty.column,
+        "coded": coded.column,
+        "code": code,
+        "shifted": shifted.column,
+        "group": domain.group[0],
+        "typed": typed.name,
+        "unit": typed.unit,
+        "other": other,
+        "factor": factor,
+        "category": category,
+        "date": domain.date if domain.date in table else None,
+        "text": domain.text[0] if domain.text[0] in table else None,
+        "noise_share": noise_share,
+        "classes": 0 if target.classes is None else int(target.classes.max()) + 1,
+        "is_amount": form == "amount",
+    }
     test = pd.concat([test_ids, _rows(features_table, test_rows)], axis=1)
     in_test = f"; in test.csv it holds leftovers of other {domain.rows}"
     if "leak" in traps and random.random_sample() < 1 / 3:
         test = test.drop(columns=domain.leak)
         in_test = ", and test.csv lacks it"
-    words = facts._asdict() | {
-        "rows": domain.rows,
-        "empty": empty.column,
-        "shifted": shifted.column,
-        "in_test": in_test,
-    }
-    notes = [TRAPS[trap].format(**words) for trap in traps]
+    notes = [TRAPS[trap].format(**facts, in_test=in_test) for trap in traps]
     hints = [note for note in notes if random.random_sample() < 0.5]
     return _Task(
         structure,

@@ -1,9 +1,8 @@
 """Makes and loads mirrors."""
 
-import difflib
+import re
 from functools import partial
 from pathlib import Path
-from urllib.parse import parse_qsl
 
 import numpy as np
 
@@ -15,6 +14,7 @@ from trl_mle.competitions.mirrors.short_texts import SHORT_TEXT_MIRRORS
 from trl_mle.competitions.mirrors.tabular import TABULAR_MIRRORS
 from trl_mle.competitions.prepared import cached_folder, csv_text, description, write_file
 from trl_mle.data_files import read_data
+from trl_mle.spelling import did_you_mean
 
 
 PREFIX = "mirror:"
@@ -42,13 +42,9 @@ def load_mirror(competition_id: str) -> Competition:
     """
     original, _, query = competition_id.removeprefix(PREFIX).partition("?")
     if original not in MIRRORS:
-        near = [name for name in MIRRORS if original and original in name]
-        near = near or difflib.get_close_matches(original, MIRRORS)
-        hint = (
-            f"did you mean {PREFIX + near[0]!r}?"
-            if near
-            else f"there are {', '.join(PREFIX + name for name in MIRRORS)}"
-        )
+        part_of = next((name for name in MIRRORS if original and original in name), original)
+        known = {name: PREFIX + name for name in MIRRORS}
+        hint = did_you_mean(part_of, known, known) or f"there are {', '.join(known.values())}"
         raise CompetitionError(f"there is no competition {competition_id!r}; {hint}")
     numbers = _numbers(competition_id, query)
     rows = numbers.get("rows", MIRRORS[original].rows)
@@ -60,18 +56,13 @@ def load_mirror(competition_id: str) -> Competition:
 
 def _numbers(competition_id: str, query: str) -> dict[str, int]:
     """Parses the part after the "?": `rows` and `seed`, each at most once."""
-    pairs = parse_qsl(query, keep_blank_values=True)
-    numbers = {key: int(value) for key, value in pairs if value.isascii() and value.isdigit() and len(value) < 10}
-    if (
-        len(pairs) != (query.count("&") + 1 if query else 0)
-        or len(numbers) != len(pairs)
-        or numbers.keys() - {"rows", "seed"}
-    ):
+    numbers = dict(re.findall(r"(rows|seed)=(\d{1,9})", query, re.ASCII))
+    if "&".join(f"{key}={value}" for key, value in numbers.items()) != query:
         raise CompetitionError(
             f"what follows the '?' of {competition_id!r} is not understood; "
             f"write for example {competition_id.partition('?')[0]}?rows=500&seed=3"
         )
-    return numbers
+    return {key: int(value) for key, value in numbers.items()}
 
 
 def _check_rows(competition_id: str, rows: int) -> None:
@@ -84,21 +75,8 @@ def _check_rows(competition_id: str, rows: int) -> None:
 
 def make_mirror(competition_id: str, prepared: Path, rows: int | None = None, seed: int = 0) -> None:
     """
-    Writes the mirror of a competition; equal arguments give equal bytes.
-
-    Args:
-        competition_id (`str`):
-            One of the 12 MLE-bench competitions, a key of `MIRRORS`.
-        prepared (`Path`):
-            Folder in which `public/` and `private/` are written.
-        rows (`int`, *optional*):
-            Number of rows, train and test together, of which a quarter is the test set. Defaults to the mirror's own
-            size, 400 to 2,000.
-        seed (`int`, *optional*, defaults to `0`):
-            Seed of the data.
-
-    Raises:
-        [`CompetitionError`]: If there are too few or too many rows.
+    Writes `public/` and `private/` of a mirror, a key of `MIRRORS`, into a folder; equal arguments give equal bytes. A
+    quarter of the rows, whose number defaults to the mirror's own, is the test set.
     """
     mirror, layout = MIRRORS[competition_id], MLEBENCH_COMPETITIONS[competition_id]
     said = DESCRIPTIONS[competition_id]

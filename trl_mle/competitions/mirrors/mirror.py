@@ -18,54 +18,26 @@ VOCABULARY = read_data(Path(__file__).with_name("vocabulary.yaml"))
 
 
 class Drawn(NamedTuple):
-    """
-    All rows of a mirror, train and test, as its generator has drawn them.
+    """All rows of a mirror, train and test, as its generator has drawn them."""
 
-    Args:
-        table (`DataFrame`):
-            The columns of train.csv, without the id.
-        targets (`DataFrame`):
-            The labels in the form of a submission, without the id.
-        ceiling (`DataFrame`):
-            The best possible predictions: from full knowledge of the generator, but not of the noise in the labels.
-        attachments (`list[bytes]`, *optional*):
-            One more file for each row.
-    """
-
-    table: pd.DataFrame
-    targets: pd.DataFrame
-    ceiling: pd.DataFrame
-    attachments: list[bytes] | None = None
+    table: pd.DataFrame  # the columns of train.csv, without the id
+    targets: pd.DataFrame  # the labels in the form of a submission, without the id
+    ceiling: pd.DataFrame  # the best predictions: from full knowledge of the generator, but not of the labels' noise
+    attachments: list[bytes] | None = None  # one more file for each row
 
 
 @dataclass(frozen=True)
 class Mirror:
-    """
-    How a mirror is made; mirrors.yaml has its description.
+    """How a mirror is made; mirrors.yaml has its description."""
 
-    Args:
-        rows (`int`):
-            Default number of rows, train and test together.
-        draw (`Callable[[int, RandomState], Drawn]`):
-            Draws that many rows.
-        sample (`Mapping[str, float | str]`):
-            What the sample submission predicts everywhere, by target column.
-        ids (`Callable[[int, int, RandomState], list]`, *optional*):
-            Ids of that many rows of the train and of the test set. Without it the id is a column of `table`.
-        attachment (`str`, *optional*, defaults to `""`):
-            Path of a row's attachment below public/, with `{part}` (train or test) and `{id}`.
-        least_rows (`int`, *optional*, defaults to `50`):
-            Minimum number of rows.
-        adapt (`Callable[[dict[str, DataFrame]], dict[str, DataFrame | bytes]]`, *optional*):
-            Turns the usual files (by path below the prepared folder) into those of a competition with special formats.
-    """
-
-    rows: int
-    draw: Callable[[int, np.random.RandomState], Drawn]
-    sample: Mapping[str, float | str]
+    rows: int  # by default, train and test together
+    draw: Callable[[int, np.random.RandomState], Drawn]  # draws that many rows
+    sample: Mapping[str, float | str]  # what the sample submission predicts everywhere, by target column
+    # Ids of that many rows of the train and of the test set; without it the id is a column of `table`
     ids: Callable[[int, int, np.random.RandomState], list] | None = None
-    attachment: str = ""
+    attachment: str = ""  # path of a row's attachment below public/, with {part} (train or test) and {id}
     least_rows: int = 50
+    # Turns the usual files, by path below the prepared folder, into those of a competition with special formats
     adapt: Callable[[dict[str, pd.DataFrame]], Mapping[str, pd.DataFrame | bytes]] = dict
 
 
@@ -133,16 +105,8 @@ def consecutive_ids(train_prefix: str = "", test_prefix: str = "", start: int = 
 
 class Grammar:
     """
-    Writes texts by a grammar without memory: a symbol becomes one of its alternatives, and so on.
-
-    Args:
-        rules (`Mapping[str, str]`):
-            The alternatives of each symbol, separated by "|"; `{symbol}` stands for a symbol. Line ends and
-            what indents lines do not count.
-        random (`Random`):
-            Where choices come from.
-        weight (`Callable[[int], float]`, *optional*):
-            Weight of a symbol's i-th alternative. By default all are alike.
+    Writes texts by a grammar without memory: a symbol becomes one of its alternatives, which "|" separates, and so on;
+    `{symbol}` stands for a symbol. Line ends and indentation do not count. A symbol's i-th alternative has the i-th weight.
     """
 
     def __init__(self, rules: Mapping[str, str], random: Random, weight: Callable[[int], float] = lambda i: 1):
