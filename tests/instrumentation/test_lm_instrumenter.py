@@ -4,7 +4,7 @@ from dataclasses import replace
 import pytest
 from support.scripted_model import ScriptedModel
 
-from trl_mle.instrumentation import MILESTONES, AstInstrumenter, LmInstrumenter, verify
+from trl_mle.instrumentation import MILESTONES, AstInstrumenter, LmInstrumenter, lm_instrumenter, verify
 from trl_mle.instrumentation.lm_instrumenter import MAX_STRING, QUOTE_TOKENS, REASONS, REWRITE_TOKENS, visible
 from trl_mle.models.transformers_model import TransformersModel
 
@@ -165,9 +165,10 @@ def test_a_missing_answer_is_asked_for_again_and_a_useless_one_is_not():
     assert [len(prompts) for prompts, _ in model.batches] == [1, 1, 0]
 
 
-def test_the_cache_is_bounded():
+def test_the_cache_is_bounded(monkeypatch):
+    monkeypatch.setattr(lm_instrumenter, "MAX_ANSWERS", 2)
     model = ScriptedModel(quoted())
-    instrumenter = LmInstrumenter(model, cache_size=2)
+    instrumenter = LmInstrumenter(model)
     instrumenter.instrument_many([SOURCE + "\n" * i for i in range(5)])
     instrumenter.instrument_many([SOURCE + "\n" * i for i in range(5)])
     assert [len(prompts) for prompts, _ in model.batches] == [5, 3]

@@ -1,19 +1,19 @@
 """Inserts milestone prints into programs (https://huggingface.co/papers/2509.01684)."""
 
-from importlib import import_module
 from typing import TYPE_CHECKING
 
+from trl_mle import models
 from trl_mle.execution.program import InstrumentedProgram
 from trl_mle.instrumentation.ast_instrumenter import AstInstrumenter
 from trl_mle.instrumentation.insert import insert_prints
+from trl_mle.instrumentation.lm_instrumenter import LmInstrumenter
 from trl_mle.instrumentation.milestones import DESCRIPTIONS, MILESTONES, Instrumenter
+from trl_mle.instrumentation.policy_base_model import PolicyBaseModel
 from trl_mle.instrumentation.verify import VerificationError, verify
 from trl_mle.models import Completion, LanguageModel, LanguageModelError
 
 
 if TYPE_CHECKING:
-    from trl_mle.instrumentation.lm_instrumenter import LmInstrumenter
-    from trl_mle.instrumentation.policy_base_model import PolicyBaseModel
     from trl_mle.models import EndpointModel, TransformersModel
 
 __all__ = [
@@ -36,13 +36,6 @@ __all__ = [
 
 
 def __getattr__(name: str) -> object:
-    # Import torch and the language models only when they are needed
-    modules = {
-        "EndpointModel": "trl_mle.models",
-        "LmInstrumenter": "trl_mle.instrumentation.lm_instrumenter",
-        "PolicyBaseModel": "trl_mle.instrumentation.policy_base_model",
-        "TransformersModel": "trl_mle.models",
-    }
-    if name in modules:
-        return getattr(import_module(modules[name]), name)
+    if name in ("EndpointModel", "TransformersModel"):  # imported when needed: torch takes seconds
+        return getattr(models, name)
     raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

@@ -41,8 +41,7 @@ class AstInstrumenter:
         return programs
 
     def metrics(self) -> dict[str, float]:
-        """Shares of the programs since the last call that were instrumented (`ast_rate`), and that could not be
-        instrumented (`none_rate`)."""
+        """Shares of the programs since the last call that were instrumented, and that could not be."""
         programs, instrumented = max(1, self._programs), self._instrumented
         metrics = {"ast_rate": instrumented / programs, "none_rate": (self._programs - instrumented) / programs}
         self._programs = self._instrumented = 0

@@ -12,7 +12,7 @@ from dataclasses import replace
 from typing import Literal, get_args
 
 from trl_mle.execution.program import InstrumentedProgram, split_lines
-from trl_mle.instrumentation import placements as _placements
+from trl_mle.instrumentation import placements
 from trl_mle.instrumentation.ast_instrumenter import AstInstrumenter
 from trl_mle.instrumentation.insert import insert_prints
 from trl_mle.instrumentation.milestones import DESCRIPTIONS, IMPORTS, parse
@@ -25,6 +25,7 @@ from trl_mle.prompts.untrusted_text import fence_for, plain_text
 
 
 MAX_STRING = 60  # characters of a string shown to the model
+MAX_ANSWERS = 10_000  # to remember, one a program
 
 Mode = Literal["quote", "rewrite"]
 QUOTE_TOKENS = 256  # tokens of an answer in quote mode
@@ -57,7 +58,7 @@ whole program in a ```python block.
 
 
 # Reasons to reject an answer, or a milestone in it
-REASONS = ("no_answer", "empty", "changed", *_placements.REASONS)
+REASONS = ("no_answer", "empty", "changed", *placements.REASONS)
 
 
 class LmInstrumenter:
@@ -81,8 +82,6 @@ class LmInstrumenter:
             `"quote"`: the model answers with a copy of a line for each milestone; what is not in the program does not count. The end
             of the imports is found without it.
             `"rewrite"`: it returns the program with prints, as in the paper; accepted if the rest equals the original.
-        cache_size (`int`, *optional*, defaults to `10000`):
-            Number of programs whose answers are cached.
 
     Example:
 
@@ -94,20 +93,18 @@ class LmInstrumenter:
     ```
     """
 
-    def __init__(self, model: LanguageModel, mode: Mode = "quote", cache_size: int = 10_000):
+    def __init__(self, model: LanguageModel, mode: Mode = "quote"):
         if mode not in get_args(Mode):
             raise ValueError(f"mode must be 'quote' or 'rewrite', got {mode!r}")
         self.model = model
         self.mode = mode
-        self.cache_size = cache_size
         self.fallback = AstInstrumenter()
         self._answers: OrderedDict[bytes, list[tuple[int, str]]] = OrderedDict()
         self._counts: Counter[str] = Counter()
 
     @property
     def identity(self) -> str:
-        """Everything that determines the prints: the way of asking, the model, including its weights where they are
-        visible, and the rules."""
+        """Everything that determines the prints: the way of asking, the model, its weights if visible, and the rules."""
         return f"lm {self.mode} {self.model.fingerprint()}, {self.fallback.identity}"
 
     def instrument(self, source: str, nonce: str | None = None) -> InstrumentedProgram:
@@ -115,27 +112,16 @@ class LmInstrumenter:
         return self.instrument_many([source], nonce)[0]
 
     def instrument_many(self, sources: Sequence[str], nonce: str | None = None) -> list[InstrumentedProgram]:
-        """
-        Places the prints of several programs. The model is called exactly once, even without programs.
-
-        Args:
-            sources (`Sequence[str]`):
-                The programs.
-            nonce (`str`, *optional*):
-                Text in the markers, for tests. Random for each program by default.
-
-        Returns:
-            `list[InstrumentedProgram]`: In the order of `sources`.
-        """
+        """Places the prints of several programs. The model is called exactly once, even without programs."""
         started = time.monotonic()
         keys = [hashlib.sha256(source.encode("utf-8", errors="surrogatepass")).digest() for source in sources]
-        asked = {key: source for key, source in zip(keys, sources, strict=True) if key not in self._answers}
-        prompts = {key: self._prompt(source) for key, source in asked.items()}
-        asked = {key: source for key, source in asked.items() if prompts[key] is not None}
-        completions = self.model.complete(
-            [prompt for prompt in prompts.values() if prompt is not None],
-            QUOTE_TOKENS if self.mode == "quote" else REWRITE_TOKENS,
-        )
+        asked: dict[bytes, str] = {}
+        prompts = []
+        for key, source in zip(keys, sources, strict=True):
+            if key not in self._answers and key not in asked and (prompt := self._prompt(source)) is not None:
+                asked[key] = source
+                prompts.append(prompt)
+        completions = self.model.complete(prompts, QUOTE_TOKENS if self.mode == "quote" else REWRITE_TOKENS)
         for (key, source), completion in zip(asked.items(), completions, strict=True):
             self._counts["tokens"] += completion.tokens
             if completion.text is None:
@@ -148,7 +134,7 @@ class LmInstrumenter:
             )
             for key, source in zip(keys, sources, strict=True)
         ]
-        while len(self._answers) > self.cache_size:
+        while len(self._answers) > MAX_ANSWERS:
             self._answers.popitem(last=False)
         self._counts["asked"] += len(asked)
         self._counts["programs"] += len(sources)
@@ -157,9 +143,8 @@ class LmInstrumenter:
 
     def metrics(self) -> dict[str, float]:
         """
-        Metrics since the last call: shares of programs that were instrumented by the model (`lm_rate`), by
-        [`AstInstrumenter`] (`ast_rate`) or not at all (`none_rate`), generated tokens per program, seconds, and shares
-        of rejected answers by reason (`rejected/<reason>`).
+        Metrics since the last call: shares of programs by who instrumented them, generated tokens per program, seconds,
+        and shares of rejected answers by reason.
         """
         counts, self._counts = self._counts, Counter()
         programs, asked = max(1, counts["programs"]), max(1, counts["asked"])
@@ -177,16 +162,16 @@ class LmInstrumenter:
     def _read(self, source: str, answer: str) -> list[tuple[int, str]]:
         """The placements of an answer; empty if it is rejected."""
         if self.mode == "quote":
-            found = _placements.parse_quotes(plain_text(visible(source, cut_strings=True) or ""), answer)
+            found = placements.parse_quotes(plain_text(visible(source, cut_strings=True) or ""), answer)
         else:
             try:
-                found = _placements.parse_rewrite(source, extract_code(answer) or answer)
+                found = placements.parse_rewrite(source, extract_code(answer) or answer)
             except VerificationError:
                 self._counts["rejected/changed"] += 1
                 return []
         if not found:
             self._counts["rejected/empty"] += 1
-        kept, refused = _placements.check(source, found)
+        kept, refused = placements.check(source, found)
         for reason in set(refused):
             self._counts[f"rejected/{reason}"] += 1
         if kept and self.mode == "quote" and IMPORTS not in (milestone for _, milestone in kept):

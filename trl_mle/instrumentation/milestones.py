@@ -6,7 +6,7 @@ import hashlib
 import itertools
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Protocol
+from typing import Protocol, TypeGuard
 
 from trl_mle.execution.program import InstrumentedProgram, parse_program
 
@@ -76,6 +76,11 @@ def _parsed(source: str) -> ast.Module | SyntaxError | ValueError:
     return tree
 
 
+def is_block(value: object) -> TypeGuard[list[ast.stmt]]:
+    """Whether a field of a node is a block of statements."""
+    return isinstance(value, list) and bool(value) and isinstance(value[0], ast.stmt)
+
+
 @functools.cache
 def rules_digest() -> str:
     """A digest of the source files of this package: other rules place other prints."""
@@ -91,12 +96,9 @@ class Instrumenter(Protocol):
     @property
     def identity(self) -> str:
         """Everything that determines the prints: the class and its settings."""
-        ...
 
     def instrument_many(self, sources: Sequence[str]) -> list[InstrumentedProgram]:
         """Places the prints of several programs. Called once per batch in every training process, even without programs."""
-        ...
 
     def metrics(self) -> dict[str, float]:
         """Metrics since the last call."""
-        ...

@@ -2,14 +2,14 @@
 
 import ast
 import re
-from collections.abc import Iterator
-from typing import TypeGuard
 
 from trl_mle.execution.program import FILENAME, split_lines
-from trl_mle.instrumentation.milestones import IMPORTS, MILESTONES, parse
+from trl_mle.instrumentation.milestones import IMPORTS, MILESTONES, is_block, parse
 from trl_mle.instrumentation.verify import VerificationError
 
 
+# Why a milestone cannot have been reached at a place. "no_work": the code before it only imports, defines and names
+# constants; "import": the place is an import, which does no other step
 REASONS = ("one_line", "before_imports", "in_string", "after_exit", "no_work", "import")
 EXITS = {"exit", "quit", "_exit", "abort"}
 
@@ -40,16 +40,13 @@ def parse_quotes(program: str, answer: str) -> list[tuple[int, str]]:
 
 def parse_rewrite(original: str, rewritten: str) -> list[tuple[int, str]]:
     """
-    Finds where a rewritten program prints `milestone: <name>`, if it is the original program plus such prints.
-
-    Raises:
-        [`VerificationError`]: The rewritten program differs otherwise.
+    Finds where a rewritten program prints `milestone: <name>`, if it is the original program plus such prints. If it
+    differs otherwise, raises [`VerificationError`].
     """
     try:
         found = parse(rewritten)
-        compile(
-            found, FILENAME, "exec", dont_inherit=True
-        )  # detects an error that the parser accepts: a print before `__future__`
+        # Detects an error that the parser accepts: a print before `__future__`
+        compile(found, FILENAME, "exec", dont_inherit=True)
     except (SyntaxError, ValueError, RecursionError, MemoryError) as error:
         raise VerificationError(f"the rewritten program does not compile: {error}") from error
     placements: list[tuple[int, str]] = []
@@ -85,7 +82,7 @@ def _same(left: ast.AST, right: ast.AST, placements: list[tuple[int, str]]) -> b
     blocks = []
     for name in left._fields:
         a, b = getattr(left, name, None), getattr(right, name, None)
-        if _is_block(a) and _is_block(b):
+        if is_block(a) and is_block(b):
             blocks.append((a, b))
         elif isinstance(a, list) and a and isinstance(a[0], ast.excepthandler | ast.match_case):
             if not isinstance(b, list) or len(a) != len(b):
@@ -97,10 +94,6 @@ def _same(left: ast.AST, right: ast.AST, placements: list[tuple[int, str]]) -> b
     for a, b in blocks:
         _align(a, b, placements)
     return True
-
-
-def _is_block(value: object) -> TypeGuard[list[ast.stmt]]:
-    return isinstance(value, list) and bool(value) and isinstance(value[0], ast.stmt)
 
 
 def _is_docstring(statement: ast.stmt) -> bool:
@@ -126,81 +119,40 @@ def _printed_milestone(statement: ast.stmt) -> str | None:
 
 
 def check(original: str, placements: list[tuple[int, str]]) -> tuple[list[tuple[int, str]], list[str]]:
-    """
-    Keeps the milestones that can have been reached at the model's places.
-
-    Args:
-        original (`str`):
-            The program as the policy wrote it.
-        placements (`list[tuple[int, str]]`):
-            Line and milestone.
-
-    Returns:
-        `tuple[list[tuple[int, str]], list[str]]`: The possible placements, and for each of the others the reason:
-        `"one_line"` (all on one line), `"before_imports"`, `"in_string"`, `"after_exit"`, `"no_work"` (the code before it only imports, defines and names constants), or `"import"` (an import does
-        no other step).
-    """
+    """Keeps the milestones that can have been reached at the model's places; for the others returns the reasons."""
     if len(placements) > 2 and len({line for line, _ in placements}) == 1:
         return [], ["one_line"] * len(placements)
-    facts = _Facts(parse(original), len(split_lines(original)))
-    kept, refused = [], []
-    for line, milestone in placements:
-        reason = facts.objection(line, milestone)
-        if reason is None:
-            kept.append((line, milestone))
-        else:
-            refused.append(reason)
-    return kept, refused
-
-
-class _Facts:
-    """Facts about a program's lines."""
-
-    def __init__(self, tree: ast.Module, last_line: int):
-        self.end_of_imports = _end_of_imports(tree)
-        lines_of_imports, lines_of_work = [], []
-        for node in ast.walk(tree):
-            if isinstance(node, ast.Import | ast.ImportFrom):
-                lines_of_imports.append(node.lineno)
-            elif isinstance(node, ast.Call | ast.BinOp | ast.Subscript | ast.comprehension | ast.For | ast.While):
-                lines_of_work.append(getattr(node, "lineno", last_line))
-        self.imports = set(lines_of_imports)
-        self.first_import = min(lines_of_imports, default=last_line + 1)
-        self.first_work = min(lines_of_work, default=last_line + 1)
-        self.in_strings = {
-            line
-            for node in ast.walk(tree)
-            if isinstance(node, ast.JoinedStr)
-            or (isinstance(node, ast.Constant) and isinstance(node.value, str | bytes))
-            for line in range(node.lineno, node.end_lineno or node.lineno)
-        }
-        self.after_exit = {
-            line
-            for block in _blocks(tree)
-            for statement in _behind_exit(block)
-            for line in range(statement.lineno, (statement.end_lineno or statement.lineno) + 1)
-        }
-
-    def objection(self, line: int, milestone: str) -> str | None:
-        """The reason why the milestone cannot have been reached after this line; `None` if it can."""
-        if line < self.end_of_imports:
-            return "before_imports"
-        if line in self.in_strings:
-            return "in_string"
-        if line in self.after_exit:
-            return "after_exit"
-        if line < (self.first_import if milestone == IMPORTS else self.first_work):
-            return "no_work"
-        if line in self.imports and milestone != IMPORTS:
-            return "import"
-        return None
-
-
-def _blocks(tree: ast.AST) -> Iterator[list[ast.stmt]]:
+    tree, last_line = parse(original), len(split_lines(original))
+    imports, work = set[int](), set[int]()
+    in_strings, after_exit = set[int](), set[int]()
     for node in ast.walk(tree):
+        match node:
+            case ast.Import() | ast.ImportFrom():
+                imports.add(node.lineno)
+            case ast.Call() | ast.BinOp() | ast.Subscript() | ast.comprehension() | ast.For() | ast.While():
+                work.add(getattr(node, "lineno", last_line))
+            case ast.JoinedStr() | ast.Constant(str() | bytes()):
+                in_strings.update(range(node.lineno, node.end_lineno or node.lineno))
         for _, value in ast.iter_fields(node):
-            if _is_block(value):
-                yield value
+            for statement in _behind_exit(value) if is_block(value) else ():
+                after_exit.update(range(statement.lineno, (statement.end_lineno or statement.lineno) + 1))
+    first_import, first_work = (min(lines, default=last_line + 1) for lines in (imports, work))
+    end_of_imports = _end_of_imports(tree)
+
+    def objection(line: int, milestone: str) -> str | None:
+        if line < end_of_imports:
+            return "before_imports"
+        if line in in_strings:
+            return "in_string"
+        if line in after_exit:
+            return "after_exit"
+        if line < (first_import if milestone == IMPORTS else first_work):
+            return "no_work"
+        return "import" if line in imports and milestone != IMPORTS else None
+
+    objections = [(placement, objection(*placement)) for placement in placements]
+    kept = [placement for placement, reason in objections if reason is None]
+    return kept, [reason for _, reason in objections if reason is not None]
 
 
 def _behind_exit(block: list[ast.stmt]) -> list[ast.stmt]:

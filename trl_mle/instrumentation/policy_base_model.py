@@ -3,32 +3,31 @@
 import hashlib
 import json
 from collections.abc import Sequence
-from typing import Protocol
+from typing import TYPE_CHECKING, Protocol
 
-import torch
+from trl_mle import models
+from trl_mle.models import Completion, LanguageModelError
 
-from trl_mle.models import Completion, LanguageModelError, weights_digest
+
+if TYPE_CHECKING:
+    import torch
 
 
 class HasBaseModel(Protocol):
-    """The trainer interface that [`PolicyBaseModel`] needs, implemented by [`~trl_mle.trainer.MLEGRPOTrainer`]."""
+    """The part of [`~trl_mle.trainer.MLEGRPOTrainer`] that [`PolicyBaseModel`] needs."""
 
     @property
     def is_zero3(self) -> bool:
         """Whether DeepSpeed shards the weights over the processes."""
-        ...
 
     def check_base_model(self) -> None:
         """Raises [`LanguageModelError`] if the policy has no usable base model."""
-        ...
 
     def complete_with_base_model(self, prompts: Sequence[str], max_tokens: int) -> list[Completion]:
         """Answers prompts greedily with the base model. A collective operation."""
-        ...
 
-    def base_weights(self) -> dict[str, torch.Tensor]:
+    def base_weights(self) -> "dict[str, torch.Tensor]":
         """The base model's weights in this process, by name."""
-        ...
 
 
 class PolicyBaseModel:
@@ -93,4 +92,4 @@ class PolicyBaseModel:
 
     def _digest_weights(self) -> dict[str, str]:
         assert self._trainer is not None
-        return {name: weights_digest({name: weight}) for name, weight in self._trainer.base_weights().items()}
+        return {name: models.weights_digest({name: weight}) for name, weight in self._trainer.base_weights().items()}

@@ -6,6 +6,7 @@ from collections import Counter
 from collections.abc import Iterator
 
 from trl_mle.competitions.metrics import METRICS
+from trl_mle.instrumentation.milestones import is_block
 
 
 MAX_REPORTS = 8
@@ -26,10 +27,8 @@ REPEATED = (
 
 def find_reports(tree: ast.Module) -> list[tuple[int, str]]:
     """
-    Finds the statements that produce a value to report, such as `train = pd.read_csv(...)` or `auc =
-    roc_auc_score(...)`.
-
-    Only statements that run at most once count: in a loop the reports would flood the output.
+    Finds the statements that produce a value to report, such as `auc = roc_auc_score(...)`: only those that run at most
+    once, because in a loop the reports would flood the output.
     """
     names = _imported(tree)
     found = []
@@ -99,13 +98,9 @@ def _once(tree: ast.Module) -> Iterator[ast.stmt]:
     while blocks:
         for statement in blocks.pop(0):
             if isinstance(statement, BRANCHES):
-                blocks += [block for _, block in ast.iter_fields(statement) if _is_block(block)]
+                blocks += [block for _, block in ast.iter_fields(statement) if is_block(block)]
             elif not any(isinstance(node, REPEATED | ast.FunctionDef | ast.ClassDef) for node in ast.walk(statement)):
                 yield statement
                 calls = (node.func for node in ast.walk(statement) if isinstance(node, ast.Call))
                 called = [function.id for function in calls if isinstance(function, ast.Name)]
                 blocks += [bodies[name] for name in called if uses[name] == defined[name] == 1]
-
-
-def _is_block(value: object) -> bool:
-    return isinstance(value, list) and bool(value) and isinstance(value[0], ast.stmt)

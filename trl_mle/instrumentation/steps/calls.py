@@ -5,6 +5,7 @@ import re
 from dataclasses import replace
 
 from trl_mle.instrumentation.milestones import MODEL_BUILT, MODEL_TRAINED, PREDICTIONS
+from trl_mle.instrumentation.steps import vocabulary
 from trl_mle.instrumentation.steps.record import Record
 from trl_mle.instrumentation.steps.values import (
     NOTHING,
@@ -19,38 +20,19 @@ from trl_mle.instrumentation.steps.values import (
     view,
 )
 from trl_mle.instrumentation.steps.vocabulary import (
-    ADAPTERS,
     BATCH_FITS,
     FITS,
-    HANDS_ON,
-    IMAGES,
-    KEEPS_MODEL,
     LAZY,
     MODEL,
-    MODELS,
     NAMESPACE,
-    NETWORKS,
-    NOT_MODELS,
-    OPENS,
     OPTIMIZER,
-    OPTIMIZERS,
     PARSER,
-    PATHS,
-    PIPELINES,
     PREDICTS,
     READER,
-    READS,
-    SCANS,
-    SOLVERS,
-    SPLITS,
-    TABLE_WRITES,
     TRAIN,
     TRAINER,
-    TRAINERS,
-    TRAINING_FUNCTIONS,
     UNKNOWN,
     WRITER,
-    WRITES,
 )
 
 
@@ -71,24 +53,24 @@ class Calls(Record):
         """Interprets a call of an imported or built-in function; `None` if nothing is known about it."""
         everything = [*arguments, *keywords.values()]
         first = everything[0] if everything else NOTHING
-        if SCANS.fullmatch(name):
+        if vocabulary.SCANS.fullmatch(name):
             return Value(tags=frozenset({LAZY}), texts=first.texts)
-        if READS.fullmatch(name) and IMAGES.fullmatch(name):
+        if vocabulary.READS.fullmatch(name) and vocabulary.IMAGES.fullmatch(name):
             return self.read_image(first)
-        if READS.fullmatch(name) and "usecols" in keywords:
+        if vocabulary.READS.fullmatch(name) and "usecols" in keywords:
             return self.read_columns(first)
         if name == "datasets.load_dataset" and keywords.get("data_files", NOTHING).items:
             files = keywords["data_files"].items or {}
             return collection_of({key: self.read(path) for key, path in files.items()})
-        if READS.fullmatch(name):
+        if vocabulary.READS.fullmatch(name):
             return derived([self.read(path) for path in (everything if name.startswith("datasets.") else [first])])
-        if OPENS.fullmatch(name):
+        if vocabulary.OPENS.fullmatch(name):
             mode = keywords.get("mode", arguments[1] if len(arguments) > 1 else NOTHING)
             writes = any(set(text) & set("wax") for text in mode.texts)
             return Value(tags=frozenset({WRITER if writes else READER}), texts=first.texts)
         if name in {"os.path.join", "pathlib.Path", "pathlib.PurePath"}:
             return concatenated(arguments, "/")
-        if PATHS.fullmatch(name):
+        if vocabulary.PATHS.fullmatch(name):
             return Value(tags=first.data, texts=first.texts)
         if name in {"os.getenv", "os.environ.get"}:
             return Value(texts=arguments[1].texts if len(arguments) > 1 else frozenset())
@@ -100,38 +82,38 @@ class Calls(Record):
             return collection_of({index: collection_of(dict(enumerate(row))) for index, row in enumerate(rows)})
         if name in {"zip", "enumerate"}:
             return Value(tags=join(everything).tags)
-        if HANDS_ON.fullmatch(name):
+        if vocabulary.HANDS_ON.fullmatch(name):
             if name in {"list", "tuple", "set", "sorted"} and READER in first.tags:
                 return self.read(first)
             return first
         if name == "dict" and not arguments:
             return collection_of(dict(keywords.items()))
-        if SPLITS.fullmatch(name):
+        if vocabulary.SPLITS.fullmatch(name):
             return Value(tags=frozenset({TRAIN}))
         if name == "dataclasses.field":
             return NOTHING  # its factory is called for each instance
         if name == "argparse.ArgumentParser":
             return Value(tags=frozenset({PARSER}))
-        if ADAPTERS.fullmatch(name):
+        if vocabulary.ADAPTERS.fullmatch(name):
             return self.complete(first)
-        if SOLVERS.fullmatch(name) and any(TRAIN in value.tags for value in everything):
+        if vocabulary.SOLVERS.fullmatch(name) and any(TRAIN in value.tags for value in everything):
             self.reach(MODEL_BUILT)
             self.reach(MODEL_TRAINED)
             return derived(everything)
-        if PIPELINES.fullmatch(name):
+        if vocabulary.PIPELINES.fullmatch(name):
             return self.build() if any(MODEL in value.tags for value in everything) else NOTHING
-        if MODELS.fullmatch(name) and not NOT_MODELS.fullmatch(name):
+        if vocabulary.MODELS.fullmatch(name) and not vocabulary.NOT_MODELS.fullmatch(name):
             return self.build()
-        if TRAINING_FUNCTIONS.fullmatch(name):
+        if vocabulary.TRAINING_FUNCTIONS.fullmatch(name):
             self.reach(MODEL_TRAINED)
             return self.build()
-        if TRAINERS.fullmatch(name):
+        if vocabulary.TRAINERS.fullmatch(name):
             if "model_init" in keywords:
                 self.follow(keywords["model_init"], [], {})
             return Value(tags=frozenset({TRAINER}))
-        if OPTIMIZERS.fullmatch(name):
+        if vocabulary.OPTIMIZERS.fullmatch(name):
             return Value(tags=frozenset({OPTIMIZER}))
-        if WRITES.fullmatch(name):
+        if vocabulary.WRITES.fullmatch(name):
             return self.write(first if name == "numpy.savetxt" else everything[-1] if everything else NOTHING)
         return None
 
@@ -155,7 +137,8 @@ class Calls(Record):
     def is_network(self, cls: ast.ClassDef) -> bool:
         """Whether it is a torch or keras network. A loss function is a `Module` too, but not the model."""
         return "loss" not in cls.name.lower() and any(
-            NETWORKS.fullmatch(base.name) or (isinstance(base.code, ast.ClassDef) and self.is_network(base.code))
+            vocabulary.NETWORKS.fullmatch(base.name)
+            or (isinstance(base.code, ast.ClassDef) and self.is_network(base.code))
             for base in self.bases[cls]
         )
 
@@ -190,13 +173,13 @@ class Calls(Record):
         if MODEL in receiver.tags and name in FITS | BATCH_FITS:
             self.reach(MODEL_TRAINED, batch=name in BATCH_FITS)
             return receiver
-        if MODEL in receiver.tags and name in KEEPS_MODEL:
+        if MODEL in receiver.tags and name in vocabulary.KEEPS_MODEL:
             return receiver
         if name == "step" and self.is_optimizer(receiver, func.value, first):
             self.reach(MODEL_TRAINED, batch=True)
             return NOTHING
 
-        if name in TABLE_WRITES:
+        if name in vocabulary.TABLE_WRITES:
             is_path = name.startswith("write_") and receiver.texts
             return self.write(receiver if is_path else keywords.get("path_or_buf", first))
         if name in {"read_text", "read_bytes"} and receiver.texts:

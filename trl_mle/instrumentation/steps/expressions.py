@@ -4,6 +4,7 @@ import ast
 from collections.abc import Callable
 from dataclasses import replace
 
+from trl_mle.instrumentation.steps import vocabulary
 from trl_mle.instrumentation.steps.calls import Calls
 from trl_mle.instrumentation.steps.values import (
     NOTHING,
@@ -21,16 +22,9 @@ from trl_mle.instrumentation.steps.vocabulary import (
     MAX_ELEMENTS,
     MAX_WORK,
     MODEL,
-    MODELS,
     NAMESPACE,
-    OPTIMIZERS,
-    PIPELINES,
     READER,
-    READS,
-    SOLVERS,
-    SPLITS,
     TEST,
-    TRAINING_FUNCTIONS,
 )
 
 
@@ -121,8 +115,9 @@ class Expressions(Calls):
     def imported(self, name: str) -> Value:
         """A name that a star import may have defined."""
         names = [f"{module}.{name}" for module in self.modules]
-        known = (READS, MODELS, SPLITS, PIPELINES, TRAINING_FUNCTIONS, OPTIMIZERS, SOLVERS)
-        return Value(name=next((one for one in names if any(kind.fullmatch(one) for kind in known)), name))
+        return Value(
+            name=next((one for one in names if any(kind.fullmatch(one) for kind in vocabulary.STARRED)), name)
+        )
 
     def comprehension(
         self, generators: list[ast.comprehension], element: Callable[[Scope], Value], scope: Scope
@@ -212,7 +207,7 @@ class Expressions(Calls):
         keywords = {keyword.arg or "**": self.value(keyword.value, scope) for keyword in node.keywords}
         everything = [*arguments, *keywords.values()]
 
-        if MODELS.fullmatch(callee.name) and _is_headless(node):
+        if vocabulary.MODELS.fullmatch(callee.name) and _is_headless(node):
             return Value(tags=frozenset({MODEL}))
         if callee.name:
             result = self.library(callee.name, arguments, keywords)

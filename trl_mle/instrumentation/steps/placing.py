@@ -11,16 +11,7 @@ from trl_mle.instrumentation.verify import bound_names
 
 
 def find_steps(tree: ast.Module) -> list[tuple[int, str]]:
-    """
-    Finds the statements after which milestones are reached.
-
-    Args:
-        tree (`ast.Module`):
-            The program.
-
-    Returns:
-        `list[tuple[int, str]]`: Start line of the statement, and milestone.
-    """
+    """Finds the statements of a program after which milestones are reached: start line and milestone."""
     flow = Interpreter(_constants(tree))
     flow.run(tree.body, Scope())
     by_statement: dict[ast.stmt, list[Evaluation]] = {}
@@ -53,7 +44,7 @@ def _constants(tree: ast.Module) -> dict[str, bool]:
     return constants
 
 
-def _predict_by_rule(flow: "Interpreter", by_statement: dict[ast.stmt, list[Evaluation]]) -> None:
+def _predict_by_rule(flow: Interpreter, by_statement: dict[ast.stmt, list[Evaluation]]) -> None:
     """
     Predictions without a known model: by rules, constants, or the program's own models. They are complete where the
     submitted values were last changed, if these are computed from the test data or assigned to a column.

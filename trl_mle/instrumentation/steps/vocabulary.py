@@ -63,6 +63,8 @@ NETWORKS = re.compile(
     r"torch\.nn\.Module|(tensorflow\.)?keras\.(models\.)?Model|(lightning|pytorch_lightning|lightning\.pytorch)"
     r"\.LightningModule|transformers\.\w*PreTrainedModel"
 )
+# A star import of their modules may define them
+STARRED = (READS, MODELS, SPLITS, PIPELINES, TRAINING_FUNCTIONS, OPTIMIZERS, SOLVERS)
 WRITES = re.compile(r"numpy\.savetxt|shutil\.(copy|copy2|copyfile|move)|os\.(rename|replace)")
 
 EXITS = {"exit", "quit", "sys.exit", "os._exit", "os.abort"}
