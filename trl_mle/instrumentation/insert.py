@@ -80,12 +80,9 @@ def insert_prints(
     original: str, placements: list[tuple[int, str]], nonce: str, reports: list[tuple[int, str]] | None = None
 ) -> InstrumentedProgram:
     """
-    Inserts a print after the statement at each of the given lines.
-
-    The statement at a line is the last one that starts on or before that line. So a line within a multi-line call
-    means the whole call, and the first line of a loop means the whole loop. If a place cannot take a separate line,
-    the print moves to the next place that is reached only after the step: after the last of `a = 1; b = 2`, or after a
-    one-line `with` or loop. If there is no such place (after `return`, `if x: y()`), the print is dropped.
+    Inserts a print after the statement at each of the given lines: the last one that starts on or before it. So the first
+    line of a loop means the whole loop. If a place cannot take a separate line, the print moves to the next place that is
+    reached only after the step, such as after the last of `a = 1; b = 2`; without one (after `return`), it is dropped.
 
     Args:
         original (`str`):

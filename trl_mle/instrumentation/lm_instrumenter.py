@@ -64,16 +64,11 @@ REASONS = ("no_answer", "empty", "changed", *placements.REASONS)
 class LmInstrumenter:
     """
     Asks a frozen language model where programs reach the milestones (https://huggingface.co/papers/2509.01684, section
-    4.2).
-
-    Whatever the model answers, the executed program is the original plus our own prints, proven on the AST. If the
-    model's answer is missing or unusable, [`AstInstrumenter`] instruments the program; if it cannot either, no
-    milestone is marked.
+    4.2). If its answer is missing or unusable, [`AstInstrumenter`] instruments the program.
 
     The model does not see comments or more than the first 60 characters of a string, because a policy could use these
-    to influence it. Milestones at impossible places are rejected (see `placements.check`). A program can still mislead
-    the model through names, short strings, or, in rewrite mode, long strings, which must be returned unchanged. That
-    gains 0.1 per milestone, which never lifts a failed program above a valid submission.
+    to influence it. Milestones at impossible places are rejected. A program can still mislead the model through names and
+    strings. That gains 0.1 per milestone, which never lifts a failed program above a valid submission.
 
     Args:
         model ([`LanguageModel`]):

@@ -32,11 +32,9 @@ class HasBaseModel(Protocol):
 
 class PolicyBaseModel:
     """
-    The original model of the policy being trained. With LoRA, this is the policy with its adapter disabled, which
-    takes no extra memory; with `beta > 0`, it is the reference model.
-
-    All processes must call `complete` equally often, from their main threads, because it may gather weights. The
-    trainer is created after the reward that uses this model, so it is bound later.
+    The original model of the policy being trained: with LoRA, the policy with its adapter disabled; with `beta > 0`, the
+    reference model. The trainer is created after the reward that uses this model, so it is bound later. All processes must
+    call `complete` equally often, from their main threads, because it may gather weights.
     """
 
     identity = "the policy's base model"

@@ -32,10 +32,8 @@ _IN_BLOCKS = (ast.stmt, ast.excepthandler, ast.match_case)
 def verify(original: str, source: str, nonce: str) -> None:
     """
     Checks that `source` is `original` plus milestone and report prints with this nonce, and that these prints call
-    Python's own `print`.
-
-    Each print must be a statement on separate lines that follows another statement in its block. Removing such lines
-    does not change how the rest is parsed, so it is enough that the other lines equal the original.
+    Python's own `print`. Each must be a statement on separate lines that follows another statement in its block: removing
+    such lines does not change how the rest is parsed, so it is enough that the other lines equal the original.
 
     Args:
         original (`str`):
@@ -50,10 +48,9 @@ def verify(original: str, source: str, nonce: str) -> None:
     """
     if nonce in original:
         raise VerificationError("the original program contains the nonce")
-    lines = split_lines(source)
     ours: dict[int, str] = {}  # by line number
     kept = []
-    for number, line in enumerate(lines, 1):
+    for number, line in enumerate(split_lines(source), 1):
         if nonce in line:
             ours[number] = line.strip()
         else:

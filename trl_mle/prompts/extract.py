@@ -43,13 +43,10 @@ def given_program(text: str) -> str:
 
 def extract_code(completion: str) -> str | None:
     """
-    Extracts the program from a completion.
-
-    If there are several fenced blocks of Python, the last complete one that reads data and writes a submission counts, preceded by blocks
-    that it needs: files that it imports, or that write what it reads. If no block does both, but all together do, like the
-    cells of a notebook, all of them are the program. Thoughts, blocks of other languages and a notebook's commands, such as
-    `!pip install`, do not count. Without a fence, the whole text counts if it is Python that does something, otherwise the
-    Python from its first import on.
+    Extracts the program from a completion: of several fenced blocks of Python, the last complete one that reads data and
+    writes a submission, after the blocks that it needs; all of them if only together they do both, like the cells of a
+    notebook; without a fence, the text if it is Python that does something, otherwise the Python from its first import on.
+    Thoughts, blocks of other languages and a notebook's commands, such as `!pip install`, do not count.
 
     Args:
         completion (`str`):

@@ -54,11 +54,8 @@ def improve_prompt(
 ) -> list[dict[str, str]]:
     """
     Builds the prompt to improve a solution (https://huggingface.co/papers/2509.01684, section 4.3), or to repair a
-    failed program.
-
-    Task, metric and request are always complete. If the program or its output is too long, very long lines are left
-    out first, and then lines in the middle. Neither can end its block or the message: see
-    [`~trl_mle.prompts.untrusted_text.plain_text`].
+    failed program. If the program or its output is too long, very long lines are left out first, and then lines in the
+    middle. Neither can end its block or the message: see [`~trl_mle.prompts.untrusted_text.plain_text`].
 
     Args:
         comp ([`~trl_mle.competitions.Competition`]):
@@ -95,10 +92,7 @@ def improve_prompt(
     program_lines, output_lines = (plain_text(text.strip("\n")).split("\n") for text in (program, output))
 
     def prompt(program_kept: int, output_kept: int) -> list[dict[str, str]]:
-        shown = {
-            "program": _keep(program_lines, program_kept),
-            "output": _keep(output_lines, output_kept),
-        }
+        shown = {"program": _keep(program_lines, program_kept), "output": _keep(output_lines, output_kept)}
         fence = fence_for(*shown.values())
         text = _PROGRAM.format(**shown, what=what, printed=PRINTED, fence=fence, score=score, ask=ask[begin_program])
         return [{"role": "user", "content": task_text + text}, *begun]

@@ -28,7 +28,7 @@ def opening(comp: Competition) -> str:
             The competition.
 
     Returns:
-        `str`: The text, without a line end; only a fence and `import` if the public files are not tables or have very long names.
+        `str`: The text; only a fence and `import` if the public files are not tables or have very long names.
     """
     found = [find_table(comp, stem) for stem in ("train", "test")]
     names = [
@@ -73,16 +73,7 @@ def without_opening(prompt: list) -> list:
 
 
 def after_thoughts(opening: str, asked: str) -> str:
-    """
-    The text between a rendered prompt and the model's own: the answer's beginning. If the template opened a thought, it is closed
-    first.
-
-    Args:
-        opening (`str`):
-            The beginning of the answer; may be empty.
-        asked (`str`):
-            The end of the rendered prompt.
-    """
+    """The answer's beginning, after the end of a rendered prompt: if its template opened a thought, it is closed first."""
     return f"\n</think>\n\n{opening}" if opening and asked.rstrip().endswith("<think>") else opening
 
 

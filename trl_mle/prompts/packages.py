@@ -15,9 +15,8 @@ LIMITS_FILE = "limits.json"  # in the output folder of a training run or an eval
 
 def keep_packages(limits: Limits, folder: Path, begun_in: Path | None = None) -> Limits:
     """
-    Returns the limits that a run's prompts state: the executor's, with the packages that the first prompts listed. So
-    no prompt changes when the run resumes on another machine or after an upgrade. The limits are stored in the output
-    folder as `limits.json`.
+    Returns the limits that a run's prompts state, and stores them in its output folder: the executor's, with the packages
+    that the first prompts listed. So no prompt changes when the run resumes on another machine or after an upgrade.
 
     Args:
         limits ([`~trl_mle.execution.Limits`]):

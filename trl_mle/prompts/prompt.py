@@ -31,27 +31,13 @@ NAME_CHARS = 80
 
 
 class Detail(NamedTuple):
-    """
-    Amount of detail about the public files.
+    """Amount of detail about the public files."""
 
-    Args:
-        files (`int`):
-            Number of files to list.
-        names (`int`):
-            Number of column names of a table; a numbered run has four at most.
-        rows (`int`):
-            Number of example rows of a table.
-        cells (`int`):
-            Number of cells of an example row.
-        chars (`int`):
-            Number of characters of a cell.
-    """
-
-    files: int
-    names: int
-    rows: int
-    cells: int
-    chars: int
+    files: int  # to list
+    names: int  # of a table's columns; a numbered run has four at most
+    rows: int  # example rows of a table
+    cells: int  # of an example row
+    chars: int  # of a cell
 
 
 # The first that fits is used: text in cells is reduced first, then cells, rows, column names, and files
@@ -101,10 +87,7 @@ def scratch_prompt(
 ) -> list[dict[str, str]]:
     """
     Builds the prompt for a solution from scratch, in at most 1,024 tokens by [`estimate_tokens`], including a chat
-    template.
-
-    Task, metric, submission format, limits and answer format are always included. The files get the remaining tokens,
-    in as much detail as fits.
+    template. The public files are described in as much detail as fits.
 
     Args:
         comp ([`~trl_mle.competitions.Competition`]):

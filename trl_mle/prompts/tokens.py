@@ -13,16 +13,7 @@ _PIECE = re.compile(
 def estimate_tokens(text: str) -> int:
     """
     Estimates an upper bound of the number of Qwen2.5 tokens of a text, without a tokenizer and so without a download.
-
-    Qwen2.5 splits a text into words (each with the preceding space), single digits, and runs of punctuation or spaces,
-    and encodes each with byte-level BPE. The estimate counts
-
-    - a word of prose or of a name (after a space, or 4 or more letters after "_"): 1 per 4 letters, rounded up;
-    - other letters (as in ids and codes): 1 per 2 lowercase letters, rounded up, and 2 per 3 capitals;
-    - any other character, such as a digit, a comma or a newline: 1, or its number of UTF-8 bytes if it is not ASCII.
-
-    With Qwen2.5's tokenizer, English and code have about half as many tokens, and tables of numbers as many. Random lowercase
-    letters have up to 5% more.
+    English and code have about half as many, tables of numbers as many, and random lowercase letters up to 5% more.
 
     Args:
         text (`str`):
@@ -56,6 +47,7 @@ def shorten(text: str, max_tokens: int) -> str:
 
 
 def _tokens(piece: re.Match[str]) -> int:
+    """A word of prose or of a name has 4 letters a token; in ids and codes, 2 lowercase letters or 1.5 capitals are one."""
     match piece.lastgroup:
         case "word":
             return -(-(len(piece[0]) - 1) // 4)

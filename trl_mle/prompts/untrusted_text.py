@@ -23,11 +23,9 @@ _IN_SQUARES = re.compile(
 
 def plain_text(text: str, special_tokens: Iterable[str] = ()) -> str:
     """
-    Changes a text so that no tokenizer reads special tokens from it, such as the end of the user's message.
-
-    Inserts a space after the first character of everything that looks like a special token, and of the known ones: no
-    tokenizer drops it, and in Python it changes nothing outside of strings. If a tokenizer's Unicode normalization (NFKC)
-    would create special tokens, the text is normalized first.
+    Changes a text so that no tokenizer reads special tokens from it, such as the end of the user's message: inserts a space
+    after the first character of everything that looks like one, which in Python changes nothing outside of strings. If
+    Unicode normalization (NFKC) would create special tokens, the text is normalized first.
 
     Args:
         text (`str`):
