@@ -13,46 +13,21 @@ from trl_mle.data_files import read_data
 @dataclass(frozen=True)
 class Layout:
     """
-    The facts that a prepared folder does not contain: its files, its columns, and when a submission is invalid.
-
-    Args:
-        metric (`str`):
-            A key of `trl_mle.competitions.metrics.METRICS`, or your own as `my_module:my_metric`, see
-            [`~trl_mle.competitions.metrics.find_metric`].
-        id_column (`str`):
-            Id column of the sample submission and of the answers.
-        target_columns (`tuple[str, ...]`, *optional*, defaults to `()`):
-            Columns that a submission predicts. If empty, all columns of the sample submission except `id_column`.
-        answers (`str`, *optional*, defaults to `"test.csv"`):
-            File in `private/` with the hidden labels.
-        sample_submission (`str`, *optional*, defaults to `"sample_submission.csv"`):
-            File in `public/` that shows the format of a submission.
-        exact_columns (`bool`, *optional*, defaults to `False`):
-            Whether a submission must not have other columns.
-        id_first (`bool`, *optional*, defaults to `False`):
-            Whether the id must be a submission's first column.
-        in_file_order (`bool`, *optional*, defaults to `False`):
-            Whether rows are compared in the order of the files. A submission then needs no ids.
-        row_sum_decimals (`int`, *optional*):
-            Number of decimals to which a row's predictions must sum to 1, if stricter than the metric.
-        higher_is_better (`bool`, *optional*):
-            Whether a larger score is better; only for a function of your own.
-        takes (`str`, *optional*):
-            What a function of your own compares: `"numbers"` (the default), `"labels"` and so on, see
-            [`~trl_mle.competitions.metrics.Takes`].
+    The facts that a prepared folder does not contain: its files, its columns, and when a submission is invalid. Those
+    without a comment are the arguments of [`Competition`] with that name.
     """
 
-    metric: str
+    metric: str  # as in `find_metric`
     id_column: str
-    target_columns: tuple[str, ...] = ()
-    answers: str = "test.csv"
-    sample_submission: str = "sample_submission.csv"
+    target_columns: tuple[str, ...] = ()  # by default all columns of the sample submission except the id
+    answers: str = "test.csv"  # file in private/
+    sample_submission: str = "sample_submission.csv"  # file in public/
     exact_columns: bool = False
     id_first: bool = False
     in_file_order: bool = False
     row_sum_decimals: int | None = None
-    higher_is_better: bool | None = None
-    takes: str | None = None
+    higher_is_better: bool | None = None  # only for a function of your own, like `takes`
+    takes: str | None = None  # a value of `Takes`
 
 
 MLEBENCH_COMPETITIONS = {
@@ -61,23 +36,7 @@ MLEBENCH_COMPETITIONS = {
 
 
 def competition_from_folder(competition_id: str, layout: Layout, prepared: Path) -> Competition:
-    """
-    Loads the competition in a prepared folder.
-
-    Args:
-        competition_id (`str`):
-            Id of the competition; for a mirror, not the id of `layout`.
-        layout ([`Layout`]):
-            Its files, columns and rules.
-        prepared (`Path`):
-            Folder that holds `public/` and `private/`.
-
-    Returns:
-        [`Competition`]: The competition.
-
-    Raises:
-        [`CompetitionError`]: A file is missing or the metric is unknown.
-    """
+    """Loads the competition in a folder that holds `public/` and `private/`. Raises [`CompetitionError`] if it is not whole."""
     public, private = prepared / "public", prepared / "private"
     sample, answers = public / layout.sample_submission, private / layout.answers
     for path in (sample, answers):

@@ -154,9 +154,8 @@ class Competition:
         Scores a submission. Never raises because of its content: a bad submission is data, not a failure.
 
         Validity is judged on all rows. If a valid submission's metric is undefined on the held-out rows or on the
-        other rows alone, it counts as the metric's `undefined` there. Without `undefined`, the submission is invalid
-        if the metric is undefined on the other rows; if it is undefined on the held-out rows, the score on all rows is
-        used. So held-out rows never change what training sees.
+        others alone, it counts as the metric's `undefined` there. Without `undefined`, the score on all rows stands in on
+        the held-out rows, and the submission is invalid on the others. So held-out rows never change what training sees.
 
         Args:
             submission (`Path`, `str` or `bytes`):
@@ -294,13 +293,10 @@ def _require_columns(table: pd.DataFrame, wanted: list[str], what: str) -> None:
 
 
 def _rows_in_order_of(wanted: pd.Index, ids: pd.Index) -> np.ndarray | slice:
-    """
-    Positions in `ids` of the equally many `wanted` ids. The n-th occurrences of repeated ids match: MLE-bench's
-    graders sort both sides by id, which leaves their order to the sort; ours is stable.
-    """
+    """Positions in `ids` of the equally many `wanted` ids. The n-th occurrences of repeated ids match, as in MLE-bench's graders."""
     if ids.equals(wanted):
         return slice(None)
-    known = wanted if wanted.is_unique else wanted.unique()
+    known = wanted.unique()
     wanted_codes, codes = known.get_indexer(wanted), known.get_indexer(ids)
     unknown = ids[codes < 0]
     if len(unknown):
@@ -309,10 +305,7 @@ def _rows_in_order_of(wanted: pd.Index, ids: pd.Index) -> np.ndarray | slice:
     if len(repeated):
         raise ValueError(f"ids must be unique, but these are repeated: {_some(repeated)}")
     positions = np.empty_like(codes)
-    if known is wanted:
-        positions[codes] = np.arange(len(codes))
-    else:
-        positions[np.argsort(wanted_codes, kind="stable")] = np.argsort(codes, kind="stable")
+    positions[np.argsort(wanted_codes, kind="stable")] = np.argsort(codes, kind="stable")
     return positions
 
 

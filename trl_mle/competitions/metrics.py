@@ -60,43 +60,25 @@ _DEFAULTS: dict[Takes, tuple[Guess, Average]] = {
 
 class Metric(NamedTuple):
     """
-    The facts about a metric, for graders, prompts, `trl-mle new` and the analysis of programs.
-
-    Args:
-        score (`Callable[[DataFrame, DataFrame], float]`):
-            A function of the answers and the predictions. Raises a `ValueError` that explains why it cannot score
-            predictions.
-        higher_is_better (`bool`):
-            Whether a larger score is better.
-        takes (`Takes`, *optional*, defaults to `"numbers"`):
-            What it compares.
-        best (`float`, *optional*):
-            The best possible score; `None` if unknown.
-        rule (`str`, *optional*, defaults to `""`):
-            What makes predictions invalid, as a sentence for prompts, whatever the competition's description says: Kaggle's
-            own grader may have been more patient. Labels have a rule of their own, see [`Metric.rule_for`].
-        names (`str`, *optional*, defaults to `""`):
-            Names of the metric in programs, as a regular expression: a variable, the function called or the `scoring`
-            argument.
-        undefined (`float`, *optional*):
-            Value on a part of the rows where it is undefined for predictions that it can score on all rows, see
-            [`Competition.grade`].
-        guess (`Callable[[Series], Any]`, *optional*):
-            The best constant for a column of answers, or several values to be repeated in turn if predictions must not be
-            constant. Defaults to the most frequent label, or to the mean.
-        average (`str`, *optional*):
-            How predictions of several programs are averaged: by their `"mean"`, by the mean of their `"rank"`s, or by
-            `"vote"`. Defaults to the vote for labels, to ranks for scores, and else to the mean.
+    The facts about a metric, for graders, prompts, `trl-mle new` and the analysis of programs. `score` is a function of the
+    answers and the predictions; it raises a `ValueError` that explains why it cannot score predictions.
     """
 
     score: ScoreOfTables
     higher_is_better: bool
-    takes: Takes = Takes.NUMBERS
-    best: float | None = None
+    takes: Takes = Takes.NUMBERS  # what it compares
+    best: float | None = None  # the best possible score, if known
+    # What makes predictions invalid, as a sentence for prompts, whatever the competition's description says: Kaggle's own
+    # grader may have been more patient. Labels have a rule of their own, see `rule_for`
     rule: str = ""
+    # Its names in programs, as a regular expression: a variable, the function called or the `scoring` argument
     names: str = ""
+    # Its value on a part of the rows where it is undefined for predictions that it can score on all, see `Competition.grade`
     undefined: float | None = None
+    # The best constant for a column of answers, or several values in turn if predictions must not be constant. Defaults to the
+    # most frequent label, or to the mean
     guess: Guess | None = None
+    # How predictions of several programs are averaged. Defaults to the vote for labels, to ranks for scores, else to the mean
     average: Average | None = None
 
     def gain(self, score: float) -> float:
@@ -141,9 +123,8 @@ def _of_labels(
     score: Callable[[np.ndarray, np.ndarray, np.ndarray], float], y_true: pd.DataFrame, y_pred: pd.DataFrame
 ) -> float:
     """
-    From a score of counts, for each label: how often it was right, how often it is the answer, and how often it was
-    predicted. scikit-learn's functions warn about predictions with many distinct labels, and the one for `mcc` makes a
-    matrix with a row and a column for each.
+    From a score of three counts for each label: how often it was right, is the answer, and was predicted. scikit-learn's
+    functions warn about predictions with many distinct labels, and the one for `mcc` makes a matrix of label by label.
     """
     truth, labels, count = _codes(y_true, y_pred)
     return float(score(*(np.bincount(codes, minlength=count) for codes in (truth[truth == labels], truth, labels))))
@@ -452,22 +433,9 @@ METRICS["mean_columnwise_rmsle"] = METRICS["rmsle"]._replace(score=partial(_colu
 
 def find_metric(name: str, higher_is_better: bool | None = None, takes: str | None = None) -> Metric:
     """
-    Finds a metric by its name.
-
-    Args:
-        name (`str`):
-            A key of `METRICS`, or `my_module:my_metric`: a function of the answers and the predictions, or a [`Metric`], in
-            a module in the current folder or on `PYTHONPATH`.
-        higher_is_better (`bool`, *optional*):
-            Whether a larger score is better; required for a function, and not allowed otherwise.
-        takes (`str`, *optional*):
-            What a function compares, one of [`Takes`]; defaults to `"numbers"`. Not allowed otherwise.
-
-    Returns:
-        [`Metric`]: The metric.
-
-    Raises:
-        `ValueError`: The metric does not exist, or an argument is missing or not allowed.
+    Finds a metric by its name: a key of `METRICS`, or `my_module:my_metric`, a function of the answers and the predictions
+    or a [`Metric`], in a module in the current folder or on `PYTHONPATH`. A function needs `higher_is_better`, and may state
+    what it `takes` (numbers by default); both are not allowed otherwise. Raises a `ValueError` that says what is wrong.
     """
     _, colon, attribute = name.partition(":")
     found = import_named("metric", name) if colon else METRICS.get(name)

@@ -50,9 +50,9 @@ def new_competition(
             CSV file with one row per example. Cells are copied unchanged.
         targets (`Sequence[str]`):
             Columns to predict. For a metric of probabilities, one column of labels.
-        metric (`str`):
-            A key of [`~trl_mle.competitions.metrics.METRICS`], or your own as `my_module:my_metric`, see
-            [`~trl_mle.competitions.metrics.find_metric`].
+        metric (`str`), higher_is_better (`bool`, *optional*):
+            As in [`~trl_mle.competitions.metrics.find_metric`]. Whether a function of your own compares labels or numbers
+            is found from the targets, and written into `competition.yaml`.
         folder (`Path`):
             Folder to write, which must not exist yet; its name is the competition's.
         id_column (`str`, *optional*):
@@ -62,17 +62,10 @@ def new_competition(
         test (`Path`, *optional*):
             CSV file with unlabelled rows and the same column names. Together with all rows of `table`, they become the
             folder `final/`, see [`final_competition`].
-        higher_is_better (`bool`, *optional*):
-            Whether a larger score is better; required for a function of your own. Whether it compares labels or numbers is
-            found from the targets, and written into `competition.yaml`.
-
-    Returns:
-        [`Competition`]: The competition, as [`load_competition`] loads it from the folder.
 
     Raises:
-        [`CompetitionError`]: The table cannot become a competition.
-        `FileExistsError`: The folder exists.
-        `FileNotFoundError`: A table does not exist.
+        [`CompetitionError`], `FileExistsError`, `FileNotFoundError`: The table cannot become a competition, the folder
+            exists, or a table does not.
     """
     if folder.exists():
         raise FileExistsError(f"{folder} exists: name another folder with --to")
@@ -101,40 +94,34 @@ def new_competition(
         )
     cells = pd.concat([ids, features], axis=1)
     _report_telling_columns(cells if id_column in rows else features, rows[list(targets)])
-    sample = _filled(
-        pd.concat([ids, answers], axis=1)[is_test], _guesses(answers[~is_test], known, int(is_test.sum()))
-    )
+    sample = pd.DataFrame({id_column: ids[is_test], **_guesses(answers[~is_test], known, int(is_test.sum()))})
+    labelled = pd.concat([cells, rows[list(targets)]], axis=1)
     shown = {
-        "public/train.csv": pd.concat([cells, rows[list(targets)]], axis=1)[~is_test],
+        "public/train.csv": labelled[~is_test],
         "public/test.csv": cells[is_test],
         "public/sample_submission.csv": sample,
         "private/test.csv": pd.concat([ids, answers], axis=1)[is_test],
     }
     if test is not None:
         unknown = _test_rows(test, list(features.columns), id_column, is_made=id_column not in rows)
+        unknown_ids, count = {id_column: unknown[id_column]}, len(unknown)
         shown |= {
-            f"{FINAL}/train.csv": pd.concat([cells, rows[list(targets)]], axis=1),
+            f"{FINAL}/train.csv": labelled,
             f"{FINAL}/test.csv": unknown,
-            f"private/{FINAL}.csv": _filled(unknown[[id_column]], _stand_in(answers, known.takes, len(unknown))),
-            f"{FINAL}/sample_submission.csv": _filled(unknown[[id_column]], _guesses(answers, known, len(unknown))),
+            f"private/{FINAL}.csv": pd.DataFrame(unknown_ids | _stand_in(answers, known.takes, count)),
+            f"{FINAL}/sample_submission.csv": pd.DataFrame(unknown_ids | _guesses(answers, known, count)),
         }
     folder.absolute().parent.mkdir(parents=True, exist_ok=True)
     with tempfile.TemporaryDirectory(dir=folder.absolute().parent, prefix=f".{folder.name}-") as staging:
         staged = Path(staging, folder.name)
         for name, part in shown.items():
             write_file(staged / name, csv_text(part))
-        write_file(
-            staged / "public" / "description.md",
-            _description(folder.name, sample, features, targets, labels, metric, known),
-        )
+        text = _description(folder.name, sample, features, targets, labels, metric, known)
+        write_file(staged / "public" / "description.md", text)
         if test is not None:
             shutil.copy(staged / "public" / "description.md", staged / FINAL)
-        layout: dict[str, Any] = {
-            "id": folder.name,
-            "metric": metric,
-            "id_column": id_column,
-            "target_columns": list(answers.columns),
-        }
+        layout: dict[str, Any] = {"id": folder.name, "metric": metric, "id_column": id_column}
+        layout["target_columns"] = list(answers.columns)
         if higher_is_better is not None:
             layout |= {"higher_is_better": higher_is_better, "takes": str(known.takes)}
         write_file(staged / CONFIG, yaml.safe_dump(layout, sort_keys=False, allow_unicode=True))
@@ -157,15 +144,8 @@ def new_competition(
 
 def final_competition(competition: Competition) -> Competition | None:
     """
-    The competition of the unlabelled rows, for programs that see all known labels.
-
-    Args:
-        competition ([`Competition`]):
-            A competition made by [`new_competition`].
-
-    Returns:
-        [`Competition`] or `None`: `None` if there are no unlabelled rows. Its answers are placeholder labels: it only
-        grades the format of a submission.
+    The competition of the unlabelled rows, for programs that see all known labels; `None` if there are none. Its answers
+    are placeholder labels: it only grades the format of a submission.
     """
     folder = competition.public_dir.parent / FINAL
     if not folder.is_dir():
@@ -350,10 +330,7 @@ def _taken(rows: pd.DataFrame, targets: Sequence[str]) -> Takes:
 
 
 def _answers(rows: pd.DataFrame, targets: Sequence[str], metric: str, takes: Takes) -> tuple[pd.DataFrame, list[Any]]:
-    """
-    The answers in the format of a submission, and its labels if it has probabilities. The labels are those that programs
-    see, in the order in which models have them.
-    """
+    """The answers in the format of a submission, and for probabilities the labels that programs see, as models order them."""
     if takes is Takes.PROBABILITIES:
         if len(targets) > 1:
             raise CompetitionError(f"{metric} takes one --target, a column of labels")
@@ -406,14 +383,6 @@ def _check_zeros_and_ones(cells: pd.Series, numbers: pd.Series, metric: str) -> 
         f"{metric} needs 0 and 1 in {cells.name!r}, which holds {', '.join(values[:3])}, say: take log_loss for labels, or "
         "rmse for measurements"
     )
-
-
-def _filled(table: pd.DataFrame, columns: dict[str, Any]) -> pd.DataFrame:
-    """The table with these columns, whose names may be any: `assign` cannot take `self`."""
-    table = table.copy()
-    for name, values in columns.items():
-        table[name] = values
-    return table
 
 
 def _guesses(answers: pd.DataFrame, metric: Metric, count: int) -> dict[str, Any]:

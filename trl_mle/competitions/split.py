@@ -12,22 +12,13 @@ BINS = 10  # of a column of measurements
 
 def held_out_rows(answers: pd.DataFrame, share: float) -> np.ndarray:
     """
-    Splits the answers, stratified by label. Within a label, rows are ordered by a hash of their ids (rows with the
-    same id keep their order), and the first ones are held out. So the split is the same on every machine, whatever the
-    order of the ids.
+    A mask of this share of the answers' rows, shape (rows,), stratified by label. Within a label, rows are ordered by a hash
+    of their ids (the answers' index; rows with the same id keep their order), and the first ones are held out. So the split
+    is the same on every machine, whatever the order of the ids.
 
     A row's label is its answer in all columns: a text, or a number if there are few distinct ones; otherwise, numbers
     are put into quantile bins. Without bins, a label with two or more rows has one in either part, so a small share of
     answers with many labels comes out larger.
-
-    Args:
-        answers (`DataFrame` of shape (rows, targets)):
-            The answers, with their ids as index.
-        share (`float`):
-            Share of the rows to hold out, between 0 and 1.
-
-    Returns:
-        `np.ndarray` of shape (rows,): Truth values.
     """
     columns = [answers[name] for name in answers.columns]
     codes = np.column_stack([_bins(column) if is_measured(column) else _codes(column) for column in columns])
