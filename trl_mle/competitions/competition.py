@@ -81,8 +81,7 @@ class Competition:
         target_columns (`tuple[str, ...]`):
             Columns that a submission predicts.
         id_column (`str`, *optional*, defaults to `"id"`):
-            Column that matches a submission's rows with the answers', in any order. If the answers repeat an id, its
-            rows are matched in order.
+            Column that matches a submission's rows with the answers', in any order; rows with the same id in order.
         exact_columns (`bool`, *optional*, defaults to `False`):
             Whether a submission must not have other columns.
         id_first (`bool`, *optional*, defaults to `False`):
@@ -94,8 +93,7 @@ class Competition:
         custom_metric ([`Metric`], *optional*):
             The metric, if it is not in `METRICS`. Any exception that it raises makes a submission invalid.
         holdout (`float`, *optional*, defaults to `0.0`):
-            Share of the answers' rows that are held out for reports, at least 0 and below 1 (see
-            [`~trl_mle.competitions.split.held_out_rows`]).
+            Share of the answers' rows that are held out for reports, at least 0 and below 1, stratified by label.
     """
 
     id: str
@@ -366,10 +364,7 @@ def _read_submission(content: bytes, answers: pd.DataFrame) -> pd.DataFrame:
 
 
 def _columns(content: bytes) -> int:
-    """
-    The larger number of columns of the first two records, up to the first that is too many, as pandas reads them. Further
-    records cannot have more.
-    """
+    """The larger number of columns of the first two records, up to one too many, as pandas reads them. Others have no more."""
     most, place = 0, len(codecs.BOM_UTF8) if content.startswith(codecs.BOM_UTF8) else 0
     for _ in range(2):
         place, columns = _BLANK.match(content, place).end(), 0  # type: ignore[union-attr]

@@ -16,10 +16,7 @@ from trl_mle.competitions.competition import Competition
 def content_digest(competition: Competition) -> str:
     """
     SHA-256 of everything that programs can read and that grading depends on: the bytes of the files, and all fields
-    except the id. A custom metric is identified by its name, code and closure. Files are read once per process.
-
-    Raises:
-        `ValueError`: A custom metric is not a plain function.
+    except the id. A custom metric, which must be a plain function, is identified by its name, code and closure.
     """
     settings = {
         item.name: _described(getattr(competition, item.name)) for item in fields(Competition) if item.name != "id"

@@ -22,8 +22,8 @@ CONFIG = "competition.yaml"
 
 def list_competitions() -> list[str]:
     """
-    The ids that [`load_competition`] takes, without the generated tasks, which have one for each number. MLE-bench's
-    competitions must be prepared with its own tool.
+    The ids that [`load_competition`] takes, without the generated tasks. MLE-bench's competitions must be prepared with its
+    own tool.
     """
     return [*LOCAL_COMPETITIONS, *MLEBENCH_COMPETITIONS, *(PREFIX + name for name in MIRRORS)]
 
@@ -50,7 +50,7 @@ def load_competition(competition_id: str, data_dir: Path | str | None = None, ho
             MLE-bench's own default. The local competitions, mirrors and tasks are always made in `trl_mle`'s cache.
         holdout (`float`, *optional*, defaults to `0.0`):
             Share of the hidden answers' rows that only reports see (`Score.held_out`), at least 0 and below 1. With 0
-            training, selection and reports use the same rows, as in https://huggingface.co/papers/2509.01684.
+            training and reports use the same rows, as in https://huggingface.co/papers/2509.01684.
 
     Returns:
         [`Competition`]: The competition, ready to be read and graded.

@@ -172,14 +172,12 @@ def roc_auc(y_true: pd.DataFrame, y_pred: pd.DataFrame) -> float:
     return _of_one_column(_area, y_true, y_pred)
 
 
-def _area(truth: np.ndarray, scores: np.ndarray) -> float:
+def _of_both_classes(score: Callable[[np.ndarray, np.ndarray], float], truth: np.ndarray, scores: np.ndarray) -> float:
     _check_both_classes(truth)
-    return roc_auc_score(truth, scores)
+    return score(truth, scores)
 
 
-def _average_precision(truth: np.ndarray, scores: np.ndarray) -> float:
-    _check_both_classes(truth)
-    return average_precision_score(truth, scores)
+_area = partial(_of_both_classes, roc_auc_score)
 
 
 # Labels and texts
@@ -349,7 +347,7 @@ METRICS = {
     "roc_auc": _larger(roc_auc, takes=Takes.SCORES, rule="Predictions lie in [0, 1].", names=r"(?<!pr_)auc"),
     "mean_columnwise_roc_auc": _larger(partial(_columnwise, _area), takes=Takes.SCORES, names=r"(?<!pr_)auc"),
     "average_precision": _larger(
-        partial(_of_one_column, _average_precision),
+        partial(_of_one_column, partial(_of_both_classes, average_precision_score)),
         takes=Takes.SCORES,
         names=r"average_precision|pr_?auc|auprc|(?<![a-z])ap(?![a-z])",
     ),

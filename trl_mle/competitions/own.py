@@ -46,26 +46,22 @@ def new_competition(
     Makes a competition from a labelled table: a part of the rows, stratified by label, becomes the test set.
 
     Args:
-        table (`Path`):
-            CSV file with one row per example. Cells are copied unchanged.
-        targets (`Sequence[str]`):
-            Columns to predict. For a metric of probabilities, one column of labels.
+        table (`Path`), test (`Path`, *optional*):
+            CSV files with a row for each example, with and without labels. Cells are copied unchanged. The latter's rows,
+            with all of the former, become the folder `final/`, see [`final_competition`].
+        targets (`Sequence[str]`), id_column (`str`, *optional*):
+            Columns: those to predict (for probabilities, one of labels), and that of unique ids, by default `id`, which is
+            made if missing.
         metric (`str`), higher_is_better (`bool`, *optional*):
             As in [`~trl_mle.competitions.metrics.find_metric`]. Whether a function of your own compares labels or numbers
             is found from the targets, and written into `competition.yaml`.
         folder (`Path`):
             Folder to write, which must not exist yet; its name is the competition's.
-        id_column (`str`, *optional*):
-            Column with unique ids. Defaults to `id`, which is generated if missing.
         test_share (`float`, *optional*, defaults to `0.25`):
             Share of the rows whose labels to hide.
-        test (`Path`, *optional*):
-            CSV file with unlabelled rows and the same column names. Together with all rows of `table`, they become the
-            folder `final/`, see [`final_competition`].
 
     Raises:
-        [`CompetitionError`], `FileExistsError`, `FileNotFoundError`: The table cannot become a competition, the folder
-            exists, or a table does not.
+        [`CompetitionError`], `FileExistsError`, `FileNotFoundError`: The table cannot become a competition.
     """
     if folder.exists():
         raise FileExistsError(f"{folder} exists: name another folder with --to")

@@ -14,17 +14,13 @@ from trl_mle.competitions.competition import CompetitionError, user_cache_dir
 VERSION = "v1"
 
 
-def cache_dir() -> Path:
-    """The cache of `trl_mle`: `$TRL_MLE_CACHE`, or else `trl_mle` in the user's cache folder."""
-    return Path(os.environ.get("TRL_MLE_CACHE") or user_cache_dir() / "trl_mle").expanduser().absolute()
-
-
 def cached_folder(competition_id: str, slug: str, write: Callable[[Path], None]) -> Path:
     """
     The prepared folder of a generated competition; on first use, `write` makes its `public/` and `private/`. Raises
     [`CompetitionError`] if the cache cannot be written.
     """
-    folder = cache_dir() / "data" / VERSION / slug
+    cache = Path(os.environ.get("TRL_MLE_CACHE") or user_cache_dir() / "trl_mle").expanduser().absolute()
+    folder = cache / "data" / VERSION / slug
     if not folder.is_dir():
         try:
             _write_atomically(write, folder)

@@ -49,18 +49,8 @@ class AstInstrumenter:
 
     def instrument(self, source: str, nonce: str | None = None) -> InstrumentedProgram:
         """
-        Places the prints.
-
-        Args:
-            source (`str`):
-                The program.
-            nonce (`str`, *optional*):
-                Text in the markers, for tests. Random by default.
-
-        Returns:
-            [`InstrumentedProgram`]:
-                The program, unchanged and without milestones if it does not compile or if its prints cannot be trusted
-                (it replaces `print`).
+        Places the prints. Returns the program unchanged and without milestones if it does not compile or if its prints
+        cannot be trusted (it replaces `print`). The markers' nonce is random, except in tests.
         """
         nonce = nonce or secrets.token_hex(8)
         try:

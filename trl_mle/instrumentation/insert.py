@@ -3,7 +3,7 @@
 import ast
 from bisect import bisect_right
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from trl_mle.execution.program import InstrumentedProgram, split_lines
 from trl_mle.instrumentation.milestones import MILESTONES, marker_print, parse, report_lines
@@ -15,22 +15,18 @@ PARTS = (ast.excepthandler, ast.match_case)
 JUMPS = (ast.Return, ast.Raise, ast.Break, ast.Continue)
 
 
-@dataclass(eq=False, slots=True)
+@dataclass(frozen=True, eq=False, slots=True)
 class _Place:
-    """The place after a statement."""
+    """The place after a statement of a block."""
 
-    statement: ast.stmt
     block: list[ast.stmt]
     index: int
     owner: "_Place | None"  # the compound statement the block belongs to
     depth: int
 
     @property
-    def following(self) -> "_Place | None":
-        index = self.index + 1
-        return (
-            _Place(self.block[index], self.block, index, self.owner, self.depth) if index < len(self.block) else None
-        )
+    def statement(self) -> ast.stmt:
+        return self.block[self.index]
 
 
 def _blocks(node: ast.AST) -> Iterator[list[ast.stmt]]:
@@ -46,7 +42,7 @@ def _blocks(node: ast.AST) -> Iterator[list[ast.stmt]]:
 def _places(block: list[ast.stmt], owner: _Place | None = None, depth: int = 0) -> Iterator[_Place]:
     """All places in source order, each statement before its inner statements."""
     for index, statement in enumerate(block):
-        place = _Place(statement, block, index, owner, depth)
+        place = _Place(block, index, owner, depth)
         yield place
         if "body" in statement._fields or isinstance(statement, ast.Match):
             for inner in _blocks(statement):
@@ -64,14 +60,12 @@ def _settle(place: _Place, lines: list[str]) -> tuple[_Place, str] | None:
         within = place.owner and isinstance(place.owner.statement, ROOMY)
         return _settle(place.owner, lines) if within and place.owner else None
     end = place.statement.end_lineno or place.statement.lineno
-    following = place.following
-    if following is not None:
-        after = following.statement
+    if place.index + 1 < len(place.block):
+        after = place.block[place.index + 1]
         is_future_import = isinstance(after, ast.ImportFrom) and after.module == "__future__"
         if after.lineno == end or is_future_import:
-            return _settle(following, lines)
-    unreachable = isinstance(place.statement, JUMPS)
-    if unreachable or lines[end - 1].rstrip("\r\n").endswith("\\"):
+            return _settle(replace(place, index=place.index + 1), lines)
+    if isinstance(place.statement, JUMPS) or lines[end - 1].rstrip("\r\n").endswith("\\"):
         return None
     return place, indentation
 
@@ -84,19 +78,8 @@ def insert_prints(
     line of a loop means the whole loop. If a place cannot take a separate line, the print moves to the next place that is
     reached only after the step, such as after the last of `a = 1; b = 2`; without one (after `return`), it is dropped.
 
-    Args:
-        original (`str`):
-            The program.
-        placements (`list[tuple[int, str]]`):
-            Line (from 1) and milestone.
-        nonce (`str`):
-            Random text for the markers.
-        reports (`list[tuple[int, str]]`, *optional*):
-            Line and the value to print there, see `report_lines`.
-
-    Returns:
-        [`InstrumentedProgram`]:
-            Not verified yet: see [`verify`].
+    Takes lines (from 1) with their milestones, and lines with the values to print there, see `report_lines`. The result is
+    not verified yet, see [`verify`].
     """
     lines = split_lines(original)
     places = list(_places(parse(original).body))

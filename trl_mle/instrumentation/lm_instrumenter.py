@@ -77,15 +77,6 @@ class LmInstrumenter:
             `"quote"`: the model answers with a copy of a line for each milestone; what is not in the program does not count. The end
             of the imports is found without it.
             `"rewrite"`: it returns the program with prints, as in the paper; accepted if the rest equals the original.
-
-    Example:
-
-    ```python
-    >>> from trl_mle.instrumentation import EndpointModel, LmInstrumenter
-
-    >>> instrumenter = LmInstrumenter(EndpointModel("http://localhost:8000/v1"))
-    >>> program = instrumenter.instrument("import pandas as pd\\ntrain = pd.read_csv('input/train.csv')\\n")
-    ```
     """
 
     def __init__(self, model: LanguageModel, mode: Mode = "quote"):
@@ -175,14 +166,14 @@ class LmInstrumenter:
         return kept
 
     def _place(self, source: str, found: list[tuple[int, str]] | None, nonce: str | None) -> InstrumentedProgram:
+        nonce = nonce or secrets.token_hex(8)
         if found:
-            nonce_or_new = nonce or secrets.token_hex(8)
             try:
-                program = insert_prints(source, found, nonce_or_new, find_reports(parse(source)))
-                verify(program.original, program.source, nonce_or_new)
+                program = insert_prints(source, found, nonce, find_reports(parse(source)))
+                verify(program.original, program.source, nonce)
             except (VerificationError, RecursionError):  # it replaces `print`, or is nested too deeply
                 self._counts["none"] += 1
-                return InstrumentedProgram(source=source, original=source, milestones=(), nonce=nonce_or_new)
+                return InstrumentedProgram(source=source, original=source, milestones=(), nonce=nonce)
             if program.milestones:
                 self._counts["lm"] += 1
                 return program

@@ -52,11 +52,8 @@ def report_lines(nonce: str, value: str) -> tuple[str, str]:
 
 def parse(source: str) -> ast.Module:
     """
-    The program's AST, as if read from a file (which may start with a byte order mark). Do not modify it.
-
-    Raises:
-        `SyntaxError`, `ValueError`, `RecursionError`, `MemoryError`: The program does not compile.
-        `ValueError`: The program is too large: a flat program of a few hundred KB would take minutes.
+    The program's AST, as if read from a file (which may start with a byte order mark). Do not modify it. Raises `SyntaxError`,
+    `ValueError` (also if it is too large to be analysed soon), `RecursionError` or `MemoryError`.
     """
     found = _parsed(source)
     if isinstance(found, Exception):
@@ -74,6 +71,17 @@ def _parsed(source: str) -> ast.Module | SyntaxError | ValueError:
     except (SyntaxError, ValueError) as error:
         return error.with_traceback(None)
     return tree
+
+
+def imported_names(node: ast.AST) -> dict[str, str]:
+    """The names that an import binds, and the full names of what they stand for."""
+    match node:
+        case ast.Import(names=aliases):
+            bound = {alias.asname or alias.name.split(".")[0]: alias for alias in aliases}
+            return {name: alias.name if alias.asname else name for name, alias in bound.items()}
+        case ast.ImportFrom(module=module, names=aliases):
+            return {alias.asname or alias.name: f"{module}.{alias.name}" for alias in aliases}
+    return {}
 
 
 def is_block(value: object) -> TypeGuard[list[ast.stmt]]:

@@ -20,9 +20,8 @@ _PRINT = re.compile(rf"milestone:\s*({'|'.join(MILESTONES)})")
 
 def parse_quotes(program: str, answer: str) -> list[tuple[int, str]]:
     """
-    Reads an answer such as `train_data: train = pd.read_csv("train.csv")`: the name of a step before copies of the program's
-    lines, parts of them, or several on one line with words in between. Returns line and milestone; of several lines, the
-    last counts. Thoughts, and quotations that are not in the program, are ignored.
+    Reads an answer such as `train_data: train = pd.read_csv("train.csv")`: a step before copies of the program's lines or parts
+    of them, of which the last counts. Thoughts, and quotations that are not in the program, are ignored.
     """
     lines = [(number, line.strip()) for number, line in enumerate(program.split("\n"), 1)]
     lines = [(number, line) for number, line in lines if len(line) >= MIN_QUOTE]
@@ -97,10 +96,7 @@ def _same(left: ast.AST, right: ast.AST, placements: list[tuple[int, str]]) -> b
 
 
 def _is_docstring(statement: ast.stmt) -> bool:
-    match statement:
-        case ast.Expr(value=ast.Constant(str())):
-            return True
-    return False
+    return isinstance(statement, ast.Expr) and isinstance(getattr(statement.value, "value", None), str)
 
 
 def _dump(value: object) -> str:

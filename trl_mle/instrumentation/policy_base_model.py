@@ -45,16 +45,8 @@ class PolicyBaseModel:
 
     def bind(self, trainer: HasBaseModel, mode: str = "quote") -> None:
         """
-        Binds the trainer whose policy's base model answers.
-
-        Args:
-            trainer ([`HasBaseModel`]):
-                The trainer, such as [`~trl_mle.trainer.MLEGRPOTrainer`], before it trains.
-            mode (`str`, *optional*, defaults to `"quote"`):
-                Kind of answer, see [`LmInstrumenter`].
-
-        Raises:
-            [`LanguageModelError`]: The policy has no base model, or its base model cannot rewrite programs.
+        Binds the trainer whose policy's base model answers, before it trains. Raises [`LanguageModelError`] if there is
+        no base model, or if it cannot answer in this mode of [`LmInstrumenter`].
         """
         trainer.check_base_model()
         if mode == "rewrite" and trainer.is_zero3:

@@ -6,7 +6,7 @@ from collections import Counter
 from collections.abc import Iterator
 
 from trl_mle.competitions.metrics import METRICS
-from trl_mle.instrumentation.milestones import is_block
+from trl_mle.instrumentation.milestones import imported_names, is_block
 
 
 MAX_REPORTS = 8
@@ -30,7 +30,9 @@ def find_reports(tree: ast.Module) -> list[tuple[int, str]]:
     Finds the statements that produce a value to report, such as `auc = roc_auc_score(...)`: only those that run at most
     once, because in a loop the reports would flood the output.
     """
-    names = _imported(tree)
+    names: dict[str, str] = {}
+    for node in ast.walk(tree):
+        names |= imported_names(node)
     found = []
     for statement in _once(tree):
         match statement:
@@ -43,20 +45,6 @@ def find_reports(tree: ast.Module) -> list[tuple[int, str]]:
             ):
                 found.append((statement.lineno, name))
     return found[:MAX_REPORTS]
-
-
-def _imported(tree: ast.Module) -> dict[str, str]:
-    """Maps imported names to their full names."""
-    names = {}
-    for node in ast.walk(tree):
-        if isinstance(node, ast.Import):
-            for alias in node.names:
-                names[alias.asname or alias.name.split(".")[0]] = (
-                    alias.name if alias.asname else alias.name.split(".")[0]
-                )
-        elif isinstance(node, ast.ImportFrom) and node.module:
-            names |= {alias.asname or alias.name: f"{node.module}.{alias.name}" for alias in node.names}
-    return names
 
 
 def _dotted(node: ast.expr, names: dict[str, str]) -> str:

@@ -1,11 +1,10 @@
 """Builds the policy's prompts, and extracts the program from its completions."""
 
-from trl_mle.prompts.agent import agent_prompt
 from trl_mle.prompts.extract import extract_code, given_program
 from trl_mle.prompts.improve import improve_prompt
 from trl_mle.prompts.opening import NO_THOUGHTS, after_thoughts, opening, opening_of, without_opening
 from trl_mle.prompts.packages import keep_packages
-from trl_mle.prompts.prompt import scratch_prompt
+from trl_mle.prompts.prompt import agent_prompt, scratch_prompt
 from trl_mle.prompts.tokens import estimate_tokens
 from trl_mle.prompts.untrusted_text import fence_for, plain_messages, plain_text, special_tokens_of
 

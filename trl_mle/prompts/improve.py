@@ -25,6 +25,9 @@ _REPAIR = "Repair it: say in a short plan why it failed, then write " + PROGRAM_
 _IMPROVE_ALONE = "Improve it: think about what limits its score. " + PROGRAM_ALONE
 _REPAIR_ALONE = "Repair it: think about why it failed. " + PROGRAM_ALONE
 
+# Training requests the same tasks repeatedly
+_task, _begun = lru_cache(maxsize=64)(task), lru_cache(maxsize=64)(begun_answer)
+
 _PROGRAM = """\
 {what}
 
@@ -85,7 +88,7 @@ def improve_prompt(
         `ValueError`: The task alone is longer than `max_tokens`.
     """
     score = f"\nIts score on the test set: {test_score:g}.\n" if test_score is not None else ""
-    task_text = _task(comp, limits)
+    task_text = _task(comp, limits, SECTION_TOKENS, TASK_TOKENS)
     what = FAILED if failed else PREVIOUS
     ask = (_REPAIR, _REPAIR_ALONE) if failed else (_IMPROVE, _IMPROVE_ALONE)
     begun = _begun(comp) if begin_program else []
@@ -114,16 +117,6 @@ def improve_prompt(
     # The output gets the budget that the program leaves over
     in_output = _most(len(output_lines), lambda kept: count_tokens(prompt(in_program, kept)) <= max_tokens, in_output)
     return prompt(in_program, in_output)
-
-
-@lru_cache(maxsize=64)  # training requests the same tasks repeatedly
-def _task(comp: Competition, limits: Limits) -> str:
-    return task(comp, limits, SECTION_TOKENS, TASK_TOKENS)
-
-
-@lru_cache(maxsize=64)
-def _begun(comp: Competition) -> list[dict[str, str]]:
-    return begun_answer(comp)
 
 
 def _without_long(lines: list[str]) -> list[str]:

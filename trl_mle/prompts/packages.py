@@ -16,18 +16,8 @@ LIMITS_FILE = "limits.json"  # in the output folder of a training run or an eval
 def keep_packages(limits: Limits, folder: Path, begun_in: Path | None = None) -> Limits:
     """
     Returns the limits that a run's prompts state, and stores them in its output folder: the executor's, with the packages
-    that the first prompts listed. So no prompt changes when the run resumes on another machine or after an upgrade.
-
-    Args:
-        limits ([`~trl_mle.execution.Limits`]):
-            Current limits of programs.
-        folder (`Path`):
-            The run's output folder.
-        begun_in (`Path`, *optional*):
-            The output folder in which a resumed run started.
-
-    Returns:
-        [`~trl_mle.execution.Limits`]: The limits to state in prompts.
+    that the first prompts listed, those of the folder in which a resumed run began. So no prompt changes when the run
+    resumes on another machine or after an upgrade.
     """
     if begun_in is not None and (known := begun_in / LIMITS_FILE).is_file():
         packages = tuple(json.loads(known.read_text(encoding="utf-8"))["packages"])

@@ -7,7 +7,7 @@ import os
 import re
 from collections.abc import Iterable, Iterator
 from pathlib import Path
-from typing import NamedTuple, TypeVar
+from typing import NamedTuple
 
 import pandas as pd
 
@@ -52,8 +52,6 @@ DETAILS = (
     Detail(files=5, names=3, rows=0, cells=0, chars=0),
 )
 
-_Item = TypeVar("_Item")
-
 _TASK = """\
 Kaggle competition: {id}
 
@@ -79,6 +77,10 @@ PROGRAM_FORM = """\
 one complete Python program in a ```python block. It reads its data from input/ and writes submission.csv to the working \
 directory."""
 _ASK = f"Write a short plan, then {PROGRAM_FORM}"
+_ASK_AGENT = """\
+Look at the files with read_file. Run Python programs with start_program, {count} at most, and see with wait_for_program what came out. A \
+program reads its data from input/ and writes submission.csv to the working directory; nothing else is kept from one to the next. \
+The last program that you start is graded, and only on whether its submission is valid and how well it scores."""
 PROGRAM_ALONE = "Answer with one complete Python program in a ```python block, and nothing else."
 
 
@@ -107,6 +109,15 @@ def scratch_prompt(
     ask = PROGRAM_ALONE if begin_program else _ASK
     room = MAX_TOKENS - estimate_tokens(ask) - sum(estimate_tokens(message["content"]) for message in begun)
     return [{"role": "user", "content": task(comp, limits, SECTION_TOKENS, room) + ask}, *begun]
+
+
+def agent_prompt(comp: Competition, limits: Limits, max_programs: int) -> list[dict[str, str]]:
+    """
+    Builds the prompt, of at most about 1,000 tokens, for an agent with the tools of an
+    [`~trl_mle.environments.MLEEnvironment`], who may start so many programs within an executor's `limits`.
+    """
+    ask = _ASK_AGENT.format(count=max_programs)
+    return [{"role": "user", "content": task(comp, limits, SECTION_TOKENS, MAX_TOKENS - estimate_tokens(ask)) + ask}]
 
 
 def begun_answer(comp: Competition) -> list[dict[str, str]]:
@@ -257,7 +268,7 @@ def _shown(table: pd.DataFrame, names: int, rows: int, cells: int, chars: int) -
     """Lines of CSV: the header, with the middle of numbered runs left out, and rows with the same columns, as far as they fit."""
     header = _names(list(table.columns), names)
     of = dict(zip(_clipped(table.columns), table.columns, strict=True))
-    kept = _leave_out_middle(header, cells, "…")
+    kept = _leave_out_middle(header, cells)
     values = [
         ["…" if name == "…" else _clip(_cell(row[of[name]]), chars) for name in kept]
         for _, row in table.head(rows).astype(object).iterrows()
@@ -266,7 +277,7 @@ def _shown(table: pd.DataFrame, names: int, rows: int, cells: int, chars: int) -
 
 
 def _names(names: list[str], count: int) -> list[str]:
-    return _leave_out_middle(condensed(_clipped(names)), count, "…")
+    return _leave_out_middle(condensed(_clipped(names)), count)
 
 
 def _clipped(names: Iterable[str]) -> list[str]:
@@ -286,8 +297,8 @@ def _cell(value: object) -> str:
     return str(value)
 
 
-def _leave_out_middle(items: list[_Item], count: int, mark: _Item) -> list[_Item]:
-    return items if len(items) <= count else [*items[: count - 1], mark, items[-1]]
+def _leave_out_middle(items: list[str], count: int) -> list[str]:
+    return items if len(items) <= count else [*items[: count - 1], "…", items[-1]]
 
 
 def _clip(text: str, chars: int) -> str:

@@ -14,13 +14,6 @@ def estimate_tokens(text: str) -> int:
     """
     Estimates an upper bound of the number of Qwen2.5 tokens of a text, without a tokenizer and so without a download.
     English and code have about half as many, tables of numbers as many, and random lowercase letters up to 5% more.
-
-    Args:
-        text (`str`):
-            The text, without a chat template.
-
-    Returns:
-        `int`: Upper bound of the number of tokens.
     """
     return sum(map(_tokens, _PIECE.finditer(text)))
 

@@ -25,16 +25,8 @@ def plain_text(text: str, special_tokens: Iterable[str] = ()) -> str:
     """
     Changes a text so that no tokenizer reads special tokens from it, such as the end of the user's message: inserts a space
     after the first character of everything that looks like one, which in Python changes nothing outside of strings. If
-    Unicode normalization (NFKC) would create special tokens, the text is normalized first.
-
-    Args:
-        text (`str`):
-            The text.
-        special_tokens (`Iterable[str]`, *optional*):
-            The model's special tokens, if known: see [`special_tokens_of`]. Tokens of one character stay.
-
-    Returns:
-        `str`: The text, a little longer if it held special tokens.
+    Unicode normalization (NFKC) would create special tokens, the text is normalized first. The model's special tokens may be
+    given, see [`special_tokens_of`]; those of one character stay.
     """
     known = _pattern(tuple(special_tokens))
     plain = _broken_up(_SURROGATE.sub("\N{REPLACEMENT CHARACTER}", text), known)

@@ -146,11 +146,9 @@ def make_model(tokenizer: Qwen2Tokenizer) -> Qwen2ForCausalLM:
 
 def build_starter(config: StarterConfig, max_steps: int = -1) -> None:
     """
-    Trains a tiny policy from scratch on sketched programs, and saves it like any other checkpoint.
-
-    A model of this size cannot read a competition's description. So its chat template renders only the first line of
-    the user's message, `Kaggle competition: <id>`, which identifies the competition. For an improve prompt, it also
-    renders the previous solution and its output. This also saves several hundred prompt tokens per program.
+    Trains a tiny policy from scratch on sketched programs, and saves it like any other checkpoint. It cannot read a
+    competition's description, so its chat template renders only the first line of the user's message, `Kaggle competition:
+    <id>`, and for an improve prompt the previous solution and its output.
 
     Args:
         config ([`StarterConfig`]):

@@ -1,9 +1,7 @@
 """
 Families of synthetic tasks: `task:train/<n>` and `task:test/<n>` for any whole number n, each with traps, a reference
-solution, a plain one, and the best score that can be expected of anybody.
-
-A hash of a task's [`Structure`] decides whether it belongs to training or to testing: the sides share no structure. A task
-is made from its id alone, and so are its labels: only a sandbox, which hides this package, keeps them from programs.
+solution, a plain one, and the best score that can be expected of anybody. The two sides share no [`Structure`]. A task is
+made from its id alone, and so are its labels: only a sandbox, which hides this package, keeps them from programs.
 """
 
 from trl_mle.competitions.families.structure import Structure

@@ -98,12 +98,7 @@ def plain_solution(task_id: str) -> str:
 
 
 def score_range(task: Competition) -> ScoreRange:
-    """
-    The range of scores at a task that [`load_task`] has loaded, on all rows: for [`~trl_mle.competitions.Score`]'s `full`.
-
-    Raises:
-        [`CompetitionError`]: If it is not such a task.
-    """
+    """The range of scores at a task that [`load_task`] has loaded, on all rows: for [`~trl_mle.competitions.Score`]'s `full`."""
     if not task.id.startswith(PREFIX):
         raise CompetitionError(f"{task.id!r} has no ceiling: only tasks such as 'task:train/0' have one")
     ceiling = task.grade(task.answers.parent / "ceiling.csv").full

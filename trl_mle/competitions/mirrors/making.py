@@ -27,18 +27,8 @@ MAX_ROWS = 100_000
 
 def load_mirror(competition_id: str) -> Competition:
     """
-    Loads a mirror; its files are written on first use.
-
-    Args:
-        competition_id (`str`):
-            `mirror:<id>` with the id of one of the 12 MLE-bench competitions, optionally with size and seed, as in
-            `mirror:leaf-classification?rows=500&seed=3`.
-
-    Returns:
-        [`Competition`]: The competition, graded by the rules of the original.
-
-    Raises:
-        [`CompetitionError`]: If the id or what follows it is not understood, or the cache cannot be written.
+    Loads the mirror of an MLE-bench competition, graded by the rules of the original; its files are written on first use.
+    Size and seed may follow its id, as in `mirror:leaf-classification?rows=500&seed=3`.
     """
     original, _, query = competition_id.removeprefix(PREFIX).partition("?")
     if original not in MIRRORS:
@@ -47,9 +37,7 @@ def load_mirror(competition_id: str) -> Competition:
         hint = did_you_mean(part_of, known, known) or f"there are {', '.join(known.values())}"
         raise CompetitionError(f"there is no competition {competition_id!r}; {hint}")
     numbers = _numbers(competition_id, query)
-    rows = numbers.get("rows", MIRRORS[original].rows)
-    _check_rows(original, rows)
-    write = partial(make_mirror, original, rows=rows, seed=numbers.get("seed", 0))
+    write = partial(make_mirror, original, rows=numbers.get("rows"), seed=numbers.get("seed", 0))
     prepared = cached_folder(competition_id, path_slug(competition_id), write)
     return competition_from_folder(competition_id, MLEBENCH_COMPETITIONS[original], prepared)
 
@@ -65,14 +53,6 @@ def _numbers(competition_id: str, query: str) -> dict[str, int]:
     return {key: int(value) for key, value in numbers.items()}
 
 
-def _check_rows(competition_id: str, rows: int) -> None:
-    least = MIRRORS[competition_id].least_rows
-    if not least <= rows <= MAX_ROWS:
-        raise CompetitionError(
-            f"the mirror of {competition_id!r} can have from {least} to {MAX_ROWS} rows, not {rows}"
-        )
-
-
 def make_mirror(competition_id: str, prepared: Path, rows: int | None = None, seed: int = 0) -> None:
     """
     Writes `public/` and `private/` of a mirror, a key of `MIRRORS`, into a folder; equal arguments give equal bytes. A
@@ -81,7 +61,10 @@ def make_mirror(competition_id: str, prepared: Path, rows: int | None = None, se
     mirror, layout = MIRRORS[competition_id], MLEBENCH_COMPETITIONS[competition_id]
     said = DESCRIPTIONS[competition_id]
     rows = mirror.rows if rows is None else rows
-    _check_rows(competition_id, rows)
+    if not mirror.least_rows <= rows <= MAX_ROWS:
+        raise CompetitionError(
+            f"the mirror of {competition_id!r} can have from {mirror.least_rows} to {MAX_ROWS} rows, not {rows}"
+        )
     # RandomState because numpy promises that its stream never changes.
     random = np.random.RandomState(seed)
     drawn = mirror.draw(rows, random)

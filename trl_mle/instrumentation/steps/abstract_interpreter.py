@@ -3,7 +3,7 @@
 import ast
 from dataclasses import replace
 
-from trl_mle.instrumentation.milestones import MODEL_TRAINED
+from trl_mle.instrumentation.milestones import MODEL_TRAINED, imported_names
 from trl_mle.instrumentation.steps.expressions import Expressions
 from trl_mle.instrumentation.steps.values import NOTHING, Evaluation, Scope, Value, concatenated, join
 from trl_mle.instrumentation.steps.vocabulary import EXITS, TRAIN, WRITER
@@ -70,15 +70,11 @@ class Interpreter(Expressions):
 
     def statement(self, statement: ast.stmt, scope: Scope) -> None:
         match statement:
-            case ast.Import(names=names):
-                for alias in names:
-                    top = alias.name.split(".")[0]
-                    scope.set(alias.asname or top, Value(name=alias.name if alias.asname else top))
             case ast.ImportFrom(module=module, names=[ast.alias(name="*")]):
                 self.modules.append(str(module))
-            case ast.ImportFrom(module=module, names=names):
-                for alias in names:
-                    scope.set(alias.asname or alias.name, Value(name=f"{module}.{alias.name}"))
+            case ast.Import() | ast.ImportFrom():
+                for name, full_name in imported_names(statement).items():
+                    scope.set(name, Value(name=full_name))
             case ast.FunctionDef(name=name) | ast.AsyncFunctionDef(name=name):
                 scope.set(name, Value(code=statement, scope=scope))
             case ast.ClassDef(name=name, body=body):
