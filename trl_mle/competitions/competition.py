@@ -152,8 +152,8 @@ class Competition:
         Scores a submission. Never raises because of its content: a bad submission is data, not a failure.
 
         Validity is judged on all rows. If a valid submission's metric is undefined on the held-out rows or on the
-        others alone, it counts as the metric's `undefined` there. Without `undefined`, the score on all rows stands in on
-        the held-out rows, and the submission is invalid on the others. So held-out rows never change what training sees.
+        others alone, it counts as the metric's `undefined` there. Without `undefined`, the held-out rows get the score
+        on all rows, and on the others the submission is invalid. So held-out rows never change what training sees.
 
         Args:
             submission (`Path`, `str` or `bytes`):

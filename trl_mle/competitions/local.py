@@ -20,9 +20,8 @@ from trl_mle.data_files import read_data
 TEST_SHARE = 0.3
 
 
-Tables = tuple[
-    pd.DataFrame, pd.DataFrame, pd.DataFrame
-]  # features, labels as in train.csv, answers as in a submission
+# Features, labels as in train.csv, answers as in a submission
+Tables = tuple[pd.DataFrame, pd.DataFrame, pd.DataFrame]
 
 
 def _load_digits() -> Tables:

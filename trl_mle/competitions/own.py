@@ -116,8 +116,12 @@ def new_competition(
         write_file(staged / "public" / "description.md", text)
         if test is not None:
             shutil.copy(staged / "public" / "description.md", staged / FINAL)
-        layout: dict[str, Any] = {"id": folder.name, "metric": metric, "id_column": id_column}
-        layout["target_columns"] = list(answers.columns)
+        layout: dict[str, Any] = {
+            "id": folder.name,
+            "metric": metric,
+            "id_column": id_column,
+            "target_columns": list(answers.columns),
+        }
         if higher_is_better is not None:
             layout |= {"higher_is_better": higher_is_better, "takes": str(known.takes)}
         write_file(staged / CONFIG, yaml.safe_dump(layout, sort_keys=False, allow_unicode=True))

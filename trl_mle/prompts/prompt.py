@@ -113,8 +113,8 @@ def scratch_prompt(
 
 def agent_prompt(comp: Competition, limits: Limits, max_programs: int) -> list[dict[str, str]]:
     """
-    Builds the prompt, of at most about 1,000 tokens, for an agent with the tools of an
-    [`~trl_mle.environments.MLEEnvironment`], who may start so many programs within an executor's `limits`.
+    Builds the prompt, of about 1,000 tokens at most, for an agent that may start `max_programs` programs, within an
+    executor's `limits`, with the tools of an [`~trl_mle.environments.MLEEnvironment`].
     """
     ask = _ASK_AGENT.format(count=max_programs)
     return [{"role": "user", "content": task(comp, limits, SECTION_TOKENS, MAX_TOKENS - estimate_tokens(ask)) + ask}]

@@ -52,8 +52,8 @@ Drawn = TypeVar("Drawn", Part, Estimator, Transform)
 
 class Sketcher:
     """
-    Writes completions for one competition: a one-line plan, then a program, with a mistake at this share of the places
-    where one can happen. `choices` holds those of the last program, without its mistakes, JSON-compatible.
+    Writes completions for one competition: a one-line plan, then a program. `slip_rate` is the probability of a mistake at
+    each place where one can happen. `choices` are those of the last program, without its mistakes, JSON-compatible.
     """
 
     def __init__(self, competition: str, rng: random.Random, slip_rate: float = 0.06):

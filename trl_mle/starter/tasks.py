@@ -29,9 +29,7 @@ class Task:
     kind: Literal["probabilities", "probability", "class", "number", "numbers"]
     target: str  # column of train to predict
     parts: tuple[Part, ...]
-    base: tuple[
-        str, ...
-    ] = ()  # alternative lines before the features; all are correct, and clean the data differently
+    base: tuple[str, ...] = ()  # alternative lines before the features, which clean the data in different ways
     column: str = ""  # of submission.csv; "probabilities" and "numbers" fill all columns except the first
     labels: str = ""  # an expression of `train`, by default the target
     answers: tuple[str, ...] = ()  # alternative expressions of `pred` to submit; "probabilities" need none

@@ -39,12 +39,10 @@ CODES = (-999, -99, -1000)
 class ScoreRange(NamedTuple):
     """What can be scored at a task."""
 
-    floor: (
-        float  # a constant's score, the best that the training labels suggest; where correlation is the metric, none
-    )
-    ceiling: (
-        float  # of one who knows how the task is made, but not its labels' noise: a program exceeds it by luck only
-    )
+    # Of the best constant by the training labels; of no correlation, where that is the metric
+    floor: float
+    # Of one who knows how the task is made, but not the noise in its labels: a program exceeds it by luck only
+    ceiling: float
 
     def normalised(self, score: float) -> float:
         """The score, so that the floor is 0 and the ceiling 1; it may lie outside."""

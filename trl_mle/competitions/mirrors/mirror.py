@@ -106,7 +106,7 @@ def consecutive_ids(train_prefix: str = "", test_prefix: str = "", start: int = 
 class Grammar:
     """
     Writes texts by a grammar without memory: a symbol becomes one of its alternatives, which "|" separates, and so on;
-    `{symbol}` stands for a symbol. Line ends and indentation do not count. A symbol's i-th alternative has the i-th weight.
+    `{symbol}` stands for a symbol. Line ends and indentation do not count. `weight` is that of a symbol's i-th alternative.
     """
 
     def __init__(self, rules: Mapping[str, str], random: Random, weight: Callable[[int], float] = lambda i: 1):
