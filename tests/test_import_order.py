@@ -9,7 +9,7 @@ import trl_mle
 
 PACKAGE = Path(trl_mle.__file__).parent
 ROOMS = [
-    "spelling", "showing", "waits", "user_code", "data_files", "competitions", "execution", "prompts", "models", "instrumentation", "solutions", "rewards", "environments", "trainer",
+    "spelling", "showing", "waits", "user_code", "files", "data_files", "competitions", "execution", "prompts", "models", "instrumentation", "solutions", "rewards", "environments", "trainer",
     "evaluation", "report", "shipped", "launching", "scripts", "starter", "cli", "experimental",
 ]  # fmt: skip
 FILES = {

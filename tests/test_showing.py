@@ -22,7 +22,6 @@ import trl_mle
 from trl_mle import cli
 from trl_mle.competitions import load_competition
 from trl_mle.evaluation import evaluate, submission_search
-from trl_mle.evaluation.result_tables import CARD_BEGIN, CARD_END
 from trl_mle.execution import Limits
 from trl_mle.rewards import BestSolutions, ExecutionLog
 from trl_mle.rewards.progress import RUNNING_FILE
@@ -218,18 +217,13 @@ def test_evaluate_and_compare(command, tmp_path, monkeypatch):
     )  # fmt: skip
     assert code == 0, error
     assert "[/bold]" in out
-    card = tmp_path / "README.md"
-    card.write_text("# A policy\n\nWords.\n")
-    for _ in range(2):
-        code, out, _ = command("compare", "out", "--markdown", "tables.md", "--card", card)
-        assert code == 0
-        assert seen_in(names[0][:60], out)
-        assert "**plain**" in out
-    assert card.read_text().count("## Evaluation\n") == 1
-    assert card.read_text().endswith(f"{CARD_END}\n")
-    for text in (card.read_text(), (tmp_path / "out" / "results.md").read_text()):
+    code, out, _ = command("compare", "out", "--markdown", "tables.md")
+    assert code == 0
+    assert seen_in(names[0][:60], out)
+    assert "**plain**" in out
+    for text in Path("tables.md").read_text(), (tmp_path / "out" / "results.md").read_text():
         check_plain(text)
-        tokens = MarkdownIt("gfm-like", {"linkify": False}).parse(text.replace(CARD_BEGIN, "").replace(CARD_END, ""))
+        tokens = MarkdownIt("gfm-like", {"linkify": False}).parse(text)
         inner = [part for token in tokens for part in token.children or ()]
         assert not {token.type for token in [*tokens, *inner]} & {"html_block", "html_inline", "image", "s_open"}
         links = {token.attrs["href"] for token in inner if token.type == "link_open"}

@@ -187,25 +187,11 @@ def _parsed(arguments: type[Arguments], usage: str, options: list[str], position
 
 def evaluate(args: argparse.Namespace) -> int:
     """Samples programs from policies, executes and grades them, and compares the policies."""
-    from trl_mle.evaluation.evaluate import EvaluationArguments, file_name, run
-    from trl_mle.report import plot_learning_curves
+    from trl_mle.evaluation.evaluate import EvaluationArguments, run
 
     usage = """trl-mle evaluate --policies POLICY ... --competitions COMPETITION ...
                         --output_dir FOLDER [options]"""
-    arguments = _parsed(EvaluationArguments, usage, args.options)
-    files = run(arguments)
-    assert arguments.names is not None  # EvaluationArguments has filled it in
-    policies = list(zip(arguments.names, arguments.policies + arguments.tree_policies, strict=True))
-    for name, policy in policies:
-        curves = Path(arguments.output_dir) / f"learning_curves-{file_name(name)}.png"
-        try:
-            plot_learning_curves(Path(policy), curves, f"{', '.join(arguments.competitions)}: {name}")
-        except FileNotFoundError:  # it was not trained here, or has logged nothing
-            continue
-        files.append(("learning curves", curves))
-    console = PlainConsole()
-    for what, where in [*files, *((f"policy {name}", policy) for name, policy in policies)]:
-        console.print(f"{what:<16} {where}", soft_wrap=True)
+    run(_parsed(EvaluationArguments, usage, args.options))
     return 0
 
 
@@ -416,12 +402,6 @@ def make_parser() -> argparse.ArgumentParser:
         "folders", nargs="+", help="output folders of trl-mle evaluate; equal policy names count as runs of one system"
     )
     command.add_argument("--markdown", help="file to write all tables to, as Markdown")
-    command.add_argument("--csv", help="file to write the scores to, as CSV")
-    command.add_argument(
-        "--card",
-        help="README.md of a model, in which to write or replace the section Evaluation; further training rewrites "
-        "the card without it",
-    )
     command.add_argument("--json", action="store_true", help="print JSON")
     command = commands.add_parser("report", help="plot a training run", description=report.__doc__)
     command.set_defaults(run=report)

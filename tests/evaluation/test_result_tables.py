@@ -1,5 +1,3 @@
-import csv
-import io
 import json
 import re
 from dataclasses import replace
@@ -13,7 +11,6 @@ from trl_mle.competitions.catalog import MLEBENCH_COMPETITIONS
 from trl_mle.competitions.metrics import METRICS
 from trl_mle.evaluation import Sample, SampleLog
 from trl_mle.evaluation.result_tables import (
-    CARD_BEGIN,
     REPORTED,
     REPORTED_SYSTEMS,
     average_relative_improvement,
@@ -24,9 +21,7 @@ from trl_mle.evaluation.result_tables import (
     on_all_rows,
     read_results,
     reported_scores,
-    to_csv,
     to_markdown,
-    write_card_section,
 )
 from trl_mle.evaluation.results import add_equal_costs, figures
 from trl_mle.instrumentation import MILESTONES, Completion
@@ -205,14 +200,9 @@ def test_the_tables_where_rows_are_held_out(held_out_rows):
     assert "(reported)" not in headline
     assert "| random-acts-of-pizza | roc auc ↑ | **0.800** | 0.750 | 0.663 ± .011 |" in footnote
     assert "(`chosen_by: test`)" in footnote
-    lines = list(csv.DictReader(io.StringIO(to_csv(held_out_rows))))
-    measured = {(line["system"], line["source"]): line["mean"] for line in lines if line["source"] != "reported"}
-    assert measured == {
-        ("large", "measured"): "0.5",
-        ("small", "measured"): "0.6",
-        ("large", "measured, chosen by test"): "0.8",
-        ("small", "measured, chosen by test"): "0.75",
-    }
+    for source, expected in ((held_out_rows, (0.5, 0.6)), (on_all_rows(held_out_rows), (0.8, 0.75))):
+        found = cells(source)["random-acts-of-pizza"]
+        assert (found["large"].mean, found["small"].mean) == expected
 
 
 def test_the_command_has_the_footnote(held_out_rows, tmp_path, monkeypatch, capsys):
@@ -226,25 +216,16 @@ def test_the_command_has_the_footnote(held_out_rows, tmp_path, monkeypatch, caps
     assert "(reported)" in " ".join(footnote.split())
 
 
-NEW_KEYS = ("holdout", "chosen_by", "on_all_rows")
-
-
-def test_results_of_before_are_read(rows, held_out_rows, tmp_path, monkeypatch, capsys):
-    """They keep their meaning; next to results with held-out rows, all are compared by all rows."""
-    old = [{key: value for key, value in row.items() if key not in NEW_KEYS} for row in rows]
-    read = read_results([write_results(tmp_path / "old", old)])
-    assert read == rows
-    write_results(tmp_path / "new", held_out_rows)
-    code, out, error = compare(capsys, monkeypatch, tmp_path / "old", tmp_path / "new", "--csv", tmp_path / "x.csv")
+def test_different_shares_are_compared_by_all_rows(rows, held_out_rows, tmp_path, monkeypatch, capsys):
+    write_results(tmp_path / "none", rows)
+    write_results(tmp_path / "half", held_out_rows)
+    code, out, error = compare(capsys, monkeypatch, tmp_path / "none", tmp_path / "half", "--json")
     assert code == 0
     assert (
         "trl-mle: warning: the evaluations hold out different shares (0, 0.5): the best programs are chosen by"
         in error
     )
-    assert "chosen by the test score" not in out
-    table = csv.DictReader(io.StringIO((tmp_path / "x.csv").read_text()))
-    means = {row["system"]: float(row["mean"]) for row in table if row["competition"] == PIZZA.id}
-    assert means["large"] == pytest.approx((0.6 + 0.62 + 0.8) / 3)
+    assert cells(json.loads(out))[PIZZA.id]["large"].mean == pytest.approx((0.6 + 0.62 + 0.8) / 3)
 
 
 def test_a_medal_where_the_thresholds_are_known(tmp_path):
@@ -274,10 +255,10 @@ def test_where_results_were_reused_time_says_nothing(tmp_path, monkeypatch):
     assert [line[-1] for line in cost_table(rows)[1:]] == ["", ""]
 
 
-def test_all_tables_as_markdown_and_csv(rows):
-    text = to_markdown(rows, heading="###")
+def test_all_tables_as_markdown(rows):
+    text = to_markdown(rows)
     for part in (
-        "### Best of 2 programs",
+        "## Best of 2 programs",
         "**0.750 ± 0.050**",
         "never trained a model",
         "not measured here",
@@ -286,12 +267,6 @@ def test_all_tables_as_markdown_and_csv(rows):
         assert part in text
     widths = {len(line) for line in best_of_k_table(rows)} | {len(line) for line in cost_table(rows)}
     assert widths == {6, 10}
-    table = list(csv.DictReader(io.StringIO(to_csv(rows))))
-    small = next(row for row in table if row["system"] == "small" and row["competition"] == "random-acts-of-pizza")
-    assert (small["source"], float(small["mean"]), small["runs"]) == ("measured", pytest.approx(0.75), "2")
-    reported = [row for row in table if row["source"] == "reported" and row["competition"] == "random-acts-of-pizza"]
-    assert len(reported) == 7
-    assert (reported[0]["mean"], reported[0]["standard_error"]) == ("0.663", "0.011")
 
 
 def test_the_best_of_k_over_runs(rows, tmp_path):
@@ -362,7 +337,7 @@ def test_the_command(rows, tmp_path, monkeypatch, capsys):
     """Compares two folders, one for each run, on the terminal and in files."""
     for i, part in enumerate((rows[:2] + rows[4:6], rows[2:4] + rows[6:])):
         write_results(tmp_path / f"run{i}", part)
-    files = ["--markdown", str(tmp_path / "x.md"), "--csv", str(tmp_path / "x.csv")]
+    files = ["--markdown", str(tmp_path / "x.md")]
     command = ["trl-mle", "compare", str(tmp_path / "run0"), str(tmp_path / "run1")]
     monkeypatch.setattr("sys.argv", command + files)
     with pytest.raises(SystemExit) as ended:
@@ -371,7 +346,6 @@ def test_the_command(rows, tmp_path, monkeypatch, capsys):
     assert ended.value.code == 0
     assert max(map(len, out.splitlines())) <= 80
     assert "0.750" in out
-    assert (tmp_path / "x.csv").read_text() == to_csv(rows)
     assert "0.750 ± 0.050" in (tmp_path / "x.md").read_text()
     monkeypatch.setattr("sys.argv", [*command, "--json"])
     with pytest.raises(SystemExit):
@@ -386,48 +360,6 @@ def compare(capsys, monkeypatch, *options):
     with pytest.raises(SystemExit) as ended:
         cli.main()
     return ended.value.code, *capsys.readouterr()
-
-
-def test_the_command_and_a_card(rows, tmp_path, monkeypatch, capsys):
-    folder, card = write_results(tmp_path / "run", rows[:2]), tmp_path / "policy" / "README.md"
-    code, _, error = compare(capsys, monkeypatch, folder, "--card", card)
-    assert (code, error.count("\n")) == (2, 1)
-    assert f"{card} is not a model card: name the README.md of a model's folder" in error
-    card.parent.mkdir()
-    card.write_text(CARD)
-    assert compare(capsys, monkeypatch, folder, "--card", card)[0] == 0
-    assert "### Best of 2 programs" in card.read_text()
-
-
-CARD = "---\n# chosen by hand\nlicense: mit\ntags: [b, a, b]\nbase_model:\n---\r\n# A policy\n\nWords.\n"
-
-
-def test_the_section_of_a_model_card(rows, tmp_path):
-    """Writing it twice changes nothing, and the text around it stays, byte for byte."""
-    path = tmp_path / "README.md"
-    path.write_bytes(CARD.encode())
-    write_card_section(path, rows)
-    once = path.read_bytes().decode()
-    assert once.startswith(CARD)
-    assert "\n## Evaluation\n\n### Best of 2 programs\n" in once
-    write_card_section(path, rows)
-    assert path.read_bytes().decode() == once
-    path.write_bytes((once + "\n## By hand\n").encode())
-    write_card_section(path, rows[:4])  # fewer competitions
-    again = path.read_bytes().decode()
-    assert again.startswith(CARD)
-    assert again.endswith("\n## By hand\n")
-    assert again.count("## Evaluation") == 1
-    assert "spooky" not in again
-    assert list(tmp_path.glob("README*")) == [path]
-
-
-def test_a_section_whose_end_is_gone_is_not_guessed(rows, tmp_path):
-    path = tmp_path / "README.md"
-    path.write_text(f"{CARD_BEGIN}\n## Evaluation\n\n## By hand\n")
-    with pytest.raises(ValueError, match=r"README.md has <!-- trl-mle evaluation --> without"):
-        write_card_section(path, rows)
-    assert "By hand" in path.read_text()
 
 
 def test_many_systems_on_a_narrow_terminal(tmp_path, monkeypatch, capsys):

@@ -16,7 +16,7 @@ import pytest
 from support import forked
 from support.cores import SEVERAL_CORES
 
-from trl_mle.evaluation.evaluate import alone_in
+from trl_mle.files import alone_in
 
 
 ROOT = Path(__file__).parents[2]

@@ -1,12 +1,10 @@
 """`trl-mle evaluate`: samples policies, and executes, grades and compares their programs."""
 
-import fcntl
 import json
 import math
 import re
 import sys
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -21,13 +19,14 @@ from trl_mle.competitions import Competition, load_competition
 from trl_mle.evaluation.harness import Harness
 from trl_mle.evaluation.mlebench import check_gradable, write_submissions
 from trl_mle.evaluation.policies import Policy, check_policy, load_policy
-from trl_mle.evaluation.result_tables import chosen_by_validation, on_all_rows, read_results, to_markdown, write_whole
+from trl_mle.evaluation.result_tables import chosen_by_validation, number, on_all_rows, read_results, to_markdown
 from trl_mle.evaluation.results import add_equal_costs, figures
 from trl_mle.evaluation.sample_log import SampleLog
 from trl_mle.evaluation.sampling import best_program, reported_score, sample_programs
 from trl_mle.evaluation.self_improvement import improve_each, save_improvements, summarize_improvements
 from trl_mle.evaluation.tree_search import search_tree
 from trl_mle.execution.options import ExecutorArguments, make_executor
+from trl_mle.files import alone_in, write_whole
 from trl_mle.instrumentation import AstInstrumenter
 from trl_mle.prompts import keep_packages
 from trl_mle.rewards import Evaluation, MLEReward
@@ -131,15 +130,8 @@ class EvaluationArguments(ExecutorArguments):
 
     def settings(self, policy: Policy, tree: bool) -> dict[str, Any]:
         """The settings that a policy's programs depend on."""
-        names = ("num_samples", "seed", "batch_size", "max_prompt_length", "max_completion_length", "program_timeout_s", "program_memory_mb", "threads_per_program")  # fmt: skip
-        found = {"policy": policy.identity, "tree": tree} | {name: getattr(self, name) for name in names}
-        later = {
-            "holdout": self.holdout,
-            "program_python": self.program_python,
-            "executor": self.executor,
-            "begin_program": self.begin_program,
-        }  # older files lack them
-        return found | {name: value for name, value in later.items() if value}
+        names = ("num_samples", "seed", "batch_size", "max_prompt_length", "max_completion_length", "program_timeout_s", "program_memory_mb", "threads_per_program", "holdout", "program_python", "executor", "begin_program")  # fmt: skip
+        return {"policy": policy.identity, "tree": tree} | {name: getattr(self, name) for name in names}
 
 
 def file_name(name: str) -> str:
@@ -165,20 +157,6 @@ def measure(
     return row, [*evaluations, *(item.improved for item in improvements if item.improved is not None)]
 
 
-@contextmanager
-def alone_in(folder: Path) -> Iterator[None]:
-    """Makes a folder, and locks out other processes, which would write the same files."""
-    folder.mkdir(parents=True, exist_ok=True)
-    with (folder / ".lock").open("w") as lock:
-        try:
-            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except BlockingIOError:
-            raise BlockingIOError(
-                f"another process is writing to {folder}: wait for it, or name another folder"
-            ) from None
-        yield
-
-
 def check_results(path: Path, names: Sequence[str], competitions: Sequence[str]) -> None:
     """Raises `ValueError` if the file has results of other policies or competitions, which would be lost."""
     if not path.exists():
@@ -193,7 +171,7 @@ def check_results(path: Path, names: Sequence[str], competitions: Sequence[str])
             raise ValueError(f"{path} holds {', '.join(missing)}: name {them} too, or use another output_dir")
 
 
-def run(args: EvaluationArguments) -> list[tuple[str, Path]]:
+def run(args: EvaluationArguments) -> None:
     """Runs the evaluation that the arguments describe, and prints its tables."""
     competitions = [load_competition(name, args.data_dir, args.holdout) for name in args.competitions]
     if args.mlebench_out is not None:
@@ -241,7 +219,7 @@ def run(args: EvaluationArguments) -> list[tuple[str, Path]]:
         report = {"seed": args.seed, "num_samples": args.num_samples, "rows": rows}
         write_whole(output_dir / "results.json", (json.dumps(report, indent=2) + "\n").encode())
         (output_dir / "results.md").write_text(introduction(args) + to_markdown(rows), encoding="utf-8")
-        return show(args, competitions, rows, programs)
+        show(args, competitions, rows, programs)
 
 
 def introduction(args: EvaluationArguments) -> str:
@@ -263,11 +241,11 @@ def show(
     competitions: list[Competition],
     rows: list[dict[str, Any]],
     programs: dict[str, list[Evaluation]],
-) -> list[tuple[str, Path]]:
-    """Prints the tables and the best program of each competition; returns the paths of figures and programs."""
+) -> None:
+    """Prints the tables, the best program of each competition, and where everything is."""
     console = PlainConsole()
     output_dir = Path(args.output_dir)
-    files = [("figures", output_dir / "results.json")]
+    files: list[tuple[str, Any]] = [("figures", output_dir / "results.json")]
     for competition in competitions:
         found = [row for row in rows if row["competition"] == competition.id]
         console.print(comparison_table(competition, found))
@@ -290,11 +268,11 @@ def show(
             "command again to retry them",
             file=sys.stderr,
         )
-    return files
-
-
-def number(value: float | None, digits: int = 3) -> str:
-    return "-" if value is None else f"{value:.{digits}f}"
+    assert args.names is not None, "filled in"
+    for name, policy in zip(args.names, args.policies + args.tree_policies, strict=True):
+        files.append((f"policy {name}", policy))
+    for what, where in files:
+        console.print(f"{what:<16} {where}", soft_wrap=True)
 
 
 def comparison_table(competition: Competition, rows: list[dict[str, Any]]) -> Table:

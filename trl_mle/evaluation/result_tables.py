@@ -1,7 +1,5 @@
 """Comparison tables as in the paper: competitions in rows, systems in columns."""
 
-import csv
-import io
 import json
 import math
 from collections.abc import Mapping, Sequence
@@ -39,14 +37,8 @@ REPORTED = {
 ROW_KEYS = {
     "policy", "competition", "metric", "higher_is_better", "num_samples", "num_valid", "num_untrained", "valid_rate",
     "mean_score", "best_score", "mean_duration_s", "by_validation", "best_of_k", "medal", "medal_thresholds", "cost",
-    "at_equal_programs", "at_equal_time",
+    "at_equal_programs", "at_equal_time", "holdout", "chosen_by", "on_all_rows",
 }  # fmt: skip
-
-# For rows of earlier versions, which lack these keys: nothing was held out
-EARLIER: dict[str, Any] = {"holdout": 0.0, "chosen_by": "test", "on_all_rows": {}}
-
-# Between them stands the section of a model card: what is around is its owner's
-CARD_BEGIN, CARD_END = "<!-- trl-mle evaluation -->", "<!-- end of trl-mle evaluation -->"
 
 
 @dataclass(frozen=True)
@@ -126,7 +118,7 @@ def _read_rows(path: Path) -> list[dict[str, Any]]:
         missing = ROW_KEYS.difference(row if isinstance(row, dict) else ())
         if missing:
             raise ValueError(f"{path} has a row without {', '.join(sorted(missing))}: {remedy}")
-    return [EARLIER | row for row in rows]
+    return rows
 
 
 def on_all_rows(rows: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:
@@ -319,17 +311,17 @@ def cost_table(rows: Sequence[Mapping[str, Any]]) -> list[list[str]]:
                 row["policy"],
                 *(f"{cost[name]:,.0f}" for name in ("num_executed", "prompt_tokens", "completion_tokens")),
                 *(f"{cost[name]:.1f}" for name in ("sampling_s", "programs_s", "elapsed_s")),
-                f"{_number(programs['best_score'])} ({programs['num_executed']})",
+                f"{number(programs['best_score'])} ({programs['num_executed']})",
                 ""
                 if seconds["elapsed_s"] is None
-                else f"{_number(seconds['best_score'])} ({seconds['elapsed_s']:.0f} s)",
+                else f"{number(seconds['best_score'])} ({seconds['elapsed_s']:.0f} s)",
             ]
         )
     return lines
 
 
-def to_markdown(rows: Sequence[Mapping[str, Any]], heading: str = "##") -> str:
-    """All tables as Markdown, for a file or for a section of a model card."""
+def to_markdown(rows: Sequence[Mapping[str, Any]]) -> str:
+    """All tables as Markdown."""
     samples = sorted({row["num_samples"] for row in rows})
     numbers = str(samples[0]) if len(samples) == 1 else f"{samples[0]} to {samples[-1]}"
     improvement = "Improvement: mean over competitions of (score − baseline) / |baseline|, with the sign flipped where lower is better.\n"
@@ -344,28 +336,28 @@ def to_markdown(rows: Sequence[Mapping[str, Any]], heading: str = "##") -> str:
             "standard error over runs. "
         )
         footnote = [
-            f"{heading} Chosen by the test score\n",
+            "## Chosen by the test score\n",
             _markdown(main_table(on_all_rows(rows))),
             "For comparison with published figures: scores on all hidden answers of the best program by that score "
             f"(`chosen_by: test`). As the best of many, these scores are too optimistic. {reported}\n",
         ]
     curves = best_of_k_table(rows)
     best_of_k = [
-        f"{heading} Best of k\n",
+        "## Best of k\n",
         _markdown(curves),
         "Average of the best score over all subsets of k programs with a valid one. Several runs: mean ± standard error over runs. One "
         "run: 95% bootstrap interval, which is too narrow for k near the number of programs.\n",
     ]
     parts = [
-        f"{heading} Best of {numbers} programs\n",
+        f"## Best of {numbers} programs\n",
         _markdown(main_table(rows)),
         headline + improvement,
-        f"{heading} Programs\n",
+        "## Programs\n",
         _markdown(program_table(rows)),
         "Shares and means are mean ± standard error over runs. A valid submission from a program that was not observed to train a "
         "model may game the metric.\n",
         *(best_of_k if len(curves) > 1 else ()),  # more than its header
-        f"{heading} Cost\n",
+        "## Cost\n",
         _markdown(cost_table(rows)),
         "Equal cost: the cost of the cheapest system. Sampling and wall-clock time depend on the machine.\n",
         *footnote,
@@ -373,61 +365,9 @@ def to_markdown(rows: Sequence[Mapping[str, Any]], heading: str = "##") -> str:
     return "\n".join(parts)
 
 
-def write_card_section(path: Path, rows: Sequence[Mapping[str, Any]]) -> None:
-    """
-    Writes all tables into a model card as its section "Evaluation", replacing an earlier one or at the end. Everything
-    else stays unchanged, byte for byte; [`~huggingface_hub.ModelCard`] does not promise this, because it rewrites the
-    metadata.
-
-    Raises:
-        `OSError`: The card does not exist.
-        `ValueError`: The end of an earlier section is not marked.
-    """
-    if not path.is_file():
-        raise FileNotFoundError(f"{path} is not a model card: name the README.md of a model's folder")
-    card = path.read_bytes().decode(errors="surrogateescape")
-    section = f"{CARD_BEGIN}\n## Evaluation\n\n{to_markdown(rows, heading='###')}\n{CARD_END}"
-    before, begin, rest = card.partition(CARD_BEGIN)
-    _, end, after = rest.partition(CARD_END)
-    if begin and not end:
-        raise ValueError(f"{path} has {CARD_BEGIN} without {CARD_END}: remove it, or mark where the section ends")
-    if not begin:
-        before, after = card.rstrip("\r\n") + "\n\n", "\n"
-    write_whole(path, f"{before}{section}{after}".encode(errors="surrogateescape"))
-
-
-def write_whole(path: Path, content: bytes) -> None:
-    """Writes a file atomically; an interruption leaves the old one intact."""
-    new = path.with_name(f"{path.name}.new")
-    new.write_bytes(content)
-    new.replace(path)
-
-
-def to_csv(rows: Sequence[Mapping[str, Any]]) -> str:
-    """
-    One line per system and competition, measured here or reported by the paper. If programs are chosen on validation
-    rows, a further line has the figures chosen by and scored on all rows.
-    """
-    direction = {row["competition"]: row["higher_is_better"] for row in rows}
-    out = io.StringIO()
-    writer = csv.writer(out, lineterminator="\n")
-    writer.writerow(["competition", "higher_is_better", "system", "source", "mean", "standard_error", "runs"])
-    sources = {"measured": cells(rows)}
-    if chosen_by_validation(rows):
-        sources["measured, chosen by test"] = cells(on_all_rows(rows))
-    for competition in sources["measured"]:
-        for source, table in sources.items():
-            for system, cell in table[competition].items():
-                writer.writerow([competition, direction[competition], system, source, cell.mean, cell.standard_error, cell.num_runs])  # fmt: skip
-        for system, text in zip(REPORTED_SYSTEMS, REPORTED.get(competition, ()), strict=False):
-            mean, _, error = text.partition(" ± ")
-            if mean not in ("", "N/A", "NaN"):
-                writer.writerow([competition, direction[competition], system, "reported", mean, f"0{error}" if error.startswith(".") else error, ""])  # fmt: skip
-    return out.getvalue()
-
-
-def _number(value: float | None) -> str:
-    return "-" if value is None else f"{value:.3f}"
+def number(value: float | None, digits: int = 3) -> str:
+    """A figure of a table; `-` if it is unknown."""
+    return "-" if value is None else f"{value:.{digits}f}"
 
 
 def _markdown(lines: Sequence[Sequence[str]]) -> str:

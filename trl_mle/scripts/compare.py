@@ -25,11 +25,8 @@ def compare(args: argparse.Namespace) -> int:
         print(f"trl-mle: warning: {terminal_line(line)}", file=sys.stderr)
     if uneven:
         rows = result_tables.on_all_rows(rows)
-    if args.card is not None:
-        result_tables.write_card_section(Path(args.card), rows)
-    for path, text in ((args.markdown, result_tables.to_markdown(rows)), (args.csv, result_tables.to_csv(rows))):
-        if path is not None:
-            Path(path).write_text(text, encoding="utf-8")
+    if args.markdown is not None:
+        Path(args.markdown).write_text(result_tables.to_markdown(rows), encoding="utf-8")
     if args.json:
         print_json(rows)
         return 0

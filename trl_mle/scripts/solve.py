@@ -8,14 +8,13 @@ from pathlib import Path
 from trl_mle.competitions import Competition, load_competition
 from trl_mle.competitions.content import content_digest
 from trl_mle.competitions.own import final_competition
-from trl_mle.evaluation.evaluate import alone_in
 from trl_mle.evaluation.harness import Harness
 from trl_mle.evaluation.policies import check_policy, load_policy
-from trl_mle.evaluation.result_tables import write_whole
 from trl_mle.evaluation.sample_log import SampleLog
 from trl_mle.evaluation.self_improvement import validation_score
 from trl_mle.evaluation.submission_search import Worth, average, clock, held_out_score, ranked, run_again, search
 from trl_mle.execution.options import ExecutorArguments, make_executor
+from trl_mle.files import alone_in, write_whole
 from trl_mle.instrumentation import AstInstrumenter
 from trl_mle.prompts import keep_packages
 from trl_mle.rewards import Evaluation, MLEReward

@@ -10,9 +10,9 @@ from trl import ModelConfig, get_peft_config, get_quantization_config
 from trl_mle import launching
 from trl_mle.competitions import load_competition
 from trl_mle.evaluation.best_of_n_callback import BestOfNCallback
-from trl_mle.evaluation.evaluate import alone_in
 from trl_mle.execution import Limits
 from trl_mle.execution.options import make_executor
+from trl_mle.files import alone_in
 from trl_mle.instrumentation import LmInstrumenter, PolicyBaseModel
 from trl_mle.launching import MLEScriptArguments, Problems
 from trl_mle.rewards import MLEReward
