@@ -67,7 +67,6 @@ def test_improving_is_reported_by_the_score_that_chose(tiny_model, tmp_path, mon
     result = results(tmp_path / "out")["wine", "random"]
     assert result["num_executed"] == result["improvement"]["num_executed"]
     assert [row["chosen_by"] for row in result["improvement"]["kept"]] == ["validation", "test"]
-    assert len((tmp_path / "out" / "random-improved.jsonl").read_text().splitlines()) == 3
 
 
 PROGRAM = """\
@@ -274,13 +273,6 @@ def test_the_best_of_programs_whose_log_was_removed_is_not_taken(tiny_model, tmp
 
 def test_128_programs_are_sampled_unless_told_otherwise():
     assert EvaluationArguments(competitions=["wine"], output_dir="out", policies=["a"]).num_samples == 128
-
-
-def test_names_under_which_improved_programs_would_be_overwritten_are_refused():
-    options = {"competitions": ["wine"], "output_dir": "out", "policies": ["a", "b"], "names": ["x", "x-improved"]}
-    EvaluationArguments(**options)
-    with pytest.raises(ValueError, match=r"^--names: x-improved\.jsonl would also hold the improved programs of x: "):
-        EvaluationArguments(**options, improve=True)
 
 
 def test_bad_input_of_the_starter(tmp_path, monkeypatch, capsys):

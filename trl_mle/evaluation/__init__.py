@@ -8,7 +8,6 @@ from trl_mle.evaluation.sampling import Summary, best_program, count_executed, s
 from trl_mle.evaluation.self_improvement import (
     Improvement,
     improve_each,
-    save_improvements,
     summarize_improvements,
     validation_score,
 )
@@ -32,7 +31,6 @@ __all__ = [
     "improve_each",
     "load_policy",
     "sample_programs",
-    "save_improvements",
     "search_tree",
     "summarize",
     "summarize_improvements",

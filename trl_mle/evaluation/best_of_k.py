@@ -22,12 +22,10 @@ class BestOfK:
         valid_rate (`float`):
             Probability that at least one of them is valid.
         score (`float`, *optional*):
-            Expected score of the best program, given that one is valid; `None` if no sample is. If programs are chosen
-            by one score and reported by another, the reported score.
-        low (`float`, *optional*):
-            Lower end of the bootstrap interval.
-        high (`float`, *optional*):
-            Upper end of the bootstrap interval.
+            Expected score of the best program, given that one is valid; `None` if no sample is. If programs are chosen by
+            one score and reported by another, the reported score.
+        low, high (`float`, *optional*):
+            Ends of the bootstrap interval.
     """
 
     k: int

@@ -23,15 +23,9 @@ if TYPE_CHECKING:
 
 class BestOfNCallback(TrainerCallback):
     """
-    Every `every` steps, samples N programs from scratch for each of the trainer's competitions, with the same seeds
-    each time, and logs `mle/eval/valid_rate`, `mean_score`, `best_of_n` and `untrained_valid_rate` (valid submissions
-    from programs that were not observed to train a model). With several competitions, the prefix is
-    `mle/eval/<slug>/`. If a competition holds rows out, the best program is chosen on the other rows and scored on the
-    held-out rows; in addition, `best_of_n_by_test` is chosen and scored on all rows.
-
-    The trainer's own evaluation (`eval_strategy`) averages over batches, so it cannot compute a best of N. All
-    processes take part. Training is not affected: random generators are restored, and the solution pool does not
-    change.
+    Every `every` steps, samples N programs from scratch for each of the trainer's competitions, with the same seeds each
+    time, and logs `mle/eval/…` (see docs/metrics.md). All processes take part. Training is not affected: random
+    generators are restored, and the solution pool does not change.
 
     Args:
         trainer ([`~trl_mle.trainer.MLEGRPOTrainer`]):
@@ -86,13 +80,12 @@ class BestOfNCallback(TrainerCallback):
                 "valid_rate": summary.valid_rate,
                 "mean_score": summary.mean_score,
                 "best_of_n": summary.best_score,
-                "best_of_n_by_test": summarize(evaluations, competition.higher_is_better, "test").best_score
-                if competition.holdout
-                else None,
-                "untrained_valid_rate": summary.num_untrained / summary.num_valid
-                if summary.num_valid and summary.num_untrained is not None
-                else None,
             }
+            if competition.holdout:
+                by_test = summarize(evaluations, competition.higher_is_better, "test")
+                metrics["best_of_n_by_test"] = by_test.best_score
+            if summary.num_valid and summary.num_untrained is not None:
+                metrics["untrained_valid_rate"] = summary.num_untrained / summary.num_valid
             for name, value in metrics.items():
                 if value is not None:  # TRL's next log includes it
                     self.trainer._metrics["train"][f"{prefix}/{name}"].append(value)

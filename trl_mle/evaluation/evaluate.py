@@ -23,7 +23,7 @@ from trl_mle.evaluation.result_tables import chosen_by_validation, number, on_al
 from trl_mle.evaluation.results import add_equal_costs, figures
 from trl_mle.evaluation.sample_log import SampleLog
 from trl_mle.evaluation.sampling import best_program, reported_score, sample_programs
-from trl_mle.evaluation.self_improvement import improve_each, save_improvements, summarize_improvements
+from trl_mle.evaluation.self_improvement import improve_each, summarize_improvements
 from trl_mle.evaluation.tree_search import search_tree
 from trl_mle.execution.options import ExecutorArguments, make_executor
 from trl_mle.files import alone_in, write_whole
@@ -106,16 +106,11 @@ class EvaluationArguments(ExecutorArguments):
             raise ValueError(
                 f"--names: give one name for each policy, in the same order (names: {len(self.names)}, policies: {count})"
             )
-        if len({file_name(name) for name in self.names}) != count:
+        files = {file_name(name) for name in self.names}
+        if len(files) != count:
             raise ValueError(f"--names must differ, also as file names: {', '.join(self.names)}")
-        files = [file_name(name) for name in self.names]
-        if unfit := {"", ".", ".."} & set(files):
+        if unfit := {"", ".", ".."} & files:
             raise ValueError(f"--names: {min(unfit)!r} is not a valid file name")
-        for file in files[: len(self.policies)] if self.improve else []:
-            if taken := [other for other in files if other.startswith(f"{file}-improved")]:
-                raise ValueError(
-                    f"--names: {taken[0]}.jsonl would also hold the improved programs of {file}: use another name"
-                )
 
     @property
     def sampling(self) -> dict[str, Any]:
@@ -151,8 +146,6 @@ def measure(
     if not args.improve:
         return figures(name, competition, evaluations, log), evaluations
     improvements = improve_each(harness, evaluations)
-    suffix = f"-{competition.slug}" if len(args.competitions) > 1 else ""
-    save_improvements(improvements, log.path.with_name(f"{log.path.stem}-improved{suffix}.jsonl"))
     row = figures(name, competition, evaluations, log) | {"improvement": summarize_improvements(improvements)}
     return row, [*evaluations, *(item.improved for item in improvements if item.improved is not None)]
 

@@ -63,16 +63,9 @@ class Harness:
 
     def improve_prompt(self, evaluation: Evaluation, failed: bool = False) -> Prompt:
         """
-        The prompt for a better version of an executed program. It shows the program's output, never its graded score.
-
-        Args:
-            evaluation ([`~trl_mle.rewards.Evaluation`]):
-                The program.
-            failed (`bool`, *optional*, defaults to `False`):
-                Whether the program failed and must be repaired.
-
-        Raises:
-            `ValueError`: The prompt is longer than `max_prompt_tokens` even without the program.
+        The prompt for a better version of an executed program, or for a repair of a failed one. It shows the program's
+        output, never its graded score. Raises `ValueError` if it is longer than `max_prompt_tokens` even without the
+        program.
         """
         return improve_prompt(
             self.competition, evaluation.source or "", cut_middle(evaluation.output), limits=self.limits, failed=failed,
@@ -101,8 +94,7 @@ class Harness:
             parents (`Sequence[int | None]`, *optional*):
                 Index of the program that each prompt shows.
             seeds_used (`int`, *optional*, defaults to `0`):
-                Number of seeds that earlier rounds have used. Sample i has the seed `seed + seeds_used + i`. A policy
-                that uses one seed per batch uses that of the first sample.
+                Number of seeds that earlier rounds have used: sample i has the seed `seed + seeds_used + i`.
 
         Raises:
             [`NoAnswerError`]: Not all prompts were answered.

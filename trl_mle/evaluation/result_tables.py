@@ -44,13 +44,7 @@ ROW_KEYS = {
 @dataclass(frozen=True)
 class Cell:
     """
-    A figure of a system in a competition, over runs.
-
-    Args:
-        values (`tuple[float, ...]`):
-            Its value in each run that has one. A run without a valid program has no score.
-        num_runs (`int`):
-            Number of runs, including those without a value.
+    A figure of a system in a competition, over runs: its value in each run that has one, and the number of all runs.
     """
 
     values: tuple[float, ...]
@@ -86,11 +80,8 @@ class Best(str):
 def read_results(folders: Sequence[Path]) -> list[dict[str, Any]]:
     """
     Reads the rows of several evaluations. Policies with the same name in different folders are runs of one system,
-    with different seeds.
-
-    Raises:
-        `OSError`: A folder has no results yet.
-        `ValueError`: A folder is named twice, or its results are incomplete.
+    with different seeds. Raises `OSError` if a folder has no results yet, and `ValueError` if it is named twice or its
+    results are incomplete.
     """
     rows = []
     known: set[Path] = set()
@@ -174,15 +165,9 @@ def average_relative_improvement(
     scores: Mapping[str, float | None], baseline: Mapping[str, float | None], higher_is_better: Mapping[str, bool]
 ) -> tuple[float | None, int]:
     """
-    The mean of (score − baseline) / |baseline| over the competitions where both have a score. The sign is flipped
-    where lower is better.
-
-    https://huggingface.co/papers/2509.01684 reports such an average without its formula. With the cells of its table
-    that we know, this formula gives 36.5% over Claude-3.5-Sonnet + AIDE on 7 of the 12 competitions; the paper reports
-    22% on those that it has.
-
-    Returns:
-        `tuple[float | None, int]`: The mean, `None` without a common competition, and the number of competitions.
+    The mean of (score − baseline) / |baseline| over the competitions where both have a score, or `None`, and the number of
+    these competitions. The sign is flipped where lower is better. docs/evaluation.md compares it with the paper's average,
+    whose formula is unknown.
     """
     gains = []
     for competition, ours in scores.items():
@@ -201,18 +186,10 @@ def reported_scores(system: str) -> dict[str, float | None]:
 
 def main_table(rows: Sequence[Mapping[str, Any]], reported: Sequence[str] = REPORTED_SYSTEMS) -> list[list[str]]:
     """
-    The best score of each system in each competition, mean ± standard error over runs.
-
-    Args:
-        rows (`Sequence[dict]`):
-            Rows from [`read_results`].
-        reported (`Sequence[str]`, *optional*):
-            Systems of the paper to show as well. They are shown if a competition is one of the paper's (a mirror is
-            not) and programs are chosen by the score on all rows, as in the paper.
-
-    Returns:
-        `list[list[str]]`: A header, a row per competition with the best of our systems as [`Best`], and the average
-        improvement over the first system, if there is one.
+    The best score of each system in each competition, mean ± standard error over runs: a header, a row per competition
+    with the best of our systems as [`Best`], and the average improvement over the first system, if there is one. The
+    paper's systems in `reported` are shown, too, if a competition is one of the paper's (a mirror is not) and programs
+    are chosen by the score on all rows, as in the paper.
     """
     table = cells(rows)
     direction = {row["competition"]: row["higher_is_better"] for row in rows}

@@ -29,7 +29,7 @@ def figures(
     independent: bool = True,
 ) -> dict[str, Any]:
     """
-    Computes a policy's figures in a competition.
+    Computes the JSON-compatible figures of a policy's programs in a competition; docs/evaluation.md describes them.
 
     Args:
         name (`str`):
@@ -42,14 +42,6 @@ def figures(
             Log with the programs' cost, including further rounds.
         independent (`bool`, *optional*, defaults to `True`):
             Whether the programs are independent samples. Otherwise, best of k is undefined.
-
-    Returns:
-        `dict`: JSON-compatible figures. If the competition holds rows out, `chosen_by` is `"validation"`: the best
-        program is chosen by the score on the other rows, and `mean_score`, `best_score` and `best_of_k` are scores on
-        the held-out rows. `on_all_rows` has the same figures with `chosen_by: "test"`, where programs are chosen by
-        and scored on all rows, as in https://huggingface.co/papers/2509.01684. If no rows are held out, `chosen_by` is
-        `"test"`, and `on_all_rows` is empty. `by_validation` is the score of the program with the best self-reported
-        score. `medal` is the medal of the best program on all rows, as MLE-bench grades.
     """
     higher = competition.higher_is_better
     judged = [evaluation for evaluation in evaluations if evaluation.reward is not None]

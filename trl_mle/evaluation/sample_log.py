@@ -21,8 +21,7 @@ class Sample:
         competition (`str`):
             Id of the competition.
         round (`str`):
-            `"scratch"`, `"improve"` (of the sample from scratch with the same index) or `"tree"` (a step of
-            [`~trl_mle.evaluation.tree_search.search_tree`]).
+            `"scratch"`, `"improve"` (of the sample from scratch with the same index) or `"tree"`.
         index (`int`):
             Its number in the round, from 0.
     """
@@ -34,33 +33,15 @@ class Sample:
 
 @dataclass(frozen=True)
 class Written:
-    """
-    A completion and its cost.
-
-    Args:
-        text (`str`):
-            The completion.
-        tokens (`int`):
-            Its number of tokens.
-        prompt_tokens (`int`):
-            Number of tokens of its prompt.
-        started_s (`float`):
-            Start of its batch, in seconds of [`SampleLog.now`].
-        sampling_s (`float`):
-            Its share of its batch's sampling time, in seconds.
-        step (`str`):
-            Kind of the prompt: `"scratch"`, `"improve"`, `"draft"` or `"debug"`.
-        parent (`int`, *optional*):
-            Index of the program shown in the prompt.
-    """
+    """A completion and its cost."""
 
     text: str
     tokens: int
     prompt_tokens: int
-    started_s: float
-    sampling_s: float
-    step: str
-    parent: int | None = None
+    started_s: float  # of its batch, in seconds of `SampleLog.now`
+    sampling_s: float  # its share of its batch's sampling time
+    step: str  # kind of the prompt: "scratch", "improve", "draft" or "debug"
+    parent: int | None = None  # index of the program shown in the prompt
 
 
 class SampleLog:
@@ -92,15 +73,8 @@ class SampleLog:
         wanted = json.loads(json.dumps(settings))
         # Written with the first completions, so that a call that fails earlier leaves no file behind
         self._heading = [] if rows else [{"settings": wanted}]
-        found: dict[str, Any] = {}
-        if rows and "settings" not in rows[0]:
-            raise ValueError(
-                f"{self._completions_path}, line 1, does not hold the settings: remove the file and {path}, or use another output_dir"
-            )
-        if rows:
-            found = rows.pop(0)["settings"]
-        elif not path.exists():
-            found = wanted
+        known = {} if path.exists() else wanted
+        found = rows.pop(0).get("settings", {}) if rows else known
         if found != wanted:
             changed = sorted(name for name in {*found, *wanted} if found.get(name) != wanted.get(name))
             raise ValueError(

@@ -64,9 +64,6 @@ def sample_programs(harness: Harness, num_samples: int) -> list[Evaluation]:
         num_samples (`int`):
             Number of programs.
 
-    Returns:
-        `list[Evaluation]`: An evaluation for each program.
-
     Raises:
         [`~trl_mle.evaluation.harness.NoAnswerError`]: An endpoint has not answered all of a batch.
     """
@@ -127,14 +124,11 @@ def summarize(
     durations = [evaluation.duration_s for evaluation in evaluations if evaluation.duration_s is not None]
     best = (max if higher_is_better else min)(scores, default=None)
     best_reported = [shown for score, shown in zip(scores, reported, strict=True) if score == best]
+    untrained = sum(evaluation.valid and "model_trained" not in evaluation.milestones for evaluation in evaluations)
     return Summary(
         num_samples=len(evaluations),
         num_valid=len(scores),
-        num_untrained=sum(
-            evaluation.valid and "model_trained" not in evaluation.milestones for evaluation in evaluations
-        )
-        if any(evaluation.milestones for evaluation in evaluations)
-        else None,
+        num_untrained=untrained if any(evaluation.milestones for evaluation in evaluations) else None,
         mean_score=fmean(reported) if reported else None,
         best_score=_mean(best_reported) if best_reported else None,
         mean_duration_s=fmean(durations) if durations else None,

@@ -1,12 +1,10 @@
 """Improvement at test time: improves each valid program once, and keeps the better of the two."""
 
 import ast
-import json
 import math
 import re
 from collections.abc import Sequence
-from dataclasses import asdict, dataclass
-from pathlib import Path
+from dataclasses import dataclass
 from typing import Any
 
 from trl_mle.competitions import Competition
@@ -40,15 +38,10 @@ class Improvement:
     higher_is_better: bool = True
 
     @property
-    def test_scores(self) -> tuple[float | None, float | None]:
-        """Their scores on all hidden answers."""
-        return score_of(self.scratch, "test"), score_of(self.improved, "test")
-
-    @property
     def chosen_by(self) -> ChosenBy | None:
         """
-        The kind of score that decides: `"validation"` if both are valid and report a validation score, `"test"` if
-        both are valid and one reports none; `None` if at most one is valid, so that there is no choice.
+        The kind of score that decides: `"test"` if a program reports no validation score, else `"validation"`; `None` if at
+        most one program is valid, so that there is no choice.
         """
         if self.improved is None or not self.improved.valid:
             return None
@@ -56,16 +49,9 @@ class Improvement:
 
     def kept(self, by: ChosenBy) -> Evaluation:
         """
-        The better of the two programs.
-
-        Args:
-            by (`str`):
-                `"validation"`: by the self-reported validation scores; if a program reports none, by the graded score
-                (on the validation rows, if rows are held out). `"test"`: always by the graded score on all rows, as in
-                https://huggingface.co/papers/2509.01684, which uses the hidden answers.
-
-        Returns:
-            [`~trl_mle.rewards.Evaluation`]: One of the two; the first on a tie.
+        The better of the two programs; the first on a tie. By `"validation"`: by the self-reported scores, or by the graded
+        score (on the validation rows, if rows are held out) if a program reports none. By `"test"`: by the graded score on
+        all rows, as in https://huggingface.co/papers/2509.01684, which uses the hidden answers.
         """
         if self.improved is None or self.chosen_by is None:
             return self.scratch
@@ -83,7 +69,7 @@ def improve_each(harness: Harness, evaluations: Sequence[Evaluation]) -> list[Im
 
     Args:
         harness ([`Harness`]):
-            The policy and the competition. Seeds of earlier rounds are not reused.
+            The policy and the competition.
         evaluations (`list[Evaluation]`):
             All programs; the valid ones are improved.
 
@@ -107,10 +93,8 @@ def improve_each(harness: Harness, evaluations: Sequence[Evaluation]) -> list[Im
     improvements = []
     for i, evaluation in enumerate(evaluations):
         better = improved.get(i)
-        scores = (
-            validation_score(evaluation, competition),
-            validation_score(better, competition) if better is not None else None,
-        )
+        second = None if better is None else validation_score(better, competition)
+        scores = validation_score(evaluation, competition), second
         improvements.append(Improvement(evaluation, better, scores, competition.higher_is_better))
     return improvements
 
@@ -118,20 +102,11 @@ def improve_each(harness: Harness, evaluations: Sequence[Evaluation]) -> list[Im
 def validation_score(evaluation: Evaluation, competition: Competition) -> float | None:
     """
     The score that a program computes itself, on held-back data or not, as reported by the instrumenter's prints (see
-    `trl_mle.instrumentation.reports`). The program's own prints do not count.
+    `trl_mle.instrumentation.reports`); `None` if it reports none. The program's own prints do not count.
 
-    It counts only if it is comparable with other programs' scores: the last report in the competition's metric,
-    identified by the name of the variable, the function called or the `scoring`. Negative losses such as
-    scikit-learn's `neg_log_loss`, and values with "train" in their name, do not count.
-
-    Args:
-        evaluation ([`~trl_mle.rewards.Evaluation`]):
-            The executed program.
-        competition ([`~trl_mle.competitions.Competition`]):
-            Its competition.
-
-    Returns:
-        `float` or `None`: The score; `None` if the program reports none.
+    The last report in the competition's metric counts, identified by the name of the variable, the function called or
+    the `scoring`. Negative losses such as scikit-learn's `neg_log_loss`, and values with "train" in their name, are not
+    comparable and do not count.
     """
     if not evaluation.reports or evaluation.source is None or not evaluation.valid:
         return None
@@ -172,15 +147,10 @@ def summarize_improvements(improvements: Sequence[Improvement]) -> dict[str, Any
     """
     Counts how often a program was improved, and summarizes the kept programs, chosen by either score.
 
-    Args:
-        improvements (`list[Improvement]`):
-            Results of [`improve_each`].
-
     Returns:
         `dict`: JSON-compatible figures. `num_executed` includes the programs from scratch. In `kept`, `num_choices`
-        counts how often the score named by `chosen_by` decided; with `"validation"`, the graded score decides the
-        other choices. If rows are held out, scores with `"validation"` are on the held-out rows, and scores with
-        `"test"` on all rows.
+        counts how often the score named by `chosen_by` decided. If rows are held out, scores with `"validation"` are on
+        the held-out rows, and scores with `"test"` on all rows.
     """
     improved = [item.improved for item in improvements if item.improved is not None]
     chosen_by = [item.chosen_by for item in improvements if item.chosen_by is not None]
@@ -196,20 +166,3 @@ def summarize_improvements(improvements: Sequence[Improvement]) -> dict[str, Any
         "num_better_by_test": sum(item.kept("test") is item.improved for item in improvements),
         "kept": kept,
     }
-
-
-def save_improvements(improvements: Sequence[Improvement], path: Path) -> None:
-    """Writes improvements as JSON lines: the improved program, the scores compared, and which program is kept."""
-    with open(path, "w", encoding="utf-8") as file:
-        for improvement in improvements:
-            row = {
-                "test_scores": improvement.test_scores,
-                "validation_scores": improvement.validation_scores,
-                "chosen_by": improvement.chosen_by,
-                "kept_by": {
-                    by: "scratch" if improvement.kept(by) is improvement.scratch else "improved"
-                    for by in ("validation", "test")
-                },
-                "improved": improvement.improved and asdict(improvement.improved),
-            }
-            file.write(json.dumps(row) + "\n")

@@ -1,10 +1,7 @@
 """
 A scaffold around an untrained model: it drafts programs, repairs failed ones and improves the best, one at a time, in
-a greedy tree search.
-
-The search and its three constants follow AIDE (https://huggingface.co/papers/2502.13138). The prompts, the parser and
-the executor are this package's, so that scaffolded and trained models differ in nothing else. It is not AIDE: it lacks
-AIDE's prompts, its data preview and its model that reads the output.
+a greedy tree search with the constants of AIDE (https://huggingface.co/papers/2502.13138). The prompts, the parser and
+the executor are this package's, so that scaffolded and trained models differ in nothing else.
 """
 
 import random
@@ -33,17 +30,8 @@ ASK_TO_VALIDATE = (
 @dataclass(frozen=True)
 class Node:
     """
-    A program in the tree.
-
-    Args:
-        step (`str`):
-            `"draft"`, `"debug"` or `"improve"`.
-        parent (`int`, *optional*):
-            Number of the program that it repairs or improves.
-        evaluation ([`~trl_mle.rewards.Evaluation`]):
-            The evaluation of the program.
-        validation_score (`float`, *optional*):
-            Its self-reported score, see [`~trl_mle.evaluation.validation_score`].
+    A program in the tree. `step` is `"draft"`, `"debug"` or `"improve"`, and `parent` the number of the program that
+    it repairs or improves.
     """
 
     step: str
@@ -95,8 +83,7 @@ def search_tree(harness: Harness, num_samples: int) -> list[Node]:
 
     Args:
         harness ([`Harness`]):
-            The policy and the competition; its seed also seeds the search. The sentence that asks for validation does
-            not count towards the prompt's length.
+            The policy and the competition; its seed also seeds the search.
         num_samples (`int`):
             Number of completions.
 
