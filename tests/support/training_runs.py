@@ -65,16 +65,20 @@ def make_run(
             }  # fmt: skip
             rows.append(row)
             source = PROGRAM.format(rng.randrange(10_000))
-            others = {"held_out": score - 0.2, "full": score - 0.1} if holdout and valid else {}
+            others = (
+                {"held_out": score - 0.2, "full": score - 0.1}
+                if holdout and valid
+                else {"held_out": None, "full": score}
+            )
             log.append(
-                source, **others, detail=detail, cpu_s=0.1, max_rss_mb=80.0, exit_code=0, queue_wait_s=0.0, slot=0,
+                source, **others, reused=False, detail=detail, cpu_s=0.1, max_rss_mb=80.0, exit_code=0, queue_wait_s=0.0, slot=0,
                 reward=score if valid else -10 + 0.1 * len(reached), **{k: v for k, v in row.items() if k != "prompt_kind"},
             )  # fmt: skip
             if valid:
                 ranked = pool.ranked(comp.id)
                 parent = ranked[0].id if kind == "improve" and ranked else None
                 pool.observe([Solution(comp.id, source, "out", score, step, parent)])
-                best.offer(comp, source, b"id\n", score, **others)
+                best.offer(comp, source, b"id\n", score, **(others if holdout else {}))
         metrics = {
             "step": step,
             "step_time": 2.0,

@@ -91,26 +91,6 @@ def programs_per_point(groups: Groups, competition: str | None = None) -> int:
     return max(-(-longest // BINS), min(LEAST_PROGRAMS, longest // 4), 1)
 
 
-def panels(groups: Groups, shares: Mapping[str, Callable[[pd.DataFrame], float]]) -> tuple[Figure, list[Axes]]:
-    """Draws shares over the programs, one panel per share, one curve per name."""
-    rows = -(-len(shares) // 2)
-    figure, axes = new_figure(groups, rows, height=0.4 + 1.15 * rows, columns=2)
-    for unused in axes[len(shares) :]:
-        unused.remove()
-    axes, width = axes[: len(shares)], programs_per_point(groups)
-    for axis, (title, share) in zip(axes, shares.items(), strict=True):
-        for name, color in colors_of(groups).items():
-            draw_curve(axis, *by_programs(groups[name], width, share), color, linewidth=1.1)
-        axis.set_title(title)
-        axis.set_ylim(bottom=0)
-        axis.yaxis.set_major_formatter(PercentFormatter(1.0))
-    for axis in axes[-2:]:  # the bottom panel of each column
-        axis.tick_params(labelbottom=True)
-        axis.set_xlabel("programs")
-    add_legend(figure, groups)
-    return figure, axes
-
-
 def has_programs(groups: Groups) -> bool:
     return any(not run.programs().empty for runs in groups.values() for run in runs)
 

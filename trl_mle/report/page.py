@@ -89,7 +89,7 @@ HELD_OUT_NOTE = (
 
 def write_report(folders: Sequence[Path], names: Sequence[str], report_dir: Path) -> Path:
     """
-    Writes `report.html` and its plots as PNG files.
+    Writes `report.html`, which makes no request of any kind, and its plots as PNG files.
 
     Args:
         folders (`Sequence[Path]`):
@@ -98,9 +98,6 @@ def write_report(folders: Sequence[Path], names: Sequence[str], report_dir: Path
             A name for each; runs with the same name are shown as mean and band.
         report_dir (`Path`):
             Folder to write to.
-
-    Returns:
-        `Path`: The HTML file. It makes no request of any kind.
 
     Raises:
         `OSError`: A folder holds no run.
@@ -187,21 +184,16 @@ def _summary(groups: Groups) -> list[dict[str, Any]]:
     rows = []
     for name, runs in groups.items():
         tables = [table for run in runs if not (table := run.programs()).empty]
-        quarters = [max(1, len(table) // 4) for table in tables]
-        pairs = list(zip(tables, quarters, strict=True))
         seconds = [run.training_s for run in runs if run.training_s is not None]
         rows.append(
             {
                 "run": name if len(runs) == 1 else f"{name} ({len(runs)} runs)",
                 "steps": _mean([max((entry["step"] for entry in run.history), default=0) for run in runs], "{:.0f}".format),
                 "completions without code": _mean([fmean(rates) for run in runs if (rates := run.metric("mle/outcome/no_code_rate").values())], percent),
-                "programs": _mean([len(run.programs()) for run in runs], "{:.0f}".format),
                 "training time": duration(fmean(seconds)) if seconds else "-",
-                "valid, first quarter": _mean([table["valid"][:quarter].mean() for table, quarter in pairs], percent),
-                "valid, last quarter": _mean([table["valid"][-quarter:].mean() for table, quarter in pairs], percent),
+                **_of_programs(tables),
                 "valid, never trained a model": f"{sum(int(table['untrained'].sum()) for table in tables)} of "
                 f"{sum(int(table['valid'].sum()) for table in tables)}",
-                "mean Δt (s)": _mean([table["duration_s"].mean() for table in tables], "{:.2f}".format),
                 "failures of ours": sum(len(run.executions) - len(run.programs()) for run in runs),
                 "best score": _best_scores([best for run in runs for best in run.best], "reported"),
             }
@@ -215,26 +207,33 @@ def _summary(groups: Groups) -> list[dict[str, Any]]:
     return rows
 
 
+def _of_programs(tables: Sequence[pd.DataFrame]) -> dict[str, str]:
+    """Figures of the programs of several runs."""
+    quarters = [max(1, len(table) // 4) for table in tables]
+    pairs = list(zip(tables, quarters, strict=True))
+    return {
+        "programs": _mean([len(table) for table in tables], "{:.0f}".format),
+        "valid, first quarter": _mean([table["valid"][:quarter].mean() for table, quarter in pairs], percent),
+        "valid, last quarter": _mean([table["valid"][-quarter:].mean() for table, quarter in pairs], percent),
+        "mean Δt (s)": _mean([table["duration_s"].mean() for table in tables], "{:.2f}".format),
+    }
+
+
 def _of_competitions(groups: Groups) -> list[dict[str, Any]]:
-    """Where programs were spent, and what came of them: a row for each competition of runs that have several."""
+    """A row for each competition of runs that have several: where programs were spent, and the best score."""
     rows = []
     for name, runs in groups.items():
         names = list(dict.fromkeys(competition for run in runs for competition in run.competitions))
         for competition in names if len(names) > 1 else ():
             pairs = [(run.programs(), table) for run in runs if not (table := run.programs(competition)).empty]
-            tables = [table for _, table in pairs]
-            quarters = [(table, max(1, len(table) // 4)) for table in tables]
             best = [one for run in runs for one in run.best if one["competition"] == competition]
             rows.append(
                 {
                     "run": name,
                     "competition": competition,
-                    "programs": _mean([len(table) for table in tables], "{:.0f}".format),
                     "share of programs": _mean([len(table) / len(all_) for all_, table in pairs], percent),
                     "share of Δt": _mean([table["duration_s"].sum() / (all_["duration_s"].sum() or 1) for all_, table in pairs], percent),
-                    "valid, first quarter": _mean([table["valid"][:quarter].mean() for table, quarter in quarters], percent),
-                    "valid, last quarter": _mean([table["valid"][-quarter:].mean() for table, quarter in quarters], percent),
-                    "mean Δt (s)": _mean([table["duration_s"].mean() for table in tables], "{:.2f}".format),
+                    **_of_programs([table for _, table in pairs]),
                     "best score": _best_scores(best, "reported"),
                 }
             )  # fmt: skip

@@ -28,17 +28,13 @@ class TrainingRun:
         history (`list[dict]`):
             The trainer's log, up to the last step that was logged.
         executions (`DataFrame`):
-            One row per program, in the order in which programs ended: `reused` (it took the result of an equal
-            program, and was not executed), `seconds` (since the first),
-            `competition`, `outcome`, `detail`, `duration_s`, `score`, `held_out` and `full` (scores as in
-            [`~trl_mle.competitions.Score`]), `reported` (the score on the held-out rows, if any), `reward`, `valid`,
-            `untrained` (valid, but not observed to train a model) and a column for each milestone.
+            One row per program, in the order in which programs ended: the lines of `executions/rank-*.jsonl`, and
+            `seconds` (since the first), `reported` (the score on the held-out rows, if any), `valid`, `untrained` (valid,
+            but not observed to train a model) and a column for each milestone.
         solutions (`dict[str, list[dict]]`):
-            For each competition, the valid solutions of the pool in the last checkpoint, with `id`, `parent_id`,
-            `source`, `score` and `step`.
+            For each competition, the valid solutions of the pool in the last checkpoint.
         best (`list[dict]`):
-            For each competition, the best solution so far: `competition`, `metric`, `higher_is_better`, `score`,
-            `reported` (see above), `source`.
+            For each competition, the record of the best solution so far, with `source` and `reported`.
         skipped (`list[str]`):
             Notes on unreadable files: each names the file and the reason.
     """
@@ -94,11 +90,8 @@ class TrainingRun:
 
 def read_run(folder: Path, name: str) -> TrainingRun:
     """
-    Reads the output folder of a run. If the run is active or was killed while saving, a file may be truncated: it is
-    skipped, in favour of the next older one if available.
-
-    Raises:
-        `OSError`: The folder holds no run.
+    Reads the output folder of a run; raises `OSError` if it holds none. If the run is active or was killed while saving, a
+    file may be truncated: it is skipped, in favour of the next older one if available.
     """
     skipped: list[str] = []
     # Without it, the run is another trainer's, whose log is known up to its last checkpoint
@@ -129,11 +122,8 @@ def read_metrics(folder: Path) -> list[dict[str, Any]]:
     path = folder / METRICS_FILE
     if not path.is_file():
         return []
-    whole, _, _ = path.read_text(encoding="utf-8", errors="replace").rpartition(
-        "\n"
-    )  # the last line may be incomplete
     entries: list[dict[str, Any]] = []
-    for line in whole.splitlines():
+    for line in _whole_lines(path):
         try:
             entry = json.loads(line)
         except ValueError:  # cut off by a full disk, before the run was resumed
@@ -143,6 +133,11 @@ def read_metrics(folder: Path) -> list[dict[str, Any]]:
         before = entries.pop() if entries and entries[-1]["step"] == entry["step"] else {}
         entries.append(before | entry)
     return entries
+
+
+def _whole_lines(path: Path) -> list[str]:
+    """The lines of a file, without the last one if it is incomplete."""
+    return path.read_text(encoding="utf-8", errors="replace").rpartition("\n")[0].split("\n")
 
 
 def _newest(folder: Path, name: str, key: str, skipped: list[str]) -> Any:
@@ -164,18 +159,14 @@ def _note(path: Path, error: Exception) -> str:
 def _executions(folder: Path, skipped: list[str]) -> pd.DataFrame:
     rows: list[dict[str, Any]] = []
     for path in sorted(folder.glob("rank-*.jsonl*")):
-        text = path.read_text(encoding="utf-8", errors="replace")
-        whole, _, _ = text.rpartition("\n")  # the last line may be incomplete
-        for i, line in enumerate(whole.split("\n"), 1):
+        for i, line in enumerate(_whole_lines(path), 1):
             try:
                 rows += [json.loads(line)] if line else []
             except ValueError as error:  # for example, where a run was killed and resumed
                 skipped.append(f"{path}, line {i} is skipped: {error}")
     if not rows:
         return pd.DataFrame()
-    table = pd.DataFrame(
-        [{"held_out": None, "full": None, "reused": False} | row for row in rows]
-    )  # older lines lack them
+    table = pd.DataFrame(rows)
     table["time"] = pd.to_datetime(table["time"], format="ISO8601")
     table = table.sort_values("time", kind="stable", ignore_index=True)
     table["seconds"] = (table["time"] - table["time"].iloc[0]).dt.total_seconds()
