@@ -26,12 +26,7 @@ def recipe_names() -> list[str]:
 
 
 def find_recipe(name: str) -> Path:
-    """
-    Finds a recipe: a user's file, or else a bundled recipe.
-
-    Raises:
-        `FileNotFoundError`: Neither exists.
-    """
+    """Finds a recipe: a user's file, or else a bundled recipe. Raises `FileNotFoundError` if there is neither."""
     if Path(name).is_file():
         return Path(name)
     if name.removesuffix(".yaml") in recipe_names():
@@ -48,12 +43,7 @@ def describe_recipe(name: str) -> str:
 
 
 def copy_recipe(name: str, target: Path) -> Path:
-    """
-    Copies a recipe for editing.
-
-    Raises:
-        `FileExistsError`: The file already exists.
-    """
+    """Copies a recipe for editing. Raises `FileExistsError` if the file already exists."""
     source = find_recipe(name)
     path = target / source.name if target.is_dir() else target
     if path.exists():
@@ -64,10 +54,8 @@ def copy_recipe(name: str, target: Path) -> Path:
 
 def find_accelerate_config(name: str) -> Path:
     """
-    Finds a configuration of accelerate: a user's file, or else a bundled one. TRL uses some of the same names.
-
-    Raises:
-        `FileNotFoundError`: Neither exists.
+    Finds a configuration of accelerate: a user's file, or else a bundled one, some of which have the names of TRL's. Raises
+    `FileNotFoundError` if there is neither.
     """
     folder = shipped("accelerate_configs")
     for path in (Path(name), folder / f"{name}.yaml"):

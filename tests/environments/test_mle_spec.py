@@ -46,6 +46,7 @@ def test_an_agent_is_trained(agent, tmp_path, monkeypatch, ours):
     from trl_mle.trainer import MLEGRPOConfig, MLEGRPOTrainer
 
     monkeypatch.setenv("TRL_EXPERIMENTAL_SILENCE", "1")
+    monkeypatch.setattr("trl_mle.environments.environment.ANSWER_CHARS", 200)
     path, generation = agent
     options = {
         "output_dir": str(tmp_path), "use_cpu": True, "bf16": False, "report_to": "none", "save_strategy": "no",
@@ -58,7 +59,7 @@ def test_an_agent_is_trained(agent, tmp_path, monkeypatch, ours):
         (MLEGRPOConfig(**options, **own), MLEGRPOTrainer) if ours else (GRPOConfig(**options), GRPOTrainer)
     )
     with LocalExecutor(max_parallel=2, timeout_s=20, packages=["pandas"]) as executor:
-        spec = MLESpec(["wine"], executor, AstInstrumenter(), max_programs=2, output_chars=200)
+        spec = MLESpec(["wine"], executor, AstInstrumenter(), max_programs=2)
         trainer = trainer_class(
             model=path,
             args=config,

@@ -38,14 +38,14 @@ def test_sizes_in_between(measurement, monkeypatch):
     """More programs are tried only if twice the time is allowed, and kept only if they take less than allowed."""
     tried = []
 
-    def sampling(programs, cache):
-        tried.append((programs, cache))
+    def sampling(programs):
+        tried.append(programs)
         return {8: 10.0, 16: 20.0, 32: 500.0}[programs], 0.1
 
     monkeypatch.setattr(measurement, "sampling", sampling)
     monkeypatch.setattr(measurement, "training", lambda tokens: 0.001)
     assert measurement.sizes().num_generations == 16
-    assert tried == [(8, "static"), (8, None), (16, "static"), (32, "static")]
+    assert tried == [8, 16, 32]
 
 
 def test_the_recipe_takes_the_options(measurement, monkeypatch):

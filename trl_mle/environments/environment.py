@@ -15,6 +15,7 @@ from trl_mle.rewards import Evaluation, MLEReward, PendingEvaluation, cut_middle
 
 
 POLL_S = 0.2
+ANSWER_CHARS = 2000  # of a tool's answer
 LINE_CHARS = 400  # shown per line
 READ_BYTES = 16 << 20  # read of a file, to find a line
 FAILED = "the machine failed, not the program: start it again"
@@ -25,36 +26,25 @@ class MLEEnvironment:
     """
     An environment for TRL: its public methods except `reset` are the agent's tools.
 
-    Programs run in the reward's executor and its sandbox, as many at a time as there are slots. TRL calls the tools of
-    one rollout after those of another, so `start_program` returns at once: the programs of a whole batch run side by
-    side while the policy continues to write, and `wait_for_program` usually finds them finished.
+    Programs run in the reward's executor and its sandbox. TRL calls the tools of one rollout after those of another, so
+    `start_program` returns at once: the programs of a whole batch run side by side while the policy continues to write,
+    and `wait_for_program` usually finds them finished.
 
     Args:
         reward ([`~trl_mle.rewards.MLEReward`]):
             Executes and grades the programs.
         max_programs (`int`, *optional*, defaults to `4`):
             Maximum number of programs per episode.
-        output_chars (`int`, *optional*, defaults to `2000`):
-            Maximum number of characters of a tool's answer.
     """
 
-    def __init__(self, reward: MLEReward, max_programs: int = 4, output_chars: int = 2000):
+    def __init__(self, reward: MLEReward, max_programs: int = 4):
         self._reward = reward
         self._max_programs = max_programs
-        self._output_chars = output_chars
         self._competition: Competition | None = None
         self._pending: list[PendingEvaluation] = []
 
     def reset(self, competition: str, **row: Any) -> None:
-        """
-        Starts an episode.
-
-        Args:
-            competition (`str`):
-                Id of the competition, from the dataset's row.
-            **row:
-                Other columns, which are ignored.
-        """
+        """Starts an episode in the competition that the dataset's row names; its other columns are ignored."""
         if competition not in self._reward.competitions:
             raise ValueError(
                 f"the environment does not know the competition {competition!r}; it was given: "
@@ -92,7 +82,7 @@ class MLEEnvironment:
                 for entry in entries[:100]
             ]
             return plain_text("\n".join([*shown, *[f"… {len(entries) - 100} more"] * (len(entries) > 100)]))
-        return self._cut(_lines(file, max(1, int(first_line)), max(1, int(lines)), self._output_chars))
+        return _cut(_lines(file, max(1, int(first_line)), max(1, int(lines))))
 
     def start_program(self, program: str) -> str:
         """
@@ -132,7 +122,7 @@ class MLEEnvironment:
         if not evaluation.valid:
             ran = "" if evaluation.duration_s is None else f" after {evaluation.duration_s:.1f} s"
             ended = f"no valid submission{ran}: {evaluation.detail}"
-        return self._cut(f"{ended}\n\n{evaluation.output}".strip())
+        return _cut(f"{ended}\n\n{evaluation.output}".strip())
 
     def _episode(self) -> Evaluation:
         """The evaluation of the last program, with the total duration of all programs; waits for running programs."""
@@ -152,9 +142,6 @@ class MLEEnvironment:
         if self._competition is None:
             raise ValueError("reset has not named a competition yet")
         return self._competition
-
-    def _cut(self, text: str) -> str:
-        return plain_text(cut_middle(text, self._output_chars))
 
 
 class ScoredMLEEnvironment(MLEEnvironment):
@@ -189,7 +176,11 @@ def _infrastructure_failed(pending: PendingEvaluation) -> bool:
     return evaluation is not None and evaluation.infrastructure_failed
 
 
-def _lines(file: Path, first: int, count: int, chars: int) -> str:
+def _cut(text: str) -> str:
+    return plain_text(cut_middle(text, ANSWER_CHARS))
+
+
+def _lines(file: Path, first: int, count: int) -> str:
     """Reads lines from `first` on, within the file's first megabytes and the character limit."""
     with open(file, "rb") as content:
         lines = content.read(READ_BYTES).split(b"\n")
@@ -203,6 +194,6 @@ def _lines(file: Path, first: int, count: int, chars: int) -> str:
     for line in lines[first - 1 : first - 1 + count]:
         text = line[: 4 * LINE_CHARS].decode(errors="replace").rstrip("\r")
         found.append(text if len(text) <= LINE_CHARS else text[:LINE_CHARS] + "…")
-        if sum(map(len, found)) > chars:
+        if sum(map(len, found)) > ANSWER_CHARS:
             break
     return "\n".join(found)

@@ -95,23 +95,7 @@ class ProgramEnvironment(Environment[ProgramAction, ProgramObservation, EpisodeS
         split: str = "train",
         **kwargs: Any,
     ) -> ProgramObservation:
-        """
-        Begins an episode.
-
-        Args:
-            seed (`int`, *optional*):
-                Seed to draw a competition, if none is named.
-            episode_id (`str`, *optional*):
-                Name of the episode.
-            competition (`str`, *optional*):
-                Id of the competition.
-            index (`int`, *optional*):
-                Its index among the server's competitions, from 0.
-            split (`str`, *optional*, defaults to `"train"`):
-                The only split.
-            **kwargs:
-                Ignored.
-        """
+        """Begins an episode of the competition with an id, or with an index, or else of one drawn by the seed."""
         known = self._reward.competitions
         if competition is None:
             ids = list(known)
@@ -128,15 +112,8 @@ class ProgramEnvironment(Environment[ProgramAction, ProgramObservation, EpisodeS
 
     def step(self, action: ProgramAction, timeout_s: float | None = None, **kwargs: Any) -> ProgramObservation:
         """
-        Runs a program, and waits for it as long as the client does.
-
-        Args:
-            action ([`ProgramAction`]):
-                The program. Only one program runs at a time.
-            timeout_s (`float`, *optional*):
-                Time to wait in seconds, limited by the server's.
-            **kwargs:
-                Ignored.
+        Runs a program, or asks again for the running one, and waits for at most `timeout_s` seconds, or the server's
+        limit.
         """
         if self._competition is None:
             raise ValueError("reset first: no competition was named")

@@ -51,11 +51,8 @@ class MLESpec:
             Inserts the milestone prints. Without it, there is no partial credit.
         max_programs (`int`, *optional*, defaults to `4`):
             Maximum number of programs per episode.
-        output_chars (`int`, *optional*, defaults to `2000`):
-            Maximum number of characters of a tool's answer.
         owns_reward (`bool`, *optional*, defaults to `False`):
-            Whether the environments return the reward themselves (`get_reward`). Nothing else about programs is logged
-            then.
+            Whether the environments return the reward themselves. Nothing else about programs is logged then.
         **options:
             Options of [`~trl_mle.rewards.MLEReward`].
 
@@ -85,7 +82,6 @@ class MLESpec:
         executor: Executor,
         instrumenter: Instrumenter | None = None,
         max_programs: int = 4,
-        output_chars: int = 2000,
         owns_reward: bool = False,
         **options: Any,
     ):
@@ -93,24 +89,16 @@ class MLESpec:
             raise ValueError(f"max_programs must be at least 1, got {max_programs}")
         self.reward = EpisodeReward(competitions, executor, instrumenter, **options)
         self._max_programs = max_programs
-        self._environment = partial(
-            ScoredMLEEnvironment if owns_reward else MLEEnvironment, self.reward, max_programs, output_chars
-        )
+        kind = ScoredMLEEnvironment if owns_reward else MLEEnvironment
+        self._environment = partial(kind, self.reward, max_programs)
         self._owns_reward = owns_reward
 
     @cached_property
     def train_dataset(self) -> Dataset:
         """One row per competition, with the columns `prompt` (a conversation) and `competition` (its id)."""
-        competitions = self.reward.competitions
-        limits = self.reward.executor.limits
-        return Dataset.from_dict(
-            {
-                "prompt": [
-                    agent_prompt(competition, limits, self._max_programs) for competition in competitions.values()
-                ],
-                "competition": list(competitions),
-            }
-        )
+        competitions, limits = self.reward.competitions, self.reward.executor.limits
+        prompts = [agent_prompt(competition, limits, self._max_programs) for competition in competitions.values()]
+        return Dataset.from_dict({"prompt": prompts, "competition": list(competitions)})
 
     @property
     def environment_factory(self) -> Callable[[], MLEEnvironment]:

@@ -175,11 +175,8 @@ def make_parser(kind: type[Parser] = Parser) -> Parser:
 
 def parse() -> tuple[Any, Any, Any, Problems]:
     """
-    Parses the arguments, and collects their problems.
-
-    Returns:
-        `tuple`: The three dataclasses that [`make_parser`] parses, and the problems. If the configuration is refused,
-        the second and the third are the raw arguments.
+    Parses the three dataclasses of [`make_parser`], and collects their problems. If the configuration is refused, the second
+    and the third are the raw arguments.
     """
     parser, problems = make_parser(), Problems()
     with problems.noted():

@@ -57,14 +57,8 @@ def make_instrumenter(
 
 def find_reward_funcs(names: Sequence[str]) -> list[Callable[..., Any]]:
     """
-    Imports reward functions.
-
-    Args:
-        names (`Sequence[str]`):
-            Their dotted paths, `package.module.function`.
-
-    Raises:
-        `ValueError`: One cannot be imported, or is not a function.
+    Imports reward functions by their dotted paths; raises `ValueError` if one cannot be imported, or is not a
+    function.
     """
     functions = []
     for name in names:

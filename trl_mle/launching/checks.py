@@ -74,13 +74,8 @@ class Problems:
 
     def report(self, headline: str = "", made: Sequence[Path] = ()) -> None:
         """
-        If there are problems, prints them, one per line and once per machine, and exits with code 2.
-
-        Args:
-            headline (`str`, *optional*):
-                What the problems mean. By default, that nothing was started.
-            made (`list[Path]`, *optional*):
-                Folders to remove if empty.
+        If there are problems, prints them, one per line and once per machine, and exits with code 2. The headline says what they
+        mean (by default, that nothing was started); the folders in `made` are removed if empty.
         """
         if not self.messages:
             return
@@ -109,16 +104,8 @@ def check_writable(folder: Path) -> None:
 
 def check_no_other_run(folder: Path, checkpoint: str | None) -> None:
     """
-    Refuses to begin a run in the output folder of another, whose metrics and checkpoints would be mixed with its own.
-
-    Args:
-        folder (`Path`):
-            The output folder.
-        checkpoint (`str`, *optional*):
-            The checkpoint to resume from.
-
-    Raises:
-        `FileExistsError`: It holds a run, and the checkpoint is not one of its own.
+    Raises `FileExistsError` if the output folder holds another run than that of the checkpoint to resume from: metrics and
+    checkpoints of both would be mixed.
     """
     if checkpoint is not None and Path(checkpoint).resolve().parent == folder.resolve():
         return
@@ -139,16 +126,8 @@ def check_no_other_run(folder: Path, checkpoint: str | None) -> None:
 
 def checkpoint_to_resume(value: str | bool | None, folder: Path) -> str | None:
     """
-    Finds the checkpoint that `resume_from_checkpoint` names.
-
-    Args:
-        value (`str` or `bool`, *optional*):
-            A path, or `true` for the newest complete checkpoint in `folder`.
-        folder (`Path`):
-            The output folder.
-
-    Returns:
-        `str`: Its path, or `None` if training starts from scratch.
+    Finds the checkpoint that `resume_from_checkpoint` names: a path, or `true` for the newest complete one in the output
+    folder. Returns its path, or `None` if training starts from scratch.
 
     Raises:
         `ValueError`: No complete checkpoint was found.
@@ -192,13 +171,7 @@ def full_disk_noted(folder: Path) -> Iterator[None]:
 
 def load_tokenizer(name: str | None, **options: Any) -> Any:
     """
-    Loads a model's tokenizer.
-
-    Args:
-        name (`str`, *optional*):
-            Folder or Hub id of the model.
-        **options:
-            Options of [`~transformers.AutoTokenizer`].
+    Loads a model's tokenizer with options of [`~transformers.AutoTokenizer`].
 
     Raises:
         `ValueError`: No model is named, or it has no chat template.

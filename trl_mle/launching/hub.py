@@ -9,13 +9,9 @@ from huggingface_hub.errors import HfHubHTTPError, HTTPError, LocalTokenNotFound
 
 def check_hub(args: Any) -> None:
     """
-    Checks that the Hub accepts the token, and that the token may write for the repository's owner.
-
-    A token in the arguments is moved to the environment, because `training_args.bin` would save it and is pushed as
-    well.
-
-    Raises:
-        `ValueError`: The Hub cannot be reached, or refuses the token.
+    Checks that the Hub accepts the token, and that the token may write for the repository's owner; otherwise raises
+    `ValueError`. A token in the arguments is moved to the environment, because `training_args.bin` would save it and is
+    pushed as well.
     """
     if args.hub_token is not None:
         os.environ["HF_TOKEN"] = args.hub_token

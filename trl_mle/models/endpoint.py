@@ -20,15 +20,14 @@ PAUSE_S = 300.0  # pause after an endpoint answered nothing
 
 class EndpointModel:
     """
-    A model behind an OpenAI-compatible endpoint: vLLM, SGLang, llama.cpp, a hosted API. Needs `pip install trl-mle[openai]`.
+    A model behind an OpenAI-compatible endpoint: vLLM, SGLang, llama.cpp, a hosted API (key: `$OPENAI_API_KEY`). Needs
+    `pip install trl-mle[openai]`.
 
     Args:
         base_url (`str`):
             Base URL, such as `http://localhost:8000/v1`.
         model (`str`, *optional*):
             The model's name at the endpoint. Defaults to the only model served.
-        api_key (`str`, *optional*):
-            API key for a hosted API. Defaults to `$OPENAI_API_KEY`.
         max_concurrency (`int`, *optional*, defaults to `64`):
             Maximum number of concurrent requests.
         deadline_s (`float`, *optional*, defaults to `60.0`):
@@ -47,7 +46,6 @@ class EndpointModel:
         self,
         base_url: str,
         model: str | None = None,
-        api_key: str | None = None,
         max_concurrency: int = 64,
         deadline_s: float = 60.0,
         max_retries: int = 2,
@@ -62,7 +60,7 @@ class EndpointModel:
         self.max_concurrency = max_concurrency
         self.deadline_s = deadline_s
         self.temperature = temperature
-        key = api_key or os.environ.get("OPENAI_API_KEY") or "EMPTY"
+        key = os.environ.get("OPENAI_API_KEY") or "EMPTY"
         self._options: dict[str, Any] = {"base_url": base_url, "api_key": key, "max_retries": max_retries}
         self._asked_again_at = 0.0
         if not _is_http(base_url):
@@ -87,12 +85,8 @@ class EndpointModel:
         seeds: Sequence[int | None] | None = None,
     ) -> list[Completion]:
         """
-        See [`LanguageModel`]. Prompts are user messages or conversations. Where one begins the answer, the endpoint must go on with
-        it, as vLLM and SGLang do.
-
-        Args:
-            seeds (`Sequence[int | None]`, *optional*):
-                Sampling seeds, one for each prompt, for endpoints that support them.
+        See [`LanguageModel`]. Prompts are user messages or conversations. Where one begins the answer, the endpoint must go on
+        with it, as vLLM and SGLang do. `seeds` are for endpoints that support them.
         """
         if not prompts or time.monotonic() < self._asked_again_at:
             return [Completion(None) for _ in prompts]
@@ -166,12 +160,8 @@ class EndpointModel:
 
     def check_is_not(self, policy_server: str) -> None:
         """
-        Raises [`LanguageModelError`] if this endpoint is the server that generates for the policy: training overwrites
-        that server's weights.
-
-        Args:
-            policy_server (`str`):
-                URL of the policy's server.
+        Raises [`LanguageModelError`] if this endpoint is the server, at this URL, that generates for the policy: training
+        overwrites that server's weights.
         """
         if _address(self.base_url) == _address(policy_server):
             raise LanguageModelError(

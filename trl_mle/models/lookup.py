@@ -17,14 +17,8 @@ def is_missing_folder(name: str) -> bool:
 
 def look_up(name: str, revision: str | None = None) -> None:
     """
-    Asks the Hub once for a model that is neither a folder nor cached. Without a network, loading it would retry for a
-    minute, file by file, with a line for each attempt.
-
-    Args:
-        name (`str`):
-            Folder or Hub id of a model or of an adapter.
-        revision (`str`, *optional*):
-            Branch, tag or commit.
+    Asks the Hub once for a model or an adapter that is neither a folder nor cached. Without a network, loading it would
+    retry for a minute, file by file, with a line for each attempt.
 
     Raises:
         `OSError`: The model does not exist, or the Hub does not answer.

@@ -154,13 +154,9 @@ def is_bfloat16_faster() -> bool:
 @contextmanager
 def without_defaults(model: Any) -> Iterator[None]:
     """
-    Context in which a model ignores its folder's `generation_config.json`, except for special tokens. transformers would
-    use its `top_p` or `no_repeat_ngram_size` for everything that a call does not set; training and comparisons need the
-    full distribution.
-
-    Args:
-        model ([`~transformers.PreTrainedModel`] or [`~peft.PeftModel`]):
-            The model; its settings are the same again afterwards.
+    Context in which a model ignores its folder's `generation_config.json`, except for special tokens. transformers would use
+    its `top_p` or `no_repeat_ngram_size` for everything that a call does not set; training and comparisons need the full
+    distribution.
     """
     settings = model.generation_config  # changed in place, because an adapter's model refers to the same object
     kept = vars(settings).copy()

@@ -65,7 +65,6 @@ class Measurement:
         script_args, self.training_args, model_args = make_parser().parse_args_and_config(recipe)
         check_trainable(name)
         self.name, self.on_gpu = name, torch.cuda.is_available()
-        self.cache = self.training_args.generation_kwargs["cache_implementation"]
         task = load_competition(competition, holdout=script_args.holdout)
         limits = Limits(script_args.program_timeout_s, script_args.program_memory_mb)
         prompt = scratch_prompt(task, limits, begin_program=self.training_args.begin_program)
@@ -85,14 +84,14 @@ class Measurement:
             top_k=0,
             eos_token_id=tokenizer.eos_token_id,
             pad_token_id=tokenizer.eos_token_id,
+            **self.training_args.generation_kwargs,
         )
         with torch.no_grad():
             self.model(input_ids=self.prompt[:, :8])  # the first pass allocates
 
-    def sampling(self, programs: int, cache: str | None) -> tuple[float, float]:
-        """Seconds until a batch of programs has its first token, and for each further one, with a kind of cache."""
+    def sampling(self, programs: int) -> tuple[float, float]:
+        """Seconds until a batch of programs has its first token, and for each further one."""
         ids, clock = self.prompt.repeat(programs, 1), _TokenClock()
-        self.sampled.cache_implementation = cache
         began = time.monotonic()
         with without_defaults(self.model), shared_prefill(self.model.get_decoder()):
             self.model.generate(
@@ -120,8 +119,7 @@ class Measurement:
     def sizes(self) -> Sizes:
         """The largest sizes with which a step takes at most `STEP_S`, or else the smallest."""
         (fewest, most), (short, long) = PROGRAMS, TOKENS
-        prefill_s, token_s = self.sampling(fewest, self.cache)
-        _, evaluation_token_s = self.sampling(fewest, None)
+        prefill_s, token_s = self.sampling(fewest)
         sizes = Sizes(
             model=self.name,
             on_gpu=self.on_gpu,
@@ -134,14 +132,13 @@ class Measurement:
             prompt_tokens=self.prompt.shape[1],
             prefill_s=prefill_s,
             token_s=token_s,
-            evaluation_token_s=evaluation_token_s,
             train_s=self.training(short),
         )
         if sizes.step_s > STEP_S:
             return replace(sizes, max_completion_length=short)
         while sizes.num_generations < most and 2 * sizes.step_s <= STEP_S:
             programs = 2 * sizes.num_generations
-            prefill_s, token_s = self.sampling(programs, self.cache)
+            prefill_s, token_s = self.sampling(programs)
             larger = replace(sizes, num_generations=programs, prefill_s=prefill_s, token_s=token_s)
             if larger.step_s > STEP_S:
                 break

@@ -1,6 +1,5 @@
 """`trl-mle quickstart`: runs a newcomer's commands one after the other."""
 
-import json
 import shutil
 import signal
 import sys
@@ -86,8 +85,6 @@ def quickstart(competition: str, seed: int, folder: Path, resume: bool = False, 
         elif not (can_resume or is_trained):
             print(for_terminal(sizes.estimate()), flush=True)
             yield [*evaluate, "--policies", before, "--names", "before RL"]
-            (row,) = json.loads((evaluation / "results.json").read_text(encoding="utf-8"))["rows"]
-            print(for_terminal(sizes.estimate_left(row["cost"])), flush=True)
         if can_resume or not is_trained:  # or its checkpoints were deleted
             yield train
         yield [*evaluate, "--policies", before, policy, "--names", "before RL", "after RL"]

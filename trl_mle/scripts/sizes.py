@@ -10,51 +10,20 @@ from typing import Any
 
 @dataclass(frozen=True)
 class Sizes:
-    """
-    How much a quickstart samples and trains, and how fast the model was on this machine.
+    """How much a quickstart samples and trains, and how fast the model was on this machine."""
 
-    Args:
-        model (`str`):
-            Folder or Hub id of the model.
-        on_gpu (`bool`):
-            Whether a GPU runs it.
-        dtype (`str`):
-            Data type of its frozen weights.
-        num_samples (`int`):
-            Programs of an evaluation; there is one before training, and one after it.
-        max_steps (`int`):
-            Training steps.
-        num_generations (`int`):
-            Programs per step, and per batch of an evaluation.
-        max_completion_length (`int`):
-            Length limit of a completion, in tokens.
-        micro_batch (`int`):
-            Programs that are trained on at a time.
-        prompt_tokens (`int`):
-            Length of the prompt, in tokens.
-        prefill_s (`float`):
-            Time that the prompt of a batch takes before its first token, in seconds.
-        token_s (`float`):
-            Time that the next token of every program in the batch takes in training, in seconds.
-        evaluation_token_s (`float`):
-            The same in an evaluation, in seconds.
-        train_s (`float`):
-            Time of a forward and a backward pass over a token of a prompt or completion, in seconds.
-    """
-
-    model: str
+    model: str  # folder or Hub id
     on_gpu: bool
-    dtype: str
-    num_samples: int
+    dtype: str  # of its frozen weights
+    num_samples: int  # programs of an evaluation; there is one before training, and one after it
     max_steps: int
-    num_generations: int
-    max_completion_length: int
-    micro_batch: int
+    num_generations: int  # programs per step, and per batch of an evaluation
+    max_completion_length: int  # tokens
+    micro_batch: int  # programs that are trained on at a time
     prompt_tokens: int
-    prefill_s: float
-    token_s: float
-    evaluation_token_s: float
-    train_s: float
+    prefill_s: float  # time of a batch before its first token
+    token_s: float  # time that the next token of every program in the batch takes
+    train_s: float  # time of a forward and a backward pass over a token of a prompt or completion
 
     @classmethod
     def read(cls, path: Path) -> "Sizes":
@@ -92,7 +61,7 @@ class Sizes:
     @property
     def evaluation_s(self) -> float:
         """Longest time of an evaluation without its programs, in seconds."""
-        batch_s = self.prefill_s + self.max_completion_length * self.evaluation_token_s
+        batch_s = self.prefill_s + self.max_completion_length * self.token_s
         return math.ceil(self.num_samples / self.num_generations) * batch_s
 
     def estimate(self) -> str:
@@ -103,17 +72,6 @@ class Sizes:
             f"about {in_words(total)}, and the time that programs run: {self.max_steps} steps of about {in_words(self.step_s)} with "
             f"{self.num_generations} programs each, at {sampled:.0f} tokens/s of sampling and {trained:.0f} of training (measured)",
             width=80,
-        )
-
-    def estimate_left(self, cost: dict[str, float]) -> str:
-        """How long the rest takes, after the evaluation before training."""
-        programs_s = (cost["elapsed_s"] - cost["sampling_s"]) / self.num_samples  # for each of them
-        step_s = self.step_s + self.num_generations * programs_s
-        left = self.max_steps * step_s + self.evaluation_s + self.num_samples * programs_s
-        return (
-            f"before RL: {in_words(cost['sampling_s'])} of sampling (estimated: {in_words(self.evaluation_s)}), and "
-            f"{in_words(self.num_samples * programs_s)} of programs\n"
-            f"about {in_words(left)} left: {self.max_steps} steps of about {in_words(step_s)}, programs included"
         )
 
 

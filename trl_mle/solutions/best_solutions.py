@@ -18,13 +18,12 @@ UNFINISHED = (".new", ".old")
 class BestSolutions:
     """
     Keeps the best solution of each competition in `<folder>/<slug>/`: `solution.py`, its `submission.csv`, and
-    `score.json` with the score on the hidden answers and the SHA-256 of both files. If a competition holds rows out,
-    `score` is on the other rows and decides which solution is best; for reports, `score.json` also has the scores on
-    the held-out rows (`held_out`) and on all rows (`full`).
+    `score.json` with the SHA-256 of both and the score on the hidden answers. If a competition holds rows out, `score` is on
+    the other rows and decides which solution is best; `held_out` and `full` are for reports.
 
-    Several processes of a machine may offer solutions at the same time. The three files always belong together, even
-    if a process is killed: a new solution is written to `<slug>.new/`, which replaces the old folder once it is
-    complete. If a process is killed in between, the next offer finishes the replacement.
+    Several processes of a machine may offer solutions at the same time. The three files always belong together, even if a
+    process is killed: a new solution is written to `<slug>.new/`, which replaces the old folder once it is complete. If a
+    process is killed in between, the next offer finishes the replacement.
 
     Args:
         folder (`Path`):
@@ -44,24 +43,8 @@ class BestSolutions:
         full: float | None = None,
     ) -> bool:
         """
-        Keeps a solution if it is the first, or better than the current one.
-
-        Args:
-            competition ([`~trl_mle.competitions.Competition`]):
-                The competition that it solves.
-            source (`str`):
-                The program.
-            submission (`bytes`):
-                Contents of its submission.csv.
-            score (`float`):
-                Its score on the hidden answers, which decides whether it is better.
-            held_out (`float`, *optional*):
-                Its score on the held-out rows, if any.
-            full (`float`, *optional*):
-                Its score on all rows, if some are held out.
-
-        Returns:
-            `bool`: Whether it is kept.
+        Keeps a solution if it is the first, or better than the current one by `score`, and returns whether it is kept.
+        `held_out` and `full` are its scores on the held-out rows and on all rows, if some are held out.
         """
         best, new, old = (self.folder / f"{competition.slug}{suffix}" for suffix in ("", *UNFINISHED))
         with self._locked():

@@ -60,15 +60,8 @@ class ResultStore:
 
     def find(self, key: str) -> tuple[dict[str, Any] | None, bool]:
         """
-        Looks up a key.
-
-        Args:
-            key (`str`):
-                The key.
-
-        Returns:
-            `tuple[dict | None, bool]`: The value, and whether to run the program again as a check: one time in
-            `CHECKED`, a function of the key and of how often it was looked up in this store.
+        The value of a key, if any, and whether to run the program again as a check: one time in `CHECKED`, a function of the key
+        and of how often it was looked up in this store.
         """
         if not self.path.exists():
             return None, False
@@ -119,13 +112,7 @@ def _tables(connection: sqlite3.Connection) -> int:
 
 def open_results(reuse_results: str | None, output_dir: Path) -> ResultStore | None:
     """
-    Opens the store that the option `reuse_results` selects.
-
-    Args:
-        reuse_results (`str`, *optional*):
-            `"run"`, a path, or `None` for no store.
-        output_dir (`Path`):
-            The run's output folder.
+    Opens the store that the option `reuse_results` selects: `"run"` for one in the run's output folder, a path, or `None`.
 
     Raises:
         `ValueError`: The value is neither.
