@@ -6,7 +6,7 @@ import sys
 import traceback
 from itertools import groupby
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import Any, TypeVar
 
 from rich.table import Table
 from rich.text import Text
@@ -14,10 +14,6 @@ from rich.text import Text
 from trl_mle.scripts.printing import print_json
 from trl_mle.showing import PlainConsole, for_terminal, metric_name, terminal_line
 from trl_mle.waits import waiting_for
-
-
-if TYPE_CHECKING:
-    from trl_mle.competitions import Competition
 
 
 Arguments = TypeVar("Arguments")
@@ -97,6 +93,8 @@ def competitions(args: argparse.Namespace) -> int:
 
 
 def _listing(competition_id: str, data_dir: str | None) -> dict[str, Any]:
+    import pandas as pd
+
     from trl_mle.competitions import CompetitionError, load_competition
     from trl_mle.competitions.catalog import MLEBENCH_COMPETITIONS
     from trl_mle.competitions.metrics import METRICS
@@ -107,25 +105,17 @@ def _listing(competition_id: str, data_dir: str | None) -> dict[str, Any]:
         metric = MLEBENCH_COMPETITIONS[original].metric
         row = {"id": competition_id, "metric": metric, "higher_is_better": METRICS[metric].higher_is_better}
         if original != competition_id:  # generated on first use, not by listing it
-            return row | {"status": "mirror", "test_rows": MIRRORS[original].rows // 4, "size_mb": None}
+            return row | {"status": "mirror", "test_rows": MIRRORS[original].rows // 4}
         try:
             competition = load_competition(competition_id, data_dir)
         except CompetitionError as error:
-            return row | {"status": "missing", "test_rows": None, "size_mb": None, "error": str(error)}
-        return row | {"status": "prepared"} | _size(competition)
-    competition = load_competition(competition_id)
-    row = {"id": competition_id, "metric": competition.metric, "higher_is_better": competition.higher_is_better}
-    return row | {"status": "local"} | _size(competition)
-
-
-def _size(competition: "Competition") -> dict[str, Any]:
-    import pandas as pd
-
-    files = (file for file in competition.public_dir.rglob("*") if file.is_file())
-    return {
-        "test_rows": len(pd.read_csv(competition.sample_submission, usecols=[0])),
-        "size_mb": sum(file.stat().st_size for file in files) / 1e6,
-    }
+            return row | {"status": "missing", "test_rows": None, "error": str(error)}
+        status = "prepared"
+    else:
+        competition = load_competition(competition_id)
+        row = {"id": competition_id, "metric": competition.metric, "higher_is_better": competition.higher_is_better}
+        status = "local"
+    return row | {"status": status, "test_rows": len(pd.read_csv(competition.sample_submission, usecols=[0]))}
 
 
 def grade(args: argparse.Namespace) -> int:

@@ -97,7 +97,7 @@ def server():
 
 @pytest.mark.slow
 def test_an_endpoint_alone_and_in_a_tree_on_two_competitions(server, tmp_path, monkeypatch, capsys):
-    """One command evaluates both, and writes the submissions that MLE-bench grades."""
+    """One command evaluates both, and keeps the best submissions."""
     names = ["spooky-author-identification", "random-acts-of-pizza"]
     for name in names:
         mirror = load_competition(f"mirror:{name}?rows=60").public_dir.parent
@@ -105,7 +105,7 @@ def test_an_endpoint_alone_and_in_a_tree_on_two_competitions(server, tmp_path, m
     evaluate(
         monkeypatch, "--policies", server.url, "--tree_policies", server.url, "--names", "alone", "tree",
         "--competitions", *names, "--data_dir", tmp_path / "data", "--output_dir", tmp_path / "out",
-        "--num_samples", 2, "--mlebench_out", tmp_path / "mlebench",
+        "--num_samples", 2,
     )  # fmt: skip
     found = results(tmp_path / "out")
     assert list(found) == [(name, policy) for policy in ("alone", "tree") for name in names]
@@ -115,8 +115,7 @@ def test_an_endpoint_alone_and_in_a_tree_on_two_competitions(server, tmp_path, m
         assert row["at_equal_programs"] == {"num_executed": 2, "best_score": row["best_score"]}
         assert row["independent"] == (policy == "alone")
         assert bool(row["best_of_k"]) == (policy == "alone")
-        lines = (tmp_path / "mlebench" / policy / "submission.jsonl").read_text().splitlines()
-        path = {json.loads(line)["competition_id"]: json.loads(line)["submission_path"] for line in lines}[name]
+        path = tmp_path / "out" / "best_solutions" / policy / name / "submission.csv"
         assert load_competition(name, tmp_path / "data").grade(path).value == row["best_score"]
     assert len(server.requests) == 8
     steps = [json.loads(line)["step"] for line in (tmp_path / "out" / "tree.jsonl").read_text().splitlines()]
@@ -196,7 +195,6 @@ def test_half_of_the_rows_are_held_out(server, tmp_path, monkeypatch, capsys):
         (["--names", ""], "--names: '' is not a valid file name"),
         (["--policies", "no/such/model"], "there is no folder no/such/model"),
         (["--policies", "http://localhost:1/v1"], "the endpoint http://localhost:1/v1 does not answer"),
-        (["--mlebench_out", "x"], "MLE-bench cannot grade wine"),
         (["--output_dir", "/proc/out"], "/proc/out"),
         (["--output_dir", SCRIPT], f"--output_dir {SCRIPT} is a file: name a folder"),
         (["--no_such_option", "1"], "no_such_option"),

@@ -17,7 +17,6 @@ from rich.text import Text
 from trl_mle import __version__
 from trl_mle.competitions import Competition, load_competition
 from trl_mle.evaluation.harness import Harness
-from trl_mle.evaluation.mlebench import check_gradable, write_submissions
 from trl_mle.evaluation.policies import Policy, check_policy, load_policy
 from trl_mle.evaluation.result_tables import chosen_by_validation, number, on_all_rows, read_results, to_markdown
 from trl_mle.evaluation.results import add_equal_costs, figures
@@ -78,9 +77,6 @@ class EvaluationArguments(ExecutorArguments):
             "help": "Whether the first lines of a program begin each answer. Use the value of training; false for endpoints that do "
             "not go on with an answer."
         },
-    )
-    mlebench_out: str | None = field(
-        default=None, metadata={"help": "Folder for the best submissions in the format of `mlebench grade`."}
     )
 
     def __post_init__(self) -> None:
@@ -167,8 +163,6 @@ def check_results(path: Path, names: Sequence[str], competitions: Sequence[str])
 def run(args: EvaluationArguments) -> None:
     """Runs the evaluation that the arguments describe, and prints its tables."""
     competitions = [load_competition(name, args.data_dir, args.holdout) for name in args.competitions]
-    if args.mlebench_out is not None:
-        check_gradable(competitions)
     output_dir = Path(args.output_dir)
     if output_dir.exists() and not output_dir.is_dir():
         raise NotADirectoryError(f"--output_dir {output_dir} is a file: name a folder")
@@ -204,8 +198,6 @@ def run(args: EvaluationArguments) -> None:
                 rows.append(row)
                 logs.append(log)
                 programs[competition.id] += evaluations
-            if args.mlebench_out is not None:
-                write_submissions(best_solutions, competitions, Path(args.mlebench_out) / file_name(name))
         for competition in competitions:
             of_competition = [i for i, row in enumerate(rows) if row["competition"] == competition.id]
             add_equal_costs([rows[i] for i in of_competition], [logs[i] for i in of_competition])
