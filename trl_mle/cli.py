@@ -289,60 +289,57 @@ def watch(args: argparse.Namespace) -> int:
 def make_parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(prog="trl-mle", description=(__doc__ or "").removeprefix("`trl-mle`: "))
     commands = parser.add_subparsers(required=True, metavar="command")
-    python_help = "interpreter that runs the programs, with its environment's packages (this one)"
 
-    def add(
-        function: Any, summary: str, *positional: str, limits: bool = False, data: bool = True, holdout: bool = False
-    ) -> argparse.ArgumentParser:
-        command = commands.add_parser(function.__name__, help=summary, description=function.__doc__)
+    # Options that several commands have
+    data, limits, holdout, python = (argparse.ArgumentParser(add_help=False) for _ in range(4))
+    data.add_argument("--data_dir", help="folder with MLE-bench's prepared competitions")
+    data.add_argument("--json", action="store_true", help="print JSON")
+    python.add_argument(
+        "--program_python", help="interpreter that runs the programs, with its environment's packages (this one)"
+    )
+    limits.add_argument("--program_timeout_s", type=float, default=60.0, help="wall-clock limit in seconds (60)")
+    limits.add_argument("--program_memory_mb", type=int, default=4096, help="memory limit in MB (4096)")
+    limits.add_argument(
+        "--sandbox", default="auto", help="auto, a tier that doctor lists, or none for no isolation (auto)"
+    )
+    limits.add_argument("--ray_address", help="address of a Ray cluster to run programs on, or auto")
+    limits.add_argument("--executor", help="your own class to run programs with, such as my_module.MyExecutor")
+    holdout.add_argument(
+        "--holdout", type=float, default=0.0, help="share of the hidden rows to hold out and score separately (0)"
+    )
+
+    def add(function: Any, summary: str, *shared: argparse.ArgumentParser) -> argparse.ArgumentParser:
+        name, description = function.__name__, function.__doc__
+        command = commands.add_parser(name, help=summary, description=description, parents=shared)
         command.set_defaults(run=function)
-        for name in positional:
-            command.add_argument(name)
-        if limits:
-            command.add_argument(
-                "--program_timeout_s", type=float, default=60.0, help="wall-clock limit in seconds (60)"
-            )
-            command.add_argument("--program_memory_mb", type=int, default=4096, help="memory limit in MB (4096)")
-            command.add_argument("--program_python", help=python_help)
-            command.add_argument(
-                "--sandbox", default="auto", help="auto, a tier that doctor lists, or none for no isolation (auto)"
-            )
-            command.add_argument("--ray_address", help="address of a Ray cluster to run programs on, or auto")
-            command.add_argument(
-                "--executor", help="your own class to run programs with, such as my_module.MyExecutor"
-            )
-        if holdout:
-            command.add_argument(
-                "--holdout",
-                type=float,
-                default=0.0,
-                help="share of the hidden rows to hold out and score separately (0)",
-            )
-        if data:
-            command.add_argument("--data_dir", help="folder with MLE-bench's prepared competitions")
-            command.add_argument("--json", action="store_true", help="print JSON")
         return command
 
-    add(competitions, "list the competitions")
-    add(grade, "score a submission", "competition", "submission", holdout=True)
-    add(run, "run one program as training would", "competition", "solution", limits=True, holdout=True)
-    command = add(prompt, "print the prompt of a competition", "competition", limits=True)
+    def add_late(function: Any, summary: str) -> None:
+        """Adds a command that parses its own options, because they are known only after slow imports."""
+        commands.add_parser(function.__name__, help=summary, add_help=False).set_defaults(run=function)
+
+    add(competitions, "list the competitions", data)
+    command = add(grade, "score a submission", holdout, data)
+    command.add_argument("competition")
+    command.add_argument("submission")
+    command = add(run, "run one program as training would", limits, python, holdout, data)
+    command.add_argument("competition")
+    command.add_argument("solution")
+    command = add(prompt, "print the prompt of a competition", limits, python, data)
+    command.add_argument("competition")
     command.add_argument(
         "--plan", action="store_true", help="the prompt that asks for a plan first (begin_program: false)"
     )
-    command = commands.add_parser("prepare", help="download an MLE-bench competition", description=prepare.__doc__)
-    command.set_defaults(run=prepare)
+    command = add(prepare, "download an MLE-bench competition")
     command.add_argument("competition")
     command.add_argument("--data_dir", help="folder to write to (mlebench's own)")
-    command = commands.add_parser("train", add_help=False, help="train a policy, in one or several processes")
-    command.set_defaults(run=train)
-    command = commands.add_parser("recipes", help="list or copy training configurations", description=recipes.__doc__)
-    command.set_defaults(run=recipes, name=None)
+    add_late(train, "train a policy, in one or several processes")
+    command = add(recipes, "list or copy training configurations")
+    command.set_defaults(name=None)
     copying = command.add_subparsers(metavar="copy").add_parser("copy", help="copy a recipe to edit it")
     copying.add_argument("name")
     copying.add_argument("--to", default=".", help="target file or folder (the current folder)")
-    command = commands.add_parser("new", help="make your own competition from a CSV file", description=new.__doc__)
-    command.set_defaults(run=new)
+    command = add(new, "make your own competition from a CSV file")
     command.add_argument("table", help="CSV file with one row per example")
     command.add_argument("--target", nargs="+", required=True, help="column to predict; some metrics take several")
     command.add_argument(
@@ -359,10 +356,7 @@ def make_parser() -> argparse.ArgumentParser:
     )
     command.add_argument("--test", help="CSV file with unlabelled rows for `solve` to predict")
     command.add_argument("--to", help="folder to write to (the file's name without .csv)")
-    command = commands.add_parser(
-        "quickstart", help="train and compare a tiny policy: no GPU, no download", description=quickstart.__doc__
-    )
-    command.set_defaults(run=quickstart)
+    command = add(quickstart, "train and compare a tiny policy: no GPU, no download")
     command.add_argument(
         "--competition",
         default="digits",
@@ -375,33 +369,23 @@ def make_parser() -> argparse.ArgumentParser:
     command.add_argument("--seed", type=int, default=0, help="seed of the policy and of its training (0)")
     command.add_argument("--output_dir", default="outputs/quickstart", help="folder to write to (outputs/quickstart)")
     command.add_argument("--resume", action="store_true", help="go on where a quickstart was interrupted")
-    command = add(doctor, "show how this machine isolates programs, and what is missing", data=False)
-    command.add_argument("--program_python", help=python_help)
-    # Its options are the fields of a dataclass, which is imported only when needed
-    command = commands.add_parser("evaluate", add_help=False, help="sample, execute, grade, and compare policies")
-    command.set_defaults(run=evaluate)
-    command = commands.add_parser("solve", add_help=False, help="find the best submission in a given time")
-    command.set_defaults(run=solve)
-    command = commands.add_parser(
-        "serve", add_help=False, help="serve competitions to other agents and trainers (OpenEnv)"
-    )
-    command.set_defaults(run=serve)
-    command = commands.add_parser("compare", help="compare several evaluations in tables", description=compare.__doc__)
-    command.set_defaults(run=compare)
+    add(doctor, "show how this machine isolates programs, and what is missing", python)
+    add_late(evaluate, "sample, execute, grade, and compare policies")
+    add_late(solve, "find the best submission in a given time")
+    add_late(serve, "serve competitions to other agents and trainers (OpenEnv)")
+    command = add(compare, "compare several evaluations in tables")
     command.add_argument(
         "folders", nargs="+", help="output folders of trl-mle evaluate; equal policy names count as runs of one system"
     )
     command.add_argument("--markdown", help="file to write all tables to, as Markdown")
     command.add_argument("--json", action="store_true", help="print JSON")
-    command = commands.add_parser("report", help="plot a training run", description=report.__doc__)
-    command.set_defaults(run=report)
+    command = add(report, "plot a training run")
     command.add_argument("folders", nargs="+", help="output folders of runs")
     command.add_argument(
         "--names", nargs="+", help="a name for each; runs with equal names are shown as mean and band"
     )
     command.add_argument("--report_dir", help="folder to write to (report/ in the first folder)")
-    command = commands.add_parser("watch", help="follow a run in the terminal", description=watch.__doc__)
-    command.set_defaults(run=watch)
+    command = add(watch, "follow a run in the terminal")
     command.add_argument("folder", help="output folder of a run")
     return parser
 
