@@ -1,14 +1,12 @@
 """`trl-mle report`: reports on training runs in one self-contained HTML file."""
 
 import base64
-import difflib
 import io
 import re
 import sys
 from collections import defaultdict
 from collections.abc import Callable, Iterator, Sequence
 from datetime import UTC, datetime
-from itertools import pairwise
 from operator import itemgetter
 from pathlib import Path
 from statistics import fmean, stdev
@@ -25,7 +23,6 @@ from trl_mle.showing import for_html, metric_name, terminal_line
 
 MOST_ERRORS = 12
 MOST_GENERATIONS = 8
-MOST_LINES = 1000  # of programs that are compared: the time can grow with the cube
 PNG_DPI = 150
 
 PAGE = """\
@@ -53,8 +50,6 @@ th, td {{ text-align: left; padding: 3px 10px 3px 0; border-bottom: 1px solid #e
 td.number, th.number {{ text-align: right; font-variant-numeric: tabular-nums; }}
 pre {{ background: #f6f6f6; padding: 8px; overflow-x: auto; font-size: .8rem; line-height: 1.35; }}
 code {{ overflow-wrap: anywhere; }}
-ins {{ background: #d9f2e3; text-decoration: none; }}
-del {{ background: #fadcd3; text-decoration: none; }}
 summary {{ cursor: pointer; }}
 @media (max-width: 600px) {{  /* a phone: a row of a table is a list */
   table {{ width: 100%; }}
@@ -288,30 +283,11 @@ def _best_programs(name: str, runs: Sequence[TrainingRun], several: bool) -> Ite
         yield f"<h3>{for_html(f'{name}, {title}' if several else title)}</h3>"
         pool = run.solutions.get(best["competition"], [])
         entry = next((entry for entry in pool if entry["source"] == best["source"]), None)
-        line = ancestors(entry, pool)[:MOST_GENERATIONS] if entry is not None else []
-        if len(line) > 1:
+        if entry is not None:
+            line = ancestors(entry, pool)[:MOST_GENERATIONS]
             steps = " ← ".join(f"{entry['score']:g} (step {entry['step']})" for entry in line)
-            yield f'<p class="note">It improves an earlier program of the policy: {steps}</p>'
-        elif entry is not None and entry["parent_id"] is None:
-            yield f'<p class="note">Written from scratch at step {entry["step"]}.</p>'
-        elif entry is not None:
-            yield f'<p class="note">Written at step {entry["step"]}; the program it improves has left the pool.</p>'
+            yield f'<p class="note">This program, and those that it improves, as far as the pool has them: {steps}</p>'
         yield f"<details><summary>the program</summary><pre>{for_html(best['source'])}</pre></details>"
-        for child, parent in pairwise(line):
-            yield (
-                f"<details><summary>what changed from {parent['score']:g} to {child['score']:g}</summary>"
-                f"<pre>{_difference(parent['source'], child['source'])}</pre></details>"
-            )
-
-
-def _difference(before: str, after: str) -> str:
-    if max(before.count("\n"), after.count("\n")) > MOST_LINES:
-        return "too many lines to compare"
-    lines = list(difflib.unified_diff(before.splitlines(), after.splitlines(), lineterm="", n=2))[2:]
-    tags = {"+": "ins", "-": "del"}
-    return "\n".join(
-        f"<{tag}>{for_html(text)}</{tag}>" if (tag := tags.get(text[:1])) else for_html(text) for text in lines
-    )
 
 
 def _errors(groups: Groups) -> str:
