@@ -38,12 +38,8 @@ def _spelled(sign: str) -> str:
 
 class PlainConsole(Console):
     """
-    A console of rich that shows strings as they are: without markup, emoji codes and control characters. What is styled is
-    a [`~rich.text.Text`].
-
-    Args:
-        **options:
-            Other options of [`~rich.console.Console`].
+    A console of rich that shows strings as they are: without markup, emoji codes and control characters. What is styled
+    is a [`~rich.text.Text`].
     """
 
     def __init__(self, **options: Any):

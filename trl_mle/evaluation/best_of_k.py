@@ -52,20 +52,18 @@ def best_of_k(
     Estimates the expected best of k from n ≥ k samples.
 
     Rank the samples from worst to best, invalid ones first. Sample j, which has j worse samples, is the best in \\(
-    \binom{j}{k-1} \\) subsets of size k, so that
+    \binom{j}{k-1} \\) of the \\( \binom{n}{k} \\) subsets of size k; with \\( w_j \\) the ratio of the two,
 
     $$
     \Pr[\text{valid}] = \sum_{j \text{ valid}} w_j, \qquad
-    \mathbb{E}[\text{best} \mid \text{valid}] = \frac{\sum_{j \text{ valid}} w_j s_j}{\sum_{j \text{ valid}} w_j}, \qquad
-    w_j = \binom{j}{k-1} \Big/ \binom{n}{k}.
+    \mathbb{E}[\text{best} \mid \text{valid}] = \frac{\sum_{j \text{ valid}} w_j s_j}{\sum_{j \text{ valid}} w_j}.
     $$
 
     These are exact averages over all subsets. The first is unbiased (it is pass@k of
-    https://huggingface.co/papers/2107.03374), and so is the numerator of the second. If every subset has a valid
-    sample, the denominator is 1 and the second is unbiased, too. If the best is chosen by \\( s \\) but another score
-    \\( r \\) is reported, \\( r_j \\) replaces \\( s_j \\) in the numerator; samples with equal \\( s \\) are chosen
-    equally often, so each of them counts with the mean of their \\( r \\). The interval is the percentile bootstrap
-    over the samples. For k near n it is too narrow: no resample has a better program than the best one found.
+    https://huggingface.co/papers/2107.03374), and so is the numerator of the second. If the best is chosen by \\( s \\) but
+    another score is reported, that one is in the numerator, and samples with equal \\( s \\) count with its mean over them.
+    The interval is the percentile bootstrap over the samples, which is too narrow for k near n: no resample has a better
+    program than the best one found.
 
     Args:
         scores (`Sequence[float | None]`):
@@ -77,12 +75,9 @@ def best_of_k(
         seed (`int`, *optional*, defaults to `0`):
             Seed of the bootstrap.
         reported (`Sequence[float | None]`, *optional*):
-            The score to report for each sample, if it differs from the score to choose by; `None` if it is not valid.
+            The score to report for each sample, if it differs from the score to choose by.
         resamples (`int`, *optional*, defaults to `1000`):
             Resamples of the bootstrap; with 0, there are no intervals.
-
-    Returns:
-        `list[BestOfK]`: One item for each of `ks`.
     """
     if not ks:
         return []

@@ -90,11 +90,11 @@ class Harness:
             prompts (`Sequence[Prompt]`):
                 The prompt of each completion.
             step (`str`):
-                Kind of the completions, see [`~trl_mle.evaluation.sample_log.Written`].
+                Kind of the prompts, see [`~trl_mle.evaluation.sample_log.Written`].
             parents (`Sequence[int | None]`, *optional*):
                 Index of the program that each prompt shows.
             seeds_used (`int`, *optional*, defaults to `0`):
-                Number of seeds that earlier rounds have used: sample i has the seed `seed + seeds_used + i`.
+                Number of seeds of earlier rounds: sample i has the seed `seed + seeds_used + i`.
 
         Raises:
             [`NoAnswerError`]: Not all prompts were answered.

@@ -53,19 +53,9 @@ class Policy(Protocol):
 
     def sample(self, prompts: Sequence[Prompt], max_new_tokens: int, seeds: Sequence[int]) -> list[Completion]:
         """
-        Samples a completion for each prompt.
-
-        Args:
-            prompts (`list[list[dict[str, str]]]`):
-                Conversations, sampled in one batch.
-            max_new_tokens (`int`):
-                Length limit of a completion, in tokens.
-            seeds (`Sequence[int]`):
-                A seed for each prompt; together they determine the samples.
-
-        Returns:
-            `list[Completion]`: Completions, with what their prompts begin them with, and their numbers of prompt and completion
-            tokens. The text is `None` without an answer.
+        Samples a completion of at most `max_new_tokens` tokens for each conversation, in one batch. Its text begins with what
+        its prompt begins it with, and is `None` without an answer. The seeds, one for each prompt, determine the samples
+        together.
         """
         ...
 
@@ -76,8 +66,8 @@ def load_policy(name: str) -> Policy:
 
     Args:
         name (`str`):
-            A folder or Hub id of a model or a LoRA adapter, or the URL of an OpenAI-compatible endpoint, optionally
-            followed by `#<model>`: `http://localhost:8000/v1#Qwen/Qwen2.5-72B-Instruct`.
+            A folder or Hub id of a model or a LoRA adapter, or the URL of an OpenAI-compatible endpoint, optionally followed
+            by `#<model>`: `http://localhost:8000/v1#Qwen/Qwen2.5-72B-Instruct`.
 
     Raises:
         `OSError`: The model does not exist.
@@ -88,12 +78,7 @@ def load_policy(name: str) -> Policy:
 
 def check_policy(name: str) -> None:
     """
-    Checks that [`load_policy`] will work, without loading weights.
-
-    Raises:
-        `OSError`: The model does not exist.
-        `ValueError`: Its tokenizer renders no prompt.
-        [`~trl_mle.models.LanguageModelError`]: The endpoint does not answer or does not serve the model.
+    Checks that [`load_policy`] will work, without loading weights. Raises `OSError` or `ValueError` if it will not.
     """
     if _is_url(name):
         EndpointPolicy(name)
@@ -189,17 +174,7 @@ class TransformersPolicy:
 
     @classmethod
     def from_pretrained(cls, name: str) -> "TransformersPolicy":
-        """
-        Loads a model, or a LoRA adapter with its base model, onto the GPU if available.
-
-        Args:
-            name (`str`):
-                Folder or Hub id.
-
-        Raises:
-            `OSError`: The model does not exist.
-            `ValueError`: Its tokenizer renders no prompt.
-        """
+        """Loads a model, or a LoRA adapter with its base model, from a folder or the Hub onto the GPU if available."""
         tokenizer = _load_tokenizer(name)
         _check_tokenizer(name, tokenizer)
         if tokenizer.pad_token is None:
@@ -237,11 +212,7 @@ class EndpointPolicy:
 
     Args:
         url (`str`):
-            Base URL, optionally followed by `#<model>`. Without a model's name, the endpoint must serve exactly one
-            model.
-
-    Raises:
-        [`~trl_mle.models.LanguageModelError`]: The endpoint does not answer or does not serve the model.
+            Base URL, optionally followed by `#<model>`. Without a model's name, it must serve exactly one model.
     """
 
     def __init__(self, url: str):

@@ -29,19 +29,8 @@ def figures(
     independent: bool = True,
 ) -> dict[str, Any]:
     """
-    Computes the JSON-compatible figures of a policy's programs in a competition; docs/evaluation.md describes them.
-
-    Args:
-        name (`str`):
-            Name of the policy.
-        competition ([`~trl_mle.competitions.Competition`]):
-            The competition.
-        evaluations (`list[Evaluation]`):
-            The policy's programs, from scratch or from a tree.
-        log ([`SampleLog`]):
-            Log with the programs' cost, including further rounds.
-        independent (`bool`, *optional*, defaults to `True`):
-            Whether the programs are independent samples. Otherwise, best of k is undefined.
+    Computes the JSON-compatible figures of a policy's programs in a competition; docs/evaluation.md describes them. The log
+    has the programs' cost, including further rounds. Best of k is defined only for independent samples, not for a tree.
     """
     higher = competition.higher_is_better
     judged = [evaluation for evaluation in evaluations if evaluation.reward is not None]

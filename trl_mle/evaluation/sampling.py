@@ -107,16 +107,8 @@ def summarize(
     evaluations: Sequence[Evaluation], higher_is_better: bool, chosen_by: ChosenBy = "validation"
 ) -> Summary:
     """
-    Summarizes sampled programs, without failures of our infrastructure.
-
-    Args:
-        evaluations (`list[Evaluation]`):
-            The programs.
-        higher_is_better (`bool`):
-            Whether a larger score is better.
-        chosen_by (`str`, *optional*, defaults to `"validation"`):
-            With `"test"`, programs are chosen by and scored on all rows. Without held-out rows, this makes no
-            difference.
+    Summarizes sampled programs, without failures of our infrastructure. With `chosen_by="test"`, programs are chosen by and
+    scored on all rows; without held-out rows, this makes no difference.
     """
     evaluations = [evaluation for evaluation in evaluations if evaluation.reward is not None]
     scores = [score for evaluation in evaluations if (score := score_of(evaluation, chosen_by)) is not None]

@@ -38,13 +38,8 @@ class LanguageModel(Protocol):
 
     def complete(self, prompts: Sequence[str], max_tokens: int) -> list[Completion]:
         """
-        Answers each prompt, a user message, with greedy decoding. Never raises if the model does not answer.
-
-        Args:
-            prompts (`Sequence[str]`):
-                May be empty: if processes must generate together, each of them calls this.
-            max_tokens (`int`):
-                Maximum length of an answer, in tokens.
+        Answers each prompt, a user message, with at most `max_tokens` tokens by greedy decoding. Never raises if the model does
+        not answer. If processes must generate together, each of them calls this, some perhaps without a prompt.
         """
         ...
 

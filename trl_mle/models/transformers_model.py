@@ -96,12 +96,9 @@ def generate(
         batch_size (`int`, *optional*, defaults to `16`):
             Prompts per batch.
         seed (`int`, *optional*):
-            Sampling seed. Together with the prompts, their order and `batch_size`, it determines the samples.
+            With the prompts, their order and `batch_size`, it determines the samples.
         chat_template_kwargs (`dict`, *optional*):
             Arguments of the chat template.
-
-    Returns:
-        `list[Completion]`: A completion for each prompt, with what the prompt begins it with.
     """
     conversations = [
         [{"role": "user", "content": prompt}] if isinstance(prompt, str) else prompt for prompt in prompts

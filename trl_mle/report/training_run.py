@@ -17,35 +17,20 @@ from trl_mle.solutions.pool import Solution
 
 @dataclass
 class TrainingRun:
-    """
-    The data of a run, as `recipes/train_mle.py` writes it.
-
-    Args:
-        folder (`Path`):
-            Its output folder.
-        name (`str`):
-            Its name. Runs with the same name differ in their seed.
-        history (`list[dict]`):
-            The trainer's log, up to the last step that was logged.
-        executions (`DataFrame`):
-            One row per program, in the order in which programs ended: the lines of `executions/rank-*.jsonl`, and
-            `seconds` (since the first), `reported` (the score on the held-out rows, if any), `valid`, `untrained` (valid,
-            but not observed to train a model) and a column for each milestone.
-        solutions (`dict[str, list[dict]]`):
-            For each competition, the valid solutions of the pool in the last checkpoint.
-        best (`list[dict]`):
-            For each competition, the record of the best solution so far, with `source` and `reported`.
-        skipped (`list[str]`):
-            Notes on unreadable files: each names the file and the reason.
-    """
+    """The data of a run, as `recipes/train_mle.py` writes it. Runs with the same name differ in their seed."""
 
     folder: Path
     name: str
-    history: list[dict[str, Any]] = field(default_factory=list)
+    history: list[dict[str, Any]] = field(default_factory=list)  # the trainer's log, up to the last step logged
+    # A row for each line of `executions/rank-*.jsonl`, in the order in which programs ended, with `seconds` since the
+    # first, `reported` (the score on the held-out rows, if any), `valid`, `untrained` (valid, but not observed to train a
+    # model) and a column for each milestone
     executions: pd.DataFrame = field(default_factory=pd.DataFrame)
+    # For each competition, the valid solutions of the pool in the last checkpoint
     solutions: dict[str, list[dict[str, Any]]] = field(default_factory=dict)
+    # For each competition, the record of the best solution so far, with its `source` and `reported`
     best: list[dict[str, Any]] = field(default_factory=list)
-    skipped: list[str] = field(default_factory=list)
+    skipped: list[str] = field(default_factory=list)  # notes on unreadable files, with the reason
 
     @cached_property
     def directions(self) -> dict[str, bool]:

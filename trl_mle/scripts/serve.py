@@ -77,13 +77,7 @@ def serve(args: ServeArguments) -> None:
     with make_executor(args) as executor:
         for competition in loaded:
             executor.check(competition)
-        reward = MLEReward(
-            loaded,
-            executor,
-            AstInstrumenter(),
-            show_progress=False,
-            log_dir=args.output_dir,
-        )
+        reward = MLEReward(loaded, executor, AstInstrumenter(), show_progress=False, log_dir=args.output_dir)
         app = make_app(reward, args.max_programs, args.max_sessions, os.environ.get(TOKEN) or None)
         PlainConsole(stderr=True).print(
             f"{executor.description}; {', '.join(args.competitions)} at ws://{args.host}:{args.port}", soft_wrap=True

@@ -98,26 +98,11 @@ def solve(args: SolveArguments) -> Path:
             )
         limits = keep_packages(executor.limits, folder, begun_in=folder if begun else None)
         policy = load_policy(args.policy)
-        names = (
-            "seed",
-            "batch_size",
-            "max_prompt_length",
-            "max_completion_length",
-            "begin_program",
-            "program_timeout_s",
-            "program_memory_mb",
-            "program_python",
-            "executor",
-        )
+        names = ("seed", "batch_size", "max_prompt_length", "max_completion_length", "begin_program", "program_timeout_s", "program_memory_mb", "program_python", "executor")  # fmt: skip
         settings = {"policy": policy.identity, "competition": content_digest(competition)}
         log = SampleLog(folder / LOG, settings | {name: getattr(args, name) for name in names})
-        reward = MLEReward(
-            [competition],
-            executor,
-            AstInstrumenter(),
-            show_progress=False,
-            results=open_results(args.reuse_results, folder),
-        )
+        results = open_results(args.reuse_results, folder)
+        reward = MLEReward([competition], executor, AstInstrumenter(), show_progress=False, results=results)
         harness = Harness(
             policy, competition, reward, log, args.max_completion_length, args.max_prompt_length, limits, args.seed, args.batch_size,
             args.begin_program,
@@ -168,14 +153,11 @@ def _report(
         what = f"the average of the best {len(chosen)}" + (" that ran again" if place > len(chosen) else "")
     known = ", ".join(f"{score:.5g}" for score in own if score is not None)
     by = "by their self-reported scores" if worth is validation_score else "by their scores on held-out rows"
-    facts.add_row(
-        "chosen",
-        f"{what}, {by}"
-        if known
-        else "the first: none reports a score (a folder made by `trl-mle new --test` needs none)",
-    )
     if known:
+        facts.add_row("chosen", f"{what}, {by}")
         facts.add_row("", known)
+    else:
+        facts.add_row("chosen", "the first: none reports a score (a folder made by `trl-mle new --test` needs none)")
     if worth is held_out_score:
         facts.add_row("then", "run again with all labels, to predict the unlabelled rows")
     elif (score := competition.grade(submission)).value is not None:

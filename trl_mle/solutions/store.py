@@ -23,14 +23,13 @@ CHECKED = 20  # one in this many repeats is run again
 
 class ResultStore:
     """
-    Results of programs, in a file that several processes and runs can share.
+    Results of programs, in a file that several processes and runs can share: an SQLite database with SQLite's default
+    rollback journal. A process can be killed at any moment, and the next one rolls back its unfinished write. (A write-ahead
+    log is not safe if processes on several machines share a file.) The file is opened for each access, so a store can be
+    pickled, and used after a fork.
 
-    The file is an SQLite database with SQLite's default rollback journal: a process can be killed at any moment, and
-    the next one rolls back its unfinished write. (A write-ahead log is not safe if processes on several machines share
-    a file.) The file is opened for each access, so a store can be pickled, and used after a fork.
-
-    Keys identify everything that a result depends on, see [`result_key`]. Values are JSON-compatible. The first value
-    of a key stays.
+    Keys identify everything that a result depends on, see [`result_key`]. Values are JSON-compatible. The first value of a
+    key stays.
 
     Args:
         path (`str` or `Path`):
