@@ -195,7 +195,7 @@ def test_what_the_hub_says_is_told_in_one_line(monkeypatch, error):
 @pytest.mark.parametrize(
     ("removed", "message"),
     [
-        (["model.safetensors"], "holds no weights: none of model.safetensors, "),
+        (["model.safetensors"], "holds no weights: no "),
         (["tokenizer.json", "tokenizer_config.json", "chat_template.jinja"], "has no tokenizer: copy the tokenizer"),
         (
             ["tokenizer.json"],

@@ -108,17 +108,6 @@ class EvaluationArguments(ExecutorArguments):
         if unfit := {"", ".", ".."} & files:
             raise ValueError(f"--names: {min(unfit)!r} is not a valid file name")
 
-    @property
-    def sampling(self) -> dict[str, Any]:
-        """Sampling settings of a [`Harness`]."""
-        return {
-            "max_new_tokens": self.max_completion_length,
-            "max_prompt_tokens": self.max_prompt_length,
-            "seed": self.seed,
-            "batch_size": self.batch_size,
-            "begin_program": self.begin_program,
-        }
-
     def settings(self, policy: Policy, tree: bool) -> dict[str, Any]:
         """The settings that a policy's programs depend on."""
         names = ("num_samples", "seed", "batch_size", "max_prompt_length", "max_completion_length", "program_timeout_s", "program_memory_mb", "threads_per_program", "holdout", "program_python", "executor", "begin_program")  # fmt: skip
@@ -193,7 +182,10 @@ def run(args: EvaluationArguments) -> None:
                 competitions, executor, AstInstrumenter(), best_solutions_dir=best_solutions, results=results
             )
             for competition in competitions:
-                harness = Harness(policy, competition, reward, log, limits=limits, **args.sampling)
+                harness = Harness(
+                    policy, competition, reward, log, args.max_completion_length, args.max_prompt_length, limits, args.seed,
+                    args.batch_size, args.begin_program,
+                )  # fmt: skip
                 row, evaluations = measure(args, name, harness, tree)
                 rows.append(row)
                 logs.append(log)
@@ -234,8 +226,6 @@ def show(
     for competition in competitions:
         found = [row for row in rows if row["competition"] == competition.id]
         console.print(comparison_table(competition, found))
-        if args.improve and any("improvement" in row for row in found):
-            console.print(improvement_table(competition, [row for row in found if "improvement" in row]))
         best = best_program(programs[competition.id], competition.higher_is_better)
         if best is not None and best.source is not None and best.score is not None:
             suffix = f"-{competition.slug}" if len(competitions) > 1 else ""
@@ -261,48 +251,24 @@ def show(
 
 
 def comparison_table(competition: Competition, rows: list[dict[str, Any]]) -> Table:
+    """A row for each policy, and for its improved programs, chosen by either score (docs/self_improvement.md)."""
     arrow = "↑" if competition.higher_is_better else "↓"
     table = Table(title=f"{competition.id}: {rows[0]['num_samples']} sampled programs")
     for column in ("policy", "valid", f"mean {competition.metric} {arrow}", f"best {arrow}", "mean Δt (s)"):
         table.add_column(column, overflow="fold", justify="left" if column == "policy" else "right")
     for row in rows:
-        table.add_row(
-            row["policy"], f"{row['valid_rate']:.0%}", number(row["mean_score"]), number(row["best_score"]),
-            number(row["mean_duration_s"], 2),
-        )  # fmt: skip
+        kept = row["improvement"]["kept"] if "improvement" in row else []
+        for result in (row, *kept):
+            improved = "" if result is row else f", improved, kept by {result['chosen_by']}"
+            table.add_row(
+                row["policy"] + improved, f"{result['valid_rate']:.0%}", number(result["mean_score"]), number(result["best_score"]),
+                number(result["mean_duration_s"], 2),
+            )  # fmt: skip
     if chosen_by_validation(rows):
         table.caption_justify = "left"
         by_test = ", ".join(f"{row['policy']} {number(row['best_score'])}" for row in on_all_rows(rows))
         table.caption = (
             "scores on the held-out rows; best: chosen by the score on the other rows\n"
             f"best, chosen by and scored on all rows: {by_test}"
-        )
-    return table
-
-
-def improvement_table(competition: Competition, rows: list[dict[str, Any]]) -> Table:
-    arrow = "↑" if competition.higher_is_better else "↓"
-    table = Table(title=f"{competition.id}: each valid program improved once, the better one kept")
-    columns = ("policy", "kept, chosen by", "choices", "executed", "valid", f"mean {competition.metric} {arrow}", f"best {arrow}")  # fmt: skip
-    for column in columns:
-        table.add_column(column, overflow="fold", justify="left" if column in columns[:2] else "right")
-    for result in rows:
-        scratch = result | {"chosen_by": "(not improved)", "num_choices": 0}
-        kept = [row | {"num_executed": result["improvement"]["num_executed"]} for row in result["improvement"]["kept"]]
-        for row in (scratch, *kept):
-            table.add_row(
-                result["policy"] if row is scratch else "", row["chosen_by"], str(row["num_choices"]),
-                str(row["num_executed"]), f"{row['valid_rate']:.0%}", number(row["mean_score"]),
-                number(row["best_score"]),
-            )  # fmt: skip
-        table.add_section()
-    table.caption = (
-        "validation: by the self-reported scores, or by the graded score if a program reports none; test: by the graded score, "
-        "which uses the hidden answers"
-    )
-    if competition.holdout:
-        table.caption = (
-            "validation: by the self-reported scores, or by the graded score on the other rows if a program reports none; scores "
-            "are on the held-out rows; test: chosen by and scored on all rows"
         )
     return table

@@ -10,15 +10,7 @@ from huggingface_hub.errors import HTTPError, StrictDataclassError
 from jinja2 import TemplateError
 from transformers import AutoConfig, AutoModelForCausalLM, AutoTokenizer
 from transformers.trainer_utils import get_last_checkpoint
-from transformers.utils import (
-    ADAPTER_SAFE_WEIGHTS_NAME,
-    ADAPTER_WEIGHTS_NAME,
-    SAFE_WEIGHTS_INDEX_NAME,
-    SAFE_WEIGHTS_NAME,
-    WEIGHTS_INDEX_NAME,
-    WEIGHTS_NAME,
-    find_adapter_config_file,
-)
+from transformers.utils import find_adapter_config_file
 
 from trl_mle.models import (
     Completion,
@@ -34,11 +26,6 @@ from trl_mle.models import (
 from trl_mle.prompts import estimate_tokens
 
 
-# A model or an adapter has one of these files
-WEIGHTS = (
-    SAFE_WEIGHTS_NAME, SAFE_WEIGHTS_INDEX_NAME, WEIGHTS_NAME, WEIGHTS_INDEX_NAME, ADAPTER_SAFE_WEIGHTS_NAME,
-    ADAPTER_WEIGHTS_NAME,
-)  # fmt: skip
 ENDPOINT_DEADLINE_S = 900.0  # for one batch of completions
 
 
@@ -107,8 +94,8 @@ def _check_folder(name: str) -> None:
         if not any((folder / file).is_file() for file in ("config.json", "adapter_config.json")):
             checkpoint = get_last_checkpoint(name)
             raise FileNotFoundError(f"{folder} holds no model{f': use {checkpoint}' if checkpoint else ''}")
-        if not any((folder / file).is_file() for file in WEIGHTS):
-            raise FileNotFoundError(f"{folder} holds no weights: none of {', '.join(WEIGHTS)}")
+        if not any(path.suffix in (".safetensors", ".bin") for path in folder.glob("*model*")):
+            raise FileNotFoundError(f"{folder} holds no weights: no *model*.safetensors or *model*.bin")
 
 
 def _is_url(name: str) -> bool:
@@ -126,11 +113,11 @@ def _base_model(name: str) -> str | None:
 
 def _load_tokenizer(name: str) -> Any:
     try:
-        return AutoTokenizer.from_pretrained(name, padding_side="left")
+        return AutoTokenizer.from_pretrained(name)
     except (OSError, ValueError):  # an adapter may lack a tokenizer
         if (base := _base_model(name)) is None:
             raise
-        return AutoTokenizer.from_pretrained(base, padding_side="left")
+        return AutoTokenizer.from_pretrained(base)
 
 
 def _check_tokenizer(name: str, tokenizer: Any) -> None:
