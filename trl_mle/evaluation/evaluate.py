@@ -54,8 +54,8 @@ class EvaluationArguments(ExecutorArguments):
         default_factory=list,
         metadata={"help": "Policies that draft, repair and improve programs in a tree, as in AIDE."},
     )
-    names: list[str] | None = field(
-        default=None, metadata={"help": "A name for each policy, in this order, for the tables."}
+    names: list[str] = field(
+        default_factory=list, metadata={"help": "A name for each policy, in this order, for the tables."}
     )
     data_dir: str | None = field(default=None, metadata={"help": "Folder with MLE-bench's prepared competitions."})
     holdout: float = field(
@@ -86,7 +86,7 @@ class EvaluationArguments(ExecutorArguments):
             values = getattr(self, name)
             if twice := [value for i, value in enumerate(values) if value in values[:i]]:
                 raise ValueError(f"--{name} has {twice[0]} twice: name it once")
-        if self.names is None:
+        if not self.names:
             self.names = [*self.policies, *(f"{name} (tree)" for name in self.tree_policies)]
         for name in COUNTS:
             value = getattr(self, name)
@@ -163,7 +163,6 @@ def run(args: EvaluationArguments) -> None:
     logs: list[SampleLog] = []
     programs: dict[str, list[Evaluation]] = {competition.id: [] for competition in competitions}
     kinds = [False] * len(args.policies) + [True] * len(args.tree_policies)
-    assert args.names is not None, "filled in"
     with executor, alone_in(output_dir):
         begun = any(output_dir.glob("*.jsonl")) or any(output_dir.glob("completions/*.jsonl"))
         check_results(output_dir / "results.json", args.names, [competition.id for competition in competitions])
@@ -201,7 +200,6 @@ def run(args: EvaluationArguments) -> None:
 
 def introduction(args: EvaluationArguments) -> str:
     """The beginning of the Markdown results: what was evaluated, and how."""
-    assert args.names is not None, "filled in"
     policies = "".join(
         f"- {for_markdown(name)}: {markdown_code(policy)}\n"
         for name, policy in zip(args.names, args.policies + args.tree_policies, strict=True)
@@ -243,7 +241,6 @@ def show(
             "command again to retry them",
             file=sys.stderr,
         )
-    assert args.names is not None, "filled in"
     for name, policy in zip(args.names, args.policies + args.tree_policies, strict=True):
         files.append((f"policy {name}", policy))
     for what, where in files:

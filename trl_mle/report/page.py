@@ -204,12 +204,11 @@ def _summary(groups: Groups) -> list[dict[str, Any]]:
 
 def _of_programs(tables: Sequence[pd.DataFrame]) -> dict[str, str]:
     """Figures of the programs of several runs."""
-    quarters = [max(1, len(table) // 4) for table in tables]
-    pairs = list(zip(tables, quarters, strict=True))
+    quarters = [(table["valid"], max(1, len(table) // 4)) for table in tables]
     return {
         "programs": _mean([len(table) for table in tables], "{:.0f}".format),
-        "valid, first quarter": _mean([table["valid"][:quarter].mean() for table, quarter in pairs], percent),
-        "valid, last quarter": _mean([table["valid"][-quarter:].mean() for table, quarter in pairs], percent),
+        "valid, first quarter": _mean([valid[:quarter].mean() for valid, quarter in quarters], percent),
+        "valid, last quarter": _mean([valid[-quarter:].mean() for valid, quarter in quarters], percent),
         "mean Δt (s)": _mean([table["duration_s"].mean() for table in tables], "{:.2f}".format),
     }
 

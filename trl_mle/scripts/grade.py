@@ -61,18 +61,9 @@ def run(args: argparse.Namespace) -> int:
         reward = MLEReward([competition], executor, AstInstrumenter())
         evaluation = reward.evaluate_program(source if source.strip() else None, competition)
     if args.json:
-        print_json(
-            _graded(competition, evaluation.score)
-            | {
-                "outcome": str(evaluation.outcome),
-                "reward": evaluation.reward,
-                "detail": evaluation.detail,
-                "duration_s": evaluation.duration_s,
-                "cpu_s": evaluation.cpu_s,
-                "milestones": evaluation.milestones,
-                "output": evaluation.output,
-            }
-        )
+        facts = ("reward", "detail", "duration_s", "cpu_s", "milestones", "output")
+        ran = {"outcome": str(evaluation.outcome)} | {name: getattr(evaluation, name) for name in facts}
+        print_json(_graded(competition, evaluation.score) | ran)
         return 0 if evaluation.valid else 1
     table = facts_table()
     table.add_row("competition", competition.id)
