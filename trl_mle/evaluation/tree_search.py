@@ -105,9 +105,7 @@ def search_tree(harness: Harness, num_samples: int) -> list[Node]:
                 prompt = harness.improve_prompt(nodes[parent].evaluation, failed=step == "debug")
             harness.write([sample], [ask_to_validate(prompt)], step, [parent])
         [evaluation] = harness.execute([sample])
-        written = log.written[
-            sample
-        ]  # perhaps from an interrupted run, which saw other failures of our infrastructure
+        written = log.written[sample]  # perhaps of an interrupted run, which saw other failures of our infrastructure
         nodes.append(Node(written.step, written.parent, evaluation, validation_score(evaluation, competition)))
     return nodes
 

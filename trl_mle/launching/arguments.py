@@ -111,9 +111,7 @@ class Parser(TrlParser):
     """Keeps the raw arguments, so that a refused configuration does not hide other problems."""
 
     asked: argparse.Namespace | None = None
-    unknown: Sequence[
-        str
-    ] = ()  # in the YAML; accelerate's options if started with `trl-mle train`, which has read them
+    unknown: Sequence[str] = ()  # in the YAML, unless `trl-mle train` has read it, where they are accelerate's
 
     def parse_known_args(self, args: Any = None, namespace: Any = None) -> Any:
         namespace, remaining = super().parse_known_args(args, namespace)
