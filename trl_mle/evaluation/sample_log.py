@@ -76,7 +76,9 @@ class SampleLog:
         known = {} if path.exists() else wanted
         found = rows.pop(0).get("settings", {}) if rows else known
         if found != wanted:
-            changed = sorted(name for name in {*found, *wanted} if found.get(name) != wanted.get(name))
+            changed = sorted(
+                name for name in {*found, *wanted} if name not in found or found[name] != wanted.get(name)
+            )
             raise ValueError(
                 f"{path} was made with other settings ({', '.join(changed)}): remove it and {self._completions_path}, or use another output_dir"
             )

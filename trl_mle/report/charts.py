@@ -129,7 +129,7 @@ def _score(groups: Groups, competition: str, higher_is_better: bool, column: str
     width = programs_per_point(groups, competition)
     unit, size = "programs", 1
     if column == "seconds":
-        unit, size = _unit(max(table[column].max() for found in tables.values() for table in found))
+        unit, size = _unit(max((table[column].max() for found in tables.values() for table in found), default=0.0))
     for name, color in colors_of(groups).items():
         if not tables[name]:
             continue
