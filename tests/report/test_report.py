@@ -154,13 +154,6 @@ def test_a_real_log_is_read(tmp_path):
     assert "ValueError" in table["detail"][2]
 
 
-def test_best_so_far():
-    scores = np.array([np.nan, 0.5, np.nan, 0.3, 0.9])
-    assert best_so_far(scores, True).tolist()[1:] == [0.5, 0.5, 0.5, 0.9]
-    assert best_so_far(scores, False).tolist()[1:] == [0.5, 0.5, 0.3, 0.3]
-    assert np.isnan(best_so_far(scores, True)[0])
-
-
 CHARTS = [
     "score_by_programs-wine", "score_by_time-wine", "reward", "valid_rate", "milestones", "durations", "timeline",
     "outcomes", "prompts", "best_of_n",
@@ -241,6 +234,9 @@ def test_best_so_far_on_the_held_out_rows(sign):
     scores = np.array([np.nan, 0.5, np.nan, 0.3, 0.9, 0.9, 0.4])
     found = best_so_far(sign * scores, sign == 1, np.arange(7.0))
     assert found.tolist()[1:] == [1.0, 1.0, 1.0, 4.0, 4.0, 4.0]
+    best = best_so_far(sign * scores, sign == 1, sign * scores)
+    assert (sign * best[1:]).tolist() == [0.5, 0.5, 0.5, 0.9, 0.9, 0.9]
+    assert np.isnan(best[0])
 
 
 def test_a_run_that_has_no_checkpoint_yet(tmp_path):

@@ -234,8 +234,7 @@ def show(
             shown = Syntax(for_terminal(best.source.strip()), "python", word_wrap=True)
             console.print(Panel(shown, title=Text(terminal_line(title))))
             files.append(("best program", path))
-    ours = sum(row["num_failures_of_ours"] for row in rows)
-    if ours:
+    if ours := sum(row["num_failures_of_ours"] for row in rows):
         print(
             f"{ours} programs could not be executed because of a failure of our infrastructure, and are left out: run the same "
             "command again to retry them",

@@ -43,17 +43,14 @@ ROW_KEYS = {
 
 @dataclass(frozen=True)
 class Cell:
-    """
-    A figure of a system in a competition, over runs: its value in each run that has one, and the number of all runs.
-    """
+    """A figure of a system in a competition over runs, some of which may not have one."""
 
-    values: tuple[float, ...]
-    num_runs: int
+    runs: Sequence[float | None]
 
-    @classmethod
-    def of(cls, runs: Sequence[float | None]) -> "Cell":
-        """Builds a cell from the values of several runs."""
-        return cls(tuple(value for value in runs if value is not None), len(runs))
+    @property
+    def values(self) -> list[float]:
+        """The values of the runs that have one."""
+        return [value for value in self.runs if value is not None]
 
     @property
     def mean(self) -> float | None:
@@ -69,7 +66,7 @@ class Cell:
         if self.mean is None:
             return "-"
         error = f" ± {self.standard_error:.3f}" if self.standard_error is not None else ""
-        some = f" ({len(self.values)} of {self.num_runs} runs)" if len(self.values) < self.num_runs else ""
+        some = f" ({len(self.values)} of {len(self.runs)} runs)" if len(self.values) < len(self.runs) else ""
         return f"{self.mean:.3f}{error}{some}"
 
 
@@ -157,7 +154,7 @@ def cells(rows: Sequence[Mapping[str, Any]]) -> dict[str, dict[str, Cell]]:
     """The best scores of the runs of each competition and system."""
     table: dict[str, dict[str, Cell]] = {}
     for (competition, system), runs in runs_of(rows).items():
-        table.setdefault(competition, {})[system] = Cell.of([run["best_score"] for run in runs])
+        table.setdefault(competition, {})[system] = Cell([run["best_score"] for run in runs])
     return table
 
 
@@ -241,7 +238,7 @@ def best_of_k_table(rows: Sequence[Mapping[str, Any]]) -> list[list[str]]:
         points = [{point["k"]: point for point in run["best_of_k"]} for run in runs]
         for k in sorted(set().union(*points)):
             found = [of_run[k] for of_run in points if k in of_run]
-            score = Cell.of([of_run[k]["score"] if k in of_run else None for of_run in points])
+            score = Cell([of_run[k]["score"] if k in of_run else None for of_run in points])
             if score.mean is None:
                 continue
             low, high = found[0]["low"], found[0]["high"]
@@ -257,7 +254,7 @@ def program_table(rows: Sequence[Mapping[str, Any]]) -> list[list[str]]:
     for (competition, system), runs in runs_of(rows).items():
 
         def mean(name: str, runs: Sequence[Mapping[str, Any]] = runs) -> str:
-            return str(Cell.of([run[name] for run in runs]))
+            return str(Cell([run[name] for run in runs]))
 
         validated = [run["by_validation"] for run in runs]
         untrained = [run["num_untrained"] for run in runs if run["num_untrained"] is not None]
@@ -267,7 +264,7 @@ def program_table(rows: Sequence[Mapping[str, Any]]) -> list[list[str]]:
                 competition,
                 system,
                 *map(mean, ("valid_rate", "mean_score", "best_score")),
-                f"{Cell.of([found['score'] for found in validated])} "
+                f"{Cell([found['score'] for found in validated])} "
                 f"({sum(found['num_reporting'] for found in validated)} report one)",
                 mean("mean_duration_s"),
                 f"{sum(untrained)} of {sum(run['num_valid'] for run in runs)}" if len(untrained) == len(runs) else "-",

@@ -209,13 +209,10 @@ def ancestors(solution: dict[str, Any], solutions: list[dict[str, Any]]) -> list
     return line
 
 
-def best_so_far(scores: np.ndarray, higher_is_better: bool, reported: np.ndarray | None = None) -> np.ndarray:
-    """The best score up to each program, or the reported score of the program that has it; NaN before the first valid
-    program."""
+def best_so_far(scores: np.ndarray, higher_is_better: bool, reported: np.ndarray) -> np.ndarray:
+    """The reported score of the program with the best score up to each program; NaN before the first valid program."""
     if not len(scores):
         return scores
     best = (np.fmax if higher_is_better else np.fmin).accumulate(scores)
-    if reported is None:
-        return best
     found = np.append(True, best[1:] != best[:-1])  # NaN differs from NaN
     return reported[np.maximum.accumulate(np.where(found, np.arange(len(best)), 0))]
