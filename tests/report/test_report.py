@@ -267,7 +267,7 @@ def test_only_the_trainers_log(tmp_path):
     """A run without our reward."""
     folder = make_run(tmp_path / "run", steps=3)
     shutil.rmtree(folder / "executions")
-    assert chart_names(folder) == [*CHARTS[:6], "timeline", "prompts"]
+    assert chart_names(folder) == [*CHARTS[:4], "durations", "timeline", "prompts"]
     shutil.rmtree(folder / "best_solutions")
     assert chart_names(folder) == ["reward", "valid_rate", "durations", "timeline", "prompts"]
 
