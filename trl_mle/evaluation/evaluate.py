@@ -247,7 +247,7 @@ def show(
 
 
 def comparison_table(competition: Competition, rows: list[dict[str, Any]]) -> Table:
-    """A row for each policy, and for its improved programs, chosen by either score (docs/self_improvement.md)."""
+    """A row for each policy, with one for its improved programs kept by each score (docs/self_improvement.md)."""
     arrow = "↑" if competition.higher_is_better else "↓"
     table = Table(title=f"{competition.id}: {rows[0]['num_samples']} sampled programs")
     for column in ("policy", "valid", f"mean {competition.metric} {arrow}", f"best {arrow}", "mean Δt (s)"):
@@ -255,9 +255,9 @@ def comparison_table(competition: Competition, rows: list[dict[str, Any]]) -> Ta
     for row in rows:
         kept = row["improvement"]["kept"] if "improvement" in row else []
         for result in (row, *kept):
-            improved = "" if result is row else f", improved, kept by {result['chosen_by']}"
+            name = row["policy"] if result is row else f"improved, by {result['chosen_by']}"
             table.add_row(
-                row["policy"] + improved, f"{result['valid_rate']:.0%}", number(result["mean_score"]), number(result["best_score"]),
+                name, f"{result['valid_rate']:.0%}", number(result["mean_score"]), number(result["best_score"]),
                 number(result["mean_duration_s"], 2),
             )  # fmt: skip
     if chosen_by_validation(rows):
