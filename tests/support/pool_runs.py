@@ -61,7 +61,7 @@ class RecordingTrainer(MLEGRPOTrainer):
                 "staleness": [example["staleness"] if self.args.async_rollouts else None for example in inputs],
                 # of all processes; None for a failure of ours
                 "rewards": [None if math.isnan(reward) else reward for reward in rewards[:, 0].tolist()],
-                "weights": self._mle_step.weights.tolist(),
+                "weights": [item.weight for item in self._mle_step.judged],
             }
         )
         return rewards

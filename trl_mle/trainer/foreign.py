@@ -16,19 +16,16 @@ PROGRAM_COLUMNS = (
 
 def evaluations_from(logged: Mapping[str, list[Any]], count: int, objective: str = "reward") -> list[Evaluation]:
     """
-    Makes evaluations from what reward functions logged with TRL's `log_extra`.
+    Makes evaluations, one per completion and without a reward, from what reward functions logged with TRL's `log_extra`.
 
     Args:
         logged (`Mapping[str, list]`):
-            The columns: `duration_s` (seconds); with `outcome`, also `valid`, `score`, `milestones` (joined by commas), `output`,
-            `program`, `cpu_s`, `queue_wait_s`, `reused` and `matches`. All are optional, and may have `None`.
+            The columns: `duration_s` (seconds), and with `outcome` those of [`PROGRAM_COLUMNS`]. All are optional, and may
+            have `None`.
         count (`int`):
             Number of completions.
         objective (`str`, *optional*, defaults to `"reward"`):
             Any other objective needs the column `quality` (larger is better, `None` if not valid), which is not read otherwise.
-
-    Returns:
-        `list[Evaluation]`: One per completion, without a reward.
 
     Raises:
         `ValueError`: `quality` is missing, or a column has the wrong number of values.

@@ -18,31 +18,15 @@ SCRATCH: Row = {"prompt_kind": "scratch", "parent_id": None, "parent_score": Non
 
 @dataclass(frozen=True)
 class Judged:
-    """
-    A completion whose program was evaluated.
-
-    Args:
-        competition (`str`, *optional*):
-            Id of its competition.
-        prompt_name (`str`):
-            Name of the prompt that rollouts are compared by.
-        prompt_kind (`str`):
-            `"scratch"`, `"improve"`, or what a [`~trl_mle.trainer.part.Part`] calls it.
-        parent_id (`str`, *optional*), parent_score (`float`, *optional*):
-            The solution that the prompt shows, and its score.
-        evaluation ([`~trl_mle.rewards.Evaluation`]):
-            The evaluation of its program, with a bounded output.
-        weight (`float`, *optional*):
-            The weight of its advantage; `None` if it is not trained on.
-    """
+    """A completion whose program was evaluated."""
 
     competition: str | None
-    prompt_name: str
-    prompt_kind: str
-    parent_id: str | None
+    prompt_name: str  # that rollouts are compared by
+    prompt_kind: str  # `"scratch"`, `"improve"`, or what a part calls it
+    parent_id: str | None  # the solution that the prompt shows
     parent_score: float | None
-    evaluation: Evaluation
-    weight: float | None = None
+    evaluation: Evaluation  # with a bounded output
+    weight: float | None = None  # of its advantage; `None` if it is not trained on
 
     def beats(self, score: float | None, competitions: Mapping[str, Competition]) -> bool | None:
         """Whether it is better than this score; `None` if there is none, or if our infrastructure failed."""
@@ -57,20 +41,7 @@ class Judged:
 def judge(
     inputs: Sequence[Row], evaluations: Sequence[Evaluation], competitions: Mapping[str, Competition]
 ) -> list[Judged]:
-    """
-    Puts evaluations beside what was asked.
-
-    Args:
-        inputs (`Sequence[dict]`):
-            The dataset's columns, and those of [`SCRATCH`].
-        evaluations (`Sequence[Evaluation]`):
-            One per row.
-        competitions (`Mapping[str, Competition]`):
-            Those that are trained on, by id.
-
-    Returns:
-        `list[Judged]`: One per row.
-    """
+    """Puts evaluations, one per row, beside what was asked, and bounds their outputs."""
     return [
         Judged(
             competition=competition_of(row, competitions),

@@ -130,74 +130,49 @@ class MLEGRPOConfig(GRPOConfig):
 
     max_prompt_length: int | None = field(
         default=1024,
-        metadata={
-            "help": "Maximum length of a prompt in tokens, including the chat template. A longer prompt is refused, not truncated. `None` "
-            "allows any length."
-        },
+        metadata={"help": "Maximum length of a prompt in tokens. Longer ones are refused. `None` for any length."},
     )
     improve_probability: float = field(
-        default=0.5,
-        metadata={"help": "Probability that a group improves an earlier solution."},
+        default=0.5, metadata={"help": "Probability that a group improves an earlier solution."}
     )
     pool_size: int = field(default=64, metadata={"help": "Number of solutions kept per competition."})
     show_test_score: bool = field(
-        default=False,
-        metadata={"help": "Whether an improve prompt states the solution's score on the hidden answers."},
+        default=False, metadata={"help": "Whether improve prompts state the score on the hidden answers."}
     )
     max_turns: int = field(
-        default=1,
-        metadata={
-            "help": "Number of programs per episode: after the first, each completion improves its own solution."
-        },
+        default=1, metadata={"help": "Programs per episode: after the first, each completion improves its own."}
     )
     objective: str = field(
         default="reward",
-        metadata={
-            "help": "The objective to maximise: the expected `reward`, valid programs and the rank of their score (`mean_rank`), or "
-            "valid programs and the best score of k (`max_at_k`). Or a class of your own, such as `my_module.Mine`.",
-        },
+        metadata={"help": "`reward`, `mean_rank`, `max_at_k`, or the dotted name of a class of your own."},
     )
     max_at_k: int | None = field(
-        default=None,
-        metadata={"help": "k of `max_at_k`. `None` (default) for half of `num_generations`, at most 8."},
+        default=None, metadata={"help": "k of `max_at_k`. `None` for half of `num_generations`, at most 8."}
     )
     begin_program: bool = field(
-        default=True,
-        metadata={"help": "Whether the first lines of a program begin each answer, instead of a plan."},
+        default=True, metadata={"help": "Whether the first lines of a program begin each answer, instead of a plan."}
     )
     skip_zero_signal: int = field(
-        default=0,
-        metadata={
-            "help": "Most generations of a step that replace groups whose advantages are all 0, which teach nothing."
-        },
+        default=0, metadata={"help": "Most generations of a step that replace groups whose advantages are all 0."}
     )
     duration_weighting: str | None = field(
         default=None,
         metadata={
-            "help": "How to weight the advantage of a completion by the duration Δt of its program. `None` (default) for `linear` with the objective `reward`, else `inclusion` with `async_rollouts` and `none` without. Supported "
-            "values are `linear` (Δt / mean Δt, the mean taken per competition over the generation batch of all "
-            "processes, and with `async_rollouts` over earlier ones, too), `inclusion` (1 / P(already trained | Δt), with "
-            "`async_rollouts`) and `none`.",
+            "help": "How to weight an advantage by its program's Δt: `linear` (Δt / mean Δt), `inclusion` (1 / P(already trained "
+            "| Δt), with `async_rollouts`) or `none`. `None` for the objective's default.",
             "choices": ["linear", "inclusion", "none"],
         },
     )
-    duration_weight_low: float | None = field(
-        default=None,
-        metadata={"help": "Smallest duration weight, at most 1. `None` (default) for no bound."},
-    )
-    duration_weight_high: float | None = field(
-        default=None,
-        metadata={"help": "Largest duration weight, at least 1. `None` (default) for no bound."},
-    )
+    duration_weight_low: float | None = field(default=None, metadata={"help": "Smallest duration weight, at most 1."})
+    duration_weight_high: float | None = field(default=None, metadata={"help": "Largest duration weight, at least 1."})
     async_rollouts: bool = field(
         default=False,
-        metadata={"help": "Whether to train on the rollouts that finished first while slower programs keep running."},
+        metadata={"help": "Whether to train on the rollouts that finish first, while other programs run."},
     )
     max_in_flight: int | None = field(
         default=None,
         metadata={
-            "help": "Maximum number of rollouts, over all processes, that are sampled but not yet trained on; a multiple of "
-            "`generation_batch_size`. `None` (default) for two of those, three with a vLLM server."
+            "help": "Maximum number of rollouts in flight. `None` for two generation batches, three with a vLLM server."
         },
     )
     async_unit: str = field(
@@ -209,31 +184,21 @@ class MLEGRPOConfig(GRPOConfig):
     )
     max_staleness: int | None = field(
         default=None,
-        metadata={
-            "help": "Drop a finished rollout if more than this many generation steps were trained on since it was sampled. `None` "
-            "(default) drops nothing."
-        },
+        metadata={"help": "Drop rollouts that are more generation steps old than this. `None` drops nothing."},
     )
     share_prompts: bool = field(
         default=False,
-        metadata={
-            "help": "Whether a training step computes a prompt once for all of its completions in a micro-batch. Needs "
-            "gradient_checkpointing=False, and no DeepSpeed or FSDP."
-        },
+        metadata={"help": "Whether to compute a prompt once for all of its completions in a micro-batch."},
     )
     vllm_request_timeout_s: float = field(
-        default=1800.0,
-        metadata={"help": "Timeout of a request to a vLLM server, in seconds; after three failures the run ends."},
+        default=1800.0, metadata={"help": "Timeout of a request to a vLLM server, in seconds."}
     )
     push_checkpoint_revisions: bool = field(
         default=False,
-        metadata={"help": "Push each checkpoint's model to a separate branch, `step-<step>`. Needs `push_to_hub`."},
+        metadata={"help": "Push each checkpoint's model to a branch `step-<step>`. Needs `push_to_hub`."},
     )
     num_completions_to_print: int | None = field(
-        default=0,
-        metadata={
-            "help": "Number of programs per step that log_completions prints; null prints all. Trackers always get all of them."
-        },
+        default=0, metadata={"help": "Number of programs per step that `log_completions` prints; null prints all."}
     )
 
     def __post_init__(self) -> None:
@@ -364,10 +329,8 @@ class MLEGRPOConfig(GRPOConfig):
                 )
             return
         if self.max_in_flight is None:
-            has_server = (
-                self.use_vllm and self.vllm_mode == "server"
-            )  # one batch sampled, one executed, one trained on
-            batches = 3 if has_server else 2
+            has_server = self.use_vllm and self.vllm_mode == "server"
+            batches = 3 if has_server else 2  # one sampled, one executed, one trained on
             if has_server and self.max_staleness is not None:  # more would be dropped
                 batches = min(batches, self.max_staleness + 1)
             self.max_in_flight = batches * self.completions_per_batch
@@ -426,15 +389,8 @@ class MLEGRPOConfig(GRPOConfig):
         return not aligned or (self.use_vllm and self.vllm_importance_sampling_correction)
 
     def check_model(self, dropout: float, quantized: bool) -> None:
-        """
-        Raises `ValueError` if a model cannot be trained with these arguments.
-
-        Args:
-            dropout (`float`):
-                Largest dropout of the policy, including its adapter.
-            quantized (`bool`):
-                Whether its weights are quantized when loaded.
-        """
+        """Raises `ValueError` if a model with this dropout (the largest, including its adapter's), or with weights
+        that are quantized when loaded, cannot be trained with these arguments."""
         # Without stored log-probabilities, they are compared with themselves: all ratios are 1
         if dropout and not self.disable_dropout and (self.keeps_logps or self.trl_asks_for_old_logps):
             raise ValueError(

@@ -278,7 +278,7 @@ class MLEGRPOTrainer(
             columns = {name: [row[name] for row in inputs] for name in inputs[0] if name != "prompt"}
             with profiling_context(self, "evaluate"):
                 evaluations = self.reward.evaluations(completions, **columns, environments=self.environments)
-            inputs = [row | {"evaluation": item.shortened()} for row, item in zip(inputs, evaluations, strict=True)]
+            inputs = [row | {"evaluation": item} for row, item in zip(inputs, evaluations, strict=True)]
         rewards_per_func = super()._calculate_rewards(inputs, prompts, completions, completion_ids_list)
         if self.reward is not None:
             evaluations = [row["evaluation"] for row in inputs]
@@ -300,8 +300,8 @@ class MLEGRPOTrainer(
             weights = weights if factors is None else weights * factors
         everyone = [replace(item, weight=weight) for item, weight in zip(everyone, weights.tolist(), strict=True)]
         local = self._local(len(prompts))
-        step.judged, step.weights = everyone[local], weights[local]
-        self._log_completion_extra("duration_weight", step.weights.tolist())
+        step.judged = everyone[local]
+        self._log_completion_extra("duration_weight", weights[local].tolist())
         asynchronous = ("rollout_id", "staleness") if self.args.async_rollouts else ()
         for name in ("prompt_kind", "parent_id", *asynchronous):
             self._log_completion_extra(name, [row.get(name) for row in inputs])
@@ -317,9 +317,8 @@ class MLEGRPOTrainer(
     def _log_completion_extra(self, column: str, values: list) -> None:
         super()._log_completion_extra(column, values)
         if self._mle_step is not None:
-            self._mle_step.rewarded_at = (
-                time.monotonic()
-            )  # reward functions log when they are done; the last one counts
+            # Reward functions log when they are done; the last one counts
+            self._mle_step.rewarded_at = time.monotonic()
 
     def _log_metrics(self, mode: str, metrics: dict[str, float]) -> None:
         for name, value in metrics.items():

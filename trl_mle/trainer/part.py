@@ -10,11 +10,11 @@ from trl_mle.trainer.judged import Judged, Row
 
 class Part:
     """
-    A part of [`MLEGRPOTrainer`]. It acts at the hooks that it overrides, in the order in which they stand here; by default, it does
-    nothing.
+    A part of [`MLEGRPOTrainer`]. It acts at the hooks that it overrides, in the order in which they stand here; by default, it
+    does nothing.
 
-    All processes call the hooks together and with the same completions, so a part is the same on all of them. Its state is in every
-    checkpoint, as `<name>.json`.
+    All processes call the hooks together and with the same completions, so a part is the same on all of them. Its state is in
+    every checkpoint, as `<name>.json`.
 
     Example:
 
@@ -37,7 +37,7 @@ class Part:
 
         Args:
             rows (`list[dict]`):
-                The rows of this process, one per completion: those of the dataset, with the columns of [`~trl_mle.trainer.judged.SCRATCH`].
+                The rows of this process, one per completion: those of the dataset, with the columns of `judged.SCRATCH`.
             first (`int`):
                 Position of the first of them in the batch of all processes.
 
@@ -70,15 +70,8 @@ class Part:
         return None
 
     def observe(self, completions: Sequence[Judged], step: int) -> None:
-        """
-        Takes what was found out in a batch.
-
-        Args:
-            completions (`Sequence[Judged]`):
-                Those of all processes, in their order, followed by those that were executed but are not trained on.
-            step (`int`):
-                Training step, from 1.
-        """
+        """Takes the completions of all processes, followed by those that were executed but are not trained on, and the
+        training step, from 1."""
 
     def metrics(self) -> dict[str, float]:
         """What it logs about the batch, without the prefix `mle/`."""

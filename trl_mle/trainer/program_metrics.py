@@ -31,11 +31,8 @@ def batch_metrics(
             Whether to also report each kind of prompt.
 
     Returns:
-        `dict[str, float]`:
-            The [`program_metrics`] of all programs, of each competition if there are several (`<slug>/…`), and of each
-            kind of prompt (`scratch/…`); the share of distinct programs (syntax trees); how often an improvement
-            equals or beats its parent, and how often a program from scratch in this batch would beat it
-            (`improve/beats_parent_chance`).
+        `dict[str, float]`: The [`program_metrics`] of all programs, of each competition if there are several, and of each
+        kind of prompt; and how improvements compare with their parents. docs/metrics.md describes each.
     """
     metrics: dict[str, float] = {}
     present = list(dict.fromkeys(item.competition for item in completions))
@@ -88,22 +85,9 @@ def _chance(
 def program_metrics(
     completions: Sequence[Judged], higher_is_better: bool | None, scores: bool = True
 ) -> dict[str, float]:
-    """
-    Summarises the programs of completions.
-
-    Args:
-        completions (`Sequence[Judged]`):
-            The completions. What is not known of them is left out.
-        higher_is_better (`bool`, *optional*):
-            Direction of the score. If `None`, the best score is not reported.
-        scores (`bool`, *optional*, defaults to `True`):
-            Whether to report scores, whose mean is meaningless if metrics differ.
-
-    Returns:
-        `dict[str, float]`:
-            The metrics. All rates except outcome rates leave out completions that could not be judged because of a
-            failure of our infrastructure (`"infrastructure"`).
-    """
+    """Summarises the programs of completions. What is not known of them is left out, and so are, from all rates except
+    outcome rates, failures of our infrastructure. The best score needs its direction; scores whose metrics differ
+    are left out."""
     metrics: dict[str, float] = {}
     evaluations = [item.evaluation for item in completions]
 
@@ -152,10 +136,8 @@ def program_metrics(
 
 
 def _reuse_metrics(evaluations: Sequence[Evaluation]) -> dict[str, float]:
-    """
-    `rate`: share of programs that were not executed, because an equal one was; `saved_s`: their total Δt in seconds;
-    `mismatch_rate`: share of repeats with a different outcome or score, among programs executed again as a check.
-    """
+    """How many programs were not executed because an equal one was, the Δt that this saved, and how often a check
+    differed."""
     if all(item.reused is None for item in evaluations):
         return {}
     programs = [item for item in evaluations if item.outcome != NO_CODE]

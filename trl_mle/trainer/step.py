@@ -6,6 +6,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 import torch
+from trl.trainer.utils import pad
 
 from trl_mle.trainer.judged import Judged
 from trl_mle.trainer.rollouts.ledger import Rollout
@@ -13,69 +14,28 @@ from trl_mle.trainer.rollouts.ledger import Rollout
 
 @dataclass
 class Step:
-    """
-    State that the trainer's hooks share while TRL generates and scores one batch.
+    """State that the trainer's hooks share while TRL generates and scores one batch."""
 
-    Args:
-        replayed (`list[Rollout]`, *optional*):
-            Rollouts of this process, sampled before, that take the place of fresh samples.
-        skipped (`list[Judged]`, *optional*):
-            Completions of all processes that were executed and are not trained on.
-        rewarded_at (`float`, *optional*):
-            Last time that a reward function logged a column, by `time.monotonic()`: finally, the time when rewards
-            were done.
-        judged (`list[Judged]` of length `B`):
-            This process's completions.
-        weights (`torch.Tensor` of shape `(B,)`):
-            Their duration weights.
-        advantages (`torch.Tensor`, *optional*):
-            Unweighted advantages of the completions of all processes, if they replace TRL's.
-        logps_taken (`bool`, *optional*, defaults to `False`):
-            Whether the replayed rollouts' log-probabilities are in place.
-    """
-
+    # Rollouts of this process, sampled before, that take the place of fresh samples
     replayed: list[Rollout] | None = None
+    # Completions of all processes that were executed and are not trained on
     skipped: list[Judged] = field(default_factory=list)
-    rewarded_at: float | None = None
-    judged: list[Judged] = field(default_factory=list)
-    weights: torch.Tensor = field(default_factory=lambda: torch.ones(0))
-    advantages: torch.Tensor | None = None
-    logps_taken: bool = False
+    rewarded_at: float | None = None  # when a reward function last logged a column, by `time.monotonic()`
+    judged: list[Judged] = field(default_factory=list)  # this process's completions
+    advantages: torch.Tensor | None = None  # of all processes, unweighted, if they replace TRL's
+    logps_taken: bool = False  # whether the replayed rollouts' log-probabilities are in place
 
     def waited_s(self) -> float | None:
         """Seconds since rewards were done; `None` if no reward function logged anything."""
         return None if self.rewarded_at is None else time.monotonic() - self.rewarded_at
 
     def weigh(self, advantages: torch.Tensor) -> torch.Tensor:
-        """
-        Advantages times the duration weights.
-
-        Args:
-            advantages (`torch.Tensor` of shape `(B,)` or `(B, T)`):
-                One for each completion, or for each of its tokens.
-
-        Returns:
-            `torch.Tensor` of the same shape: The weighted advantages.
-        """
-        weights = self.weights.to(advantages)
+        """Advantages, one for each completion or token, times the duration weights."""
+        weights = advantages.new_tensor([item.weight for item in self.judged])
         return advantages * (weights if advantages.dim() == 1 else weights.unsqueeze(1))
 
     def own_advantages(self, local: slice, stock: torch.Tensor) -> torch.Tensor:
-        """
-        The advantages that replace TRL's.
-
-        Args:
-            local (`slice`):
-                Where this process's completions lie in those of all.
-            stock (`torch.Tensor` of shape `(B,)`):
-                TRL's.
-
-        Returns:
-            `torch.Tensor` of shape `(B,)`: The advantages to use.
-
-        Raises:
-            `ValueError`: There is an advantage for each token.
-        """
+        """The advantages that replace TRL's (`stock`), for this process's completions."""
         assert self.advantages is not None
         if stock.dim() > 1:
             raise ValueError(
@@ -84,33 +44,20 @@ class Step:
         return self.advantages[local].to(stock)
 
     def paid(self, advantages: torch.Tensor, weighted: torch.Tensor, mask: torch.Tensor) -> list[tuple]:
-        """
-        For each completion: unweighted and weighted advantage (means over tokens, if per token), weight and Δt.
-
-        Args:
-            advantages (`torch.Tensor` of shape `(B,)` or `(B, T)`), weighted (`torch.Tensor` of the same shape):
-                Before and after they were weighted.
-            mask (`torch.Tensor` of shape `(B, T)`):
-                1 for the tokens that are trained on.
-        """
+        """For each completion: unweighted and weighted advantage (means over tokens, if per token), weight and Δt. The
+        mask has 1 for the tokens that are trained on."""
         means = [
             values if values.dim() == 1 else (values * mask).sum(dim=1) / mask.sum(dim=1).clamp(min=1)
             for values in (advantages, weighted)
         ]
-        durations = [item.evaluation.duration_s for item in self.judged]
-        return list(zip(*(mean.tolist() for mean in means), self.weights.tolist(), durations, strict=True))
+        return [
+            (plain, paid, item.weight, item.evaluation.duration_s)
+            for plain, paid, item in zip(*(mean.tolist() for mean in means), self.judged, strict=True)
+        ]
 
     def take_stored_logps(self, width: int) -> torch.Tensor | None:
-        """
-        Returns, once, the log-probabilities that the replayed rollouts had when they were sampled.
-
-        Args:
-            width (`int`):
-                Tokens of the longest completion.
-
-        Returns:
-            `torch.Tensor` of shape `(B, width)`, *optional*: `None` if there are none, or if they were already taken.
-        """
+        """Returns, once, the log-probabilities that the replayed rollouts had when they were sampled, padded to
+        `width` tokens; `None` if there are none."""
         if self.logps_taken or self.replayed is None or self.replayed[0].policy_logps is None:
             return None
         self.logps_taken = True
@@ -135,19 +82,8 @@ def resized(logs: Any, size: int) -> Any:
 
 
 def join_outputs(outputs: list[dict[str, Any]], pad_token_id: int) -> dict[str, Any]:
-    """
-    Joins the turns of a batch into one batch, with the rows of the first turn first.
-
-    Args:
-        outputs (`list[dict]`):
-            TRL's outputs for each turn: tensors with a row for each completion, prompts padded on the left and
-            completions on the right, and `num_items_in_batch`.
-        pad_token_id (`int`):
-            Token to pad with.
-
-    Returns:
-        `dict`: The same entries, with the rows of all turns.
-    """
+    """Joins TRL's outputs for each turn into one batch, with the rows of the first turn first. Prompts are padded on
+    the left, completions on the right."""
     if len(outputs) == 1:
         return outputs[0]
     joined: dict[str, Any] = {}
@@ -158,15 +94,7 @@ def join_outputs(outputs: list[dict[str, Any]], pad_token_id: int) -> dict[str, 
         elif first.dim() == 1:
             joined[name] = torch.cat(values)
         else:
-            width = max(value.shape[1] for value in values)
+            rows = [row for value in values for row in value]
             fill = pad_token_id if name.endswith("_ids") else 0
-            left = name.startswith("prompt")
-            joined[name] = torch.cat(
-                [
-                    torch.nn.functional.pad(
-                        value, (width - value.shape[1], 0) if left else (0, width - value.shape[1]), value=fill
-                    )
-                    for value in values
-                ]
-            )
+            joined[name] = pad(rows, fill, "left" if name.startswith("prompt") else "right")
     return joined

@@ -20,6 +20,7 @@ class Sampler:
     """Records calls in `said`; a server's samples arrive when they are received, or earlier if `is_fast`."""
 
     def __init__(self, is_server, is_fast=False):
+        self.server = object() if is_server else None
         self.is_server, self.is_fast, self.said = is_server, is_fast, ""
         self.rows, self.step = [], 0
 

@@ -19,23 +19,12 @@ logger = get_logger(__name__)  # for the main process
 
 def scratch_dataset(competitions: Sequence[Competition], limits: Limits, args: MLEGRPOConfig) -> Dataset:
     """
-    Builds a dataset of prompts from scratch (see [`scratch_prompt`]), in the order in which they are asked for: a [`rotation`], unless
-    `shuffle_dataset` is false.
+    Builds a dataset of prompts from scratch (see [`scratch_prompt`]) with the columns `prompt` and `competition`, in the
+    order of a [`rotation`].
 
-    Prompts are repeated, because TRL's sampler drops an incomplete generation batch: with too few rows, training would
-    take zero steps. With `max_steps`, all steps are in one epoch, so that no round repeats another's order. Otherwise, an
-    epoch is the shortest one that has every competition equally often and ends with an optimizer step.
-
-    Args:
-        competitions (`Sequence[Competition]`):
-            Those that are trained on.
-        limits ([`~trl_mle.execution.Limits`]):
-            Limits of a program, which prompts state.
-        args ([`MLEGRPOConfig`]):
-            Sizes of batches, `max_steps`, `shuffle_dataset`, `begin_program` and `seed`.
-
-    Returns:
-        `Dataset`: With the columns `prompt` and `competition`.
+    Prompts are repeated, because TRL's sampler drops an incomplete generation batch. With `max_steps`, all steps are in one
+    epoch, so that no round repeats another's order. Otherwise, an epoch is the shortest one that has every competition
+    equally often and ends with an optimizer step.
     """
     prompts = args.completions_per_batch // args.group_size
     if args.max_steps > 0:
@@ -59,22 +48,9 @@ def scratch_dataset(competitions: Sequence[Competition], limits: Limits, args: M
 
 
 def rotation(competitions: int, count: int, groups: int, seed: int | None) -> list[int]:
-    """
-    The order in which competitions are asked for: in rounds, so that each comes once before any comes twice.
-
-    Args:
-        competitions (`int`):
-            Number of competitions.
-        count (`int`):
-            Number of groups to ask for.
-        groups (`int`):
-            Groups of a batch. Where a round ends within a batch, the next one begins with those that the batch lacks.
-        seed (`int`, *optional*):
-            Shuffles each round; `None` leaves them as they are.
-
-    Returns:
-        `list[int]`: A competition for each group. A larger `count` only appends.
-    """
+    """The order in which competitions are asked for, one for each of `count` groups: in rounds, so that each comes
+    once before any comes twice, shuffled if there is a seed. Where a round ends within a batch of `groups`, the
+    next one begins with those that the batch lacks. A larger `count` only appends."""
     rng = random.Random(seed)
     order: list[int] = []
     while len(order) < count:

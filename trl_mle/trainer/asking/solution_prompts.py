@@ -31,10 +31,8 @@ class SolutionPrompts(Part):
     Args:
         competitions (`Mapping[str, Competition]`):
             Those that are trained on, by id; without any, all prompts are the dataset's.
-        args ([`MLEGRPOConfig`]):
-            The probability, the pool's size, `max_turns`, `max_prompt_length`, `show_test_score`, the seed.
-        limits ([`~trl_mle.execution.Limits`]):
-            Limits of a program, as stated in prompts.
+        args ([`MLEGRPOConfig`]), limits ([`~trl_mle.execution.Limits`]):
+            Configuration of the run, and the limits that prompts state.
         count_tokens (`Callable[[Prompt], int]`):
             Computes the length of a prompt, including the chat template.
     """
@@ -98,16 +96,13 @@ class SolutionPrompts(Part):
         Args:
             roots (`list[dict]`):
                 The rows of the first turn.
-            judged (`Sequence[Judged]`):
-                The completions of the last turn.
-            own (`Sequence[Solution | None]`):
-                The last valid solution before that turn.
+            judged (`Sequence[Judged]`), own (`Sequence[Solution | None]`):
+                The completions of the last turn, and the last valid solution before it.
 
         Returns:
             `tuple[list[dict], list[Solution | None]]`: The rows of the next turn, and the last valid solutions.
         """
-        found = [self.solution_of(item, step=0) for item in judged]
-        last = [new if new is not None and new.score is not None else old for new, old in zip(found, own, strict=True)]
+        last = [self.solution_of(item, step=0) or old for item, old in zip(judged, own, strict=True)]
         rows = [
             root if solution is None else root | {"prompt": self.prompt_with(solution)} | _parent_columns(solution)
             for root, solution in zip(roots, last, strict=True)
@@ -115,14 +110,13 @@ class SolutionPrompts(Part):
         return rows, last
 
     def prompt_with(self, parent: Solution) -> Prompt:
-        """The prompt to improve a solution, or to repair a failed program."""
+        """The prompt to improve a solution."""
         limit = self.args.max_prompt_length
         return improve_prompt(
             self.competitions[parent.competition],
             parent.source,
             parent.output,
             limits=self.limits,
-            failed=parent.score is None,
             test_score=parent.score if self.args.show_test_score else None,
             max_tokens=limit if limit is not None else LONG_PROMPT,
             count_tokens=self.count_tokens,
@@ -130,22 +124,17 @@ class SolutionPrompts(Part):
         )
 
     def observe(self, completions: Sequence[Judged], step: int) -> None:
-        """Adds the valid programs of a batch to the pool."""
-        found = (self.solution_of(item, step) for item in completions)
-        self.pool.observe(solution for solution in found if solution is not None and solution.score is not None)
+        self.pool.observe(filter(None, (self.solution_of(item, step) for item in completions)))
 
     def solution_of(self, completion: Judged, step: int) -> Solution | None:
-        """The program of a completion, valid or not; `None` without one, or if it was not judged."""
+        """The program of a completion, if it is valid."""
         evaluation, name = completion.evaluation, completion.competition
-        if evaluation.source is None or evaluation.outcome is None or evaluation.infrastructure_failed:
-            return None
-        if name is None or name not in self.competitions:
-            return None
         score = evaluation.score.value if evaluation.valid and evaluation.score is not None else None
+        if name is None or name not in self.competitions or evaluation.source is None or score is None:
+            return None
         return Solution(name, evaluation.source, evaluation.output, score, step, completion.parent_id)
 
     def metrics(self) -> dict[str, float]:
-        """The pool's metrics."""
         if not self.competitions:
             return {}
         return {f"pool/{name}": value for name, value in self.pool.metrics().items()}

@@ -40,22 +40,11 @@ class BaseModelTrainer(GRPOTrainer):
 
     def complete_with_base_model(self, prompts: Sequence[str], max_tokens: int) -> list[Completion]:
         """
-        Answers prompts greedily with the base model: the reference model (`beta > 0`), or a LoRA policy with its
-        adapter disabled. Random generators are not affected.
+        Answers user messages greedily with the base model: the reference model (`beta > 0`), or a LoRA policy with its adapter
+        disabled. Random generators are not affected.
 
-        A collective operation, called from the main threads: under ZeRO-3 the weights are gathered.
-
-        Args:
-            prompts (`Sequence[str]`):
-                User messages; may be empty.
-            max_tokens (`int`):
-                Maximum length of an answer, in tokens.
-
-        Returns:
-            `list[Completion]`: A completion for each prompt.
-
-        Raises:
-            `LanguageModelError`: There is no base model, because all weights are trained and `beta` is 0.
+        A collective operation, called from the main threads, possibly without prompts: under ZeRO-3 the weights are gathered.
+        Raises `LanguageModelError` if there is no base model, because all weights are trained and `beta` is 0.
         """
         self.check_base_model()
         model = self.ref_model if self.ref_model is not None else self.model_wrapped

@@ -1,7 +1,5 @@
-"""
-What a checkpoint has beside TRL's files, and whether it is whole: a disk that filled up, or a copy that was cut off, must
-not be resumed from.
-"""
+"""What a checkpoint has beside TRL's files, and whether it is whole, so that a run does not resume from a truncated
+one."""
 
 import json
 import os
@@ -83,18 +81,9 @@ def find_checkpoints(folder: Path) -> list[Path]:
 
 
 def damage(checkpoint: Path) -> str | None:
-    """
-    What is wrong with a checkpoint.
-
-    Args:
-        checkpoint (`Path`):
-            Its folder.
-
-    Returns:
-        `str`, *optional*:
-            The first file that is missing or has another size than when it was written; `None` if there is none. A checkpoint
-            without `files.json` is whole if its `trainer_state.json`, which is written last, can be read.
-    """
+    """What is wrong with a checkpoint: the first file that is missing or has another size than when it was written;
+    `None` if there is none. Without `files.json`, it is whole if `trainer_state.json`, which is written last, can
+    be read."""
     try:
         TrainerState.load_from_json(str(checkpoint / TRAINER_STATE_NAME))
     except (OSError, ValueError, TypeError):  # also JSON that is something else

@@ -46,10 +46,8 @@ HOOKS: dict[tuple[type, str], tuple[str, ...]] = {
 
 
 def check_hooks() -> None:
-    """
-    Raises `ImportError` if TRL's methods have changed: an override that TRL no longer calls would silently have no
-    effect.
-    """
+    """Raises `ImportError` if TRL's methods have changed: an override that TRL no longer calls would silently have no
+    effect."""
     for (cls, name), known in HOOKS.items():
         hook = getattr(cls, name, None)
         now = tuple(inspect.signature(hook).parameters)[1:] if hook is not None else None

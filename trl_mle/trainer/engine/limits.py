@@ -24,10 +24,8 @@ class LimitsTrainer(GRPOTrainer):
         raise NotImplementedError
 
     def train(self, resume_from_checkpoint: str | bool | None = None, *args: Any, **kwargs: Any) -> Any:
-        """
-        See [`~transformers.Trainer`]. The stated limits are stored as `limits.json` in the output folder; a resumed
-        run reads the packages from there.
-        """
+        """See [`~transformers.Trainer`]. The stated limits are stored as `limits.json` in the output folder; a resumed
+        run reads the packages from there."""
         limits = None
         if self.is_world_process_zero():  # other machines may not have access to the files
             folder = Path(self.args.output_dir or "")
@@ -41,15 +39,8 @@ class LimitsTrainer(GRPOTrainer):
 
 
 def find_limits(reward: MLEReward | None, limits: Limits | None) -> Limits:
-    """
-    The limits that prompts state, the same on all processes.
-
-    Args:
-        reward ([`~trl_mle.rewards.MLEReward`], *optional*):
-            Its executor defines the limits.
-        limits ([`~trl_mle.execution.Limits`], *optional*):
-            Limits to use without it.
-    """
+    """The limits that prompts state, the same on all processes: those of the reward's executor, or else the given
+    ones."""
     if reward is None:
         return limits if limits is not None else Limits()
     if limits is not None:

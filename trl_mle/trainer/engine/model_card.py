@@ -70,38 +70,7 @@ def card_body(
     log_history: Sequence[dict[str, Any]],
     limits: Limits,
 ) -> str:
-    """
-    The text of the card, up to the versions and citations.
-
-    Args:
-        model_name (`str`, *optional*):
-            Title.
-        base_model (`str`, *optional*):
-            The model that training started from.
-        hub_model_id (`str`, *optional*):
-            Repository.
-        args ([`MLEGRPOConfig`]):
-            The run's configuration.
-        output_dir (`Path`):
-            The run's output folder, with its best solutions.
-        engine (`str`):
-            Training engine: the number of processes, and DDP, DeepSpeed or FSDP.
-        lora (`bool`):
-            Whether an adapter was trained.
-        competitions (`list[Competition]`):
-            The competitions trained on.
-        rewards (`list[MLEReward]`):
-            The reward functions that execute programs.
-        reward_weights (`dict[str, float]`):
-            The weights of all reward functions, by their names.
-        log_history (`list[dict]`):
-            The metrics of all logged steps.
-        limits ([`~trl_mle.execution.Limits`]):
-            Limits of a program.
-
-    Returns:
-        `str`: Markdown.
-    """
+    """The Markdown of the card, up to the versions and citations."""
     name, needs = _first_competition(competitions)
     names = [markdown_code(competition.id) for competition in competitions] or ["Kaggle competitions"]
     shown = [f"timeout_s={limits.timeout_s:g}", f"memory_mb={limits.memory_mb}"]

@@ -23,13 +23,11 @@ class PlainTextTrainer(GRPOTrainer):
     tokenizer: they show tables, programs and what these print. And `log_completions` shows no control characters: a policy may
     write what moves a terminal's cursor or writes to its clipboard.
 
-    A prompt may end in a message of the assistant: then the policy goes on with it, without thinking first, and it is a part of the
-    completion's text, though not of its tokens.
+    A prompt may end in a message of the assistant: then the policy goes on with it, without thinking first, and it is a part of
+    the completion's text, though not of its tokens. Prompts longer than `args.max_prompt_length` are refused.
 
-    Prompts longer than `args.max_prompt_length` are refused.
-
-    `chat_template_kwargs` become defaults of the chat template that is saved with the policy: who samples it from there asks as it was
-    asked in training.
+    `chat_template_kwargs` become defaults of the chat template that is saved with the policy, so that it is later asked as it
+    was in training.
     """
 
     args: MLEGRPOConfig

@@ -34,29 +34,13 @@ class VLLMServerError(RuntimeError):
 
 @dataclass
 class Request:
-    """
-    A request for completions.
+    """A request for the completions of this process's prompts."""
 
-    Args:
-        prompts (`list[list[int]]`):
-            Tokens of this process's prompts, one for each completion.
-        images (`list`, *optional*):
-            Their images.
-        num_generations (`int`):
-            Completions of each prompt.
-        answer (`Future`, *optional*):
-            On the main process, the completions of all processes, and their arrival time by `time.monotonic()`.
-        asked_at (`float`, *optional*, defaults to `0.0`):
-            Time of the request.
-        failures (`int`, *optional*, defaults to `0`):
-            Number of failed attempts.
-    """
-
-    prompts: list[list[int]]
+    prompts: list[list[int]]  # tokens, one for each completion
     images: list | None
     num_generations: int
-    answer: Future | None = None
-    asked_at: float = 0.0
+    answer: Future | None = None  # on the main process, the completions of all, and their arrival time
+    asked_at: float = 0.0  # by `time.monotonic()`
     failures: int = 0
 
 
@@ -73,10 +57,8 @@ class VLLMServer:
     Args:
         generation ([`~trl.generation.vllm_generation.VLLMGeneration`]):
             TRL's, in server mode.
-        request_timeout_s (`float`):
-            Timeout of a request, in seconds.
-        start_timeout_s (`float`):
-            Time that an unreachable server has to come back, in seconds.
+        request_timeout_s (`float`), start_timeout_s (`float`):
+            Timeout of a request, and the time that an unreachable server has to come back, in seconds.
     """
 
     def __init__(self, generation: VLLMGeneration, request_timeout_s: float, start_timeout_s: float):
@@ -100,43 +82,20 @@ class VLLMServer:
     def generate(
         self, prompts: list[list[int]], images: list | None, num_generations: int, profiler: Any = None
     ) -> tuple:
-        """See TRL's method."""
         with profiler or nullcontext():
             return self.collect(self._expected or self.ask(prompts, images, num_generations))
 
     def ask(self, prompts: list[list[int]], images: list | None, num_generations: int) -> Request:
-        """
-        Requests completions with the server's current weights.
-
-        Args:
-            prompts (`list[list[int]]`):
-                Tokens of this process's prompts, one for each completion.
-            images (`list`, *optional*):
-                Their images.
-            num_generations (`int`):
-                Number of completions per prompt, which are consecutive.
-
-        Returns:
-            [`Request`]: The request, for [`collect`].
-        """
+        """Requests consecutive completions of this process's prompts with the server's current weights, for
+        [`collect`]."""
         request = Request(prompts, images, num_generations)
         self._send(request)
         self._open.append(request)
         return request
 
     def answered(self, request: Request, timeout_s: float = 0.0) -> bool:
-        """
-        Whether the completions have arrived. Repeats the request if the server failed.
-
-        Args:
-            request ([`Request`]):
-                What was asked.
-            timeout_s (`float`, *optional*, defaults to `0.0`):
-                Time to wait for them, in seconds.
-
-        Raises:
-            [`VLLMServerError`]: The server failed too often.
-        """
+        """Whether the completions have arrived, or arrive in time. Repeats the request if the server failed; raises
+        [`VLLMServerError`] if it failed too often."""
 
         def look() -> tuple[bool, Problem | None]:
             assert request.answer is not None
@@ -242,15 +201,7 @@ class VLLMServer:
 
 @dataclass
 class Problem:
-    """
-    A server's failure.
-
-    Args:
-        text (`str`):
-            In one line.
-        is_final (`bool`, *optional*, defaults to `False`):
-            Whether a retry is useless.
-    """
+    """A server's failure, in one line, and whether a retry is useless."""
 
     text: str
     is_final: bool = False
@@ -261,19 +212,9 @@ class HalfAnswer(ValueError):
 
 
 class RecoveringClient:
-    """
-    Replaces TRL's [`~trl.generation.vllm_client.VLLMClient`] on the main process. Every wait has a timeout, a thread
-    waits for completions, and failures are stored for all processes instead of being raised here, where the other
-    processes would keep waiting for this one.
-
-    Args:
-        client ([`~trl.generation.vllm_client.VLLMClient`]):
-            TRL's.
-        device (`torch.device`):
-            Of the weights.
-        timeout_s (`float`):
-            Seconds in which the server has to answer.
-    """
+    """Replaces TRL's [`~trl.generation.vllm_client.VLLMClient`] on the main process. Every wait has a timeout, a
+    thread waits for completions, and failures are stored for all processes instead of being raised here, where the
+    other processes would keep waiting for this one."""
 
     def __init__(self, client: VLLMClient, device: torch.device, timeout_s: float):
         self._client = client
@@ -288,10 +229,8 @@ class RecoveringClient:
         self._asking.session = _session(timeout_s)  # of its own, because another thread uses it
 
     def connect(self) -> bool | Problem:
-        """
-        Joins a server that was started after the last join; returns whether this happened, so that the server lacks
-        the weights, or why it cannot be reached.
-        """
+        """Joins a server that was started after the last join; returns whether this happened, so that the server lacks
+        the weights, or why it cannot be reached."""
         try:
             now, started_at = self._times()
             if self._joined_at is None:
@@ -306,12 +245,11 @@ class RecoveringClient:
         except RequestException as error:
             return problem_of(error) or Problem(str(error))
         except RuntimeError as error:  # TRL's errors for an unsuitable server, and errors of the process group
-            return Problem(f"the vLLM server cannot be joined: {' '.join(str(error).split())[:300]}")
+            return Problem(f"the vLLM server cannot be joined: {_one_line(error)}")
         self._joined_at, self._has_group = now, True
         return True
 
     def logprobs_mode(self) -> str:
-        """The distribution of the server's log-probabilities."""
         return self._client.get_server_info()["model_config"]["logprobs_mode"]
 
     def generate(self, prompts: list[list[int]], n: int, **parameters: Any) -> dict[str, Any]:
@@ -323,17 +261,14 @@ class RecoveringClient:
         return {"prompt_ids": [], "completion_ids": [], "logprobs": None}
 
     def image_features(self, images: list) -> list:
-        """TRL's."""
         return self._client.image_features(images)
 
     def update_named_params(self, metadata: list, named_params: Iterator) -> None:
-        """See TRL's method."""
         self._try(lambda: self._client.update_named_params(metadata, named_params))
         for _ in named_params:  # gathering them takes all processes
             pass
 
     def reset_prefix_cache(self) -> None:
-        """See TRL's method."""
         self._try(self._client.reset_prefix_cache)
 
     def take_problem(self) -> Problem | None:
@@ -365,7 +300,7 @@ class RecoveringClient:
             except RequestException as error:
                 self._problem = problem_of(error)
             except RuntimeError as error:  # NCCL's
-                self._problem = Problem(f"the vLLM server does not take weights: {' '.join(str(error).split())[:300]}")
+                self._problem = Problem(f"the vLLM server does not take weights: {_one_line(error)}")
 
     def _times(self) -> tuple[float, float]:
         """The server's current time and its start time: vLLM's process ids are times in nanoseconds."""
@@ -381,16 +316,17 @@ def problem_of(error: BaseException | None) -> Problem | None:
         return None
     if isinstance(error, HTTPError):
         assert error.response is not None
-        said = " ".join(error.response.text.split())[:300]
         code = error.response.status_code
-        return Problem(f"the vLLM server answers {code}: {said}", is_final=code in FINAL)
+        return Problem(f"the vLLM server answers {code}: {_one_line(error.response.text)}", is_final=code in FINAL)
     if isinstance(error, HalfAnswer):
         return Problem(f"the vLLM server's answer is incomplete: {error}")
     if isinstance(error, RequestException):
-        return Problem(
-            f"the vLLM server does not answer: {type(error).__name__}: {' '.join(str(error).split())[:300]}"
-        )
+        return Problem(f"the vLLM server does not answer: {type(error).__name__}: {_one_line(error)}")
     raise error
+
+
+def _one_line(said: object) -> str:
+    return " ".join(str(said).split())[:300]
 
 
 def in_background(call: Callable[[], Any]) -> Future:

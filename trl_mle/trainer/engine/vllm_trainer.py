@@ -23,14 +23,11 @@ if TYPE_CHECKING:
 
 
 class VLLMTrainer(GRPOTrainer):
-    """
-    [`~trl.GRPOTrainer`] whose samples do not depend on the `generation_config.json` in the model's folder, except for
-    special tokens, and with some differences for vLLM: `args.seed` determines the samples of a colocated vLLM,
-    adapters are merged without changing the base model, the metric `sampling/masked_rate` is the share of tokens that
-    are masked because their probabilities under vLLM and the trainer differ (`vllm_importance_sampling_mode`), a
-    colocated vLLM shuts down before its process group, and a server may hang, die and come back
-    ([`~trl_mle.trainer.engine.vllm_server.VLLMServer`]).
-    """
+    """[`~trl.GRPOTrainer`] whose samples do not depend on the `generation_config.json` in the model's folder, except
+    for special tokens, and with some differences for vLLM: `args.seed` determines the samples of a colocated vLLM,
+    adapters are merged without changing the base model, the metric `sampling/masked_rate` is the share of tokens
+    masked because their probabilities under vLLM and the trainer differ, a colocated vLLM shuts down before its
+    process group, and a server may hang, die and come back ([`~trl_mle.trainer.engine.vllm_server.VLLMServer`])."""
 
     args: MLEGRPOConfig
     model: "PreTrainedModel"
@@ -99,41 +96,20 @@ class VLLMTrainer(GRPOTrainer):
 
 
 def sampling_seed(seed: int, process: int, processes: int, tensor_parallel_size: int) -> int:
-    """
-    The seed of a process's generators for sampling with a colocated vLLM.
-
-    Args:
-        seed (`int`):
-            The run's seed.
-        process (`int`):
-            Number of the process.
-        processes (`int`):
-            Number of processes.
-        tensor_parallel_size (`int`):
-            Number of processes that share a vLLM and must sample the same.
-
-    Returns:
-        `int`: A different seed for every run seed and every vLLM.
-    """
+    """The seed of a process's generators for sampling with a colocated vLLM: a different one for every run seed and
+    every vLLM, the same for the processes that share one."""
     engines = processes // tensor_parallel_size
     return (seed * engines + process // tensor_parallel_size) % 2**32  # NumPy takes no more bits
 
 
 def merged_params(generation: VLLMGeneration) -> Iterator[tuple[str, torch.Tensor]]:
     """
-    The weights of a policy with an adapter, in vLLM's form: each layer's base weights with the adapter merged into a
-    copy.
+    Names and values of the weights of a policy with an adapter, in vLLM's form: each layer's base weights with the adapter
+    merged into a copy. Every process must consume all of them.
 
     TRL merges into the base weights and subtracts again. In 16 bits this does not restore the original, so under data
     parallelism the base drifts at every synchronisation, away from the base that the saved adapter will be used with.
     Only one layer is gathered at a time, also under ZeRO-3.
-
-    Args:
-        generation ([`~trl.generation.vllm_generation.VLLMGeneration`]):
-            Sends the weights to vLLM.
-
-    Yields:
-        `tuple[str, torch.Tensor]`: Name and values of each weight. Every process must consume all of them.
     """
     model: Any = generation.model
     layers: dict[str, Any] = {

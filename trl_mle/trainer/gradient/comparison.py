@@ -3,7 +3,6 @@
 import math
 from collections import defaultdict
 from collections.abc import Sequence
-from dataclasses import replace
 from typing import Any
 
 import torch
@@ -27,14 +26,6 @@ class Comparison(Part):
     The objective judges the rewards of the [`~trl_mle.rewards.MLEReward`], or else of the first reward function; those of other
     functions are standardised over the group and added with their weights. A single rollout is compared with the last 256
     rollouts of its prompt, including its batch, or with `"reward"` with a [`RunningBaseline`].
-
-    Args:
-        args ([`MLEGRPOConfig`]):
-            `objective`, and the unit of training.
-        reward_funcs (`Sequence[RewardFunc]`):
-            The trainer's reward functions.
-        reward_weights (`torch.Tensor` of shape `(F,)`):
-            Their weights.
     """
 
     name = "objective"
@@ -70,26 +61,20 @@ class Comparison(Part):
             name = completions[members[0]].prompt_name
             before = self._history.get(name, []) if self.by_rollout else []
             group = before + [known[i] for i in members]
-            total, has_quality = self._of_group(group)
-            advantages[members] = total[len(before) :]
-            self._without_quality.append(not has_quality)
+            advantages[members] = self._of_group(group)[len(before) :]
+            self._without_quality.append(len({quality for _, quality, _ in group} - {None}) < 2)
             if self.by_rollout:
                 self._history[name] = group[-HISTORY:]
         return advantages
 
     def lacks_signal(self, evaluations: Sequence[Evaluation]) -> bool:
-        """
-        Whether all advantages of a group are 0.
-
-        Args:
-            evaluations (`Sequence[Evaluation]`):
-                Those of its members; failures of our infrastructure are left out. Their reward is the only one.
-        """
+        """Whether all advantages of a group are 0. Its members' reward is the only one; failures of our infrastructure
+        are left out."""
         judged = [item for item in evaluations if not item.infrastructure_failed]
         if self.objective is None:
             return len({item.reward for item in judged}) < 2
         known = [[[item.reward], item.quality, item.program_id] for item in judged]
-        return not known or not self._of_group(known)[0].any()
+        return not known or not self._of_group(known).any()
 
     def _compared(self, completions: Sequence[Judged]) -> list[list[int]]:
         """The completions to compare with each other: those of a group, or of a prompt."""
@@ -98,8 +83,7 @@ class Comparison(Part):
             groups[item.prompt_name if self.by_rollout else i // self.args.group_size].append(i)
         return list(groups.values())
 
-    def _of_group(self, known: list[list[Any]]) -> tuple[torch.Tensor, bool]:
-        """The advantages, and whether qualities distinguish any completions."""
+    def _of_group(self, known: list[list[Any]]) -> torch.Tensor:
         assert self.objective is not None
         numbers: dict[Any, int] = {}
         # An unknown program equals no other
@@ -107,23 +91,20 @@ class Comparison(Part):
         program = torch.tensor([numbers.setdefault(name, len(numbers)) for name in names])
         quality = torch.tensor([math.nan if q is None else q for _, q, _ in known], dtype=torch.float64)
         rewards = torch.tensor([scores for scores, _, _ in known], dtype=torch.float64)
-        total, has_quality = torch.zeros(len(known), dtype=torch.float64), False
+        total = torch.zeros(len(known), dtype=torch.float64)
         judged = ~rewards[:, self.judge].isnan()
         if judged.any():
             own = rewards[judged, self.judge]
             group = Group(own, progress_of(own, quality[judged]), quality[judged], program[judged])
             total[judged] = self.reward_weights[self.judge] * self.objective.advantages(group)
-            alike = torch.zeros_like(own)
-            has_quality = bool(self.objective.advantages(replace(group, rewards=alike, progress=alike)).any())
         for i, weight in enumerate(self.reward_weights):
             given = ~rewards[:, i].isnan()
             if i != self.judge and given.any():
                 total[given] += weight * standardized(rewards[given, i])
-        return total, has_quality
+        return total
 
     def metrics(self) -> dict[str, float]:
-        """`no_quality_rate` of the last batch: share of groups in which valid programs cannot be distinguished from
-        each other or from failed ones."""
+        """`no_quality_rate` of the last batch: share of groups with fewer than two different scores of valid programs."""
         if not self._without_quality:
             return {}
         return {"no_quality_rate": sum(self._without_quality) / len(self._without_quality)}

@@ -17,8 +17,8 @@ def duration_weights(
     Weights of each action's policy-gradient term by the duration Δt of the action.
 
     If actions are trained on as they finish, an action of duration Δt is trained on at a rate ∝ 1/Δt, and fast, poor
-    programs crowd out slow, better ones. The section "duration-aware gradient updates" of
-    https://huggingface.co/papers/2509.01684 corrects this by weighting with Δt itself,
+    programs crowd out slow, better ones. https://huggingface.co/papers/2509.01684 (section "duration-aware gradient
+    updates") corrects this by weighting with Δt itself,
 
     $$
     \nabla J = \mathbb{E}\Big[\sum_k \frac{\Delta t_k}{\overline{\Delta t}} \, \nabla \log \pi(a_k|s_k) \,
@@ -32,10 +32,8 @@ def duration_weights(
             Δt of each action; NaN where it is unknown.
         method (`str`, *optional*, defaults to `"linear"`):
             `"linear"` weights by Δt / mean Δt, `"none"` by 1.
-        low (`float`, *optional*):
-            Smallest weight. A program that dies at once has Δt ≈ 0, and without a bound almost no penalty.
-        high (`float`, *optional*):
-            Largest weight.
+        low (`float`, *optional*), high (`float`, *optional*):
+            Smallest and largest weight. Without `low`, a program that dies at once (Δt ≈ 0) has almost no penalty.
         mean (`float`, *optional*):
             Mean Δt in seconds over more than this batch, because an asynchronous batch may hold a single rollout of a
             competition. Defaults to the mean of `durations`.
@@ -59,21 +57,8 @@ def weights_by_competition(
     durations: torch.Tensor,
     weigh: Callable[[str | None, torch.Tensor], torch.Tensor],
 ) -> torch.Tensor:
-    """
-    Weights of a batch with several competitions. Each competition is weighted separately, because otherwise the
-    slowest one would dominate the gradient.
-
-    Args:
-        competitions (`Sequence[str | None]`):
-            The competition of each action.
-        durations (`torch.Tensor` of shape `(B,)`):
-            Δt of each action; NaN where it is unknown.
-        weigh (`Callable[[str | None, torch.Tensor], torch.Tensor]`):
-            Computes the weights of one competition's durations.
-
-    Returns:
-        `torch.Tensor` of shape `(B,)`: The weights.
-    """
+    """Weights of a batch with several competitions, of shape `(B,)`. `weigh` computes those of each competition
+    separately, because otherwise the slowest one would dominate the gradient."""
     by_competition = defaultdict(list)
     for i, competition in enumerate(competitions):
         by_competition[competition].append(i)

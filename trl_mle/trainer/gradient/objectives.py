@@ -12,24 +12,13 @@ from trl_mle.user_code import import_named
 
 @dataclass(frozen=True)
 class Group:
-    """
-    Completions that are compared with each other. Those that our infrastructure failed are left out.
-
-    Args:
-        rewards (`torch.Tensor` of shape `(n,)`):
-            Their rewards.
-        progress (`torch.Tensor` of shape `(n,)`):
-            The same for all valid completions, and more than any failed one's, see [`progress_of`].
-        quality (`torch.Tensor` of shape `(n,)`):
-            Quality of the valid completions, larger is better; NaN for all others.
-        program (`torch.Tensor` of shape `(n,)`):
-            Integers that are equal for equal programs.
-    """
+    """Completions that are compared with each other, each a tensor of shape `(n,)`. Those that our infrastructure
+    failed are left out."""
 
     rewards: torch.Tensor
-    progress: torch.Tensor
-    quality: torch.Tensor
-    program: torch.Tensor
+    progress: torch.Tensor  # the same for all valid ones, and more than any failed one's, see `progress_of`
+    quality: torch.Tensor  # of the valid ones, larger is better; NaN for all others
+    program: torch.Tensor  # integers that are equal for equal programs
 
 
 class Objective(Protocol):
@@ -65,16 +54,7 @@ OBJECTIVES: dict[str, Callable[[Any], Objective]] = {"mean_rank": MeanRank, "max
 
 
 def find_objective(args: Any) -> Objective | None:
-    """
-    Creates the objective of a run.
-
-    Args:
-        args ([`MLEGRPOConfig`]):
-            `objective`: a name in [`OBJECTIVES`], or the dotted name of a class of your own.
-
-    Returns:
-        [`Objective`], *optional*: `None` for `reward`.
-    """
+    """Creates the objective of a run from `args.objective`; `None` for `reward`."""
     name: str = args.objective
     if name == "reward":
         return None
@@ -84,19 +64,8 @@ def find_objective(args: Any) -> Objective | None:
 
 
 def progress_of(rewards: torch.Tensor, quality: torch.Tensor) -> torch.Tensor:
-    """
-    The progress of each completion of a group: the reward for failed ones; for all valid ones the same value, the
-    larger of the lowest failed reward plus 3 and the highest failed reward plus 0.3.
-
-    Args:
-        rewards (`torch.Tensor` of shape `(n,)`):
-            Rewards; NaN if missing.
-        quality (`torch.Tensor` of shape `(n,)`):
-            NaN of completions that are not valid.
-
-    Returns:
-        `torch.Tensor` of shape `(n,)`: NaN where there is no reward.
-    """
+    """The progress of each completion of a group: the reward for failed ones (NaN if missing); for all valid ones the
+    same value, the larger of the lowest failed reward plus 3 and the highest failed reward plus 0.3."""
     failed = rewards[quality.isnan() & ~rewards.isnan()]
     reached = max(failed.min().item() + 3.0, failed.max().item() + VALID_STEP) if len(failed) else 0.0
     return torch.where(quality.isnan() | rewards.isnan(), rewards, reached)

@@ -16,15 +16,7 @@ from trl_mle.trainer.rollouts.ledger import RolloutLedger
 
 
 class Weighting(Part):
-    """
-    Duration weights of the batches of a run.
-
-    Args:
-        args ([`MLEGRPOConfig`]):
-            `duration_weighting`, its bounds, and whether training is asynchronous.
-        ledger ([`RolloutLedger`], *optional*):
-            The ledger of asynchronous training, for `"inclusion"`.
-    """
+    """Duration weights of the batches of a run; `"inclusion"` needs the ledger of asynchronous training."""
 
     name = "weighting"
 
@@ -66,15 +58,8 @@ def weight_metrics(
     advantages: Sequence[float], weighted: Sequence[float], weights: Sequence[float], durations: Sequence[float | None]
 ) -> dict[str, float]:
     """
-    Metrics of the weights' effect on a batch.
-
-    Args:
-        advantages (`Sequence[float]`), weighted (`Sequence[float]`):
-            Advantages of all completions, before and after weighting.
-        weights (`Sequence[float]`):
-            Their duration weights.
-        durations (`Sequence[float | None]`):
-            Δt of their programs, in seconds.
+    Metrics of the weights' effect on a batch, from the advantages of all completions before and after weighting, their
+    weights, and Δt of their programs in seconds.
 
     Returns:
         `dict[str, float]`:

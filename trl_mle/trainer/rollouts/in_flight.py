@@ -30,20 +30,14 @@ class RolloutsInFlight(Part):
     Args:
         ledger ([`RolloutLedger`]):
             The ledger of all processes.
-        reward ([`~trl_mle.rewards.MLEReward`]):
-            Executes the programs of this process.
-        sampler ([`~trl_mle.trainer.rollouts.sampler.Sampler`]):
-            Samples.
+        reward ([`~trl_mle.rewards.MLEReward`]), sampler ([`~trl_mle.trainer.rollouts.sampler.Sampler`]):
+            Execute the programs of this process, and sample.
         extra_generations (`int`, *optional*, defaults to `0`):
             Most generations of a step that replace groups without signal.
         is_async (`bool`, *optional*, defaults to `True`):
             Whether rollouts may outlive the step in which they were sampled.
         keeps_logps (`bool`, *optional*, defaults to `True`):
             Whether rollouts may be trained on after an update.
-
-    Attributes:
-        skipped (`list[Rollout]`):
-            Those of the last step's groups without signal that were not trained on.
     """
 
     name = "rollouts"
@@ -61,7 +55,7 @@ class RolloutsInFlight(Part):
         self.is_async = is_async
         self.keeps_logps = keeps_logps
         self.extra_generations = extra_generations
-        self.skipped: list[Rollout] = []
+        self.skipped: list[Rollout] = []  # in the last step, of groups without signal
         self._reward = reward
         self._sampler = sampler
         self._pending: dict[int, PendingEvaluation] = {}  # of this process
@@ -72,15 +66,8 @@ class RolloutsInFlight(Part):
         self._last: tuple[float, float] | None = None  # when the last step was taken; for how long programs had run
 
     def fill(self, count: int, choose: Callable[[], list[Row]]) -> None:
-        """
-        Samples until `max_in_flight` rollouts are in flight. A vLLM server samples the last batch while the trainer continues.
-
-        Args:
-            count (`int`):
-                Number of rollouts of a generation step.
-            choose (`Callable`):
-                Returns this process's rows of another batch.
-        """
+        """Samples until `max_in_flight` rollouts are in flight, `count` of each batch that `choose` chooses. A vLLM
+        server samples the last batch while the trainer continues."""
         self._training_s = time.monotonic() - self._last[0] if self._last is not None else None
         self._restart()  # with fewer in flight than before none may be added
         if self._sampler.rows:
@@ -89,24 +76,14 @@ class RolloutsInFlight(Part):
         while ledger.has_room(count):  # once, unless there are none yet, or some were dropped
             self._sampler.ask(choose(), ledger.step)
             is_last = len(ledger.in_flight) + 2 * count > ledger.max_in_flight and ledger.fresh >= count
-            if is_last and self._sampler.is_server and ledger.max_staleness != 0:
+            if is_last and self._sampler.server is not None and ledger.max_staleness != 0:
                 break
             self._arrive()
 
     def take(self, count: int, choose_more: Callable[[int], list[Row]]) -> list[Rollout]:
-        """
-        Waits until so many rollouts can be trained on. Where groups without signal leave too few, samples others, or, when it may
-        not sample more, takes them after all.
-
-        Args:
-            count (`int`):
-                Rollouts of a generation step.
-            choose_more (`Callable`):
-                Gives this process' rows of so many more groups.
-
-        Returns:
-            `list[Rollout]`: Those of all processes, in the order of sampling.
-        """
+        """Waits until `count` rollouts of all processes can be trained on, and returns them in sampling order. Where
+        groups without signal leave too few, samples as many others, chosen by `choose_more`, or, when it may not
+        sample more, takes them after all."""
         began = time.monotonic()
         self._generations = self._filled_up = 0
         with self._reward.progress(count) as progress:
@@ -139,27 +116,20 @@ class RolloutsInFlight(Part):
     def rows(self, taken: list[Rollout]) -> list[Row]:
         """The rows to train on for a batch of rollouts: dataset rows, evaluations and staleness."""
         return [
-            rollout.row
-            | {
-                "evaluation": rollout.evaluation,
-                "rollout_id": rollout.id,
-                "staleness": self.ledger.step - 1 - rollout.step,
-            }
-            for rollout in taken
+            item.row
+            | {"evaluation": item.evaluation, "rollout_id": item.id, "staleness": self.ledger.step - 1 - item.step}
+            for item in taken
         ]
 
     def metrics(self) -> dict[str, float]:
         """
-        With `is_async` the metrics of [`RolloutLedger.metrics`], and of the time since the previous step, as `async/…`:
+        With `is_async`, the metrics of [`RolloutLedger.metrics`], and of the time since the previous step, as `async/…`:
 
         - `training_s`, `sync_s`, `generation_wait_s` and `wait_s`: the trainer's time in seconds: training, sending
           weights to the vLLM server, waiting for completions (or sampling), and waiting for programs.
-        - `generation_s`: generation time of the completions that arrived since, including those that the trainer did
-          not wait for.
-        - `execution_s`: average seconds per slot of the executor spent on programs of these rollouts; under the same
-          condition as `idle_s`.
-        - `idle_s`: seconds that slots ran no program of these rollouts (none, or an evaluation's), summed over the
-          executor's slots, if it knows its slots and reports when programs start.
+        - `generation_s`: generation time of the completions that arrived since, including those not waited for.
+        - `execution_s` and `idle_s`: seconds per slot of the executor spent on programs of these rollouts, and the sum of
+          those that slots ran none; if the executor knows its slots and reports when programs start.
 
         If groups without signal are replaced, as `zero_signal/…`: `skipped` and `trained`, groups that were left out, and that
         were trained on all the same, and `generations`, those that were to replace them.
@@ -191,9 +161,8 @@ class RolloutsInFlight(Part):
         return self.ledger.state_dict() | {"asked": self._sampler.rows}
 
     def load_state_dict(self, state: dict[str, Any]) -> None:
-        """
-        Restores a [`state_dict`]. Unfinished programs are executed again first, and the current policy samples completions that had not arrived.
-        """
+        """Restores a [`state_dict`]. Unfinished programs are executed again first, and the current policy samples
+        completions that had not arrived."""
         if not self.is_async:
             return NoRollouts().load_state_dict(state)
         self.ledger.load_state_dict(state)
@@ -268,18 +237,7 @@ class NoRollouts(Part):
 
 def make_rollouts(trainer: VLLMTrainer, reward: MLEReward | None, comparison: Comparison) -> RolloutsInFlight | None:
     """
-    Creates the rollouts in flight of a new run.
-
-    Args:
-        trainer ([`~trl_mle.trainer.engine.vllm_trainer.VLLMTrainer`]):
-            Samples.
-        reward ([`~trl_mle.rewards.MLEReward`], *optional*):
-            Executes programs ahead.
-        comparison ([`~trl_mle.trainer.gradient.comparison.Comparison`]):
-            Decides which groups lack signal.
-
-    Returns:
-        [`RolloutsInFlight`], *optional*: Empty. `None` if no program runs ahead.
+    Creates the rollouts in flight of a new run; `None` if no program runs ahead.
 
     Raises:
         `ValueError`: No reward function can execute programs ahead, another one could tell apart what they find alike, the

@@ -21,59 +21,27 @@ HISTORY = 1 << 16
 
 @dataclass
 class Rollout:
-    """
-    A sampled completion, and the result of its program.
+    """A sampled completion, and the result of its program."""
 
-    Args:
-        row (`dict`):
-            Its dataset row, with the prompt and other columns.
-        prompt_ids (`list[int]`), completion_ids (`list[int]`):
-            Its tokens.
-        completion (`str | list[dict]`):
-            Its text or messages.
-        sampling_logps (`list[float | None]`, *optional*):
-            Log-probability of each token from the generation engine; `None` if it reports none.
-        policy_logps (`list[float]`, *optional*):
-            Log-probability of each token from the trained model at sampling time; `None` if it will be trained on
-            before the next update.
-        id (`int`, *optional*):
-            Its position in the sampling order over all processes. The ledger sets it and `step`.
-        step (`int`, *optional*):
-            Number of generation steps trained on when it was sampled.
-        evaluation ([`~trl_mle.rewards.Evaluation`], *optional*):
-            The evaluation of its program; `None` until it is known.
-    """
-
-    row: dict[str, Any]
+    row: dict[str, Any]  # of the dataset
     prompt_ids: list[int]
     completion_ids: list[int]
-    completion: Any
-    sampling_logps: list[float | None] | None = None
-    policy_logps: list[float] | None = None
-    id: int = -1
-    step: int = -1
-    evaluation: Evaluation | None = None
+    completion: Any  # text or messages
+    sampling_logps: list[float | None] | None = None  # of its tokens, if the engine that generated them reports any
+    policy_logps: list[float] | None = (
+        None  # under the trained model, then; `None` if it is trained on before an update
+    )
+    id: int = -1  # position in the sampling order over all processes; the ledger sets it and `step`
+    step: int = -1  # generation steps trained on when it was sampled
+    evaluation: Evaluation | None = None  # `None` until it is known
 
 
 @dataclass
 class Duration:
-    """
-    The known Δt of a recently sampled rollout.
-
-    Args:
-        competition (`str`, *optional*):
-            Id of its competition.
-        seconds (`float`, *optional*, defaults to `0.0`):
-            Δt; 0 for a completion without a program. For a running program, how long it has run so far: its Δt is
-            longer (it is *censored*).
-        ended (`bool`, *optional*, defaults to `False`):
-            Whether the program has ended.
-        trained (`bool`, *optional*, defaults to `False`):
-            Whether the rollout has been trained on.
-    """
+    """The known Δt of a recently sampled rollout."""
 
     competition: str | None
-    seconds: float = 0.0
+    seconds: float = 0.0  # 0 without a program; while one runs, how long it has run so far (its Δt is *censored*)
     ended: bool = False
     trained: bool = False
 
@@ -86,7 +54,7 @@ class RolloutLedger:
     With `lacks_signal` a finished unit whose advantages are all 0 is set aside: it is not handed out, unless [`fill_up`] asks
     for it, and leaves with [`skip`].
 
-    It is a function of what it was told, in order: processes that tell theirs the same have the same ledger. At any time
+    Processes that tell their ledgers the same, in the same order, have the same ledger. At any time
 
         sampled = trained + in flight + dropped + skipped.
 
@@ -122,7 +90,7 @@ class RolloutLedger:
         self._alike: list[int] = []  # the same of those that are set aside
 
     def has_room(self, count: int) -> bool:
-        """Whether to sample this many more rollouts now: there is room, or too few usable ones are in flight."""
+        """Whether to sample `count` more rollouts now: there is room, or too few usable ones are in flight."""
         return len(self.in_flight) + count <= self.max_in_flight or self.fresh < count
 
     @property
@@ -132,18 +100,8 @@ class RolloutLedger:
         return sum(not self._is_stale(rollout) for rollout in self.in_flight.values() if rollout.id not in alike)
 
     def add(self, rollouts: Iterable[Rollout], step: int | None = None) -> list[Rollout]:
-        """
-        Adds sampled rollouts.
-
-        Args:
-            rollouts (`Iterable[Rollout]`):
-                Whole units, in their order.
-            step (`int`, *optional*, defaults to `self.step`):
-                Number of generation steps trained on when they were requested.
-
-        Returns:
-            `list[Rollout]`: The same, with `id` and `step`.
-        """
+        """Adds sampled rollouts, whole units in their order, which were requested at this step (by default now);
+        returns them with `id` and `step`."""
         added = list(rollouts)
         for rollout in added:
             rollout.id, rollout.step = self.sampled, self.step if step is None else step
@@ -196,17 +154,8 @@ class RolloutLedger:
         return self._ended_s + sum(running)
 
     def take(self, count: int) -> list[Rollout]:
-        """
-        Hands out the rollouts of one generation step.
-
-        Args:
-            count (`int`):
-                Number of rollouts, a multiple of `unit_size`.
-
-        Returns:
-            `list[Rollout]`:
-                The rollouts that finished first, in sampling order; empty if fewer have finished.
-        """
+        """Hands out `count` rollouts for a generation step: those that finished first, in sampling order; none if
+        fewer have finished."""
         self._drop_stale()
         if self.ready < count:
             return []
@@ -218,16 +167,8 @@ class RolloutLedger:
         return taken
 
     def fill_up(self, count: int) -> int:
-        """
-        Lets units that are set aside be handed out, as many as are missing, the first to finish first.
-
-        Args:
-            count (`int`):
-                Rollouts of a generation step.
-
-        Returns:
-            `int`: How many units.
-        """
+        """Lets units that are set aside be handed out, as many as `count` rollouts lack, the first to finish first;
+        returns how many."""
         missing = max(0, count - self.fresh) // self.unit_size
         chosen, self._alike = self._alike[:missing], self._alike[missing:]
         self._ready += chosen
@@ -242,13 +183,8 @@ class RolloutLedger:
         return skipped
 
     def check(self, executing: Iterable[int]) -> None:
-        """
-        Raises `RuntimeError` if a rollout was lost.
-
-        Args:
-            executing (`Iterable[int]`):
-                Ids of rollouts whose programs are queued or running, over all processes.
-        """
+        """Raises `RuntimeError` if a rollout was lost, given the ids of those whose programs are queued or running on
+        any process."""
         left = f"{sum(self.dropped)} dropped, {self.skipped} skipped"
         counts = f"{self.sampled} sampled, {self.trained} trained, {len(self.in_flight)} in flight, {left}"
         if self.sampled != self.trained + len(self.in_flight) + sum(self.dropped) + self.skipped:
@@ -258,20 +194,9 @@ class RolloutLedger:
             raise RuntimeError(f"programs of the rollouts {unfinished} should run, those of {sorted(executing)} do")
 
     def metrics(self, taken: list[Rollout]) -> dict[str, float]:
-        """
-        Metrics of a generation step, by quartile (q1 is the fastest) of the Δt of recently sampled rollouts.
-
-        Args:
-            taken (`list[Rollout]`):
-                Rollouts from [`take`].
-
-        Returns:
-            `dict[str, float]`:
-                `in_flight`; `staleness/mean` and `staleness/max` in generation steps; `staleness/q<i>/p50` and
-                `…/p90`; `sampled_share/q<i>` and `trained_share/q<i>`, which differ if slow programs are missing from
-                those trained on (a program that has run for longer than any ended one is in q4); and, with
-                `max_staleness`, `dropped/q<i>`, the number dropped so far.
-        """
+        """Metrics of a generation step, by quartile (q1 is the fastest) of the Δt of recently sampled rollouts;
+        docs/metrics.md describes them. `sampled_share` and `trained_share` differ if slow programs are missing from
+        those trained on. A program that has run for longer than any ended one is in q4."""
         staleness = torch.tensor([float(self.step - 1 - rollout.step) for rollout in taken])
         metrics = {
             "in_flight": float(len(self.in_flight)),
@@ -290,40 +215,23 @@ class RolloutLedger:
         taken_quartile = torch.bucketize(seconds.new_tensor(taken_s), edges)
         shares = [(masses[quartile == i].sum() / len(masses)).item() for i in range(4)]
         shares[3] = 1 - sum(shares[:3])
-        for i in range(4):
-            metrics[f"sampled_share/q{i + 1}"] = shares[i]
+        for i, name in enumerate(("q1", "q2", "q3", "q4")):
+            metrics[f"sampled_share/{name}"] = shares[i]
             if trained.any():
-                metrics[f"trained_share/q{i + 1}"] = (quartile[trained] == i).double().mean().item()
+                metrics[f"trained_share/{name}"] = (quartile[trained] == i).double().mean().item()
             of_quartile = staleness[taken_quartile == i]
             if len(of_quartile):
-                metrics[f"staleness/q{i + 1}/p50"] = of_quartile.quantile(0.5).item()
-                metrics[f"staleness/q{i + 1}/p90"] = of_quartile.quantile(0.9).item()
+                metrics[f"staleness/{name}/p50"] = of_quartile.quantile(0.5).item()
+                metrics[f"staleness/{name}/p90"] = of_quartile.quantile(0.9).item()
         return metrics
 
     def known_durations(self) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor]:
-        """
-        The known durations of recently sampled rollouts.
-
-        Returns:
-            `tuple[torch.Tensor, torch.Tensor, torch.Tensor]`:
-                Of shape `(N,)` each: seconds, whether the program has ended, whether the rollout was trained on.
-        """
+        """Of recently sampled rollouts: seconds, whether the program has ended, whether the rollout was trained on."""
         return _columns(self.durations.values())
 
     def known_units(self, competition: str | None) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor]:
-        """
-        The same for whole units: a unit is trained on when its longest program has ended, so the longest Δt is the
-        unit's. Members hit by failures of our infrastructure do not count.
-
-        Args:
-            competition (`str`, *optional*):
-                Only include this competition.
-
-        Returns:
-            `tuple[torch.Tensor, torch.Tensor, torch.Tensor]`:
-                Of shape `(units,)` each: seconds of the longest member so far, whether all have ended, whether they were
-                trained on.
-        """
+        """The same for whole units of a competition, with the seconds of the longest member so far: a unit is trained
+        on when its longest program has ended. Members hit by failures of our infrastructure do not count."""
         units = []
         for _, entries in groupby(self.durations.items(), key=lambda entry: entry[0] // self.unit_size):
             members = [duration for _, duration in entries if duration.competition in (None, competition)]
@@ -334,21 +242,12 @@ class RolloutLedger:
         return _columns(units)
 
     def longest_of_unit(self, durations: torch.Tensor) -> torch.Tensor:
-        """
-        The Δt of the unit of each rollout handed out.
-
-        Args:
-            durations (`torch.Tensor` of shape `(B,)`):
-                Δt of rollouts in the order of sampling, whole units; NaN where it is unknown.
-
-        Returns:
-            `torch.Tensor` of shape `(B,)`: The longest known Δt of the rollout's unit; NaN where its own is unknown.
-        """
+        """The longest Δt in the unit of each rollout handed out; NaN where its own is unknown. Units are whole, in
+        sampling order."""
         longest = durations.nan_to_num(nan=0.0).view(-1, self.unit_size).amax(dim=1)
         return longest.repeat_interleave(self.unit_size).masked_fill(durations.isnan(), torch.nan)
 
     def state_dict(self) -> dict[str, Any]:
-        """What a checkpoint keeps; JSON can hold it."""
         return {
             "unit_size": self.unit_size,
             "step": self.step,
@@ -397,12 +296,9 @@ class RolloutLedger:
             return
         seconds, ended, _ = self.known_durations()
         for member in stale:
-            duration = self.durations.get(member)  # unknown after a failure of our infrastructure
-            place = (
-                0
-                if duration is None
-                else int(torch.bucketize(seconds.new_tensor(duration.seconds), duration_quartiles(seconds, ended)))
-            )
+            place = 0
+            if (duration := self.durations.get(member)) is not None:  # unknown after a failure of our infrastructure
+                place = int(torch.bucketize(seconds.new_tensor(duration.seconds), duration_quartiles(seconds, ended)))
             self.dropped[place] += 1
             del self.in_flight[member]
         self._ready = fresh
@@ -415,12 +311,8 @@ class RolloutLedger:
 
 def _columns(known: Iterable[Duration]) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor]:
     rows = [(duration.seconds, duration.ended, duration.trained) for duration in known]
-    seconds, ended, trained = zip(*rows, strict=True) if rows else ((), (), ())
-    return (
-        torch.tensor(seconds, dtype=torch.float64),
-        torch.tensor(ended, dtype=torch.bool),
-        torch.tensor(trained, dtype=torch.bool),
-    )
+    seconds, ended, trained = torch.tensor(rows, dtype=torch.float64).view(-1, 3).unbind(1)
+    return seconds, ended.bool(), trained.bool()
 
 
 def _rollout(entry: dict[str, Any]) -> Rollout:

@@ -23,35 +23,24 @@ class Sampler:
     Samples completions on request: a vLLM server starts at once, in parallel with the trainer; other engines sample
     when the completions are received. All processes call its methods together.
 
-    Args:
-        trainer ([`~trl_mle.trainer.engine.vllm_trainer.VLLMTrainer`]):
-            The trainer whose policy samples.
-        keeps_logps (`bool`):
-            Whether rollouts may be trained on after an update, so that they need log-probabilities of the policy that
-            sampled. The trainer computes these, or the server if it samples while the policy changes.
+    With `keeps_logps` rollouts may be trained on after an update, so that they need log-probabilities of the policy that
+    sampled. The trainer computes these, or the server if it samples while the policy changes.
     """
 
     def __init__(self, trainer: VLLMTrainer, keeps_logps: bool):
         self._trainer = trainer
         self._keeps_logps = keeps_logps
-        self._server = trainer.vllm_server
+        self.server = trainer.vllm_server
         self._request: Request | None = None
         self._seconds = dict.fromkeys(("sync_s", "generation_s", "generation_wait_s"), 0.0)
-        if self._server is not None and keeps_logps:
-            self._server.check_logps()
+        if self.server is not None and keeps_logps:
+            self.server.check_logps()
         self.rows: list[Row] = []  # of all processes: requested, but not received
         self.step = 0  # generation steps trained on when they were requested
 
-    @property
-    def is_server(self) -> bool:
-        """Whether a server samples."""
-        return self._server is not None
-
     def whole_groups(self, groups: int) -> int:
-        """
-        How many groups to sample where so many are missing: what all processes can share equally. Where nothing is kept for later
-        steps these are no more than that, else no fewer.
-        """
+        """How many groups to sample where some are missing: a number that all processes can share equally. Where
+        nothing is kept for later steps these are no more than are missing, else no fewer."""
         processes, size = self._trainer.accelerator.num_processes, self._trainer.args.group_size
         together = processes // gcd(processes, size)
         if self._keeps_logps:
@@ -59,49 +48,32 @@ class Sampler:
         return groups // together * together
 
     def ask(self, rows: list[Row], step: int) -> None:
-        """
-        Requests completions from the current policy.
-
-        Args:
-            rows (`list[Row]`):
-                This process's rows, one for each completion.
-            step (`int`):
-                Number of generation steps trained on so far.
-        """
+        """Requests a completion for each of this process's rows from the current policy; `step` counts the generation
+        steps trained on so far."""
         self.rows, self.step = gather_object(rows), step
         with self._timed():
             self._send()
 
     def has_arrived(self) -> bool:
         """Whether a server has answered."""
-        return self._server is not None and self._request is not None and self._server.answered(self._request)
+        return self.server is not None and self._request is not None and self.server.answered(self._request)
 
     def receive(self) -> list[Rollout]:
         """Completions of this process, with the facts about the sampling policy that later steps need."""
         with self._timed():
             if self._request is None:  # nothing was requested since a resume
                 self._send()
-            if self._server is None or self._request is None:
+            if self.server is None or self._request is None:
                 rollouts = self._sample()
             else:
-                with self._server.expecting(self._request):
+                with self.server.expecting(self._request):
                     rollouts = self._sample()
         self.rows, self._request = [], None
         return rollouts
 
     def load(self, rows: list[Row], step: int) -> None:
-        """
-        Restores requests from a checkpoint: the current policy samples completions of these rows.
-
-        Args:
-            rows (`list[Row]`):
-                Rows of all processes.
-            step (`int`):
-                Number of generation steps trained on so far.
-
-        Raises:
-            `ValueError`: The rows cannot be split over this number of processes.
-        """
+        """Restores the requests of all processes from a checkpoint: the current policy samples their completions.
+        Raises `ValueError` if they cannot be split over this number of processes."""
         trainer = self._trainer
         if len(rows) % trainer.accelerator.num_processes or len(rows) % (trainer.num_generations or 1):
             raise ValueError(
@@ -109,21 +81,18 @@ class Sampler:
                 f"{trainer.accelerator.num_processes} processes: resume with as many as before"
             )
         self.rows, self.step, self._request = rows, step, None
-        if self._server is not None:
-            self._server.forget()
+        if self.server is not None:
+            self.server.forget()
             trainer._last_loaded_step = -1  # the server may have the weights of later steps
 
     def take_seconds(self) -> dict[str, float]:
-        """
-        Sampling times since the last call, in seconds, see [`RolloutsInFlight.metrics`]: `sync_s`, `generation_s` and
-        `generation_wait_s`.
-        """
+        """Sampling times since the last call, see [`RolloutsInFlight.metrics`]."""
         seconds, self._seconds = self._seconds, dict.fromkeys(self._seconds, 0.0)
         return seconds
 
     @contextmanager
     def _timed(self) -> Iterator[None]:
-        began, server = time.monotonic(), self._server
+        began, server = time.monotonic(), self.server
         before = (server.sync_s, server.generation_s) if server is not None else (0.0, 0.0)
         yield
         waited_s = generated_s = time.monotonic() - began
@@ -141,22 +110,22 @@ class Sampler:
         return self.rows[accelerator.process_index * count : (accelerator.process_index + 1) * count]
 
     def _send(self) -> None:
-        if self._server is None:
+        if self.server is None:
             return
         trainer = self._trainer
         if trainer.state.global_step != trainer._last_loaded_step:  # as TRL does when it generates
-            self._server.sync_weights()
+            self.server.sync_weights()
             trainer._last_loaded_step = trainer.state.global_step
         prompt_ids, images, _ = trainer._tokenize_prompts([row["prompt"] for row in self._own_rows])
         assert trainer.num_generations is not None  # GRPOConfig has a default
-        self._request = self._server.ask(prompt_ids, images, trainer.num_generations)
+        self._request = self.server.ask(prompt_ids, images, trainer.num_generations)
 
     def _sample(self) -> list[Rollout]:
         rows, trainer = self._own_rows, self._trainer
         generated = trainer._generate([row["prompt"] for row in rows])
         prompt_ids, completion_ids, _, completions, sampling_logps, *_ = generated
         logps: Sequence[list[float] | None] = [None] * len(rows)
-        if self._keeps_logps and self._server is None:
+        if self._keeps_logps and self.server is None:
             logps = policy_logps(trainer, prompt_ids, completion_ids)
         elif self._keeps_logps:  # the sampling weights may be gone
             logps = sampling_logps
