@@ -22,7 +22,8 @@ WEIGHTS = {"cpu.weight": ("100", "10000"), "cpu.shares": ("1024", "262144")}
 
 
 def parents() -> list[Path]:
-    """Folders in which groups can be created: one under cgroup v2, one for each controller under v1, or none.
+    """
+    Folders in which groups can be created: one under cgroup v2, one for each controller under v1, or none.
 
     Under v2 a group with processes cannot limit parts of itself, so new groups are created next to the caller's. This
     requires that both are within one unit of systemd; otherwise programs would escape the limits of that unit.
@@ -55,26 +56,14 @@ def parents() -> list[Path]:
 
 class ControlGroup:
     """
-    The control group of one slot.
-
-    Args:
-        parents (`Sequence[Path]`):
-            From [`parents`]. Without any, the group limits nothing.
-        name (`str`):
-            Name of the group, unique on this machine.
-        memory_mb (`int`):
-            Maximum memory of its processes and of their files in memory, in MB. Beyond it the kernel kills.
-        max_processes (`int`):
-            Maximum number of processes and threads.
+    The control group of one slot. Without `parents`, it limits nothing. Beyond `memory_mb` of its processes and of their
+    files in memory, the kernel kills. Raises `OSError` if it cannot be created.
 
     Attributes:
         folders (`list[Path]`):
             Folders of the group, one for each of `parents`, the one for memory first.
         highest_weight (`str`):
             The largest weight that it can have for its share of the cores; empty if this cannot be set.
-
-    Raises:
-        `OSError`: The group cannot be created.
     """
 
     def __init__(self, parents: Sequence[Path], name: str, memory_mb: int, max_processes: int):
@@ -146,11 +135,10 @@ class ControlGroup:
 
 def make_groups(run_dir: Path, count: int, memory_mb: int, max_processes: int) -> list[ControlGroup]:
     """Creates groups; they limit nothing if they cannot be created."""
-    names = [
-        f"{run_dir.name}.{index}" for index in range(count)
-    ]  # recorded: whoever removes them may have other parents
+    names = [f"{run_dir.name}.{index}" for index in range(count)]
     try:
         folders = parents()
+        # Whoever removes them may have other parents
         (run_dir / RECORD).write_text("".join(f"{folder / name}\n" for folder in folders for name in names))
         return [ControlGroup(folders, name, memory_mb, max_processes) for name in names]
     except OSError as error:

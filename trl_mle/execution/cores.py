@@ -6,20 +6,9 @@ from collections.abc import Collection, Iterator
 
 
 def split_cores(training_cores: int) -> tuple[list[int], list[int]]:
-    """
-    Splits the cores that this process may use, by its affinity: a container or `taskset` may leave it fewer than the
-    machine has. All processes with the same affinity split them in the same way.
-
-    Args:
-        training_cores (`int`):
-            Number of cores for training.
-
-    Returns:
-        `tuple[list[int], list[int]]`: The cores of training, which are the first ones, and those of programs.
-
-    Raises:
-        `ValueError`: No core would be left for programs.
-    """
+    """Splits the cores that this process may use, by its affinity (a container or `taskset` may leave it fewer than
+    the machine has): the first ones for training, the others for programs. All processes with the same affinity
+    split them alike. Raises `ValueError` if no core would be left for programs."""
     cores = sorted(os.sched_getaffinity(0))
     if training_cores < 0:
         raise ValueError(f"training_cores must be at least 0, got {training_cores}")

@@ -152,24 +152,13 @@ class Executor(ABC):
 
     @property
     def identity(self) -> dict[str, Any]:
-        """
-        Everything that a program's result depends on besides the program and the competition, JSON-compatible.
-        Executors with the same identity can share results.
-        """
+        """Everything that a program's result depends on besides the program and the competition, JSON-compatible.
+        Executors with the same identity can share results."""
         return {"executor": f"{type(self).__module__}.{type(self).__qualname__}", **asdict(self.limits)}
 
     @abstractmethod
     def check(self, competition: Competition) -> None:
-        """
-        Checks in advance whether programs for a competition can run.
-
-        Args:
-            competition ([`~trl_mle.competitions.Competition`]):
-                The competition to solve.
-
-        Raises:
-            [`SandboxError`]: Programs cannot run.
-        """
+        """Raises [`SandboxError`] if programs for a competition cannot run."""
 
     @abstractmethod
     def submit(self, program: Program, competition: Competition) -> ProgramFuture:
@@ -198,8 +187,6 @@ class Executor(ABC):
 
 
 def longest_round_s(timeout_s: float) -> float:
-    """
-    Maximum time of a round of programs, one in each slot, in seconds: until their reports are lost, until nothing else
-    runs (the others' reports may be lost, too), as long again alone, plus a control program.
-    """
+    """Maximum time of a round of programs, one in each slot, in seconds: until their reports are lost, until nothing
+    else runs (the others' reports may be lost, too), as long again alone, plus a control program."""
     return 4 * (timeout_s + GRACE_S) + GRACE_S

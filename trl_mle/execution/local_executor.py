@@ -44,9 +44,8 @@ logger = logging.getLogger(__name__)
 
 CONTROL = "print('control')"  # any working executor can run it
 CONTROL_NUMBER, CHECK_NUMBER = 1998, 1999  # slots of their own, beside those of programs
-_PROVEN: dict[
-    tuple[Tier, _sandbox.Interpreter], tuple[str, ...]
-] = {}  # packages found by a program, by tier and interpreter
+# Packages that a program has found
+_PROVEN: dict[tuple[Tier, _sandbox.Interpreter], tuple[str, ...]] = {}
 MAX_WARM_PARENTS = 16  # at a time, about 130 MB each; more only if all are in use
 MAX_FILES = 1024  # open files of a program
 MAX_LOCKS = 10_000  # locks of a program on parts of files, which no other limit counts
@@ -61,9 +60,8 @@ class LocalExecutor(Executor):
 
     Args:
         max_parallel (`int`, *optional*):
-            Number of slots. Defaults to the number of usable cores divided by `threads_per_program`. All executors of
-            a user on a machine share its slots (see `slots.py`): several training processes never run more programs
-            than one would.
+            Number of slots, which all executors of a user on a machine share. Defaults to the number of usable cores divided
+            by `threads_per_program`.
         timeout_s (`float`, *optional*, defaults to `60.0`):
             Wall-clock limit of one program, in seconds.
         memory_mb (`int`, *optional*, defaults to `4096`):
@@ -79,9 +77,6 @@ class LocalExecutor(Executor):
             Maximum number of processes and threads per program.
         threads_per_program (`int`, *optional*, defaults to `1`):
             Cores per slot. Slots are pinned to separate cores if there are enough.
-        training_cores (`int`, *optional*, defaults to `0`):
-            Cores that programs leave to training: the first ones of those that this process may use. The caller keeps
-            itself to them with [`~trl_mle.launching.keep_to_training_cores`], once the executor exists.
         gpus (`Sequence[str]`, *optional*):
             GPUs for programs, one per slot, as in `CUDA_VISIBLE_DEVICES`. The address space of a program is then not
             limited, because CUDA maps more than the physical memory. Defaults to none.
@@ -95,6 +90,9 @@ class LocalExecutor(Executor):
             name of a tier; `sandbox/` documents the guarantees of each.
         python (`str`, *optional*):
             The interpreter that runs programs, 3.11 or newer, with its environment. Defaults to the caller's.
+        training_cores (`int`, *optional*, defaults to `0`):
+            Cores that programs leave to training: the first ones of those that this process may use. The caller keeps
+            itself to them with [`~trl_mle.launching.keep_to_training_cores`], once the executor exists.
 
     Raises:
         `SandboxError`: Programs cannot be isolated on this machine; the message says what to install.
@@ -204,13 +202,12 @@ class LocalExecutor(Executor):
     def limits(self) -> Limits:
         """Limits of a program. Its packages are looked up inside the sandbox, once per process."""
         if (self.tier, self._python) not in _PROVEN:
-            with _sandbox.make_probe(self._run_dir) as (_, public_dir):
-                warm_parent = self._start(public_dir, self._packages)
-                try:
-                    with self._slots.take_number(CHECK_NUMBER) as slot:  # no wait for other programs
-                        self._check_imports(warm_parent, slot)
-                finally:
-                    warm_parent.close()
+            with (
+                _sandbox.make_probe(self._run_dir) as (_, public_dir),
+                contextlib.closing(self._start(public_dir, self._packages)) as warm_parent,
+                self._slots.take_number(CHECK_NUMBER) as slot,  # no wait for other programs
+            ):
+                self._check_imports(warm_parent, slot)
         return Limits(self.timeout_s, self.memory_mb, self.threads_per_program, _PROVEN[self.tier, self._python])
 
     @property
@@ -248,16 +245,8 @@ class LocalExecutor(Executor):
         self._run_dir_lock.close()
 
     def check(self, competition: Competition) -> None:
-        """
-        Starts the processes that all programs of a competition share, which otherwise start with the first program.
-
-        Args:
-            competition ([`Competition`]):
-                What programs will solve.
-
-        Raises:
-            `SandboxError`: Programs could read its labels, or cannot import packages that every prompt lists.
-        """
+        """Starts the processes that all programs of a competition share, which otherwise start with the first program.
+        Raises `SandboxError` if programs could read its labels, or cannot import packages that every prompt lists."""
         self._check_labels(competition)
         with contextlib.ExitStack() as stack:
             with waiting_for(f"one of {self.max_parallel} slots, where other programs run"):
@@ -302,11 +291,9 @@ class LocalExecutor(Executor):
         return future
 
     def longest_s(self, programs: int) -> float:
-        """
-        Maximum time in seconds until all results are available, if every training process of this machine submits this
-        many programs at once: all of them run into their timeout, in the shared slots, and in each round reports are
-        lost.
-        """
+        """Maximum time in seconds until all results are available, if every training process of this machine submits
+        this many programs at once: all of them run into their timeout, in the shared slots, and in each round
+        reports are lost."""
         processes = int(os.environ.get("LOCAL_WORLD_SIZE", "1"))  # of a launcher
         rounds = math.ceil(processes * programs / self.max_parallel)
         return START_TIMEOUT_S + rounds * longest_round_s(self.timeout_s)
@@ -423,23 +410,11 @@ class LocalExecutor(Executor):
         columns: Sequence[str] = (),
     ) -> ExecutionResult:
         """
-        Runs a program in a slot.
+        Runs a program in a slot; its report counts as lost after `limit_s`, by default its timeout plus `GRACE_S`.
 
-        Args:
-            timeout_s (`float`, *optional*):
-                Its timeout. Defaults to that of programs.
-            limit_s (`float`, *optional*):
-                Seconds until its report counts as lost. Defaults to its timeout plus `GRACE_S`.
-            alone (`bool`, *optional*, defaults to `False`):
-                Whether none of our other programs runs. A lost report is then the program's own failure if it had
-                started and a control program beside it succeeds.
-            stopping (`threading.Event`, *optional*):
-                Ends the program when set.
-            columns (`Sequence[str]`, *optional*):
-                Columns of a submission, by which one is recognized that is in the wrong place.
-
-        Raises:
-            `ReportLost`: The report is missing, and this is not known to be the program's failure.
+        `alone` says that none of our other programs runs: a lost report is then the program's own failure if it had started and
+        a control program beside it succeeds. Otherwise raises `ReportLost`. A submission in the wrong place is recognized by
+        `columns`.
         """
         if isinstance(program, str):
             program = InstrumentedProgram(source=program, original=program, milestones=(), nonce="")
@@ -519,13 +494,12 @@ class LocalExecutor(Executor):
 
     def _check_isolation(self) -> None:
         """Runs a program that tries forbidden actions; raises `SandboxError` if any of them succeeds."""
-        with _sandbox.make_probe(self._run_dir) as (program, public_dir):
-            warm_parent = self._start(public_dir, ())
-            try:
-                with self._slots.take_number(CHECK_NUMBER) as slot:
-                    result = self._run_check(program, warm_parent, slot)
-            finally:
-                warm_parent.close()
+        with (
+            _sandbox.make_probe(self._run_dir) as (program, public_dir),
+            contextlib.closing(self._start(public_dir, ())) as warm_parent,
+            self._slots.take_number(CHECK_NUMBER) as slot,
+        ):
+            result = self._run_check(program, warm_parent, slot)
             if result.stdout.split() != ["checked"]:
                 found = " ".join(result.stdout.split()) or result.detail
                 raise SandboxError(f"it does not isolate programs here: {found}")

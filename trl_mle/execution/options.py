@@ -55,12 +55,8 @@ class ExecutorArguments:
 
 
 def executor_class(args: ExecutorArguments) -> type[execution.Executor]:
-    """
-    The class of the executor: this machine's, Ray's if a cluster is named, or the user's own.
-
-    Raises:
-        `ValueError`: It cannot be imported, or is no executor.
-    """
+    """The class of the executor: this machine's, Ray's if a cluster is named, or the user's own. Raises `ValueError`
+    if it cannot be imported, or is no executor."""
     if args.executor is None:
         return execution.RayExecutor if args.ray_address else execution.LocalExecutor
     if args.ray_address:
@@ -74,13 +70,9 @@ def executor_class(args: ExecutorArguments) -> type[execution.Executor]:
 
 
 def make_executor(args: ExecutorArguments, training_cores: int = 0) -> execution.Executor:
-    """
-    Builds the executor. With Ray, any GPU slot requests one of Ray's GPUs per program.
-
-    Raises:
-        `ValueError`: No program could run, or the executor does not take what the arguments ask for.
-        [`SandboxError`]: Programs cannot be isolated.
-    """
+    """Builds the executor. With Ray, any GPU slot requests one of Ray's GPUs per program. Raises `ValueError` if no
+    program could run or the executor does not take what the arguments ask for, and [`SandboxError`] if programs
+    cannot be isolated."""
     for name in ("program_timeout_s", "program_memory_mb", "threads_per_program"):
         if getattr(args, name) <= 0:
             raise ValueError(f"{name} must be positive, got {getattr(args, name)}")

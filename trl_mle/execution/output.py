@@ -4,16 +4,9 @@ LINE_BYTES = 4096  # kept of an unfinished line, which may contain an incomplete
 
 
 class Output:
-    """
-    An output stream in bounded memory: its first and last part, and the milestone prints between them. Repeated prints, as
-    in a loop, are dropped. The work per byte does not depend on earlier output.
-
-    Args:
-        limit (`int`):
-            Number of bytes to keep, half of them from the beginning and half from the end.
-        nonce (`str`):
-            The text with which milestone prints begin; empty if there are none.
-    """
+    """An output stream of which `limit` bytes are kept, half of them from the beginning and half from the end, and the
+    milestone prints between them, which begin with the nonce, if there is one. Repeated prints, as in a loop, are
+    dropped. The work per byte does not depend on earlier output."""
 
     def __init__(self, limit: int, nonce: str):
         self._half = limit // 2

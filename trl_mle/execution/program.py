@@ -30,10 +30,8 @@ def parse_program(source: str) -> ast.Module:
 
 
 def split_lines(source: str) -> list[str]:
-    """
-    Splits lines as Python does and keeps their ends: at `\\n`, `\\r\\n` and `\\r`. `str.splitlines` also splits at
-    form feeds and other characters.
-    """
+    r"""Splits lines as Python does, at `\n`, `\r\n` and `\r`, and keeps their ends. `str.splitlines` also splits at
+    form feeds."""
     return list(io.StringIO(source, newline=""))
 
 
@@ -76,11 +74,9 @@ class InstrumentedProgram:
         return tuple(number for number, line in enumerate(split_lines(self.source), 1) if self.nonce in line)
 
     def reached(self, output: str) -> set[str]:
-        """
-        The milestones whose markers are in the output. A marker may be in the middle of a line, because the program
-        may have printed without a newline. A marker counts only if its print was placed, and only after the markers of
-        all prints that must have run before it.
-        """
+        """The milestones whose markers are in the output, possibly in the middle of a line, because the program may
+        have printed without a newline. A marker counts only if its print was placed, and only after the markers of
+        all prints that must have run before it."""
         before = self._before()
         found: set[str] = set()
         for milestone in re.findall(rf"{re.escape(self.nonce)} milestone: (\w+)", output):

@@ -8,7 +8,6 @@ import math
 import os
 import threading
 import time
-from collections.abc import Callable
 from concurrent.futures import Future
 from typing import Any
 
@@ -43,14 +42,10 @@ def _execute(program: Program, competition: Competition, options: dict[str, Any]
     return executor.submit(program, competition).result()
 
 
-def _packages_here(options: dict[str, Any]) -> tuple[str, ...]:
-    """Packages that programs can import on the machine that Ray chose."""
-    return _local_executor(json.dumps(options | {"gpus": []})).limits.packages
-
-
-def _identity_here(options: dict[str, Any]) -> dict[str, Any]:
-    """The executor's identity on the machine that Ray chose."""
-    return _local_executor(json.dumps(options | {"gpus": []})).identity
+def _facts_here(options: dict[str, Any]) -> tuple[tuple[str, ...], dict[str, Any]]:
+    """The packages that programs can import on the machine that Ray chose, and its executor's identity."""
+    executor = _local_executor(json.dumps(options | {"gpus": []}))
+    return executor.limits.packages, executor.identity
 
 
 class RayExecutor(Executor):
@@ -116,7 +111,8 @@ class RayExecutor(Executor):
             "threads_per_program": threads_per_program,
             "memory_mb": memory_mb,
         }
-        self._resources = {"CPU": threads_per_program, "GPU": num_gpus, "memory": memory_mb << 20}  # of one program
+        resources = {"CPU": threads_per_program, "GPU": num_gpus, "memory": memory_mb << 20}
+        self._needed = {name: amount for name, amount in resources.items() if amount}  # by one program
         self._remote = ray.remote(
             num_cpus=threads_per_program,
             num_gpus=num_gpus,
@@ -130,28 +126,26 @@ class RayExecutor(Executor):
 
     def _machines(self) -> list[dict[str, Any]]:
         """Ray's records of the machines that can run a program."""
-        needed = {name: amount for name, amount in self._resources.items() if amount}
         alive = [node for node in ray.nodes() if node["Alive"]]
-        return [node for node in alive if all(node["Resources"].get(name, 0) >= needed[name] for name in needed)]
+        needed = self._needed.items()
+        return [node for node in alive if all(node["Resources"].get(name, 0) >= amount for name, amount in needed)]
 
     @property
     def limits(self) -> Limits:
-        """Limits of a program. Its packages are those that all machines have, looked up once."""
-        return Limits(self.timeout_s, self.memory_mb, self.threads_per_program, self._packages)
+        """Limits of a program. Its packages are those that all machines have."""
+        names = REQUIRED + OPTIONAL
+        shared = tuple(name for name in names if all(name in packages for packages, _ in self._facts))
+        return Limits(self.timeout_s, self.memory_mb, self.threads_per_program, shared)
 
-    @functools.cached_property
-    def _packages(self) -> tuple[str, ...]:
-        found = self._ask_machines(_packages_here)
-        return tuple(name for name in REQUIRED + OPTIONAL if all(name in packages for packages in found))
-
-    @functools.cached_property
-    def identity(self) -> dict[str, Any]:  # asked once
+    @property
+    def identity(self) -> dict[str, Any]:
         """Everything that results depend on: the machines' identity, and the use of a GPU."""
-        machines = {json.dumps(found, sort_keys=True) for found in self._ask_machines(_identity_here)}
-        return {"machines": sorted(machines), "gpus": bool(self._resources["GPU"])}
+        machines = {json.dumps(identity, sort_keys=True) for _, identity in self._facts}
+        return {"machines": sorted(machines), "gpus": "GPU" in self._needed}
 
-    def _ask_machines(self, function: Callable[[dict[str, Any]], Any]) -> list[Any]:
-        ask = ray.remote(num_cpus=0)(function)  # without waiting for programs
+    @functools.cached_property
+    def _facts(self) -> list[tuple[tuple[str, ...], dict[str, Any]]]:
+        ask = ray.remote(num_cpus=0)(_facts_here)  # without waiting for programs
         where = [NodeAffinitySchedulingStrategy(node["NodeID"], soft=False) for node in self._machines()]
         answers = [ask.options(scheduling_strategy=node).remote(self._options) for node in where]
         with waiting_for("each machine of the Ray cluster to check its sandbox"):
@@ -160,9 +154,9 @@ class RayExecutor(Executor):
     @property
     def slots(self) -> int:
         """Number of programs that fit on the machines at a time, including programs of other runs."""
-        needed = {name: amount for name, amount in self._resources.items() if amount}
         machines = [node["Resources"] for node in self._machines()]
-        return sum(int(min(machine[name] // amount for name, amount in needed.items())) for machine in machines)
+        needed = self._needed.items()
+        return sum(int(min(machine[name] // amount for name, amount in needed)) for machine in machines)
 
     @property
     def description(self) -> str:
@@ -178,12 +172,8 @@ class RayExecutor(Executor):
             ray.shutdown()
 
     def check(self, competition: Competition) -> None:
-        """
-        Runs an empty program on each machine, which first checks its sandbox, folders and packages.
-
-        Raises:
-            [`SandboxError`]: A machine could not run it; the message names the machine.
-        """
+        """Runs an empty program on each machine, which first checks its sandbox, folders and packages. Raises
+        [`SandboxError`] if a machine could not run it; the message names the machine."""
         if os.environ.get("RANK", "0") != "0":
             return
         machines = self._machines()
@@ -199,10 +189,8 @@ class RayExecutor(Executor):
             raise SandboxError(f"programs cannot be run on the Ray cluster: {'; '.join(problems)}")
 
     def submit(self, program: Program, competition: Competition) -> ProgramFuture:
-        """
-        Queues a program, see [`LocalExecutor.submit`]. The result's `queue_wait_s` is all time outside Δt, and its
-        `slot` is the slot on its machine.
-        """
+        """Queues a program, see [`LocalExecutor.submit`]. The result's `queue_wait_s` is all time outside Δt, and its
+        `slot` is the slot on its machine."""
         return self._submit(program, competition)
 
     def _submit(self, program: Program, competition: Competition, machine: str | None = None) -> ProgramFuture:
@@ -233,9 +221,6 @@ class RayExecutor(Executor):
                 outer.set_result(result)
 
     def longest_s(self, programs: int) -> float:
-        """
-        Maximum time in seconds until all results are available, if every training process submits this many programs
-        at once, see [`LocalExecutor.longest_s`]. Here all processes share the cluster, and machines may be lost.
-        """
+        """See [`LocalExecutor.longest_s`]. Here all processes share the cluster, and machines may be lost."""
         rounds = math.ceil(int(os.environ.get("WORLD_SIZE", "1")) * programs / max(1, self.slots))
         return (1 + self.max_retries) * (START_TIMEOUT_S + rounds * longest_round_s(self.timeout_s))

@@ -23,24 +23,12 @@ class Closed(Exception):
 
 @dataclass(frozen=True)
 class Slot:
-    """
-    A slot, where one program runs at a time.
+    """A slot, where one program runs at a time."""
 
-    Attributes:
-        index (`int`):
-            Its index among the executor's slots.
-        number (`int`):
-            A number that is unique among the slots in use on this machine.
-        cpus (`tuple[int, ...]`):
-            The cores that the program is pinned to; empty if it is not pinned.
-        gpu (`str` or `None`):
-            The GPU that it may use, as in `CUDA_VISIBLE_DEVICES`.
-    """
-
-    index: int
-    number: int
-    cpus: tuple[int, ...] = ()
-    gpu: str | None = None
+    index: int  # among the executor's slots
+    number: int  # unique among the slots in use on this machine
+    cpus: tuple[int, ...] = ()  # that the program is pinned to, if it is pinned
+    gpu: str | None = None  # that it may use, as in `CUDA_VISIBLE_DEVICES`
 
 
 class Slots:
@@ -64,10 +52,6 @@ class Slots:
         training_cores (`int`, *optional*, defaults to `0`):
             Number of cores that have no slots, the first ones.
 
-    Attributes:
-        cores (`list[int]`):
-            The cores of all slots. A slot that is not pinned may use any of them.
-
     Raises:
         `ValueError`: There is no core for a slot, or no GPU.
     """
@@ -80,7 +64,7 @@ class Slots:
         folder: Path | None = None,
         training_cores: int = 0,
     ):
-        _, self.cores = split_cores(training_cores)
+        _, self.cores = split_cores(training_cores)  # those of all slots; one that is not pinned may use any of them
         cores = self.cores
         count = max_parallel or min(max(1, len(cores) // threads), len(gpus) or len(cores))
         if gpus and count > len(gpus):
@@ -123,12 +107,7 @@ class Slots:
 
     @contextlib.contextmanager
     def take(self, closed: threading.Event) -> Iterator[Slot]:
-        """
-        Waits for a free slot and holds it.
-
-        Raises:
-            `Closed`: `closed` was set before a slot was free.
-        """
+        """Waits for a free slot and holds it; raises `Closed` if `closed` was set before one was free."""
         with self._turn:  # one thread of a process at a time
             if closed.is_set():
                 raise Closed
@@ -145,14 +124,8 @@ class Slots:
 
     @contextlib.contextmanager
     def take_all(self, closed: threading.Event, wait_s: float) -> Iterator[Slot]:
-        """
-        Waits until all slots are free and holds them all, so that a program in the first slot, which it yields, runs
-        alone.
-
-        Raises:
-            `Closed`: `closed` was set before all slots were free.
-            `TimeoutError`: They were not free in time.
-        """
+        """Waits until all slots are free and holds them all, so that a program in the first slot, which it yields,
+        runs alone. Raises `Closed` if `closed` was set before, and `TimeoutError` if they were not free in time."""
         deadline = time.monotonic() + wait_s
         if not self._turn.acquire(timeout=wait_s):
             raise TimeoutError("another program is tried alone")

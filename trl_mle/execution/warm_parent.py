@@ -21,13 +21,8 @@ from trl_mle.waits import waiting_for
 
 
 class WarmParent:
-    """
-    Starts the warm parent, and communicates with it.
-
-    Raises:
-        `SandboxError`: It did not start.
-        `CheckUnfinished`: It did not start in time.
-    """
+    """Starts the warm parent, and communicates with it. Raises `SandboxError` if it did not start, `CheckUnfinished`
+    if not in time."""
 
     def __init__(
         self,

@@ -7,18 +7,9 @@ from trl_mle.rewards.evaluation import Evaluation
 
 
 def columns_of(evaluations: Sequence[Evaluation]) -> dict[str, list[Any]]:
-    """
-    The columns that show evaluations.
-
-    Args:
-        evaluations (`Sequence[Evaluation]`):
-            One per completion.
-
-    Returns:
-        `dict[str, list]`:
-            `duration_s`, `cpu_s` and `queue_wait_s` in seconds, `outcome`, `valid`, `score`, `quality`, `milestones` (joined by commas)
-            and `output` (its beginning and end); if equal programs run once, also `reused` and `matches`.
-    """
+    """The columns that show evaluations: `duration_s`, `cpu_s` and `queue_wait_s` in seconds, `outcome`, `valid`,
+    `score`, `quality`, `milestones` (joined by commas) and `output` (its beginning and end); if equal programs run
+    once, also `reused` and `matches`."""
     columns: dict[str, list[Any]] = {
         "duration_s": [item.duration_s for item in evaluations],
         "outcome": [str(item.outcome) for item in evaluations],

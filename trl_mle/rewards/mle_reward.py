@@ -18,7 +18,7 @@ from trl_mle.rewards.evaluation import Evaluation
 from trl_mle.rewards.execution_log import ExecutionLog
 from trl_mle.rewards.pending import Execution, PendingEvaluation, Repeat
 from trl_mle.rewards.progress import ProgramsProgress
-from trl_mle.rewards.reuse import Asked, Reuse
+from trl_mle.rewards.reuse import REUSABLE, Asked, Reuse
 from trl_mle.solutions import BestSolutions, ResultStore
 
 
@@ -154,11 +154,9 @@ class MLEReward:
                 The dataset's column of competition ids; optional if the reward has only one competition.
             evaluation (`list[Evaluation]`, *optional*):
                 Evaluations of the completions, if they were evaluated before, as [`~trl_mle.trainer.MLEGRPOTrainer`] does.
-            log_extra (`Callable`, *optional*):
-                TRL's hook for columns of the completions table: those of [`~trl_mle.rewards.columns.columns_of`], and, of
-                completions that are evaluated here, `program`.
-            log_metric (`Callable`, *optional*):
-                TRL's hook for scalars. If given, logs the instrumenter's metrics as `mle/instrumenter/...`.
+            log_extra (`Callable`, *optional*), log_metric (`Callable`, *optional*):
+                TRL's hooks for columns of the completions table (see [`~trl_mle.rewards.columns.columns_of`]; and, of completions
+                that are evaluated here, `program`) and for scalars (the instrumenter's, as `mle/instrumenter/...`).
 
         Returns:
             `list[float | None]`: One reward per completion.
@@ -187,15 +185,10 @@ class MLEReward:
         Evaluates a batch of TRL's completions.
 
         Args:
-            completions (`Sequence`):
-                Texts, or conversations whose last message is the completion.
-            competition (`Sequence[str]`, *optional*):
-                The dataset's column of competition ids.
+            completions (`Sequence`), competition (`Sequence[str]`, *optional*):
+                As for [`__call__`].
             **kwargs:
                 Whatever else TRL passes to reward functions, for subclasses.
-
-        Returns:
-            `list[Evaluation]`: One per completion.
         """
         return self.evaluate_many(self.items(completions, competition))
 
@@ -206,11 +199,9 @@ class MLEReward:
         return list(zip(texts, ids, strict=True))
 
     def longest_s(self, completions: int) -> float:
-        """
-        Maximum time that a training process may wait for programs, in seconds, if every process evaluates this many
-        completions at once: each may run twice, because failures of our infrastructure are retried, and may first wait
-        equally long for an equal program.
-        """
+        """Maximum time that a training process may wait for programs, in seconds, if every process evaluates this many
+        completions at once: each may run twice, because failures of our infrastructure are retried, and may first
+        wait equally long for an equal program."""
         return (2 if self.reuse is None else 4) * self.executor.longest_s(completions)
 
     def evaluate(self, completion: str, competition: Competition | str) -> Evaluation:
@@ -265,26 +256,11 @@ class MLEReward:
         return ProgramsProgress(count, self.show_progress, self._running_dir, slots)
 
     def submit(self, items: Sequence[tuple[str, Competition | str]]) -> list["PendingEvaluation"]:
-        """
-        Queues the programs of completions without waiting for them.
-
-        Args:
-            items (`list[tuple[str, Competition | str]]`):
-                Completion texts and their competitions.
-
-        Returns:
-            `list[PendingEvaluation]`: In the order of `items`.
-        """
+        """Queues the programs of completions, as for [`evaluate_many`], without waiting for them."""
         return self.submit_programs([(extract_code(text), which) for text, which in items])
 
     def submit_programs(self, items: Sequence[tuple[str | None, Competition | str]]) -> list["PendingEvaluation"]:
-        """
-        The same with programs instead of completions.
-
-        Args:
-            items (`list[tuple[str | None, Competition | str]]`):
-                Programs (`None` for a completion without a program) and their competitions.
-        """
+        """The same with programs instead of completions; `None` for a completion without a program."""
         found = [(source, self._competition(which)) for source, which in items]
         asked = [None if source is None else Asked(source, competition) for source, competition in found]
         if self.reuse is not None:
@@ -337,10 +313,11 @@ class MLEReward:
         return evaluation
 
     def _take(self, asked: Asked, known: Evaluation) -> Evaluation | None:
-        assert self.reuse is not None
-        evaluation = self.reuse.take(asked, known)
-        if evaluation is not None:
-            self._record(evaluation, None, asked.competition)
+        """Turns an equal program's evaluation into this one's; `None` if it cannot be reused."""
+        if known.outcome not in REUSABLE:
+            return None
+        evaluation = known.reused_for(asked.source)
+        self._record(evaluation, None, asked.competition)
         return evaluation
 
     def _rewarded(self, program: Program, result: ExecutionResult, competition: Competition) -> Evaluation:
@@ -441,19 +418,8 @@ class MLEReward:
 
 
 def find_reward(reward_funcs: Any) -> MLEReward | None:
-    """
-    The [`MLEReward`] among a trainer's reward functions.
-
-    Args:
-        reward_funcs (`RewardFunc | list[RewardFunc]`):
-            One reward function, or several.
-
-    Returns:
-        [`MLEReward`], *optional*: `None` if there is none.
-
-    Raises:
-        `ValueError`: There are several.
-    """
+    """The [`MLEReward`] among a trainer's reward functions, of which there may be one or several; `None` if there is
+    none. Raises `ValueError` if there are several [`MLEReward`]s."""
     functions = reward_funcs if isinstance(reward_funcs, list) else [reward_funcs]
     found = [function for function in functions if isinstance(function, MLEReward)]
     if len(found) > 1:

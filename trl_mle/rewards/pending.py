@@ -11,17 +11,7 @@ from trl_mle.rewards.evaluation import Evaluation
 
 
 class PendingEvaluation:
-    """
-    A completion that is or will be evaluated.
-
-    Args:
-        evaluation ([`Evaluation`], *optional*):
-            Its evaluation, if it is known without executing anything.
-
-    Attributes:
-        future ([`~trl_mle.execution.ProgramFuture`]):
-            Future of the pending program.
-    """
+    """A completion that is or will be evaluated, and the future of its pending program."""
 
     def __init__(self, evaluation: Evaluation | None = None):
         self._evaluation = evaluation
@@ -42,21 +32,9 @@ class PendingEvaluation:
 
 
 class Execution(PendingEvaluation):
-    """
-    A program that is executed, and executed once more if [`poll`] sees that our infrastructure failed.
-
-    Args:
-        executor ([`~trl_mle.execution.Executor`]):
-            Executes the program.
-        program (`str` or [`~trl_mle.execution.program.InstrumentedProgram`]):
-            The program.
-        competition ([`~trl_mle.competitions.Competition`]):
-            The competition to solve.
-        judge (`Callable[[Program, ExecutionResult], Evaluation]`):
-            Turns an execution into an evaluation.
-        known ([`Evaluation`], *optional*):
-            The evaluation of an equal program, used if our infrastructure fails this one.
-    """
+    """A program that is executed, and executed once more if [`poll`] sees that our infrastructure failed. `judge`
+    turns an execution into an evaluation; that of an equal program, if it is `known`, is used if our infrastructure
+    fails this one."""
 
     def __init__(
         self,
@@ -89,20 +67,9 @@ class Execution(PendingEvaluation):
 
 
 class Repeat(PendingEvaluation):
-    """
-    A program that waits for an equal one, and is executed if that one's result cannot be reused. It then executes the
-    other's text, because the instrumenter must not be called again: other processes may not call it.
-
-    Args:
-        first ([`Execution`]):
-            The equal program.
-        source (`str`):
-            The program as the policy wrote it.
-        reuse (`Callable[[Evaluation], Evaluation | None]`):
-            Turns the other's evaluation into this one's; `None` if it cannot be reused.
-        execute (`Callable[[Program], Execution]`):
-            Executes a program.
-    """
+    """A program that waits for an equal one, and is executed if `reuse` returns that one's evaluation as `None`. It
+    then executes the other's text, because the instrumenter must not be called again: other processes may not call
+    it."""
 
     def __init__(
         self,

@@ -22,27 +22,13 @@ VERSION = [__version__, *(item.name for kind in (Evaluation, Score) for item in 
 
 @dataclass
 class Asked:
-    """
-    A requested program.
+    """A requested program."""
 
-    Args:
-        source (`str`):
-            The program as the policy wrote it.
-        competition ([`~trl_mle.competitions.Competition`]):
-            What it is to solve.
-        key (`str`, *optional*):
-            Identifies everything that its result depends on.
-        known ([`Evaluation`], *optional*):
-            The evaluation of an equal program.
-        is_executed (`bool`, *optional*, defaults to `True`):
-            Whether it is executed at once, because it is new or is run again as a check.
-    """
-
-    source: str
+    source: str  # as the policy wrote it
     competition: Competition
-    key: str = ""
-    known: Evaluation | None = None
-    is_executed: bool = True
+    key: str = ""  # of everything that its result depends on
+    known: Evaluation | None = None  # of an equal program
+    is_executed: bool = True  # at once, because it is new or is run again as a check
 
 
 class Reuse:
@@ -84,12 +70,6 @@ class Reuse:
         if evaluation.outcome in REUSABLE and is_final:
             self.store.add(asked.key, asdict(evaluation.reused_for(None)))
         return evaluation
-
-    def take(self, asked: Asked, known: Evaluation) -> Evaluation | None:
-        """Turns an equal program's evaluation into this one's; `None` if it cannot be reused."""
-        if known.outcome not in REUSABLE:
-            return None
-        return known.reused_for(asked.source)
 
     def _would_be_best(self, competition: Competition, known: Evaluation) -> bool:
         score = known.score.value if known.score is not None else None

@@ -12,14 +12,13 @@ from trl_mle.rewards.progress import METRICS_FILE
 
 class MLEProgressCallback(TrainerCallback):
     """
-    Prints one line per step: reward, share of valid submissions, mean and best score, mean Δt.
+    Prints one line per step: reward, share of valid submissions, mean and best score, mean Δt. With several competitions,
+    scores are left out, because their metrics differ.
 
     Also writes all metrics of the step to `metrics.jsonl` in the output folder, so that `trl-mle watch` and `trl-mle
-    report` need not wait for a checkpoint. When training begins and when it ends, a line there has the step and
-    whether it has `ended`.
+    report` need not wait for a checkpoint, and a line with whether the run has `ended` when training begins and ends.
 
     It replaces transformers' `ProgressCallback` and `PrinterCallback`; `log_history` and trackers are not affected.
-    With several competitions, scores are left out, because their metrics differ.
 
     Example:
 

@@ -119,11 +119,6 @@ def test_prompts_show_program_and_output_and_the_score_only_if_asked_to(trainer,
     assert "```python\nx = 1\n```" in prompt
     assert "validation 0.5" in prompt
     assert ("0.87654" in prompt) is show
-    failed = trainer.solution_prompts.prompt_with(Solution("wine", "x = 1", "ValueError: no", None, step=0))[0][
-        "content"
-    ]
-    assert "Here is a program that failed" in failed
-    assert "ValueError: no" in failed
 
 
 def test_a_limit_that_is_too_small_is_refused_at_once(program_model, tmp_path, monkeypatch):

@@ -24,9 +24,7 @@ from .run_program import become_program, execute_interpreter
 
 TICK_S = 0.1  # time between two checks of a program's memory
 LOOKS_AT_MAPS = 10  # every tenth check also reads the mappings and locks, which are long
-LOOKS_OVER = (
-    3  # a group is over its memory after three checks in a row: the kernel's counters may lag behind its files
-)
+LOOKS_OVER = 3  # a group is over its memory after three in a row: the kernel's counters may lag behind its files
 # The kernel's memory for a mapping and for a file that an epoll waits for, at most
 MAPPING_BYTES, EVENT_BYTES = 256, 256
 SAMPLED = 8  # lists of mappings or events that a check reads: all of them may take too long
@@ -167,11 +165,10 @@ def entries(folder: int) -> Iterator[os.stat_result]:
 
 
 def disk_bytes(folders: list[int], pids: list[int], limit: int, mapped: set[int]) -> float:
-    """
-    Bytes of the files below open folders and of deleted files that these processes hold open; each entry counts as one page
-    at least. Stops counting at the limit. Infinite if a folder or a process cannot be read, if folders are nested too
-    deeply, or if a deleted file is mapped (`mapped` holds inodes) but not open, because its size is unknown.
-    """
+    """Bytes of the files below open folders and of deleted files that these processes hold open; each entry counts as
+    one page at least. Stops counting at the limit. Infinite if a folder or a process cannot be read, if folders are
+    nested too deeply, or if a deleted file is mapped (`mapped` holds inodes) but not open, because its size is
+    unknown."""
     total = 0
     try:
         for folder in folders:
@@ -202,10 +199,8 @@ def disk_bytes(folders: list[int], pids: list[int], limit: int, mapped: set[int]
 
 
 def descriptors(pids: list[int]) -> Iterator[str]:
-    """
-    Paths of the descriptors of these processes, by thread, because a thread may have its own. A thread that cannot be read
-    yields its first one.
-    """
+    """Paths of the descriptors of these processes, by thread, because a thread may have its own. A thread that cannot
+    be read yields its first one."""
     for pid in pids:
         with contextlib.suppress(FileNotFoundError, ProcessLookupError):  # it ended meanwhile
             for task in os.listdir(f"/proc/{pid}/task"):
@@ -228,10 +223,8 @@ def is_hidden(path: str) -> bool:
 
 
 def held_bytes(job: dict[str, Any], pids: list[int]) -> float:
-    """
-    Upper bound of the kernel's memory that no process shows: full sockets, events of epolls, and mappings; the last two are
-    estimates. Infinite if a process cannot be read.
-    """
+    """Upper bound of the kernel's memory that no process shows: full sockets, events of epolls, and mappings; the last
+    two are estimates. Infinite if a process cannot be read."""
     limit = job["memory_mb"] << 20
     sockets: set[str] = set()
     epolls: list[str] = []
@@ -351,10 +344,8 @@ def exceeds_disk(job: dict[str, Any], pids: list[int], looks_at_maps: bool) -> b
 
 
 def watch(job: dict[str, Any], exceeded: Callable[[dict[str, Any], int], str | None], found: int) -> None:
-    """
-    Checks the program until it exceeds a limit, and writes which one, or an error. Runs in its own thread, because reading a
-    process's memory waits while that process forks, and a fork bomb's processes do nothing else.
-    """
+    """Checks the program until it exceeds a limit, and writes which one, or an error. Runs in its own thread, because
+    reading a process's memory waits while that process forks, and a fork bomb's processes do nothing else."""
     try:
         look, reason = 0, None
         while reason is None:

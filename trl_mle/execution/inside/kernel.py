@@ -80,11 +80,9 @@ def write_text(path: str, text: str) -> None:
 
 
 def fork_into_namespaces() -> int:
-    """
-    Like `os.fork`, but the child is pid 1 of new user, mount, pid, ipc, network and uts namespaces. unshare and fork would
-    copy the page tables of a large parent twice. Handlers registered for forks do not run, so the caller must have no
-    other thread.
-    """
+    """Like `os.fork`, but the child is pid 1 of new user, mount, pid, ipc, network and uts namespaces. unshare and
+    fork would copy the page tables of a large parent twice. Handlers registered for forks do not run, so the caller
+    must have no other thread."""
     namespaces = CLONE_NEWUSER | CLONE_NEWNS | CLONE_NEWPID | CLONE_NEWIPC | CLONE_NEWNET | CLONE_NEWUTS
     arguments = struct.pack("=11Q", namespaces, 0, 0, 0, signal.SIGCHLD, 0, 0, 0, 0, 0, 0)  # struct clone_args
     try:
@@ -108,10 +106,8 @@ def collapse_memory() -> None:
         if access == "rw-p" and name in ("", "[heap]"):
             start, end = (int(address, 16) for address in span.split("-"))
             start, end = -(-start // HUGE_PAGE) * HUGE_PAGE, end // HUGE_PAGE * HUGE_PAGE
-            if start < end:
-                libc.madvise(
-                    ctypes.c_void_p(start), ctypes.c_size_t(end - start), MADV_COLLAPSE
-                )  # failures do no harm
+            if start < end:  # failures do no harm
+                libc.madvise(ctypes.c_void_p(start), ctypes.c_size_t(end - start), MADV_COLLAPSE)
 
 
 def set_capabilities(capabilities: int) -> None:
@@ -130,11 +126,9 @@ def permitted_capabilities() -> int:
 
 
 def become_guard(guard_uid: int, uid: int, keep: int) -> None:
-    """
-    Leaves uid 0 permanently. Afterwards this process can signal processes of `uid` and nothing else (`kill(-1)`), while they
-    cannot signal or trace it. A child becomes one of them by `os.setresuid(uid, uid, uid)`. Keeps the available
-    capabilities in `keep`.
-    """
+    """Leaves uid 0 permanently. Afterwards this process can signal processes of `uid` and nothing else (`kill(-1)`),
+    while they cannot signal or trace it. A child becomes one of them by `os.setresuid(uid, uid, uid)`. Keeps the
+    available capabilities in `keep`."""
     prctl(PR_SET_KEEPCAPS, 1)
     os.setgroups([])
     os.setresgid(uid, uid, uid)
@@ -159,10 +153,8 @@ def landlock_abi() -> int:
 
 
 def scope_signals() -> None:
-    """
-    Lets this process and its descendants signal only each other (also with `kill(-1)`). Needs Landlock ABI 6, and no_new_privs
-    or CAP_SYS_ADMIN.
-    """
+    """Lets this process and its descendants signal only each other (also with `kill(-1)`). Needs Landlock ABI 6, and
+    no_new_privs or CAP_SYS_ADMIN."""
     # A ruleset without FS_REFER forbids moving files to another folder
     attributes = struct.pack("=QQQ", FS_REFER, 0, SCOPE_SIGNAL)
     ruleset = call("syscall", LANDLOCK_CREATE_RULESET, attributes, ctypes.c_size_t(len(attributes)), 0)
@@ -184,17 +176,10 @@ def _allow(ruleset: int, path: str, rights: int) -> None:
 
 
 def restrict(grants: Iterable[tuple[str, str]], abi: int) -> None:
-    """
-    Restricts this process and its descendants permanently: only the grants of the file system, no TCP (from ABI 4), signals
-    and abstract unix sockets only among themselves (from 6), no truncation by path elsewhere (from 3). Before ABI 2, no
-    file can move to another folder. Needs no_new_privs. https://docs.kernel.org/userspace-api/landlock.html
-
-    Args:
-        grants (`Iterable[tuple[str, str]]`):
-            A path, and the access there and below: a key of `GRANTS`. Missing paths are skipped.
-        abi (`int`):
-            From [`landlock_abi`].
-    """
+    """Restricts this process and its descendants permanently: only the grants of the file system (a path, and a key of
+    `GRANTS` for what is there and below; missing paths are skipped), no TCP (from ABI 4), signals and abstract unix
+    sockets only among themselves (from 6), no truncation by path elsewhere (from 3). Before ABI 2, no file can move
+    to another folder. Needs no_new_privs. https://docs.kernel.org/userspace-api/landlock.html"""
     handled = FS_ALL & (1 << FS_RIGHTS.get(abi, 16)) - 1
     # Earlier kernels accept fields of later ABIs that are zero
     attributes = struct.pack("=QQQ", handled, NET_ALL if abi >= 4 else 0, SCOPE_ALL if abi >= 6 else 0)

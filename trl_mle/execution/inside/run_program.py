@@ -69,10 +69,9 @@ GENERATORS: dict[str, tuple[Callable, Callable, Callable]] = {
 
 
 class SeededImports(importlib.abc.MetaPathFinder):
-    """
-    Seeds the generators of packages that the program imports, and restores the others after an import that draws from
-    them, so that random numbers do not depend on which packages are already imported. Skips the program's own modules.
-    """
+    """Seeds the generators of packages that the program imports, and restores the others after an import that draws
+    from them, so that random numbers do not depend on which packages are already imported. Skips the program's own
+    modules."""
 
     def __init__(self, seed: int, workdir: str):
         self.seed = seed

@@ -49,17 +49,8 @@ REMEDY = "; or ".join(
 
 
 def candidate_tiers(sandbox: str) -> list[Tier]:
-    """
-    Args:
-        sandbox (`str`):
-            `"auto"`, the strongest tier that works on this machine; or the name of one.
-
-    Returns:
-        `list[Tier]`: Tiers to try, the strongest first.
-
-    Raises:
-        `SandboxError`: There is no such tier.
-    """
+    """Tiers to try, the strongest first: all for `"auto"`, or the named one. Raises `SandboxError` if there is no such
+    tier."""
     if sandbox == "auto":
         return [tier() for tier in TIERS]
     kinds: tuple[type[Tier], ...] = (*TIERS, NoIsolation)

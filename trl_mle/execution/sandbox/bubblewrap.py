@@ -50,10 +50,9 @@ class Bubblewrap(Tier):
         filter_.add_rule(pyseccomp.ERRNO(errno.EPERM), "socket", pyseccomp.Arg(0, pyseccomp.NE, socket.AF_UNIX))
 
     def command(self, control_fd: int, public_dir: Path, folder: Path, gpus: bool, python: Interpreter) -> list[str]:
-        """
-        See [`Tier.command`]. As root, the folders for programs are bound below `folder`, in a private mount namespace: the
-        sandbox's uid may not have access to their real paths (for example, a Python environment in root's home).
-        """
+        """See [`Tier.command`]. As root, the folders for programs are bound below `folder`, in a private mount
+        namespace: the sandbox's uid may not have access to their real paths (for example, a Python environment in
+        root's home)."""
         folders = python.folders
         sources = [*folders, str(public_dir), os.path.dirname(inside.__file__)]
         targets = [*folders, INPUT, LIBRARY]
@@ -80,35 +79,12 @@ class Bubblewrap(Tier):
                 *sources,
                 "--",
             ]
-            prefix += [
-                "setpriv",
-                f"--reuid={SANDBOX_UID}",
-                f"--regid={SANDBOX_UID}",
-                "--clear-groups",
-                "--no-new-privs",
-            ]
+            ids = (f"--reuid={SANDBOX_UID}", f"--regid={SANDBOX_UID}", "--clear-groups")
+            prefix += ["setpriv", *ids, "--no-new-privs"]
             sources = [f"{stage}/{i}" for i in range(len(sources))]
-        command = [
-            str(shutil.which("bwrap")),
-            "--unshare-all",
-            "--unshare-user",
-            "--uid",
-            "65534",
-            "--gid",
-            "65534",
-            "--hostname",
-            "sandbox",
-        ]
-        command += [
-            "--die-with-parent",
-            "--new-session",
-            "--as-pid-1",
-            "--cap-drop",
-            "ALL",
-            "--ro-bind",
-            "/usr",
-            "/usr",
-        ]
+        command = [str(shutil.which("bwrap")), "--unshare-all", "--unshare-user", "--uid", "65534", "--gid", "65534"]
+        command += ["--hostname", "sandbox", "--die-with-parent", "--new-session", "--as-pid-1", "--cap-drop", "ALL"]
+        command += ["--ro-bind", "/usr", "/usr"]
         for link in SYSTEM[1:]:
             if os.path.islink(link):
                 command += ["--symlink", os.readlink(link), link]

@@ -2,15 +2,8 @@
 
 
 class SandboxError(RuntimeError):
-    """
-    Programs cannot be isolated on this machine, or lack promised packages; the message says what to install.
-
-    Args:
-        reason (`str`):
-            The problem.
-        remedy (`str`, *optional*, defaults to `""`):
-            How to fix it.
-    """
+    """Programs cannot be isolated on this machine, or lack promised packages. The message is the reason, followed by a
+    remedy, if there is one."""
 
     def __init__(self, reason: str, remedy: str = ""):
         super().__init__(f"{reason}. {remedy}" if remedy else reason)

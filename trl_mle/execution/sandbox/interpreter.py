@@ -29,34 +29,17 @@ print({MARK!r} + json.dumps({{
 
 @dataclass(frozen=True)
 class Interpreter:
-    """
-    The interpreter of programs, and the location of its packages.
-
-    Args:
-        executable (`str`):
-            The interpreter.
-        prefix (`str`):
-            Root of its environment.
-        base_prefix (`str`):
-            Root of the installation that it was created from.
-        version (`str`):
-            Its `sys.version`.
-        visible (`tuple[str, ...]`):
-            Folders and zip files on its `sys.path` that programs see, in order.
-        left_out (`tuple[str, ...]`):
-            Those that they do not see, because these contain more than packages: a checkout of this package, the
-            working folder, the user's home, /tmp, and their parent folders.
-        variables (`tuple[tuple[str, str], ...]`):
-            The environment variables that determine `sys.path`.
-    """
+    """The interpreter of programs, and the location of its packages."""
 
     executable: str
-    prefix: str
-    base_prefix: str
-    version: str
-    visible: tuple[str, ...]
+    prefix: str  # root of its environment
+    base_prefix: str  # root of the installation that it was created from
+    version: str  # its `sys.version`
+    visible: tuple[str, ...]  # folders and zip files on its `sys.path` that programs see, in order
+    # Those that they do not see, because these contain more than packages: a checkout of this package, the working folder,
+    # the user's home, /tmp, and their parent folders
     left_out: tuple[str, ...]
-    variables: tuple[tuple[str, str], ...]
+    variables: tuple[tuple[str, str], ...]  # the environment variables that determine `sys.path`
 
     @property
     def folders(self) -> list[str]:
@@ -100,9 +83,8 @@ class Interpreter:
         ]
         source = str(Path(__file__).parents[3])  # it may lie in what another environment shows
         folders = [Path(entry) for entry in (source, *self.left_out) if _is_checkout(entry)]
-        folders += [
-            Path(root, "pkgs") for root in self.folders if Path(root, "conda-meta").is_dir()
-        ]  # archives of packages
+        # Archives of packages
+        folders += [Path(root, "pkgs") for root in self.folders if Path(root, "conda-meta").is_dir()]
         for place in (*map(str, found), *self.visible):
             folders += [Path(place, "sklearn/datasets/data"), Path(place, "trl_mle")]
         return {os.path.realpath(folder) for folder in folders if folder.is_dir()}
@@ -118,16 +100,11 @@ class Interpreter:
 @functools.cache
 def find_interpreter(python: str | None = None) -> Interpreter:
     """
-    Finds the interpreter of programs, as it describes itself. Asks a new process, because `.pth` files can add paths,
-    and this process's `sys.path` has the script's folder and later additions.
+    Finds the interpreter of programs, as it describes itself: the one at this path, with a separate environment, without
+    PYTHONPATH and the user's packages; by default this process's, with everything on its path. Raises `SandboxError` if it
+    does not run, or is too old.
 
-    Args:
-        python (`str`, *optional*):
-            Path of an interpreter with a separate environment, without PYTHONPATH and the user's packages. Defaults to
-            this process's interpreter, with everything on its path.
-
-    Raises:
-        `SandboxError`: The interpreter does not run, or is too old.
+    Asks a new process, because `.pth` files can add paths, and this process's `sys.path` has later additions.
     """
     name = python or sys.executable
     if python is None:

@@ -34,16 +34,8 @@ print("checked" if os.getuid() else "root")
 
 @contextlib.contextmanager
 def make_probe(run_dir: Path) -> Iterator[tuple[str, Path]]:
-    """
-    Yields the program and its public folder, and keeps everything that it tries to reach.
-
-    Args:
-        run_dir (`Path`):
-            The executor's own folder.
-
-    Raises:
-        `CheckUnfinished`: The process that it tries to signal has ended.
-    """
+    """Yields the program and its public folder, in the executor's own, and keeps everything that it tries to reach.
+    Raises `CheckUnfinished` if the process that it tries to signal has ended."""
     folder = Path(tempfile.mkdtemp(dir=run_dir))
     public, secret = folder / "public", folder / "private" / "labels.csv"
     public.mkdir()

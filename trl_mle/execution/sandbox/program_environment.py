@@ -81,21 +81,8 @@ def home_environment(home: str) -> dict[str, str]:
 def identity(
     limits: Limits, tier: Tier, fixed: dict[str, Any], imported: Sequence[str], python: Interpreter
 ) -> dict[str, Any]:
-    """
-    Everything that a program's result depends on here, JSON-compatible.
-
-    Args:
-        limits ([`~trl_mle.execution.Limits`]):
-            Limits of programs.
-        tier ([`Tier`]):
-            The tier of the sandbox.
-        fixed (`dict`):
-            The settings that their jobs share.
-        imported (`list[str]`):
-            Modules that the warm parent imports.
-        python ([`~trl_mle.execution.sandbox.Interpreter`]):
-            The interpreter of the programs.
-    """
+    """Everything that a program's result depends on here, JSON-compatible: `fixed` are the settings that all jobs
+    share, `imported` the modules that the warm parent imports."""
     names = ("start", "disk_mb", "output_kb", "submission_mb", "max_processes", "gpus")
     settings = {
         **asdict(limits),

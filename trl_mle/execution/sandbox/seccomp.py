@@ -54,16 +54,9 @@ def _is(position: int, value: int, mask: int = 0xFFFFFFFF) -> pyseccomp.Arg:
 
 
 def seccomp_filter(tier: Tier, memory_is_bounded: bool) -> bytes:
-    """
-    The system-call filter of a program, as BPF instructions.
-
-    Args:
-        tier ([`Tier`]):
-            The tier of the sandbox.
-        memory_is_bounded (`bool`):
-            Whether a control group counts its memory, or nothing can (that of GPUs). If not, the filter denies anonymous
-            memory that processes share, because the kernel does not show how much of it there is.
-    """
+    """The system-call filter of a program, as BPF instructions. Without a control group that counts its memory, it
+    also denies anonymous memory that processes share, because the kernel does not show how much of it there is.
+    (That of GPUs nothing can bound, and the filter does not try.)"""
     filter_ = pyseccomp.SyscallFilter(pyseccomp.ALLOW)
     forbidden, absent, ignored = pyseccomp.ERRNO(errno.EPERM), pyseccomp.ERRNO(errno.ENOSYS), pyseccomp.ERRNO(0)
     tier.add_rules(filter_)

@@ -24,43 +24,24 @@ class Tier:
     code in `inside/` with each program's job.
 
     A new tier is a subclass in a file of this folder, and its place in `TIERS`.
-
-    Attributes:
-        name (`str`):
-            Its name, as in `sandbox=`.
-        remedy (`str`):
-            How to make it work on a machine where it does not.
-
-    Args:
-        isolates (`bool`, *optional*, defaults to `True`):
-            Whether programs are restricted. They then use a filtered set of system calls and cannot write the
-            competition's data, and at the start of an executor a program that tries forbidden actions checks it all.
-        namespaces (`bool`, *optional*, defaults to `False`):
-            Whether each program has user, pid, mount, ipc, network and uts namespaces of its own. Its /proc then shows
-            its processes and sockets alone, and its files are on a tmpfs of its own.
-        limits_disk (`bool`, *optional*, defaults to `False`):
-            Whether the kernel limits the size of a program's files. Otherwise its init watches it.
-        limits_processes (`bool`, *optional*, defaults to `False`):
-            Whether the kernel counts a program's processes apart from others. Otherwise its init watches them.
-        confines_signals (`bool`, *optional*, defaults to `False`):
-            Whether the signals of a program's init reach the program alone. Otherwise it must find each process.
-        own_uids (`bool`, *optional*, defaults to `False`):
-            Whether each slot has a uid of its own, so that limits and signals reach no other program, and its init
-            another, so that signals do not reach that either. Needs root.
-        landlock_abi (`int`, *optional*, defaults to `0`):
-            The ABI of the kernel's Landlock, which restricts programs to the `grants` of `settings`; 0 if it does not.
     """
 
-    name: ClassVar[str]
-    remedy: ClassVar[str] = ""
+    name: ClassVar[str]  # as in `sandbox=`
+    remedy: ClassVar[str] = ""  # how to make it work on a machine where it does not
 
+    # Whether programs are restricted. They then use a filtered set of system calls and cannot write the competition's data, and
+    # at the start of an executor a program that tries forbidden actions checks it all
     isolates: bool = True
+    # Whether each program has user, pid, mount, ipc, network and uts namespaces of its own. Its /proc then shows its processes
+    # and sockets alone, and its files are on a tmpfs of its own
     namespaces: bool = False
-    limits_disk: bool = False
-    limits_processes: bool = False
-    confines_signals: bool = False
+    limits_disk: bool = False  # whether the kernel limits the size of its files; otherwise its init watches it
+    limits_processes: bool = False  # whether the kernel counts its processes apart; otherwise its init watches them
+    confines_signals: bool = False  # whether its init's signals reach it alone; otherwise that must find each process
+    # Whether each slot has a uid of its own, so that limits and signals reach no other program, and its init another, so that
+    # signals do not reach that either. Needs root
     own_uids: bool = False
-    landlock_abi: int = 0
+    landlock_abi: int = 0  # of the kernel's Landlock, if it restricts programs to the `grants` of `settings`
 
     def __str__(self) -> str:
         return self.name
@@ -76,10 +57,8 @@ class Tier:
         """Adds the denials of system calls that only this tier needs."""
 
     def settings(self, public_dir: Path, gpus: bool, python: Interpreter) -> dict[str, Any]:
-        """
-        Further settings of the jobs of one competition, JSON-compatible: with `landlock_abi` the `grants` of programs,
-        with `own_uids` the capabilities that they keep. See [`Tier.command`] for the arguments.
-        """
+        """Further settings of the jobs of one competition, JSON-compatible: with `landlock_abi` the `grants` of
+        programs, with `own_uids` the capabilities that they keep."""
         return {}
 
     def command(self, control_fd: int, public_dir: Path, folder: Path, gpus: bool, python: Interpreter) -> list[str]:
@@ -104,10 +83,8 @@ class Tier:
 
 @dataclass(frozen=True)
 class NoIsolation(Tier):
-    """
-    The tier `"none"`, for programs that you trust: a program can access everything that the calling user can. Limits,
-    timeouts and the end of the whole process tree still apply.
-    """
+    """The tier `"none"`, for programs that you trust: a program can access everything that the calling user can.
+    Limits, timeouts and the end of the whole process tree still apply."""
 
     name = "none"
     isolates: bool = False

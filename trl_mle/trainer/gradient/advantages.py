@@ -20,13 +20,6 @@ def best_of_k_gains(values: torch.Tensor, k: int) -> torch.Tensor:
     \text{gain}_i = \frac{1}{\binom{n}{k}} \sum_{I \ni i} \big(\max I - \max I \setminus \{i\}\big).
     $$
 
-    With sorted values $u_{(1)} \le … \le u_{(n)}$, this is a sum of gaps, each counted for the subsets whose other
-    members lie below it,
-
-    $$
-    \text{gain}_{(i)} = \sum_{l<i} \big(u_{(l+1)} - u_{(l)}\big) \binom{l}{k-1} \Big/ \binom{n}{k}.
-    $$
-
     Times $n$ they are unbiased weights of $\nabla \log \pi$, in a mean over the samples, for the gradient of the expected best
     of k; see https://huggingface.co/papers/2505.15201 and https://huggingface.co/papers/2510.23393.
 
@@ -43,6 +36,7 @@ def best_of_k_gains(values: torch.Tensor, k: int) -> torch.Tensor:
     if not 2 <= k <= n:
         raise ValueError(f"k must be from 2 to the {n} values, got {k}")
     values, order = values.double().sort()
+    # A gain is a sum of gaps between neighbours, each counted for the subsets whose other members lie below it
     shares = torch.tensor([comb(below, k - 1) / comb(n, k) for below in range(1, n)], dtype=torch.float64)
     gains = torch.zeros_like(values)
     gains[order[1:]] = (values.diff() * shares).cumsum(0)
@@ -57,24 +51,19 @@ def group_advantages(
     program: torch.Tensor | None = None,
 ) -> torch.Tensor:
     r"""
-    Advantages with two parts: the progress of each completion of a group, and the relative quality of the valid ones.
-
-    A single number would lose the quality: standardised together with a failure's -10, almost nothing remains of the
-    difference between an AUC of 0.80 and one of 0.90. So
+    Advantages with two parts: the progress of each completion of a group, and the relative quality of the valid ones,
 
     $$
     \hat{A}_i = \frac{p_i - \bar{p}}{\max(s_p, 0.3)} + q_i - \bar{q},
     $$
 
-    where the means and the deviation $s_p$ are taken over the group, and $q_i = 0$ for invalid completions. Without the
-    least deviation of 0.3, [`VALID_STEP`], a group that fails altogether but for one milestone would push its one
-    completion as much as another group pushes its only valid one. With the ranks
+    where the means and the deviation $s_p$ are taken over the group, and $q_i = 0$ for invalid completions. With the ranks
     of the $m$ valid completions, $u_i = (\text{mid-rank}_i - \frac12) / m$, where equal programs share their mean
     rank, $q_i$ is
 
     - `mean_rank`: $3 \, u_i$;
-    - `max_at_k`: $3 \, m$ times the [`best_of_k_gains`] of $u$. This vanishes once the best is common, so that
-      training keeps exploring; but then the poorer ones are not distinguished either. With $m < k$, the best of $m$.
+    - `max_at_k`: $3 \, m$ times the [`best_of_k_gains`] of $u$, with $m < k$ of the best of $m$. This vanishes once the best
+      is common, so that training keeps exploring; but then the poorer ones are not distinguished either.
 
     Args:
         progress (`torch.Tensor` of shape `(B,)`):
@@ -108,19 +97,8 @@ def group_advantages(
 
 
 def standardized(values: torch.Tensor, least: float = 0.0) -> torch.Tensor:
-    """
-    Standardises values: subtracts their mean and divides by their standard deviation.
-
-    Args:
-        values (`torch.Tensor` of shape `(n,)`):
-            Finite values.
-        least (`float`, *optional*, defaults to `0.0`):
-            A smaller deviation counts as this one.
-
-    Returns:
-        `torch.Tensor` of shape `(n,)`: Standardised values in float64. Exactly 0 if all are equal; no epsilon shrinks
-        small differences.
-    """
+    """Values, of shape `(n,)`, minus their mean and divided by their standard deviation, in float64. Exactly 0 if all
+    are equal; no epsilon shrinks small differences. A deviation below `least` counts as that."""
     centred = _centred(values.double())
     return centred if not centred.any() else centred / centred.std().clamp(min=least)
 
