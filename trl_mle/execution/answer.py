@@ -162,22 +162,19 @@ def execution_result(
     last_lines = _without_warnings(stderr)[-5:]
     last_line = (last_lines or [""])[-1][:500]
     refused = [line[:500] for line in last_lines if any(words in line for words in OUT_OF_MEMORY_WORDS)]
+    ended_by_us = {
+        "lost": (Outcome.KILLED, report.get("evidence", "")),
+        "timeout": (Outcome.TIMEOUT, f"still running after {limits['timeout_s']:g} s"),
+        "memory": (Outcome.OUT_OF_MEMORY, f"its processes held more than {limits['memory_mb']} MB"),
+        "processes": (Outcome.KILLED, f"ran more than {limits['max_processes']} processes"),
+        "locks": (Outcome.KILLED, f"held more than {limits['max_locks']} locks on parts of files"),
+        "disk": (Outcome.OUTPUT_LIMIT, f"wrote more than {limits['disk_mb']} MB of files"),
+        "stopped": (Outcome.KILLED, "ended by the caller"),
+    }
     if report["over_memory"] and code != 0:
         outcome, detail = Outcome.OUT_OF_MEMORY, "the kernel ended processes in its control group for memory"
-    elif report["reason"] == "lost":
-        outcome, detail = Outcome.KILLED, report["evidence"]
-    elif report["reason"] == "timeout":
-        outcome, detail = Outcome.TIMEOUT, f"still running after {limits['timeout_s']:g} s"
-    elif report["reason"] == "memory":
-        outcome, detail = Outcome.OUT_OF_MEMORY, f"its processes held more than {limits['memory_mb']} MB"
-    elif report["reason"] == "processes":
-        outcome, detail = Outcome.KILLED, f"ran more than {limits['max_processes']} processes"
-    elif report["reason"] == "locks":
-        outcome, detail = Outcome.KILLED, f"held more than {limits['max_locks']} locks on parts of files"
-    elif report["reason"] == "disk":
-        outcome, detail = Outcome.OUTPUT_LIMIT, f"wrote more than {limits['disk_mb']} MB of files"
-    elif report["reason"] == "stopped":
-        outcome, detail = Outcome.KILLED, "ended by the caller"
+    elif report["reason"] in ended_by_us:
+        outcome, detail = ended_by_us[report["reason"]]
     elif code == 0:
         outcome, detail = Outcome.OK, report["submission_error"] or ""
     elif code == -signal.SIGKILL and report["oom_kills"] > 0:

@@ -17,8 +17,7 @@ class ExecutorArguments:
     program_timeout_s: float = field(default=60.0, metadata={"help": "Wall-clock limit of a program, in seconds."})
     program_memory_mb: int = field(default=4096, metadata={"help": "Memory limit of a program, in MB."})
     max_parallel_programs: int | None = field(
-        default=None,
-        metadata={"help": "Programs to run at a time on one machine; defaults to as many as the cores allow."},
+        default=None, metadata={"help": "Programs at a time on one machine; defaults to as many as the cores allow."}
     )
     threads_per_program: int = field(default=1, metadata={"help": "Cores per program."})
     gpu_slots: list[str] = field(
@@ -30,27 +29,18 @@ class ExecutorArguments:
         metadata={"help": f"`auto`, {', '.join(f'`{tier.name}`' for tier in TIERS)}, or `none` for no isolation."},
     )
     program_python: str | None = field(
-        default=None,
-        metadata={
-            "help": "Interpreter that runs the programs, with its environment's packages; defaults to this one."
-        },
+        default=None, metadata={"help": "Interpreter of the programs, with its packages; defaults to this one."}
     )
     ray_address: str | None = field(
         default=None, metadata={"help": "Address of a Ray cluster to run the programs on, or `auto`."}
     )
     executor: str | None = field(
         default=None,
-        metadata={
-            "help": "Your own class to run the programs with, as a dotted path, such as `my_module.MyExecutor`; see "
-            "`trl_mle.execution.Executor`."
-        },
+        metadata={"help": "Your own `trl_mle.execution.Executor`, as a dotted path, such as `my_module.MyExecutor`."},
     )
     reuse_results: str | None = field(
         default=None,
-        metadata={
-            "help": "Run equal programs once: `run` for once in this output_dir, or a file to share between runs, created if missing. By "
-            "default, every program runs."
-        },
+        metadata={"help": "Run equal programs once: `run` for once in this output_dir, or a file that runs share."},
     )
 
 

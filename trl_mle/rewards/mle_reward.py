@@ -43,17 +43,13 @@ class MLEReward:
     | a valid submission | the competition's score (its sign flipped where lower is better), at least `floor` |
     | our own infrastructure failed, twice | `None` |
 
-    `floor = fail_reward + milestone_reward * len(MILESTONES) + valid_margin`: a valid submission never earns less than a failed program
-    (a log loss can reach 36).
+    `floor = fail_reward + milestone_reward * len(MILESTONES) + valid_margin`: a valid submission never earns less than a failed
+    program (a log loss can reach 36).
 
-    With `results`, equal programs run once. Programs are equal if they have the same syntax tree (comments may differ)
-    for the same competition content, limits, packages, instrumenter and rewards. A repeat gets the result of the first
-    program, including Δt, milestones and output, if the first ended by itself, with or without an error. Timeouts,
-    killed programs (also for memory or files) and failures of our infrastructure are not reused. Repeats wait while
-    the first program runs. A fixed sample of repeats is executed again as a check, and so is a repeat whose submission
-    would be the best of `best_solutions_dir`. The seed of a program's random numbers depends on its text: programs
-    that differ in comments would draw different numbers, but here share the first one's. Δt is measured on the machine
-    where the first one ran.
+    With `results`, equal programs run once: those with the same syntax tree for the same competition content, limits, packages,
+    instrumenter and rewards. A repeat waits for the first one and gets its result, including Δt and random numbers, if that ended
+    by itself. A fixed sample of repeats is executed again as a check, and so is a repeat that would be the best of
+    `best_solutions_dir`. See docs/sandbox.md.
 
     Args:
         competitions (`list[Competition | str]`):
@@ -72,8 +68,7 @@ class MLEReward:
         show_progress (`bool`, *optional*, defaults to `True`):
             Whether the main process shows a progress line on a terminal while programs run.
         log_dir (`str` or `Path`, *optional*):
-            Folder for the record of all executions, with a file `rank-<rank>.jsonl` per training process (see
-            [`ExecutionLog`]).
+            Folder for the record of all executions, an [`ExecutionLog`] `rank-<rank>.jsonl` per training process.
         best_solutions_dir (`str` or `Path`, *optional*):
             Folder for the best solution of each competition (see [`BestSolutions`]).
         results ([`~trl_mle.solutions.ResultStore`], *optional*):

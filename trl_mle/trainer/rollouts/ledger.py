@@ -311,7 +311,7 @@ class RolloutLedger:
 
 def _columns(known: Iterable[Duration]) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor]:
     rows = [(duration.seconds, duration.ended, duration.trained) for duration in known]
-    seconds, ended, trained = torch.tensor(rows, dtype=torch.float64).view(-1, 3).unbind(1)
+    seconds, ended, trained = torch.tensor(rows, dtype=torch.float64).view(-1, 3).T.contiguous()
     return seconds, ended.bool(), trained.bool()
 
 
