@@ -55,16 +55,10 @@ def parents() -> list[Path]:
 
 
 class ControlGroup:
-    """
-    The control group of one slot. Without `parents`, it limits nothing. Beyond `memory_mb` of its processes and of their
-    files in memory, the kernel kills. Raises `OSError` if it cannot be created.
-
-    Attributes:
-        folders (`list[Path]`):
-            Folders of the group, one for each of `parents`, the one for memory first.
-        highest_weight (`str`):
-            The largest weight that it can have for its share of the cores; empty if this cannot be set.
-    """
+    """The control group of one slot. Without `parents`, it limits nothing. Beyond `memory_mb` of its processes and of
+    their files in memory, the kernel kills. `folders` has one for each of `parents`, the one for memory first;
+    `highest_weight` is the largest share of the cores that it can have, empty if this cannot be set. Raises
+    `OSError` if it cannot be created."""
 
     def __init__(self, parents: Sequence[Path], name: str, memory_mb: int, max_processes: int):
         limits = {  # each version of cgroups has some of these

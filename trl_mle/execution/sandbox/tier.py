@@ -62,21 +62,9 @@ class Tier:
         return {}
 
     def command(self, control_fd: int, public_dir: Path, folder: Path, gpus: bool, python: Interpreter) -> list[str]:
-        """
-        The command line that starts the warm parent for one competition.
-
-        Args:
-            control_fd (`int`):
-                Inheritable file descriptor of the warm parent's end of the control socket.
-            public_dir (`Path`):
-                Folder that programs see, read-only, as `input/`.
-            folder (`Path`):
-                The warm parent's own folder.
-            gpus (`bool`):
-                Whether programs see the NVIDIA devices.
-            python ([`~trl_mle.execution.sandbox.Interpreter`]):
-                The interpreter of the programs.
-        """
+        """The command line that starts the warm parent for one competition: with the inheritable descriptor of its end
+        of the control socket, the folder that programs see, read-only, as `input/`, and a folder of its own. `gpus`
+        says whether programs see the NVIDIA devices."""
         main = os.path.join(os.path.dirname(inside.__file__), "__main__.py")
         return [python.executable, "-P", main, str(control_fd)]
 

@@ -57,19 +57,10 @@ class Weighting(Part):
 def weight_metrics(
     advantages: Sequence[float], weighted: Sequence[float], weights: Sequence[float], durations: Sequence[float | None]
 ) -> dict[str, float]:
-    """
-    Metrics of the weights' effect on a batch, from the advantages of all completions before and after weighting, their
-    weights, and Δt of their programs in seconds.
-
-    Returns:
-        `dict[str, float]`:
-            - `weighted_advantage/sum`: 0 without weights for group advantages; with weights, the net push on all
-              completions.
-            - `duration_weight/effective_sample_size`: (Σ w)² / Σ w², the equivalent number of equally weighted
-              completions.
-            - `weight_pays/q1` to `q4`: mean of weighted minus unweighted advantage in each quartile of Δt, the fastest
-              first.
-    """
+    """Metrics of the weights' effect on a batch, from the advantages of all completions before and after weighting,
+    their weights, and Δt of their programs in seconds: the net push on all completions (0 without weights for group
+    advantages), the equivalent number of equally weighted completions, and what the weights add in each quartile of
+    Δt."""
     squares = sum(weight**2 for weight in weights)
     metrics = {
         "weighted_advantage/sum": sum(weighted),

@@ -122,18 +122,10 @@ class RolloutsInFlight(Part):
         ]
 
     def metrics(self) -> dict[str, float]:
-        """
-        With `is_async`, the metrics of [`RolloutLedger.metrics`], and of the time since the previous step, as `async/…`:
-
-        - `training_s`, `sync_s`, `generation_wait_s` and `wait_s`: the trainer's time in seconds: training, sending
-          weights to the vLLM server, waiting for completions (or sampling), and waiting for programs.
-        - `generation_s`: generation time of the completions that arrived since, including those not waited for.
-        - `execution_s` and `idle_s`: seconds per slot of the executor spent on programs of these rollouts, and the sum of
-          those that slots ran none; if the executor knows its slots and reports when programs start.
-
-        If groups without signal are replaced, as `zero_signal/…`: `skipped` and `trained`, groups that were left out, and that
-        were trained on all the same, and `generations`, those that were to replace them.
-        """
+        """With `is_async`, as `async/…`, those of [`RolloutLedger.metrics`] and the time in seconds since the previous
+        step that the trainer, the server and the executor's slots spent on what. If groups without signal are
+        replaced, as `zero_signal/…`, how many were left out or trained on all the same, and how many generations
+        replaced them. docs/metrics.md describes each."""
         if not self.extra_generations:
             return self._metrics
         return self._metrics | {
