@@ -37,6 +37,8 @@ def new(
     if final := final_competition(competition):
         facts.add_row("", f"{len(pd.read_csv(final.sample_submission, dtype=str))} without labels, for `solve`")
     facts.add_row("metric", metric_name(metric, competition.higher_is_better))
+    if competition.rule:
+        facts.add_row("", f"prompts say: {competition.rule}")
     facts.add_row("", f"a constant guess scores {score + 0.0:.5g}")
     facts.add_row("to edit", f"{folder}/public/description.md, Overview: what prompts show")
     facts.add_row("then", f"trl-mle prompt {name}")
