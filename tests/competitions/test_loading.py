@@ -8,6 +8,7 @@ import pytest
 
 from trl_mle.competitions import CompetitionError, list_competitions, load_competition
 from trl_mle.competitions.catalog import MLEBENCH_COMPETITIONS
+from trl_mle.competitions.mirrors import MIRRORS
 
 
 SPOOKY = "spooky-author-identification"
@@ -15,7 +16,7 @@ SPOOKY = "spooky-author-identification"
 
 def test_list():
     assert list_competitions()[:4] == ["digits", "breast-cancer", "diabetes", "wine"]
-    assert len(set(list_competitions())) == 28
+    assert len(set(list_competitions())) == 4 + len(MLEBENCH_COMPETITIONS) + len(MIRRORS)
 
 
 @pytest.mark.parametrize("name", ["digit", "Digits", "mirrors", "xyz", ""])
