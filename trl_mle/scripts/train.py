@@ -19,6 +19,7 @@ from trl_mle.rewards import MLEReward
 from trl_mle.solutions import open_results
 from trl_mle.trainer import MLEGRPOConfig, MLEGRPOTrainer, MLEProgressCallback
 from trl_mle.trainer.engine.vllm_server import VLLMServerError
+from trl_mle.trainer.gradient.objectives import find_objective
 
 
 def main(
@@ -62,6 +63,8 @@ def main(
         launching.check_weighting(script_args, training_args)
     with problems.noted():
         further_rewards = launching.find_reward_funcs(script_args.reward_funcs)
+    with problems.noted():
+        find_objective(training_args)
     with ExitStack() as stack:
         with problems.noted():
             executor = stack.enter_context(make_executor(script_args, script_args.training_cores))

@@ -274,7 +274,48 @@ def test_an_objective_of_ones_own(tiny_model, tmp_path):
     assert not comparison.lacks_signal(judged([0.5, 0.6]))
 
 
-def test_an_objective_that_is_not_there(tiny_model, tmp_path):
-    with pytest.raises(ValueError, match=r"^objective: support\.Mine cannot be imported: ") as error:
-        make_trainer(tiny_model, tmp_path, scored, objective="support.Mine")
-    assert "\n" not in str(error.value)
+class InSinglePrecision(Proportional):
+    """As of comparisons, and of whatever else makes new tensors."""
+
+    def advantages(self, group):
+        return 2.0 * (group.quality > group.quality.nanmedian()) - 1.0
+
+
+class WithoutFailures(Proportional):
+    """One that forgets that the quality of failed programs is NaN."""
+
+    def advantages(self, group):
+        return group.quality
+
+
+class WithoutArguments:
+    def advantages(self, group):
+        return group.rewards
+
+
+def test_the_advantages_of_ones_own_objective():
+    comparison = Comparison(settings(f"{__name__}.InSinglePrecision"), [text_reward], torch.ones(1))
+    rows = rows_of([0.5, NAN, 0.6, NAN])
+    rewards = torch.tensor([[0.5], [-10], [0.6], [-10]])
+    assert comparison.advantages(rows, rewards, ones(rows)).tolist() == [-1, -1, 1, -1]
+    comparison = Comparison(settings(f"{__name__}.WithoutFailures"), [text_reward], torch.ones(1))
+    message = r"WithoutFailures must give each of 4 completions a finite advantage, not \[0.5, nan, 0.6, nan\]$"
+    with pytest.raises(ValueError, match=message):
+        comparison.advantages(rows, rewards, ones(rows))
+
+
+@pytest.mark.parametrize(
+    ("name", "message"),
+    [
+        ("support.Mine", r"^objective: support\.Mine cannot be imported: .*"),
+        (f"{__name__}.WithoutArguments", "does not take the run's MLEGRPOConfig: too many positional arguments"),
+        (f"{__name__}.scored", "scored is not a class with a method `advantages`: see docs/objective.md"),
+        (
+            f"{__name__}.SimpleNamespace",
+            "SimpleNamespace is not a class with a method `advantages`: see docs/objective.md",
+        ),
+    ],
+)
+def test_what_is_no_objective(tiny_model, tmp_path, name, message):
+    with pytest.raises(ValueError, match=f"{message}$"):
+        make_trainer(tiny_model, tmp_path, scored, objective=name)

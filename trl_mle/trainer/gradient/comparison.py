@@ -84,7 +84,6 @@ class Comparison(Part):
         return list(groups.values())
 
     def _of_group(self, known: list[list[Any]]) -> torch.Tensor:
-        assert self.objective is not None
         numbers: dict[Any, int] = {}
         # An unknown program equals no other
         names = [i if name is None else name for i, (_, _, name) in enumerate(known)]
@@ -96,12 +95,23 @@ class Comparison(Part):
         if judged.any():
             own = rewards[judged, self.judge]
             group = Group(own, progress_of(own, quality[judged]), quality[judged], program[judged])
-            total[judged] = self.reward_weights[self.judge] * self.objective.advantages(group)
+            total[judged] = self.reward_weights[self.judge] * self._own(group)
         for i, weight in enumerate(self.reward_weights):
             given = ~rewards[:, i].isnan()
             if i != self.judge and given.any():
                 total[given] += weight * standardized(rewards[given, i])
         return total
+
+    def _own(self, group: Group) -> torch.Tensor:
+        """The objective's advantages; a user's may be wrong, and NaN would destroy the weights."""
+        assert self.objective is not None
+        found = torch.as_tensor(self.objective.advantages(group), dtype=torch.float64)
+        if found.shape != group.rewards.shape or not found.isfinite().all():
+            raise ValueError(
+                f"objective: {self.args.objective} must give each of {len(group.rewards)} completions a finite advantage, not "
+                f"{found.tolist()}"
+            )
+        return found
 
     def metrics(self) -> dict[str, float]:
         """`no_quality_rate` of the last batch: share of groups with fewer than two different scores of valid programs."""

@@ -2,7 +2,8 @@
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any, Protocol
+from inspect import signature
+from typing import Any, Protocol, runtime_checkable
 
 import torch
 
@@ -21,6 +22,7 @@ class Group:
     program: torch.Tensor  # integers that are equal for equal programs
 
 
+@runtime_checkable
 class Objective(Protocol):
     """What training maximises. It is created with the [`MLEGRPOConfig`]."""
 
@@ -54,13 +56,21 @@ OBJECTIVES: dict[str, Callable[[Any], Objective]] = {"mean_rank": MeanRank, "max
 
 
 def find_objective(args: Any) -> Objective | None:
-    """Creates the objective of a run from `args.objective`; `None` for `reward`."""
+    """Creates the objective of a run from `args.objective`; `None` for `reward`. Raises `ValueError` if there is none."""
     name: str = args.objective
     if name == "reward":
         return None
     if name in OBJECTIVES:
         return OBJECTIVES[name](args)
-    return import_named("objective", name)(args)
+    found: Any = import_named("objective", name)
+    is_one = isinstance(found, type) and issubclass(found, Objective)
+    if not is_one:
+        raise ValueError(f"objective: {name} is not a class with a method `advantages`: see docs/objective.md")
+    try:
+        signature(found).bind(args)
+    except TypeError as error:
+        raise ValueError(f"objective: {name} does not take the run's MLEGRPOConfig: {error}") from error
+    return found(args)
 
 
 def progress_of(rewards: torch.Tensor, quality: torch.Tensor) -> torch.Tensor:
