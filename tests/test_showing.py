@@ -20,7 +20,7 @@ from support.training_runs import make_run
 
 import trl_mle
 from trl_mle import cli
-from trl_mle.competitions import load_competition
+from trl_mle.competitions import TaskSet, load_competition
 from trl_mle.evaluation import evaluate, submission_search
 from trl_mle.execution import Limits
 from trl_mle.rewards import BestSolutions, ExecutionLog
@@ -239,7 +239,9 @@ def test_a_model_card(tmp_path):
     competition = replace(load_competition("wine"), id=text)
     args = MLEGRPOConfig(str(tmp_path), max_steps=2, use_cpu=True, bf16=False)
     history = [{"step": 1, "reward": 0.5, "mle/score/best": 0.9}]
-    page = card_body(text, text, text, args, tmp_path, "one process", False, [competition], [], {}, history, Limits())
+    page = card_body(
+        text, text, text, args, tmp_path, "one process", False, TaskSet([competition]), [], {}, history, Limits()
+    )
     check_plain(page)
     tokens = MarkdownIt("gfm-like", {"linkify": False}).parse(page)
     inner = [part for token in tokens for part in token.children or ()]

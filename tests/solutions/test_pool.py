@@ -2,9 +2,11 @@ import ast
 import json
 import random
 from collections import Counter
+from pathlib import Path
 
 import pytest
 
+from trl_mle.competitions import Competition
 from trl_mle.solutions.pool import Solution, SolutionPool
 
 
@@ -12,8 +14,16 @@ def solution(number, score, competition="a", **kwargs):
     return Solution(competition, f"x = {number}\n", f"out {number}", score, step=number, **kwargs)
 
 
+def competition(name, higher_is_better):
+    metric = "accuracy" if higher_is_better else "log_loss"
+    return Competition(name, metric, Path("public"), Path("sample.csv"), Path("answers.csv"), ("target",))
+
+
+COMPETITIONS = {name: competition(name, True) for name in ("a", "b")}
+
+
 def make_pool(scores, size=64, higher_is_better=True):
-    pool = SolutionPool({"a": higher_is_better, "b": True}, size)
+    pool = SolutionPool(COMPETITIONS | {"a": competition("a", higher_is_better)}, size)
     pool.observe(solution(number, score) for number, score in enumerate(scores))
     return pool
 
@@ -123,10 +133,10 @@ ODD = {
 
 @pytest.mark.parametrize("source", ODD.values(), ids=ODD)
 def test_odd_programs_never_raise_and_count_once(source):
-    pool = SolutionPool({"a": True})
+    pool = SolutionPool(COMPETITIONS)
     pool.observe([Solution("a", source, "", 0.5, 0), Solution("a", source, "", 0.6, 1)])
     assert [item.step for item in pool.ranked("a")] == [0]
-    restored = SolutionPool({"a": True})
+    restored = SolutionPool(COMPETITIONS)
     restored.load_state_dict(json.loads(json.dumps(pool.state_dict())))
     assert restored.ranked("a") == pool.ranked("a")
 
@@ -145,7 +155,7 @@ def test_an_id_does_not_depend_on_who_asks():
 
 
 def test_each_program_is_kept_once_as_it_was_first_found():
-    pool = SolutionPool({"a": True})
+    pool = SolutionPool(COMPETITIONS)
     pool.observe([Solution("a", "x = 1", "first", 0.5, 0), Solution("a", "x = 1  # again", "second", 0.9, 1)])
     assert [(item.output, item.score) for item in pool.ranked("a")] == [("first", 0.5)]
     assert pool.metrics() == {"size": 1.0}
@@ -207,9 +217,9 @@ def test_a_restored_pool_goes_on_like_the_first():
     """After a round trip through JSON it shows the same solutions, whatever it observes next."""
     rng = random.Random(1)
     found = [solution(rng.randrange(60), rng.choice([rng.random(), 0.5])) for _ in range(300)]
-    first = SolutionPool({"a": False, "b": True}, 20)
+    first = SolutionPool(COMPETITIONS | {"a": competition("a", False)}, 20)
     first.observe(found[:150])
-    second = SolutionPool({"a": False, "b": True}, 20)
+    second = SolutionPool(COMPETITIONS | {"a": competition("a", False)}, 20)
     second.load_state_dict(json.loads(json.dumps(first.state_dict())))
     for item in found[150:]:
         assert second.state_dict() == first.state_dict()

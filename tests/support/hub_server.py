@@ -1,6 +1,6 @@
 """
-A server in this process that implements the part of the Hub's API that pushing needs: who am I, create a repository or
-a branch, preupload, LFS, commit.
+A server in this process that implements the part of the Hub's API that pushing and downloading need: who am I, create a
+repository or a branch, preupload, LFS, commit; info on a repository, download a file.
 
 It replaces https://huggingface.co, which tests cannot reach. The client is the real `huggingface_hub`, with
 `HF_ENDPOINT`.
@@ -17,6 +17,7 @@ from urllib.parse import unquote
 
 
 TOKEN = "hf_test"
+HEAD = "5" * 40  # the commit of every download
 LFS_SUFFIXES = (".bin", ".pt", ".pth", ".safetensors", ".parquet")
 
 
@@ -27,6 +28,7 @@ class HubServer:
             `("<type>s/<owner>/<name>", branch)`.
         commits (`list[tuple[str, str, str]]`): Repository, branch and message of each commit.
         requests (`list[str]`): Methods and paths, in order.
+        downloads (`list[str]`): Paths of the files whose content was asked for, or only their size.
         meddle (`Callable[[str, str], int | None]`): Called with method and path of each request; if it returns a
             status, that is the whole answer.
     """
@@ -36,6 +38,7 @@ class HubServer:
         self.commits: list[tuple[str, str, str]] = []
         self.requests: list[str] = []
         self.objects: dict[str, bytes] = {}
+        self.downloads: list[str] = []
         self.lock = threading.Lock()
         self.meddle: Callable[[str, str], int | None] = lambda method, path: None
         self._server = ThreadingHTTPServer(("127.0.0.1", 0), _Handler)
@@ -94,6 +97,30 @@ class _Handler(BaseHTTPRequestHandler):
             return self._reply(409, {"error": "Reference already exists"})
         branches[repository, branch] = dict(branches[repository, start])
         self._reply(200, {})
+
+    def info(self, repository, branch=None, *, body):
+        hub, sha = self.server.hub, branch or "main"
+        if re.fullmatch("[0-9a-f]{40}", sha):  # the only commit that is named by its hash
+            sha = "main"
+        if (repository, sha) not in hub.branches:
+            return self._reply(404, {"error": "Repository not found"}, {"X-Error-Code": "RepoNotFound"})
+        files = [{"rfilename": name} for name in hub.branches[repository, sha]]
+        name = repository.partition("/")[2]
+        self._reply(200, {"id": name, "sha": HEAD, "siblings": files, "private": False, "tags": [], "downloads": 0})
+
+    def tree(self, repository, branch, body):
+        files = self.server.hub.branches[repository, "main"]
+        entries = [
+            {"type": "file", "path": name, "size": len(data), "oid": _oid(data)} for name, data in files.items()
+        ]
+        self._reply(200, entries)
+
+    def download(self, repository, branch, path, body):
+        data = self.server.hub.branches[repository, "main"].get(path)
+        if data is None:
+            return self._reply(404, {"error": "Entry not found"}, {"X-Error-Code": "EntryNotFound"})
+        self.server.hub.downloads.append(path)
+        self._reply(200, data, {"etag": f'"{_oid(data)}"', "x-repo-commit": HEAD})
 
     def validate(self, body):
         assert json.loads(body)["content"].startswith("---\n")
@@ -157,7 +184,7 @@ class _Handler(BaseHTTPRequestHandler):
         return b"".join(chunks)
 
     def _reply(self, status, content, headers=None):
-        payload = json.dumps(content).encode()
+        payload = content if isinstance(content, bytes) else json.dumps(content).encode()
         self.send_response(status)
         for name, value in {
             "content-type": "application/json",
@@ -173,6 +200,10 @@ class _Handler(BaseHTTPRequestHandler):
         pass
 
 
+def _oid(data):
+    return hashlib.sha1(data).hexdigest()
+
+
 _REPOSITORY = r"((?:models|datasets)/[^/]+/[^/]+)"
 ROUTES = [
     (r"GET /api/whoami-v2", _Handler.whoami),
@@ -181,5 +212,9 @@ ROUTES = [
     (rf"POST /api/{_REPOSITORY}/branch/(.+)", _Handler.create_branch),
     (rf"POST /api/{_REPOSITORY}/preupload/(.+)", _Handler.preupload),
     (rf"POST /api/{_REPOSITORY}/commit/(.+)", _Handler.commit),
+    (rf"GET /api/{_REPOSITORY}", _Handler.info),
+    (rf"GET /api/{_REPOSITORY}/revision/(.+)", _Handler.info),
+    (rf"GET /api/{_REPOSITORY}/tree/([^/]+)", _Handler.tree),
+    (rf"(?:GET|HEAD) /{_REPOSITORY}/resolve/([^/]+)/(.+)", _Handler.download),
     (r"POST /(.+)\.git/info/lfs/objects/batch", _Handler.lfs_batch),
 ]

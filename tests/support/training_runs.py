@@ -46,7 +46,7 @@ def make_run(
     rng = random.Random(seed)
     loaded = [load_competition(name) for name in competitions]
     log, best = ExecutionLog(folder / "executions" / "rank-0.jsonl"), BestSolutions(folder / "best_solutions")
-    pool = SolutionPool({comp.id: comp.higher_is_better for comp in loaded})
+    pool = SolutionPool({comp.id: comp for comp in loaded})
     history = []
     for step in range(1, steps + 1):
         skill = step / steps

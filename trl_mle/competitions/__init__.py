@@ -2,6 +2,7 @@
 
 from trl_mle.competitions.competition import Competition, CompetitionError, Score
 from trl_mle.competitions.loading import list_competitions, load_competition
+from trl_mle.competitions.task_set import TaskSet
 
 
-__all__ = ["Competition", "CompetitionError", "Score", "list_competitions", "load_competition"]
+__all__ = ["Competition", "CompetitionError", "Score", "TaskSet", "list_competitions", "load_competition"]

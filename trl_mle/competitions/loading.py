@@ -14,10 +14,8 @@ from trl_mle.competitions.families import PREFIX as TASK_PREFIX
 from trl_mle.competitions.families import load_task
 from trl_mle.competitions.local import LOCAL_COMPETITIONS, load_local
 from trl_mle.competitions.mirrors import MIRRORS, PREFIX, load_mirror
+from trl_mle.competitions.repository import CONFIG, HUB_PREFIX, download, without_revision
 from trl_mle.spelling import did_you_mean
-
-
-CONFIG = "competition.yaml"
 
 
 def list_competitions() -> list[str]:
@@ -30,7 +28,8 @@ def list_competitions() -> list[str]:
 
 def is_own(competition: Competition) -> bool:
     """Whether it is the user's own: its id means nothing on another machine."""
-    return competition.id not in list_competitions() and not competition.id.startswith((PREFIX, TASK_PREFIX))
+    known = (PREFIX, TASK_PREFIX, HUB_PREFIX)
+    return competition.id not in list_competitions() and not competition.id.startswith(known)
 
 
 def load_competition(competition_id: str, data_dir: Path | str | None = None, holdout: float = 0.0) -> Competition:
@@ -41,8 +40,8 @@ def load_competition(competition_id: str, data_dir: Path | str | None = None, ho
         competition_id (`str`):
             One of [`list_competitions`], where size and seed of a mirror may follow (see
             [`~trl_mle.competitions.mirrors.load_mirror`]); or `task:train/<n>` or `task:test/<n>` (see
-            [`~trl_mle.competitions.families.load_task`]); or a folder with a `competition.yaml`: the path of one, or
-            the name of one in `data_dir`. The folder holds `public/` and `private/`, itself or in `prepared/`. The
+            [`~trl_mle.competitions.families.load_task`]); or a folder with a `competition.yaml`: the path of one, the
+            name of one in `data_dir`, or `hf://datasets/<owner>/<name>/<folder>`, one in a dataset on the Hub. The folder holds `public/` and `private/`, itself or in `prepared/`. The
             YAML's keys are the arguments of [`~trl_mle.competitions.catalog.Layout`] and `id`, by default
             `competition_id`.
         data_dir (`Path` or `str`, *optional*):
@@ -72,11 +71,12 @@ def _load(competition_id: str, data_dir: Path | str | None) -> Competition:
         return load_mirror(competition_id)
     if competition_id.startswith(TASK_PREFIX):
         return load_task(competition_id)
-    data_dir = data_dir or os.environ.get("MLEBENCH_DATA_DIR") or user_cache_dir() / "mle-bench" / "data"
-    in_data_dir = Path(data_dir).expanduser().absolute() / competition_id
+    if competition_id.startswith(HUB_PREFIX):
+        return replace(_load_folder(competition_id, download(competition_id)), id=without_revision(competition_id))
+    in_data_dir = _in_data_dir(competition_id, data_dir)
     if competition_id in MLEBENCH_COMPETITIONS:
         return _load_mlebench(competition_id, in_data_dir / "prepared")
-    if "/" in competition_id or Path(competition_id, CONFIG).is_file():
+    if _is_path(competition_id):
         folder = Path(competition_id).expanduser().absolute()
         if not folder.is_dir():
             beside = _folders_beside(competition_id)
@@ -88,6 +88,29 @@ def _load(competition_id: str, data_dir: Path | str | None) -> Competition:
     known, beside = list_competitions(), _folders_beside(competition_id)
     hint = did_you_mean(competition_id, [*known, *beside], beside) or f"known are {', '.join(known)}"
     raise CompetitionError(f"unknown competition {competition_id!r}; {hint}")
+
+
+def id_of(competition_id: str, data_dir: Path | str | None = None) -> str:
+    """The id of the competition that [`load_competition`] loads, without loading it: a folder may have one of its own."""
+    if competition_id in list_competitions() or competition_id.startswith((PREFIX, TASK_PREFIX)):
+        return competition_id
+    if competition_id.startswith(HUB_PREFIX):
+        return without_revision(competition_id)
+    folder = Path(competition_id).expanduser()
+    folder = folder if _is_path(competition_id) else _in_data_dir(competition_id, data_dir)
+    try:
+        return _read_config(folder / CONFIG).get("id", competition_id)
+    except (CompetitionError, OSError):  # loading it says what is wrong
+        return competition_id
+
+
+def _is_path(competition_id: str) -> bool:
+    return "/" in competition_id or Path(competition_id, CONFIG).is_file()
+
+
+def _in_data_dir(competition_id: str, data_dir: Path | str | None) -> Path:
+    data_dir = data_dir or os.environ.get("MLEBENCH_DATA_DIR") or user_cache_dir() / "mle-bench" / "data"
+    return Path(data_dir).expanduser().absolute() / competition_id
 
 
 def _folders_beside(competition_id: str) -> dict[str, str]:
@@ -112,17 +135,23 @@ def _load_folder(competition_id: str, folder: Path) -> Competition:
             f"{competition_id!r} needs a file {config}, next to prepared/ or to public/ and private/, that says at least "
             "'metric: roc_auc' and 'id_column: id', each on a line of its own and with its own values"
         )
+    content = _read_config(config)
+    name = content.pop("id", competition_id)
+    prepared = folder / "prepared" if (folder / "prepared").is_dir() else folder
+    return competition_from_folder(name, _layout(content, config), prepared)
+
+
+def _read_config(config: Path) -> dict[Any, Any]:
     try:
         content = yaml.safe_load(config.read_text(encoding="utf-8"))
     except (yaml.YAMLError, UnicodeDecodeError) as error:
         raise CompetitionError(f"{config} is not YAML: {' '.join(str(error).split())}") from error
     if not isinstance(content, dict):
         raise CompetitionError(f"{config} must hold lines of the form 'metric: roc_auc'")
-    name = content.pop("id", competition_id)
+    name = content.get("id", "a name")
     if not (isinstance(name, str) and re.search(r"\w", name)):
         raise CompetitionError(f"{config}: 'id' must be a name, not {name!r}")
-    prepared = folder / "prepared" if (folder / "prepared").is_dir() else folder
-    return competition_from_folder(name, _layout(content, config), prepared)
+    return content
 
 
 def _layout(content: dict[Any, Any], config: Path) -> Layout:

@@ -17,9 +17,10 @@ import yaml
 from pandas.api.types import is_numeric_dtype
 
 from trl_mle.competitions.competition import Competition, CompetitionError
-from trl_mle.competitions.loading import CONFIG, load_competition
+from trl_mle.competitions.loading import load_competition
 from trl_mle.competitions.metrics import Metric, Takes, find_metric
 from trl_mle.competitions.prepared import csv_text, description, write_file
+from trl_mle.competitions.repository import CONFIG
 from trl_mle.competitions.split import held_out_rows, is_measured
 from trl_mle.showing import metric_in_words
 

@@ -23,9 +23,9 @@ if TYPE_CHECKING:
 
 class BestOfNCallback(TrainerCallback):
     """
-    Every `every` steps, samples N programs from scratch for each of the trainer's competitions, with the same seeds each
-    time, and logs `mle/eval/…` (see docs/metrics.md). All processes take part. Training is not affected: random
-    generators are restored, and the solution pool does not change.
+    Every `every` steps, samples N programs from scratch for each of the trainer's competitions (of many, for 32), with the
+    same seeds each time, and logs `mle/eval/…` (see docs/metrics.md). All processes take part. Training is not affected:
+    random generators are restored, and the solution pool does not change.
 
     Args:
         trainer ([`~trl_mle.trainer.MLEGRPOTrainer`]):
@@ -72,7 +72,7 @@ class BestOfNCallback(TrainerCallback):
     ) -> None:
         if state.global_step % self.every:
             return
-        competitions = list(self.trainer.competitions.values())
+        competitions = [self.trainer.competitions[name] for name in self.trainer.competitions.few()]
         for competition, evaluations in zip(competitions, self.sample(competitions), strict=True):
             prefix = f"mle/eval/{competition.slug}" if len(competitions) > 1 else "mle/eval"
             summary = summarize(evaluations, competition.higher_is_better)

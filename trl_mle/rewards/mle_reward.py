@@ -8,7 +8,8 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-from trl_mle.competitions import Competition, Score, load_competition
+from trl_mle.competitions import Competition, Score, TaskSet
+from trl_mle.competitions.task_set import as_task_set
 from trl_mle.execution import ExecutionResult, Executor, Outcome
 from trl_mle.execution.program import Program
 from trl_mle.instrumentation import MILESTONES, Instrumenter
@@ -52,8 +53,8 @@ class MLEReward:
     `best_solutions_dir`. See docs/sandbox.md.
 
     Args:
-        competitions (`list[Competition | str]`):
-            Competitions, or their ids, for the `competition` column of the dataset.
+        competitions ([`~trl_mle.competitions.TaskSet`] or `list[Competition | str]`):
+            Competitions, or their ids, for the `competition` column of the dataset. Many are loaded as their programs come.
         executor ([`~trl_mle.execution.Executor`]):
             Runs the programs.
         instrumenter ([`~trl_mle.instrumentation.Instrumenter`], *optional*):
@@ -93,7 +94,7 @@ class MLEReward:
 
     def __init__(
         self,
-        competitions: Sequence[Competition | str],
+        competitions: TaskSet | Sequence[Competition | str],
         executor: Executor,
         instrumenter: Instrumenter | None = None,
         fail_reward: float = -10.0,
@@ -104,28 +105,30 @@ class MLEReward:
         best_solutions_dir: str | Path | None = None,
         results: ResultStore | None = None,
     ):
-        loaded = [load_competition(item) if isinstance(item, str) else item for item in competitions]
-        for comp in loaded:
-            comp.check_answers()  # and read them, before the folder can disappear
-        self.competitions = {competition.id: competition for competition in loaded}
+        self.competitions = as_task_set(competitions)
         self.executor = executor
         self.instrumenter = instrumenter
         self.fail_reward = fail_reward
         self.milestone_reward = milestone_reward
         self.floor = lowest_valid_reward(fail_reward, milestone_reward, valid_margin)
         self._floor_has_cut = False
-        for comp in loaded:
-            if comp.scoring.best is not None and comp.scoring.gain(comp.scoring.best) <= self.floor:
-                raise ValueError(
-                    f"fail_reward={fail_reward:g} lifts the floor of valid submissions to {self.floor:g}, and no score of "
-                    f"{comp.id} is above {comp.scoring.gain(comp.scoring.best):g}: lower it"
-                )
+        for name in self.competitions.few():
+            self.competitions[name].check_answers()  # and read them, before the folder can disappear
+            self._check_floor(self.competitions[name])
         rank = os.environ.get("RANK", "0")  # launchers set it in every process they start
         self.show_progress = show_progress and rank == "0"
         self._running_dir = Path(log_dir) if log_dir is not None and rank == "0" else None
         self.log = ExecutionLog(Path(log_dir) / f"rank-{rank}.jsonl") if log_dir is not None else None
         self.best_solutions = BestSolutions(Path(best_solutions_dir)) if best_solutions_dir is not None else None
         self.reuse = Reuse(results, self.best_solutions) if results is not None else None
+
+    def _check_floor(self, competition: Competition) -> None:
+        scoring = competition.scoring
+        if scoring.best is not None and scoring.gain(scoring.best) <= self.floor:
+            raise ValueError(
+                f"fail_reward={self.fail_reward:g} lifts the floor of valid submissions to {self.floor:g}, and no score of "
+                f"{competition.id} is above {scoring.gain(scoring.best):g}: lower it"
+            )
 
     def __call__(
         self,
@@ -401,10 +404,11 @@ class MLEReward:
         if not isinstance(which, str):
             return which
         if which not in self.competitions:
-            raise ValueError(
-                f"the reward does not know the competition {which!r}; it was given: {', '.join(self.competitions)}"
-            )
-        return self.competitions[which]
+            given = ", ".join(self.competitions.few())
+            raise ValueError(f"the reward does not know the competition {which!r}; it was given: {given}")
+        competition = self.competitions[which]
+        self._check_floor(competition)
+        return competition
 
     def _only_competition(self) -> str:
         if len(self.competitions) != 1:

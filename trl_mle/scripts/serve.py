@@ -5,7 +5,7 @@ import os
 import socket
 from dataclasses import dataclass, field
 
-from trl_mle.competitions import load_competition
+from trl_mle.competitions import TaskSet
 from trl_mle.execution.options import ExecutorArguments, make_executor
 from trl_mle.instrumentation import AstInstrumenter
 from trl_mle.rewards import MLEReward
@@ -73,11 +73,11 @@ def serve(args: ServeArguments) -> None:
         socket.create_server((args.host, args.port), family=family).close()
     except OSError as error:
         raise ValueError(f"cannot listen on {args.host}:{args.port}: {error.strerror}") from error
-    loaded = [load_competition(name, args.data_dir, args.holdout) for name in args.competitions]
+    tasks = TaskSet(args.competitions, args.data_dir, args.holdout)
     with make_executor(args) as executor:
-        for competition in loaded:
-            executor.check(competition)
-        reward = MLEReward(loaded, executor, AstInstrumenter(), show_progress=False, log_dir=args.output_dir)
+        for name in tasks.few():
+            executor.check(tasks[name])
+        reward = MLEReward(tasks, executor, AstInstrumenter(), show_progress=False, log_dir=args.output_dir)
         app = make_app(reward, args.max_programs, args.max_sessions, os.environ.get(TOKEN) or None)
         PlainConsole(stderr=True).print(
             f"{executor.description}; {', '.join(args.competitions)} at ws://{args.host}:{args.port}", soft_wrap=True

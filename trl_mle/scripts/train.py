@@ -8,7 +8,7 @@ from transformers import PrinterCallback, ProgressCallback
 from trl import ModelConfig, get_peft_config, get_quantization_config
 
 from trl_mle import launching
-from trl_mle.competitions import load_competition
+from trl_mle.competitions import CompetitionError, TaskSet
 from trl_mle.evaluation.best_of_n_callback import BestOfNCallback
 from trl_mle.execution import Limits
 from trl_mle.execution.options import make_executor
@@ -28,13 +28,16 @@ def main(
     """Trains a policy."""
     # Check everything before loading the model or writing anything, and report all problems at once
     output_dir = Path(training_args.output_dir or "trainer_output")
-    competitions, checkpoint, endpoint, results = [], None, None, None
+    tasks, checkpoint, endpoint, results = TaskSet([]), None, None, None
     limits, tokenizer = Limits(script_args.program_timeout_s, script_args.program_memory_mb), None
     with problems.noted():
         script_args.check()
-    for name in script_args.competitions:
+    with problems.noted():
+        tasks = TaskSet(script_args.competitions, script_args.data_dir, script_args.holdout)
+    few = []
+    for name in tasks.few():
         with problems.noted():
-            competitions.append(load_competition(name, script_args.data_dir, script_args.holdout))
+            few.append(tasks[name])
     with problems.noted():
         launching.check_writable(output_dir)
     with problems.noted():
@@ -69,13 +72,13 @@ def main(
         with problems.noted():
             executor = stack.enter_context(make_executor(script_args, script_args.training_cores))
             launching.keep_to_training_cores(script_args.training_cores)
-            for competition in competitions:
+            for competition in few:
                 executor.check(competition)
             limits = executor.limits  # with the packages that programs can really import
         with problems.noted():
             if tokenizer is not None:
                 launching.check_prompts(
-                    tokenizer, competitions, training_args.max_prompt_length, limits, training_args.begin_program
+                    tokenizer, few, training_args.max_prompt_length, limits, training_args.begin_program
                 )
         problems.gather()
         problems.report()  # exits here if there are any
@@ -91,7 +94,7 @@ def main(
         with problems.noted():
             instrumenter = launching.make_instrumenter(script_args, training_args, endpoint)
             reward = MLEReward(
-                competitions=competitions,
+                competitions=tasks,
                 executor=executor,
                 instrumenter=instrumenter,
                 fail_reward=script_args.fail_reward,
@@ -100,7 +103,7 @@ def main(
                 best_solutions_dir=output_dir / "best_solutions",
                 results=results,
             )
-            most = max(training_args.completions_per_process, script_args.best_of_n * len(competitions))
+            most = max(training_args.completions_per_process, script_args.best_of_n * len(few))
             if training_args.async_rollouts:  # evaluations queue behind the rollouts in flight
                 most += training_args.max_in_flight  # type: ignore[operator]  # set by now
             launching.extend_ddp_timeout(training_args, reward.longest_s(most))
@@ -108,7 +111,7 @@ def main(
                 model=model_args.model_name_or_path,  # type: ignore[arg-type]  # checked above
                 reward_funcs=[reward, *further_rewards],
                 args=training_args,
-                competitions=list(competitions),
+                competitions=tasks,
                 quantization_config=get_quantization_config(model_args),
                 peft_config=get_peft_config(model_args),
             )
@@ -123,7 +126,7 @@ def main(
         trainer.remove_callback(PrinterCallback if training_args.disable_tqdm else ProgressCallback)
         trainer.add_callback(MLEProgressCallback())
         if script_args.best_of_n:
-            fresh = MLEReward(competitions, executor, instrumenter, log_dir=output_dir / "evaluations")
+            fresh = MLEReward(tasks, executor, instrumenter, log_dir=output_dir / "evaluations")
             trainer.add_callback(BestOfNCallback(trainer, fresh, script_args.best_of_n, script_args.best_of_n_steps))
 
         # Training
@@ -133,7 +136,7 @@ def main(
         try:
             with launching.full_disk_noted(output_dir):
                 trainer.train(resume_from_checkpoint=checkpoint)
-        except VLLMServerError as error:  # the trainer has saved a checkpoint
+        except (VLLMServerError, CompetitionError) as error:  # the first has saved a checkpoint
             problems.messages.append(str(error))
         problems.report("training has stopped; resume_from_checkpoint: true resumes from the last checkpoint, if any")
 

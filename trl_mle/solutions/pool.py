@@ -1,12 +1,12 @@
 import ast
 import hashlib
 import random
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import asdict, dataclass
 from functools import cached_property, lru_cache
 from typing import Any
 
-from trl_mle.competitions.metrics import gain
+from trl_mle.competitions import Competition
 from trl_mle.instrumentation.milestones import parse
 
 
@@ -52,29 +52,30 @@ class SolutionPool:
     pool.
 
     Args:
-        higher_is_better (`dict[str, bool]`):
-            For each competition, whether a larger score is better.
+        competitions (`Mapping[str, Competition]`):
+            Those that are trained on, by id.
         size (`int`, *optional*, defaults to `64`):
             Number of solutions kept per competition, without duplicates. The worst leave first.
     """
 
-    def __init__(self, higher_is_better: dict[str, bool], size: int = 64):
-        self.higher_is_better = higher_is_better
+    def __init__(self, competitions: Mapping[str, Competition], size: int = 64):
+        self.competitions = competitions
         self.size = size
-        self._solutions: dict[str, dict[str, Solution]] = {name: {} for name in higher_is_better}
+        self._solutions: dict[str, dict[str, Solution]] = {}
 
     def observe(self, solutions: Iterable[Solution]) -> None:
         """Adds valid solutions, in the order in which they were found."""
         for solution in solutions:
-            known = self._solutions[solution.competition]
+            known = self._solutions.setdefault(solution.competition, {})
             known.setdefault(solution.id, solution)
             if len(known) > self.size:
                 del known[self.ranked(solution.competition)[-1].id]
 
     def ranked(self, competition: str) -> list[Solution]:
         """The valid solutions of a competition, best first; ties in the order in which they were found."""
-        higher = self.higher_is_better[competition]
-        return sorted(self._solutions[competition].values(), key=lambda solution: -gain(solution.score or 0.0, higher))
+        quality = self.competitions[competition].scoring.gain
+        found = self._solutions.get(competition, {}).values()
+        return sorted(found, key=lambda solution: -quality(solution.score or 0.0))
 
     def sample(self, competition: str, rng: random.Random) -> Solution | None:
         """
@@ -96,9 +97,10 @@ class SolutionPool:
 
     def load_state_dict(self, state: dict[str, Any]) -> None:
         """Restores a [`state_dict`]; competitions that are no longer trained on are left out."""
-        for name in self.higher_is_better:
-            self._solutions[name] = {}
-            self.observe(Solution(**entry) for entry in state.get(name, []))
+        self._solutions = {}
+        for name, entries in state.items():
+            if name in self.competitions:
+                self.observe(Solution(**entry) for entry in entries)
 
 
 @lru_cache(maxsize=4096)  # as many as a batch may hold, because it is called several times

@@ -1,5 +1,6 @@
 import random
 import time
+from collections.abc import Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
@@ -10,11 +11,12 @@ from peft import LoraConfig
 from trl.extras.profiling import profiling_context
 from trl.trainer.utils import get_config_model_id
 
-from trl_mle.competitions import Competition, load_competition
+from trl_mle.competitions import Competition, TaskSet
+from trl_mle.competitions.task_set import as_task_set
 from trl_mle.execution import Limits
 from trl_mle.rewards import find_reward
 from trl_mle.solutions.pool import Solution
-from trl_mle.trainer.asking.dataset import scratch_dataset
+from trl_mle.trainer.asking.dataset import few_prompts, scratch_dataset
 from trl_mle.trainer.asking.solution_prompts import NO_IMPROVING, SolutionPrompts
 from trl_mle.trainer.engine.base_model import BaseModelTrainer
 from trl_mle.trainer.engine.checkpoint import CheckpointTrainer
@@ -96,8 +98,8 @@ class MLEGRPOTrainer(
         train_dataset ([`~datasets.Dataset`] or [`~datasets.IterableDataset`], *optional*):
             Dataset to use for training. If `None`, it is built from `competitions`. The column `competition` holds the
             competition's id; without it, all rows count as one competition.
-        competitions (`list[str | Competition]`, *optional*):
-            Competitions to train on. Without `train_dataset`, they provide the scratch prompts; set `args.max_steps`
+        competitions ([`~trl_mle.competitions.TaskSet`] or `list[str | Competition]`, *optional*):
+            Competitions to train on. Each is loaded when it is first asked for. Without `train_dataset`, they provide the scratch prompts; set `args.max_steps`
             for the length of such a run, because its epochs are arbitrary and short. Improve prompts need them, and
             replace the dataset's prompts.
         limits ([`~trl_mle.execution.Limits`], *optional*):
@@ -120,7 +122,7 @@ class MLEGRPOTrainer(
         train_dataset: Dataset | IterableDataset | None = None,
         eval_dataset: Any = None,
         *,
-        competitions: list[str | Competition] | None = None,
+        competitions: TaskSet | Sequence[str | Competition] = (),
         limits: Limits | None = None,
         **kwargs: Any,
     ) -> None:
@@ -136,13 +138,12 @@ class MLEGRPOTrainer(
             # Models that are not quantized do not have this attribute
             quantized=quantization is not None or getattr(model, "is_loaded_in_4bit", False),
         )
-        loaded = [load_competition(comp) if isinstance(comp, str) else comp for comp in competitions or []]
-        self.competitions = {comp.id: comp for comp in loaded}
+        self.competitions = as_task_set(competitions)
         self.reward = find_reward(reward_funcs)  # evaluates programs before reward functions are called
         self.limits = find_limits(self.reward, limits)
-        self.makes_dataset = train_dataset is None and bool(loaded)
+        self.makes_dataset = train_dataset is None and bool(self.competitions)
         if self.makes_dataset:
-            train_dataset = scratch_dataset(loaded, self.limits, args)
+            train_dataset = scratch_dataset(self.competitions, self.limits, args)
         self._mle_step: Step | None = None  # while a batch is generated and scored (TRL has a `_step`, which counts)
 
         # By name, because the __init__ of another subclass of GRPOTrainer may be next
@@ -168,8 +169,10 @@ class MLEGRPOTrainer(
             self.comparison,
         )
 
-        # Refuse long prompts now, not hours later; prompts of an environment or a stream are checked when they arrive
-        if isinstance(train_dataset, Dataset) and self.environment_factories is None:
+        # Refuse long prompts now, not hours later; those of an environment, a stream or many competitions when they arrive
+        if self.makes_dataset:
+            self._tokenize_prompts(few_prompts(self.competitions, self.limits, args))
+        elif isinstance(train_dataset, Dataset) and self.environment_factories is None:
             self._tokenize_prompts(list({repr(prompt): prompt for prompt in train_dataset["prompt"]}.values()))
         if self.environment_factories is not None and self.solution_prompts.shows_solutions:
             raise ValueError(f"an environment has prompts of its own: {NO_IMPROVING}")
@@ -178,7 +181,7 @@ class MLEGRPOTrainer(
     def state_limits(self, limits: Limits) -> None:
         self.limits = self.solution_prompts.limits = limits
         if self.makes_dataset:
-            self.train_dataset = scratch_dataset(list(self.competitions.values()), limits, self.args)
+            self.train_dataset = scratch_dataset(self.competitions, limits, self.args)
 
     def _generate_and_score_completions(self, inputs: list[Row]) -> dict[str, Any]:
         if not self.model.training:  # evaluation is from scratch, and one turn

@@ -5,6 +5,7 @@ from collections.abc import Iterable, Mapping, Sequence
 import numpy as np
 
 from trl_mle.competitions import Competition
+from trl_mle.competitions.task_set import FEW
 from trl_mle.execution import Outcome
 from trl_mle.instrumentation import MILESTONES
 from trl_mle.rewards import Evaluation
@@ -31,13 +32,13 @@ def batch_metrics(
             Whether to also report each kind of prompt.
 
     Returns:
-        `dict[str, float]`: The [`program_metrics`] of all programs, of each competition if there are several, and of each
-        kind of prompt; and how improvements compare with their parents. docs/metrics.md describes each.
+        `dict[str, float]`: The [`program_metrics`] of all programs, of each competition if there are several but few, and of
+        each kind of prompt; and how improvements compare with their parents. docs/metrics.md describes each.
     """
     metrics: dict[str, float] = {}
     present = list(dict.fromkeys(item.competition for item in completions))
     several = max(len(present), len(competitions)) > 1
-    for name in present:
+    for name in present if len(competitions) <= FEW else ():
         competition = competitions.get(name or "")
         prefix = f"{competition.slug if competition else name}/" if several else ""
         found = program_metrics(

@@ -8,8 +8,11 @@ from hypothesis import strategies as st
 from support import pool_runs
 from support.toy_trainer import text_reward
 
+from trl_mle.competitions import TaskSet, load_competition, task_set
+from trl_mle.execution import Limits
+from trl_mle.prompts import scratch_prompt
 from trl_mle.trainer import MLEGRPOConfig, MLEGRPOTrainer
-from trl_mle.trainer.asking.dataset import rotation
+from trl_mle.trainer.asking.dataset import rotation, scratch_dataset
 
 
 @given(st.integers(1, 14), st.integers(0, 60), st.integers(1, 14), st.integers(0, 99))
@@ -83,3 +86,31 @@ def test_several_competitions_in_turns_are_warned_of(tiny_model, tmp_path, caplo
         MLEGRPOTrainer(tiny_model, text_reward, args, competitions=names)
         said = "2 competitions and one group a step: while a step trains on one" in caplog.text
         assert said == (is_warned and len(names) > 1)
+
+
+def test_competitions_are_loaded_when_a_batch_asks_for_them(program_model, tmp_path, monkeypatch):
+    """Two steps of three groups, of 5,000 tasks: 32 are looked at at the start, and six are asked for."""
+    loaded = set()
+    monkeypatch.setattr(
+        task_set, "load_competition", lambda name, *rest: loaded.add(name) or load_competition(name, *rest)
+    )
+    tasks = TaskSet(["task:train/0-4999"])
+    trainer = pool_runs.make_trainer(program_model, tmp_path, Asking, competitions=tasks, max_steps=2)
+    assert loaded == set(tasks.few())
+    trainer.train()
+    asked = [name for batch in trainer.asked for name in batch]
+    assert len(set(asked)) == len(asked) == 6
+    assert loaded == set(tasks.few()) | set(asked)
+    assert {"mle/valid_rate", "mle/programs"} <= set(trainer.state.log_history[0])
+    assert not any("train-" in key for key in trainer.state.log_history[0])  # no metrics for each of 5,000
+
+
+def test_a_prompt_is_that_of_its_competition():
+    args = MLEGRPOConfig("unused", use_cpu=True, bf16=False, max_steps=4, per_device_train_batch_size=8)
+    tasks = TaskSet(["task:train/0-4999"])
+    dataset = scratch_dataset(tasks, Limits(), args)
+    assert len(dataset) == 4
+    for row in dataset:
+        assert row["prompt"] == scratch_prompt(tasks[row["competition"]], Limits(), begin_program=args.begin_program)
+    row["prompt"][0]["content"] += "changed"
+    assert not dataset[3]["prompt"][0]["content"].endswith("changed")

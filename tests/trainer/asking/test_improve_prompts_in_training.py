@@ -10,7 +10,7 @@ from datasets import Dataset
 from support import pool_runs
 from support.pool_runs import GROUP_SIZE, GROUPS, ReplayTrainer
 
-from trl_mle.competitions import load_competition
+from trl_mle.competitions import TaskSet, load_competition
 from trl_mle.prompts import extract_code, scratch_prompt
 from trl_mle.solutions.pool import Solution
 from trl_mle.trainer.judged import SCRATCH
@@ -101,7 +101,7 @@ def test_scores_on_other_rows_are_not_resumed(trainer):
     ):
         prompts.load_state_dict(state | {"holdout": {"wine": 0.5}})
     prompts.load_state_dict(state | {"holdout": {"wine": 0.0}})  # diabetes was not trained on
-    prompts.competitions = {"wine": load_competition("wine", holdout=0.5)}
+    prompts.competitions = TaskSet(["wine"], holdout=0.5)
     try:
         with pytest.raises(ValueError, match=r"holdout 0 leaves: resume with that holdout, not 0\.5"):
             prompts.load_state_dict(old)

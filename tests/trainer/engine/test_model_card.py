@@ -6,7 +6,7 @@ from pathlib import Path
 import pandas as pd
 import pytest
 
-from trl_mle.competitions import load_competition
+from trl_mle.competitions import TaskSet, load_competition
 from trl_mle.competitions.own import new_competition
 from trl_mle.execution import Limits
 from trl_mle.rewards import BestSolutions
@@ -19,7 +19,7 @@ def card(folder, competition, **scores):
     args = MLEGRPOConfig(str(folder), max_steps=2, use_cpu=True, bf16=False)
     history = [{"step": 1, "reward": 0.5, "mle/score/best": 0.9}]
     return card_body(
-        "policy", None, None, args, folder, "one process", False, [competition], [], {}, history, Limits()
+        "policy", None, None, args, folder, "one process", False, TaskSet([competition]), [], {}, history, Limits()
     )
 
 
@@ -74,7 +74,9 @@ def test_each_competition_has_its_first_and_its_last_batch(tmp_path):
         history[step - 1] |= {f"mle/{name}/programs": 8, f"mle/{name}/valid_rate": rate}
     args = MLEGRPOConfig(str(tmp_path), max_steps=3, use_cpu=True, bf16=False)
     loaded = [load_competition(name) for name in names]
-    text = card_body("policy", None, None, args, tmp_path, "one process", False, loaded, [], {}, history, Limits())
+    text = card_body(
+        "policy", None, None, args, tmp_path, "one process", False, TaskSet(loaded), [], {}, history, Limits()
+    )
     for expected in (
         "before, step 1 | 8 | 25%",
         "after, step 2 | 8 | 50%",

@@ -3,12 +3,13 @@
 import math
 import random
 from collections import Counter
-from collections.abc import Sequence
+from copy import deepcopy
+from functools import lru_cache
 
 from accelerate.logging import get_logger
 from datasets import Dataset
 
-from trl_mle.competitions import Competition
+from trl_mle.competitions import TaskSet
 from trl_mle.execution import Limits
 from trl_mle.prompts import scratch_prompt
 from trl_mle.trainer.mle_grpo_config import MLEGRPOConfig
@@ -17,14 +18,15 @@ from trl_mle.trainer.mle_grpo_config import MLEGRPOConfig
 logger = get_logger(__name__)  # for the main process
 
 
-def scratch_dataset(competitions: Sequence[Competition], limits: Limits, args: MLEGRPOConfig) -> Dataset:
+def scratch_dataset(competitions: TaskSet, limits: Limits, args: MLEGRPOConfig) -> Dataset:
     """
     Builds a dataset of prompts from scratch (see [`scratch_prompt`]) with the columns `prompt` and `competition`, in the
     order of a [`rotation`].
 
     Prompts are repeated, because TRL's sampler drops an incomplete generation batch. With `max_steps`, all steps are in one
     epoch, so that no round repeats another's order. Otherwise, an epoch is the shortest one that has every competition
-    equally often and ends with an optimizer step.
+    equally often and ends with an optimizer step. A prompt is made when its row is read, and only then is its competition
+    loaded.
     """
     prompts = args.completions_per_batch // args.group_size
     if args.max_steps > 0:
@@ -40,11 +42,22 @@ def scratch_dataset(competitions: Sequence[Competition], limits: Limits, args: M
             len(competitions),
         )
     order = rotation(len(competitions), count, prompts, args.seed if args.shuffle_dataset else None)
-    rows = [
-        {"prompt": scratch_prompt(comp, limits, begin_program=args.begin_program), "competition": comp.id}
-        for comp in competitions
-    ]
-    return Dataset.from_list(rows).select(order)
+
+    @lru_cache(maxsize=1024)
+    def prompt_of(name: str) -> list[dict[str, str]]:
+        return scratch_prompt(competitions[name], limits, begin_program=args.begin_program)
+
+    def with_prompts(rows: dict[str, list]) -> dict[str, list]:
+        return {"prompt": [deepcopy(prompt_of(name)) for name in rows["competition"]], **rows}
+
+    names = list(competitions)
+    return Dataset.from_dict({"competition": [names[i] for i in order]}).with_transform(with_prompts)
+
+
+def few_prompts(competitions: TaskSet, limits: Limits, args: MLEGRPOConfig) -> list[list[dict[str, str]]]:
+    """The prompts of all competitions, or, of many, of some: to check them before training."""
+    few = map(competitions.__getitem__, competitions.few())
+    return [scratch_prompt(comp, limits, begin_program=args.begin_program) for comp in few]
 
 
 def rotation(competitions: int, count: int, groups: int, seed: int | None) -> list[int]:

@@ -1,10 +1,10 @@
 """Chooses improve prompts: groups improve a solution of the pool, later turns improve their own."""
 
 import random
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
-from trl_mle.competitions import Competition
+from trl_mle.competitions import TaskSet
 from trl_mle.execution import Limits
 from trl_mle.prompts import improve_prompt
 from trl_mle.solutions.pool import Solution, SolutionPool
@@ -29,8 +29,8 @@ class SolutionPrompts(Part):
     members agree on every process. All processes observe the same programs, and so have the same pool.
 
     Args:
-        competitions (`Mapping[str, Competition]`):
-            Those that are trained on, by id; without any, all prompts are the dataset's.
+        competitions ([`~trl_mle.competitions.TaskSet`]):
+            Those that are trained on; without any, all prompts are the dataset's.
         args ([`MLEGRPOConfig`]), limits ([`~trl_mle.execution.Limits`]):
             Configuration of the run, and the limits that prompts state.
         count_tokens (`Callable[[Prompt], int]`):
@@ -41,7 +41,7 @@ class SolutionPrompts(Part):
 
     def __init__(
         self,
-        competitions: Mapping[str, Competition],
+        competitions: TaskSet,
         args: MLEGRPOConfig,
         limits: Limits,
         count_tokens: Callable[[Prompt], int],
@@ -51,7 +51,7 @@ class SolutionPrompts(Part):
         self.limits = limits
         self.count_tokens = count_tokens
         self.generation = 0  # number of batches so far, including those before a resume
-        self.pool = SolutionPool({comp.id: comp.higher_is_better for comp in competitions.values()}, args.pool_size)
+        self.pool = SolutionPool(competitions, args.pool_size)
 
     @property
     def shows_solutions(self) -> bool:
@@ -60,10 +60,10 @@ class SolutionPrompts(Part):
         return bool(self.competitions) and asked
 
     def check(self) -> None:
-        """Raises `ValueError` if a prompt with an earlier program cannot be made short enough."""
-        for comp in self.competitions.values() if self.shows_solutions else ():
+        """Raises `ValueError` if a prompt with an earlier program cannot be made short enough (of many competitions, tries some)."""
+        for name in self.competitions.few() if self.shows_solutions else ():
             longest = -1.23456e-05  # in print
-            self.prompt_with(Solution(comp.id, LONG_TEXT, LONG_TEXT, longest, step=0))
+            self.prompt_with(Solution(name, LONG_TEXT, LONG_TEXT, longest, step=0))
 
     def choose(self, rows: list[Row], first: int) -> list[Row]:
         """Gives some groups a solution of the pool to improve."""
@@ -140,17 +140,18 @@ class SolutionPrompts(Part):
         return {f"pool/{name}": value for name, value in self.pool.metrics().items()}
 
     def state_dict(self) -> dict[str, Any]:
-        holdout = {comp.id: comp.holdout for comp in self.competitions.values()}
+        holdout = {name: self.competitions.holdout(name) for name in self.competitions}
         return {"generation": self.generation, "solutions": self.pool.state_dict(), "holdout": holdout}
 
     def load_state_dict(self, state: dict[str, Any]) -> None:
         """Restores a [`state_dict`]. Raises `ValueError` if its scores are on other rows than the current ones."""
-        for comp in self.competitions.values():
-            before = state.get("holdout", {}).get(comp.id, comp.holdout if "holdout" in state else 0.0)
-            if before != comp.holdout:
+        for name in self.competitions:
+            holdout = self.competitions.holdout(name)
+            before = state.get("holdout", {}).get(name, holdout if "holdout" in state else 0.0)
+            if before != holdout:
                 raise ValueError(
-                    f"the checkpoint's scores of {comp.id} are on the rows that holdout {before:g} leaves: resume with that holdout, not "
-                    f"{comp.holdout:g}"
+                    f"the checkpoint's scores of {name} are on the rows that holdout {before:g} leaves: resume with that holdout, not "
+                    f"{holdout:g}"
                 )
         self.generation = state["generation"]
         self.pool.load_state_dict(state["solutions"])

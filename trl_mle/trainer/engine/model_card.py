@@ -8,9 +8,10 @@ from pathlib import Path
 from typing import Any
 from urllib.parse import quote
 
-from trl_mle.competitions import Competition
+from trl_mle.competitions import Competition, TaskSet
 from trl_mle.competitions.catalog import MLEBENCH_COMPETITIONS
 from trl_mle.competitions.loading import is_own
+from trl_mle.competitions.task_set import FEW
 from trl_mle.execution import Limits
 from trl_mle.instrumentation import LmInstrumenter
 from trl_mle.rewards import MLEReward
@@ -64,15 +65,18 @@ def card_body(
     output_dir: Path,
     engine: str,
     lora: bool,
-    competitions: Sequence[Competition],
+    tasks: TaskSet,
     rewards: Sequence[MLEReward],
     reward_weights: Mapping[str, float],
     log_history: Sequence[dict[str, Any]],
     limits: Limits,
 ) -> str:
     """The Markdown of the card, up to the versions and citations."""
+    competitions = [tasks[name] for name in tasks.few()]
     name, needs = _first_competition(competitions)
     names = [markdown_code(competition.id) for competition in competitions] or ["Kaggle competitions"]
+    if len(tasks) > len(competitions):
+        names = [f"{len(tasks):,} competitions, such as {', '.join(names[:3])}"]
     shown = [f"timeout_s={limits.timeout_s:g}", f"memory_mb={limits.memory_mb}"]
     if limits.packages != Limits.packages:  # the default
         shown.append(f"packages={limits.packages}")
@@ -85,7 +89,7 @@ def card_body(
         needs=needs,
         competition=for_json(name),
         command=markdown_code(f"trl-mle run {shlex.quote(name)} solution.py"),
-        results=_results(competitions, log_history, args, output_dir),
+        results=_results(tasks, log_history, args, output_dir),
         model=for_json(hub_model_id or f"path/to/{output_dir.resolve().name}"),
         limits=", ".join(shown),
         begin_program=args.begin_program,
@@ -110,21 +114,23 @@ def _first_competition(competitions: Sequence[Competition]) -> tuple[str, str]:
     return first.id, ""
 
 
-def _results(
-    competitions: Sequence[Competition], log_history: Sequence[dict[str, Any]], args: MLEGRPOConfig, output_dir: Path
-) -> str:
-    """A table of the policy's programs at the start and at the end of training."""
+def _results(tasks: TaskSet, log_history: Sequence[dict[str, Any]], args: MLEGRPOConfig, output_dir: Path) -> str:
+    """A table of the policy's programs at the start and at the end of training; of many competitions, one of all together."""
     batches = [entry for entry in log_history if "reward" in entry]
-    if not batches or not competitions:
+    if not batches or not tasks:
         return "No step has been logged yet."
-    several = len(competitions) > 1
+    several = len(tasks) > 1
+    shown = [tasks[name] for name in tasks] if len(tasks) <= FEW else [None]
+    competitions = [competition for competition in shown if competition is not None]
     heads = ["competition", "when", "programs", "valid", "valid without training", "mean score", "best score"]
     rows = [f"| {' | '.join(heads)} |", "|---" * len(heads) + "|"]
-    for competition in competitions:
-        arrow = "↑" if competition.higher_is_better else "↓"
-        name = markdown_code(competition.id).replace("|", "\\|")  # a cell ends there, in code, too
-        name += f" ({for_markdown(metric_in_words(competition.metric))} {arrow})"
-        of_all = f"mle/{competition.slug}" if several else "mle"
+    for competition in shown:
+        name, of_all = f"{len(tasks):,} together", "mle"
+        if competition is not None:
+            arrow = "↑" if competition.higher_is_better else "↓"
+            name = markdown_code(competition.id).replace("|", "\\|")  # a cell ends there, in code, too
+            name += f" ({for_markdown(metric_in_words(competition.metric))} {arrow})"
+            of_all = f"mle/{competition.slug}" if several else "mle"
         asked = [
             entry for entry in batches if f"{of_all}/programs" in entry
         ] or batches  # not every batch asks for each

@@ -22,7 +22,7 @@ from trl_mle.trainer.mle_grpo_config import MLEGRPOConfig
 if TYPE_CHECKING:
     from transformers import PreTrainedModel
 
-    from trl_mle.competitions import Competition
+    from trl_mle.competitions import TaskSet
 
 
 logger = logging.getLogger(__name__)
@@ -70,7 +70,7 @@ class HubTrainer(GRPOTrainer):
     model: "PreTrainedModel"
     hub_model_id: Any  # a `str`, when there is a repository
     push_in_progress: Any  # a `PushInProgress`, when there has been a push
-    competitions: "dict[str, Competition]"
+    competitions: "TaskSet"
     limits: Limits
 
     @property
@@ -154,7 +154,7 @@ class HubTrainer(GRPOTrainer):
             output_dir=self._output_dir,
             engine=engine,
             lora=is_peft_model(self.accelerator.unwrap_model(self.model)),
-            competitions=list(self.competitions.values()),
+            tasks=self.competitions,
             rewards=[function for function in self.reward_funcs if isinstance(function, MLEReward)],
             reward_weights=dict(zip(self.reward_func_names, self.reward_weights.tolist(), strict=True)),
             log_history=self.state.log_history,

@@ -1,0 +1,201 @@
+"""Many competitions as one lazy collection."""
+
+import json
+import os
+import subprocess
+import sys
+
+import pandas as pd
+import pytest
+from support.hub_server import TOKEN, HubServer
+
+from trl_mle.competitions import CompetitionError, TaskSet, load_competition, task_set
+from trl_mle.competitions.own import new_competition
+
+
+def write_task(folder, name="", metric="accuracy"):
+    """A competition in a folder, as a user's own."""
+    for part in ("public", "private"):
+        (folder / part).mkdir(parents=True)
+    (folder / "public" / "train.csv").write_text("id,y\n1,a\n2,b\n")
+    (folder / "public" / "sample_submission.csv").write_text("id,y\n3,a\n4,a\n")
+    (folder / "private" / "test.csv").write_text("id,y\n3,a\n4,b\n")
+    (folder / "public" / "description.md").write_text("# A task\n")
+    (folder / "competition.yaml").write_text(f"metric: {metric}\nid_column: id\n" + (f"id: {name}\n" if name else ""))
+    return folder
+
+
+# --- Names of many
+
+
+def test_a_range_of_generated_tasks_is_loaded_one_by_one(monkeypatch):
+    loaded = []
+    monkeypatch.setattr(
+        task_set, "load_competition", lambda name, *rest: loaded.append(name) or load_competition(name, *rest)
+    )
+    tasks = TaskSet(["digits", "task:train/0-4999"])
+    assert len(tasks) == 5001
+    assert list(tasks)[:3] == ["digits", "task:train/0", "task:train/1"]
+    assert "task:train/4999" in tasks
+    assert "task:train/5000" not in tasks
+    assert not loaded
+    assert tasks["task:train/4999"].id == "task:train/4999"
+    assert tasks["task:train/4999"] is tasks["task:train/4999"]
+    assert loaded == ["task:train/4999"]
+
+
+@pytest.mark.parametrize("name", ["task:train/5-4", "task:test/0-99999999999"])
+def test_a_range_that_cannot_be_meant_is_refused(name):
+    with pytest.raises(CompetitionError, match="must count up"):
+        TaskSet([name])
+
+
+def test_a_folder_of_folders(tmp_path):
+    for name in ("b", "a"):
+        write_task(tmp_path / name)
+    write_task(tmp_path / "c", name="sea")
+    (tmp_path / "notes").mkdir()
+    tasks = TaskSet([str(tmp_path)])
+    assert list(tasks) == [str(tmp_path / "a"), str(tmp_path / "b"), "sea"]
+    assert [tasks[name].id for name in tasks] == list(tasks)
+
+
+def test_a_file_of_names(tmp_path):
+    write_task(tmp_path / "own")
+    (tmp_path / "tasks.txt").write_text("# mine\n./own\n\ndigits\ntask:test/3-5\n")
+    assert list(TaskSet([str(tmp_path / "tasks.txt")])) == [
+        str(tmp_path / "own"), "digits", "task:test/3", "task:test/4", "task:test/5",
+    ]  # fmt: skip
+    (tmp_path / "empty.txt").write_text("# nothing\n")
+    with pytest.raises(CompetitionError, match=r"empty\.txt lists no competition: write the name of one on each line"):
+        TaskSet([str(tmp_path / "empty.txt")])
+
+
+def test_a_folder_without_competitions_is_refused_as_one_would_be(tmp_path):
+    (tmp_path / "nothing").mkdir()
+    with pytest.raises(CompetitionError, match=r"needs a file .*competition\.yaml"):
+        TaskSet([str(tmp_path / "nothing")])[str(tmp_path / "nothing")]
+
+
+def test_two_of_one_name_are_refused_and_one_named_twice_counts_once(tmp_path):
+    for name in ("a", "b"):
+        write_task(tmp_path / name, name="same")
+    with pytest.raises(CompetitionError, match="are both called 'same': rename one"):
+        TaskSet([str(tmp_path)])
+    assert list(TaskSet(["digits", "wine", "digits"])) == ["digits", "wine"]
+
+
+# --- What is kept
+
+
+def test_loaded_competitions_are_kept_up_to_a_number(monkeypatch):
+    monkeypatch.setattr(task_set, "KEPT", 2)
+    tasks = TaskSet(["task:train/0-9"])
+    first = tasks["task:train/0"]
+    assert tasks["task:train/1"] is not None
+    assert tasks["task:train/0"] is first
+    assert tasks["task:train/2"] is not None
+    assert tasks["task:train/3"] is not None
+    again = tasks["task:train/0"]
+    assert again is not first
+    assert again == first
+
+
+def test_the_holdout_holds_for_all_and_is_known_before_they_are_loaded():
+    tasks = TaskSet(["task:train/0-99", load_competition("wine")], holdout=0.5)
+    assert tasks.holdout("task:train/7") == 0.5
+    assert tasks.holdout("wine") == 0.0
+    assert tasks["task:train/7"].holdout == 0.5
+
+
+def test_answers_that_cannot_be_graded_are_reported_when_they_are_asked_for(tmp_path):
+    write_task(tmp_path / "good")
+    (write_task(tmp_path / "bad") / "private" / "test.csv").write_text("id\n3\n")
+    tasks = TaskSet([str(tmp_path)])
+    assert tasks[str(tmp_path / "good")].metric == "accuracy"
+    with pytest.raises(CompetitionError, match=r"the answers of '.*bad' .* cannot be graded"):
+        tasks[str(tmp_path / "bad")]
+
+
+def test_few_are_all_or_evenly_spread():
+    assert TaskSet(["digits", "wine"]).few() == ["digits", "wine"]
+    few = TaskSet(["task:train/0-6399"]).few()
+    assert few == [f"task:train/{200 * i}" for i in range(32)]
+
+
+# --- The Hub
+
+ASK = """
+import json, sys
+from trl_mle.competitions import CompetitionError, TaskSet
+
+def ask(name, *ids):
+    try:
+        tasks = TaskSet([name])
+        loaded = [tasks[one] for one in ids]
+        return [list(tasks), [[one.id, one.grade(one.sample_submission).value] for one in loaded]]
+    except CompetitionError as error:
+        return str(error)
+
+print(json.dumps([ask(*names) for names in json.loads(sys.argv[1])]))
+"""
+TASKS = "hf://datasets/org/tasks"
+MADE = "hf://datasets/org/made"
+
+
+@pytest.fixture(scope="module")
+def hub(tmp_path_factory):
+    """Repositories with tasks, and what a process that reads them sees: `huggingface_hub` has the address from its import."""
+    folder, server = tmp_path_factory.mktemp("hub"), HubServer()
+    for name in ("one", "two", "three"):
+        write_task(folder / "tasks" / name, name="any")
+    table = pd.DataFrame({"id": range(60), "x": range(60), "y": [i % 2 for i in range(60)]})
+    table.to_csv(folder / "table.csv", index=False)
+    (folder / "made").mkdir()
+    made = new_competition(folder / "table.csv", ["y"], "accuracy", folder / "made" / "own")
+    for name in ("tasks", "made"):
+        root = folder / name
+        server.branches[f"datasets/org/{name}", "main"] = {
+            str(path.relative_to(root)): path.read_bytes() for path in root.rglob("*") if path.is_file()
+        }
+    server.branches["datasets/org/empty", "main"] = {"README.md": b""}
+    environment = os.environ | {
+        "HF_ENDPOINT": server.url, "HF_HUB_DISABLE_XET": "1", "HF_HUB_DISABLE_TELEMETRY": "1", "HF_TOKEN": TOKEN,
+        "HF_HOME": str(folder / "cache"), "HF_HUB_OFFLINE": "0",
+    }  # fmt: skip
+    asked = [
+        [TASKS, f"{TASKS}/two"], [MADE, f"{MADE}/own"], ["hf://datasets/org/empty"], ["hf://datasets/org/nothing"],
+        ["hf://datasets/org"], [f"{TASKS}/two"],
+    ]  # fmt: skip
+    command = [sys.executable, "-c", ASK, json.dumps(asked)]
+    done = subprocess.run(command, env=environment, capture_output=True, text=True, check=False)
+    server.close()
+    assert done.returncode == 0, done.stderr
+    seen = dict(zip([names[0] for names in asked[:-1]] + ["one"], json.loads(done.stdout), strict=True))
+    return server, seen | {"score": made.grade(made.sample_submission).value}
+
+
+def test_tasks_of_a_dataset_on_the_hub_are_downloaded_one_by_one(hub):
+    server, seen = hub
+    ids, loaded = seen[TASKS]
+    assert ids == [f"{TASKS}/{name}" for name in ("one", "three", "two")]
+    assert loaded == [[f"{TASKS}/two", 0.5]]
+    assert {path.partition("/")[0] for path in server.downloads} == {"two", "own"}
+    assert seen["one"] == [[f"{TASKS}/two"], []]
+
+
+def test_a_folder_that_new_has_made_is_a_task_on_the_hub(hub):
+    _, seen = hub
+    ids, [[name, score]] = seen[MADE]
+    assert ids == [name] == [f"{MADE}/own"]
+    assert score == seen["score"]
+
+
+def test_what_the_hub_lacks_is_refused_in_one_line(hub):
+    _, seen = hub
+    assert seen["hf://datasets/org/empty"].endswith(
+        "has no folder with a competition.yaml, next to public/ and private/"
+    )
+    assert seen["hf://datasets/org"].endswith("write hf://datasets/<owner>/<name>")
+    assert seen["hf://datasets/org/nothing"].startswith("'hf://datasets/org/nothing' cannot be read from the Hub: 404")
+    assert "\n" not in seen["hf://datasets/org/nothing"]

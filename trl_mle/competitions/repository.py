@@ -1,0 +1,91 @@
+"""Competitions in a dataset repository on the Hub, which has a folder for each."""
+
+import re
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import NamedTuple
+
+from trl_mle.competitions.competition import CompetitionError
+
+
+HUB_PREFIX = "hf://datasets/"
+CONFIG = "competition.yaml"
+
+
+class _Place(NamedTuple):
+    repository: str
+    revision: str | None
+    folder: str
+
+    @property
+    def name(self) -> str:
+        revision = f"@{self.revision}" if self.revision else ""
+        return f"{HUB_PREFIX}{self.repository}{revision}" + (f"/{self.folder}" if self.folder else "")
+
+
+def _place(name: str) -> _Place:
+    understood = re.fullmatch(rf"{HUB_PREFIX}([^/@]+/[^/@]+)(?:@([^/]+))?(?:/(.*[^/]))?/?", name)
+    if understood is None:
+        raise CompetitionError(f"{name!r} is not a dataset on the Hub: write {HUB_PREFIX}<owner>/<name>")
+    return _Place(understood[1], understood[2], understood[3] or "")
+
+
+def tasks_in_repository(name: str) -> list[str]:
+    """
+    Names of the competitions in a repository, or in one of its folders, pinned to its current commit.
+
+    Args:
+        name (`str`):
+            `hf://datasets/<owner>/<name>`; `@<revision>` and `/<folder>` may follow.
+
+    Returns:
+        `list[str]`: One name for each folder with a `competition.yaml`; the folder itself, if it is a competition.
+
+    Raises:
+        [`CompetitionError`]: The repository cannot be read, or holds no competition.
+    """
+    from huggingface_hub import HfApi
+
+    place = _place(name)
+    with _hub_errors(name):
+        found = HfApi().dataset_info(place.repository, revision=place.revision)
+    below = f"{place.folder}/" if place.folder else ""
+    configs = [item.rfilename for item in found.siblings or [] if item.rfilename.startswith(below)]
+    folders = sorted(path.rpartition("/")[0] for path in configs if path.rpartition("/")[2] == CONFIG)
+    if not folders:
+        raise CompetitionError(f"{name!r} has no folder with a {CONFIG}, next to public/ and private/")
+    return [_Place(place.repository, found.sha, folder).name for folder in folders]
+
+
+def without_revision(name: str) -> str:
+    """The name of a competition in a repository, at whatever commit: its id."""
+    return _place(name)._replace(revision=None).name
+
+
+def download(name: str) -> Path:
+    """
+    The folder of a competition in a repository, downloaded to the Hub's cache on first use.
+
+    Raises:
+        [`CompetitionError`]: It cannot be downloaded.
+    """
+    from huggingface_hub import snapshot_download
+
+    place = _place(name)
+    with _hub_errors(name):
+        snapshot = snapshot_download(
+            place.repository, repo_type="dataset", revision=place.revision, allow_patterns=f"{place.folder}/*"
+        )
+    return Path(snapshot, place.folder)
+
+
+@contextmanager
+def _hub_errors(name: str) -> Iterator[None]:
+    # Imported here, because it takes 0.3 s
+    from huggingface_hub.errors import HfHubHTTPError, HFValidationError, HTTPError, LocalEntryNotFoundError
+
+    try:
+        yield
+    except (HfHubHTTPError, HTTPError, HFValidationError, LocalEntryNotFoundError, OSError) as error:
+        raise CompetitionError(f"{name!r} cannot be read from the Hub: {' '.join(str(error).split())}") from error

@@ -1,0 +1,131 @@
+"""Many competitions as one lazy collection: ids now, data at the first program."""
+
+import re
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from functools import lru_cache
+from pathlib import Path
+
+from trl_mle.competitions.competition import Competition, CompetitionError
+from trl_mle.competitions.families import PREFIX as TASK_PREFIX
+from trl_mle.competitions.loading import id_of, load_competition
+from trl_mle.competitions.repository import CONFIG, HUB_PREFIX, tasks_in_repository
+
+
+FEW = (
+    32  # competitions that are looked at one by one: loaded at the start, and listed in metrics and on the model card
+)
+KEPT = 64  # loaded competitions, with their answers
+MOST = 1_000_000  # a longer range is a typo
+
+
+class TaskSet(Mapping[str, Competition]):
+    """
+    Competitions by id. Each one is loaded when it is first asked for, and the last ones used are kept: a run over
+    thousands starts like a run over one, and its memory stays flat.
+
+    Args:
+        tasks (`Iterable[Competition | str]`):
+            Competitions, or names of one or of many, see [`names_of`].
+        data_dir (`Path` or `str`, *optional*):
+            As for [`load_competition`].
+        holdout (`float`, *optional*, defaults to `0.0`):
+            As for [`load_competition`], for those given by name.
+
+    Raises:
+        [`CompetitionError`]: A name of many cannot be read, or two competitions have the same id.
+
+    Example:
+
+    ```python
+    >>> from trl_mle.competitions import TaskSet
+
+    >>> tasks = TaskSet(["digits", "task:train/0-4999"])
+    >>> len(tasks), tasks["task:train/7"].metric
+    (5001, 'f1')
+    ```
+    """
+
+    def __init__(self, tasks: Iterable[Competition | str], data_dir: Path | str | None = None, holdout: float = 0.0):
+        self._data_dir = data_dir
+        self._holdout = holdout
+        self._tasks: dict[str, Competition | str] = {}
+        for task in tasks:
+            for one in names_of(task) if isinstance(task, str) else [task]:
+                found = id_of(one, data_dir) if isinstance(one, str) else one.id
+                if self._tasks.setdefault(found, one) != one:
+                    raise CompetitionError(f"{self._tasks[found]} and {one} are both called {found!r}: rename one")
+        self._load: Callable[[str], Competition] = lru_cache(KEPT)(self._load_named)
+
+    def __getitem__(self, competition_id: str) -> Competition:
+        task = self._tasks[competition_id]
+        return self._load(task) if isinstance(task, str) else task
+
+    def _load_named(self, name: str) -> Competition:
+        competition = load_competition(name, self._data_dir, self._holdout)
+        competition.check_answers()
+        return competition
+
+    def __contains__(self, competition_id: object) -> bool:
+        return competition_id in self._tasks
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._tasks)
+
+    def __len__(self) -> int:
+        return len(self._tasks)
+
+    def holdout(self, competition_id: str) -> float:
+        """The share of a competition's rows that are held out, without loading it."""
+        task = self._tasks[competition_id]
+        return self._holdout if isinstance(task, str) else task.holdout
+
+    def few(self) -> list[str]:
+        """The ids of all competitions if they are few, and otherwise of some, evenly spread: what a start looks at."""
+        ids = list(self._tasks)
+        return ids if len(ids) <= FEW else [ids[i * len(ids) // FEW] for i in range(FEW)]
+
+
+def as_task_set(tasks: "TaskSet | Iterable[Competition | str]") -> TaskSet:
+    """A task set, made if it is not one yet."""
+    return tasks if isinstance(tasks, TaskSet) else TaskSet(tasks)
+
+
+def names_of(name: str) -> list[str]:
+    """
+    The names of competitions for [`load_competition`] that a name of many stands for.
+
+    Args:
+        name (`str`):
+            `task:train/0-4999`, generated tasks by their first and last number; a folder with folders of competitions; a file
+            of names (`.txt`), one on each line, where folders are relative to the file's; `hf://datasets/<owner>/<name>`, a
+            dataset on the Hub with a folder for each competition, where `@<revision>` may follow; otherwise one competition.
+
+    Raises:
+        [`CompetitionError`]: A range ends before it begins, a file or folder cannot be read or is empty, or the Hub cannot be
+            reached.
+    """
+    if match := re.fullmatch(rf"({TASK_PREFIX}(?:train|test)/)(\d+)-(\d+)", name):
+        first, last = int(match[2]), int(match[3])
+        if not 0 <= last - first < MOST:
+            raise CompetitionError(f"{name!r} must count up, and name at most {MOST:,} tasks")
+        return [f"{match[1]}{number}" for number in range(first, last + 1)]
+    if name.startswith(HUB_PREFIX):
+        return tasks_in_repository(name)
+    path = Path(name).expanduser()
+    if path.suffix == ".txt" and path.is_file():
+        return _listed(path)
+    if "/" in name and path.is_dir() and not (path / CONFIG).is_file():
+        return [str(config.parent) for config in sorted(path.glob(f"*/{CONFIG}"))] or [name]
+    return [name]
+
+
+def _listed(path: Path) -> list[str]:
+    try:
+        lines = [line.strip() for line in path.read_text(encoding="utf-8").splitlines()]
+    except (OSError, UnicodeDecodeError) as error:
+        raise CompetitionError(f"{path}, a list of competitions, cannot be read: {error}") from error
+    names = [line for line in lines if line and not line.startswith("#")]
+    if not names:
+        raise CompetitionError(f"{path} lists no competition: write the name of one on each line")
+    found = [str(path.parent / name) if name.startswith(("./", "../")) else name for name in names]
+    return [one for name in found for one in ([name] if name.endswith(".txt") else names_of(name))]
