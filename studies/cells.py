@@ -195,7 +195,7 @@ class Experiment:
             advantages.QUALITY_SCALE = options.pop("scale", QUALITY_SCALE)
             budget_s = options.pop("budget_s", math.inf)
             args = MLEGRPOConfig(str(folder), seed=cell.seed, **options)
-            trainer = MLEGRPOTrainer(str(start), reward, args, competitions=list(reward.competitions.values()))
+            trainer = MLEGRPOTrainer(str(start), reward, args, competitions=reward.competitions)
             trainer.add_callback(StopAtBudget(budget_s))
             trainer.train(resume_from_checkpoint=get_last_checkpoint(str(folder)))
             trainer.save_model()
