@@ -14,6 +14,7 @@ import subprocess
 import sys
 import tempfile
 import time
+from itertools import pairwise
 from pathlib import Path
 from statistics import median
 from typing import Any
@@ -99,7 +100,7 @@ def steps(repeats: int) -> None:
     for _ in range(repeats):
         for name, tasks in ARMS.items():
             ended = train(tasks, 8, 16, trees=20).ended
-            seconds[name] += [after - before for before, after in zip(ended, ended[1:], strict=False)]
+            seconds[name] += [after - before for before, after in pairwise(ended)]
     _show("seconds per step of 64 programs", seconds)
 
 
