@@ -24,6 +24,7 @@ from trl_mle.competitions import TaskSet, load_competition
 from trl_mle.evaluation import evaluate, submission_search
 from trl_mle.execution import Limits
 from trl_mle.rewards import BestSolutions, ExecutionLog
+from trl_mle.rewards.progress import RUNNING_FILE
 from trl_mle.scripts import solve
 from trl_mle.showing import PlainConsole, for_html, for_json, for_markdown, for_terminal, markdown_code, terminal_line
 from trl_mle.trainer import MLEGRPOConfig
@@ -185,7 +186,12 @@ def run_folder(tmp_path):
     return folder
 
 
-def test_report(command, run_folder):
+def test_watch_and_report(command, run_folder):
+    status = {"done": 1, "of": 2, "slots": 1, "note": "".join(HOSTILE)}
+    (run_folder / "executions" / RUNNING_FILE).write_text(json.dumps(status))
+    code, out, error = command("watch", run_folder)
+    assert code == 0, error
+    assert seen_in("".join(HOSTILE[:9]), out)
     assert command("report", run_folder, "--names", "a $x_{$ <b> [red]")[0] == 0
     page = (run_folder / "report" / "report.html").read_text()
     check_plain(page)

@@ -278,6 +278,14 @@ def report(args: argparse.Namespace) -> int:
     return 0
 
 
+def watch(args: argparse.Namespace) -> int:
+    """Shows a run as it progresses: steps, programs, scores. It only reads files, so the run may be on another
+    machine."""
+    from trl_mle.scripts.watch import watch
+
+    return watch(Path(args.folder))
+
+
 def make_parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(prog="trl-mle", description=(__doc__ or "").removeprefix("`trl-mle`: "))
     commands = parser.add_subparsers(required=True, metavar="command")
@@ -377,6 +385,8 @@ def make_parser() -> argparse.ArgumentParser:
         "--names", nargs="+", help="a name for each; runs with equal names are shown as mean and band"
     )
     command.add_argument("--report_dir", help="folder to write to (report/ in the first folder)")
+    command = add(watch, "follow a run in the terminal")
+    command.add_argument("folder", help="output folder of a run")
     return parser
 
 

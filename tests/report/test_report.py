@@ -255,14 +255,6 @@ def test_a_run_before_its_first_valid_program(tmp_path):
     assert chart_names(folder) == ["valid_rate", "milestones", "outcomes"]
 
 
-def test_steps_that_a_resumed_run_makes_again(tmp_path):
-    folder = make_run(tmp_path / "run", finished=False, steps=2)
-    lines = [{"step": step, "reward": -7.0} for step in (0, 1, 2, 3, 4, 3)]
-    whole = "".join(json.dumps(line) + "\n" for line in lines)
-    (folder / "metrics.jsonl").write_text(whole + '{"step": 4, "rew')  # is still being written
-    assert [entry["step"] for entry in read_run(folder, "x").history] == [0, 1, 2, 3]
-
-
 def test_only_the_trainers_log(tmp_path):
     """A run without our reward."""
     folder = make_run(tmp_path / "run", steps=3)

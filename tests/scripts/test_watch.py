@@ -1,0 +1,144 @@
+"""`trl-mle watch`: a run in progress."""
+
+import json
+import os
+import time
+
+import pytest
+from support.training_runs import make_run
+from transformers import TrainerControl, TrainerState, TrainingArguments
+
+from trl_mle.report.training_run import read_metrics, read_run
+from trl_mle.rewards.progress import RUNNING_FILE, ProgramsProgress
+from trl_mle.scripts import watch as module
+from trl_mle.scripts.watch import has_ended, view, watch
+from trl_mle.showing import PlainConsole
+from trl_mle.trainer import MLEProgressCallback
+
+
+def shown(folder):
+    console = PlainConsole(width=80)
+    with console.capture() as capture:
+        console.print(view(folder))
+    text = capture.get()
+    assert all(len(line) <= 80 for line in text.splitlines())
+    return text
+
+
+def write_steps(folder, steps):
+    lines = [{"step": step, "max_steps": 30, "reward": -7.0 + step, "mle/valid_rate": step / 30} for step in steps]
+    with (folder / "metrics.jsonl").open("a") as file:
+        file.write("".join(json.dumps(line) + "\n" for line in lines))
+
+
+def test_a_run_before_its_first_checkpoint(tmp_path):
+    folder = make_run(tmp_path / "run", finished=False, steps=2)
+    assert "step      none yet" in shown(folder)
+    write_steps(folder, [1, 2])
+    text = shown(folder)
+    assert "step      2 of 30" in text
+    assert "programs  32, " in text
+    assert "no programs are running: the policy is sampling or training" in text
+    assert "best      wine: accuracy ↑ 0." in text
+    assert not has_ended(folder)
+
+
+def test_programs_that_run(tmp_path):
+    folder = make_run(tmp_path / "run", finished=False, steps=2)
+    with ProgramsProgress(64, False, folder / "executions", 8) as progress:
+        progress.update(12, "valid 3, slowest running 34 s")
+        assert "12 of 64 programs done, 8 at a time; valid 3, slowest running 34 s" in shown(folder)
+        progress.update(13, "too soon to be written")
+        assert "12 of 64" in shown(folder)
+        old = time.time() - 100
+        os.utime(folder / "executions" / RUNNING_FILE, (old, old))
+        assert "no update for 100 s: the run was killed, or hangs" in shown(folder)
+        ahead = time.time() + 100
+        os.utime(folder / "executions" / RUNNING_FILE, (ahead, ahead))
+        assert "the last update is dated 100 s ahead: a clock was set, or" in " ".join(shown(folder).split())
+        slightly = time.time() + 10  # as on a shared disk
+        os.utime(folder / "executions" / RUNNING_FILE, (slightly, slightly))
+        assert "12 of 64 programs done" in shown(folder)
+    assert not (folder / "executions" / RUNNING_FILE).exists()
+
+
+def test_steps_that_a_resumed_run_makes_again(tmp_path):
+    folder = make_run(tmp_path / "run", finished=False, steps=2)
+    write_steps(folder, [1, 2, 3, 4])
+    write_steps(folder, [3])
+    with (folder / "metrics.jsonl").open("a") as file:
+        file.write('{"step": 4, "rew')  # is still being written
+    assert [entry["step"] for entry in read_metrics(folder)] == [1, 2, 3]
+    assert [entry["step"] for entry in read_run(folder, "x").history] == [1, 2, 3]
+
+
+def train_to(folder, step, max_steps=30):
+    """What the trainer's callback does when training begins at this step; returns what it does at the end."""
+    args, control = TrainingArguments(str(folder)), TrainerControl()
+    callback, state = MLEProgressCallback(), TrainerState(is_world_process_zero=True, max_steps=max_steps)
+    state.global_step = step
+    callback.on_train_begin(args, state, control)
+
+    def end():
+        state.global_step = max_steps
+        callback.on_train_end(args, state, control)
+
+    return end
+
+
+def test_from_before_its_beginning_until_its_end(tmp_path, monkeypatch, capsys):
+    folder, ends = tmp_path / "run", []
+    happenings = [
+        lambda: folder.mkdir(),
+        lambda: ends.append(train_to(folder, 0)),
+        lambda: write_steps(make_run(folder, finished=False, steps=1), [1]),
+        lambda: ends[0](),
+    ]
+    expected = [
+        "no such folder yet (Ctrl-C ends)",
+        "nothing there yet (Ctrl-C ends)",
+        "0 of 30",
+        "1 of 30",
+        "30 of 30, ended",
+    ]
+    monkeypatch.setattr(module.time, "sleep", lambda seconds: happenings.pop(0)())
+    monkeypatch.setattr(module, "PlainConsole", lambda: PlainConsole(force_terminal=True, width=200))
+    assert watch(folder) == 0
+    text = capsys.readouterr().out
+    assert happenings == []
+    places = [text.index(part) for part in expected]
+    assert places == sorted(places)
+    assert has_ended(folder)
+    train_to(folder, 20, 40)  # resumed, with more steps
+    assert not has_ended(folder)
+    assert "step      20 of 40" in shown(folder)
+    train_to(folder, 0, 16)  # anew
+    assert not has_ended(folder)
+
+
+def test_another_trainers_run_has_ended_when_it_has_saved_its_state(tmp_path):
+    folder = make_run(tmp_path / "run", steps=3)
+    assert not has_ended(folder)
+    (folder / "trainer_state.json").write_bytes((folder / "checkpoint-3" / "trainer_state.json").read_bytes())
+    assert has_ended(folder)
+    assert "step      3, ended" in shown(folder)
+
+
+def test_once_where_it_is_no_terminal(tmp_path, capsys):
+    folder = make_run(tmp_path / "run", steps=3, finished=False)
+    assert watch(folder) == 0
+    assert "programs  48, " in capsys.readouterr().out
+    with pytest.raises(FileNotFoundError, match=r"holds no metrics.*has the run begun"):
+        watch(tmp_path)
+
+
+def test_each_of_several_competitions_has_a_row(tmp_path):
+    folder = make_run(tmp_path / "run", steps=3, competitions=("wine", "diabetes"))
+    text = shown(folder)
+    assert "best      " not in text
+    rows = [line.split() for line in text.splitlines() if line.startswith(("wine", "diabetes"))]
+    best = {one["competition"]: one["reported"] for one in read_run(folder, "x").best}
+    assert [(row[0], row[1], row[-2:]) for row in rows] == [
+        ("wine", "24", [f"{best['wine']:.5g}", "↑"]),
+        ("diabetes", "24", [f"{best['diabetes']:.5g}", "↓"]),
+    ]
