@@ -56,7 +56,7 @@ def runs(hub, folder, solution_model):
         path.write_text(yaml.safe_dump(yaml.safe_load(Path(QUICKSTART).read_text()) | options))
         return ["--config", str(path), "--model_name_or_path", solution_model.path]
 
-    pushes = {"hub_strategy": "all_checkpoints", "push_checkpoint_revisions": True}
+    pushes = {"hub_strategy": "all_checkpoints", "push_checkpoint_revisions": True, "push_rollouts_to_hub": True}
     wanted = {
         "good": (arguments("good", "user/good", hub_always_push=True, **pushes), TOKEN),
         "refused": (arguments("refused", "user/refused"), "hf_wrong"),
@@ -99,6 +99,15 @@ def test_model_card_and_checkpoints_arrive(runs, hub, folder):
         assert "optimizer.pt" not in branch
     # The records of programs are not part of the model
     assert not [name for name in main if name.startswith(("executions/", "best_solutions/", "completions/"))]
+
+
+def test_programs_arrive_as_a_dataset(runs, hub, folder):
+    files = hub.branches["datasets/user/good-rollouts", "main"]
+    assert files["executions/rank-0.jsonl"] == (folder / "good" / "executions" / "rank-0.jsonl").read_bytes()
+    assert {"solution.py", "submission.csv", "score.json"} == {
+        name.rpartition("/")[2] for name in files if name.startswith("best_solutions/")
+    }
+    assert b"Run them in a sandbox only" in files["README.md"]
 
 
 def test_card(runs, hub):

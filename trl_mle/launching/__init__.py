@@ -17,7 +17,7 @@ from trl_mle.launching.checks import (
     full_disk_noted,
     load_tokenizer,
 )
-from trl_mle.launching.hub import check_hub
+from trl_mle.launching.hub import check_hub, push_rollouts
 from trl_mle.launching.training_cores import keep_to_training_cores
 from trl_mle.launching.waiting import extend_ddp_timeout
 
@@ -45,4 +45,5 @@ __all__ = [
     "make_instrumenter",
     "make_parser",
     "parse",
+    "push_rollouts",
 ]

@@ -64,6 +64,12 @@ class MLEScriptArguments(ExecutorArguments):
             "`my_rewards.short_answers`; `reward_weights` weighs them all, that of the programs first."
         },
     )
+    push_rollouts_to_hub: bool = field(
+        default=False,
+        metadata={
+            "help": "With `push_to_hub`, also upload best solutions and the record of executions, as a dataset."
+        },
+    )
     best_of_n: int = field(
         default=0,
         metadata={

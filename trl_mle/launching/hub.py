@@ -1,10 +1,34 @@
-"""Checks access to the Hugging Face Hub before training."""
+"""The Hugging Face Hub: checks access before training, and pushes the record of the programs after it."""
 
 import os
+from pathlib import Path
 from typing import Any
 
 from huggingface_hub import HfApi
 from huggingface_hub.errors import HfHubHTTPError, HTTPError, LocalTokenNotFoundError, OfflineModeIsEnabled
+
+from trl_mle.solutions.best_solutions import UNFINISHED
+from trl_mle.trainer.engine.pushes import ROLLOUT_FOLDERS
+
+
+CARD = """\
+---
+tags: [trl_mle]
+---
+
+# Programs of {model}
+
+Programs that [{model}](https://huggingface.co/{model}) wrote for Kaggle competitions during training with `trl_mle`.
+
+- `best_solutions/<competition>/`: the best program (`solution.py`), its `submission.csv`, and its score on the hidden
+  answers (`score.json`; where some are held out, `score` is that on the others).
+- `executions/rank-<rank>.jsonl`: a line for every execution: the time, the SHA-256 of the program, how it ended, Δt and CPU
+  time in seconds, peak memory in MB, the milestones that it reached, score and reward, and whether all
+  this is that of an equal program (`reused`).
+- `evaluations/rank-<rank>.jsonl`: the same of programs that were not trained on (`best_of_n`).
+
+**The programs were written by a language model. Run them in a sandbox only.**
+"""
 
 
 def check_hub(args: Any) -> None:
@@ -34,3 +58,37 @@ def check_hub(args: Any) -> None:
     owners = [user["name"], *(organization["name"] for organization in user.get("orgs", []))]
     if slash and owner not in owners:
         raise ValueError(f"push_to_hub: the token belongs to {', '.join(owners)}, but hub_model_id names {owner}")
+
+
+def push_rollouts(output_dir: Path, repo_id: str, private: bool | None = None) -> str:
+    """
+    Uploads the best solutions and the record of all executions to a dataset repository.
+
+    Args:
+        output_dir (`Path`):
+            The run's output folder.
+        repo_id (`str`):
+            The model's repository; the dataset's is `<repo_id>-rollouts`.
+        private (`bool`, *optional*):
+            Whether a new repository is private. Defaults to the owner's setting.
+
+    Returns:
+        `str`: Id of the dataset repository.
+
+    Raises:
+        `OSError`: The Hub refused the upload.
+    """
+    api = HfApi()
+    dataset_id = f"{repo_id}-rollouts"
+    api.create_repo(dataset_id, repo_type="dataset", private=private, exist_ok=True)
+    card = CARD.format(model=repo_id).encode()
+    api.upload_file(repo_id=dataset_id, repo_type="dataset", path_in_repo="README.md", path_or_fileobj=card)
+    api.upload_folder(
+        repo_id=dataset_id,
+        repo_type="dataset",
+        folder_path=output_dir,
+        allow_patterns=[f"{folder}/*" for folder in ROLLOUT_FOLDERS],
+        ignore_patterns=["*/.lock", *(f"*{suffix}/*" for suffix in UNFINISHED)],
+        commit_message="Programs of the run",
+    )
+    return dataset_id

@@ -62,6 +62,8 @@ def main(
     with problems.noted():
         if training_args.push_to_hub:
             launching.check_hub(training_args)
+        elif script_args.push_rollouts_to_hub:
+            raise ValueError("push_rollouts_to_hub needs push_to_hub")
     with problems.noted():
         launching.check_weighting(script_args, training_args)
     with problems.noted():
@@ -151,5 +153,8 @@ def main(
     if training_args.push_to_hub:
         with problems.noted():
             trainer.push_to_hub()
+        with problems.noted():
+            if script_args.push_rollouts_to_hub and trainer.is_world_process_zero():
+                launching.push_rollouts(output_dir, trainer.hub_model_id, training_args.hub_private_repo)
         problems.report(f"the push to the Hub failed; everything is still in {output_dir}")
     trainer.end_training()
