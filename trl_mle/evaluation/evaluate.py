@@ -15,7 +15,7 @@ from rich.table import Table
 from rich.text import Text
 
 from trl_mle import __version__
-from trl_mle.competitions import Competition, load_competition
+from trl_mle.competitions import Competition, TaskSet
 from trl_mle.evaluation.harness import Harness
 from trl_mle.evaluation.policies import Policy, check_policy, load_policy
 from trl_mle.evaluation.result_tables import chosen_by_validation, number, on_all_rows, read_results, to_markdown
@@ -42,7 +42,7 @@ SEEDS = 2**32  # NumPy's range of seeds
 class EvaluationArguments(ExecutorArguments):
     """Samples programs from policies, executes and grades them, and compares the policies. Run it again to resume."""
 
-    competitions: list[str] = field(metadata={"help": "Ids or folders of the competitions."})
+    competitions: list[str] = field(metadata={"help": "Ids, folders, ranges or lists of the competitions."})
     output_dir: str = field(metadata={"help": "Folder for the results. Existing results are reused."})
     policies: list[str] = field(
         default_factory=list,
@@ -151,7 +151,7 @@ def check_results(path: Path, names: Sequence[str], competitions: Sequence[str])
 
 def run(args: EvaluationArguments) -> None:
     """Runs the evaluation that the arguments describe, and prints its tables."""
-    competitions = [load_competition(name, args.data_dir, args.holdout) for name in args.competitions]
+    competitions = list(TaskSet(args.competitions, args.data_dir, args.holdout).values())
     output_dir = Path(args.output_dir)
     if output_dir.exists() and not output_dir.is_dir():
         raise NotADirectoryError(f"--output_dir {output_dir} is a file: name a folder")

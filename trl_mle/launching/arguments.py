@@ -25,7 +25,7 @@ class MLEScriptArguments(ExecutorArguments):
     """Arguments in addition to [`~trl_mle.trainer.MLEGRPOConfig`] and [`~trl.ModelConfig`]; see their help."""
 
     competitions: list[str] = field(
-        default_factory=list, metadata={"help": "Ids or folders of the competitions to train on."}
+        default_factory=list, metadata={"help": "Ids, folders, ranges or lists of the competitions to train on."}
     )
     data_dir: str | None = field(default=None, metadata={"help": "Folder with the prepared MLE-bench competitions."})
     holdout: float = field(

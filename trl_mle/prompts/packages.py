@@ -6,6 +6,7 @@ from dataclasses import asdict, replace
 from pathlib import Path
 
 from trl_mle.execution.program import Limits
+from trl_mle.files import write_whole
 
 
 logger = logging.getLogger(__name__)
@@ -25,7 +26,5 @@ def keep_packages(limits: Limits, folder: Path, begun_in: Path | None = None) ->
             logger.warning("prompts still list packages that programs can no longer import: %s", ", ".join(missing))
         limits = replace(limits, packages=packages)
     folder.mkdir(parents=True, exist_ok=True)
-    partial = folder / f"{LIMITS_FILE}.tmp"
-    partial.write_text(json.dumps(asdict(limits), indent=2) + "\n", encoding="utf-8")
-    partial.replace(folder / LIMITS_FILE)
+    write_whole(folder / LIMITS_FILE, (json.dumps(asdict(limits), indent=2) + "\n").encode())
     return limits

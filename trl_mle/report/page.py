@@ -103,6 +103,9 @@ def write_report(folders: Sequence[Path], names: Sequence[str], report_dir: Path
             raise ValueError(f"{folder} is given twice: name every run once")
     runs = [read_run(folder, name) for folder, name in zip(folders, names, strict=True)]
     skipped = [note for run in runs for note in run.skipped]
+    for run in runs:
+        if not run.executions.empty and (count := run.executions["competition"].nunique()) > len(run.competitions):
+            skipped.append(f"{run.name}: {len(run.competitions)} of {count:,} competitions are shown one by one")
     for note in skipped:
         print(f"trl-mle: {terminal_line(note)}", file=sys.stderr)
     groups: dict[str, list[TrainingRun]] = defaultdict(list)

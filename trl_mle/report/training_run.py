@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
+from trl_mle.competitions.task_set import FEW
 from trl_mle.instrumentation import MILESTONES
 from trl_mle.rewards.progress import METRICS_FILE
 from trl_mle.solutions.best_solutions import UNFINISHED
@@ -28,7 +29,7 @@ class TrainingRun:
     executions: pd.DataFrame = field(default_factory=pd.DataFrame)
     # For each competition, the valid solutions of the pool in the last checkpoint
     solutions: dict[str, list[dict[str, Any]]] = field(default_factory=dict)
-    # For each competition, the record of the best solution so far, with its `source` and `reported`
+    # For each competition, at most `FEW`, the record of the best solution so far, with its `source` and `reported`
     best: list[dict[str, Any]] = field(default_factory=list)
     skipped: list[str] = field(default_factory=list)  # notes on unreadable files, with the reason
 
@@ -49,8 +50,8 @@ class TrainingRun:
 
     @cached_property
     def competitions(self) -> list[str]:
-        """Ids of those that programs were written for, in the order in which they first came."""
-        return [] if self.executions.empty else list(dict.fromkeys(self.executions["competition"]))
+        """Ids of those that programs were written for, in the order in which they first came: the first [`FEW`]."""
+        return [] if self.executions.empty else list(dict.fromkeys(self.executions["competition"]))[:FEW]
 
     @cached_property
     def training_s(self) -> float | None:
@@ -88,9 +89,8 @@ def read_run(folder: Path, name: str) -> TrainingRun:
             + ("; ".join(skipped) or _hint(folder))
         )
     solutions = _solutions(_newest(folder, "solution_pool.json", "solutions", skipped) or {})
-    return TrainingRun(
-        folder, name, history, executions, solutions, _best(folder / "best_solutions", skipped), skipped
-    )
+    best = _best(folder / "best_solutions", skipped)[:FEW]
+    return TrainingRun(folder, name, history, executions, solutions, best, skipped)
 
 
 def _hint(folder: Path) -> str:

@@ -1,12 +1,12 @@
 """Shows progress while programs run, on a terminal and in a file for other processes."""
 
 import json
-import os
 import time
 from pathlib import Path
 
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
 
+from trl_mle.files import write_whole
 from trl_mle.showing import PlainConsole
 
 
@@ -52,6 +52,5 @@ class ProgramsProgress:
             return
         self._written_at = time.monotonic()
         self._path.parent.mkdir(parents=True, exist_ok=True)
-        whole = self._path.with_suffix(".new")
-        whole.write_text(json.dumps({"done": completed, "of": self._total, "slots": self._slots, "note": note}))
-        os.replace(whole, self._path)
+        progress = {"done": completed, "of": self._total, "slots": self._slots, "note": note}
+        write_whole(self._path, json.dumps(progress).encode())

@@ -22,7 +22,9 @@ class ServeArguments(ExecutorArguments):
     returns outcome, output, score, reward and Δt. Clients on other machines need the token in TRL_MLE_TOKEN.
     """
 
-    competitions: list[str] = field(default_factory=list, metadata={"help": "Ids or folders of the competitions."})
+    competitions: list[str] = field(
+        default_factory=list, metadata={"help": "Ids, folders, ranges or lists of the competitions."}
+    )
     host: str = field(default="127.0.0.1", metadata={"help": "Address to listen on."})
     port: int = field(default=8000, metadata={"help": "Port to listen on."})
     max_sessions: int = field(default=64, metadata={"help": "Maximum number of sessions; further ones are refused."})

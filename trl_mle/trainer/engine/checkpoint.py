@@ -2,7 +2,6 @@
 one."""
 
 import json
-import os
 from pathlib import Path
 from typing import Any
 
@@ -12,6 +11,7 @@ from transformers.trainer import TRAINER_STATE_NAME
 from transformers.trainer_utils import PREFIX_CHECKPOINT_DIR
 from trl import GRPOTrainer
 
+from trl_mle.files import write_whole
 from trl_mle.trainer.mle_grpo_config import MLEGRPOConfig
 from trl_mle.trainer.part import Part
 
@@ -67,9 +67,7 @@ def list_files(checkpoint: Path) -> None:
         for path in sorted(checkpoint.rglob("*"))
         if path.is_file() and path.name != FILES_FILE
     }
-    whole = checkpoint / f"{FILES_FILE}.new"
-    whole.write_text(json.dumps(sizes, indent=1), encoding="utf-8")
-    os.replace(whole, checkpoint / FILES_FILE)
+    write_whole(checkpoint / FILES_FILE, json.dumps(sizes, indent=1).encode())
 
 
 def find_checkpoints(folder: Path) -> list[Path]:
