@@ -229,6 +229,18 @@ def serve(args: argparse.Namespace) -> int:
     return 0
 
 
+def export(args: argparse.Namespace) -> int:
+    """Writes competitions as Harbor tasks, for TRL's HarborSpec and for Harbor's agents."""
+    from trl_mle.competitions import TaskSet
+    from trl_mle.environments.harbor import export_harbor
+    from trl_mle.execution import Limits
+
+    limits = Limits(args.agent_timeout_s, args.memory_mb, args.cpus)
+    tasks = export_harbor(TaskSet(args.competitions, args.data_dir), Path(args.harbor), limits, args.organization)
+    print(for_terminal(f"{len(tasks)} tasks in {args.harbor}/tasks"))
+    return 0
+
+
 def recipes(args: argparse.Namespace) -> int:
     """Lists the recipes that `trl-mle train --config` takes by name. `trl-mle recipes copy NAME` copies one to
     edit."""
@@ -373,6 +385,16 @@ def make_parser() -> argparse.ArgumentParser:
     add_late(evaluate, "sample, execute, grade, and compare policies")
     add_late(solve, "find the best submission in a given time")
     add_late(serve, "serve competitions to other agents and trainers (OpenEnv)")
+    command = add(export, "write competitions as Harbor tasks")
+    command.add_argument("--data_dir", help="folder with MLE-bench's prepared competitions")
+    command.add_argument("--harbor", required=True, metavar="FOLDER", help="folder to write, which must not exist yet")
+    command.add_argument(
+        "--competitions", nargs="+", required=True, help="ids or folders, or names of many such as task:train/0-99"
+    )
+    command.add_argument("--organization", default="trl-mle", help="names the tasks <organization>/<task> (trl-mle)")
+    command.add_argument("--agent_timeout_s", type=float, default=1800.0, help="time of an agent in seconds (1800)")
+    command.add_argument("--cpus", type=int, default=1, help="cores of an agent (1)")
+    command.add_argument("--memory_mb", type=int, default=4096, help="memory of an agent in MB (4096)")
     command = add(compare, "compare several evaluations in tables")
     command.add_argument(
         "folders", nargs="+", help="output folders of trl-mle evaluate; equal policy names count as runs of one system"

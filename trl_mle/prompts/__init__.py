@@ -4,7 +4,7 @@ from trl_mle.prompts.extract import extract_code, given_program
 from trl_mle.prompts.improve import improve_prompt
 from trl_mle.prompts.opening import NO_THOUGHTS, after_thoughts, opening, opening_of, without_opening
 from trl_mle.prompts.packages import keep_packages
-from trl_mle.prompts.prompt import agent_prompt, scratch_prompt
+from trl_mle.prompts.prompt import agent_prompt, scratch_prompt, submission_rules
 from trl_mle.prompts.tokens import estimate_tokens
 from trl_mle.prompts.untrusted_text import fence_for, plain_messages, plain_text, special_tokens_of
 
@@ -25,5 +25,6 @@ __all__ = [
     "plain_text",
     "scratch_prompt",
     "special_tokens_of",
+    "submission_rules",
     "without_opening",
 ]

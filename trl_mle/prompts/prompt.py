@@ -137,7 +137,7 @@ def task(comp: Competition, limits: Limits, section_tokens: int, max_tokens: int
         "goal": _goal(comp),
         "sample": _sample(comp),
         "submission": _submission(comp.sample_submission),
-        "rules": _next_sentence(_rules(comp)),
+        "rules": _next_sentence(submission_rules(comp)),
         "timeout_s": limits.timeout_s,
         "memory_mb": limits.memory_mb,
         "packages": ", ".join(INSTALLED_AS.get(name, name) for name in limits.packages),
@@ -184,7 +184,8 @@ def _submission(sample: Path) -> str:
     return "\n".join(shorten(line, LINE_TOKENS) for line in _shown(pd.read_csv(sample, nrows=2), 12, 2, 12, 20))
 
 
-def _rules(comp: Competition) -> str:
+def submission_rules(comp: Competition) -> str:
+    """The rules for valid submissions, as sentences; may be empty."""
     rules = [comp.rule]
     if comp.id_first:
         rules.append(f"{_clip(comp.id_column, NAME_CHARS)} is the first column.")
