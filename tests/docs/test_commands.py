@@ -38,7 +38,7 @@ PAGES = [
 PARSED_LATE = {"evaluate": EvaluationArguments, "serve": ServeArguments, "solve": SolveArguments}
 ON_CPU = ["--use_cpu", "true", "--bf16", "false"]
 # Programs of others. `cp` and `git` put files where a benchmark looks for them
-FOREIGN = {"pip", "vllm", "ray", "docker", "cp", "git", "mkdir", "mlebench"}
+FOREIGN = {"pip", "harbor", "vllm", "ray", "docker", "cp", "git", "mkdir", "mlebench"}
 # Options of other programs, in running text and in scripts
 FOREIGN_OPTIONS = re.compile(
     r"--(weight-transfer-config|logprobs-mode|max-logprobs|structured-outputs-config|extra-index-url|security-opt|cap-add|user|scope"
@@ -231,7 +231,7 @@ def test_python_names_what_there_is(text):
 
 
 # Commands that are run, in the order of the page, in one folder
-QUICK = ("competitions", "grade", "new", "prompt", "recipes", "run")
+QUICK = ("competitions", "export", "grade", "new", "prompt", "recipes", "run")
 SOLUTION = """
 import pandas as pd
 train, test = pd.read_csv("input/train.csv"), pd.read_csv("input/test.csv")
@@ -284,6 +284,7 @@ def test_quick_commands_do_what_the_pages_say(typed, folder):
     assert (folder / "mine.yaml").is_file()
     assert (folder / "houses/competition.yaml").is_file()
     assert (folder / "houses-final/final").is_dir()
+    assert (folder / "harbor_tasks/tasks/wine/task.toml").is_file()
 
 
 @pytest.mark.slow

@@ -102,10 +102,15 @@ def export_harbor(tasks: TaskSet, folder: Path, limits: Limits = AGENT, organiza
 
     Raises:
         `FileExistsError`: The folder exists.
-        [`CompetitionError`]: A competition cannot be loaded, or cannot be graded without this environment.
+        [`CompetitionError`]: A competition cannot be loaded or named, or its metric is part of a package.
+        `ValueError`: Harbor would not take the organization or the limits.
     """
     if folder.exists():
         raise FileExistsError(f"{folder} exists: name another folder with --harbor")
+    if not re.fullmatch(r"[A-Za-z0-9][\w-]*", organization, flags=re.ASCII):
+        raise ValueError(f"--organization must be letters, digits, hyphens and underscores, got {organization!r}")
+    if min(limits.timeout_s, limits.memory_mb, limits.threads) <= 0:
+        raise ValueError("--agent_timeout_s, --memory_mb and --cpus must be above 0")
     names = _names(tasks)
     folder.absolute().parent.mkdir(parents=True, exist_ok=True)
     with tempfile.TemporaryDirectory(dir=folder.absolute().parent, prefix=f".{folder.name}-") as staging:

@@ -1,0 +1,465 @@
+"""Competitions as Harbor tasks: what lies where, and that the grader in them is ours. Harbor itself is not needed."""
+
+import ast
+import asyncio
+import json
+import os
+import subprocess
+import sys
+import tomllib
+from pathlib import Path
+from types import SimpleNamespace
+
+import numpy as np
+import pandas as pd
+import pytest
+from trl.experimental.harbor import HarborBashEnv, HarborSpec
+
+import trl_mle
+from trl_mle import cli
+from trl_mle.competitions import Competition, CompetitionError, Score, TaskSet, load_competition
+from trl_mle.competitions.families import score_range
+from trl_mle.competitions.metrics import METRICS, Takes
+from trl_mle.environments import export_harbor
+from trl_mle.environments.harbor import GRADER
+from trl_mle.environments.harbor_grader import Reward
+from trl_mle.execution import Limits
+
+
+ROWS = 30
+
+
+def make(folder, competition_id, metric, answers, **facts):
+    """A competition with these answers, whose sample submission is the answers' last row throughout."""
+    for part in ("public", "private"):
+        (folder / part).mkdir(parents=True)
+    sample = answers.assign(**{name: answers[name].iloc[-1] for name in answers.columns[1:]})
+    sample.to_csv(folder / "public/sample_submission.csv", index=False)
+    answers.to_csv(folder / "private/test.csv", index=False)
+    (folder / "public/description.md").write_text("# Overview\n\nPredict.\n")
+    return Competition(
+        competition_id,
+        metric,
+        folder / "public",
+        folder / "public/sample_submission.csv",
+        folder / "private/test.csv",
+        tuple(answers.columns[1:]),
+        **facts,
+    )
+
+
+def right_answers(metric):
+    columns = 2 if metric.startswith("mean_columnwise") else 1
+    numbers = np.arange(ROWS)[:, None] + np.arange(columns)
+    match METRICS[metric].takes:
+        case Takes.PROBABILITIES:
+            values = np.eye(7, dtype=int)[np.arange(ROWS) % 7]
+        case Takes.SCORES | Takes.ZEROS_AND_ONES:
+            values = numbers % 2
+        case Takes.LABELS:
+            values = numbers % 4
+        case Takes.TEXTS:
+            values = np.array([[f"so happy {i % 5}"] for i in range(ROWS)], dtype=object)
+        case Takes.NUMBERS:
+            values = numbers * 0.7 + 0.1
+    ids = pd.DataFrame({"id": [f"id{i * 7 % ROWS}" for i in range(ROWS)]})
+    return ids.join(pd.DataFrame(values, columns=[f"y{i}" for i in range(values.shape[1])]))
+
+
+def submissions(metric, answers, rng):
+    """Random submissions: valid ones, some of them shuffled, and ones with each kind of mistake."""
+    targets = list(answers.columns[1:])
+    shape = (ROWS, len(targets))
+    for number in range(24):
+        match METRICS[metric].takes:
+            case Takes.PROBABILITIES:
+                values = rng.dirichlet(np.ones(shape[1]), ROWS)
+            case Takes.SCORES:
+                values = rng.random(shape).round(1 + number % 3)
+            case Takes.ZEROS_AND_ONES:
+                values = rng.integers(0, 2, shape)
+            case Takes.LABELS:
+                values = rng.integers(0, 5, shape)
+            case Takes.TEXTS:
+                values = rng.choice(np.array(["so happy", "", "happy 3", "sad, so"], dtype=object), shape)
+            case Takes.NUMBERS:
+                values = rng.normal(answers[targets], 1 + number % 4, shape)  # some below -1, which rmsle refuses
+        table = answers[["id"]].join(pd.DataFrame(values, columns=targets))
+        if number % 2:
+            table = table.sample(frac=1, random_state=number)
+        yield table.to_csv(index=False).encode()
+    column = table.columns.get_loc(targets[0])
+    damaged = table.astype(object)
+    for cell in (None, np.inf, "much", -3.7, 1e300):
+        damaged.iloc[2, column] = cell
+        yield damaged.to_csv(index=False).encode()
+    yield table.iloc[1:].to_csv(index=False).encode()
+    yield pd.concat([table.iloc[1:], table.iloc[1:2]]).to_csv(index=False).encode()
+    yield table.rename(columns={targets[0]: "other"}).to_csv(index=False).encode()
+    yield table.assign(more=1).to_csv(index=False).encode()
+    yield answers.to_csv(index=False).encode()
+    yield from (b"", b"\xff\xfe\x00", b'id,"y0\n1,2', b"id\n" * 20_000)
+
+
+# Grades files in each task by the task's own modules, which the first task's must then be
+OTHER_SIDE = """
+import json, os, sys
+from pathlib import Path
+os.chdir(sys.argv[1])
+sys.path[0] = ""
+from trl_mle.environments import harbor_grader
+found = []
+for tests, *files in json.load(sys.stdin):
+    competition, reward = harbor_grader.load(Path(tests))
+    for file in files:
+        score = harbor_grader.grade(competition, Path(file))
+        found.append([score.value, score.valid, score.error, reward.of(score)])
+modules = [module.__file__ for name, module in sys.modules.items() if name.split(".")[0] == "trl_mle"]
+print(json.dumps([found, modules]))
+"""
+
+
+def grade_elsewhere(asked):
+    """Scores and rewards of files, by the graders in folders of tests; and the modules of ours that graded."""
+    done = subprocess.run(
+        [sys.executable, "-E", "-s", "-c", OTHER_SIDE, str(asked[0][0])],
+        input=json.dumps([list(map(str, words)) for words in asked]),
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    found, modules = json.loads(done.stdout)
+    return [(Score(*score), reward) for *score, reward in found], modules
+
+
+def test_the_grader_in_a_task_is_ours_for_every_metric(tmp_path):
+    rng = np.random.default_rng(0)
+    competitions = [make(tmp_path / name, name, name, right_answers(name)) for name in METRICS]
+    strict = {"exact_columns": True, "id_first": True, "row_sum_decimals": 3}
+    competitions += [
+        make(tmp_path / "strict", "strict", "log_loss", right_answers("log_loss"), **strict),
+        make(tmp_path / "ordered", "ordered", "accuracy", right_answers("accuracy"), in_file_order=True),
+        make(tmp_path / "named", "named", "accuracy", right_answers("word_level_jaccard")),
+    ]
+    tasks = export_harbor(TaskSet(competitions), tmp_path / "harbor")
+    expected, asked = [], []
+    for competition, task in zip(competitions, tasks, strict=True):
+        asked.append([task / "tests"])
+        answers = pd.read_csv(competition.answers)
+        for number, content in enumerate(submissions(competition.metric, answers, rng)):
+            file = tmp_path / f"{task.name}-{number}.csv"
+            file.write_bytes(content)
+            asked[-1].append(file)
+            score = competition.grade(content)
+            gain = competition.scoring.gain(score.value) if score.valid else None
+            expected.append((score, -10.0 if gain is None else max(gain, -9.0)))
+    found, modules = grade_elsewhere(asked)
+    assert len(expected) > 1000
+    valid = sum(score.valid for score, _ in expected)
+    assert 500 < valid < len(expected) - 200
+    assert [score for score, _ in found] == [score for score, _ in expected]
+    assert [reward for _, reward in found] == pytest.approx([reward for _, reward in expected], abs=1e-12)
+    package = Path(trl_mle.__file__).parent
+    assert all(Path(module).is_relative_to(tasks[0] / "tests/trl_mle") for module in modules)
+    for task in tasks:
+        copies = {name: (task / "tests/trl_mle" / name).read_bytes() for name in GRADER}
+        assert copies == {name: (package / name).read_bytes() for name in GRADER}
+
+
+def test_the_grader_needs_only_what_the_image_has():
+    package, found = Path(trl_mle.__file__).parent, set()
+    for name in GRADER:
+        for node in ast.walk(ast.parse((package / name).read_text(encoding="utf-8"))):
+            if isinstance(node, ast.ImportFrom):
+                found.add(node.module)
+            elif isinstance(node, ast.Import):
+                found |= {alias.name for alias in node.names}
+    ours = {name for name in found if name.split(".")[0] == "trl_mle"}
+    assert {f"{name.removeprefix('trl_mle.').replace('.', '/')}.py" for name in ours} <= set(GRADER)
+    others = {name.split(".")[0] for name in found - ours} - sys.stdlib_module_names
+    assert others == {"numpy", "pandas", "scipy", "sklearn"}
+
+
+# --- The whole test, as Harbor runs it: files at their places, with nothing else of this machine's writable
+
+
+def run_test(task, folder, submission=None, link_to=None):
+    """Runs `tests/test.sh` under bubblewrap; returns the reward, and what `score.json` holds."""
+    home, logs = folder / "home/user", folder / "logs/verifier"
+    for made in (home, logs):
+        made.mkdir(parents=True)
+    (home / "json.py").write_text("raise SystemExit(1)")  # what an agent may have left
+    if submission is not None:
+        (home / "submission.csv").write_bytes(submission)
+    if link_to is not None:
+        (home / "submission.csv").symlink_to(link_to)
+    python = Path(sys.executable).parent
+    places = {Path(path).resolve() for path in (sys.prefix, sys.base_prefix)} - {Path("/usr")}
+    command = ["bwrap", "--unshare-all", "--clearenv", "--setenv", "PATH", f"{python}:/usr/bin:/bin"]
+    command += [
+        "--setenv",
+        "PYTHONPATH",
+        "/home/user",
+        "--ro-bind",
+        "/usr",
+        "/usr",
+        "--proc",
+        "/proc",
+        "--dev",
+        "/dev",
+    ]
+    for name in ("/bin", "/lib", "/lib64"):
+        command += ["--symlink", os.readlink(name), name] if os.path.islink(name) else ["--ro-bind-try", name, name]
+    for place in sorted(places):
+        command += ["--ro-bind", str(place), str(place)]
+    command += ["--ro-bind", str(task / "tests"), "/tests", "--bind", str(folder / "home"), "/home"]
+    command += ["--bind", str(folder / "logs"), "/logs", "--chdir", "/home/user"]
+    subprocess.run([*command, "/tests/test.sh"], check=True, capture_output=True, env=os.environ)
+    return float((logs / "reward.txt").read_text()), json.loads((logs / "score.json").read_text())
+
+
+@pytest.fixture(scope="module")
+def exported(tmp_path_factory):
+    """A task of each kind."""
+    folder = tmp_path_factory.mktemp("harbor") / "tasks-of-each-kind"
+    own = make(folder.parent / "own", "houses", "rmse", right_answers("rmse"))
+    tasks = TaskSet(["digits", "task:train/0", "mirror:plant-pathology-2020-fgvc7?rows=60", own])
+    return dict(zip(tasks, export_harbor(tasks, folder, Limits(900.0, 2048, 2)), strict=True)), folder
+
+
+def test_a_generated_task_pays_where_the_score_lies_between_floor_and_ceiling(exported, tmp_path):
+    task, competition = exported[0]["task:train/0"], load_competition("task:train/0")
+    floor, ceiling = score_range(competition)
+    best = (competition.answers.parent / "ceiling.csv").read_bytes()
+    reward, shown = run_test(task, tmp_path / "best", best)
+    assert reward == 1.0
+    assert shown == {"reward": 1.0, "valid": True, "score": ceiling, "error": None}
+    sample, _ = run_test(task, tmp_path / "sample", competition.sample_submission.read_bytes())
+    assert sample == 0.0
+    between = pd.read_csv(competition.sample_submission)
+    targets = list(competition.target_columns)
+    between[targets] = (between[targets] + pd.read_csv(competition.answers.parent / "ceiling.csv")[targets]) / 2
+    content = between.to_csv(index=False).encode()
+    reward, _ = run_test(task, tmp_path / "between", content)
+    assert reward == pytest.approx((competition.grade(content).full - floor) / (ceiling - floor))
+    assert 0 < reward < 1
+
+
+def test_a_submission_that_is_missing_or_a_link_to_the_answers_is_invalid(exported, tmp_path):
+    task = exported[0]["digits"]
+    reward, shown = run_test(task, tmp_path / "none")
+    assert reward == -10.0
+    assert shown["error"] == "there is no /home/user/submission.csv"
+    reward, shown = run_test(task, tmp_path / "link", link_to="/tests/answers.csv")
+    assert reward == -10.0
+    assert "cannot be opened: Too many levels of symbolic links" in shown["error"]
+
+
+@pytest.mark.parametrize("name", ["digits", "mirror:plant-pathology-2020-fgvc7?rows=60"])
+def test_other_tasks_pay_the_score_with_its_sign(exported, tmp_path, name):
+    task, competition = exported[0][name], load_competition(name)
+    found = []
+    for number, table in enumerate((competition.sample_submission, competition.answers)):
+        reward, shown = run_test(task, tmp_path / str(number), table.read_bytes())
+        assert shown["score"] == competition.grade(table).value
+        assert reward == competition.scoring.gain(shown["score"])
+        found.append(reward)
+    assert found[0] < found[1]
+
+
+def test_rewards_are_bounded_below():
+    smaller = Reward(0.0, -1.0, lowest=-9.0, invalid=-10.0)
+    assert smaller.of(Score(2.5, valid=True)) == -2.5
+    assert smaller.of(Score(40_000.0, valid=True)) == -9.0
+    assert smaller.of(Score(None, valid=False)) == -10.0
+    assert str(smaller.of(Score(0.0, valid=True))) == "0.0"
+    known = Reward(0.6, 0.8, lowest=0.0, invalid=-1.0)
+    assert [known.of(Score(value, valid=True)) for value in (0.5, 0.6, 0.7, 0.8)] == pytest.approx(
+        [0.0, 0.0, 0.5, 1.0]
+    )
+    assert known.of(Score(0.82, valid=True)) == pytest.approx(1.1)
+
+
+# --- What lies where
+
+
+def files(folder):
+    return {path.relative_to(folder).as_posix(): path.read_bytes() for path in folder.rglob("*") if path.is_file()}
+
+
+def test_answers_lie_in_tests_alone(exported):
+    for name, task in exported[0].items():
+        competition = load_competition(name) if name != "houses" else None
+        answers = (task / "tests/answers.csv").read_bytes()
+        elsewhere = {path: content for path, content in files(task).items() if not path.startswith("tests/")}
+        assert not [path for path, content in elsewhere.items() if answers in content]
+        if competition is None:
+            continue
+        assert answers == competition.answers.read_bytes()
+        assert files(task / "environment/input") == files(competition.public_dir)
+        assert set(elsewhere) - {f"environment/input/{path}" for path in files(competition.public_dir)} == {
+            "task.toml", "instruction.md", "environment/Dockerfile",
+            *(["solution/solve.sh", "solution/solution.py"] if name.startswith("task:") else []),
+        }  # fmt: skip
+
+
+def test_the_configuration(exported):
+    tasks, _ = exported
+    found = tomllib.loads((tasks["task:train/0"] / "task.toml").read_text())
+    assert found["schema_version"] == "1.4"
+    assert found["artifacts"] == ["/home/user/submission.csv"]
+    assert found["task"]["name"] == "trl-mle/task-train-0"
+    floor, ceiling = score_range(load_competition("task:train/0"))
+    assert found["metadata"] == {
+        "competition": "task:train/0", "metric": "log_loss", "higher_is_better": False,
+        "reward_zero": floor, "reward_one": ceiling, "reward_lowest": 0.0, "reward_invalid": -1.0,
+    }  # fmt: skip
+    assert found["verifier"] == {"environment_mode": "separate", "user": "root", "timeout_sec": 600.0}
+    assert found["agent"] == {"user": "user", "timeout_sec": 900.0}
+    assert found["environment"] == {"build_timeout_sec": 1800.0, "cpus": 2, "memory_mb": 2048}
+    found = tomllib.loads((tasks["houses"] / "task.toml").read_text())
+    assert found["task"]["description"] == "houses"  # the heading says nothing
+    assert found["metadata"]["reward_one"] == -1.0
+
+
+def test_the_instruction_says_what_is_where_and_when_it_is_valid(exported):
+    text = (exported[0]["digits"] / "instruction.md").read_text()
+    assert text.startswith(load_competition("digits").description.strip())
+    assert (
+        "the predictions to /home/user/submission.csv, in the format of /home/user/input/sample_submission.csv" in text
+    )
+    assert "Predictions lie in [0, 1] and sum to 1 in each row." in text
+    assert "Metric: log loss (lower is better). You have 15 minutes, 2 CPU cores and 2048 MB" in text
+
+
+class Sandbox:
+    """What TRL's environment asks of a sandbox whose image lacks the copied files."""
+
+    def __init__(self):
+        self.staged, self.files = {}, {}
+
+    async def upload_file(self, source, target):
+        self.staged[target] = source.read_bytes()
+
+    async def exec(self, command, user=None):
+        staged, target = command.split()[-2:]
+        self.files[target] = self.staged[staged]
+
+
+def test_trl_uploads_every_table_of_the_image(exported):
+    task = exported[0]["mirror:plant-pathology-2020-fgvc7?rows=60"]
+    environment, sandbox = HarborBashEnv(), Sandbox()
+    environment._task = SimpleNamespace(paths=SimpleNamespace(environment_dir=task / "environment"))
+    environment._env = sandbox
+    asyncio.run(environment._upload_build_files())
+    environment._env = None
+    inside = task / "environment/input"
+    assert sandbox.files == {
+        f"/home/user/input/{path.name}": path.read_bytes() for path in inside.iterdir() if path.is_file()
+    }
+    assert "COPY input/images/ /home/user/input/images/\n" in (task / "environment/Dockerfile").read_text()
+
+
+def test_names_of_files_that_a_dockerfile_does_not_take_are_copied_with_their_folder(tmp_path):
+    competition = make(tmp_path / "own", "own", "mae", right_answers("mae"))
+    (competition.public_dir / "more data.csv").write_text("a\n1\n")
+    (task,) = export_harbor(TaskSet([competition]), tmp_path / "harbor")
+    copied = [line for line in (task / "environment/Dockerfile").read_text().splitlines() if line.startswith("COPY")]
+    assert copied == ["COPY input/ /home/user/input/"]
+
+
+def test_trl_loads_the_tasks(exported):
+    tasks, folder = exported
+    rows = HarborSpec(str(folder)).train_dataset
+    assert sorted(rows["task_dir"]) == sorted(map(str, tasks.values()))
+    assert rows["prompt"][0] == [{"role": "user", "content": ""}]  # `reset` adds the instruction
+
+
+# --- Metrics of a user's own
+
+
+def test_a_metric_of_ones_own_travels_with_its_module(tmp_path, monkeypatch):
+    monkeypatch.syspath_prepend(tmp_path)
+    (tmp_path / "my_travelling_metrics.py").write_text(
+        "from trl_mle.competitions.metrics import Metric\n"
+        "def worst(y_true, y_pred):\n    return float((y_true - y_pred).abs().to_numpy().max())\n"
+        "my_worst = Metric(worst, higher_is_better=False)\n"
+    )
+    competitions = []
+    for number, name in enumerate(
+        ["my_travelling_metrics:worst", "my_travelling_metrics:my_worst", "sklearn.metrics:max_error"]
+    ):
+        folder = tmp_path / str(number)
+        make(folder, "", "mae", right_answers("mae"))
+        direction = "" if "my_worst" in name else "higher_is_better: false\n"
+        (folder / "competition.yaml").write_text(f"id: own-{number}\nmetric: {name}\nid_column: id\n{direction}")
+        competitions.append(load_competition(str(folder)))
+    tasks = export_harbor(TaskSet(competitions), tmp_path / "harbor")
+    assert [(task / "tests/my_travelling_metrics.py").exists() for task in tasks] == [True, True, False]
+    found, _ = grade_elsewhere(
+        [[task / "tests", item.sample_submission] for task, item in zip(tasks, competitions, strict=True)]
+    )
+    expected = [item.grade(item.sample_submission) for item in competitions]
+    assert [score for score, _ in found] == expected
+    assert [reward for _, reward in found] == [-9.0] * 3
+    assert all(score.value > 9 for score in expected)
+
+
+def test_a_metric_of_another_package_is_refused(tmp_path, monkeypatch):
+    make(tmp_path / "own", "", "mae", right_answers("mae"))
+    (tmp_path / "own/competition.yaml").write_text(
+        "metric: my_package.metrics:error\nid_column: id\nhigher_is_better: false\n"
+    )
+    (tmp_path / "my_package").mkdir()
+    (tmp_path / "my_package/metrics.py").write_text("def error(y_true, y_pred):\n    return 0.5\n")
+    monkeypatch.syspath_prepend(tmp_path)
+    with pytest.raises(CompetitionError, match=r"must be in a file of its own, such as my_module\.py"):
+        export_harbor(TaskSet([str(tmp_path / "own")]), tmp_path / "harbor")
+    assert not (tmp_path / "harbor").exists()  # nor half of it
+    assert not list(tmp_path.glob(".harbor*"))
+
+
+# --- Names
+
+
+@pytest.mark.parametrize(
+    ("ids", "message"),
+    [
+        (["a b", "a-b"], "'a b' and 'a-b' would both be the Harbor task 'a-b': rename one"),
+        (["ночь"], "'ночь' cannot name a Harbor task: give it an id with letters from a to z"),
+    ],
+)
+def test_ids_that_make_no_names_are_refused(tmp_path, ids, message):
+    competitions = [make(tmp_path / str(i), name, "mae", right_answers("mae")) for i, name in enumerate(ids)]
+    with pytest.raises(CompetitionError, match=message):
+        export_harbor(TaskSet(competitions), tmp_path / "harbor")
+
+
+def test_odd_ids_make_names_that_harbor_takes(tmp_path):
+    odd = make(tmp_path / "a", '_the "first"..one\x7f/ü', "mae", right_answers("mae"))
+    (task,) = export_harbor(TaskSet([odd]), tmp_path / "harbor", organization="me")
+    found = tomllib.loads((task / "task.toml").read_text(encoding="utf-8"))
+    assert found["task"]["name"] == "me/the-first-.one"
+    assert found["metadata"]["competition"] == odd.id
+    assert found["task"]["description"] == odd.id
+
+
+def test_a_folder_that_exists_is_refused(tmp_path, monkeypatch, capsys):
+    monkeypatch.setattr("sys.argv", ["trl-mle", "export", "--harbor", str(tmp_path), "--competitions", "wine"])
+    with pytest.raises(SystemExit) as ended:
+        cli.main()
+    assert ended.value.code == 2
+    assert capsys.readouterr().err == f"trl-mle: error: {tmp_path} exists: name another folder with --harbor\n"
+    assert not list(tmp_path.iterdir())
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({"organization": "me/mine"}, "--organization must be letters, digits"),
+        ({"limits": Limits(timeout_s=0.0)}, "--agent_timeout_s, --memory_mb and --cpus must be above 0"),
+    ],
+)
+def test_options_that_harbor_would_not_take(tmp_path, options, message):
+    with pytest.raises(ValueError, match=message):
+        export_harbor(TaskSet(["wine"]), tmp_path / "harbor", **options)
