@@ -125,7 +125,7 @@ def _names(tasks: TaskSet) -> dict[str, str]:
     """The competitions' ids, by the names of their tasks, of letters, digits, dots, underscores and hyphens."""
     names: dict[str, str] = {}
     for competition_id in tasks:
-        name = re.sub(r"\.+", ".", path_slug(competition_id)).lstrip("_")
+        name = re.sub(r"\.+", ".", path_slug(competition_id)).lstrip("._-")
         if not name:
             raise CompetitionError(
                 f"{competition_id!r} cannot name a Harbor task: give it an id with letters from a to z"
