@@ -18,7 +18,7 @@ import psutil
 import pytest
 from support.tiers import AS_ROOT, LANDLOCK, TIERS, early_landlock
 
-from trl_mle.competitions import Competition
+from trl_mle.competitions import Competition, load_competition
 from trl_mle.execution import ExecutionResult, LocalExecutor, Outcome, cgroups
 from trl_mle.execution.sandbox.bubblewrap import SANDBOX_UID
 from trl_mle.execution.sandbox.tier import FIRST_GUARD_UID
@@ -121,6 +121,7 @@ def futures(request, competition: Competition, closed: Path) -> Iterator[dict[st
     with (
         early_landlock(1) if early else contextlib.nullcontext(),
         LocalExecutor(max_parallel=3, sandbox=tier, **limits) as executor,
+        executor._inputs.use(load_competition("digits").public_dir) as other,
         socket.create_server(("127.0.0.1", 0)) as server,
         socket.socket(socket.AF_UNIX) as abstract,
         socket.socket(socket.AF_UNIX) as in_folder,
@@ -132,6 +133,7 @@ def futures(request, competition: Competition, closed: Path) -> Iterator[dict[st
         in_folder.listen()
         unix.chmod(0o777)
         values = {
+            "other": load_competition("digits").public_dir, "copy": other.folder,
             "private": folder / "private", "caller": os.getpid(), "port": server.getsockname()[1],
             "abstract": unix.name, "unix": unix, "closed": closed, "venv": sys.prefix.split("/")[1], "base": sys.base_prefix.split("/")[1],
         }  # fmt: skip

@@ -416,8 +416,9 @@ def test_a_killed_warm_parent_is_an_infrastructure_failure_and_replaced(competit
         assert run(executor, competition, "print('again')").stdout == "again\n"
 
 
-def test_warm_parents_of_many_competitions_make_room_for_each_other(monkeypatch):
+def test_warm_parents_of_large_competitions_make_room_for_each_other(monkeypatch):
     """The least recently used one ends first, but none that has a program."""
+    monkeypatch.setattr("trl_mle.execution.sandbox.inputs.MAX_COPIED_MB", 0)
     monkeypatch.setattr("trl_mle.execution.local_executor.MAX_WARM_PARENTS", 2)
     wine, digits, diabetes = [load_competition(name) for name in ("wine", "digits", "diabetes")]
     with LocalExecutor(max_parallel=2, timeout_s=60, packages=()) as executor:
@@ -428,7 +429,10 @@ def test_warm_parents_of_many_competitions_make_room_for_each_other(monkeypatch)
         slow = [executor.submit("import time; time.sleep(3); print(2)", comp) for comp in (wine, diabetes)]
         while sum(warm_parent.users for warm_parent in executor._warm_parents.values()) < 2:
             time.sleep(0.05)
-        with executor._warm_parent(digits.public_dir.absolute(), None):  # both others are in use
+        with (
+            executor._inputs.use(digits.public_dir) as input_,
+            executor._warm_parent(input_, None),
+        ):  # both others are in use
             assert len(executor._warm_parents) == 3
         assert [future.result().stdout for future in slow] == ["2\n"] * 2
         assert run(executor, digits, "print(3)").stdout == "3\n"
@@ -440,8 +444,9 @@ def test_warm_parents_of_many_competitions_make_room_for_each_other(monkeypatch)
 
 
 @pytest.mark.parametrize("taken", ["train.csv", None])
-def test_a_program_is_not_to_blame_where_its_data_are_taken_away(tmp_path, taken):
+def test_a_program_is_not_to_blame_where_its_data_are_taken_away(tmp_path, monkeypatch, taken):
     """Grading still works: the answers were read at the start."""
+    monkeypatch.setattr("trl_mle.execution.sandbox.inputs.MAX_COPIED_MB", 0)  # no program has a copy
     folder = tmp_path / "wine"
     shutil.copytree(load_competition("wine").public_dir.parent, folder)
     competition = replace(
@@ -460,6 +465,23 @@ def test_a_program_is_not_to_blame_where_its_data_are_taken_away(tmp_path, taken
                 result.detail == f"SandboxError: the files of {folder}/public are not those that programs began with"
             )
     assert competition.grade(submission) == score
+
+
+def test_a_program_is_not_to_blame_where_its_copy_of_the_data_is_taken_away(competition):
+    """The next one has a new copy."""
+    program = "import time; print('begun', flush=True); time.sleep(2); open('input/train.csv')"
+    with LocalExecutor(max_parallel=1, timeout_s=30, packages=()) as executor:
+        future = executor.submit(program, competition)
+        while future.started is None:
+            time.sleep(0.05)
+        with executor._inputs.use(competition.public_dir) as input_:
+            (input_.folder / "train.csv").unlink()
+        result = future.result()
+        assert (result.outcome, result.detail) == (
+            Outcome.INFRASTRUCTURE,
+            f"SandboxError: the files of {input_.folder} are not those that programs began with",
+        )
+        assert run(executor, competition, program).outcome is Outcome.OK
 
 
 def test_without_descriptors_nobody_is_to_blame_and_none_is_lost(competition):

@@ -33,7 +33,7 @@ from trl_mle.execution.executor import (
 from trl_mle.execution.folders import make_run_dir, program_folder, raise_open_files, remove_run_dir
 from trl_mle.execution.output import Output
 from trl_mle.execution.program import OPTIONAL, REQUIRED, InstrumentedProgram, Limits, Program
-from trl_mle.execution.sandbox import CheckUnfinished, SandboxError, Tier
+from trl_mle.execution.sandbox import CheckUnfinished, Input, SandboxError, Tier
 from trl_mle.execution.sandbox.tier import INPUT, SCRATCH, WORKDIR
 from trl_mle.execution.slots import Closed, Slot, Slots
 from trl_mle.execution.warm_parent import WarmParent, send_job
@@ -46,7 +46,7 @@ CONTROL = "print('control')"  # any working executor can run it
 CONTROL_NUMBER, CHECK_NUMBER = 1998, 1999  # slots of their own, beside those of programs
 # Packages that a program has found
 _PROVEN: dict[tuple[Tier, _sandbox.Interpreter], tuple[str, ...]] = {}
-MAX_WARM_PARENTS = 16  # at a time, about 130 MB each; more only if all are in use
+MAX_WARM_PARENTS = 16  # at a time, about 130 MB each, of large competitions; more only if all are in use
 MAX_FILES = 1024  # open files of a program
 MAX_LOCKS = 10_000  # locks of a program on parts of files, which no other limit counts
 
@@ -55,8 +55,9 @@ class LocalExecutor(Executor):
     """
     Runs programs on this machine, each in a separate sandbox, at most `max_parallel` at a time.
 
-    A warm parent inside the sandbox imports the usual packages (numpy, pandas, scikit-learn) once per competition and
-    forks one child per program, so programs pay neither for these imports nor for the interpreter's start.
+    A warm parent inside the sandbox imports the usual packages (numpy, pandas, scikit-learn) once and forks one child per
+    program, so programs pay neither for these imports nor for the interpreter's start. All competitions share it, except
+    those with large data, which have one each (see `sandbox/inputs.py`).
 
     Args:
         max_parallel (`int`, *optional*):
@@ -152,7 +153,7 @@ class LocalExecutor(Executor):
             "max_locks": MAX_LOCKS,
             "threads": threads_per_program,
             "gpus": bool(gpus),
-            "input": INPUT,
+            "inputs": INPUT,
             "scratch": SCRATCH,
             "python_folders": self._python.folders,
         }
@@ -180,6 +181,7 @@ class LocalExecutor(Executor):
             bounded = bool(self._fixed["memory_is_bounded"] or self._fixed["gpus"])
             seccomp = _sandbox.seccomp_filter(tier, bounded).hex() if tier.isolates else ""
             self._fixed |= asdict(tier) | {"seccomp": seccomp}
+            self._inputs = _sandbox.Inputs(self._run_dir, tier, self._python)
             try:
                 tier.check_available()
                 if tier.isolates:
@@ -195,19 +197,19 @@ class LocalExecutor(Executor):
             return
         raise SandboxError(f"programs cannot be isolated on this machine: {'; '.join(problems)}", _sandbox.REMEDY)
 
-    def _start(self, public_dir: Path, packages: Sequence[str]) -> WarmParent:
-        return WarmParent(self.tier, public_dir, packages, self._run_dir, self._fixed, self._python, self._slots.cores)
+    def _start(self, bound: Path, packages: Sequence[str]) -> WarmParent:
+        return WarmParent(self.tier, bound, packages, self._run_dir, self._fixed, self._python, self._slots.cores)
 
     @property
     def limits(self) -> Limits:
         """Limits of a program. Its packages are looked up inside the sandbox, once per process."""
         if (self.tier, self._python) not in _PROVEN:
             with (
-                _sandbox.make_probe(self._run_dir) as (_, public_dir),
-                contextlib.closing(self._start(public_dir, self._packages)) as warm_parent,
+                _sandbox.make_probe(self._run_dir, self._inputs) as (_, input_),
                 self._slots.take_number(CHECK_NUMBER) as slot,  # no wait for other programs
+                self._warm_parent(input_, slot) as warm_parent,
             ):
-                self._check_imports(warm_parent, slot)
+                self._check_imports(warm_parent, input_, slot)
         return Limits(self.timeout_s, self.memory_mb, self.threads_per_program, _PROVEN[self.tier, self._python])
 
     @property
@@ -245,13 +247,15 @@ class LocalExecutor(Executor):
         self._run_dir_lock.close()
 
     def check(self, competition: Competition) -> None:
-        """Starts the processes that all programs of a competition share, which otherwise start with the first program.
-        Raises `SandboxError` if programs could read its labels, or cannot import packages that every prompt lists."""
+        """Starts the process that programs share and makes their input, which otherwise happens with the first program.
+        Raises `SandboxError` if programs could read its labels, cannot have its data, or cannot import packages that every
+        prompt lists."""
         self._check_labels(competition)
         with contextlib.ExitStack() as stack:
             with waiting_for(f"one of {self.max_parallel} slots, where other programs run"):
                 slot = stack.enter_context(self._slots.take(self._closed))
-            stack.enter_context(self._warm_parent(competition.public_dir.absolute(), slot))  # starts it
+            input_ = stack.enter_context(self._inputs.use(competition.public_dir.absolute()))
+            stack.enter_context(self._warm_parent(input_, slot))  # starts it
 
     def _check_labels(self, competition: Competition) -> None:
         if self.tier.isolates and competition.public_dir not in self._checked:
@@ -299,10 +303,10 @@ class LocalExecutor(Executor):
         return START_TIMEOUT_S + rounds * longest_round_s(self.timeout_s)
 
     @contextlib.contextmanager
-    def _warm_parent(self, public_dir: Path, slot: Slot) -> Iterator[WarmParent]:
-        """The warm parent of a competition's programs, which is not closed meanwhile to make room for another."""
+    def _warm_parent(self, input_: Input, slot: Slot) -> Iterator[WarmParent]:
+        """The warm parent of programs with this input, which is not closed meanwhile to make room for another."""
         with self._warm_parents_lock:
-            warm_parent = self._find_warm_parent(public_dir, slot)
+            warm_parent = self._find_warm_parent(input_, slot)
             with warm_parent.lock:
                 warm_parent.users += 1
         try:
@@ -311,37 +315,37 @@ class LocalExecutor(Executor):
             with warm_parent.lock:  # not the other one, which is held while a warm parent starts
                 warm_parent.users -= 1
 
-    def _find_warm_parent(self, public_dir: Path, slot: Slot) -> WarmParent:
+    def _find_warm_parent(self, input_: Input, slot: Slot) -> WarmParent:
         if self._closed.is_set():
             raise SandboxError("the executor is closed")
-        warm_parent = self._warm_parents.pop(public_dir, None)
+        warm_parent = self._warm_parents.pop(input_.bound, None)
         if warm_parent is None or warm_parent.process.poll() is not None:  # killed from outside
             if warm_parent is not None:
                 warm_parent.close()
             self._make_room()
-            warm_parent = self._start(public_dir, self._packages)
+            warm_parent = self._start(input_.bound, self._packages)
             try:
-                self._check_imports(warm_parent, slot)
+                self._check_imports(warm_parent, input_, slot)
             except BaseException:
                 warm_parent.close()
                 raise
-        self._warm_parents[public_dir] = warm_parent  # the last: the one that was used last
+        self._warm_parents[input_.bound] = warm_parent  # the last: the one that was used last
         return warm_parent
 
     def _make_room(self) -> None:
         """Closes idle warm parents, the least recently used first, until there is room for another."""
-        for public_dir, warm_parent in list(self._warm_parents.items()):
+        for bound, warm_parent in list(self._warm_parents.items()):
             if len(self._warm_parents) < MAX_WARM_PARENTS:
                 return
             if not warm_parent.users:
-                del self._warm_parents[public_dir]
+                del self._warm_parents[bound]
                 warm_parent.close()
 
-    def _check_imports(self, warm_parent: WarmParent, slot: Slot) -> None:
+    def _check_imports(self, warm_parent: WarmParent, input_: Input, slot: Slot) -> None:
         """Raises `SandboxError` if programs lack a required package: the policy would be penalized for it."""
         if (self.tier, self._python) in _PROVEN:
             return
-        result = self._run_check(_sandbox.IMPORTS, warm_parent, slot)
+        result = self._run_check(_sandbox.IMPORTS, warm_parent, input_, slot)
         if result.outcome is not Outcome.OK:
             missed = ", ".join(self._python.left_out)
             raise SandboxError(
@@ -356,7 +360,7 @@ class LocalExecutor(Executor):
         self, program: Program, competition: Competition, submitted: float, future: ProgramFuture
     ) -> ExecutionResult:
         index = -1
-        public_dir = competition.public_dir
+        public_dir = competition.public_dir.absolute()
         run = partial(
             self._run, columns=(competition.id_column, *competition.target_columns), stopping=future.stopping
         )
@@ -365,12 +369,12 @@ class LocalExecutor(Executor):
                 if not future.set_running_or_notify_cancel():
                     raise Closed
                 index = slot.index
-                with self._warm_parent(public_dir.absolute(), slot) as warm_parent:
+                with self._inputs.use(public_dir) as input_, self._warm_parent(input_, slot) as warm_parent:
                     future.started = time.monotonic()  # the start of a warm parent is waiting, too
                     queue_wait_s = future.started - submitted
                     try:
-                        result = run(program, warm_parent, slot, queue_wait_s)
-                        return self._checked_result(result, public_dir, warm_parent)
+                        result = run(program, warm_parent, input_, slot, queue_wait_s)
+                        return self._checked_result(result, input_)
                     except ReportLost as error:
                         if warm_parent.process.poll() is not None or self._closed.is_set() or future.stopping.is_set():
                             raise
@@ -378,10 +382,11 @@ class LocalExecutor(Executor):
             try:
                 with (
                     self._slots.take_all(self._closed, self.timeout_s + GRACE_S) as slot,
-                    self._warm_parent(public_dir.absolute(), slot) as warm_parent,
+                    self._inputs.use(public_dir) as input_,
+                    self._warm_parent(input_, slot) as warm_parent,
                 ):
-                    result = run(program, warm_parent, slot, queue_wait_s, alone=True)
-                    return self._checked_result(result, public_dir, warm_parent)
+                    result = run(program, warm_parent, input_, slot, queue_wait_s, alone=True)
+                    return self._checked_result(result, input_)
             except (OSError, SandboxError, Closed) as error:
                 raise ReportLost(f"{lost}; tried again alone: {error or type(error).__name__}") from error
         except (OSError, SandboxError, Closed) as error:
@@ -389,18 +394,17 @@ class LocalExecutor(Executor):
             problem = f"{type(error).__name__}: {error}"
             return ExecutionResult(Outcome.INFRASTRUCTURE, problem, queue_wait_s=waited, slot=index)
 
-    def _checked_result(self, result: ExecutionResult, public_dir: Path, warm_parent: WarmParent) -> ExecutionResult:
-        """Returns the result; raises `SandboxError` if the program failed and its data have been removed."""
-        if result.outcome is Outcome.ERROR and (
-            not public_dir.is_dir() or sorted(os.listdir(public_dir)) != warm_parent.files
-        ):
-            raise SandboxError(f"the files of {public_dir} are not those that programs began with")
+    def _checked_result(self, result: ExecutionResult, input_: Input) -> ExecutionResult:
+        """Returns the result; raises `SandboxError` if the program failed and its data have been removed, by others."""
+        if result.outcome is Outcome.ERROR and self.tier.isolates and not input_.is_whole():
+            raise SandboxError(f"the files of {input_.folder} are not those that programs began with")
         return result
 
     def _run(
         self,
         program: Program,
         warm_parent: WarmParent,
+        input_: Input,
         slot: Slot,
         queue_wait_s: float,
         timeout_s: float | None = None,
@@ -434,13 +438,14 @@ class LocalExecutor(Executor):
             "workdir": WORKDIR,
             "tmp": "/tmp",  # noqa: S108
             "environment": {"CUDA_VISIBLE_DEVICES": slot.gpu} if slot.gpu is not None else {},
+            **input_.job,
         }
         with contextlib.ExitStack() as stack:
             if not self.tier.namespaces:
                 folder = stack.enter_context(program_folder(self._run_dir, uid))
                 job |= {"workdir": str(folder / "work"), "tmp": str(folder / "tmp")}
                 job["environment"] |= _sandbox.home_environment(job["tmp"])
-                os.symlink(warm_parent.input_dir, folder / "work" / "input")
+                os.symlink(input_.job["input"], folder / "work" / "input")
             group = self._groups[slot.index]
             job |= {"groups": len(group.folders), "highest_weight": group.highest_weight}
             ours, theirs = socket.socketpair()
@@ -463,12 +468,12 @@ class LocalExecutor(Executor):
             stdout, stderr = streams.values()
             answer = receive(ours, streams, group, limit_s or timeout_s + GRACE_S, stopping or threading.Event())
             if answer.lost:
-                answer.report = self._judge_lost(answer, warm_parent, alone)
+                answer.report = self._judge_lost(answer, warm_parent, input_, alone)
         answer.report["over_memory"] = group.over_memory()
         limits = self._fixed | {"timeout_s": timeout_s}
         return execution_result(answer, stdout.text(), stderr.text(), queue_wait_s, slot.index, limits)
 
-    def _judge_lost(self, answer: Answer, warm_parent: WarmParent, alone: bool) -> dict[str, Any]:
+    def _judge_lost(self, answer: Answer, warm_parent: WarmParent, input_: Input, alone: bool) -> dict[str, Any]:
         """The replacement for a lost report, if that is the program's failure; otherwise raises `ReportLost`."""
         lost_at = time.monotonic()
         with contextlib.suppress(subprocess.TimeoutExpired):
@@ -484,7 +489,7 @@ class LocalExecutor(Executor):
             raise ReportLost("; ".join(evidence))
         try:
             with self._slots.take_number(CONTROL_NUMBER) as slot:
-                control = self._run(CONTROL, warm_parent, slot, 0.0, limit_s=GRACE_S)
+                control = self._run(CONTROL, warm_parent, input_, slot, 0.0, limit_s=GRACE_S)
         except (OSError, ReportLost) as error:
             raise ReportLost("; ".join([*evidence, f"a control program failed, too: {error}"])) from error
         evidence.append(f"a control program beside it: {control.outcome}")
@@ -495,20 +500,20 @@ class LocalExecutor(Executor):
     def _check_isolation(self) -> None:
         """Runs a program that tries forbidden actions; raises `SandboxError` if any of them succeeds."""
         with (
-            _sandbox.make_probe(self._run_dir) as (program, public_dir),
-            contextlib.closing(self._start(public_dir, ())) as warm_parent,
+            _sandbox.make_probe(self._run_dir, self._inputs) as (program, input_),
+            contextlib.closing(self._start(input_.bound, ())) as warm_parent,
             self._slots.take_number(CHECK_NUMBER) as slot,
         ):
-            result = self._run_check(program, warm_parent, slot)
+            result = self._run_check(program, warm_parent, input_, slot)
             if result.stdout.split() != ["checked"]:
                 found = " ".join(result.stdout.split()) or result.detail
                 raise SandboxError(f"it does not isolate programs here: {found}")
 
-    def _run_check(self, program: str, warm_parent: WarmParent, slot: Slot) -> ExecutionResult:
+    def _run_check(self, program: str, warm_parent: WarmParent, input_: Input, slot: Slot) -> ExecutionResult:
         """Runs a program of ours; raises `CheckUnfinished` if it was ended, so that its result shows nothing."""
         try:
             with waiting_for(f"a check of the sandbox ({self.tier}) to end"):
-                result = self._run(program, warm_parent, slot, 0.0, timeout_s=START_TIMEOUT_S)
+                result = self._run(program, warm_parent, input_, slot, 0.0, timeout_s=START_TIMEOUT_S)
         except ReportLost as error:
             raise CheckUnfinished(f"a check of the sandbox ({self.tier}) did not end: {error}") from error
         if result.exit_code == -signal.SIGKILL:

@@ -1,8 +1,7 @@
-"""The interface to the warm parent of a competition's programs (`inside/`), from outside the sandbox."""
+"""The interface to a warm parent (`inside/`), from outside the sandbox."""
 
 import contextlib
 import json
-import os
 import shutil
 import socket
 import struct
@@ -27,7 +26,7 @@ class WarmParent:
     def __init__(
         self,
         tier: _sandbox.Tier,
-        public_dir: Path,
+        bound: Path,
         packages: Sequence[str],
         run_dir: Path,
         fixed: dict,
@@ -36,15 +35,10 @@ class WarmParent:
     ):
         self.control, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
         self.lock = threading.Lock()
-        self.files = sorted(os.listdir(public_dir))
         self.users = 0  # programs that run or start; whoever closes it looks first
         self.folder = Path(tempfile.mkdtemp(prefix="parent-", dir=run_dir))
         self.folder.chmod(0o711)  # the sandbox's uid must be able to reach what is below
-        self.input_dir = public_dir
-        if not tier.isolates:  # a program could change the data of all later ones
-            self.input_dir = self.folder / "input"
-            shutil.copytree(public_dir, self.input_dir)
-        fixed = fixed | tier.settings(public_dir, fixed["gpus"], python)
+        fixed = fixed | tier.settings(fixed["gpus"], python)
         environment = _sandbox.environment_variables(fixed["threads"], python)
         if not tier.namespaces:  # /tmp is everybody's
             environment["HOME"] = str(self.folder)
@@ -53,7 +47,7 @@ class WarmParent:
             stdin.seek(0)
             with started_on(cores):
                 self.process = subprocess.Popen(
-                    tier.command(theirs.fileno(), public_dir, self.folder, fixed["gpus"], python),
+                    tier.command(theirs.fileno(), bound, self.folder, fixed["gpus"], python),
                     env=environment,
                     cwd="/",
                     stdin=stdin,

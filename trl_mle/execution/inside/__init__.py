@@ -1,6 +1,6 @@
 """
-The code that runs inside the sandbox: the warm parent of all programs of one competition, which imports the usual packages
-once and then forks one child per program.
+The code that runs inside the sandbox: the warm parent of programs, which imports the usual packages once and then forks one
+child per program.
 
 This folder is *executed*, not imported: its `__main__.py` is started by path, as pid 1 of a bubblewrap container (in the
 other tiers as a plain process), and the caller talks to it over a socket. In the container the folder lies alone, so its

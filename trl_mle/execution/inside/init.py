@@ -55,6 +55,7 @@ def make_mounts(job: dict[str, Any]) -> None:
         if not os.path.isdir(source):  # a zip file on sys.path
             open(target, "x").close()
         kernel.mount(source, target, None, kernel.MS_BIND | kernel.MS_REC)
+    kernel.mount(f"{scratch}/work/input", job["inputs"], None, kernel.MS_BIND | kernel.MS_REC)  # covers all others
     for name, target in (("work", job["workdir"]), ("tmp", "/tmp"), ("shm", "/dev/shm")):  # noqa: S108
         kernel.mount(f"{scratch}/{name}", target, None, kernel.MS_BIND | kernel.MS_REC)
     # /dev/zero, mapped, would be anonymous shared memory, which no process shows

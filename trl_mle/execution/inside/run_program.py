@@ -221,7 +221,7 @@ def become_program(job: dict[str, Any], fds: list[int], started: int) -> None:
             kernel.set_capabilities(0)
         if job["landlock_abi"]:
             kernel.prctl(kernel.PR_SET_PDEATHSIG, signal.SIGKILL)
-            own = [(job["workdir"], "write"), (job["tmp"], "write"), *own_grants()]
+            own = [(job["input"], "read"), (job["workdir"], "write"), (job["tmp"], "write"), *own_grants()]
             kernel.restrict([*job["grants"], *own], job["landlock_abi"])
         if job["seccomp"]:
             kernel.load_seccomp(job["seccomp"])

@@ -8,6 +8,7 @@ import logging
 
 from trl_mle.execution.sandbox.bubblewrap import Bubblewrap
 from trl_mle.execution.sandbox.error import CheckUnfinished, SandboxError
+from trl_mle.execution.sandbox.inputs import Input, Inputs
 from trl_mle.execution.sandbox.interpreter import Interpreter, find_interpreter
 from trl_mle.execution.sandbox.landlock import Landlock
 from trl_mle.execution.sandbox.probe import make_probe
@@ -28,6 +29,8 @@ __all__ = [
     "REMEDY",
     "TIERS",
     "CheckUnfinished",
+    "Input",
+    "Inputs",
     "Interpreter",
     "SandboxError",
     "Tier",

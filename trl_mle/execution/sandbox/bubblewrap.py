@@ -49,12 +49,12 @@ class Bubblewrap(Tier):
         """Denies all sockets except Unix ones."""
         filter_.add_rule(pyseccomp.ERRNO(errno.EPERM), "socket", pyseccomp.Arg(0, pyseccomp.NE, socket.AF_UNIX))
 
-    def command(self, control_fd: int, public_dir: Path, folder: Path, gpus: bool, python: Interpreter) -> list[str]:
+    def command(self, control_fd: int, bound: Path, folder: Path, gpus: bool, python: Interpreter) -> list[str]:
         """See [`Tier.command`]. As root, the folders for programs are bound below `folder`, in a private mount
         namespace: the sandbox's uid may not have access to their real paths (for example, a Python environment in
         root's home)."""
         folders = python.folders
-        sources = [*folders, str(public_dir), os.path.dirname(inside.__file__)]
+        sources = [*folders, str(bound), os.path.dirname(inside.__file__)]
         targets = [*folders, INPUT, LIBRARY]
         as_root = os.geteuid() == 0
         prefix: list[str] = []

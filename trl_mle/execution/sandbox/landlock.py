@@ -52,11 +52,11 @@ class Landlock(Tier):
                 f"the kernel's Landlock has ABI {self.landlock_abi}, and 6 is needed (Linux 6.12), or root as the user"
             )
 
-    def settings(self, public_dir: Path, gpus: bool, python: Interpreter) -> dict[str, Any]:
-        return {
-            "grants": grants(public_dir, gpus, python),
-            "keep_capabilities": capabilities(public_dir, python),
-        }
+    def settings(self, gpus: bool, python: Interpreter) -> dict[str, Any]:
+        return {"grants": grants(gpus, python)}
+
+    def input_settings(self, folder: Path, python: Interpreter) -> dict[str, Any]:
+        return {"keep_capabilities": capabilities(folder, python)}
 
     def add_rules(self, filter_: pyseccomp.SyscallFilter) -> None:
         """Denies access to resources that namespaces isolate, and Landlock does not."""
@@ -87,8 +87,8 @@ def _without(folder: str, hidden: set[str], kind: str) -> Iterator[tuple[str, st
                 yield from _without(entry.path, hidden, kind)
 
 
-def grants(public_dir: Path, gpus: bool, python: Interpreter) -> list[tuple[str, str]]:
-    """The files that every program of a competition can access under Landlock, see `kernel.restrict`."""
+def grants(gpus: bool, python: Interpreter) -> list[tuple[str, str]]:
+    """The files that every program can access under Landlock, besides its input, see `kernel.restrict`."""
     hidden = python.hidden_folders()
     roots = {os.path.realpath(path) for path in (*SYSTEM, *python.folders)}
     found = [grant for root in sorted(roots) if os.path.exists(root) for grant in _without(root, hidden, "run")]
@@ -96,7 +96,7 @@ def grants(public_dir: Path, gpus: bool, python: Interpreter) -> list[tuple[str,
     # pip, the Hub's client and joblib (which counts cores) expect that they can read files that exist
     system = ("/etc/debian_version", "/etc/ssl/certs", "/etc/ssl/openssl.cnf")
     quotas = [f"/sys/fs/cgroup/{name}" for name in ("cpu.max", "cpu/cpu.cfs_quota_us", "cpu/cpu.cfs_period_us")]
-    found += [(path, "read") for path in (*files, *system, *quotas, "/sys/devices/system/cpu", str(public_dir))]
+    found += [(path, "read") for path in (*files, *system, *quotas, "/sys/devices/system/cpu")]
     devices = ["null", "full", "random", "urandom"]  # no "zero", whose mappings are memory that nothing counts
     if gpus:
         devices += [path.name for path in Path("/dev").glob("nvidia*")]

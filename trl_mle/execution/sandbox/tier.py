@@ -56,15 +56,20 @@ class Tier:
     def add_rules(self, filter_: pyseccomp.SyscallFilter) -> None:
         """Adds the denials of system calls that only this tier needs."""
 
-    def settings(self, public_dir: Path, gpus: bool, python: Interpreter) -> dict[str, Any]:
-        """Further settings of the jobs of one competition, JSON-compatible: with `landlock_abi` the `grants` of
-        programs, with `own_uids` the capabilities that they keep."""
+    def settings(self, gpus: bool, python: Interpreter) -> dict[str, Any]:
+        """Further settings of all jobs of a warm parent, JSON-compatible: with `landlock_abi` the `grants` of programs,
+        besides their input."""
         return {}
 
-    def command(self, control_fd: int, public_dir: Path, folder: Path, gpus: bool, python: Interpreter) -> list[str]:
-        """The command line that starts the warm parent for one competition: with the inheritable descriptor of its end
-        of the control socket, the folder that programs see, read-only, as `input/`, and a folder of its own. `gpus`
-        says whether programs see the NVIDIA devices."""
+    def input_settings(self, folder: Path, python: Interpreter) -> dict[str, Any]:
+        """Further settings of the jobs whose input this folder is, JSON-compatible: with `own_uids` the capabilities that
+        programs keep."""
+        return {}
+
+    def command(self, control_fd: int, bound: Path, folder: Path, gpus: bool, python: Interpreter) -> list[str]:
+        """The command line that starts a warm parent: with the inheritable descriptor of its end of the control socket; with
+        `namespaces`, the folder that its sandbox shows, read-only, at `INPUT`, with what is created in it later; and a
+        folder of its own. `gpus` says whether programs see the NVIDIA devices."""
         main = os.path.join(os.path.dirname(inside.__file__), "__main__.py")
         return [python.executable, "-P", main, str(control_fd)]
 

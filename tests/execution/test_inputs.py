@@ -1,0 +1,189 @@
+import hashlib
+import os
+import stat
+import threading
+from pathlib import Path
+from types import SimpleNamespace
+
+import pytest
+from support.tiers import TIERS
+
+from trl_mle.competitions import load_competition
+from trl_mle.execution import LocalExecutor, Outcome, SandboxError
+from trl_mle.execution.sandbox import find_interpreter, inputs
+from trl_mle.execution.sandbox.bubblewrap import Bubblewrap
+from trl_mle.execution.sandbox.inputs import Inputs
+from trl_mle.execution.sandbox.landlock import Landlock
+from trl_mle.execution.sandbox.tier import INPUT, NoIsolation
+
+
+def make(tmp_path: Path, tier=None) -> Inputs:
+    run_dir = tmp_path / "run"
+    run_dir.mkdir()
+    return Inputs(run_dir, tier or Bubblewrap(), find_interpreter())
+
+
+def public(tmp_path: Path, name: str, text: str = "x\n") -> Path:
+    folder = tmp_path / name
+    (folder / "images").mkdir(parents=True)
+    (folder / "train.csv").write_text(text)
+    (folder / "images" / "1.txt").write_text(name)
+    return folder
+
+
+def copies(made: Inputs) -> set[str]:
+    return set(os.listdir(made._copies))
+
+
+def test_programs_of_many_competitions_have_one_warm_parent_and_each_its_own_data(monkeypatch):
+    monkeypatch.setattr(inputs, "MAX_COPIES", 2)
+    tasks = [load_competition(name) for name in ("wine", "digits", "diabetes", "breast-cancer")]
+    program = "import hashlib; print(hashlib.sha256(open('input/train.csv', 'rb').read()).hexdigest())"
+    with LocalExecutor(max_parallel=2, timeout_s=60, packages=()) as executor:
+        for task in tasks:
+            executor.check(task)
+        results = executor.run_many([(program, task) for task in tasks * 3])
+        assert len(executor._warm_parents) == 1
+        assert len(copies(executor._inputs)) <= 3  # one more for the second slot
+    expected = [hashlib.sha256((task.public_dir / "train.csv").read_bytes()).hexdigest() for task in tasks]
+    assert [result.stdout.strip() for result in results] == expected * 3
+
+
+def test_a_copy_is_readable_for_the_sandbox_and_out_of_reach_for_others(tmp_path):
+    made, folder = make(tmp_path), public(tmp_path, "a")
+    for path in (folder / "train.csv", folder / "images", folder):
+        path.chmod(0o700)
+    os.utime(folder / "train.csv", (1, 1))
+    with made.use(folder) as input_:
+        copy = input_.folder
+        assert input_.job["input"] == f"{INPUT}/{copy.name}"
+        modes = {path.name: stat.S_IMODE(path.stat().st_mode) for path in (copy, *copy.rglob("*"))}
+        assert modes == {copy.name: 0o755, "images": 0o755, "train.csv": 0o644, "1.txt": 0o644}
+        assert ((copy / "train.csv").read_text(), (copy / "train.csv").stat().st_mtime) == ("x\n", 1)
+        assert (copy / "images" / "1.txt").read_text() == "a"
+        assert stat.S_IMODE(copy.parent.stat().st_mode) == 0o711
+        assert stat.S_IMODE(copy.parents[1].stat().st_mode) == 0o700
+
+
+@pytest.mark.parametrize("large", ["size", "entries", "link", "disk"])
+def test_a_folder_that_is_large_or_has_links_is_bound_itself(tmp_path, monkeypatch, large):
+    made, folder = make(tmp_path), public(tmp_path, "a")
+    if large == "size":
+        monkeypatch.setattr(inputs, "MAX_COPIED_MB", 1)
+        (folder / "train.csv").write_bytes(bytes((1 << 20) + 1))
+    elif large == "entries":
+        monkeypatch.setattr(inputs, "MAX_COPIED_ENTRIES", 2)
+    elif large == "link":
+        (folder / "images" / "2.txt").symlink_to("1.txt")
+    else:
+        monkeypatch.setattr("shutil.disk_usage", lambda path: SimpleNamespace(free=4))
+    with made.use(folder) as input_:
+        assert (input_.folder, input_.bound, input_.job["input"]) == (folder, folder, INPUT)
+    assert not copies(made)
+
+
+def test_a_program_under_landlock_is_granted_the_public_folder_itself(tmp_path):
+    made = make(tmp_path, Landlock())
+    folders = [public(tmp_path, name) for name in "ab"]
+    with made.use(folders[0]) as one, made.use(folders[1]) as other:
+        assert [one.job["input"], other.job["input"]] == [str(folder) for folder in folders]
+        assert one.bound == other.bound  # they share a warm parent
+    assert not copies(made)
+
+
+def test_without_isolation_folders_of_any_size_are_copied(tmp_path, monkeypatch):
+    monkeypatch.setattr(inputs, "MAX_COPIED_MB", 0)
+    made, folder = make(tmp_path, NoIsolation()), public(tmp_path, "a")
+    with made.use(folder) as input_:
+        assert input_.job["input"] == str(input_.folder) != str(folder)
+        assert (input_.folder / "train.csv").read_text() == "x\n"
+
+
+def test_copies_make_room_for_each_other_but_none_that_is_in_use(tmp_path, monkeypatch):
+    monkeypatch.setattr(inputs, "MAX_COPIES", 2)
+    made = make(tmp_path)
+    a, b, c, d = (public(tmp_path, name) for name in "abcd")
+    with made.use(a) as first:
+        for folder in (b, c, b, d):
+            with made.use(folder) as other:
+                assert other.folder.is_dir()
+        assert first.is_whole()
+        assert copies(made) == {first.folder.name, other.folder.name}
+        with made.use(b) as second, made.use(c) as third:  # all are in use
+            assert copies(made) == {item.folder.name for item in (first, second, third)}
+    with made.use(d) as last, made.use(c) as again:
+        assert again is third
+        assert copies(made) == {third.folder.name, last.folder.name}
+
+
+def test_threads_that_need_the_same_folder_share_one_copy(tmp_path):
+    made, folder = make(tmp_path), public(tmp_path, "a", "x" * (1 << 20))
+    found, ready = [], threading.Barrier(8)
+
+    def use() -> None:
+        ready.wait()
+        with made.use(folder) as input_:
+            found.append((input_, (input_.folder / "train.csv").stat().st_size))
+
+    threads = [threading.Thread(target=use) for _ in range(8)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert len(found) == 8
+    assert {size for _, size in found} == {1 << 20}
+    assert len({id(input_) for input_, _ in found}) == len(copies(made)) == 1
+
+
+def test_a_copy_that_lost_files_is_made_again_and_a_public_folder_that_did_is_refused(tmp_path):
+    made, folder = make(tmp_path), public(tmp_path, "a")
+    with made.use(folder) as input_:
+        (input_.folder / "train.csv").unlink()
+        assert not input_.is_whole()
+    with made.use(folder) as again:
+        assert again.is_whole()
+        assert (again.folder / "train.csv").read_text() == "x\n"
+        (folder / "train.csv").unlink()  # has no effect on programs, until a new copy is needed
+        assert again.is_whole()
+        (again.folder / "train.csv").unlink()
+    with (
+        pytest.raises(SandboxError, match=f"^the files of {folder} are not those that programs began with"),
+        made.use(folder),
+    ):
+        pass
+
+
+def test_data_that_cannot_be_copied_say_so_in_one_line_and_leave_nothing(tmp_path, monkeypatch):
+    made, folder = make(tmp_path), public(tmp_path, "a")
+
+    def full(*args, **options) -> None:
+        raise OSError(28, "No space left on device")
+
+    monkeypatch.setattr("shutil.copytree", full)
+    with (
+        pytest.raises(SandboxError, match=rf"^{folder} could not be copied to .*: \[Errno 28\] No space left"),
+        made.use(folder),
+    ):
+        pass
+    assert not copies(made)
+    monkeypatch.undo()
+    with made.use(folder) as input_:
+        assert input_.is_whole()
+
+
+@pytest.mark.parametrize("sandbox", [*TIERS, "none"])
+def test_what_a_program_sees_of_its_input_does_not_depend_on_how_it_got_there(competition, sandbox, monkeypatch):
+    program = """
+import os
+print(os.getcwd() if os.path.isdir("/sandbox") else "", sorted(os.listdir("input")), os.path.isdir("/sandbox/input"))
+print(sorted(os.listdir("/sandbox/input")) if os.path.isdir("/sandbox/input") else os.path.islink("input"))
+print(os.stat("input").st_mode, [(entry.name, entry.stat().st_mtime_ns) for entry in sorted(os.scandir("input"), key=str)])
+print(os.path.realpath("input") if "private" not in os.path.realpath("input") else "")
+"""
+    results = []
+    for size in (inputs.MAX_COPIED_MB, 0):
+        monkeypatch.setattr(inputs, "MAX_COPIED_MB", size)
+        with LocalExecutor(max_parallel=1, timeout_s=30, sandbox=sandbox, packages=()) as executor:
+            results += executor.run_many([(program, competition)])
+    assert [result.outcome for result in results] == [Outcome.OK] * 2, results
+    assert results[0].stdout == results[1].stdout
