@@ -5,7 +5,7 @@ calling process and of the warm parents stay flat, and is every good program sti
     python benchmarks/soak.py --minutes 20
 
 Runs each tier of the sandbox for so many minutes. Programs come in batches, one in ten of them hostile (`tests/execution/hostile`),
-most of the others for one competition and some for twenty, so that warm parents are closed and started again. After each batch it
+most of the others for one competition and some for forty, so that copies of their data come and go. After each batch it
 measures. Flat means: the median of the last quarter is within a tenth of the median of the second quarter, or no larger; the
 first quarter is left out, in which caches fill.
 """
@@ -39,7 +39,7 @@ LIMITS = {"timeout_s": 3.0, "memory_mb": 512, "disk_mb": 64, "output_kb": 64, "m
 BATCH = 100
 HOSTILE, ELSEWHERE = 0.1, 0.02  # shares of programs: hostile ones, and good ones for one of the other competitions
 TIERS = [tier.name for tier in sandbox.TIERS]
-OTHERS = [f"task:train/{number}" for number in range(20)]  # more than there may be warm parents
+OTHERS = [f"task:train/{number}" for number in range(40)]  # more than there may be copies of data
 
 
 def measure(me: psutil.Process, run_dir: Path) -> dict[str, float]:
