@@ -1,5 +1,8 @@
 import inspect
 import math
+import re
+import subprocess
+import sys
 from collections import deque
 from pathlib import Path
 
@@ -11,7 +14,7 @@ from peft import LoraConfig
 from support.advised_models import MORE_ADVICE, advised
 from support.toy_trainer import PROMPTS, make_trainer, text_reward, trained_weights
 from transformers import AutoModelForCausalLM
-from trl import GRPOConfig, GRPOTrainer
+from trl import GRPOConfig, GRPOTrainer, SFTTrainer
 from trl.generation.vllm_generation import VLLMGeneration
 
 from trl_mle.competitions import load_competition
@@ -295,6 +298,28 @@ def test_another_trl_is_refused_in_one_line(tiny_model, tmp_path, monkeypatch, c
     with pytest.raises(ImportError, match=message) as error:
         MLEGRPOTrainer(tiny_model, text_reward, MLEGRPOConfig(str(tmp_path), use_cpu=True, bf16=False))
     assert "\n" not in str(error.value)
+
+
+def test_what_another_trl_lacks_is_named():
+    code = (
+        "from trl import GRPOTrainer\n"  # which needs it, too
+        "import trl.models.utils as utils\n"
+        "del utils.disable_gradient_checkpointing\n"
+        "import trl_mle.trainer"
+    )
+    ended = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True)
+    message = r"ImportError: trl .* is not supported: cannot import name 'disable_g.*: pip install 'trl>=1.16.0,<1.17'"
+    assert re.fullmatch(message, ended.stderr.splitlines()[-1])
+
+
+def test_a_trainer_whose_loss_would_be_lost_is_refused(tiny_model, tmp_path):
+    class Composed(MLEGRPOTrainer, SFTTrainer):
+        pass
+
+    with pytest.raises(
+        TypeError, match=r"^Composed: SFTTrainer is no subclass of GRPOTrainer, whose methods would hide"
+    ):
+        make_trainer(tiny_model, tmp_path, cls=Composed)
 
 
 def test_trl_attributes_have_not_moved(tiny_model, tmp_path):

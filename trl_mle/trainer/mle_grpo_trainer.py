@@ -20,7 +20,7 @@ from trl_mle.trainer.asking.dataset import few_prompts, scratch_dataset
 from trl_mle.trainer.asking.solution_prompts import NO_IMPROVING, SolutionPrompts
 from trl_mle.trainer.engine.base_model import BaseModelTrainer
 from trl_mle.trainer.engine.checkpoint import CheckpointTrainer
-from trl_mle.trainer.engine.hooks import check_hooks
+from trl_mle.trainer.engine.hooks import check_bases, check_hooks
 from trl_mle.trainer.engine.limits import LimitsTrainer, find_limits
 from trl_mle.trainer.engine.plain_text import PlainTextTrainer
 from trl_mle.trainer.engine.prompt_sharing import SharedPromptsTrainer
@@ -127,6 +127,7 @@ class MLEGRPOTrainer(
         **kwargs: Any,
     ) -> None:
         check_hooks()
+        check_bases(type(self))
         if args is None:
             name = model if isinstance(model, str) else get_config_model_id(model.config)
             args = MLEGRPOConfig(f"{name.split('/')[-1]}-MLE-GRPO")

@@ -3,6 +3,7 @@
 import inspect
 
 import trl
+from transformers import Trainer
 from trl import GRPOTrainer
 from trl.generation.vllm_client import VLLMClient
 from trl.generation.vllm_generation import VLLMGeneration
@@ -56,4 +57,14 @@ def check_hooks() -> None:
             what = "is gone" if now is None else f"takes ({', '.join(now)}), not ({', '.join(known)})"
             raise ImportError(
                 f"trl {trl.__version__} is not supported: its {cls.__name__}.{name} {what}: pip install 'trl>=1.16.0,<1.17'"
+            )
+
+
+def check_bases(cls: type) -> None:
+    """Raises `TypeError` if a trainer is combined with one whose loss Python would not find, because GRPO's comes first."""
+    order = cls.__mro__
+    for other in order[order.index(GRPOTrainer) :]:
+        if issubclass(other, Trainer) and not issubclass(GRPOTrainer, other):
+            raise TypeError(
+                f"{cls.__name__}: {other.__name__} is no subclass of GRPOTrainer, whose methods would hide its own"
             )
