@@ -1,7 +1,6 @@
-from dataclasses import replace
-
-
 """Reward functions of any kind, whose columns become evaluations."""
+
+from dataclasses import replace
 
 import pandas as pd
 import pytest
