@@ -99,7 +99,7 @@ def id_of(competition_id: str, data_dir: Path | str | None = None) -> str:
     folder = Path(competition_id).expanduser()
     folder = folder if _is_path(competition_id) else _in_data_dir(competition_id, data_dir)
     try:
-        return _read_config(folder / CONFIG).get("id", competition_id)
+        return str(_read_config(folder / CONFIG).get("id", competition_id))
     except (CompetitionError, OSError):  # loading it says what is wrong
         return competition_id
 
@@ -137,6 +137,8 @@ def _load_folder(competition_id: str, folder: Path) -> Competition:
         )
     content = _read_config(config)
     name = content.pop("id", competition_id)
+    if not (isinstance(name, str) and re.search(r"\w", name)):
+        raise CompetitionError(f"{config}: 'id' must be a name, not {name!r}")
     prepared = folder / "prepared" if (folder / "prepared").is_dir() else folder
     return competition_from_folder(name, _layout(content, config), prepared)
 
@@ -148,9 +150,6 @@ def _read_config(config: Path) -> dict[Any, Any]:
         raise CompetitionError(f"{config} is not YAML: {' '.join(str(error).split())}") from error
     if not isinstance(content, dict):
         raise CompetitionError(f"{config} must hold lines of the form 'metric: roc_auc'")
-    name = content.get("id", "a name")
-    if not (isinstance(name, str) and re.search(r"\w", name)):
-        raise CompetitionError(f"{config}: 'id' must be a name, not {name!r}")
     return content
 
 
