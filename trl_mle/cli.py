@@ -430,7 +430,7 @@ def main() -> None:
         if not isinstance(ended.__context__, BrokenPipeError):
             raise
         code = 0  # rich has done the same, and ended with 1
-    except (ValueError, OSError, SandboxError) as error:  # a CompetitionError is a ValueError
+    except (ValueError, OSError, ImportError, SandboxError) as error:  # a CompetitionError is a ValueError
         print(f"trl-mle: error: {terminal_line(str(error))}", file=sys.stderr)
         code = 2
     except KeyboardInterrupt:
