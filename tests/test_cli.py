@@ -307,6 +307,20 @@ def test_run_for_machines(trl_mle, tmp_path):
     assert "begun" in report["output"]
 
 
+def test_a_second_command_waits_while_a_run_holds_all_slots(trl_mle, tmp_path, wine):
+    """Its checks take none; its program starts when one of the run's ends."""
+    solution = tmp_path / "solution.py"
+    solution.write_text("print('begun')")
+    with LocalExecutor(timeout_s=20) as executor:
+        busy = [executor.submit("import time; time.sleep(2)", wine) for _ in range(2 * executor.max_parallel)]
+        assert trl_mle("prompt", "wine")[0] == 0
+        code, out, _ = trl_mle("run", "wine", solution, "--json")
+        report = json.loads(out)
+        assert (code, report["outcome"], report["output"]) == (1, "ok", "begun")
+        assert report["duration_s"] < 2
+        assert {future.result().outcome for future in busy} == {Outcome.OK}
+
+
 def test_prompt(trl_mle, wine):
     with LocalExecutor(1, 30, 2048) as executor:  # as in training
         asked, begun = scratch_prompt(wine, executor.limits, begin_program=True)

@@ -251,11 +251,12 @@ class LocalExecutor(Executor):
         Raises `SandboxError` if programs could read its labels, cannot have its data, or cannot import packages that every
         prompt lists."""
         self._check_labels(competition)
-        with contextlib.ExitStack() as stack:
-            with waiting_for(f"one of {self.max_parallel} slots, where other programs run"):
-                slot = stack.enter_context(self._slots.take(self._closed))
-            input_ = stack.enter_context(self._inputs.use(competition.public_dir.absolute()))
-            stack.enter_context(self._warm_parent(input_, slot))  # starts it
+        with (
+            self._slots.take_number(CHECK_NUMBER) as slot,  # no wait for other programs
+            self._inputs.use(competition.public_dir.absolute()) as input_,
+            self._warm_parent(input_, slot),  # starts it
+        ):
+            pass
 
     def _check_labels(self, competition: Competition) -> None:
         if self.tier.isolates and competition.public_dir not in self._checked:
