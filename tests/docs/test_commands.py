@@ -42,7 +42,7 @@ FOREIGN = {"pip", "harbor", "vllm", "ray", "docker", "cp", "git", "mkdir", "mleb
 # Options of other programs, in running text and in scripts
 FOREIGN_OPTIONS = re.compile(
     r"--(weight-transfer-config|logprobs-mode|max-logprobs|structured-outputs-config|extra-index-url|security-opt|cap-add|user|scope"
-    r"|head|num-cpus|num-gpus|address|host|port|submission|output-dir|cpu|worker-extension-cls|index-url|reward_funcs|entrypoint|data-parallel-size|silent|fail)$"
+    r"|head|num-cpus|num-gpus|address|host|port|submission|output-dir|cpu|worker-extension-cls|index-url|reward_funcs|entrypoint|data-parallel-size|silent|fail|repo-type)$"
 )
 
 

@@ -11,7 +11,7 @@ from support.pool_runs import COMPETITIONS, StopAfter, make_trainer
 from support.replay_executor import ReplayExecutor
 from transformers import TrainerState
 
-from trl_mle.competitions import Score, load_competition
+from trl_mle.competitions import Score, TaskSet, load_competition
 from trl_mle.evaluation import summarize
 from trl_mle.evaluation.best_of_n_callback import BestOfNCallback
 from trl_mle.evaluation.policies import TransformersPolicy
@@ -84,7 +84,7 @@ def test_the_best_is_reported_on_the_held_out_rows(monkeypatch, holdout):
     if not holdout:
         scores = [Score(score.full, True) for score in scores]
     wine = load_competition("wine", holdout=holdout)
-    trainer = SimpleNamespace(competitions={"wine": wine}, _metrics={"train": defaultdict(list)})
+    trainer = SimpleNamespace(competitions=TaskSet([wine]), _metrics={"train": defaultdict(list)})
     evaluations = [Evaluation(0.0, 1.0, score, "ok") for score in scores]
     monkeypatch.setattr(BestOfNCallback, "sample", lambda self, competitions: [evaluations])
     BestOfNCallback(trainer, None, 2, every=1).on_step_end(None, TrainerState(global_step=1), None)

@@ -1,8 +1,8 @@
 """Many competitions as one lazy collection: ids now, data at the first program."""
 
 import re
-from collections.abc import Callable, Iterable, Iterator, Mapping
-from functools import lru_cache
+from collections import OrderedDict
+from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 
 from trl_mle.competitions.competition import Competition, CompetitionError
@@ -54,15 +54,19 @@ class TaskSet(Mapping[str, Competition]):
                 found = id_of(one, data_dir) if isinstance(one, str) else one.id
                 if self._tasks.setdefault(found, one) != one:
                     raise CompetitionError(f"{self._tasks[found]} and {one} are both called {found!r}: rename one")
-        self._load: Callable[[str], Competition] = lru_cache(KEPT)(self._load_named)
+        self._kept: OrderedDict[str, Competition] = OrderedDict()  # those that were loaded by name, the last used last
 
     def __getitem__(self, competition_id: str) -> Competition:
         task = self._tasks[competition_id]
-        return self._load(task) if isinstance(task, str) else task
-
-    def _load_named(self, name: str) -> Competition:
-        competition = load_competition(name, self._data_dir, self._holdout)
-        competition.check_answers()
+        if not isinstance(task, str):
+            return task
+        competition = self._kept.pop(task, None)
+        if competition is None:
+            competition = load_competition(task, self._data_dir, self._holdout)
+            competition.check_answers()
+        self._kept[task] = competition
+        if len(self._kept) > KEPT:
+            self._kept.popitem(last=False)
         return competition
 
     def __contains__(self, competition_id: object) -> bool:
