@@ -2,10 +2,11 @@
 What many tasks cost: a run over 5,000 generated tasks beside a run over one, with the same policy and the same programs.
 
     python benchmarks/tasks.py start    # seconds until the first step has ended, each time in a new process
-    python benchmarks/tasks.py steps    # seconds per step of 64 programs in 4 groups
+    python benchmarks/tasks.py steps    # seconds that a step of 64 programs in 4 groups takes for its tasks
     python benchmarks/tasks.py memory   # resident memory of the run and its processes over 1,000 different tasks
 
-The policy writes one of four programs that run in any task: they fit a forest, and submit the sample submission.
+The policy writes one of four programs that run in any task, and take as long in each: they read the training data, fit a
+forest to numbers of their own, and submit the sample submission.
 """
 
 import argparse
@@ -14,7 +15,6 @@ import subprocess
 import sys
 import tempfile
 import time
-from itertools import pairwise
 from pathlib import Path
 from statistics import median
 from typing import Any
@@ -25,32 +25,34 @@ from rich.table import Table
 from tiny_policy import TRAINING, save_policy
 from transformers import TrainerCallback
 
+from trl_mle.competitions import TaskSet
 from trl_mle.execution import LocalExecutor
 from trl_mle.instrumentation import AstInstrumenter
+from trl_mle.prompts import scratch_prompt
 from trl_mle.rewards import MLEReward
 from trl_mle.trainer import MLEGRPOConfig, MLEGRPOTrainer
 
 
 ARMS = {"one": ["task:train/0"], "5,000": ["task:train/0-4999"]}
 PROGRAM = """```python
+import numpy as np
 import pandas as pd
 from sklearn.ensemble import RandomForestRegressor
 
-train = pd.read_csv("input/train.csv").select_dtypes("number").fillna(0)
-model = RandomForestRegressor({trees}).fit(train.iloc[:500, :-1], train.iloc[:500, -1])
+train = pd.read_csv("input/train.csv")
+x = np.random.default_rng(0).random((500, 8))
+model = RandomForestRegressor({trees}).fit(x, x.sum(axis=1))
 pd.read_csv("input/sample_submission.csv").to_csv("submission.csv", index=False)
 ```"""
 
 
 class Watch(TrainerCallback):
-    """Notes when each step ended, and the memory of this process and its children then, in MB."""
+    """Notes the memory of this process and its children at the end of each step, in MB."""
 
     def __init__(self) -> None:
-        self.ended: list[float] = []
         self.resident: list[float] = []
 
     def on_step_end(self, *args: Any, **kwargs: Any) -> None:
-        self.ended.append(time.monotonic())
         own = psutil.Process()
         self.resident.append(sum(_proportional(child) for child in (own, *own.children(recursive=True))) / 1e6)
 
@@ -96,12 +98,21 @@ def start(repeats: int) -> None:
 
 
 def steps(repeats: int) -> None:
+    """In turns, so that other work on the machine slows both alike. Sampling and training do not depend on the task."""
     seconds: dict[str, list[float]] = {name: [] for name in ARMS}
-    for _ in range(repeats):
-        for name, tasks in ARMS.items():
-            ended = train(tasks, 8, 16, trees=20).ended
-            seconds[name] += [after - before for before, after in pairwise(ended)]
-    _show("seconds per step of 64 programs", seconds)
+    tasks, program = TaskSet(ARMS["5,000"]), PROGRAM.format(trees=20)
+    with LocalExecutor(timeout_s=60) as executor:
+        reward = MLEReward(tasks, executor, AstInstrumenter(), show_progress=False)
+        reward.evaluate_many([(program, "task:train/0")])
+        for i in range(4 * repeats):
+            for name, asked in (("one", [0, 0, 0, 0]), ("5,000", [4 * i + 1, 4 * i + 2, 4 * i + 3, 4 * i + 4])):
+                begun = time.monotonic()
+                names = [f"task:train/{number}" for number in asked]
+                for task in set(names):
+                    scratch_prompt(tasks[task], executor.limits)
+                reward.evaluate_many([(program, task) for task in names for _ in range(16)])
+                seconds[name].append(time.monotonic() - begun)
+    _show("seconds for the prompts and programs of a step: 64 programs in 4 groups", seconds)
 
 
 def _show(title: str, seconds: dict[str, list[float]]) -> None:
