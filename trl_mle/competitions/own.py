@@ -91,7 +91,7 @@ def new_competition(
         )
     cells = pd.concat([ids, features], axis=1)
     _report_telling_columns(cells if id_column in rows else features, rows[list(targets)])
-    sample = pd.DataFrame({id_column: ids[is_test], **_guesses(answers[~is_test], known, int(is_test.sum()))})
+    sample = pd.DataFrame({id_column: ids[is_test], **constant_guesses(answers[~is_test], known, int(is_test.sum()))})
     labelled = pd.concat([cells, rows[list(targets)]], axis=1)
     shown = {
         "public/train.csv": labelled[~is_test],
@@ -106,7 +106,7 @@ def new_competition(
             f"{FINAL}/train.csv": labelled,
             f"{FINAL}/test.csv": unknown,
             f"private/{FINAL}.csv": pd.DataFrame(unknown_ids | _stand_in(answers, known.takes, count)),
-            f"{FINAL}/sample_submission.csv": pd.DataFrame(unknown_ids | _guesses(answers, known, count)),
+            f"{FINAL}/sample_submission.csv": pd.DataFrame(unknown_ids | constant_guesses(answers, known, count)),
         }
     folder.absolute().parent.mkdir(parents=True, exist_ok=True)
     with tempfile.TemporaryDirectory(dir=folder.absolute().parent, prefix=f".{folder.name}-") as staging:
@@ -227,7 +227,7 @@ def _report_telling_columns(known: pd.DataFrame, targets: pd.DataFrame) -> None:
     """Warns of columns that determine a target: they may have been made from it."""
     known, targets = _seen(known), _seen(targets)
     for target in targets:
-        telling = [repr(name) for name in known if _determines(known[name], targets[target])]
+        telling = [repr(name) for name in known if determines(known[name], targets[target])]
         if telling:
             shown = ", ".join(telling[:5]) + (", …" if len(telling) > 5 else "")
             logger.warning(
@@ -236,7 +236,7 @@ def _report_telling_columns(known: pd.DataFrame, targets: pd.DataFrame) -> None:
             )  # fmt: skip
 
 
-def _determines(column: pd.Series, target: pd.Series) -> bool:
+def determines(column: pd.Series, target: pd.Series) -> bool:
     """Whether the column is a copy of the target, or its values or their order determine the target, other than by chance."""
     if len(target) - target.value_counts().iloc[0] < LEAST_OTHERS:
         return False
@@ -386,7 +386,7 @@ def _check_zeros_and_ones(cells: pd.Series, numbers: pd.Series, metric: str) -> 
     )
 
 
-def _guesses(answers: pd.DataFrame, metric: Metric, count: int) -> dict[str, Any]:
+def constant_guesses(answers: pd.DataFrame, metric: Metric, count: int) -> dict[str, Any]:
     """Values of the sample submission for each column: valid, but uninformative."""
     columns = {}
     for name, column in answers.items():

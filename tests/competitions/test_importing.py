@@ -1,0 +1,209 @@
+"""Packages of other projects, as far as files go; tests/scripts/test_import_packages.py runs their metrics."""
+
+import json
+
+import numpy as np
+import pandas as pd
+import pytest
+import yaml
+from support.packages import tables, write_files, write_package
+
+from trl_mle.competitions import CompetitionError, load_competition
+from trl_mle.competitions.importing import find_packages, import_package
+from trl_mle.competitions.leaks import find_leak
+
+
+def unused(files):
+    raise AssertionError("a metric was given")
+
+
+def import_as_rmse(package, to):
+    return import_package(package, to, unused, metric="rmse").competition
+
+
+@pytest.mark.parametrize("layout", ["mle-dojo", "sandmle", "flat"])
+def test_its_files_are_sorted(tmp_path, layout):
+    package = write_package(
+        tmp_path / "prices", layout, **{"{public}/images/a.txt": "an image", "raw/train.csv": "x\n1\n"}
+    )
+    comp = import_as_rmse(package, tmp_path / "out")
+    assert comp == load_competition(str(tmp_path / "out"))
+    assert comp.id == "prices"
+    train, _, answers = tables("price")
+    seen = {path.relative_to(comp.public_dir).as_posix() for path in comp.public_dir.rglob("*") if path.is_file()}
+    assert seen == {"train.csv", "test.csv", "sample_submission.csv", "description.md", "images/a.txt"}
+    assert pd.read_csv(comp.public_dir / "train.csv").equals(train.reset_index(drop=True))
+    assert "Predict price" in comp.description
+    assert comp.grade(answers.to_csv(index=False).encode()).value == 0
+    assert comp.grade(comp.sample_submission).valid
+    assert {path.name for path in (tmp_path / "out").iterdir()} == {"competition.yaml", "public", "private"}
+    assert [path.name for path in tmp_path.iterdir() if path.name.startswith(".")] == []
+
+
+def test_a_sample_submission_is_made_where_it_lacks_or_tells(tmp_path):
+    _, _, answers = tables("price")
+    for name, sample in (("none", None), ("right", answers), ("empty", answers.assign(price=np.nan))):
+        package = write_package(tmp_path / name, "mle-dojo", **{"{public}/sample_submission.csv": sample})
+        comp = import_as_rmse(package, tmp_path / "out" / name)
+        made = pd.read_csv(comp.sample_submission)
+        assert list(made.columns) == ["id", "price"]
+        assert list(made["id"]) == list(answers["id"])
+        assert made["price"].nunique() == 1
+        assert made["price"].iloc[0] == pytest.approx(answers["price"].mean(), rel=1e-4)
+
+
+def without_ids(table):
+    return table.drop(columns="id")
+
+
+LEAKS = {
+    "the file again": lambda train, test, answers: {"solution.csv": answers},
+    "without ids": lambda train, test, answers: {"y.csv": without_ids(answers).rename(columns={"price": "p"})},
+    "in the test rows": lambda train, test, answers: {"test.csv": test.merge(answers)},
+    "under another name there": lambda train, test, answers: {"test.csv": test.assign(z=answers["price"])},
+    "as ranks": lambda train, test, answers: {"ranks.csv": answers.assign(price=answers["price"].rank())},
+    "among more rows": lambda train, test, answers: {"all.csv": pd.concat([train, test.merge(answers)])},
+    "as JSON": lambda train, test, answers: {"a.json": json.dumps(dict(answers.to_numpy().tolist()))},
+    "as JSON lines": lambda train, test, answers: {"a.jsonl": answers.to_json(orient="records", lines=True)},
+    "as text": lambda train, test, answers: {"notes.txt": answers.to_string(index=False)},
+    "in a folder": lambda train, test, answers: {"old/answer_key.tsv": answers.to_csv(index=False, sep="\t")},
+}
+
+
+@pytest.mark.parametrize("leak", LEAKS)
+def test_answers_that_programs_would_see(tmp_path, leak):
+    files = LEAKS[leak](*tables("price"))
+    package = write_package(
+        tmp_path / "prices", "sandmle", **{f"{{public}}/{name}": text for name, text in files.items()}
+    )
+    with pytest.raises(
+        CompetitionError, match=f"^{next(iter(files))} holds the answers.*: remove it from the package$"
+    ):
+        import_as_rmse(package, tmp_path / "out" / "prices")
+    assert list((tmp_path / "out").iterdir()) == []
+
+
+def test_answers_in_other_formats(tmp_path):
+    _, _, answers = tables("price")
+    for name, write in (
+        ("a.parquet", answers.to_parquet),
+        ("a.npy", lambda path: np.save(path, answers["price"].to_numpy())),
+        ("a.csv.gz", lambda path: answers.to_csv(path, index=False)),
+        (
+            "a.zip",
+            lambda path: answers.to_csv(path, index=False, compression={"method": "zip", "archive_name": "x.csv"}),
+        ),
+    ):
+        folder = tmp_path / name.replace(".", "-")
+        folder.mkdir()
+        write(folder / name)
+        assert f"{name} holds the answers" in (find_leak(folder, answers, "id") or ""), name
+
+
+def test_labels_in_place_of_one_hot_answers(tmp_path):
+    labels = pd.Series(np.random.RandomState(0).choice(["a", "b", "c"], 60), name="kind")
+    answers = pd.get_dummies(labels, prefix="kind", dtype=int)
+    answers.insert(0, "id", range(60))
+    test = pd.DataFrame({"id": range(60), "x": np.arange(60) % 7})
+    train = pd.DataFrame({"id": range(60, 100), "x": 1, "kind": "a"})
+    for name, leaky in (("plain", labels), ("coded", pd.factorize(labels)[0])):
+        folder = write_files(tmp_path / name, {"train.csv": train, "test.csv": test.assign(kind=leaky)})
+        assert "test.csv holds the answers: its column 'kind'" in (find_leak(folder, answers, "id") or "")
+    assert find_leak(write_files(tmp_path / "fine", {"train.csv": train, "test.csv": test}), answers, "id") is None
+
+
+def test_features_that_predict_well_are_no_answers(tmp_path):
+    rng = np.random.RandomState(0)
+    train = pd.DataFrame({"id": range(100), "x": rng.normal(size=100)})
+    train["y"] = (train["x"] > 0).astype(int)
+    test = train[60:].drop(columns="y")
+    files = {"train.csv": train[:60], "test.csv": test, "sizes.csv": test[["id"]].assign(size=rng.normal(size=40))}
+    assert find_leak(write_files(tmp_path / "public", files), train[60:][["id", "y"]], "id") is None
+
+
+@pytest.mark.parametrize(
+    ("files", "message"),
+    [
+        ({"data/private/test_answer.csv": None}, "there are no answers: test_answer.csv or answer.csv or answers.csv"),
+        ({"{public}/description.txt": None}, "there is no description.txt or description.md"),
+        (
+            {"data/private/test_answer.csv": "id\nr1\n"},
+            "test_answer.csv lacks 'price', which the sample submission has",
+        ),
+        (
+            {"data/private/test_answer.csv": "id,price\nr1,2\n"},
+            "test_answer.csv has 1 rows, and the sample submission 40",
+        ),
+        (
+            {"data/private/test_answer.csv": "", "{public}/sample_submission.csv": None},
+            "test_answer.csv cannot be read",
+        ),
+        (
+            {"data/private/test_answer.csv": "a,b\n1,2\n1,2\n", "{public}/sample_submission.csv": None},
+            "no column of ids",
+        ),
+        ({"data/private/test_answer.csv": tables("price")[2].assign(price="x")}, "rmse cannot score its answers: "),
+    ],
+    ids=lambda value: None if isinstance(value, str) else "-".join(value),
+)
+def test_what_is_missing(tmp_path, files, message):
+    package = write_package(tmp_path / "prices", "mle-dojo", **files)
+    with pytest.raises(CompetitionError, match=message) as caught:
+        import_as_rmse(package, tmp_path / "out" / "prices")
+    assert "\n" not in str(caught.value)
+    assert not list(tmp_path.glob("out/*"))
+
+
+def test_without_a_metric(tmp_path):
+    package = write_package(tmp_path / "prices", "mle-dojo", **{"utils/metric.py": None})
+    with pytest.raises(CompetitionError, match=r"there is no metric.py or evaluator.py: name a metric with --metric"):
+        import_package(package, tmp_path / "out", unused)
+
+
+def test_the_metric_of_an_installed_mle_dojo(tmp_path, monkeypatch):
+    """Prepared data of MLE-Dojo have no metric. Its package is not imported."""
+    package = write_package(tmp_path / "prices", "mle-dojo", **{"utils/metric.py": None})
+    write_files(
+        tmp_path / "site" / "mledojo",
+        {"__init__.py": "raise RuntimeError", "competitions/prices/utils/metric.py": "# its metric"},
+    )
+    monkeypatch.syspath_prepend(tmp_path / "site")
+    asked = []
+
+    def run(files):
+        asked.append(files["package/metric.py"].read_text())
+        return b"nothing"
+
+    with pytest.raises(CompetitionError, match=r"metric.py broke off: it wrote no scores"):
+        import_package(package, tmp_path / "out", run)
+    assert asked == ["# its metric"]
+
+
+def test_links_are_refused(tmp_path):
+    package = write_package(tmp_path / "prices", "mle-dojo")
+    (package / "data" / "public" / "more.csv").symlink_to("/etc/hostname")
+    with pytest.raises(CompetitionError, match=r"more.csv is a link: copy the package with cp -rL"):
+        import_as_rmse(package, tmp_path / "out")
+
+
+def test_a_metric_of_ones_own(tmp_path):
+    package = write_package(tmp_path / "prices", "mle-dojo")
+    import_package(package, tmp_path / "out", unused, metric="sklearn.metrics:max_error", higher_is_better=False)
+    assert yaml.safe_load((tmp_path / "out" / "competition.yaml").read_text()) == {
+        "id": "prices",
+        "metric": "sklearn.metrics:max_error",
+        "id_column": "id",
+        "target_columns": ["price"],
+        "higher_is_better": False,
+    }
+
+
+def test_where_packages_lie(tmp_path):
+    for name, layout in (("b", "openmle"), ("a", "sandmle"), ("c", "flat")):
+        write_package(tmp_path / "all" / name, layout)
+        assert find_packages(tmp_path / "all" / name) == [tmp_path / "all" / name]
+    (tmp_path / "all" / ".git").mkdir()
+    assert [path.name for path in find_packages(tmp_path / "all")] == ["a", "b", "c"]
+    (tmp_path / "empty").mkdir()
+    with pytest.raises(CompetitionError, match="is not a package, and holds none"):
+        find_packages(tmp_path / "empty")

@@ -1,0 +1,165 @@
+"""Looks for the hidden answers in the files that programs see, also under another name."""
+
+import io
+import json
+import zipfile
+from collections.abc import Iterator
+from pathlib import Path
+from typing import IO, Any
+
+import numpy as np
+import pandas as pd
+
+from trl_mle.competitions.own import determines
+
+
+COPIED = 0.98  # share of the rows that equal the answers
+KNOWN_IDS = 0.9  # share of the test rows that a table lists
+LINES = 200  # answers that are looked for in files of other formats
+MAX_BYTES = 1 << 28  # of such a file
+UNREADABLE = (ValueError, TypeError, KeyError, AttributeError, OSError, ImportError, EOFError, zipfile.BadZipFile)
+
+
+def find_leak(public: Path, answers: pd.DataFrame, id_column: str) -> str | None:
+    """
+    Looks for the answers in a competition's public files. Tables (CSV, TSV, JSON, parquet, feather, numpy's arrays, also in a
+    zip archive) are matched with the answers by any column that lists the ids, and by order. In other files, lines of text
+    are compared.
+
+    A column gives a target away if it equals it, up to a few rows, or has a label of its own for each label. A column that
+    the training data lack must not determine it in other ways either.
+
+    Args:
+        public (`Path`):
+            The public files.
+        answers (`DataFrame`):
+            The answers, in the format of a submission.
+        id_column (`str`):
+            Column with the ids.
+
+    Returns:
+        `str` or `None`: The file and what it holds, for an error; `None` if nothing was found.
+    """
+    truth = answers.drop(columns=id_column).set_index(pd.Index(answers[id_column].astype(str)))
+    if truth.shape[1] > 1:  # such as the label of one-hot answers
+        truth = truth.assign(**{"the answers": truth.groupby(list(truth), dropna=False).ngroup()})
+    files = {path: list(_tables(path)) for path in sorted(public.rglob("*")) if path.is_file()}
+    tables = [(path, table, list(_test_rows(table, truth))) for path, found in files.items() for table in found]
+    features = {str(name) for _, table, rows in tables if not rows for name in table}
+    for path, _, alignments in tables:
+        for rows in alignments:
+            for column in rows:
+                for target in truth:
+                    if str(column) != id_column and _tells(rows[column], truth[target], str(column) in features):
+                        name = path.relative_to(public).as_posix()
+                        return f"{name} holds the answers: its column {column!r} tells {target!r} of the test rows"
+    for path, found in files.items():
+        if not found and _holds_lines(path, answers, id_column):
+            return f"{path.relative_to(public).as_posix()} holds the answers, as lines of text"
+    return None
+
+
+def equals_answers(submission: pd.DataFrame, answers: pd.DataFrame, id_column: str) -> bool:
+    """Whether a submission is (nearly) the right one."""
+    order = submission.set_index(id_column).reindex(answers[id_column])
+    return any(_is_copy(order[name], answers[name]) for name in answers if name != id_column)
+
+
+def _test_rows(table: pd.DataFrame, truth: pd.DataFrame) -> Iterator[pd.DataFrame]:
+    """The table's rows for the test rows: matched by any column that lists the ids, or by order."""
+    if len(table) == len(truth):
+        yield table.reset_index(drop=True)
+    if not truth.index.is_unique:
+        return
+    for key in table:
+        ids = table[key].astype(str)
+        if ids.is_unique and truth.index.isin(ids).mean() >= KNOWN_IDS:
+            yield table.drop(columns=key).set_index(pd.Index(ids)).reindex(truth.index).reset_index(drop=True)
+
+
+def _tells(column: pd.Series, target: pd.Series, is_feature: bool) -> bool:
+    target = target.reset_index(drop=True)
+    if _is_copy(column, target):
+        return True
+    if not is_feature:
+        return determines(column, target)
+    values, labels = pd.factorize(column)[0], pd.factorize(target)[0]
+    kinds = len(np.unique(labels))
+    pairs = len(np.unique(values * len(labels) + labels))
+    return len(np.unique(values)) == kinds == pairs and determines(column, target)
+
+
+def _is_copy(column: pd.Series, target: pd.Series) -> bool:
+    if target.value_counts(normalize=True, dropna=False).iloc[0] > COPIED:
+        return False
+    wanted = pd.to_numeric(target, errors="coerce").astype(float).to_numpy()
+    if np.isfinite(wanted).all():
+        found = pd.to_numeric(column, errors="coerce").astype(float).to_numpy()
+        return bool(np.isclose(found, wanted).mean() >= COPIED)
+    return bool((column.astype(str).to_numpy() == target.astype(str).to_numpy()).mean() >= COPIED)
+
+
+def _tables(path: Path) -> Iterator[pd.DataFrame]:
+    """The tables in a file; none if it is of another format."""
+    if path.suffix == ".zip":
+        try:
+            with zipfile.ZipFile(path) as archive:
+                for name in archive.namelist():
+                    with archive.open(name) as member:
+                        yield from _read(Path(name), member)
+        except UNREADABLE:
+            return
+    else:
+        with path.open("rb") as file:
+            yield from _read(path, file)
+
+
+def _read(path: Path, file: IO[bytes]) -> list[pd.DataFrame]:
+    suffixes = [suffix.lower() for suffix in path.suffixes[-2:]] or [""]
+    kind = suffixes[0] if suffixes[-1] == ".gz" else suffixes[-1]
+    packed: Any = "gzip" if suffixes[-1] == ".gz" else None
+    try:
+        if kind in (".csv", ".tsv"):
+            return [pd.read_csv(file, sep="\t" if kind == ".tsv" else ",", compression=packed, low_memory=False)]
+        if kind in (".jsonl", ".ndjson"):
+            return [pd.read_json(file, lines=True, compression=packed)]
+        if kind == ".json":
+            return [_from_json(json.load(file))]
+        if kind == ".parquet":
+            return [pd.read_parquet(io.BytesIO(file.read()))]
+        if kind == ".feather":
+            return [pd.read_feather(io.BytesIO(file.read()))]
+        if kind in (".npy", ".npz"):
+            arrays = np.load(io.BytesIO(file.read()), allow_pickle=False)
+            found = [arrays] if isinstance(arrays, np.ndarray) else [arrays[name] for name in arrays.files]
+            return [pd.DataFrame(array.reshape(len(array), -1)) for array in found if 1 <= array.ndim <= 2]
+    except UNREADABLE:
+        pass
+    return []
+
+
+def _from_json(content: Any) -> pd.DataFrame:
+    if isinstance(content, dict) and not any(isinstance(value, list | dict) for value in content.values()):
+        return pd.DataFrame({"key": list(content), "value": list(content.values())})
+    return pd.DataFrame(content)
+
+
+def _holds_lines(path: Path, answers: pd.DataFrame, id_column: str) -> bool:
+    """Whether most of the answers, with their ids, are lines of a file, whatever separates the cells."""
+    if path.stat().st_size > MAX_BYTES:
+        return False
+    some = answers.iloc[:: max(1, len(answers) // LINES)]
+    ordered = some[[id_column, *answers.columns.drop(id_column)]]
+    lines = {tuple(map(_cell, row)) for row in ordered.itertuples(index=False)}
+    text = path.read_bytes().decode(errors="replace")
+    separators = str.maketrans(dict.fromkeys(",;|:=\"'()[]{}", " "))
+    found = {tuple(map(_cell, line.translate(separators).split())) for line in text.splitlines()}
+    return len(lines & found) >= COPIED * len(lines)
+
+
+def _cell(value: object) -> object:
+    """A number, or the text."""
+    try:
+        return float(str(value))
+    except ValueError:
+        return str(value)
