@@ -439,6 +439,7 @@ def main() -> None:
     args.options = options
     if options and args.run not in (evaluate, serve, solve, train):
         parser.error(f"unrecognized arguments: {' '.join(options)}")
+    from trl_mle.competitions import GradingFailed
     from trl_mle.execution import SandboxError
 
     try:
@@ -451,7 +452,8 @@ def main() -> None:
         if not isinstance(ended.__context__, BrokenPipeError):
             raise
         code = 0  # rich has done the same, and ended with 1
-    except (ValueError, OSError, ImportError, SandboxError) as error:  # a CompetitionError is a ValueError
+    # A CompetitionError is a ValueError
+    except (ValueError, OSError, ImportError, SandboxError, GradingFailed) as error:
         print(f"trl-mle: error: {terminal_line(str(error))}", file=sys.stderr)
         code = 2
     except KeyboardInterrupt:

@@ -1,11 +1,17 @@
+from pathlib import Path
+
 import numpy as np
 import pytest
 
-from trl_mle.competitions import CompetitionError
+from trl_mle.competitions import Competition, CompetitionError
 from trl_mle.competitions.medals import MedalThresholds, medal, medal_thresholds, thresholds_from_scores
 
 
 SPOOKY = "spooky-author-identification"
+
+
+def thresholds_of(name, metric="roc_auc"):
+    return medal_thresholds(Competition(name, metric, Path(), Path(), Path(), ()))
 
 
 @pytest.mark.parametrize(
@@ -61,17 +67,18 @@ def leaderboard(tmp_path, monkeypatch):
 def test_leaderboards_of_an_installed_mlebench(leaderboard):
     rows = "".join(f"t{i},{i / 50},2014\n" for i in [*range(30, 50), *range(30)])
     leaderboard.write_text("teamName,score,date\n" + rows + "late,,2014\n")
-    assert medal_thresholds("random-acts-of-pizza") == (45 / 50, 40 / 50, 30 / 50, 24.5 / 50)
-    assert medal_thresholds("leaf-classification") is None
+    assert thresholds_of("random-acts-of-pizza") == (45 / 50, 40 / 50, 30 / 50, 24.5 / 50)
+    assert thresholds_of("random-acts-of-pizza", "rmse").gold == 4 / 50  # lower is better
+    assert thresholds_of("leaf-classification") is None
 
 
 def test_a_leaderboard_without_scores_says_what_to_do(leaderboard):
     leaderboard.write_text("version https://git-lfs.github.com/spec/v1\noid sha256:0\nsize 1\n")
     with pytest.raises(CompetitionError, match="git lfs pull"):
-        medal_thresholds("random-acts-of-pizza")
+        thresholds_of("random-acts-of-pizza")
 
 
 def test_bundled_thresholds(monkeypatch):
-    monkeypatch.setattr("trl_mle.competitions.medals.find_spec", lambda name: None)
-    assert medal_thresholds(SPOOKY) == (0.16506, 0.26996, 0.29381, 0.418785)
-    assert [medal_thresholds(name) for name in ("leaf-classification", "digits", f"mirror:{SPOOKY}")] == [None] * 3
+    monkeypatch.setattr("trl_mle.competitions.bench.find_spec", lambda name: None)
+    assert thresholds_of(SPOOKY) == (0.16506, 0.26996, 0.29381, 0.418785)
+    assert [thresholds_of(name) for name in ("leaf-classification", "digits", f"mirror:{SPOOKY}")] == [None] * 3

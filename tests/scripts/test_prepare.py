@@ -7,6 +7,7 @@ import os
 import sys
 
 import pytest
+from support.bench import SITE
 
 from trl_mle.competitions import CompetitionError
 from trl_mle.scripts.prepare import prepare
@@ -88,6 +89,14 @@ def test_problems_are_one_line(mlebench, said, message):
     with pytest.raises(CompetitionError, match=message) as caught:
         prepare(PIZZA, None)
     assert "\n" not in str(caught.value)
+
+
+def test_others_that_an_installed_mlebench_knows(mlebench, tmp_path, monkeypatch):
+    monkeypatch.syspath_prepend(SITE)
+    body = f"import sys; sys.path[:0] = {sys.path!r}\nfrom support.bench import write_prepared\n"
+    mlebench(body + "write_prepared(Path(os.environ['MLEBENCH_DATA_DIR']))")
+    public = prepare("rank-the-kinds", None)
+    assert public == tmp_path / "data" / "rank-the-kinds" / "prepared" / "public"
 
 
 def test_others_cannot_be_prepared(mlebench):

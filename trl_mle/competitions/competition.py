@@ -32,6 +32,10 @@ class CompetitionError(ValueError):
     """A competition is unknown, not prepared or not supported. The user must fix it; it is never a submission's fault."""
 
 
+class GradingFailed(RuntimeError):
+    """A grader in another process failed. It is our failure, never the submission's."""
+
+
 @dataclass(frozen=True)
 class Score:
     """
@@ -176,19 +180,19 @@ class Competition:
             reported = self._score_part(answers[held_out], predictions[held_out], otherwise)
             return Score(value, valid=True, held_out=reported, full=full)
         except OSError as error:
-            return _invalid(f"the submission cannot be read: {error.strerror}")
+            return invalid(f"the submission cannot be read: {error.strerror}")
         except pd.errors.EmptyDataError:
-            return _invalid("the submission is empty")
+            return invalid("the submission is empty")
         except UnicodeDecodeError:
-            return _invalid("the submission is not UTF-8 text")
+            return invalid("the submission is not UTF-8 text")
         except pd.errors.ParserError as error:
-            return _invalid(f"the submission is not a csv file: {error}")
+            return invalid(f"the submission is not a csv file: {error}")
         except ValueError as error:  # errors found below, in the metrics, and by pandas
-            return _invalid(str(error))
+            return invalid(str(error))
         except OverflowError:
-            return _invalid("the submission holds a number that is too large for a float")
+            return invalid("the submission holds a number that is too large for a float")
         except MemoryError:
-            return _invalid("the submission is too large")
+            return invalid("the submission is too large")
 
     def predictions(self, submission: bytes) -> pd.DataFrame:
         """Predictions of a valid submission, shape (rows of the answers, targets), with the ids as index."""
@@ -384,7 +388,8 @@ def _read_csv(source: Path | io.BytesIO) -> pd.DataFrame:
     return pd.read_csv(source, low_memory=False, float_precision="round_trip")
 
 
-def _invalid(error: str) -> Score:
+def invalid(error: str) -> Score:
+    """The score of an invalid submission."""
     # One line of bounded length, because it appears in logs and prompts.
     return Score(None, valid=False, error=" ".join(error.split())[:300])
 

@@ -8,6 +8,7 @@ from typing import Any
 
 import yaml
 
+from trl_mle.competitions.bench import BenchCompetition, bench_folder, load_bench
 from trl_mle.competitions.catalog import MLEBENCH_COMPETITIONS, Layout, competition_from_folder
 from trl_mle.competitions.competition import Competition, CompetitionError, user_cache_dir
 from trl_mle.competitions.families import PREFIX as TASK_PREFIX
@@ -29,7 +30,8 @@ def list_competitions() -> list[str]:
 def is_own(competition: Competition) -> bool:
     """Whether it is the user's own: its id means nothing on another machine."""
     known = (PREFIX, TASK_PREFIX, HUB_PREFIX)
-    return competition.id not in list_competitions() and not competition.id.startswith(known)
+    is_known = competition.id in list_competitions() or isinstance(competition, BenchCompetition)
+    return not is_known and not competition.id.startswith(known)
 
 
 def load_competition(competition_id: str, data_dir: Path | str | None = None, holdout: float = 0.0) -> Competition:
@@ -41,7 +43,8 @@ def load_competition(competition_id: str, data_dir: Path | str | None = None, ho
             One of [`list_competitions`], where size and seed of a mirror may follow (see
             [`~trl_mle.competitions.mirrors.load_mirror`]); or `task:train/<n>` or `task:test/<n>` (see
             [`~trl_mle.competitions.families.load_task`]); or a folder with a `competition.yaml`: the path of one, the
-            name of one in `data_dir`, or `hf://datasets/<owner>/<name>/<folder>`, one in a dataset on the Hub. The folder holds `public/` and `private/`, itself or in `prepared/`. The
+            name of one in `data_dir`; or another of MLE-bench's competitions, if `mlebench` is installed: its own code grades it,
+            in a process of its own; or `hf://datasets/<owner>/<name>/<folder>`, one in a dataset on the Hub. The folder holds `public/` and `private/`, itself or in `prepared/`. The
             YAML's keys are the arguments of [`~trl_mle.competitions.catalog.Layout`] and `id`, by default
             `competition_id`.
         data_dir (`Path` or `str`, *optional*):
@@ -75,7 +78,8 @@ def _load(competition_id: str, data_dir: Path | str | None) -> Competition:
         return replace(_load_folder(competition_id, download(competition_id)), id=without_revision(competition_id))
     in_data_dir = _in_data_dir(competition_id, data_dir)
     if competition_id in MLEBENCH_COMPETITIONS:
-        return _load_mlebench(competition_id, in_data_dir / "prepared")
+        prepared = _prepared(competition_id, in_data_dir)
+        return competition_from_folder(competition_id, MLEBENCH_COMPETITIONS[competition_id], prepared)
     if _is_path(competition_id):
         folder = Path(competition_id).expanduser().absolute()
         if not folder.is_dir():
@@ -83,6 +87,8 @@ def _load(competition_id: str, data_dir: Path | str | None) -> Competition:
             hint = did_you_mean(Path(competition_id).name, beside, beside) or "trl-mle new makes one from a table"
             raise CompetitionError(f"there is no folder {competition_id!r}; {hint}")
         return _load_folder(competition_id, folder)
+    if bench_folder(competition_id) is not None and not (in_data_dir / CONFIG).is_file():
+        return load_bench(competition_id, _prepared(competition_id, in_data_dir).parents[1])
     if (in_data_dir / CONFIG).is_file() or (in_data_dir / "prepared").is_dir():
         return _load_folder(competition_id, in_data_dir)
     known, beside = list_competitions(), _folders_beside(competition_id)
@@ -120,12 +126,13 @@ def _folders_beside(competition_id: str) -> dict[str, str]:
     return {name: os.path.join(folder, name) for name in found}
 
 
-def _load_mlebench(competition_id: str, prepared: Path) -> Competition:
+def _prepared(competition_id: str, folder: Path) -> Path:
+    prepared = folder / "prepared"
     if not ((prepared / "public").is_dir() and (prepared / "private").is_dir()):
         raise CompetitionError(
             f"{competition_id!r} is not prepared in {prepared}; prepare it with: mlebench prepare -c {competition_id}"
         )
-    return competition_from_folder(competition_id, MLEBENCH_COMPETITIONS[competition_id], prepared)
+    return prepared
 
 
 def _load_folder(competition_id: str, folder: Path) -> Competition:
@@ -133,7 +140,8 @@ def _load_folder(competition_id: str, folder: Path) -> Competition:
     if not config.is_file():
         raise CompetitionError(
             f"{competition_id!r} needs a file {config}, next to prepared/ or to public/ and private/, that says at least "
-            "'metric: roc_auc' and 'id_column: id', each on a line of its own and with its own values"
+            "'metric: roc_auc' and 'id_column: id', each on a line of its own and with its own values; if it is one of "
+            "MLE-bench's, install mlebench instead, whose code then grades it"
         )
     content = _read_config(config)
     name = content.pop("id", competition_id)

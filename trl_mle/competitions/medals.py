@@ -1,15 +1,13 @@
 """Kaggle medals: which one a score would have won."""
 
-from importlib.util import find_spec
 from pathlib import Path
 from typing import NamedTuple
 
 import numpy as np
 import pandas as pd
 
-from trl_mle.competitions.catalog import MLEBENCH_COMPETITIONS
-from trl_mle.competitions.competition import CompetitionError
-from trl_mle.competitions.metrics import METRICS
+from trl_mle.competitions.bench import bench_folder
+from trl_mle.competitions.competition import Competition, CompetitionError
 
 
 class MedalThresholds(NamedTuple):
@@ -25,20 +23,15 @@ class MedalThresholds(NamedTuple):
 KNOWN_THRESHOLDS = {"spooky-author-identification": MedalThresholds(0.16506, 0.26996, 0.29381, 0.418785)}
 
 
-def medal_thresholds(competition_id: str) -> MedalThresholds | None:
+def medal_thresholds(competition: Competition) -> MedalThresholds | None:
     """
     The thresholds of an MLE-bench competition, from the leaderboard of an installed `mlebench`, or else the bundled
     ones; `None` if they are unknown. Raises [`CompetitionError`] if the leaderboard has no scores.
     """
-    if competition_id not in MLEBENCH_COMPETITIONS:
-        return None
-    package = find_spec("mlebench")  # found, not imported
-    for location in (package.submodule_search_locations or []) if package else []:
-        path = Path(location) / "competitions" / competition_id / "leaderboard.csv"
-        if path.is_file():
-            metric = METRICS[MLEBENCH_COMPETITIONS[competition_id].metric]
-            return thresholds_from_scores(_scores(path), metric.higher_is_better)
-    return KNOWN_THRESHOLDS.get(competition_id)
+    folder = bench_folder(competition.id)
+    if folder is not None and (path := folder / "leaderboard.csv").is_file():
+        return thresholds_from_scores(_scores(path), competition.higher_is_better)
+    return KNOWN_THRESHOLDS.get(competition.id)
 
 
 def thresholds_from_scores(scores: np.ndarray, higher_is_better: bool) -> MedalThresholds:

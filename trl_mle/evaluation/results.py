@@ -34,7 +34,7 @@ def figures(
     """
     higher = competition.higher_is_better
     judged = [evaluation for evaluation in evaluations if evaluation.reward is not None]
-    thresholds, best = medal_thresholds(competition.id), best_program(judged, higher)
+    thresholds, best = medal_thresholds(competition), best_program(judged, higher)
     won = None
     if thresholds is not None and best is not None and (score := score_of(best, "test")) is not None:
         won = medal(score, thresholds, higher)

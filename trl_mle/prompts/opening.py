@@ -128,7 +128,7 @@ def _labels(comp: Competition, train: pd.DataFrame, test: pd.DataFrame) -> list[
         stem = re.sub(r"\d+$", "", targets[0])
         if "{" not in stem and targets == [f"{stem}{number}" for number in range(len(targets))]:
             lines.append(f"targets = [f{_quoted(stem + '{i}')} for i in range({len(targets)})]")
-        else:
+        elif comp.sample_submission.parent == comp.public_dir:
             columns = list(pd.read_csv(comp.sample_submission, nrows=0).columns)
             sample = f"pd.read_csv({_quoted(f'input/{comp.sample_submission.name}')}).columns"
             others = [name for name in columns if name not in targets]

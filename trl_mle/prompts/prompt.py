@@ -174,7 +174,8 @@ def _goal(comp: Competition) -> str:
 def _sample(comp: Competition) -> str:
     """Where the ids are, unless the test table has them. A small model writes to whatever file is named like a submission."""
     test = find_table(comp, "test")
-    if test is not None and comp.id_column in test[1].columns:
+    is_shown = comp.sample_submission.parent == comp.public_dir  # MLE-bench hides a few
+    if not is_shown or (test is not None and comp.id_column in test[1].columns):
         return ""
     return f", with the columns and ids of input/{_clip(comp.sample_submission.name, NAME_CHARS)}"
 

@@ -4,11 +4,12 @@ import logging
 import os
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import FIRST_COMPLETED, wait
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from typing import Any
 
-from trl_mle.competitions import Competition, Score, TaskSet
+from trl_mle.competitions import Competition, GradingFailed, Score, TaskSet
 from trl_mle.competitions.task_set import as_task_set
 from trl_mle.execution import ExecutionResult, Executor, Outcome
 from trl_mle.execution.program import Program
@@ -330,15 +331,15 @@ class MLEReward:
             milestones = tuple(name for name in MILESTONES if name in reached)
             reports = tuple(program.reports(stdout))
             stdout = stdout.replace(f"{program.nonce} ", "").replace("\r", "")
-        score = quality = None
+        quality = None
+        try:
+            score = _graded(result, competition)
+        except GradingFailed as error:
+            score = None
+            result = replace(result, outcome=Outcome.INFRASTRUCTURE, detail=f"the grader failed: {error}")
         if result.outcome is Outcome.INFRASTRUCTURE:
             reward, detail = None, result.detail
         else:
-            if result.outcome is Outcome.OK:
-                if result.submission is None:
-                    score = Score(value=None, valid=False, error=result.detail or "no submission.csv was written")
-                else:
-                    score = competition.grade(result.submission)
             if score is not None and score.valid and score.value is not None:
                 quality = competition.scoring.gain(score.value)
                 reward, detail = max(self.floor, quality), ""
@@ -414,6 +415,15 @@ class MLEReward:
         if len(self.competitions) != 1:
             raise ValueError("with several competitions the dataset needs a column `competition` with their ids")
         return next(iter(self.competitions))
+
+
+def _graded(result: ExecutionResult, competition: Competition) -> Score | None:
+    """The score of a program's submission; `None` if the program failed."""
+    if result.outcome is not Outcome.OK:
+        return None
+    if result.submission is None:
+        return Score(value=None, valid=False, error=result.detail or "no submission.csv was written")
+    return competition.grade(result.submission)
 
 
 def find_reward(reward_funcs: Any) -> MLEReward | None:

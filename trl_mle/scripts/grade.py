@@ -21,7 +21,7 @@ def grade(args: argparse.Namespace) -> int:
     if not Path(args.submission).exists():
         raise FileNotFoundError(f"there is no submission {args.submission}")
     score = competition.grade(Path(args.submission).read_bytes())
-    thresholds = medal_thresholds(competition.id)
+    thresholds = medal_thresholds(competition)
     won = None
     if thresholds is not None and score.full is not None:
         won = medal(score.full, thresholds, competition.higher_is_better)

@@ -8,6 +8,7 @@ import sys
 from pathlib import Path
 
 from trl_mle.competitions import CompetitionError, load_competition
+from trl_mle.competitions.bench import bench_folder
 from trl_mle.competitions.catalog import MLEBENCH_COMPETITIONS
 from trl_mle.spelling import did_you_mean
 
@@ -52,7 +53,7 @@ def prepare(competition_id: str, data_dir: str | None) -> Path:
         [`CompetitionError`]: The competition does not exist, or could not be prepared; the message says why and what
         to do.
     """
-    if competition_id not in MLEBENCH_COMPETITIONS:
+    if competition_id not in MLEBENCH_COMPETITIONS and bench_folder(competition_id) is None:
         hint = did_you_mean(competition_id, MLEBENCH_COMPETITIONS) or f"known are {', '.join(MLEBENCH_COMPETITIONS)}"
         raise CompetitionError(f"{competition_id!r} is not one of MLE-bench's twelve competitions; {hint}")
     try:

@@ -1,0 +1,204 @@
+"""MLE-bench's other competitions, graded by its own code in a process of its own."""
+
+import os
+import pickle
+import signal
+import subprocess
+import sys
+import time
+
+import pytest
+from support.bench import SITE, write_prepared
+
+from trl_mle.competitions import CompetitionError, GradingFailed, load_competition
+from trl_mle.competitions import bench as module
+from trl_mle.competitions.content import content_digest
+from trl_mle.competitions.loading import is_own
+from trl_mle.competitions.medals import medal_thresholds
+from trl_mle.execution import ExecutionResult, Outcome, ProgramFuture
+from trl_mle.prompts import scratch_prompt
+from trl_mle.rewards import MLEReward
+
+
+RANKS = "rank-the-kinds"
+
+
+@pytest.fixture(scope="module")
+def data(tmp_path_factory):
+    """The data of the stand-in for MLE-bench, which is installed meanwhile."""
+    folder = tmp_path_factory.mktemp("data")
+    with pytest.MonkeyPatch.context() as patch:
+        patch.syspath_prepend(SITE)
+        yield folder, write_prepared(folder)
+        module._grader(str(folder), os.getpid()).close()
+
+
+@pytest.fixture
+def ranks(data):
+    return load_competition(RANKS, data[0])
+
+
+def as_csv(table):
+    return table.to_csv(index=False).encode()
+
+
+def test_it_is_loaded_by_its_id(data, ranks):
+    folder, _ = data
+    assert (ranks.id, ranks.metric, ranks.higher_is_better) == (RANKS, "map-at-2", True)
+    assert (ranks.id_column, ranks.target_columns) == ("id", ("kinds",))
+    assert ranks.public_dir == folder / RANKS / "prepared" / "public"
+    assert not is_own(ranks)
+    thresholds = medal_thresholds(ranks)
+    assert (thresholds.gold, thresholds.bronze, thresholds.median) == (0.9, 0.9, 0.75)
+    prompt = scratch_prompt(ranks)[0]["content"]
+    for part in ("Name the two likeliest kinds", "Metric: map-at-2 (higher is better)", "train.csv", "id,kinds"):
+        assert part in prompt
+    assert "mlebench" not in sys.modules
+    assert content_digest(ranks) == content_digest(pickle.loads(pickle.dumps(ranks)))
+
+
+def test_its_own_code_grades(data, ranks):
+    _, answers = data
+    for number in range(2):  # the grader changes the tables that it is given
+        assert ranks.grade(as_csv(answers)).value == 1.0, number
+        assert ranks.grade(as_csv(answers.assign(kinds="nothing " + answers["kinds"]))).value == 0.5
+    known = (answers["kinds"] == "low").mean() + (answers["kinds"] == "high").mean() / 2
+    score = ranks.grade(ranks.sample_submission)
+    assert (score.valid, score.value, score.full) == (True, round(known, 5), round(known, 5))
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        (lambda table: table[:3], "the submission has 3 rows, not 40"),
+        (lambda table: table.drop(columns="kinds"), "KeyError: 'kinds'"),
+        (lambda table: table.assign(id=0), "AssertionError: ids differ"),
+        (lambda table: table.assign(kinds=1), "AttributeError: "),
+        (lambda table: table.assign(kinds="NAN"), "the score is nan"),
+    ],
+)
+def test_invalid_submissions(data, ranks, change, message):
+    score = ranks.grade(as_csv(change(data[1])))
+    assert (score.valid, score.value) == (False, None)
+    assert message in score.error
+    assert "\n" not in score.error
+
+
+@pytest.mark.parametrize("content", [b"", b"\xff\xfe\x00", b'"', b"id,kinds\n" + b"x," * 9 + b"\n"])
+def test_what_is_no_table(ranks, content):
+    assert not ranks.grade(content).valid
+
+
+def test_a_missing_submission(ranks, tmp_path):
+    assert ranks.grade(tmp_path / "none.csv").error == "the submission cannot be read: No such file or directory"
+
+
+def test_a_grader_that_breaks_off_is_our_failure(data, ranks, monkeypatch):
+    _, answers = data
+    with pytest.raises(GradingFailed, match="mlebench ended with 3"):
+        ranks.grade(as_csv(answers.assign(kinds="CRASH")))
+    assert ranks.grade(as_csv(answers)).value == 1.0  # it started again
+    monkeypatch.setattr(module, "GRADING_S", 0.5)
+    with pytest.raises(GradingFailed, match=r"mlebench did not answer within 0.5 s"):
+        ranks.grade(as_csv(answers.assign(kinds="HANG")))
+    monkeypatch.undo()
+    assert ranks.grade(as_csv(answers)).value == 1.0
+    os.kill(ranks._grader._process.pid, signal.SIGKILL)
+    with pytest.raises(GradingFailed, match="mlebench ended with -9"):
+        ranks.grade(as_csv(answers))
+    assert ranks.grade(as_csv(answers)).value == 1.0
+
+
+def test_no_submission_pays_for_it(data, ranks):
+    """The reward is `None`, and the program runs again, as with every failure of ours."""
+
+    class Runs:
+        def __init__(self, submission):
+            self.submission, self.identity, self.ran = submission, {}, 0
+
+        def submit(self, program, competition):
+            self.ran += 1
+            future = ProgramFuture()
+            future.set_result(ExecutionResult(Outcome.OK, duration_s=1.0, exit_code=0, submission=self.submission))
+            return future
+
+    for kinds, reward, ran in (("CRASH", None, 2), ("low", None, 1)):
+        runs = Runs(as_csv(data[1].assign(kinds=kinds)))
+        evaluation = MLEReward([ranks], runs, show_progress=False).evaluate("```python\nx = 1\n```", ranks)
+        assert runs.ran == ran
+        if kinds == "CRASH":
+            assert (evaluation.reward, evaluation.outcome) == (reward, Outcome.INFRASTRUCTURE)
+            assert evaluation.detail == "the grader failed: mlebench ended with 3: graders print, too"
+        else:
+            assert evaluation.reward == evaluation.score.value == pytest.approx((data[1]["kinds"] == "low").mean())
+
+
+def test_a_hidden_sample(data):
+    comp = load_competition("hidden-sample", data[0])
+    assert (comp.metric, comp.higher_is_better, comp.target_columns) == ("mean-error", False, ("value",))
+    assert comp.grade(comp.sample_submission).value == 1.45
+    prompt = scratch_prompt(comp)[0]["content"]
+    assert "id,value" in prompt
+    assert "sample_submission.csv" not in prompt
+
+
+def test_what_cannot_work_is_one_line(data, ranks, tmp_path):
+    folder, _ = data
+    for action, message in (
+        (
+            lambda: load_competition(RANKS, folder, holdout=0.5),
+            "is graded by MLE-bench's own code, on all rows: set holdout: 0",
+        ),
+        (
+            lambda: load_competition(RANKS, tmp_path),
+            f"not prepared in .*; prepare it with: mlebench prepare -c {RANKS}",
+        ),
+        (lambda: ranks.predictions(b""), "they cannot be averaged"),
+    ):
+        with pytest.raises(CompetitionError, match=message) as caught:
+            action()
+        assert "\n" not in str(caught.value)
+
+
+def test_a_competition_yaml_comes_first(data, tmp_path):
+    write_prepared(tmp_path)
+    (tmp_path / RANKS / "competition.yaml").write_text("metric: accuracy\nid_column: id\nanswers: answers.csv\n")
+    assert load_competition(RANKS, tmp_path).metric == "accuracy"
+
+
+def test_an_mlebench_that_does_not_start(tmp_path, monkeypatch):
+    package = tmp_path / "mlebench"
+    (package / "competitions" / RANKS).mkdir(parents=True)
+    (package / "__init__.py").write_text("raise ImportError('no py7zr')")
+    monkeypatch.syspath_prepend(tmp_path)
+    write_prepared(tmp_path / "data")
+    with pytest.raises(
+        CompetitionError, match="cannot be loaded by mlebench: mlebench ended with 1: ImportError: no py7zr"
+    ):
+        load_competition(RANKS, tmp_path / "data")
+
+
+ENDS = f"""
+import os, signal, sys
+sys.path.insert(0, {str(SITE)!r})
+from trl_mle.competitions import load_competition
+comp = load_competition({RANKS!r}, sys.argv[1])
+print(comp._grader._process.pid, flush=True)
+if sys.argv[2] == "killed":
+    os.kill(os.getpid(), signal.SIGKILL)
+"""
+
+
+@pytest.mark.parametrize("how", ["ends", "killed"])
+def test_its_process_ends_with_ours(data, how):
+    ended = subprocess.run(
+        [sys.executable, "-c", ENDS, str(data[0]), how], capture_output=True, text=True, check=False
+    )
+    pid = int(ended.stdout)
+    for _ in range(100):
+        try:
+            os.kill(pid, 0)
+        except ProcessLookupError:
+            return
+        time.sleep(0.1)
+    pytest.fail("it is still there")

@@ -1,0 +1,223 @@
+"""MLE-bench's other competitions, which its own code grades, in a process of its own."""
+
+import atexit
+import contextlib
+import functools
+import json
+import os
+import re
+import select
+import signal
+import subprocess
+import sys
+import tempfile
+import threading
+import time
+from dataclasses import dataclass
+from importlib.util import find_spec
+from pathlib import Path
+from typing import Any
+
+import pandas as pd
+
+from trl_mle.competitions.competition import Competition, CompetitionError, GradingFailed, Score, invalid
+from trl_mle.competitions.metrics import Metric
+
+
+START_S = 300.0  # MLE-bench imports large packages
+GRADING_S = 300.0  # of a submission
+PROGRAM = Path(__file__).with_name("bench_grader.py")
+
+
+def bench_folder(competition_id: str) -> Path | None:
+    """The folder of a competition in an installed `mlebench`, which is found, not imported; `None` if there is none."""
+    package = find_spec("mlebench") if re.fullmatch(r"[\w-]+", competition_id) else None
+    for location in (package.submodule_search_locations or []) if package else []:
+        if (folder := Path(location) / "competitions" / competition_id).is_dir():
+            return folder
+    return None
+
+
+@dataclass(frozen=True)
+class BenchCompetition(Competition):
+    """A competition that MLE-bench's own code grades. All its rows are scored at once: none can be held out."""
+
+    def __post_init__(self) -> None:
+        if self.holdout:
+            raise CompetitionError(f"{self.id!r} is graded by MLE-bench's own code, on all rows: set holdout: 0")
+
+    def grade(self, submission: Path | str | bytes) -> Score:
+        """
+        Scores a submission with MLE-bench's code.
+
+        Args:
+            submission (`Path`, `str` or `bytes`):
+                Path of a CSV file, or its content as bytes.
+
+        Returns:
+            [`Score`]: The score, or the reason for its absence.
+
+        Raises:
+            [`GradingFailed`]: The grader broke off, or took too long.
+        """
+        with tempfile.NamedTemporaryFile(suffix=".csv") as file:
+            try:
+                file.write(submission if isinstance(submission, bytes) else Path(submission).read_bytes())
+            except OSError as error:
+                return invalid(f"the submission cannot be read: {error.strerror}")
+            file.flush()
+            answer = self._grader.ask(GRADING_S, ask="grade", name=self.id, submission=file.name)
+        return Score(answer["score"], valid=True) if "score" in answer else invalid(answer["invalid"])
+
+    def predictions(self, submission: bytes) -> pd.DataFrame:
+        raise CompetitionError(f"only MLE-bench's code reads the submissions of {self.id!r}: they cannot be averaged")
+
+    def check_answers(self) -> None:
+        """Raises [`CompetitionError`] if there are none."""
+        if not self.answers.is_file():
+            raise CompetitionError(f"{self.id!r} lacks the file {self.answers}")
+
+    @property
+    def _grader(self) -> "BenchGrader":
+        return _grader(str(self.public_dir.parents[2]), os.getpid())
+
+
+def load_bench(competition_id: str, data_dir: Path) -> BenchCompetition:
+    """
+    Loads one of MLE-bench's competitions.
+
+    Args:
+        competition_id (`str`):
+            Its id.
+        data_dir (`Path`):
+            Where `mlebench prepare` has put it.
+
+    Returns:
+        [`BenchCompetition`]: The competition.
+
+    Raises:
+        [`CompetitionError`]: MLE-bench does not start, or files are missing.
+    """
+    try:
+        facts = _grader(str(data_dir), os.getpid()).ask(START_S, ask="describe", name=competition_id)
+        columns = list(pd.read_csv(facts["sample_submission"], nrows=0).columns)
+    except GradingFailed as error:
+        raise CompetitionError(f"{competition_id!r} cannot be loaded by mlebench: {error}") from error
+    except (OSError, ValueError) as error:
+        raise CompetitionError(
+            f"the sample submission of {competition_id!r} cannot be read: {' '.join(str(error).split())}"
+        ) from error
+    metric = facts["metric"]
+    return BenchCompetition(
+        id=competition_id,
+        metric=metric,
+        public_dir=Path(facts["public_dir"]),
+        sample_submission=Path(facts["sample_submission"]),
+        answers=Path(facts["answers"]),
+        target_columns=tuple(columns[1:]),
+        id_column=columns[0],
+        custom_metric=Metric(_not_here, facts["higher_is_better"], names=re.escape(metric).replace(r"\-", "[-_ ]?")),
+    )
+
+
+def _not_here(answers: pd.DataFrame, predictions: pd.DataFrame) -> float:
+    raise ValueError("only MLE-bench's code computes this metric")
+
+
+class BenchGrader:
+    """
+    A process with MLE-bench. It starts with the first question, and again if it ended.
+
+    Args:
+        data_dir (`str`):
+            Where `mlebench prepare` has put the competitions.
+    """
+
+    def __init__(self, data_dir: str):
+        self._data_dir = data_dir
+        self._lock = threading.Lock()
+        self._process: subprocess.Popen[bytes] | None = None
+        atexit.register(self.close)
+
+    def ask(self, limit_s: float, **question: str) -> dict[str, Any]:
+        """
+        Asks, and waits for the answer.
+
+        Args:
+            limit_s (`float`):
+                Seconds to wait, besides the start.
+            **question (`str`):
+                What to ask: see `bench_grader.py`.
+
+        Returns:
+            `dict[str, Any]`: The answer.
+
+        Raises:
+            [`GradingFailed`]: It ended, took too long, or failed.
+        """
+        with self._lock:
+            try:
+                process = self._started()
+                answer = self._answer(process, question | {"data_dir": self._data_dir}, limit_s)
+            except GradingFailed:
+                self.close()
+                raise
+        if "failed" in answer:
+            raise GradingFailed(" ".join(answer["failed"].split())[:300])
+        return answer
+
+    def _started(self) -> subprocess.Popen[bytes]:
+        if self._process is None:
+            self._said = tempfile.TemporaryFile()  # noqa: SIM115 (closed with the process)
+            self._process = subprocess.Popen(
+                [sys.executable, "-P", str(PROGRAM)],
+                stdin=subprocess.PIPE,
+                stdout=subprocess.PIPE,
+                stderr=self._said,
+                start_new_session=True,
+                # What is found here is found there; GPUs are for training
+                env=os.environ | {"PYTHONPATH": os.pathsep.join(filter(None, sys.path)), "CUDA_VISIBLE_DEVICES": ""},
+            )
+        return self._process
+
+    def _answer(self, process: subprocess.Popen[bytes], question: dict[str, str], limit_s: float) -> dict[str, Any]:
+        assert process.stdin is not None
+        assert process.stdout is not None
+        try:
+            process.stdin.write(json.dumps(question).encode() + b"\n")
+            process.stdin.flush()
+        except BrokenPipeError as error:
+            raise GradingFailed(self._last_words(process)) from error
+        deadline = time.monotonic() + limit_s
+        received = bytearray()
+        while not received.endswith(b"\n"):
+            ready, _, _ = select.select([process.stdout], [], [], max(0.0, deadline - time.monotonic()))
+            if not ready:
+                raise GradingFailed(f"mlebench did not answer within {limit_s:g} s")
+            chunk = os.read(process.stdout.fileno(), 1 << 16)
+            if not chunk:
+                raise GradingFailed(self._last_words(process))
+            received += chunk
+        return json.loads(received)
+
+    def _last_words(self, process: subprocess.Popen[bytes]) -> str:
+        code = process.wait(timeout=START_S)
+        self._said.seek(0)
+        lines = self._said.read()[-10_000:].decode(errors="replace").strip().splitlines()
+        return f"mlebench ended with {code}: {lines[-1] if lines else 'it said nothing'}"
+
+    def close(self) -> None:
+        """Ends the process."""
+        if self._process is None:
+            return
+        process, self._process = self._process, None
+        with contextlib.suppress(ProcessLookupError):
+            os.killpg(process.pid, signal.SIGKILL)
+        process.communicate()
+        self._said.close()
+
+
+@functools.cache
+def _grader(data_dir: str, process_id: int) -> BenchGrader:
+    """The process for a folder, one for each of ours: a forked one must not share its pipes."""
+    return BenchGrader(data_dir)
