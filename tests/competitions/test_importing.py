@@ -179,10 +179,12 @@ def test_the_metric_of_an_installed_mle_dojo(tmp_path, monkeypatch):
     assert asked == ["# its metric"]
 
 
-def test_links_are_refused(tmp_path):
+@pytest.mark.parametrize("name", ["data/public/more.csv", "data/public/description.txt", "utils/metric.py", "raw"])
+def test_links_are_refused(tmp_path, name):
     package = write_package(tmp_path / "prices", "mle-dojo")
-    (package / "data" / "public" / "more.csv").symlink_to("/etc/hostname")
-    with pytest.raises(CompetitionError, match=r"more.csv is a link: copy the package with cp -rL"):
+    (package / name).unlink(missing_ok=True)
+    (package / name).symlink_to("/etc/hostname")
+    with pytest.raises(CompetitionError, match=f"{name} is a link: copy the package with cp -rL"):
         import_as_rmse(package, tmp_path / "out")
 
 

@@ -34,6 +34,15 @@ def test_log_loss_by_hand():
     assert score("log_loss", truth, 1 - truth.astype(float)) == pytest.approx(36.0437, abs=1e-4)
 
 
+def test_binary_log_loss():
+    truth, guess = _column(1, 0, 1), _column(0.5, 0.25, 0)
+    expected = sklearn.metrics.log_loss(truth, guess)
+    assert score("binary_log_loss", truth, guess) == pytest.approx(expected)
+    assert expected == pytest.approx((math.log(2) + math.log(4 / 3) + 36.0437) / 3, abs=1e-4)
+    with pytest.raises(ValueError, match=r"must lie in \[0, 1\]"):
+        score("binary_log_loss", truth, guess + 1)
+
+
 @pytest.mark.parametrize(
     ("total", "valid"), [(1 + 1e-5, True), (1 - 1e-5, True), (1 + 1.2e-5, False), (0.9999, False)]
 )

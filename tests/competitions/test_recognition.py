@@ -89,6 +89,17 @@ def test_another_scikit_learn_metric_of_the_same_kind(tmp_path):
     assert recognized(comp, trials, scores_of(balanced_accuracy_score, comp, trials)).metric == "balanced_accuracy"
 
 
+def test_a_log_loss_that_clips_elsewhere(tmp_path):
+    table = answers_for("binary_log_loss")
+    comp, trials = competition_of(table, tmp_path), trial_submissions(table, "id")
+
+    def log_loss(truth, table):
+        clipped = table.clip(1e-15, 1 - 1e-15)
+        return -(truth * np.log(clipped) + (1 - truth) * np.log(1 - clipped)).to_numpy().mean()
+
+    assert recognized(comp, trials, scores_of(log_loss, comp, trials)).metric == "binary_log_loss"
+
+
 def test_what_else_it_checks():
     scores = {f"trial-{i}": i / 12 for i in range(12)}
     probes = {f"{name}-{i}": i / 12 for name in ("extra", "id_last", "reversed") for i in (2, 8)}

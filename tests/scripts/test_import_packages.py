@@ -72,7 +72,7 @@ HOSTILE = {
     "is no class": ("def evaluate(a, b): return 1.0", "LookupError: metric.py has no class with a method evaluate"),
     "is constant": (
         ACCURACY.replace("return float(", "return 0.5 + 0 * float("),
-        "scores 18 trials as no metric of ours does",
+        "scores trial submissions as no metric of ours does",
     ),
     "is upside down": (ACCURACY.replace("=True", "=False"), "scores as accuracy, but says that lower is better"),
     "refuses all": (

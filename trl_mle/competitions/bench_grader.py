@@ -93,7 +93,8 @@ def main() -> None:
     while True:
         question = questions.get()
         try:
-            answer = {"describe": describe, "grade": grade}[question.pop("ask")](**question)
+            asked = question.pop("ask")
+            answer = describe(**question) if asked == "describe" else grade(**question)
         except Exception as error:
             answer = {"failed": f"{type(error).__name__}: {error}"}
         answers.write(json.dumps(answer) + "\n")

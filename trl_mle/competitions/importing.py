@@ -4,7 +4,7 @@ import json
 import math
 import shutil
 import tempfile
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -94,8 +94,6 @@ class Package:
         found = []
         for path in sorted(self.public.rglob("*")):
             parts = path.relative_to(self.public).parts
-            if path.is_symlink():
-                raise CompetitionError(f"{path} is a link: copy the package with cp -rL")
             if path.is_file() and path not in left_out and parts[0] not in PRIVATE and "__pycache__" not in parts:
                 found.append(path)
         return found
@@ -178,6 +176,9 @@ def import_package(
     """
     if to.exists():
         raise CompetitionError(f"{to} exists: remove it to import the package again")
+    for path in package.rglob("*"):
+        if path.is_symlink():  # what it leads to would be shown to programs
+            raise CompetitionError(f"{path} is a link: copy the package with cp -rL")
     found = Package.at(package)
     if found.metric is None and metric is None:
         raise CompetitionError(f"there is no {CLASS} or {SCRIPT}: name a metric with --metric")
@@ -189,13 +190,13 @@ def import_package(
     with tempfile.TemporaryDirectory(dir=to.absolute().parent, prefix=f".{to.name}-") as staging:
         staged = Path(staging, to.name)
         for path in found.public_files:
-            write_file(staged / "public" / path.relative_to(found.public), path.read_bytes())
+            _copy(path, staged / "public" / path.relative_to(found.public))
         if not (staged / "public").is_dir():
             raise CompetitionError(f"there are no public files in {found.public}")
         if (leak := find_leak(staged / "public", answers, id_column)) is not None:
             raise CompetitionError(f"{leak}: remove it from the package")
-        write_file(staged / "public" / "description.md", found.description.read_bytes())
-        write_file(staged / "private" / "test.csv", found.answers.read_bytes())
+        _copy(found.description, staged / "public" / "description.md")
+        _copy(found.answers, staged / "private" / "test.csv")
         write_file(staged / "public" / "sample_submission.csv", csv_text(answers))  # replaced below
         layout: dict[str, Any] = {"id": found.name, "metric": metric or "accuracy", "id_column": id_column}
         layout["target_columns"] = targets
@@ -211,7 +212,12 @@ def import_package(
     return Imported(load_competition(str(to.absolute())), match)
 
 
-def _first(paths: Any) -> Path | None:
+def _copy(source: Path, target: Path) -> None:
+    write_file(target, b"")
+    shutil.copyfile(source, target)
+
+
+def _first(paths: Iterable[Path]) -> Path | None:
     return next((path for path in paths if path.is_file()), None)
 
 
@@ -279,9 +285,7 @@ def _recognize(
     )
     found = recognized(competition, trials, scores)
     if found is None:
-        raise CompetitionError(
-            f"{package.metric.name} scores {len(scores)} trials as no metric of ours does: {way_out}"
-        )
+        raise CompetitionError(f"{package.metric.name} scores trial submissions as no metric of ours does: {way_out}")
     higher = find_metric(found.metric).higher_is_better == (found.sign == 1)
     if is_higher is not None and is_higher != higher:
         said = "higher" if is_higher else "lower"
@@ -296,12 +300,13 @@ def _read_scores(written: bytes, name: str) -> tuple[dict[str, float], str, bool
     try:
         content = json.loads(written)
         scores = {str(trial): float(score) for trial, score in content["scores"].items()}
-        refusals = [" ".join(str(reason).split())[:200] for reason in content["refused"].values()]
+        refusals = [reason for trial, reason in content["refused"].items() if trial.startswith("trial-")]
         is_higher = content["higher_is_better"]
     except (ValueError, TypeError, KeyError, AttributeError, RecursionError) as error:
         raise CompetitionError(f"{name} broke off: it wrote no scores") from error
     known = {trial: score for trial, score in scores.items() if math.isfinite(score)}
-    return known, (refusals or ["no reason given"])[0], is_higher if isinstance(is_higher, bool) else None
+    refusal = " ".join(str((refusals or ["no reason given"])[0]).split())[:200]
+    return known, refusal, is_higher if isinstance(is_higher, bool) else None
 
 
 def _written(staged: Path, layout: Mapping[str, Any]) -> Competition:

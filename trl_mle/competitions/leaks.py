@@ -4,6 +4,7 @@ import io
 import json
 import zipfile
 from collections.abc import Iterator
+from functools import partial
 from pathlib import Path
 from typing import IO, Any
 
@@ -15,6 +16,7 @@ from trl_mle.competitions.own import determines
 
 COPIED = 0.98  # share of the rows that equal the answers
 KNOWN_IDS = 0.9  # share of the test rows that a table lists
+TOGETHER = "the answers"  # of several columns
 LINES = 200  # answers that are looked for in files of other formats
 MAX_BYTES = 1 << 28  # of such a file
 UNREADABLE = (ValueError, TypeError, KeyError, AttributeError, OSError, ImportError, EOFError, zipfile.BadZipFile)
@@ -41,16 +43,21 @@ def find_leak(public: Path, answers: pd.DataFrame, id_column: str) -> str | None
         `str` or `None`: The file and what it holds, for an error; `None` if nothing was found.
     """
     truth = answers.drop(columns=id_column).set_index(pd.Index(answers[id_column].astype(str)))
-    if truth.shape[1] > 1:  # such as the label of one-hot answers
-        truth = truth.assign(**{"the answers": truth.groupby(list(truth), dropna=False).ngroup()})
+    together = truth.groupby(list(truth), dropna=False).ngroup()  # such as the label of one-hot answers
+    if truth.shape[1] > 1:
+        truth = truth.assign(**{TOGETHER: together})
     files = {path: list(_tables(path)) for path in sorted(public.rglob("*")) if path.is_file()}
     tables = [(path, table, list(_test_rows(table, truth))) for path, found in files.items() for table in found]
     features = {str(name) for _, table, rows in tables if not rows for name in table}
     for path, _, alignments in tables:
         for rows in alignments:
             for column in rows:
+                if str(column) == id_column:
+                    continue
                 for target in truth:
-                    if str(column) != id_column and _tells(rows[column], truth[target], str(column) in features):
+                    is_one_of_many = truth.shape[1] > 1 and target != TOGETHER
+                    tells = _is_copy if is_one_of_many else partial(_tells, is_feature=str(column) in features)
+                    if tells(rows[column], truth[target].reset_index(drop=True)):
                         name = path.relative_to(public).as_posix()
                         return f"{name} holds the answers: its column {column!r} tells {target!r} of the test rows"
     for path, found in files.items():
@@ -78,7 +85,6 @@ def _test_rows(table: pd.DataFrame, truth: pd.DataFrame) -> Iterator[pd.DataFram
 
 
 def _tells(column: pd.Series, target: pd.Series, is_feature: bool) -> bool:
-    target = target.reset_index(drop=True)
     if _is_copy(column, target):
         return True
     if not is_feature:

@@ -152,6 +152,13 @@ def log_loss(y_true: pd.DataFrame, y_pred: pd.DataFrame) -> float:
     return float(-(truth * np.log(probabilities.clip(eps, 1 - eps))).sum(axis=1).mean())
 
 
+def _binary_log_loss(truth: np.ndarray, probabilities: np.ndarray) -> float:
+    """Log loss of the probability of 1."""
+    _check_both_classes(truth)
+    eps = np.finfo(float).eps
+    return -np.log(np.where(truth == 1, probabilities, 1 - probabilities).clip(eps, 1 - eps)).mean()
+
+
 def top_k_accuracy(k: int) -> Metric:
     """The share of rows whose label is among the `k` likeliest, of which there must be more; the later of a tie counts first."""
     score, names = partial(_top_k_accuracy, k), rf"top_?{k}(?!\d)|top_k_acc"
@@ -168,8 +175,14 @@ def _top_k_accuracy(k: int, y_true: pd.DataFrame, y_pred: pd.DataFrame) -> float
 
 def roc_auc(y_true: pd.DataFrame, y_pred: pd.DataFrame) -> float:
     """Area under the ROC curve of the one column, of scores in [0, 1]."""
+    return _of_unit_interval(_area, y_true, y_pred)
+
+
+def _of_unit_interval(
+    score: Callable[[np.ndarray, np.ndarray], float], y_true: pd.DataFrame, y_pred: pd.DataFrame
+) -> float:
     _check_unit_interval(y_pred)
-    return _of_one_column(_area, y_true, y_pred)
+    return _of_one_column(score, y_true, y_pred)
 
 
 def _of_both_classes(score: Callable[[np.ndarray, np.ndarray], float], truth: np.ndarray, scores: np.ndarray) -> float:
@@ -341,6 +354,13 @@ METRICS = {
         takes=Takes.PROBABILITIES,
         rule="Predictions lie in [0, 1] and sum to 1 in each row.",
         names=r"(?<!neg_)log_?loss",
+    ),
+    "binary_log_loss": _smaller(
+        partial(_of_unit_interval, _binary_log_loss),
+        takes=Takes.SCORES,
+        rule="Predictions are probabilities of 1, in [0, 1].",
+        names=r"(?<!neg_)log_?loss",
+        average="mean",
     ),
     "top_3_accuracy": top_k_accuracy(3),
     "top_5_accuracy": top_k_accuracy(5),

@@ -10,7 +10,7 @@ import pandas as pd
 from pandas.api.types import is_numeric_dtype
 
 from trl_mle.competitions.competition import Competition
-from trl_mle.competitions.metrics import METRICS, Metric
+from trl_mle.competitions.metrics import METRICS, Metric, Takes
 from trl_mle.competitions.prepared import csv_text
 
 
@@ -132,14 +132,17 @@ def recognized(
     truth = aligned.predictions(competition.answers.read_bytes())
     names = [name for name in trials if name.startswith("trial-")]
     tables = {name: aligned.predictions(trials[name]) for name in names}
+    # Log losses differ in how they clip a probability of 0: for what takes scores, only others count
+    blurred = [name for name in names if not np.isin(tables[name].to_numpy(), (0, 1)).all()]
     best: tuple[tuple[int, bool], Recognized] | None = None
-    for metric in METRICS:
+    for metric, facts in METRICS.items():
+        compared = blurred if facts.takes is Takes.SCORES else names
         ours = {name: value for name, table in tables.items() if (value := _score(metric, truth, table)) is not None}
-        both = [name for name in names if name in ours and name in scores]
+        both = [name for name in compared if name in ours and name in scores]
         spread = np.ptp([ours[name] for name in both]) if both else 0.0
         if len(both) < LEAST_TRIALS or spread == 0:
             continue
-        one_refuses = sum((name in ours) != (name in scores) for name in names)
+        one_refuses = sum((name in ours) != (name in scores) for name in compared)
         for sign in (1, -1):
             difference = max(abs(scores[name] - sign * ours[name]) for name in both)
             key = one_refuses, difference > SAME * spread
