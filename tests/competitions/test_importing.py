@@ -184,8 +184,29 @@ def test_links_are_refused(tmp_path, name):
     package = write_package(tmp_path / "prices", "mle-dojo")
     (package / name).unlink(missing_ok=True)
     (package / name).symlink_to("/etc/hostname")
-    with pytest.raises(CompetitionError, match=f"{name} is a link: copy the package with cp -rL"):
+    with pytest.raises(
+        CompetitionError, match=f"{name} is a link that leaves the package: copy the package with cp -rL"
+    ):
         import_as_rmse(package, tmp_path / "out")
+
+
+def test_links_inside_a_package(tmp_path):
+    """OpenMLE's packages have one; one to the answers is found."""
+    package = write_package(tmp_path / "prices", "mle-dojo")
+    (package / "utils" / "public").symlink_to("../data/public")
+    import_as_rmse(package, tmp_path / "out" / "fine")
+    (package / "data" / "public" / "key.csv").symlink_to("../private/test_answer.csv")
+    with pytest.raises(CompetitionError, match=r"^key.csv holds the answers"):
+        import_as_rmse(package, tmp_path / "out" / "leaky")
+
+
+def test_answers_under_another_name(tmp_path):
+    _, _, answers = tables("price")
+    other = answers.rename(columns={"price": "true price"})
+    package = write_package(tmp_path / "prices", "mle-dojo", **{"data/private/test_answer.csv": other})
+    comp = import_as_rmse(package, tmp_path / "out")
+    assert comp.target_columns == ("price",)
+    assert comp.grade(answers.to_csv(index=False).encode()).value == 0
 
 
 def test_a_metric_of_ones_own(tmp_path):

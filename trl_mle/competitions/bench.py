@@ -187,6 +187,7 @@ class BenchGrader:
             process.stdin.write(json.dumps(question).encode() + b"\n")
             process.stdin.flush()
         except BrokenPipeError as error:
+            self._kill(process)
             raise GradingFailed(self._last_words(process)) from error
         deadline = time.monotonic() + limit_s
         received = bytearray()
@@ -196,12 +197,13 @@ class BenchGrader:
                 raise GradingFailed(f"mlebench did not answer within {limit_s:g} s")
             chunk = os.read(process.stdout.fileno(), 1 << 16)
             if not chunk:
+                self._kill(process)  # it may have closed its pipe and live on
                 raise GradingFailed(self._last_words(process))
             received += chunk
         return json.loads(received)
 
     def _last_words(self, process: subprocess.Popen[bytes]) -> str:
-        code = process.wait(timeout=START_S)
+        code = process.wait()
         self._said.seek(0)
         lines = self._said.read()[-10_000:].decode(errors="replace").strip().splitlines()
         return f"mlebench ended with {code}: {lines[-1] if lines else 'it said nothing'}"
@@ -211,10 +213,13 @@ class BenchGrader:
         if self._process is None:
             return
         process, self._process = self._process, None
-        with contextlib.suppress(ProcessLookupError):
-            os.killpg(process.pid, signal.SIGKILL)
+        self._kill(process)
         process.communicate()
         self._said.close()
+
+    def _kill(self, process: subprocess.Popen[bytes]) -> None:
+        with contextlib.suppress(ProcessLookupError):
+            os.killpg(process.pid, signal.SIGKILL)
 
 
 @functools.cache

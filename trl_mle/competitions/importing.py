@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, NamedTuple
 
+import numpy as np
 import pandas as pd
 import yaml
 
@@ -177,15 +178,22 @@ def import_package(
     if to.exists():
         raise CompetitionError(f"{to} exists: remove it to import the package again")
     for path in package.rglob("*"):
-        if path.is_symlink():  # what it leads to would be shown to programs
-            raise CompetitionError(f"{path} is a link: copy the package with cp -rL")
+        if path.is_symlink() and not path.resolve().is_relative_to(package.resolve()):
+            # Programs would see any file of the user's
+            raise CompetitionError(f"{path} is a link that leaves the package: copy the package with cp -rL")
     found = Package.at(package)
     if found.metric is None and metric is None:
         raise CompetitionError(f"there is no {CLASS} or {SCRIPT}: name a metric with --metric")
     answers = _table(found.answers)
     given = None if found.sample is None else _table(found.sample)
+    answers, renamed = _with_names_of(given, answers)
     id_column, targets = _columns(answers, given, found)
     answers = answers[[id_column, *targets] if given is None else [name for name in given if name in answers]]
+    for name in targets:
+        if unknown := int(answers[name].isin([np.inf, -np.inf]).sum() + answers[name].isna().sum()):
+            raise CompetitionError(
+                f"{found.answers.name} has no value of {name!r} in {unknown} of {len(answers)} rows"
+            )
     to.absolute().parent.mkdir(parents=True, exist_ok=True)
     with tempfile.TemporaryDirectory(dir=to.absolute().parent, prefix=f".{to.name}-") as staging:
         staged = Path(staging, to.name)
@@ -195,8 +203,10 @@ def import_package(
             raise CompetitionError(f"there are no public files in {found.public}")
         if (leak := find_leak(staged / "public", answers, id_column)) is not None:
             raise CompetitionError(f"{leak}: remove it from the package")
-        _copy(found.description, staged / "public" / "description.md")
-        _copy(found.answers, staged / "private" / "test.csv")
+        text = found.description.read_text(encoding="utf-8", errors="replace")
+        write_file(staged / "public" / "description.md", text)
+        cells = pd.read_csv(found.answers, dtype=str, keep_default_na=False)  # as they are
+        write_file(staged / "private" / "test.csv", csv_text(cells.rename(columns=renamed)))
         write_file(staged / "public" / "sample_submission.csv", csv_text(answers))  # replaced below
         layout: dict[str, Any] = {"id": found.name, "metric": metric or "accuracy", "id_column": id_column}
         layout["target_columns"] = targets
@@ -237,6 +247,17 @@ def _table(path: Path) -> pd.DataFrame:
         raise CompetitionError(f"{path.name} cannot be read: {' '.join(str(error).split())}") from error
 
 
+def _with_names_of(sample: pd.DataFrame | None, answers: pd.DataFrame) -> tuple[pd.DataFrame, dict[str, str]]:
+    """The answers with the name that the sample submission has for its one prediction, and what was renamed."""
+    if sample is None:
+        return answers, {}
+    asked, given = (
+        [str(name) for name in one if name not in other] for one, other in ((sample, answers), (answers, sample))
+    )
+    renamed = {given[0]: asked[0]} if len(asked) == len(given) == 1 else {}
+    return answers.rename(columns=renamed), renamed
+
+
 def _columns(answers: pd.DataFrame, sample: pd.DataFrame | None, package: Package) -> tuple[str, list[str]]:
     """The column with the ids, and the others of a submission."""
     if sample is None:
@@ -251,6 +272,8 @@ def _columns(answers: pd.DataFrame, sample: pd.DataFrame | None, package: Packag
             raise CompetitionError(
                 f"{package.answers.name} has {len(answers)} rows, and the sample submission {len(sample)}"
             )
+    if len(answers) < 2:  # of one there is no correlation, and no area under a curve
+        raise CompetitionError(f"{package.answers.name} has {len(answers)} rows: 2 are the least")
     for name in known:
         if answers[name].is_unique and (
             sample is None or sorted(map(str, answers[name])) == sorted(map(str, sample[name]))

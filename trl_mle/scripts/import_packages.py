@@ -53,7 +53,7 @@ def import_packages(
             target = to / package.resolve().name
             try:
                 imported = import_package(package, target, run_metric, metric, higher_is_better)
-            except (CompetitionError, OSError) as error:
+            except (ValueError, OSError) as error:  # a CompetitionError is a ValueError
                 print(f"failed    {terminal_line(f'{package.name}: {error}')}", flush=True)
                 continue
             made.append(target)
