@@ -24,14 +24,18 @@ def import_as_rmse(package, to):
 @pytest.mark.parametrize("layout", ["mle-dojo", "sandmle", "flat"])
 def test_its_files_are_sorted(tmp_path, layout):
     package = write_package(
-        tmp_path / "prices", layout, **{"{public}/images/a.txt": "an image", "raw/train.csv": "x\n1\n"}
+        tmp_path / "prices",
+        layout,
+        **{"{public}/images/a.txt": "an image", "{public}/data/b.txt": "b", "raw/train.csv": "x\n1\n"},
     )
     comp = import_as_rmse(package, tmp_path / "out")
     assert comp == load_competition(str(tmp_path / "out"))
     assert comp.id == "prices"
     train, _, answers = tables("price")
     seen = {path.relative_to(comp.public_dir).as_posix() for path in comp.public_dir.rglob("*") if path.is_file()}
-    assert seen == {"train.csv", "test.csv", "sample_submission.csv", "description.md", "images/a.txt"}
+    assert seen == {"train.csv", "test.csv", "sample_submission.csv", "description.md", "images/a.txt"} | (
+        {"data/b.txt"} if layout != "flat" else set()
+    )
     assert pd.read_csv(comp.public_dir / "train.csv").equals(train.reset_index(drop=True))
     assert "Predict price" in comp.description
     assert comp.grade(answers.to_csv(index=False).encode()).value == 0

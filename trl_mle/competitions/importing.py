@@ -6,6 +6,7 @@ import shutil
 import tempfile
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
+from importlib.util import find_spec
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -16,7 +17,7 @@ import yaml
 from trl_mle.competitions.competition import Competition, CompetitionError
 from trl_mle.competitions.leaks import equals_answers, find_leak
 from trl_mle.competitions.loading import load_competition
-from trl_mle.competitions.metrics import Metric, find_metric
+from trl_mle.competitions.metrics import find_metric
 from trl_mle.competitions.own import constant_guesses
 from trl_mle.competitions.prepared import csv_text, write_file
 from trl_mle.competitions.recognition import Recognized, form, recognized, trial_submissions
@@ -26,7 +27,7 @@ from trl_mle.competitions.repository import CONFIG
 PUBLIC = ("data/public", "prepared/public", "public", ".")
 ANSWERS = ("test_answer.csv", "answer.csv", "answers.csv")
 # What is not for programs, in a folder that holds the public files and more
-PRIVATE = ("data", "info", "prepared", "private", "raw", "utils", "__pycache__")
+PRIVATE = ("data", "info", "prepared", "private", "raw", "utils")
 CLASS, SCRIPT = "metric.py", "evaluator.py"  # a class with `evaluate`, and a program with `--submission_path`
 
 Files = Mapping[str, Path | bytes]
@@ -39,8 +40,8 @@ class Package:
     A package of another project.
 
     Args:
-        name (`str`):
-            Its name.
+        folder (`Path`):
+            Its folder.
         public (`Path`):
             The folder with the files for programs, and perhaps others.
         answers (`Path`):
@@ -53,7 +54,7 @@ class Package:
             Code that scores submissions: `metric.py` or `evaluator.py`. It is not trusted.
     """
 
-    name: str
+    folder: Path
     public: Path
     answers: Path
     description: Path
@@ -85,19 +86,19 @@ class Package:
             place / name for place in (folder / "utils", folder, public) for name in (CLASS, SCRIPT)
         ) or _in_mle_dojo(folder.name)
         sample = _first(public / name for name in ("sample_submission.csv", "sampleSubmission.csv"))
-        return cls(folder.resolve().name, public, answers, description, sample, metric)
+        return cls(folder, public, answers, description, sample, metric)
 
     @property
     def public_files(self) -> list[Path]:
         """The files for programs, without the answers, what computes scores, and what is written anew."""
         left_out = {self.answers, self.description, self.sample, self.metric}
         left_out |= {self.public / name for name in (*ANSWERS, CLASS, SCRIPT)}
-        found = []
-        for path in sorted(self.public.rglob("*")):
-            parts = path.relative_to(self.public).parts
-            if path.is_file() and path not in left_out and parts[0] not in PRIVATE and "__pycache__" not in parts:
-                found.append(path)
-        return found
+        others = PRIVATE if self.public == self.folder else ()
+        return [
+            path
+            for path in sorted(self.public.rglob("*"))
+            if path.is_file() and path not in left_out and path.relative_to(self.public).parts[0] not in others
+        ]
 
     @property
     def metric_files(self) -> dict[str, Path | bytes]:
@@ -208,7 +209,11 @@ def import_package(
         cells = pd.read_csv(found.answers, dtype=str, keep_default_na=False)  # as they are
         write_file(staged / "private" / "test.csv", csv_text(cells.rename(columns=renamed)))
         write_file(staged / "public" / "sample_submission.csv", csv_text(answers))  # replaced below
-        layout: dict[str, Any] = {"id": found.name, "metric": metric or "accuracy", "id_column": id_column}
+        layout: dict[str, Any] = {
+            "id": found.folder.resolve().name,
+            "metric": metric or "accuracy",
+            "id_column": id_column,
+        }
         layout["target_columns"] = targets
         match = None
         if metric is None:
@@ -233,8 +238,6 @@ def _first(paths: Iterable[Path]) -> Path | None:
 
 def _in_mle_dojo(name: str) -> Path | None:
     """The metric of one of MLE-Dojo's competitions, which its prepared data lack."""
-    from importlib.util import find_spec
-
     installed = find_spec("mledojo")  # found, not imported
     places = installed.submodule_search_locations or [] if installed else []
     return _first(Path(place) / "competitions" / name / "utils" / CLASS for place in places)
@@ -295,16 +298,14 @@ def _recognize(
     way_out = "name another with --metric, one of ours or my_module:my_metric"
     if not scores:
         raise CompetitionError(f"{package.metric.name} scores no trial submission ({refusal}): {way_out}")
-    neutral = Metric(lambda answers, predictions: 0.0, higher_is_better=True)
     competition = Competition(
-        package.name,
+        package.folder.name,
         "accuracy",
         staged / "public",
         staged / "public" / "sample_submission.csv",
         staged / "private" / "test.csv",
         tuple(layout["target_columns"]),
         layout["id_column"],
-        custom_metric=neutral,
     )
     found = recognized(competition, trials, scores)
     if found is None:
