@@ -60,6 +60,7 @@ def doctor(args: argparse.Namespace) -> int:
 def competitions(args: argparse.Namespace) -> int:
     """Lists the competitions with their metrics and rows, and whether they are prepared."""
     from trl_mle.competitions import list_competitions
+    from trl_mle.competitions.loading import prepared_bench
 
     listings = [_listing(competition_id, args.data_dir) for competition_id in list_competitions()]
     if args.json:
@@ -89,6 +90,8 @@ def competitions(args: argparse.Namespace) -> int:
     console = PlainConsole()
     console.print(table)
     console.print("Generated without end: task:train/<n> and task:test/<n>, n = 0, 1, 2, …")
+    if others := prepared_bench(args.data_dir):
+        console.print(f"Prepared, and graded by MLE-bench's own code: {', '.join(others)}", soft_wrap=True)
     return 0
 
 

@@ -13,7 +13,7 @@ from support.bench import SITE, write_prepared
 from trl_mle.competitions import CompetitionError, GradingFailed, load_competition
 from trl_mle.competitions import bench as module
 from trl_mle.competitions.content import content_digest
-from trl_mle.competitions.loading import is_own
+from trl_mle.competitions.loading import is_own, prepared_bench
 from trl_mle.competitions.medals import medal_thresholds
 from trl_mle.evaluation.submission_search import average
 from trl_mle.execution import ExecutionResult, Outcome, ProgramFuture
@@ -49,6 +49,7 @@ def test_it_is_loaded_by_its_id(data, ranks):
     assert (ranks.id_column, ranks.target_columns) == ("id", ("kinds",))
     assert ranks.public_dir == folder / RANKS / "prepared" / "public"
     assert not is_own(ranks)
+    assert prepared_bench(folder) == ["hidden-sample", RANKS]
     thresholds = medal_thresholds(ranks)
     assert (thresholds.gold, thresholds.bronze, thresholds.median) == (0.9, 0.9, 0.75)
     prompt = scratch_prompt(ranks)[0]["content"]

@@ -15,9 +15,9 @@ from queue import SimpleQueue
 from typing import Any
 
 import pandas as pd
-from mlebench.grade_helpers import InvalidSubmissionError  # type: ignore[import-not-found]
-from mlebench.registry import registry as default_registry  # type: ignore[import-not-found]
-from mlebench.utils import load_answers, read_csv  # type: ignore[import-not-found]
+from mlebench.grade_helpers import InvalidSubmissionError
+from mlebench.registry import registry as default_registry
+from mlebench.utils import load_answers, read_csv
 
 
 @functools.lru_cache(64)

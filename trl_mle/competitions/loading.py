@@ -27,6 +27,12 @@ def list_competitions() -> list[str]:
     return [*LOCAL_COMPETITIONS, *MLEBENCH_COMPETITIONS, *(PREFIX + name for name in MIRRORS)]
 
 
+def prepared_bench(data_dir: Path | str | None = None) -> list[str]:
+    """Ids of MLE-bench's other competitions that are prepared, if `mlebench` is installed; its own code grades them."""
+    names = sorted(path.parent.name for path in _in_data_dir("", data_dir).glob("*/prepared"))
+    return [name for name in names if name not in MLEBENCH_COMPETITIONS and bench_folder(name) is not None]
+
+
 def is_own(competition: Competition) -> bool:
     """Whether it is the user's own: its id means nothing on another machine."""
     known = (PREFIX, TASK_PREFIX, HUB_PREFIX)
