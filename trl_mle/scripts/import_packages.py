@@ -1,7 +1,6 @@
 """`trl-mle import`: makes competitions of the task packages of other projects."""
 
 import shlex
-import shutil
 import tempfile
 from collections.abc import Mapping
 from pathlib import Path
@@ -72,21 +71,12 @@ class MetricRunner:
         executor ([`~trl_mle.execution.LocalExecutor`]):
             Runs them.
         place (`Path`):
-            Folder for their files. It is the same for all, so that they share a warm parent.
+            Folder for their files.
     """
 
     def __init__(self, executor: LocalExecutor, place: Path):
         self._executor = executor
-        self._place = place / "private" / "input"  # the folder above it is private
-        self._clear()
-        nothing = place / "nothing"
-        self._asked = Competition("import", "accuracy", self._place, nothing, nothing, ())
-
-    def _clear(self) -> None:
-        for name in PARTS:
-            shutil.rmtree(self._place / name, ignore_errors=True)
-            write_file(self._place / name / ".keep", b"")
-            (self._place / name / ".keep").unlink()
+        self._place = place
 
     def __call__(self, files: Mapping[str, Path | bytes]) -> bytes:
         """
@@ -95,10 +85,14 @@ class MetricRunner:
         Raises:
             [`~trl_mle.competitions.CompetitionError`]: It failed, or wrote nothing.
         """
-        for name, content in files.items():
-            write_file(self._place / name, content if isinstance(content, bytes) else content.read_bytes())
-        [result] = self._executor.run_many([(PROGRAM.read_text(encoding="utf-8"), self._asked)])
-        self._clear()
+        with tempfile.TemporaryDirectory(dir=self._place) as closed:  # others may not enter
+            folder = Path(closed, "input")
+            for name in PARTS:
+                (folder / name).mkdir(parents=True)
+            for name, content in files.items():
+                write_file(folder / name, content if isinstance(content, bytes) else content.read_bytes())
+            asked = Competition("import", "accuracy", folder, folder, folder, ())
+            [result] = self._executor.run_many([(PROGRAM.read_text(encoding="utf-8"), asked)])
         if result.outcome is Outcome.INFRASTRUCTURE:
             raise CompetitionError(f"its metric could not be run: {result.detail}; import it again")
         if result.outcome is not Outcome.OK:
