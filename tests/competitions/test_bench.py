@@ -10,11 +10,12 @@ import time
 import pytest
 from support.bench import SITE, write_prepared
 
-from trl_mle.competitions import CompetitionError, GradingFailed, load_competition
+from trl_mle.competitions import CompetitionError, GradingFailed, TaskSet, load_competition
 from trl_mle.competitions import bench as module
 from trl_mle.competitions.content import content_digest
 from trl_mle.competitions.loading import is_own, prepared_bench
 from trl_mle.competitions.medals import medal_thresholds
+from trl_mle.environments.harbor import export_harbor
 from trl_mle.evaluation.submission_search import average
 from trl_mle.execution import ExecutionResult, Outcome, ProgramFuture
 from trl_mle.prompts import scratch_prompt
@@ -57,6 +58,12 @@ def test_it_is_loaded_by_its_id(data, ranks):
         assert part in prompt
     assert "mlebench" not in sys.modules
     assert content_digest(ranks) == content_digest(pickle.loads(pickle.dumps(ranks)))
+
+
+def test_it_is_not_exported(ranks, tmp_path):
+    with pytest.raises(CompetitionError, match=f"^'{RANKS}' is graded by MLE-bench's own code, which is not exported"):
+        export_harbor(TaskSet([ranks]), tmp_path / "tasks")
+    assert not list(tmp_path.iterdir())
 
 
 def test_its_own_code_grades(data, ranks):

@@ -14,6 +14,7 @@ from typing import Any
 
 import trl_mle
 from trl_mle.competitions import Competition, CompetitionError, TaskSet
+from trl_mle.competitions.bench import BenchCompetition
 from trl_mle.competitions.competition import path_slug
 from trl_mle.competitions.families import PREFIX, reference_solution, score_range
 from trl_mle.competitions.metrics import Metric
@@ -179,6 +180,10 @@ def _copy_grader(competition: Competition, reward: Reward, tests: Path) -> None:
 
 def _own_metric(competition: Competition, tests: Path) -> dict[str, Any]:
     """Copies the module of a user's own metric; returns the arguments with which the grader finds the metric."""
+    if isinstance(competition, BenchCompetition):
+        raise CompetitionError(
+            f"{competition.id!r} is graded by MLE-bench's own code, which is not exported: leave it out"
+        )
     metric, scoring = competition.metric, competition.scoring
     try:
         found = import_named("metric", metric)
