@@ -257,7 +257,7 @@ def test_plain_grpo_config_is_refused(tiny_model, tmp_path):
 
 
 def test_trl_hooks_have_not_moved():
-    check_hooks()
+    check_hooks(MLEGRPOTrainer)
     replayed = [
         "self",
         "prompt_ids",

@@ -56,6 +56,11 @@ class TaskSet(Mapping[str, Competition]):
                     raise CompetitionError(f"{self._tasks[found]} and {one} are both called {found!r}: rename one")
         self._kept: OrderedDict[str, Competition] = OrderedDict()  # those that were loaded by name, the last used last
 
+    @classmethod
+    def of(cls, tasks: "TaskSet | Iterable[Competition | str]") -> "TaskSet":
+        """A task set, made if it is not one yet."""
+        return tasks if isinstance(tasks, TaskSet) else cls(tasks)
+
     def __getitem__(self, competition_id: str) -> Competition:
         task = self._tasks[competition_id]
         if not isinstance(task, str):
@@ -87,11 +92,6 @@ class TaskSet(Mapping[str, Competition]):
         """The ids of all competitions if they are few, and otherwise of some, evenly spread: what a start looks at."""
         ids = list(self._tasks)
         return ids if len(ids) <= FEW else [ids[i * len(ids) // FEW] for i in range(FEW)]
-
-
-def as_task_set(tasks: "TaskSet | Iterable[Competition | str]") -> TaskSet:
-    """A task set, made if it is not one yet."""
-    return tasks if isinstance(tasks, TaskSet) else TaskSet(tasks)
 
 
 def names_of(name: str) -> list[str]:

@@ -10,7 +10,6 @@ from pathlib import Path
 from typing import Any
 
 from trl_mle.competitions import Competition, GradingFailed, Score, TaskSet
-from trl_mle.competitions.task_set import as_task_set
 from trl_mle.execution import ExecutionResult, Executor, Outcome
 from trl_mle.execution.program import Program
 from trl_mle.instrumentation import MILESTONES, Instrumenter
@@ -106,7 +105,7 @@ class MLEReward:
         best_solutions_dir: str | Path | None = None,
         results: ResultStore | None = None,
     ):
-        self.competitions = as_task_set(competitions)
+        self.competitions = TaskSet.of(competitions)
         self.executor = executor
         self.instrumenter = instrumenter
         self.fail_reward = fail_reward

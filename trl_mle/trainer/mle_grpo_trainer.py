@@ -12,7 +12,6 @@ from trl.extras.profiling import profiling_context
 from trl.trainer.utils import get_config_model_id
 
 from trl_mle.competitions import Competition, TaskSet
-from trl_mle.competitions.task_set import as_task_set
 from trl_mle.execution import Limits
 from trl_mle.rewards import find_reward
 from trl_mle.solutions.pool import Solution
@@ -20,7 +19,7 @@ from trl_mle.trainer.asking.dataset import few_prompts, scratch_dataset
 from trl_mle.trainer.asking.solution_prompts import NO_IMPROVING, SolutionPrompts
 from trl_mle.trainer.engine.base_model import BaseModelTrainer
 from trl_mle.trainer.engine.checkpoint import CheckpointTrainer
-from trl_mle.trainer.engine.hooks import check_bases, check_hooks
+from trl_mle.trainer.engine.hooks import check_hooks
 from trl_mle.trainer.engine.limits import LimitsTrainer, find_limits
 from trl_mle.trainer.engine.plain_text import PlainTextTrainer
 from trl_mle.trainer.engine.prompt_sharing import SharedPromptsTrainer
@@ -99,9 +98,8 @@ class MLEGRPOTrainer(
             Dataset to use for training. If `None`, it is built from `competitions`. The column `competition` holds the
             competition's id; without it, all rows count as one competition.
         competitions ([`~trl_mle.competitions.TaskSet`] or `list[str | Competition]`, *optional*):
-            Competitions to train on. Each is loaded when it is first asked for. Without `train_dataset`, they provide the scratch prompts; set `args.max_steps`
-            for the length of such a run, because its epochs are arbitrary and short. Improve prompts need them, and
-            replace the dataset's prompts.
+            Competitions to train on, each loaded when it is first asked for. Without `train_dataset`, they provide the scratch
+            prompts; set `args.max_steps`, because epochs are then short. Improve prompts need them, and replace the dataset's.
         limits ([`~trl_mle.execution.Limits`], *optional*):
             Limits of a program to state in prompts. Only without an [`~trl_mle.rewards.MLEReward`], whose executor
             otherwise defines them.
@@ -126,8 +124,7 @@ class MLEGRPOTrainer(
         limits: Limits | None = None,
         **kwargs: Any,
     ) -> None:
-        check_hooks()
-        check_bases(type(self))
+        check_hooks(type(self))
         if args is None:
             name = model if isinstance(model, str) else get_config_model_id(model.config)
             args = MLEGRPOConfig(f"{name.split('/')[-1]}-MLE-GRPO")
@@ -139,7 +136,7 @@ class MLEGRPOTrainer(
             # Models that are not quantized do not have this attribute
             quantized=quantization is not None or getattr(model, "is_loaded_in_4bit", False),
         )
-        self.competitions = as_task_set(competitions)
+        self.competitions = TaskSet.of(competitions)
         self.reward = find_reward(reward_funcs)  # evaluates programs before reward functions are called
         self.limits = find_limits(self.reward, limits)
         self.makes_dataset = train_dataset is None and bool(self.competitions)

@@ -46,9 +46,11 @@ HOOKS: dict[tuple[type, str], tuple[str, ...]] = {
 }
 
 
-def check_hooks() -> None:
-    """Raises `ImportError` if TRL's methods have changed: an override that TRL no longer calls would silently have no
-    effect."""
+def check_hooks(trainer: type) -> None:
+    """
+    Checks that a trainer's overrides are called: they would silently have no effect otherwise. Raises `ImportError` if TRL's
+    methods have changed, and `TypeError` if the trainer is combined with one whose methods GRPO's hide.
+    """
     for (cls, name), known in HOOKS.items():
         hook = getattr(cls, name, None)
         now = tuple(inspect.signature(hook).parameters)[1:] if hook is not None else None
@@ -58,13 +60,9 @@ def check_hooks() -> None:
             raise ImportError(
                 f"trl {trl.__version__} is not supported: its {cls.__name__}.{name} {what}: pip install 'trl>=1.16.0,<1.17'"
             )
-
-
-def check_bases(cls: type) -> None:
-    """Raises `TypeError` if a trainer is combined with one whose loss Python would not find, because GRPO's comes first."""
-    order = cls.__mro__
+    order = trainer.__mro__
     for other in order[order.index(GRPOTrainer) :]:
         if issubclass(other, Trainer) and not issubclass(GRPOTrainer, other):
             raise TypeError(
-                f"{cls.__name__}: {other.__name__} is no subclass of GRPOTrainer, whose methods would hide its own"
+                f"{trainer.__name__}: {other.__name__} is no subclass of GRPOTrainer, whose methods would hide its own"
             )
