@@ -117,6 +117,7 @@ def test_the_last_program_counts_and_all_their_seconds_do(environment):
 def test_programs_run_side_by_side_and_are_waited_for_in_the_end(executor):
     spec = MLESpec(["wine"], executor, max_programs=1)
     environments = [spec.environment_factory() for _ in range(4)]
+    executor.check(load_competition("wine"))  # starts what programs share
     started = time.monotonic()
     for environment in environments:
         environment.reset(competition="wine")
@@ -127,7 +128,8 @@ def test_programs_run_side_by_side_and_are_waited_for_in_the_end(executor):
     rewards = reward([], [], environments=environments, competition=["wine"] * 4, log_extra=logged.__setitem__)
     assert len(set(rewards)) == 1
     assert rewards[0] > -1
-    assert all(1 <= seconds < 3 for seconds in logged["duration_s"])
+    assert min(logged["duration_s"]) >= 1
+    assert time.monotonic() - started < sum(logged["duration_s"])
     assert logged["valid"] == [True] * 4
 
 
