@@ -118,7 +118,7 @@ def test_seed_decides_what_vllm_samples_and_updates_reach_it(solution_model, tmp
     ]
     environment = {name: value for name, value in os.environ.items() if name != "PYTHONPATH"}
     environment |= vllm_on_cpu.ENVIRONMENT
-    environment["PYTHONPATH"] = str(Path(colocated_runs.__file__).parents[2])
+    environment["PYTHONPATH"] = os.pathsep.join(map(str, Path(colocated_runs.__file__).parents[1:3]))
     process = subprocess.run(command, env=environment, cwd=tmp_path, capture_output=True, text=True)
     assert process.returncode == 0, process.stderr[-3000:]
     results = json.loads((tmp_path / "results.json").read_text())
