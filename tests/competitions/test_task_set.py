@@ -121,6 +121,14 @@ def test_few_are_all_or_evenly_spread():
     assert TaskSet(["digits", "wine"]).few() == ["digits", "wine"]
     few = TaskSet(["task:train/0-6399"]).few()
     assert few == [f"task:train/{200 * i}" for i in range(32)]
+    listed = TaskSet([f"task:train/{i}" for i in range(64)]).few()
+    assert listed == [f"task:train/{2 * i}" for i in range(32)]
+
+
+def test_few_begin_with_those_that_were_named_one_by_one():
+    """A name that is wrong is reported at the start, also behind a range."""
+    few = TaskSet(["task:train/0-2999", "./no-such-folder", load_competition("wine")]).few()
+    assert few == ["./no-such-folder", "wine", *(f"task:train/{100 * i}" for i in range(30))]
 
 
 # --- The Hub

@@ -11,9 +11,8 @@ from trl_mle.competitions.loading import id_of, load_competition
 from trl_mle.competitions.repository import CONFIG, HUB_PREFIX, tasks_in_repository
 
 
-FEW = (
-    32  # competitions that are looked at one by one: loaded at the start, and listed in metrics and on the model card
-)
+# Competitions that are looked at one by one: loaded at the start, and listed in metrics and on the model card
+FEW = 32
 KEPT = 64  # loaded competitions, with their answers
 MOST = 1_000_000  # a longer range is a typo
 
@@ -49,11 +48,15 @@ class TaskSet(Mapping[str, Competition]):
         self._data_dir = data_dir
         self._holdout = holdout
         self._tasks: dict[str, Competition | str] = {}
+        self._single: list[str] = []  # ids of those that were given one by one
         for task in tasks:
-            for one in names_of(task) if isinstance(task, str) else [task]:
+            given = names_of(task) if isinstance(task, str) else [task]
+            for one in given:
                 found = id_of(one, data_dir) if isinstance(one, str) else one.id
                 if self._tasks.setdefault(found, one) != one:
                     raise CompetitionError(f"{self._tasks[found]} and {one} are both called {found!r}: rename one")
+            if len(given) == 1:
+                self._single.append(found)
         self._kept: OrderedDict[str, Competition] = OrderedDict()  # those that were loaded by name, the last used last
 
     @classmethod
@@ -89,9 +92,15 @@ class TaskSet(Mapping[str, Competition]):
         return self._holdout if isinstance(task, str) else task.holdout
 
     def few(self) -> list[str]:
-        """The ids of all competitions if they are few, and otherwise of some, evenly spread: what a start looks at."""
-        ids = list(self._tasks)
-        return ids if len(ids) <= FEW else [ids[i * len(ids) // FEW] for i in range(FEW)]
+        """
+        What a start looks at: the ids of all competitions if they are few. Otherwise of some, evenly spread, after those that
+        were given one by one, whose names may be wrong.
+        """
+        if len(self._tasks) <= FEW:
+            return list(self._tasks)
+        first = list(dict.fromkeys(self._single)) if len(self._single) < FEW else []
+        others, left = [name for name in self._tasks if name not in first], FEW - len(first)
+        return first + [others[i * len(others) // left] for i in range(left)]
 
 
 def names_of(name: str) -> list[str]:
