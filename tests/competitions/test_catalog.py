@@ -410,6 +410,16 @@ def test_answers_that_cannot_be_graded_are_not_the_submissions_fault(name, chang
     assert "\n" not in str(error.value)
 
 
+@pytest.mark.parametrize("content", [b"", b"id,EAP\n\xff\n", b"id,EAP\n1,2\n3,4,5,6\n"])
+def test_answers_that_are_no_table_are_reported_with_their_competition(content, tmp_path):
+    write_prepared_folder(SPOOKY, tmp_path)
+    comp = load_competition(SPOOKY, tmp_path)
+    comp.answers.write_bytes(content)
+    with pytest.raises(CompetitionError, match=f"^the answers of '{SPOOKY}' in .* cannot be graded: .*$") as error:
+        comp.check_answers()
+    assert "\n" not in str(error.value)
+
+
 @pytest.mark.parametrize("name", [PIZZA, LMSYS])
 def test_a_missing_file_is_named(name, tmp_path):
     write_prepared_folder(name, tmp_path)

@@ -1,7 +1,19 @@
 import pytest
 from transformers import TrainerState
 
-from trl_mle.launching import check_no_other_run, check_trackers
+from trl_mle.launching import Problems, check_no_other_run, check_trackers
+
+
+@pytest.mark.parametrize(("rank", "once", "said"), [("0", True, True), ("1", True, False), ("1", False, True)])
+def test_problems_that_only_one_process_has_are_printed_by_it(rank, once, said, monkeypatch, capsys):
+    monkeypatch.setenv("LOCAL_RANK", rank)
+    problems = Problems()
+    problems.messages.append("the answers of 'houses' cannot be graded")
+    with pytest.raises(SystemExit) as ended:
+        problems.report("training has stopped", once=once)
+    assert ended.value.code == 2
+    line = "error: training has stopped: the answers of 'houses' cannot be graded\n"
+    assert capsys.readouterr().err.endswith(line) is said
 
 
 def test_trackers_that_are_not_there_are_missed_at_start():

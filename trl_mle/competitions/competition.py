@@ -224,15 +224,15 @@ class Competition:
     @cached_property
     def _answers(self) -> pd.DataFrame:
         """Reads the answers, which must be gradable themselves: ROC AUC is undefined for a class that never occurs."""
-        table = _read_csv(self.answers)
         try:
+            table = _read_csv(self.answers)
             _require_columns(table, [self.id_column, *self.target_columns], "the file")
             labels = table[list(self.target_columns)].set_axis(table[self.id_column])
             answers = _predictions(labels, texts=_text_columns(labels))
             self._score(answers, _best_predictions(answers))
         except (ValueError, TypeError, AttributeError) as error:  # the latter two: texts for numbers, or the reverse
             raise CompetitionError(
-                f"the answers of {self.id!r} in {self.answers} cannot be graded: {error}"
+                f"the answers of {self.id!r} in {self.answers} cannot be graded: {' '.join(str(error).split())}"
             ) from error
         return answers
 

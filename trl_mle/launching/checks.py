@@ -72,17 +72,18 @@ class Problems:
         if torch.distributed.is_initialized():
             self.messages = list(dict.fromkeys(gather_object(self.messages)))
 
-    def report(self, headline: str = "", made: Sequence[Path] = ()) -> None:
+    def report(self, headline: str = "", made: Sequence[Path] = (), once: bool = True) -> None:
         """
-        If there are problems, prints them, one per line and once per machine, and exits with code 2. The headline says what they
-        mean (by default, that nothing was started); the folders in `made` are removed if empty.
+        If there are problems, prints them, one per line, and exits with code 2. The headline says what they mean (by default, that
+        nothing was started); the folders in `made` are removed if empty. Prints `once` per machine, unless other processes may
+        not have these problems.
         """
         if not self.messages:
             return
         for folder in made:
             with suppress(OSError):  # not there, or not empty
                 folder.rmdir()
-        if os.environ.get("LOCAL_RANK", "0") == "0":
+        if not once or os.environ.get("LOCAL_RANK", "0") == "0":
             script = Path(sys.argv[0]).name
             if len(self.messages) == 1:
                 lines = [f"{script}: error: {headline}{': ' if headline else ''}{self.messages[0]}"]

@@ -9,7 +9,7 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-from trl_mle.competitions import Competition, GradingFailed, Score, TaskSet
+from trl_mle.competitions import Competition, CompetitionError, GradingFailed, Score, TaskSet
 from trl_mle.execution import ExecutionResult, Executor, Outcome
 from trl_mle.execution.program import Program
 from trl_mle.instrumentation import MILESTONES, Instrumenter
@@ -125,7 +125,7 @@ class MLEReward:
     def _check_floor(self, competition: Competition) -> None:
         scoring = competition.scoring
         if scoring.best is not None and scoring.gain(scoring.best) <= self.floor:
-            raise ValueError(
+            raise CompetitionError(
                 f"fail_reward={self.fail_reward:g} lifts the floor of valid submissions to {self.floor:g}, and no score of "
                 f"{competition.id} is above {scoring.gain(scoring.best):g}: lower it"
             )

@@ -138,9 +138,13 @@ def main(
         try:
             with launching.full_disk_noted(output_dir):
                 trainer.train(resume_from_checkpoint=checkpoint)
-        except (VLLMServerError, CompetitionError) as error:  # the first has saved a checkpoint
+        except (VLLMServerError, CompetitionError) as error:
             problems.messages.append(str(error))
-        problems.report("training has stopped; resume_from_checkpoint: true resumes from the last checkpoint, if any")
+            # All processes know of the server's failure, which has saved a checkpoint; one loads a competition
+            problems.report(
+                "training has stopped; resume_from_checkpoint: true resumes from the last checkpoint, if any",
+                once=isinstance(error, VLLMServerError),
+            )
 
     # The policy, its card, and the Hub
     with launching.full_disk_noted(output_dir):
