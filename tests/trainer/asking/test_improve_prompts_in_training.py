@@ -8,12 +8,17 @@ import pandas as pd
 import pytest
 from datasets import Dataset
 from support import pool_runs
+from support.on_cpu import ON_CPU
 from support.pool_runs import GROUP_SIZE, GROUPS, ReplayTrainer
 
-from trl_mle.competitions import TaskSet, load_competition
+from trl_mle.competitions import Score, TaskSet, load_competition
+from trl_mle.execution import Limits
 from trl_mle.prompts import extract_code, scratch_prompt
+from trl_mle.rewards import Evaluation
 from trl_mle.solutions.pool import Solution
-from trl_mle.trainer.judged import SCRATCH
+from trl_mle.trainer import MLEGRPOConfig
+from trl_mle.trainer.asking.solution_prompts import SolutionPrompts
+from trl_mle.trainer.judged import SCRATCH, Judged
 
 
 ROWS = GROUPS * GROUP_SIZE
@@ -209,6 +214,19 @@ def test_metrics_by_kind_and_how_often_a_parent_is_beaten(logged):
     assert rates
     assert max(rates) > 0
     assert history[-1]["mle/pool/size"] == len(scores)
+
+
+@pytest.mark.parametrize(
+    ("options", "kept"),
+    [({"improve_probability": 0.0}, 0), ({"improve_probability": 0.0, "max_turns": 2}, 1), ({}, 1)],
+)
+def test_solutions_that_no_prompt_shows_are_not_kept(options, kept, tmp_path):
+    args = MLEGRPOConfig(str(tmp_path), **ON_CPU, **options)
+    prompts = SolutionPrompts(TaskSet(["wine"]), args, Limits(), len)
+    valid = Evaluation(0.5, score=Score(0.5, valid=True), outcome="ok", source="x = 1")
+    prompts.observe([Judged("wine", "", "scratch", None, None, valid)], step=1)
+    assert len(prompts.pool.ranked("wine")) == kept
+    assert prompts.metrics() == ({"pool/size": 1.0} if kept else {})
 
 
 def test_evaluation_is_from_scratch_and_leaves_the_pool_alone(program_model, tmp_path):

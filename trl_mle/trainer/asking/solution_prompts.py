@@ -124,7 +124,8 @@ class SolutionPrompts(Part):
         )
 
     def observe(self, completions: Sequence[Judged], step: int) -> None:
-        self.pool.observe(filter(None, (self.solution_of(item, step) for item in completions)))
+        if self.shows_solutions:  # otherwise they would only fill memory and checkpoints
+            self.pool.observe(filter(None, (self.solution_of(item, step) for item in completions)))
 
     def solution_of(self, completion: Judged, step: int) -> Solution | None:
         """The program of a completion, if it is valid."""
@@ -135,7 +136,7 @@ class SolutionPrompts(Part):
         return Solution(name, evaluation.source, evaluation.output, score, step, completion.parent_id)
 
     def metrics(self) -> dict[str, float]:
-        if not self.competitions:
+        if not self.shows_solutions:
             return {}
         return {f"pool/{name}": value for name, value in self.pool.metrics().items()}
 
