@@ -17,7 +17,7 @@ from trl_mle import cli
 from trl_mle.competitions import load_competition
 from trl_mle.execution import LocalExecutor
 from trl_mle.instrumentation import MILESTONES, AstInstrumenter
-from trl_mle.report import write_report
+from trl_mle.report import training_run, write_report
 from trl_mle.report.charts import charts
 from trl_mle.report.drawing import STYLE
 from trl_mle.report.training_run import ancestors, best_so_far, percent, read_run
@@ -190,6 +190,13 @@ def test_each_of_several_competitions_has_a_row(tmp_path, page, first_chart_only
         assert name in cells["best score"]
     shares = [float(share) for share in re.findall(r'data-name="share of Δt"[^>]*>(\d+)%', section)]
     assert sum(shares) == pytest.approx(100, abs=1)
+
+
+def test_of_many_competitions_the_same_few_are_shown_everywhere(tmp_path, monkeypatch):
+    run = make_run(tmp_path / "run", competitions=("wine", "diabetes"), steps=4)
+    monkeypatch.setattr(training_run, "FEW", 1)
+    read = read_run(run, "x")
+    assert read.competitions == [best["competition"] for best in read.best] == list(read.solutions) == ["wine"]
 
 
 def test_the_page_asks_for_nothing(page):

@@ -27,9 +27,10 @@ class TrainingRun:
     # first, `reported` (the score on the held-out rows, if any), `valid`, `untrained` (valid, but not observed to train a
     # model) and a column for each milestone
     executions: pd.DataFrame = field(default_factory=pd.DataFrame)
-    # For each competition, the valid solutions of the pool in the last checkpoint
+    # For each competition of `best`, the valid solutions of the pool in the last checkpoint
     solutions: dict[str, list[dict[str, Any]]] = field(default_factory=dict)
-    # For each competition, at most `FEW`, the record of the best solution so far, with its `source` and `reported`
+    # For each competition (of many, of those in `competitions`), the record of the best solution so far, with its `source`
+    # and `reported`
     best: list[dict[str, Any]] = field(default_factory=list)
     skipped: list[str] = field(default_factory=list)  # notes on unreadable files, with the reason
 
@@ -88,9 +89,14 @@ def read_run(folder: Path, name: str) -> TrainingRun:
             f"{folder} holds no metrics.jsonl, executions/*.jsonl or trainer_state.json that can be read: "
             + ("; ".join(skipped) or _hint(folder))
         )
-    solutions = _solutions(_newest(folder, "solution_pool.json", "solutions", skipped) or {})
-    best = _best(folder / "best_solutions", skipped)[:FEW]
-    return TrainingRun(folder, name, history, executions, solutions, best, skipped)
+    run = TrainingRun(folder, name, history, executions, skipped=skipped)
+    run.best = _best(folder / "best_solutions", skipped)
+    if len(run.best) > FEW:
+        run.best = [best for best in run.best if best["competition"] in run.competitions]
+    run.solutions = _solutions(
+        _newest(folder, "solution_pool.json", "solutions", skipped) or {}, [best["competition"] for best in run.best]
+    )
+    return run
 
 
 def _hint(folder: Path) -> str:
@@ -168,10 +174,10 @@ def _executions(folder: Path, skipped: list[str]) -> pd.DataFrame:
     return table
 
 
-def _solutions(state: dict[str, list[dict[str, Any]]]) -> dict[str, list[dict[str, Any]]]:
+def _solutions(state: dict[str, list[dict[str, Any]]], competitions: list[str]) -> dict[str, list[dict[str, Any]]]:
     return {
-        competition: [entry | {"id": Solution(**entry).id} for entry in entries if entry["score"] is not None]
-        for competition, entries in state.items()
+        name: [entry | {"id": Solution(**entry).id} for entry in state.get(name, []) if entry["score"] is not None]
+        for name in competitions
     }
 
 
