@@ -48,7 +48,7 @@ class MLEEnvironment:
         if competition not in self._reward.competitions:
             raise ValueError(
                 f"the environment does not know the competition {competition!r}; it was given: "
-                f"{', '.join(self._reward.competitions)}"
+                f"{', '.join(self._reward.competitions.few())}"
             )
         self._close()
         self._competition, self._pending = self._reward.competitions[competition], []

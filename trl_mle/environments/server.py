@@ -103,7 +103,7 @@ class ProgramEnvironment(Environment[ProgramAction, ProgramObservation, EpisodeS
                 str(self.get_task(split, index)["id"]) if index is not None else random.Random(seed).choice(ids)
             )
         if competition not in known:
-            raise ValueError(f"this server does not have {competition!r}; it has {', '.join(known)}")
+            raise ValueError(f"this server does not have {competition!r}; it has {', '.join(known.few())}")
         self.close()
         self._competition = known[competition]
         self._state = EpisodeState(episode_id=episode_id, competition=competition)
