@@ -20,12 +20,20 @@ from typing import Any
 
 import pandas as pd
 
-from trl_mle.competitions.competition import Competition, CompetitionError, GradingFailed, Score, invalid
+from trl_mle.competitions.competition import (
+    Competition,
+    CompetitionError,
+    GradingFailed,
+    Score,
+    check_width,
+    invalid,
+)
 from trl_mle.competitions.metrics import Metric
 
 
 START_S = 300.0  # MLE-bench imports large packages
-GRADING_S = 300.0  # of a submission
+CONTROL_S = 300.0  # of a submission that is known to be valid
+LEAST_S, SLOWER = 60.0, 20.0  # what others may take: so many seconds, or so many times as long as that one
 PROGRAM = Path(__file__).with_name("bench_grader.py")
 
 
@@ -58,24 +66,55 @@ class BenchCompetition(Competition):
             [`Score`]: The score, or the reason for its absence.
 
         Raises:
-            [`GradingFailed`]: The grader broke off, or took too long.
+            [`GradingFailed`]: The grader does not work, whatever the submission.
         """
+        try:
+            content = submission if isinstance(submission, bytes) else Path(submission).read_bytes()
+            check_width(content)
+        except OSError as error:
+            return invalid(f"the submission cannot be read: {error.strerror}")
+        except ValueError as error:
+            return invalid(str(error))
         with tempfile.NamedTemporaryFile(suffix=".csv") as file:
-            try:
-                file.write(submission if isinstance(submission, bytes) else Path(submission).read_bytes())
-            except OSError as error:
-                return invalid(f"the submission cannot be read: {error.strerror}")
+            file.write(content)
             file.flush()
-            answer = self._grader.ask(GRADING_S, ask="grade", name=self.id, submission=file.name)
+            answer = self._graded(file.name)
         return Score(answer["score"], valid=True) if "score" in answer else invalid(answer["invalid"])
+
+    def _graded(self, submission: str) -> dict[str, Any]:
+        """
+        The grader's answer. A program cannot choose to be our failure: a submission is invalid if the grader breaks off or
+        hangs twice, each time after it has scored one that is known to be valid.
+        """
+        for _ in range(2):
+            control = self._control()
+            limit_s = max(LEAST_S, SLOWER * control["seconds"])
+            try:
+                return self._grader.ask(limit_s, ask="grade", name=self.id, submission=submission)
+            except GradingFailed as error:
+                if not control["works"]:
+                    raise
+                failure = error
+        return {"invalid": f"the grader fails on it: {failure}"}
+
+    def _control(self) -> dict[str, Any]:
+        return self._grader.ask(CONTROL_S, ask="control", name=self.id)
 
     def predictions(self, submission: bytes) -> pd.DataFrame:
         raise CompetitionError(f"only MLE-bench's code reads the submissions of {self.id!r}: they cannot be averaged")
 
     def check_answers(self) -> None:
-        """Raises [`CompetitionError`] if there are none."""
+        """Raises [`CompetitionError`] if there are none, or if the grader scores nothing."""
         if not self.answers.is_file():
             raise CompetitionError(f"{self.id!r} lacks the file {self.answers}")
+        try:
+            works = self._control()["works"]
+        except GradingFailed as error:
+            raise CompetitionError(f"{self.id!r} cannot be graded: {error}") from error
+        if not works:
+            raise CompetitionError(
+                f"MLE-bench's code scores neither the sample submission of {self.id!r} nor the right one: prepare it again"
+            )
 
     @property
     def _grader(self) -> "BenchGrader":
@@ -99,7 +138,7 @@ def load_bench(competition_id: str, data_dir: Path) -> BenchCompetition:
         [`CompetitionError`]: MLE-bench does not start, or files are missing.
     """
     try:
-        facts = _grader(str(data_dir), os.getpid()).ask(START_S, ask="describe", name=competition_id)
+        facts = _grader(str(data_dir), os.getpid()).ask(CONTROL_S, ask="describe", name=competition_id)
         columns = list(pd.read_csv(facts["sample_submission"], nrows=0).columns)
     except GradingFailed as error:
         raise CompetitionError(f"{competition_id!r} cannot be loaded by mlebench: {error}") from error
@@ -156,9 +195,12 @@ class BenchGrader:
             [`GradingFailed`]: It ended, took too long, or failed.
         """
         with self._lock:
+            if self._process is not None and self._process.poll() is not None:  # killed from outside
+                self.close()
             try:
-                process = self._started()
-                answer = self._answer(process, question | {"data_dir": self._data_dir}, limit_s)
+                process = self._process or self._start()
+                self._send(process, question | {"data_dir": self._data_dir})
+                answer = self._receive(process, limit_s)
             except GradingFailed:
                 self.close()
                 raise
@@ -166,29 +208,33 @@ class BenchGrader:
             raise GradingFailed(" ".join(answer["failed"].split())[:300])
         return answer
 
-    def _started(self) -> subprocess.Popen[bytes]:
-        if self._process is None:
-            self._said = tempfile.TemporaryFile()  # noqa: SIM115 (closed with the process)
-            self._process = subprocess.Popen(
-                [sys.executable, "-P", str(PROGRAM)],
-                stdin=subprocess.PIPE,
-                stdout=subprocess.PIPE,
-                stderr=self._said,
-                start_new_session=True,
-                # What is found here is found there; GPUs are for training
-                env=os.environ | {"PYTHONPATH": os.pathsep.join(filter(None, sys.path)), "CUDA_VISIBLE_DEVICES": ""},
-            )
+    def _start(self) -> subprocess.Popen[bytes]:
+        self._said = tempfile.TemporaryFile()  # noqa: SIM115 (closed with the process)
+        self._process = subprocess.Popen(
+            [sys.executable, "-P", "-u", str(PROGRAM)],
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            stderr=self._said,
+            start_new_session=True,
+            # What is found here is found there; GPUs are for training
+            env=os.environ | {"PYTHONPATH": os.pathsep.join(filter(None, sys.path)), "CUDA_VISIBLE_DEVICES": ""},
+        )
+        self._receive(self._process, START_S)
         return self._process
 
-    def _answer(self, process: subprocess.Popen[bytes], question: dict[str, str], limit_s: float) -> dict[str, Any]:
+    def _send(self, process: subprocess.Popen[bytes], question: dict[str, str]) -> None:
         assert process.stdin is not None
-        assert process.stdout is not None
+        self._said.seek(0)  # for both processes: what was printed before is not kept
+        self._said.truncate()
         try:
             process.stdin.write(json.dumps(question).encode() + b"\n")
             process.stdin.flush()
         except BrokenPipeError as error:
             self._kill(process)
             raise GradingFailed(self._last_words(process)) from error
+
+    def _receive(self, process: subprocess.Popen[bytes], limit_s: float) -> dict[str, Any]:
+        assert process.stdout is not None
         deadline = time.monotonic() + limit_s
         received = bytearray()
         while not received.endswith(b"\n"):
@@ -204,8 +250,8 @@ class BenchGrader:
 
     def _last_words(self, process: subprocess.Popen[bytes]) -> str:
         code = process.wait()
-        self._said.seek(0)
-        lines = self._said.read()[-10_000:].decode(errors="replace").strip().splitlines()
+        self._said.seek(max(0, self._said.seek(0, os.SEEK_END) - 10_000))
+        lines = self._said.read().decode(errors="replace").strip().splitlines()
         return f"mlebench ended with {code}: {lines[-1] if lines else 'it said nothing'}"
 
     def close(self) -> None:

@@ -1,8 +1,10 @@
 """
 Runs in a process of its own, which has MLE-bench: answers questions about its competitions, and grades submissions with its
-code. Reads a JSON object from each line of stdin, and answers with one on stdout. It imports nothing of `trl_mle`.
+code. Writes a line of JSON to stdout when it is ready, and one for each line that it reads from stdin. It imports nothing of
+`trl_mle`.
 """
 
+import contextlib
 import copy
 import functools
 import json
@@ -10,6 +12,8 @@ import math
 import os
 import sys
 import threading
+import time
+from collections.abc import Callable
 from pathlib import Path
 from queue import SimpleQueue
 from typing import Any
@@ -53,16 +57,16 @@ def score_of(found: Any, submission: Path) -> float:
 
 
 @functools.lru_cache(64)
-def works(data_dir: str, name: str) -> bool:
-    """Whether the grader scores a submission that is known to be valid."""
+def control(data_dir: str, name: str) -> dict[str, Any]:
+    """Whether the grader scores a submission that is known to be valid, and how long that takes."""
     found = competition(data_dir, name)
+    began, works = time.monotonic(), False
     for known in (found.sample_submission, found.gold_submission):
-        try:
+        with contextlib.suppress(Exception):  # of whatever kind, it is no control
             score_of(found, known)
-            return True
-        except Exception:  # noqa: S112 (of whatever kind, it is no control)
-            continue
-    return False
+            works = True
+            break
+    return {"works": works, "seconds": time.monotonic() - began}
 
 
 def grade(data_dir: str, name: str, submission: str) -> dict[str, Any]:
@@ -75,7 +79,7 @@ def grade(data_dir: str, name: str, submission: str) -> dict[str, Any]:
     except Exception as error:
         # Graders check some things by assertions, or not at all. MLE-bench counts that as invalid, too
         reason = f"{type(error).__name__}: {error}"
-        return {"invalid" if works(data_dir, name) else "failed": reason}
+        return {"invalid" if control(data_dir, name)["works"] else "failed": reason}
     return {"score": round(score, 5)} if math.isfinite(score) else {"invalid": f"the score is {score}"}
 
 
@@ -90,15 +94,18 @@ def main() -> None:
         os._exit(0)  # the other process ended, perhaps while a submission is graded
 
     threading.Thread(target=read, daemon=True).start()
+    with contextlib.suppress(OSError):  # Linux: where memory ends, this process does, and not the training
+        Path("/proc/self/oom_score_adj").write_text("1000")
+    known: dict[str, Callable[..., dict[str, Any]]] = {"describe": describe, "control": control, "grade": grade}
+    answer: dict[str, Any] = {}  # ready
     while True:
-        question = questions.get()
-        try:
-            asked = question.pop("ask")
-            answer = describe(**question) if asked == "describe" else grade(**question)
-        except Exception as error:
-            answer = {"failed": f"{type(error).__name__}: {error}"}
         answers.write(json.dumps(answer) + "\n")
         answers.flush()
+        question = questions.get()
+        try:
+            answer = known[question.pop("ask")](**question)
+        except Exception as error:
+            answer = {"failed": f"{type(error).__name__}: {error}"}
 
 
 if __name__ == "__main__":
