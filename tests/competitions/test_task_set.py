@@ -135,7 +135,8 @@ def test_few_begin_with_those_that_were_named_one_by_one():
 
 ASK = """
 import json, sys
-from trl_mle.competitions import CompetitionError, TaskSet
+from trl_mle.competitions import CompetitionError, TaskSet, load_competition
+from trl_mle.execution import LocalExecutor
 
 def ask(name, *ids):
     try:
@@ -145,10 +146,17 @@ def ask(name, *ids):
     except CompetitionError as error:
         return str(error)
 
-print(json.dumps([ask(*names) for names in json.loads(sys.argv[1])]))
+def run(name):
+    with LocalExecutor(max_parallel=1) as executor:
+        [result] = executor.run_many([("print(open('input/train.csv').read())", load_competition(name))])
+    return result.stdout, result.stderr
+
+asked, run_for = json.loads(sys.argv[1])
+print(json.dumps([*(ask(*names) for names in asked), run(run_for)]))
 """
 TASKS = "hf://datasets/org/tasks"
 MADE = "hf://datasets/org/made"
+ONE = "hf://datasets/org/one"
 
 
 @pytest.fixture(scope="module")
@@ -167,19 +175,23 @@ def hub(tmp_path_factory):
             str(path.relative_to(root)): path.read_bytes() for path in root.rglob("*") if path.is_file()
         }
     server.branches["datasets/org/empty", "main"] = {"README.md": b""}
+    task = folder / "tasks" / "two"
+    server.branches["datasets/org/one", "main"] = {
+        str(path.relative_to(task)): path.read_bytes() for path in task.rglob("*") if path.is_file()
+    }
     environment = os.environ | {
         "HF_ENDPOINT": server.url, "HF_HUB_DISABLE_XET": "1", "HF_HUB_DISABLE_TELEMETRY": "1", "HF_TOKEN": TOKEN,
         "HF_HOME": str(folder / "cache"), "HF_HUB_OFFLINE": "0",
     }  # fmt: skip
     asked = [
         [TASKS, f"{TASKS}/two"], [MADE, f"{MADE}/own"], ["hf://datasets/org/empty"], ["hf://datasets/org/nothing"],
-        ["hf://datasets/org"], [f"{TASKS}/two"],
+        ["hf://datasets/org"], [ONE, ONE], [f"{TASKS}/two"],
     ]  # fmt: skip
-    command = [sys.executable, "-c", ASK, json.dumps(asked)]
+    command = [sys.executable, "-c", ASK, json.dumps([asked, f"{TASKS}/one"])]
     done = subprocess.run(command, env=environment, capture_output=True, text=True, check=False)
     server.close()
     assert done.returncode == 0, done.stderr
-    seen = dict(zip([names[0] for names in asked[:-1]] + ["one"], json.loads(done.stdout), strict=True))
+    seen = dict(zip([names[0] for names in asked[:-1]] + ["one", "run"], json.loads(done.stdout), strict=True))
     return server, seen | {"score": made.grade(made.sample_submission).value}
 
 
@@ -188,8 +200,17 @@ def test_tasks_of_a_dataset_on_the_hub_are_downloaded_one_by_one(hub):
     ids, loaded = seen[TASKS]
     assert ids == [f"{TASKS}/{name}" for name in ("one", "three", "two")]
     assert loaded == [[f"{TASKS}/two", 0.5]]
-    assert {path.partition("/")[0] for path in server.downloads} == {"two", "own"}
+    assert not any(path.startswith("three/") for path in server.downloads)
     assert seen["one"] == [[f"{TASKS}/two"], []]
+
+
+def test_a_repository_can_be_one_task(hub):
+    assert hub[1][ONE] == [[ONE], [[ONE, 0.5]]]
+
+
+def test_programs_can_read_what_was_downloaded(hub):
+    """The Hub's cache holds links, whose targets programs do not see."""
+    assert hub[1]["run"] == ["id,y\n1,a\n2,b\n\n", ""]
 
 
 def test_a_folder_that_new_has_made_is_a_task_on_the_hub(hub):

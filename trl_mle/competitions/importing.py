@@ -19,7 +19,7 @@ from trl_mle.competitions.leaks import equals_answers, find_leak
 from trl_mle.competitions.loading import load_competition
 from trl_mle.competitions.metrics import find_metric
 from trl_mle.competitions.own import constant_guesses
-from trl_mle.competitions.prepared import csv_text, write_file
+from trl_mle.competitions.prepared import copy_file, csv_text, write_file
 from trl_mle.competitions.recognition import Recognized, form, recognized, trial_submissions
 from trl_mle.competitions.repository import CONFIG
 
@@ -199,7 +199,7 @@ def import_package(
     with tempfile.TemporaryDirectory(dir=to.absolute().parent, prefix=f".{to.name}-") as staging:
         staged = Path(staging, to.name)
         for path in found.public_files:
-            _copy(path, staged / "public" / path.relative_to(found.public))
+            copy_file(path, staged / "public" / path.relative_to(found.public))
         if not (staged / "public").is_dir():
             raise CompetitionError(f"there are no public files in {found.public}")
         if (leak := find_leak(staged / "public", answers, id_column)) is not None:
@@ -225,11 +225,6 @@ def import_package(
         _write_sample(staged, competition, answers, given)
         shutil.move(staged, to)
     return Imported(load_competition(str(to.absolute())), match)
-
-
-def _copy(source: Path, target: Path) -> None:
-    write_file(target, b"")
-    shutil.copyfile(source, target)
 
 
 def _first(paths: Iterable[Path]) -> Path | None:

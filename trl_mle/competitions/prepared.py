@@ -1,6 +1,7 @@
 """Writes prepared folders in MLE-bench's layout to `trl_mle`'s cache."""
 
 import os
+import shutil
 import tempfile
 from collections.abc import Callable
 from pathlib import Path
@@ -50,6 +51,19 @@ def write_file(path: Path, content: str | bytes) -> None:
     _make_folder(path.parent)
     path.write_bytes(content.encode() if isinstance(content, str) else content)
     path.chmod(0o644)
+
+
+def copy_file(source: Path, target: Path) -> None:
+    """Copies a file's content, as [`write_file`] would write it."""
+    write_file(target, b"")
+    shutil.copyfile(source, target)
+
+
+def copy_files(source: Path, target: Path) -> None:
+    """Copies all files of a folder. Links become files."""
+    for path in source.rglob("*"):
+        if path.is_file():
+            copy_file(path, target / path.relative_to(source))
 
 
 def _make_folder(path: Path) -> None:

@@ -3,10 +3,13 @@
 import re
 from collections.abc import Iterator
 from contextlib import contextmanager
+from functools import partial
 from pathlib import Path
 from typing import NamedTuple
+from urllib.parse import quote
 
 from trl_mle.competitions.competition import CompetitionError
+from trl_mle.competitions.prepared import cached_folder, copy_files
 
 
 HUB_PREFIX = "hf://datasets/"
@@ -65,7 +68,8 @@ def without_revision(name: str) -> str:
 
 def download(name: str) -> Path:
     """
-    The folder of a competition in a repository, downloaded to the Hub's cache on first use.
+    The folder of a competition in a repository, downloaded on first use to the Hub's cache, which holds links, and copied from
+    there to `trl_mle`'s: programs see a competition's folder, and not where its links lead.
 
     Raises:
         [`CompetitionError`]: It cannot be downloaded.
@@ -74,10 +78,20 @@ def download(name: str) -> Path:
 
     place = _place(name)
     with _hub_errors(name):
-        snapshot = snapshot_download(
-            place.repository, repo_type="dataset", revision=place.revision, allow_patterns=f"{place.folder}/*"
+        snapshot = Path(
+            snapshot_download(
+                place.repository,
+                repo_type="dataset",
+                revision=place.revision,
+                allow_patterns=f"{place.folder}/*" if place.folder else None,
+            )
         )
-    return Path(snapshot, place.folder)
+    found = snapshot / place.folder
+    if not found.is_dir():
+        raise CompetitionError(f"{name!r} is not in the repository: it has no folder {place.folder!r}")
+    # A snapshot is named after its commit
+    slug = quote(f"{place.repository}@{snapshot.name}/{place.folder}", safe="")
+    return cached_folder(name, slug, partial(copy_files, found))
 
 
 @contextmanager

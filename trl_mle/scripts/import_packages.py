@@ -7,7 +7,7 @@ from pathlib import Path
 
 from trl_mle.competitions import Competition, CompetitionError
 from trl_mle.competitions.importing import Imported, find_packages, import_package
-from trl_mle.competitions.prepared import write_file
+from trl_mle.competitions.prepared import copy_file, write_file
 from trl_mle.execution import LocalExecutor, Outcome
 from trl_mle.showing import metric_name, terminal_line
 
@@ -90,7 +90,10 @@ class MetricRunner:
             for name in PARTS:
                 (folder / name).mkdir(parents=True)
             for name, content in files.items():
-                write_file(folder / name, content if isinstance(content, bytes) else content.read_bytes())
+                if isinstance(content, bytes):
+                    write_file(folder / name, content)
+                else:
+                    copy_file(content, folder / name)
             asked = Competition("import", "accuracy", folder, folder, folder, ())
             [result] = self._executor.run_many([(PROGRAM.read_text(encoding="utf-8"), asked)])
         if result.outcome is Outcome.INFRASTRUCTURE:
