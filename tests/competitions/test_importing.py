@@ -1,6 +1,8 @@
 """Packages of other projects, as far as files go; tests/scripts/test_import_packages.py runs their metrics."""
 
+import gzip
 import json
+import zipfile
 
 import numpy as np
 import pandas as pd
@@ -70,6 +72,7 @@ LEAKS = {
     "as JSON": lambda train, test, answers: {"a.json": json.dumps(dict(answers.to_numpy().tolist()))},
     "as JSON lines": lambda train, test, answers: {"a.jsonl": answers.to_json(orient="records", lines=True)},
     "as text": lambda train, test, answers: {"notes.txt": answers.to_string(index=False)},
+    "with semicolons": lambda train, test, answers: {"key.csv": answers.to_csv(index=False, sep=";")},
     "in a folder": lambda train, test, answers: {"old/answer_key.tsv": answers.to_csv(index=False, sep="\t")},
 }
 
@@ -102,6 +105,40 @@ def test_answers_in_other_formats(tmp_path):
         folder.mkdir()
         write(folder / name)
         assert f"{name} holds the answers" in (find_leak(folder, answers, "id") or ""), name
+
+
+def test_files_that_cannot_be_read_are_no_tables(tmp_path):
+    _, _, answers = tables("price")
+    content = answers.to_csv(index=False).encode()
+    archives = {}
+    for method in (zipfile.ZIP_DEFLATED, zipfile.ZIP_LZMA):
+        with zipfile.ZipFile(tmp_path / "a.zip", "w", method) as archive:
+            archive.writestr("x.csv", content * 40)
+        archives[method] = (tmp_path / "a.zip").read_bytes()
+    (tmp_path / "a.zip").unlink()
+    deflated, packed = archives.values()
+    encrypted, unknown = bytearray(deflated), bytearray(deflated)
+    entry = deflated.find(b"PK\1\2")
+    encrypted[6] = encrypted[entry + 8] = 1
+    unknown[8] = unknown[entry + 10] = 99
+    odd = {
+        "lists.json": json.dumps([{"id": name, "boxes": [1, number]} for number, name in enumerate(answers["id"])]),
+        "lists.jsonl": "\n".join(json.dumps({"id": name, "boxes": {"x": 1}}) for name in answers["id"]),
+        "deep.json": "[" * 100_000,
+        "broken.csv.gz": gzip.compress(content)[:40] + b"\xff" * 40,
+        "deflated.zip": deflated[:60] + b"\xff" * 30 + deflated[90:],
+        "lzma.zip": packed[:50] + b"\xff" * 40 + packed[90:],
+        "encrypted.zip": encrypted,
+        "unknown.zip": unknown,
+        "broken.parquet": b"PAR1" + bytes(100),
+    }
+    for name, what in odd.items():
+        (tmp_path / name).write_bytes(what.encode() if isinstance(what, str) else what)
+    assert find_leak(tmp_path, answers, "id") is None
+    pd.DataFrame({"id": answers["id"], "at": [[1, 2]] * len(answers), "y": answers["price"]}).to_parquet(
+        tmp_path / "z.parquet"
+    )
+    assert find_leak(tmp_path, answers, "id").startswith("z.parquet holds the answers: its column 'y'")
 
 
 def test_labels_in_place_of_one_hot_answers(tmp_path):

@@ -1,9 +1,12 @@
 """Looks for the hidden answers in the files that programs see, also under another name."""
 
 import io
+import itertools
 import json
+import lzma
 import zipfile
-from collections.abc import Iterator
+import zlib
+from collections.abc import Callable, Iterator
 from functools import partial
 from pathlib import Path
 from typing import IO, Any
@@ -12,14 +15,19 @@ import numpy as np
 import pandas as pd
 
 from trl_mle.competitions.own import determines
+from trl_mle.competitions.prepared import csv_text
 
 
 COPIED = 0.98  # share of the rows that equal the answers
 KNOWN_IDS = 0.9  # share of the test rows that a table lists
 TOGETHER = "the answers"  # of several columns
 LINES = 200  # answers that are looked for in files of other formats
-MAX_BYTES = 1 << 28  # of such a file
-UNREADABLE = (ValueError, TypeError, KeyError, AttributeError, OSError, ImportError, EOFError, zipfile.BadZipFile)
+SEPARATORS = str.maketrans(dict.fromkeys(",;|:=\"'()[]{}", " "))  # of their cells
+# Anybody may have written the files
+UNREADABLE = (
+    ValueError, TypeError, LookupError, AttributeError, OSError, ImportError, EOFError, ArithmeticError, MemoryError,
+    RuntimeError, zipfile.BadZipFile, zlib.error, lzma.LZMAError,
+)  # fmt: skip
 
 
 def find_leak(public: Path, answers: pd.DataFrame, id_column: str) -> str | None:
@@ -46,23 +54,24 @@ def find_leak(public: Path, answers: pd.DataFrame, id_column: str) -> str | None
     together = truth.groupby(list(truth), dropna=False).ngroup()  # such as the label of one-hot answers
     if truth.shape[1] > 1:
         truth = truth.assign(**{TOGETHER: together})
-    files = {path: list(_tables(path)) for path in sorted(public.rglob("*")) if path.is_file()}
-    tables = [(path, table, list(_test_rows(table, truth))) for path, found in files.items() for table in found]
-    features = {str(name) for _, table, rows in tables if not rows for name in table}
-    for path, _, alignments in tables:
-        for rows in alignments:
-            for column in rows:
-                if str(column) == id_column:
-                    continue
-                for target in truth:
-                    is_one_of_many = truth.shape[1] > 1 and target != TOGETHER
-                    tells = _is_copy if is_one_of_many else partial(_tells, is_feature=str(column) in features)
-                    if tells(rows[column], truth[target].reset_index(drop=True)):
-                        name = path.relative_to(public).as_posix()
-                        return f"{name} holds the answers: its column {column!r} tells {target!r} of the test rows"
-    for path, found in files.items():
-        if not found and _holds_lines(path, answers, id_column):
-            return f"{path.relative_to(public).as_posix()} holds the answers, as lines of text"
+    features: set[str] = set()
+    found: list[tuple[str, pd.DataFrame]] = []
+    for path in sorted(path for path in public.rglob("*") if path.is_file()):
+        name, is_table = path.relative_to(public).as_posix(), False
+        for table in _tables(path):
+            is_table |= table.shape[1] > 1  # or other characters separate its cells
+            test_rows = list(_test_rows(table, truth))
+            found += [(name, rows) for rows in test_rows]
+            if not test_rows:
+                features.update(map(str, table))
+        if not is_table and _holds_lines(path, answers, id_column):
+            return f"{name} holds the answers, as lines of text"
+    for name, rows in found:
+        for column, target in itertools.product(rows.columns.drop(id_column, errors="ignore"), truth):
+            is_one_of_many = truth.shape[1] > 1 and target != TOGETHER
+            tells = _is_copy if is_one_of_many else partial(_tells, is_feature=str(column) in features)
+            if tells(rows[column], truth[target].reset_index(drop=True)):
+                return f"{name} holds the answers: its column {column!r} tells {target!r} of the test rows"
     return None
 
 
@@ -107,41 +116,45 @@ def _is_copy(column: pd.Series, target: pd.Series) -> bool:
 
 def _tables(path: Path) -> Iterator[pd.DataFrame]:
     """The tables in a file; none if it is of another format."""
-    if path.suffix == ".zip":
-        try:
-            with zipfile.ZipFile(path) as archive:
-                for name in archive.namelist():
-                    with archive.open(name) as member:
-                        yield from _read(Path(name), member)
-        except UNREADABLE:
-            return
-    else:
-        with path.open("rb") as file:
-            yield from _read(path, file)
+    if path.suffix.lower() != ".zip":
+        yield from _read(path, lambda: path.open("rb"))
+        return
+    try:
+        with zipfile.ZipFile(path) as archive:
+            for name in archive.namelist():
+                yield from _read(Path(name), partial(archive.open, name))
+    except UNREADABLE:
+        return
 
 
-def _read(path: Path, file: IO[bytes]) -> list[pd.DataFrame]:
+def _read(path: Path, open_file: Callable[[], IO[bytes]]) -> list[pd.DataFrame]:
     suffixes = [suffix.lower() for suffix in path.suffixes[-2:]] or [""]
     kind = suffixes[0] if suffixes[-1] == ".gz" else suffixes[-1]
     packed: Any = "gzip" if suffixes[-1] == ".gz" else None
     try:
-        if kind in (".csv", ".tsv"):
-            return [pd.read_csv(file, sep="\t" if kind == ".tsv" else ",", compression=packed, low_memory=False)]
-        if kind in (".jsonl", ".ndjson"):
-            return [pd.read_json(file, lines=True, compression=packed)]
-        if kind == ".json":
-            return [_from_json(json.load(file))]
-        if kind == ".parquet":
-            return [pd.read_parquet(io.BytesIO(file.read()))]
-        if kind == ".feather":
-            return [pd.read_feather(io.BytesIO(file.read()))]
-        if kind in (".npy", ".npz"):
-            arrays = np.load(io.BytesIO(file.read()), allow_pickle=False)
-            found = [arrays] if isinstance(arrays, np.ndarray) else [arrays[name] for name in arrays.files]
-            return [pd.DataFrame(array.reshape(len(array), -1)) for array in found if 1 <= array.ndim <= 2]
+        with open_file() as file:
+            if kind in (".csv", ".tsv"):
+                return [pd.read_csv(file, sep="\t" if kind == ".tsv" else ",", compression=packed, low_memory=False)]
+            if kind in (".jsonl", ".ndjson"):
+                return [_plain(pd.read_json(file, lines=True, compression=packed))]
+            if kind == ".json":
+                return [_plain(_from_json(json.load(file)))]
+            if kind == ".parquet":
+                return [_plain(pd.read_parquet(io.BytesIO(file.read())))]
+            if kind == ".feather":
+                return [_plain(pd.read_feather(io.BytesIO(file.read())))]
+            if kind in (".npy", ".npz"):
+                arrays = np.load(io.BytesIO(file.read()), allow_pickle=False)
+                found = [arrays] if isinstance(arrays, np.ndarray) else [arrays[name] for name in arrays.files]
+                return [pd.DataFrame(array.reshape(len(array), -1)) for array in found if 1 <= array.ndim <= 2]
     except UNREADABLE:
         pass
     return []
+
+
+def _plain(table: pd.DataFrame) -> pd.DataFrame:
+    """The table as a CSV file would hold it: cells may be lists or of pandas' own types."""
+    return pd.read_csv(io.StringIO(csv_text(table)), low_memory=False)
 
 
 def _from_json(content: Any) -> pd.DataFrame:
@@ -152,15 +165,15 @@ def _from_json(content: Any) -> pd.DataFrame:
 
 def _holds_lines(path: Path, answers: pd.DataFrame, id_column: str) -> bool:
     """Whether most of the answers, with their ids, are lines of a file, whatever separates the cells."""
-    if path.stat().st_size > MAX_BYTES:
-        return False
     some = answers.iloc[:: max(1, len(answers) // LINES)]
-    ordered = some[[id_column, *answers.columns.drop(id_column)]]
-    lines = {tuple(map(_cell, row)) for row in ordered.itertuples(index=False)}
-    text = path.read_bytes().decode(errors="replace")
-    separators = str.maketrans(dict.fromkeys(",;|:=\"'()[]{}", " "))
-    found = {tuple(map(_cell, line.translate(separators).split())) for line in text.splitlines()}
-    return len(lines & found) >= COPIED * len(lines)
+    wanted = {tuple(map(_cell, row)) for row in some.set_index(id_column).itertuples()}
+    found = set()
+    with path.open(encoding="utf-8", errors="replace") as file:
+        for line in file:
+            cells = line.translate(SEPARATORS).split()
+            if len(cells) == answers.shape[1] and (row := tuple(map(_cell, cells))) in wanted:
+                found.add(row)
+    return len(found) >= COPIED * len(wanted)
 
 
 def _cell(value: object) -> object:

@@ -52,7 +52,7 @@ def import_packages(
             target = to / package.resolve().name
             try:
                 imported = import_package(package, target, run_metric, metric, higher_is_better)
-            except (ValueError, OSError) as error:  # a CompetitionError is a ValueError
+            except (ValueError, OSError, OverflowError) as error:  # a CompetitionError; a number too large for a float
                 print(f"failed    {terminal_line(f'{package.name}: {error}')}", flush=True)
                 continue
             made.append(target)
