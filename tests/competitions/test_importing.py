@@ -3,6 +3,7 @@
 import gzip
 import json
 import zipfile
+from pathlib import Path
 
 import numpy as np
 import pandas as pd
@@ -183,7 +184,7 @@ def test_features_that_predict_well_are_no_answers(tmp_path):
             {"data/private/test_answer.csv": "a,b\n1,2\n1,2\n", "{public}/sample_submission.csv": None},
             "no column of ids",
         ),
-        ({"data/private/test_answer.csv": tables("price")[2].assign(price="x")}, "rmse cannot score its answers: "),
+        ({"data/private/test_answer.csv": tables("price")[2].assign(price="x")}, "rmse cannot score price: "),
     ],
     ids=lambda value: None if isinstance(value, str) else "-".join(value),
 )
@@ -259,7 +260,31 @@ def test_a_metric_of_ones_own(tmp_path):
         "id_column": "id",
         "target_columns": ["price"],
         "higher_is_better": False,
+        "takes": "numbers",
     }
+
+
+def test_a_metric_of_ones_own_for_labels(tmp_path):
+    package = write_package(tmp_path / "kinds", "openmle", **{"{public}/sample_submission.csv": None})
+    metric = "sklearn.metrics:balanced_accuracy_score"
+    comp = import_package(package, tmp_path / "out", unused, metric=metric, higher_is_better=True).competition
+    assert comp.rule == "Predictions are labels as in the training data."
+    assert set(pd.read_csv(comp.sample_submission)["kind"]) == {tables("kind")[2]["kind"].mode()[0]}
+
+
+def test_links_that_lead_nowhere(tmp_path):
+    package = write_package(tmp_path / "prices", "mle-dojo")
+    for name in ("loop", "data/public/loop", "data/public/gone"):
+        (package / name).symlink_to("nothing" if name.endswith("gone") else "loop")
+    assert import_as_rmse(package, tmp_path / "out").id == "prices"
+
+
+def test_the_package_in_the_current_folder(tmp_path, monkeypatch):
+    package = write_package(tmp_path / "prices", "mle-dojo")
+    (package / "data/public/description.txt").rename(package / "prices.txt")
+    monkeypatch.chdir(package)
+    [found] = find_packages(Path("."))
+    assert import_as_rmse(found, tmp_path / "out").id == "prices"
 
 
 def test_where_packages_lie(tmp_path):

@@ -68,6 +68,10 @@ HOSTILE = {
         " 'higher_is_better': 1}, open('submission.csv', 'w'))\nos._exit(0)",
         "wrote no scores",
     ),
+    "writes a large number": (
+        'import os\nopen("submission.csv", "w").write(\'{"scores": {"trial-0": 1\' + "0" * 400 + "}")\nos._exit(0)',
+        "wrote no scores",
+    ),
     "fails": ("raise RuntimeError('a')", "its metric fails (error: RuntimeError: a"),
     "is no class": ("def evaluate(a, b): return 1.0", "LookupError: metric.py has no class with a method evaluate"),
     "is constant": (

@@ -2,6 +2,7 @@
 
 import json
 import math
+import os
 import shutil
 import tempfile
 from collections.abc import Callable, Iterable, Mapping
@@ -12,16 +13,14 @@ from typing import Any, NamedTuple
 
 import numpy as np
 import pandas as pd
-import yaml
 
 from trl_mle.competitions.competition import Competition, CompetitionError
 from trl_mle.competitions.leaks import equals_answers, find_leak
 from trl_mle.competitions.loading import load_competition
 from trl_mle.competitions.metrics import find_metric
-from trl_mle.competitions.own import constant_guesses
+from trl_mle.competitions.own import constant_guesses, what_it_takes, write_config
 from trl_mle.competitions.prepared import copy_file, csv_text, write_file
 from trl_mle.competitions.recognition import Recognized, form, recognized, trial_submissions
-from trl_mle.competitions.repository import CONFIG
 
 
 PUBLIC = ("data/public", "prepared/public", "public", ".")
@@ -137,6 +136,7 @@ def find_packages(folder: Path) -> list[Path]:
     """
     if not folder.is_dir():
         raise CompetitionError(f"there is no folder {folder}")
+    folder = folder.resolve()  # the name of `.` is empty
     if any((folder / name).is_dir() for name in PUBLIC[:-1]) or any((folder / name).is_file() for name in ANSWERS):
         return [folder]
     found = sorted(path for path in folder.iterdir() if path.is_dir() and not path.name.startswith("."))
@@ -179,7 +179,7 @@ def import_package(
     if to.exists():
         raise CompetitionError(f"{to} exists: remove it to import the package again")
     for path in package.rglob("*"):
-        if path.is_symlink() and not path.resolve().is_relative_to(package.resolve()):
+        if path.is_symlink() and not Path(os.path.realpath(path)).is_relative_to(package.resolve()):
             # Programs would see any file of the user's
             raise CompetitionError(f"{path} is a link that leaves the package: copy the package with cp -rL")
     found = Package.at(package)
@@ -210,18 +210,18 @@ def import_package(
         write_file(staged / "private" / "test.csv", csv_text(cells.rename(columns=renamed)))
         write_file(staged / "public" / "sample_submission.csv", csv_text(answers))  # replaced below
         layout: dict[str, Any] = {
-            "id": found.folder.resolve().name,
-            "metric": metric or "accuracy",
+            "id": package.name,
+            "metric": metric,
             "id_column": id_column,
+            "target_columns": targets,
         }
-        layout["target_columns"] = targets
         match = None
         if metric is None:
             match, checks = _recognize(found, answers, staged, layout, run_metric)
             layout |= {"metric": match.metric} | checks
         elif higher_is_better is not None:
-            layout["higher_is_better"] = higher_is_better
-        competition = _written(staged, layout)
+            layout |= {"higher_is_better": higher_is_better, "takes": str(what_it_takes(answers[targets]))}
+        competition = write_config(staged, layout)
         _write_sample(staged, competition, answers, given)
         shutil.move(staged, to)
     return Imported(load_competition(str(to.absolute())), match)
@@ -321,22 +321,11 @@ def _read_scores(written: bytes, name: str) -> tuple[dict[str, float], str, bool
         scores = {str(trial): float(score) for trial, score in content["scores"].items()}
         refusals = [reason for trial, reason in content["refused"].items() if trial.startswith("trial-")]
         is_higher = content["higher_is_better"]
-    except (ValueError, TypeError, KeyError, AttributeError, RecursionError) as error:
+    except (ValueError, TypeError, KeyError, AttributeError, OverflowError, RecursionError) as error:
         raise CompetitionError(f"{name} broke off: it wrote no scores") from error
     known = {trial: score for trial, score in scores.items() if math.isfinite(score)}
     refusal = " ".join(str((refusals or ["no reason given"])[0]).split())[:200]
     return known, refusal, is_higher if isinstance(is_higher, bool) else None
-
-
-def _written(staged: Path, layout: Mapping[str, Any]) -> Competition:
-    """The competition, with its `competition.yaml`. Its answers must be gradable."""
-    write_file(staged / CONFIG, yaml.safe_dump(dict(layout), sort_keys=False, allow_unicode=True))
-    competition = load_competition(str(staged))
-    try:
-        competition.check_answers()
-    except CompetitionError as error:  # it names a file that goes with the temporary folder
-        raise CompetitionError(f"{layout['metric']} cannot score its answers: {error.__cause__}") from error
-    return competition
 
 
 def _write_sample(staged: Path, competition: Competition, answers: pd.DataFrame, given: pd.DataFrame | None) -> None:

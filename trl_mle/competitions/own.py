@@ -6,7 +6,7 @@ import re
 import shutil
 import tempfile
 import warnings
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -77,7 +77,7 @@ def new_competition(
     rows = rows.iloc[np.random.RandomState(0).permutation(len(rows))].reset_index(drop=True)
     ids, id_column = _ids(rows, id_column)
     if higher_is_better is not None:
-        known = known._replace(takes=_taken(rows, targets))
+        known = known._replace(takes=what_it_takes(rows[list(targets)]))
     answers, labels = _answers(rows, targets, metric, known.takes)
     is_test = held_out_rows(answers.set_index(ids.to_numpy()), test_share)
     if not is_test.any() or is_test.all():
@@ -125,14 +125,7 @@ def new_competition(
         }
         if higher_is_better is not None:
             layout |= {"higher_is_better": higher_is_better, "takes": str(known.takes)}
-        write_file(staged / CONFIG, yaml.safe_dump(layout, sort_keys=False, allow_unicode=True))
-        competition = load_competition(str(staged))
-        try:
-            competition.check_answers()
-            if (final := final_competition(competition)) is not None:
-                final.check_answers()
-        except CompetitionError as error:  # it names a file that goes with the temporary folder
-            raise CompetitionError(f"{metric} cannot score {', '.join(targets)}: {error.__cause__}") from error
+        competition = write_config(staged, layout)
         score = competition.grade(competition.sample_submission)
         if not score.valid:
             raise CompetitionError(
@@ -141,6 +134,20 @@ def new_competition(
             )
         shutil.move(staged, folder)
     return load_competition(str(folder.absolute()))
+
+
+def write_config(staged: Path, layout: Mapping[str, Any]) -> Competition:
+    """Writes a competition's `competition.yaml`, and loads it. Raises [`CompetitionError`] if its answers cannot be graded."""
+    write_file(staged / CONFIG, yaml.safe_dump(dict(layout), sort_keys=False, allow_unicode=True))
+    competition = load_competition(str(staged))
+    try:
+        competition.check_answers()
+        if (final := final_competition(competition)) is not None:
+            final.check_answers()
+    except CompetitionError as error:  # it names a file that goes with the temporary folder
+        targets = ", ".join(competition.target_columns)
+        raise CompetitionError(f"{competition.metric} cannot score {targets}: {error.__cause__}") from error
+    return competition
 
 
 def final_competition(competition: Competition) -> Competition | None:
@@ -323,9 +330,9 @@ def _check_ids(ids: pd.Series) -> None:
         raise CompetitionError(f"{ids[missing].iloc[0]!r} is no {ids.name}: programs would read it as a missing value")
 
 
-def _taken(rows: pd.DataFrame, targets: Sequence[str]) -> Takes:
+def what_it_takes(targets: pd.DataFrame) -> Takes:
     """What a function of the user's own compares: numbers if one of the targets looks measured, else labels."""
-    numbers = rows[list(targets)].apply(pd.to_numeric, errors="coerce")
+    numbers = targets.apply(pd.to_numeric, errors="coerce")
     measured = any((numbers[name] % 1 != 0).any() or is_measured(numbers[name]) for name in numbers)
     return Takes.NUMBERS if numbers.notna().all(axis=None) and measured else Takes.LABELS
 

@@ -49,7 +49,7 @@ def import_packages(
     ):
         run_metric = MetricRunner(executor, Path(place))
         for package in packages:
-            target = to / package.resolve().name
+            target = to / package.name
             try:
                 imported = import_package(package, target, run_metric, metric, higher_is_better)
             except (ValueError, OSError, OverflowError) as error:  # a CompetitionError; a number too large for a float
