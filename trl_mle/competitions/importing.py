@@ -25,7 +25,7 @@ from trl_mle.competitions.recognition import Recognized, form, recognized, trial
 
 PUBLIC = ("data/public", "prepared/public", "public", ".")
 ANSWERS = ("test_answer.csv", "answer.csv", "answers.csv")
-# What is not for programs, in a folder that holds the public files and more
+# Subfolders that are not for programs, where the package's own folder is the public one
 PRIVATE = ("data", "info", "prepared", "private", "raw", "utils")
 CLASS, SCRIPT = "metric.py", "evaluator.py"  # a class with `evaluate`, and a program with `--submission_path`
 
@@ -221,7 +221,7 @@ def import_package(
             layout |= {"metric": match.metric} | checks
         elif higher_is_better is not None:
             layout |= {"higher_is_better": higher_is_better, "takes": str(what_it_takes(answers[targets]))}
-        competition = write_config(staged, layout)
+        competition = write_config(staged, layout, targets)
         _write_sample(staged, competition, answers, given)
         shutil.move(staged, to)
     return Imported(load_competition(str(to.absolute())), match)
@@ -249,9 +249,8 @@ def _with_names_of(sample: pd.DataFrame | None, answers: pd.DataFrame) -> tuple[
     """The answers with the name that the sample submission has for its one prediction, and what was renamed."""
     if sample is None:
         return answers, {}
-    asked, given = (
-        [str(name) for name in one if name not in other] for one, other in ((sample, answers), (answers, sample))
-    )
+    asked = [str(name) for name in sample if name not in answers]
+    given = [str(name) for name in answers if name not in sample]
     renamed = {given[0]: asked[0]} if len(asked) == len(given) == 1 else {}
     return answers.rename(columns=renamed), renamed
 
@@ -270,8 +269,8 @@ def _columns(answers: pd.DataFrame, sample: pd.DataFrame | None, package: Packag
             raise CompetitionError(
                 f"{package.answers.name} has {len(answers)} rows, and the sample submission {len(sample)}"
             )
-    if len(answers) < 2:  # of one there is no correlation, and no area under a curve
-        raise CompetitionError(f"{package.answers.name} has {len(answers)} rows: 2 are the least")
+    if len(answers) < 2:  # correlations and areas under a curve need two
+        raise CompetitionError(f"{package.answers.name} has {len(answers)} rows, and needs 2 or more")
     for name in known:
         if answers[name].is_unique and (
             sample is None or sorted(map(str, answers[name])) == sorted(map(str, sample[name]))

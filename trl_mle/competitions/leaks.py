@@ -71,7 +71,7 @@ def find_leak(public: Path, answers: pd.DataFrame, id_column: str) -> str | None
             is_one_of_many = truth.shape[1] > 1 and target != TOGETHER
             tells = _is_copy if is_one_of_many else partial(_tells, is_feature=str(column) in features)
             if tells(rows[column], truth[target].reset_index(drop=True)):
-                return f"{name} holds the answers: its column {column!r} tells {target!r} of the test rows"
+                return f"{name} holds the answers: its column {column!r} gives away {target!r} of the test rows"
     return None
 
 

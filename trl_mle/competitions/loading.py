@@ -47,11 +47,11 @@ def load_competition(competition_id: str, data_dir: Path | str | None = None, ho
     Args:
         competition_id (`str`):
             One of [`list_competitions`], where size and seed of a mirror may follow (see
-            [`~trl_mle.competitions.mirrors.load_mirror`]); or `task:train/<n>` or `task:test/<n>` (see
-            [`~trl_mle.competitions.families.load_task`]); or a folder with a `competition.yaml`: the path of one, the
-            name of one in `data_dir`; or another of MLE-bench's competitions, if `mlebench` is installed: its own code grades it,
-            in a process of its own; or `hf://datasets/<owner>/<name>/<folder>`, one in a dataset on the Hub. The folder holds `public/` and `private/`, itself or in `prepared/`. The
-            YAML's keys are the arguments of [`~trl_mle.competitions.catalog.Layout`] and `id`, by default
+            [`~trl_mle.competitions.mirrors.load_mirror`]); `task:train/<n>` or `task:test/<n>` (see
+            [`~trl_mle.competitions.families.load_task`]); another of MLE-bench's competitions, if `mlebench` is installed, whose
+            own code then grades it; a folder: its path, or its name in `data_dir`; or `hf://datasets/<owner>/<name>/<folder>`, a
+            folder of a dataset on the Hub. A folder holds `public/` and `private/`, itself or in `prepared/`, and a
+            `competition.yaml`, whose keys are the arguments of [`~trl_mle.competitions.catalog.Layout`] and `id`, by default
             `competition_id`.
         data_dir (`Path` or `str`, *optional*):
             Where `mlebench prepare` has put the MLE-bench competitions. Defaults to `$MLEBENCH_DATA_DIR`, else to

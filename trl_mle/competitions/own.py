@@ -125,7 +125,7 @@ def new_competition(
         }
         if higher_is_better is not None:
             layout |= {"higher_is_better": higher_is_better, "takes": str(known.takes)}
-        competition = write_config(staged, layout)
+        competition = write_config(staged, layout, targets)
         score = competition.grade(competition.sample_submission)
         if not score.valid:
             raise CompetitionError(
@@ -136,8 +136,11 @@ def new_competition(
     return load_competition(str(folder.absolute()))
 
 
-def write_config(staged: Path, layout: Mapping[str, Any]) -> Competition:
-    """Writes a competition's `competition.yaml`, and loads it. Raises [`CompetitionError`] if its answers cannot be graded."""
+def write_config(staged: Path, layout: Mapping[str, Any], targets: Sequence[str]) -> Competition:
+    """
+    Writes the `competition.yaml` of a competition that is complete otherwise, and loads it. Raises [`CompetitionError`], which
+    names the targets, if its answers cannot be graded.
+    """
     write_file(staged / CONFIG, yaml.safe_dump(dict(layout), sort_keys=False, allow_unicode=True))
     competition = load_competition(str(staged))
     try:
@@ -145,8 +148,7 @@ def write_config(staged: Path, layout: Mapping[str, Any]) -> Competition:
         if (final := final_competition(competition)) is not None:
             final.check_answers()
     except CompetitionError as error:  # it names a file that goes with the temporary folder
-        targets = ", ".join(competition.target_columns)
-        raise CompetitionError(f"{competition.metric} cannot score {targets}: {error.__cause__}") from error
+        raise CompetitionError(f"{competition.metric} cannot score {', '.join(targets)}: {error.__cause__}") from error
     return competition
 
 
@@ -279,7 +281,7 @@ def _test_rows(table: Path, columns: Sequence[str], id_column: str, is_made: boo
         raise CompetitionError(
             f"{table} has no column {missing[0]!r}, which the rows with labels have" + _separator(table)
         )
-    if len(rows) < 2:  # of one there is no correlation, and no area under a curve
+    if len(rows) < 2:  # correlations and areas under a curve need two
         raise CompetitionError(f"{table} has {len(rows)} rows: take 2 at least")
     if is_made and id_column not in rows:
         rows[id_column] = range(len(rows))

@@ -11,8 +11,7 @@ from trl_mle.competitions.loading import id_of, load_competition
 from trl_mle.competitions.repository import CONFIG, HUB_PREFIX, tasks_in_repository
 
 
-# Competitions that are looked at one by one: loaded at the start, and listed in metrics and on the model card
-FEW = 32
+FEW = 32  # are loaded at the start, and listed one by one in metrics and on the model card
 KEPT = 64  # loaded competitions, with their answers
 MOST = 1_000_000  # a longer range is a typo
 
