@@ -157,6 +157,7 @@ print(json.dumps([*(ask(*names) for names in asked), run(run_for)]))
 TASKS = "hf://datasets/org/tasks"
 MADE = "hf://datasets/org/made"
 ONE = "hf://datasets/org/one"
+CODE = "hf://datasets/org/code"
 
 
 @pytest.fixture(scope="module")
@@ -179,13 +180,18 @@ def hub(tmp_path_factory):
     server.branches["datasets/org/one", "main"] = {
         str(path.relative_to(task)): path.read_bytes() for path in task.rglob("*") if path.is_file()
     }
+    write_task(folder / "code" / "one", metric="shutil:rmtree")
+    code = folder / "code"
+    server.branches["datasets/org/code", "main"] = {
+        str(path.relative_to(code)): path.read_bytes() for path in code.rglob("*") if path.is_file()
+    }
     environment = os.environ | {
         "HF_ENDPOINT": server.url, "HF_HUB_DISABLE_XET": "1", "HF_HUB_DISABLE_TELEMETRY": "1", "HF_TOKEN": TOKEN,
         "HF_HOME": str(folder / "cache"), "HF_HUB_OFFLINE": "0",
     }  # fmt: skip
     asked = [
         [TASKS, f"{TASKS}/two"], [MADE, f"{MADE}/own"], ["hf://datasets/org/empty"], ["hf://datasets/org/nothing"],
-        ["hf://datasets/org"], [ONE, ONE], [f"{TASKS}/two"],
+        ["hf://datasets/org"], [ONE, ONE], [CODE, f"{CODE}/one"], [f"{TASKS}/two"],
     ]  # fmt: skip
     command = [sys.executable, "-c", ASK, json.dumps([asked, f"{TASKS}/one"])]
     done = subprocess.run(command, env=environment, capture_output=True, text=True, check=False)
@@ -211,6 +217,10 @@ def test_a_repository_can_be_one_task(hub):
 def test_programs_can_read_what_was_downloaded(hub):
     """The Hub's cache holds links, whose targets programs do not see."""
     assert hub[1]["run"] == ["id,y\n1,a\n2,b\n\n", ""]
+
+
+def test_a_dataset_does_not_choose_what_is_imported(hub):
+    assert "/one' has a metric of its author's own, which is code: if you trust it, download" in hub[1][CODE]
 
 
 def test_a_folder_that_new_has_made_is_a_task_on_the_hub(hub):

@@ -14,6 +14,7 @@ from trl_mle.competitions.competition import Competition, CompetitionError, user
 from trl_mle.competitions.families import PREFIX as TASK_PREFIX
 from trl_mle.competitions.families import load_task
 from trl_mle.competitions.local import LOCAL_COMPETITIONS, load_local
+from trl_mle.competitions.metrics import METRICS
 from trl_mle.competitions.mirrors import MIRRORS, PREFIX, load_mirror
 from trl_mle.competitions.repository import CONFIG, HUB_PREFIX, download, without_revision
 from trl_mle.spelling import did_you_mean
@@ -81,7 +82,15 @@ def _load(competition_id: str, data_dir: Path | str | None) -> Competition:
     if competition_id.startswith(TASK_PREFIX):
         return load_task(competition_id)
     if competition_id.startswith(HUB_PREFIX):
-        return replace(_load_folder(competition_id, download(competition_id)), id=without_revision(competition_id))
+        folder = download(competition_id)
+        if (
+            str(_read_config(folder / CONFIG).get("metric")) not in METRICS
+        ):  # who wrote it must not choose what is imported
+            raise CompetitionError(
+                f"{competition_id!r} has a metric of its author's own, which is code: if you trust it, download the folder "
+                f"(hf download) and name that"
+            )
+        return replace(_load_folder(competition_id, folder), id=without_revision(competition_id))
     in_data_dir = _in_data_dir(competition_id, data_dir)
     if competition_id in MLEBENCH_COMPETITIONS:
         prepared = _prepared(competition_id, in_data_dir)
