@@ -69,8 +69,8 @@ def find_leak(public: Path, answers: pd.DataFrame, id_column: str) -> str | None
     for name, rows in found:
         for column, target in itertools.product(rows.columns.drop(id_column, errors="ignore"), truth):
             is_one_of_many = truth.shape[1] > 1 and target != TOGETHER
-            tells = _is_copy if is_one_of_many else partial(_tells, is_feature=str(column) in features)
-            if tells(rows[column], truth[target].reset_index(drop=True)):
+            gives_away = _is_copy if is_one_of_many else partial(_gives_away, is_feature=str(column) in features)
+            if gives_away(rows[column], truth[target].reset_index(drop=True)):
                 return f"{name} holds the answers: its column {column!r} gives away {target!r} of the test rows"
     return None
 
@@ -93,7 +93,7 @@ def _test_rows(table: pd.DataFrame, truth: pd.DataFrame) -> Iterator[pd.DataFram
             yield table.drop(columns=key).set_index(pd.Index(ids)).reindex(truth.index).reset_index(drop=True)
 
 
-def _tells(column: pd.Series, target: pd.Series, is_feature: bool) -> bool:
+def _gives_away(column: pd.Series, target: pd.Series, is_feature: bool) -> bool:
     if _is_copy(column, target):
         return True
     if not is_feature:

@@ -3,7 +3,6 @@
 import re
 from collections.abc import Iterator
 from contextlib import contextmanager
-from functools import partial
 from pathlib import Path
 from typing import NamedTuple
 from urllib.parse import quote
@@ -69,29 +68,35 @@ def without_revision(name: str) -> str:
 def download(name: str) -> Path:
     """
     The folder of a competition in a repository, downloaded on first use to the Hub's cache, which holds links, and copied from
-    there to `trl_mle`'s: programs see a competition's folder, and not where its links lead.
+    there to `trl_mle`'s: programs see a competition's folder, and not where its links lead. A name with its commit, as
+    [`tasks_in_repository`] gives them, asks the Hub on first use only.
 
     Raises:
         [`CompetitionError`]: It cannot be downloaded.
     """
+    place = _place(name)
+    commit = place.revision
+    if commit is None or not re.fullmatch("[0-9a-f]{40}", commit):
+        commit = _snapshot(place).name  # which is named after its commit
+
+    def copy(to: Path) -> None:
+        found = _snapshot(place._replace(revision=commit)) / place.folder
+        if not found.is_dir():
+            raise CompetitionError(f"{name!r} is not in the repository: it has no folder {place.folder!r}")
+        copy_files(found, to)
+
+    return cached_folder(name, quote(f"{place.repository}@{commit}/{place.folder}", safe=""), copy)
+
+
+def _snapshot(place: _Place) -> Path:
+    """The Hub's cache of a repository at a commit, with the files of a competition."""
     from huggingface_hub import snapshot_download
 
-    place = _place(name)
-    with _hub_errors(name):
-        snapshot = Path(
-            snapshot_download(
-                place.repository,
-                repo_type="dataset",
-                revision=place.revision,
-                allow_patterns=f"{place.folder}/*" if place.folder else None,
-            )
+    files = f"{place.folder}/*" if place.folder else None
+    with _hub_errors(place.name):
+        return Path(
+            snapshot_download(place.repository, repo_type="dataset", revision=place.revision, allow_patterns=files)
         )
-    found = snapshot / place.folder
-    if not found.is_dir():
-        raise CompetitionError(f"{name!r} is not in the repository: it has no folder {place.folder!r}")
-    # A snapshot is named after its commit
-    slug = quote(f"{place.repository}@{snapshot.name}/{place.folder}", safe="")
-    return cached_folder(name, slug, partial(copy_files, found))
 
 
 @contextmanager

@@ -39,7 +39,7 @@ class TaskSet(Mapping[str, Competition]):
 
     >>> tasks = TaskSet(["digits", "task:train/0-4999"])
     >>> len(tasks), tasks["task:train/7"].metric
-    (5001, 'f1')
+    (5001, 'accuracy')
     ```
     """
 
@@ -109,7 +109,7 @@ def names_of(name: str) -> list[str]:
     Args:
         name (`str`):
             `task:train/0-4999`, generated tasks by their first and last number; a folder with folders of competitions; a file
-            of names (`.txt`), one on each line, where folders are relative to the file's; `hf://datasets/<owner>/<name>`, a
+            of names (`.txt`), one on each line, of which those that begin with `./` lie beside the file; `hf://datasets/<owner>/<name>`, a
             dataset on the Hub with a folder for each competition, where `@<revision>` may follow; otherwise one competition.
 
     Raises:
