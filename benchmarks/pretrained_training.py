@@ -123,13 +123,19 @@ def train(model: str, competition: str, arm: str, seed: int, steps: int, folder:
     return [entry for entry in trainer.state.log_history if "mle/valid_rate" in entry]
 
 
+def evaluate(policy: str, competitions: str, folder: Path, **options: Any) -> None:
+    """Samples programs from a policy, and writes their scores to a folder."""
+    options = {
+        "output_dir": folder, "policies": policy, "names": "policy", "competitions": competitions,
+        "max_completion_length": TRAINING["max_completion_length"], "program_timeout_s": 30, "max_parallel_programs": 1,
+    } | options  # fmt: skip
+    words = [str(word) for name, value in options.items() for word in (f"--{name}", value)]
+    subprocess.run([sys.executable, "-m", "trl_mle.cli", "evaluate", *words], check=True, stdout=subprocess.DEVNULL)
+
+
 def held_out(policy: str, competition: str, folder: Path) -> dict[str, Any]:
     """What programs sampled from a policy score on the hidden rows that training did not see."""
-    command = [sys.executable, "-m", "trl_mle.cli", "evaluate", "--output_dir", folder, "--policies", policy]
-    command += ["--names", "policy", "--competitions", competition, "--holdout", 0.5, "--num_samples", SAMPLES]
-    command += ["--max_completion_length", TRAINING["max_completion_length"], "--batch_size", 16]
-    command += ["--program_timeout_s", 30, "--max_parallel_programs", 1]
-    subprocess.run([str(part) for part in command], check=True, stdout=subprocess.DEVNULL)
+    evaluate(policy, competition, folder, holdout=0.5, num_samples=SAMPLES, batch_size=16)
     (row,) = json.loads((folder / "results.json").read_text())["rows"]
     programs = [line["source"] for line in read(folder / "policy.jsonl")]
     return {

@@ -20,8 +20,6 @@ A finished step and a finished sample are kept: a run that was interrupted goes 
 
 import argparse
 import json
-import subprocess
-import sys
 from pathlib import Path
 from typing import Any
 
@@ -29,7 +27,7 @@ import numpy as np
 import torch
 from paired import bootstrap, read
 from peft import LoraConfig
-from pretrained_training import LORA, TRAINING
+from pretrained_training import LORA, TRAINING, evaluate
 from rich.console import Console
 from rich.table import Table
 from transformers.trainer_utils import get_last_checkpoint
@@ -61,10 +59,7 @@ def train(model: str, seed: int, folder: Path) -> None:
 
 def sample(policy: str, tasks: str, folder: Path) -> list[dict[str, Any]]:
     """By task, the share of valid programs and their mean normalised score."""
-    command = [sys.executable, "-m", "trl_mle.cli", "evaluate", "--output_dir", folder, "--policies", policy]
-    command += ["--names", "policy", "--competitions", tasks, "--num_samples", SAMPLES, "--batch_size", SAMPLES]
-    command += ["--max_completion_length", TRAINING["max_completion_length"], "--program_timeout_s", 30]
-    subprocess.run([str(part) for part in command], check=True, stdout=subprocess.DEVNULL)
+    evaluate(policy, tasks, folder, num_samples=SAMPLES, batch_size=SAMPLES)
     scores: dict[str, list[float]] = {}
     for line in read(folder / "policy.jsonl"):
         score = line["score"]["value"] if line["score"] and line["score"]["valid"] else None
