@@ -221,7 +221,15 @@ def test_grade(trl_mle, wine):
     assert (code, err) == (0, "")
     assert f"{score:.5f} (accuracy ↑)" in out
     code, out, _ = trl_mle("grade", "wine", wine.sample_submission, "--json")
-    expected = {"competition": "wine", "valid": True, "score": score, "error": None, "medal": None, "thresholds": None}
+    expected = {
+        "competition": "wine",
+        "valid": True,
+        "score": score,
+        "error": None,
+        "medal": None,
+        "thresholds": None,
+        "human_rank": None,
+    }
     assert code == 0
     assert expected.items() <= json.loads(out).items()
 

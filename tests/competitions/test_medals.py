@@ -4,14 +4,18 @@ import numpy as np
 import pytest
 
 from trl_mle.competitions import Competition, CompetitionError
-from trl_mle.competitions.medals import MedalThresholds, medal, medal_thresholds, thresholds_from_scores
+from trl_mle.competitions.medals import MedalThresholds, human_rank, medal, medal_thresholds, thresholds_from_scores
 
 
 SPOOKY = "spooky-author-identification"
 
 
+def competition_of(name, metric="roc_auc"):
+    return Competition(name, metric, Path(), Path(), Path(), ())
+
+
 def thresholds_of(name, metric="roc_auc"):
-    return medal_thresholds(Competition(name, metric, Path(), Path(), Path(), ()))
+    return medal_thresholds(competition_of(name, metric))
 
 
 @pytest.mark.parametrize(
@@ -70,6 +74,14 @@ def test_leaderboards_of_an_installed_mlebench(leaderboard):
     assert thresholds_of("random-acts-of-pizza") == (45 / 50, 40 / 50, 30 / 50, 24.5 / 50)
     assert thresholds_of("random-acts-of-pizza", "rmse").gold == 4 / 50  # lower is better
     assert thresholds_of("leaf-classification") is None
+
+
+def test_the_share_of_teams_with_a_worse_score(leaderboard):
+    leaderboard.write_text("teamName,score\na,0.9\nb,0.8\nc,0.8\nd,0.2\nlate,\n")
+    pizza, lower = competition_of("random-acts-of-pizza"), competition_of("random-acts-of-pizza", "rmse")
+    assert [human_rank(pizza, score) for score in (1.0, 0.9, 0.8, 0.5, 0.1)] == [1.0, 0.75, 0.25, 0.25, 0.0]
+    assert [human_rank(lower, score) for score in (0.1, 0.2, 0.8, 1.0)] == [1.0, 0.75, 0.25, 0.0]
+    assert human_rank(competition_of("leaf-classification"), 0.5) is None
 
 
 def test_a_leaderboard_without_scores_says_what_to_do(leaderboard):

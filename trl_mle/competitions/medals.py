@@ -1,6 +1,5 @@
-"""Kaggle medals: which one a score would have won."""
+"""Kaggle's leaderboards: the medal that a score would have won, and the share of teams that it beats."""
 
-from pathlib import Path
 from typing import NamedTuple
 
 import numpy as np
@@ -26,12 +25,39 @@ KNOWN_THRESHOLDS = {"spooky-author-identification": MedalThresholds(0.16506, 0.2
 def medal_thresholds(competition: Competition) -> MedalThresholds | None:
     """
     The thresholds of an MLE-bench competition, from the leaderboard of an installed `mlebench`, or else the bundled
-    ones; `None` if they are unknown. Raises [`CompetitionError`] if the leaderboard has no scores.
+    ones; `None` if they are unknown.
+    """
+    scores = leaderboard(competition)
+    if scores is None:
+        return KNOWN_THRESHOLDS.get(competition.id)
+    return thresholds_from_scores(scores, competition.higher_is_better)
+
+
+def human_rank(competition: Competition, score: float) -> float | None:
+    """
+    The share of Kaggle's teams with a worse score, from 0 to 1, as MLE-Dojo (https://huggingface.co/papers/2505.07782)
+    and later work report it; `None` without the leaderboard of an installed `mlebench`.
+    """
+    scores = leaderboard(competition)
+    if scores is None:
+        return None
+    return float(np.mean(scores < score if competition.higher_is_better else scores > score))
+
+
+def leaderboard(competition: Competition) -> np.ndarray | None:
+    """
+    The final scores of Kaggle's teams, from an installed `mlebench`, or `None`. Raises [`CompetitionError`] if its file
+    has no scores.
     """
     folder = bench_folder(competition.id)
-    if folder is not None and (path := folder / "leaderboard.csv").is_file():
-        return thresholds_from_scores(_scores(path), competition.higher_is_better)
-    return KNOWN_THRESHOLDS.get(competition.id)
+    if folder is None or not (path := folder / "leaderboard.csv").is_file():
+        return None
+    table = pd.read_csv(path)
+    if "score" not in table:
+        raise CompetitionError(
+            f"{path} has no column 'score'; if it is a Git LFS pointer, get the file with: git lfs pull"
+        )
+    return table["score"].dropna().to_numpy()
 
 
 def thresholds_from_scores(scores: np.ndarray, higher_is_better: bool) -> MedalThresholds:
@@ -60,12 +86,3 @@ def medal(score: float, thresholds: MedalThresholds, higher_is_better: bool) -> 
         if score >= threshold if higher_is_better else score <= threshold:
             return name
     return None
-
-
-def _scores(leaderboard: Path) -> np.ndarray:
-    table = pd.read_csv(leaderboard)
-    if "score" not in table:
-        raise CompetitionError(
-            f"{leaderboard} has no column 'score'; if it is a Git LFS pointer, get the file with: git lfs pull"
-        )
-    return table["score"].dropna().to_numpy()

@@ -36,8 +36,8 @@ REPORTED = {
 # What the tables read of a row
 ROW_KEYS = {
     "policy", "competition", "metric", "higher_is_better", "num_samples", "num_valid", "num_untrained", "valid_rate",
-    "mean_score", "best_score", "mean_duration_s", "by_validation", "best_of_k", "medal", "medal_thresholds", "cost",
-    "at_equal_programs", "at_equal_time", "holdout", "chosen_by", "on_all_rows",
+    "mean_score", "best_score", "mean_duration_s", "by_validation", "best_of_k", "medal", "medal_thresholds",
+    "human_rank", "cost", "at_equal_programs", "at_equal_time", "holdout", "chosen_by", "on_all_rows",
 }  # fmt: skip
 
 
@@ -250,7 +250,7 @@ def best_of_k_table(rows: Sequence[Mapping[str, Any]]) -> list[list[str]]:
 
 def program_table(rows: Sequence[Mapping[str, Any]]) -> list[list[str]]:
     """Figures of each system's programs, as mean ± standard error over runs; counts are sums."""
-    lines = [["competition", "system", "valid rate", "mean score", "best score", "best by its own validation", "mean Δt (s)", "valid, never trained a model", "medals"]]  # fmt: skip
+    lines = [["competition", "system", "valid rate", "mean score", "best score", "best by its own validation", "mean Δt (s)", "valid, never trained a model", "medals", "human rank"]]  # fmt: skip
     for (competition, system), runs in runs_of(rows).items():
 
         def mean(name: str, runs: Sequence[Mapping[str, Any]] = runs) -> str:
@@ -269,6 +269,7 @@ def program_table(rows: Sequence[Mapping[str, Any]]) -> list[list[str]]:
                 mean("mean_duration_s"),
                 f"{sum(untrained)} of {sum(run['num_valid'] for run in runs)}" if len(untrained) == len(runs) else "-",
                 ", ".join(medals) or "-",
+                mean("human_rank"),
             ]
         )
     return lines

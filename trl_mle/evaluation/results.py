@@ -6,7 +6,7 @@ from operator import itemgetter
 from typing import Any
 
 from trl_mle.competitions import Competition
-from trl_mle.competitions.medals import medal, medal_thresholds
+from trl_mle.competitions.medals import human_rank, medal, medal_thresholds
 from trl_mle.evaluation.best_of_k import best_of_k, powers_of_two
 from trl_mle.evaluation.sample_log import SampleLog
 from trl_mle.evaluation.sampling import (
@@ -35,9 +35,9 @@ def figures(
     higher = competition.higher_is_better
     judged = [evaluation for evaluation in evaluations if evaluation.reward is not None]
     thresholds, best = medal_thresholds(competition), best_program(judged, higher)
-    won = None
+    won = beaten = None
     if thresholds is not None and best is not None and (score := score_of(best, "test")) is not None:
-        won = medal(score, thresholds, higher)
+        won, beaten = medal(score, thresholds, higher), human_rank(competition, score)
     on_all_rows = _scores(competition, judged, independent, "test")
     return {
         "policy": name,
@@ -52,6 +52,7 @@ def figures(
         **(_scores(competition, judged, independent, "validation") if competition.holdout else on_all_rows),
         "on_all_rows": on_all_rows if competition.holdout else {},
         "medal": won,
+        "human_rank": beaten,
         "medal_thresholds": thresholds and thresholds._asdict(),
         "cost": log.cost(competition.id),
     }

@@ -7,7 +7,7 @@ from typing import Any
 from rich.table import Table
 
 from trl_mle.competitions import Competition, Score, load_competition
-from trl_mle.competitions.medals import medal, medal_thresholds
+from trl_mle.competitions.medals import human_rank, medal, medal_thresholds
 from trl_mle.execution.options import ExecutorArguments, make_executor
 from trl_mle.instrumentation import MILESTONES, AstInstrumenter
 from trl_mle.rewards import MLEReward
@@ -22,13 +22,19 @@ def grade(args: argparse.Namespace) -> int:
         raise FileNotFoundError(f"there is no submission {args.submission}")
     score = competition.grade(Path(args.submission).read_bytes())
     thresholds = medal_thresholds(competition)
-    won = None
+    won = beaten = None
     if thresholds is not None and score.full is not None:
         won = medal(score.full, thresholds, competition.higher_is_better)
+        beaten = human_rank(competition, score.full)
     if args.json:
         print_json(
             _graded(competition, score)
-            | {"error": score.error, "medal": won, "thresholds": thresholds and thresholds._asdict()}
+            | {
+                "error": score.error,
+                "medal": won,
+                "thresholds": thresholds and thresholds._asdict(),
+                "human_rank": beaten,
+            }
         )
         return 0 if score.valid else 1
     table = facts_table()
@@ -38,6 +44,8 @@ def grade(args: argparse.Namespace) -> int:
         if thresholds is not None:
             figures = ", ".join(f"{name} {value:.5f}" for name, value in thresholds._asdict().items())
             table.add_row("medal", f"{won or 'none'} ({figures})")
+        if beaten is not None:
+            table.add_row("human rank", f"better than {beaten:.1%} of Kaggle's teams")
     else:
         table.add_row("invalid", score.error or "")
     PlainConsole().print(table)
