@@ -27,6 +27,11 @@ policy's mean of valid programs and the best program that the mean closes; the s
 between the untrained best of 128 and the best program that the best of 128 closes; P(best of 128 > expected untrained best of
 128); the same of the untrained best of 1,280. Draws include failures; the expected best is that of draws with a valid one.
 
+Written down before its runs: `entropic` weights rewards by exp(β r), with β such that these weights are ln 2 nats from uniform, as in
+TTT-Discover (2601.16175). Does it find better programs than `max_at_k` with k = 8? Primary outcome: the share of the gap that
+the best of 128 closes, after 40 steps, one group of 64, lr 0.1, no entropy bonus. It runs in the real trainer only if its interval
+lies above that of `max_at_k`, or they overlap. Also with ln 8, which nobody has proposed.
+
 All commands continue where they were interrupted. After `cp -r studies/results/. outputs/studies`, `bandit` continues from
 earlier simulations. The folder small-grammar in them has executed programs of an earlier, smaller grammar: `study --output
 outputs/studies/objectives/small-grammar`.
@@ -51,6 +56,7 @@ def main() -> None:
     bandit = commands.add_parser("bandit")
     study = commands.add_parser("study")
     study.add_argument("--num_seeds", type=int, default=10)
+    study.add_argument("--arms", nargs="+", help="some of them, by their names in the table (all)")
     study.add_argument("--learning_rates", type=float, nargs="+", default=[0.1, 0.3])
     for command in (bandit, executing, study):
         command.add_argument("--output", type=Path, default=Path("outputs/studies/objectives"))
@@ -58,7 +64,7 @@ def main() -> None:
     if args.command == "bandit":
         bandit_main(args.output, Console())
     elif args.command == "study":
-        study_main(args.output, args.num_seeds, args.learning_rates, Console())
+        study_main(args.output, args.num_seeds, args.learning_rates, args.arms, Console())
     elif args.regrade:
         regrade(args.output)
     else:

@@ -13,6 +13,24 @@ def reward_advantages(rewards: torch.Tensor) -> torch.Tensor:
     return (rewards - rewards.mean(1, keepdim=True)) / (rewards.std(1, keepdim=True) + 1e-4)
 
 
+def entropic_advantages(rewards: torch.Tensor, kl: float) -> torch.Tensor:
+    """
+    n·qᵢ − 1 for groups of n rewards, shape `(groups, members)`, where q ∝ exp(β r), and β ≥ 0 is such that the divergence of q from
+    uniform is `kl` nats, as in TTT-Discover (https://huggingface.co/papers/2601.16175); uniform among the best where more of
+    them are equal than that. Rewards may be scaled and shifted; 0 where all are equal.
+    """
+    gaps = rewards - rewards.amax(1, keepdim=True)
+    spread = -gaps.amin(1, keepdim=True)
+    gaps = gaps / torch.where(spread > 0, spread, 1.0)  # from -1 to 0, so that β is at least `kl`
+    low, high = torch.full_like(spread, kl), torch.full_like(spread, 1e12)
+    for _ in range(100):
+        beta = (low * high).sqrt()
+        q = (beta * gaps).softmax(1)
+        divergence = (q * (len(q[0]) * q).clamp(min=1e-300).log()).sum(1, keepdim=True)
+        low, high = torch.where(divergence < kl, beta, low), torch.where(divergence < kl, high, beta)
+    return len(gaps[0]) * (high * gaps).softmax(1) - 1
+
+
 def two_part_advantages(progress: torch.Tensor, quality: torch.Tensor, k: int | None, scale: float) -> torch.Tensor:
     """
     Same as [`~trl_mle.trainer.gradient.advantages.group_advantages`], in float64.

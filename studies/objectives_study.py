@@ -13,7 +13,7 @@ from typing import Any
 
 import numpy as np
 import torch
-from objectives_advantages import check, reward_advantages, two_part_advantages
+from objectives_advantages import check, entropic_advantages, reward_advantages, two_part_advantages
 from rich.box import SIMPLE_HEAD
 from rich.console import Console
 from rich.table import Table
@@ -235,8 +235,11 @@ class Arm:
         """
         valid = programs.valid[drawn] & ~wrong.any(axis=2)
         quality = torch.from_numpy(np.where(valid, programs.gains[drawn], np.nan)).view(-1, self.group_size)
+        rewards = quality.clamp(min=FLOOR).nan_to_num(nan=FAIL_REWARD)
         if self.objective.startswith("reward"):
-            values = reward_advantages(quality.clamp(min=FLOOR).nan_to_num(nan=FAIL_REWARD))
+            values = reward_advantages(rewards)
+        elif self.objective.startswith("entropic"):
+            values = entropic_advantages(rewards, math.log(int(self.objective.rpartition(" ")[2])))
         else:
             progress = torch.where(quality.isnan(), FAIL_REWARD, VALID_PROGRESS)
             values = two_part_advantages(progress, quality, self.k, self.scale)
@@ -313,6 +316,7 @@ def arms() -> list[Arm]:
     for entropy in (0.0, 0.05):
         for size in (64, 16):
             found += [Arm("reward", size, entropy=entropy), Arm("reward, linear in [0.5, 2]", size, entropy=entropy)]
+            found += [Arm(f"entropic, KL = ln {times}", size, entropy=entropy) for times in (2, 8)]
             found += [Arm("mean_rank", size, None, scale, entropy) for scale in (3, 10)]
             found += [
                 Arm("max_at_k", size, k, scale, entropy) for k in (4, 8, 16, 32) if k <= size for scale in (3, 10)
@@ -320,7 +324,9 @@ def arms() -> list[Arm]:
     return found
 
 
-def study_main(folder: Path, num_seeds: int, learning_rates: list[float], console: Console) -> None:
+def study_main(
+    folder: Path, num_seeds: int, learning_rates: list[float], names: list[str] | None, console: Console
+) -> None:
     torch.set_num_threads(1)
     check()
     rows = read_store(folder)
@@ -335,7 +341,7 @@ def study_main(folder: Path, num_seeds: int, learning_rates: list[float], consol
             for name, item in programs.items()
         }
         for arm in arms():
-            if arm.name not in found:
+            if arm.name not in found and (names is None or arm.name in names):
                 found[arm.name] = {name: train(item, arm, num_seeds, learning_rate) for name, item in programs.items()}
                 record.write_text(json.dumps(results) + "\n")
         for steps in map(str, STEPS):

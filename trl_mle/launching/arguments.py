@@ -170,8 +170,10 @@ def with_spaces(words: Sequence[str]) -> list[str]:
 
 def make_parser(kind: type[Parser] = Parser) -> Parser:
     """The parser of [`MLEScriptArguments`], [`~trl_mle.trainer.MLEGRPOConfig`] and [`~trl.ModelConfig`]."""
-    # The warning is about TRL's own default. Without `SUPPRESS`, usage would bury a message under a hundred options
-    warnings.filterwarnings("ignore", r"`(is_)?gradient_checkpointing` is deprecated", FutureWarning)
+    # TRL does the former; older versions of transformers, too, need the latter
+    names = r"`(is_gradient_checkpointing|gradient_checkpointing\w*|past_key_values)` is deprecated"
+    warnings.filterwarnings("ignore", names, FutureWarning)
+    # Without `SUPPRESS`, usage would bury a message under a hundred options
     parser = kind(ARGUMENTS, usage=argparse.SUPPRESS)
     parser.set_defaults(lora_dropout=0.0)  # TRL's 0.05 adds noise to every ratio to a stored log-probability
     return parser

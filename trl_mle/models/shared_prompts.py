@@ -6,7 +6,7 @@ from typing import Any
 
 import torch
 from accelerate.utils import recursively_apply
-from transformers import DynamicCache, PreTrainedModel, StaticCache
+from transformers import Cache, DynamicCache, PreTrainedModel, StaticCache
 
 
 class SharedPrompts:
@@ -57,22 +57,22 @@ def shared_prefill(decoder: PreTrainedModel) -> Iterator[None]:
         input_ids: torch.Tensor,
         attention_mask: torch.Tensor,
         position_ids: torch.Tensor,
-        past_key_values: Any,
         **kwargs: Any,
     ) -> Any:
+        cache: Any = next(value for value in kwargs.values() if isinstance(value, Cache))  # its name is changing
         inputs = {"input_ids": input_ids, "attention_mask": attention_mask, "position_ids": position_ids}
-        if past_key_values.get_seq_length():
-            return forward(**inputs, past_key_values=past_key_values, **kwargs)
+        if cache.get_seq_length():
+            return forward(**inputs, **kwargs)
         first, prompt_of_row = _prompts(input_ids)
         # Masks may be in a dictionary, by kind of layer
         inputs = recursively_apply(lambda values: values[first], inputs)
-        output = forward(**inputs, past_key_values=past_key_values, **kwargs)
-        if isinstance(past_key_values, StaticCache):  # it has no `batch_select_indices`
-            layers: Any = past_key_values.layers
+        output = forward(**inputs, **kwargs)
+        if isinstance(cache, StaticCache):  # it has no `batch_select_indices`
+            layers: Any = cache.layers
             for layer in layers:
                 layer.keys, layer.values = layer.keys[prompt_of_row], layer.values[prompt_of_row]
         else:
-            past_key_values.batch_select_indices(prompt_of_row)
+            cache.batch_select_indices(prompt_of_row)
         output.last_hidden_state = output.last_hidden_state[prompt_of_row]
         return output
 
