@@ -1,11 +1,13 @@
 """The trainer's advantages for many groups at once, for studies that need millions; see objectives.py."""
 
 from functools import cache
-from math import comb
+from math import comb, log
+from typing import Any
 
 import torch
 
 from trl_mle.trainer.gradient import advantages
+from trl_mle.trainer.gradient.objectives import Group
 
 
 def reward_advantages(rewards: torch.Tensor) -> torch.Tensor:
@@ -29,6 +31,16 @@ def entropic_advantages(rewards: torch.Tensor, kl: float) -> torch.Tensor:
         divergence = (q * (len(q[0]) * q).clamp(min=1e-300).log()).sum(1, keepdim=True)
         low, high = torch.where(divergence < kl, beta, low), torch.where(divergence < kl, high, beta)
     return len(gaps[0]) * (high * gaps).softmax(1) - 1
+
+
+class Entropic:
+    """An objective of the trainer's, for groups of one prompt: `objective: objectives_advantages.Entropic`."""
+
+    def __init__(self, args: Any):
+        pass
+
+    def advantages(self, group: Group) -> torch.Tensor:
+        return entropic_advantages(group.rewards[None].double(), log(2))[0].to(group.rewards.dtype)
 
 
 def two_part_advantages(progress: torch.Tensor, quality: torch.Tensor, k: int | None, scale: float) -> torch.Tensor:
