@@ -19,6 +19,7 @@ from trl_mle.evaluation.result_tables import (
     cost_table,
     main_table,
     on_all_rows,
+    program_table,
     read_results,
     reported_scores,
     to_markdown,
@@ -101,6 +102,22 @@ def test_a_mirror_is_not_compared_with_the_papers_figures(tmp_path):
     head, line = main_table(make_rows(tmp_path, mirror, {"small": [0.6]}))
     assert head == ["competition", "metric", "small"]
     assert line == [mirror.id, "roc auc ↑", "0.600"]
+
+
+def test_one_competition_has_no_average(rows):
+    assert [line[0] for line in main_table(rows[:2])] == ["competition", "random-acts-of-pizza"]
+
+
+def test_the_headline_is_the_best_of_few_where_there_are_enough(tmp_path):
+    """Where most programs were invalid before, the mean of the valid ones says little, and so does the best of all."""
+    wine = load_competition("wine")
+    few, enough = make_rows(tmp_path, wine, {"few": [0.5, 0.6], "enough": [0.9, 0.5, *[None] * 7]})
+    head, *lines = program_table([few, enough])
+    assert head[2:6] == ["valid rate", "best of 8", "mean score", "best score"]
+    # Of the nine sets of eight, one lacks the better program, and none lacks both
+    assert [line[2:6] for line in lines] == [
+        ["1.000", "-", "0.550", "0.600"], ["0.222", f"{(8 * 0.9 + 0.5) / 9:.3f}", "0.700", "0.900"],
+    ]  # fmt: skip
 
 
 def test_average_relative_improvement_by_hand():
@@ -373,7 +390,8 @@ def test_many_systems_on_a_narrow_terminal(tmp_path, monkeypatch, capsys):
     assert code == 0
     assert max(map(len, out.splitlines())) <= 80
     assert "--markdown" not in out
-    table, rest = out.split("programs, mean")
+    rest, table = out.split("best score, mean", 1)
+    table = "best score, mean" + table.partition(" best of k ")[0]
     assert table.count("best score, mean") == 2  # six columns of figures do not fit
     assert all(table.count(f"mirror{i}") == 1 for i in range(5))
     assert all(table.count(f"0.5{i}0") == 5 for i in range(6))
@@ -382,6 +400,6 @@ def test_many_systems_on_a_narrow_terminal(tmp_path, monkeypatch, capsys):
 
 def test_a_block_names_competition_and_system_once(rows, tmp_path, monkeypatch, capsys):
     _, out, _ = compare(capsys, monkeypatch, write_results(tmp_path / "run", rows[:2]))
-    _, programs, best_of_k = re.split("programs, mean|best of k *\n", out)
+    _, programs, _, best_of_k = re.split("programs, mean|best score, mean|best of k *\n", out)
     for table in (programs, best_of_k):
         assert [table.count(name) for name in ("random-acts-of-pizza", "large", "small")] == [1, 1, 1]

@@ -13,9 +13,10 @@ import pytest
 from support.openai_server import OpenAIServer
 
 from trl_mle.competitions import load_competition
-from trl_mle.evaluation.evaluate import EvaluationArguments, check_results, run
+from trl_mle.evaluation.evaluate import EvaluationArguments, best_solutions, check_results, difference, run
 from trl_mle.evaluation.result_tables import ROW_KEYS
 from trl_mle.files import alone_in
+from trl_mle.solutions import BestSolutions
 
 
 ROOT = Path(__file__).parents[2]
@@ -43,7 +44,8 @@ def test_policies_are_compared(tiny_model, tmp_path, monkeypatch, capsys):
     options += ["--max_completion_length", "8", "--names", "before RL", "after RL"]
     evaluate(monkeypatch, "--policies", *policies, *options)
     out = capsys.readouterr().out
-    assert "wine: 3 sampled programs" in out
+    assert "wine, accuracy ↑: 3 sampled programs" in out
+    assert "after RL is not better in: valid 0% → 0%\n" in out
     assert max(map(len, out.splitlines())) <= 200
     assert results(tmp_path / "out")["wine", "after RL"]["valid_rate"] == 0.0
     rows = [json.loads(line) for line in (tmp_path / "out" / "after-RL.jsonl").read_text().splitlines()]
@@ -121,7 +123,7 @@ def test_an_endpoint_alone_and_in_a_tree_on_two_competitions(server, tmp_path, m
     assert steps == ["draft"] * 4
     assert "medal" in (tmp_path / "out" / "results.md").read_text()
     out = capsys.readouterr().out
-    assert [out.count(f"{name}: 2 sampled programs") for name in names] == [1, 1]
+    assert [out.count(f"{name}, ") for name in names] == [1, 1]
 
 
 def _evaluate_in_another_process(arguments):
@@ -169,8 +171,8 @@ def test_half_of_the_rows_are_held_out(server, tmp_path, monkeypatch, capsys):
     row = results(tmp_path)["wine", "x"]
     assert (row["best_score"], row["on_all_rows"]["best_score"]) == (score.held_out, score.full)
     out = " ".join(capsys.readouterr().out.split())
-    assert f"best, chosen by and scored on all rows: x {score.full:.3f}" in out
-    assert f"best program: accuracy {score.held_out:.4f} on held-out rows in" in out
+    assert "scores on held-out rows, the best chosen on the others" in out
+    assert f"best program: accuracy {score.held_out:.4f} on held-out rows ─" in out
     monkeypatch.setattr(sys, "argv", [SCRIPT, *map(str, options)])
     with pytest.raises(SystemExit):
         runpy.run_path(SCRIPT, run_name="__main__")
@@ -235,6 +237,39 @@ def test_a_number_out_of_its_range_is_refused(name, value, message):
     options = {"competitions": ["wine"], "output_dir": "out", "policies": ["a"], "num_samples": 1, name: value}
     with pytest.raises(ValueError, match=f"^--{name} must be {message}$"):
         EvaluationArguments(**options)
+
+
+def row(name, valid_rate, mean, best, best_of_8, higher_is_better=False):
+    points = [{"k": 8, "score": best_of_8, "low": best_of_8, "high": best_of_8}]
+    return {
+        "policy": name, "valid_rate": valid_rate, "mean_score": mean, "best_score": best, "best_of_k": points,
+        "num_samples": 128, "higher_is_better": higher_is_better,
+    }  # fmt: skip
+
+
+def test_what_became_worse_is_named_beside_what_became_better():
+    before, after = row("before", 0.19, 0.914, 0.154, 1.085), row("after", 0.81, 0.973, 0.154, 0.18)
+    assert difference(before, after) == [
+        "after is better in: valid 19% → 81%, best of 8 1.085 → 0.180",
+        "after is not better in: mean of valid 0.914 → 0.973, best of 128 0.154 → 0.154",
+    ]
+    none = row("none", 0.0, None, None, None)
+    assert difference(none, before) == [
+        "before is better in: valid 0% → 19%, best of 8 - → 1.085, mean of valid - → 0.914, best of 128 - → 0.154"
+    ]
+    assert difference(before, none)[0].startswith("none is not better in: valid 19% → 0%, best of 8 1.085 → -")
+    rising = [row(name, 0.5, score, score, score, higher_is_better=True) for name, score in (("a", 0.6), ("b", 0.7))]
+    assert difference(*rising)[0].startswith("b is better in: best of 8 0.600 → 0.700")
+
+
+def test_the_best_program_may_come_from_training(tmp_path):
+    """Unless its score is on other rows."""
+    half = load_competition("wine", holdout=0.5)
+    BestSolutions(tmp_path / "policy" / "best_solutions").offer(half, "x = 1", b"id\n", 0.9, 0.8, 0.85)
+    policies = {"starter": "http://localhost:1/v1", "after": str(tmp_path / "policy")}
+    none = {name: [] for name in policies}
+    assert best_solutions(half, none, policies) == [(0.9, 0.8, "x = 1", "found in the training of after")]
+    assert best_solutions(load_competition("wine"), none, policies) == []
 
 
 def test_two_evaluations_do_not_write_to_one_folder(tiny_model, tmp_path):

@@ -4,7 +4,7 @@ import json
 import math
 import re
 import sys
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -16,12 +16,13 @@ from rich.text import Text
 
 from trl_mle import __version__
 from trl_mle.competitions import Competition, TaskSet
+from trl_mle.competitions.metrics import gain
 from trl_mle.evaluation.harness import Harness
 from trl_mle.evaluation.policies import Policy, check_policy, load_policy
-from trl_mle.evaluation.result_tables import chosen_by_validation, number, on_all_rows, read_results, to_markdown
+from trl_mle.evaluation.result_tables import FEW, chosen_by_validation, number, of_few, read_results, to_markdown
 from trl_mle.evaluation.results import add_equal_costs, figures
 from trl_mle.evaluation.sample_log import SampleLog
-from trl_mle.evaluation.sampling import best_program, reported_score, sample_programs
+from trl_mle.evaluation.sampling import best_program, reported_score, sample_programs, score_of
 from trl_mle.evaluation.self_improvement import improve_each, summarize_improvements
 from trl_mle.evaluation.tree_search import search_tree
 from trl_mle.execution.options import ExecutorArguments, make_executor
@@ -29,8 +30,8 @@ from trl_mle.files import alone_in, write_whole
 from trl_mle.instrumentation import AstInstrumenter
 from trl_mle.prompts import keep_packages
 from trl_mle.rewards import Evaluation, MLEReward
-from trl_mle.showing import PlainConsole, for_markdown, for_terminal, markdown_code, terminal_line
-from trl_mle.solutions import open_results
+from trl_mle.showing import PlainConsole, for_markdown, for_terminal, markdown_code, metric_name, terminal_line
+from trl_mle.solutions import BestSolutions, open_results
 
 
 # Options that are counts
@@ -161,7 +162,7 @@ def run(args: EvaluationArguments) -> None:
     executor = make_executor(args)
     rows: list[dict[str, Any]] = []
     logs: list[SampleLog] = []
-    programs: dict[str, list[Evaluation]] = {competition.id: [] for competition in competitions}
+    programs: dict[str, dict[str, list[Evaluation]]] = {competition.id: {} for competition in competitions}
     kinds = [False] * len(args.policies) + [True] * len(args.tree_policies)
     with executor, alone_in(output_dir):
         begun = any(output_dir.glob("*.jsonl")) or any(output_dir.glob("completions/*.jsonl"))
@@ -188,7 +189,7 @@ def run(args: EvaluationArguments) -> None:
                 row, evaluations = measure(args, name, harness, tree)
                 rows.append(row)
                 logs.append(log)
-                programs[competition.id] += evaluations
+                programs[competition.id][name] = evaluations
         for competition in competitions:
             of_competition = [i for i, row in enumerate(rows) if row["competition"] == competition.id]
             add_equal_costs([rows[i] for i in of_competition], [logs[i] for i in of_competition])
@@ -215,24 +216,28 @@ def show(
     args: EvaluationArguments,
     competitions: list[Competition],
     rows: list[dict[str, Any]],
-    programs: dict[str, list[Evaluation]],
+    programs: dict[str, dict[str, list[Evaluation]]],
 ) -> None:
     """Prints the tables, the best program of each competition, and where everything is."""
     console = PlainConsole()
     output_dir = Path(args.output_dir)
+    policies = dict(zip(args.names, args.policies + args.tree_policies, strict=True))
     files: list[tuple[str, Any]] = [("figures", output_dir / "results.json")]
     for competition in competitions:
         found = [row for row in rows if row["competition"] == competition.id]
         console.print(comparison_table(competition, found))
-        best = best_program(programs[competition.id], competition.higher_is_better)
-        if best is not None and best.source is not None and best.score is not None:
+        if len(found) == 2:
+            console.print(*difference(*found), sep="\n")
+        solutions = best_solutions(competition, programs[competition.id], policies)
+        if solutions:
+            _, shown, source, origin = max(solutions, key=lambda item: gain(item[0], competition.higher_is_better))
             suffix = f"-{competition.slug}" if len(competitions) > 1 else ""
             path = output_dir / f"best_solution{suffix}.py"
-            path.write_text(best.source, encoding="utf-8", errors="backslashreplace")
+            path.write_text(source, encoding="utf-8", errors="backslashreplace")
             where = " on held-out rows" if competition.holdout else ""
-            title = f"best program: {competition.metric} {reported_score(best):.4f}{where} in {best.duration_s:.2f} s"
-            shown = Syntax(for_terminal(best.source.strip()), "python", word_wrap=True)
-            console.print(Panel(shown, title=Text(terminal_line(title))))
+            title = f"best program: {competition.metric} {shown:.4f}{where}"
+            program = Syntax(for_terminal(source.strip()), "python", word_wrap=True)
+            console.print(Panel(program, title=Text(terminal_line(title)), subtitle=Text(terminal_line(origin))))
             files.append(("best program", path))
     if ours := sum(row["num_failures_of_ours"] for row in rows):
         print(
@@ -240,31 +245,69 @@ def show(
             "command again to retry them",
             file=sys.stderr,
         )
-    for name, policy in zip(args.names, args.policies + args.tree_policies, strict=True):
-        files.append((f"policy {name}", policy))
+    files += [(f"policy {name}", policy) for name, policy in policies.items()]
     for what, where in files:
         console.print(f"{what:<16} {where}", soft_wrap=True)
 
 
+def best_solutions(
+    competition: Competition, programs: dict[str, list[Evaluation]], policies: dict[str, str]
+) -> list[tuple[float, float, str, str]]:
+    """
+    The best program that was sampled from each policy, and the best that was found while it was trained: the score to choose
+    by, the one to report, the program, and where it is from.
+    """
+    found = []
+    for name, policy in policies.items():
+        best = best_program(programs[name], competition.higher_is_better)
+        if best is not None and best.source is not None:
+            found.append((score_of(best), reported_score(best), best.source, f"sampled from {name}"))
+        trained = BestSolutions(Path(policy) / "best_solutions").read(competition)
+        if trained is not None:
+            found.append((*trained, f"found in the training of {name}"))
+    return found  # type: ignore[return-value]  # a valid program has scores
+
+
 def comparison_table(competition: Competition, rows: list[dict[str, Any]]) -> Table:
     """A row for each policy, with one for its improved programs kept by each score (docs/self_improvement.md)."""
-    arrow = "↑" if competition.higher_is_better else "↓"
-    table = Table(title=f"{competition.id}: {rows[0]['num_samples']} sampled programs")
-    for column in ("policy", "valid", f"mean {competition.metric} {arrow}", f"best {arrow}", "mean Δt (s)"):
+    count = rows[0]["num_samples"]
+    table = Table(
+        title=f"{competition.id}, {metric_name(competition.metric, competition.higher_is_better)}: {count} sampled programs"
+    )
+    for column in ("policy", "valid", f"best of\n{FEW}", "mean of\nvalid", f"best of\n{count}", "mean\nΔt (s)"):
         table.add_column(column, overflow="fold", justify="left" if column == "policy" else "right")
     for row in rows:
         kept = row["improvement"]["kept"] if "improvement" in row else []
         for result in (row, *kept):
             name = row["policy"] if result is row else f"improved, by {result['chosen_by']}"
             table.add_row(
-                name, f"{result['valid_rate']:.0%}", number(result["mean_score"]), number(result["best_score"]),
-                number(result["mean_duration_s"], 2),
+                name, f"{result['valid_rate']:.0%}", _with_interval(of_few(result)), number(result["mean_score"]),
+                number(result["best_score"]), number(result["mean_duration_s"], 2),
             )  # fmt: skip
+    table.caption_justify = "left"
+    table.caption = f"best of {FEW}: the mean over all sets of {FEW} with a valid program, and its 95%\ninterval"
     if chosen_by_validation(rows):
-        table.caption_justify = "left"
-        by_test = ", ".join(f"{row['policy']} {number(row['best_score'])}" for row in on_all_rows(rows))
-        table.caption = (
-            "scores on the held-out rows; best: chosen by the score on the other rows\n"
-            f"best, chosen by and scored on all rows: {by_test}"
-        )
+        table.caption += "; scores on held-out rows, the best chosen on the others"
     return table
+
+
+def _with_interval(point: Mapping[str, Any] | None) -> str:
+    if point is None or point["score"] is None:
+        return "-"
+    return f"{point['score']:.3f} ({point['low']:.3f}–{point['high']:.3f})"
+
+
+def difference(first: Mapping[str, Any], last: Mapping[str, Any]) -> list[str]:
+    """In which figures the second of two policies is better than the first, and in which it is not."""
+    better, others = [], []
+    few = [(of_few(row) or {"score": None})["score"] for row in (first, last)]
+    scores = [(f"best of {FEW}", *few), ("mean of valid", first["mean_score"], last["mean_score"])]
+    scores.append((f"best of {first['num_samples']}", first["best_score"], last["best_score"]))
+    rates = first["valid_rate"], last["valid_rate"]
+    (better if rates[1] > rates[0] else others).append(f"valid {rates[0]:.0%} → {rates[1]:.0%}")
+    for name, before, after in scores:
+        if before is not None or after is not None:
+            is_better = before is None or (after is not None and gain(after - before, first["higher_is_better"]) > 0)
+            (better if is_better else others).append(f"{name} {number(before)} → {number(after)}")
+    lines = [f"{last['policy']} is better in: {', '.join(better)}"] if better else []
+    return [*lines, f"{last['policy']} is not better in: {', '.join(others)}"] if others else lines

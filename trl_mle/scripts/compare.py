@@ -31,11 +31,11 @@ def compare(args: argparse.Namespace) -> int:
         print_json(rows)
         return 0
     scores = result_tables.main_table(rows, reported=("Qwen2.5-3B RL",))
-    programs = [line[:5] for line in result_tables.program_table(rows)]
+    programs = [line[:6] for line in result_tables.program_table(rows)]
     console = PlainConsole()
+    console.print(_table("programs, mean ± standard error over runs", programs))
     for part in _parts(scores):
         console.print(_table("best score, mean ± standard error over runs", part))
-    console.print(_table("programs, mean ± standard error over runs", programs))
     if len(curves := result_tables.best_of_k_table(rows)) > 1:  # more than its header
         console.print(_table("best of k", curves))
     if result_tables.chosen_by_validation(rows):

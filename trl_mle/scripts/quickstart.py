@@ -62,7 +62,7 @@ def quickstart(competition: str, seed: int, folder: Path, resume: bool = False, 
     if sizes is None:
         before = starter
         train += ["--config", "quickstart", "--accelerate_config", "cpu"]
-        evaluate += ["--num_samples", 32, "--begin_program", "false", "--program_timeout_s", 5]
+        evaluate += ["--num_samples", 128, "--begin_program", "false", "--program_timeout_s", 5]
     else:
         before = sizes.model
         train += ["--config", "quickstart-pretrained", *sizes.training_options()]

@@ -7,6 +7,7 @@ import shutil
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
+from typing import Any
 
 from trl_mle.competitions import Competition
 
@@ -75,6 +76,17 @@ class BestSolutions:
             shutil.rmtree(old, ignore_errors=True)
         return True
 
+    def read(self, competition: Competition) -> tuple[float, float, str] | None:
+        """
+        The best solution's score, its score for reports, and its program; `None` if there is none, or one scored on other rows.
+        """
+        folder = self.folder / competition.slug
+        record = _record(folder / "score.json", competition.holdout)
+        if record is None or record["competition"] != competition.id:
+            return None
+        source = (folder / "solution.py").read_text(encoding="utf-8", errors="replace")
+        return record["score"], record.get("held_out", record["score"]), source
+
     def wants(self, competition: Competition, score: float) -> bool:
         """Whether a solution with this score would be kept."""
         best, _, old = (self.folder / f"{competition.slug}{suffix}" for suffix in ("", *UNFINISHED))
@@ -89,10 +101,15 @@ class BestSolutions:
             yield
 
 
-def _score(path: Path, holdout: float) -> float | None:
-    """The score in the file; `None` if it is missing, was left empty by a power cut, or is on other rows."""
+def _record(path: Path, holdout: float) -> dict[str, Any] | None:
+    """What the file holds; `None` if it is missing, was left empty by a power cut, or its score is on other rows."""
     try:
         record = json.loads(path.read_text(encoding="utf-8"))
     except (FileNotFoundError, ValueError):
         return None
-    return float(record["score"]) if record.get("holdout", 0.0) == holdout else None
+    return record if record.get("holdout", 0.0) == holdout else None
+
+
+def _score(path: Path, holdout: float) -> float | None:
+    record = _record(path, holdout)
+    return None if record is None else float(record["score"])
