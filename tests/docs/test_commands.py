@@ -38,7 +38,7 @@ PAGES = [
 PARSED_LATE = {"evaluate": EvaluationArguments, "serve": ServeArguments, "solve": SolveArguments}
 ON_CPU = ["--use_cpu", "true", "--bf16", "false"]
 # Programs of others. `cp` and `git` put files where a benchmark looks for them
-FOREIGN = {"pip", "harbor", "vllm", "ray", "docker", "cp", "git", "mkdir", "mlebench"}
+FOREIGN = {"pip", "harbor", "vllm", "ray", "docker", "cp", "git", "mkdir", "mlebench", "source"}
 # Options of other programs, in running text and in scripts
 FOREIGN_OPTIONS = re.compile(
     r"--(weight-transfer-config|logprobs-mode|max-logprobs|structured-outputs-config|extra-index-url|security-opt|cap-add|user|scope"
@@ -247,7 +247,9 @@ def folder(tmp_path_factory):
     rng = np.random.default_rng(0)
     houses = pd.DataFrame(rng.normal(size=(200, 3)), columns=["rooms", "age", "distance"])
     houses.assign(price=houses.sum(axis=1)).to_csv(folder / "houses.csv", index=False)
-    houses.head(20).to_csv(folder / "unlabelled.csv", index=False)
+    houses.assign(price=houses.sum(axis=1)).to_csv(folder / "train.csv", index=False)
+    for name in ("unlabelled.csv", "test.csv"):
+        houses.head(20).to_csv(folder / name, index=False)
     (folder / "solution.py").write_text(SOLUTION)
     from trl_mle.competitions import load_competition
 
@@ -283,6 +285,7 @@ def test_quick_commands_do_what_the_pages_say(typed, folder):
     assert len(done) >= 8
     assert (folder / "mine.yaml").is_file()
     assert (folder / "houses/competition.yaml").is_file()
+    assert (folder / "flats/final").is_dir()
     assert (folder / "houses-final/final").is_dir()
     assert (folder / "harbor_tasks/tasks/wine/task.toml").is_file()
 

@@ -268,7 +268,7 @@ def test_the_best_program_may_come_from_training(tmp_path):
     BestSolutions(tmp_path / "policy" / "best_solutions").offer(half, "x = 1", b"id\n", 0.9, 0.8, 0.85)
     policies = {"starter": "http://localhost:1/v1", "after": str(tmp_path / "policy")}
     none = {name: [] for name in policies}
-    assert best_solutions(half, none, policies) == [(0.9, 0.8, "x = 1", "found in the training of after")]
+    assert best_solutions(half, none, policies) == [(0.9, 0.8, "x = 1", "found in training (after)")]
     assert best_solutions(load_competition("wine"), none, policies) == []
 
 

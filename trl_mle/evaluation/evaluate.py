@@ -254,17 +254,17 @@ def best_solutions(
     competition: Competition, programs: dict[str, list[Evaluation]], policies: dict[str, str]
 ) -> list[tuple[float, float, str, str]]:
     """
-    The best program that was sampled from each policy, and the best that was found while it was trained: the score to choose
-    by, the one to report, the program, and where it is from.
+    The best program sampled from each policy, and the best that its training found: the score to choose by, the one to report,
+    the program, and its origin.
     """
     found = []
     for name, policy in policies.items():
         best = best_program(programs[name], competition.higher_is_better)
         if best is not None and best.source is not None:
-            found.append((score_of(best), reported_score(best), best.source, f"sampled from {name}"))
+            found.append((score_of(best), reported_score(best), best.source, f"sampled ({name})"))
         trained = BestSolutions(Path(policy) / "best_solutions").read(competition)
         if trained is not None:
-            found.append((*trained, f"found in the training of {name}"))
+            found.append((*trained, f"found in training ({name})"))
     return found  # type: ignore[return-value]  # a valid program has scores
 
 
