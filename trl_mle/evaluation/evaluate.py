@@ -299,7 +299,8 @@ def _with_interval(point: Mapping[str, Any] | None) -> str:
 
 def difference(first: Mapping[str, Any], last: Mapping[str, Any]) -> list[str]:
     """In which figures the second of two policies is better than the first, and in which it is not."""
-    better, others = [], []
+    better: list[str] = []
+    others: list[str] = []
     few = [(of_few(row) or {"score": None})["score"] for row in (first, last)]
     scores = [(f"best of {FEW}", *few), ("mean of valid", first["mean_score"], last["mean_score"])]
     scores.append((f"best of {first['num_samples']}", first["best_score"], last["best_score"]))

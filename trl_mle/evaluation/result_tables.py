@@ -271,7 +271,7 @@ def program_table(rows: Sequence[Mapping[str, Any]]) -> list[list[str]]:
                 competition,
                 system,
                 mean("valid_rate"),
-                str(Cell([point and point["score"] for point in map(of_few, runs)])),
+                str(Cell([point["score"] if point is not None else None for point in map(of_few, runs)])),
                 *map(mean, ("mean_score", "best_score")),
                 f"{Cell([found['score'] for found in validated])} "
                 f"({sum(found['num_reporting'] for found in validated)} report one)",
