@@ -2,6 +2,7 @@
 
 import argparse
 import os
+import re
 import sys
 import traceback
 from itertools import groupby
@@ -264,9 +265,10 @@ def new(args: argparse.Namespace) -> int:
     """Makes a competition from a labelled CSV file: hides the labels of some rows, and describes the data."""
     from trl_mle.scripts.new import new
 
-    folder, test = Path(args.to or Path(args.table).stem), Path(args.test) if args.test else None
+    stem = re.sub(r"(?i)(\.(csv|tsv|tab|txt))?(\.(gz|bz2|xz|zip))?$", "", Path(args.table).name, count=1)
+    folder, test = Path(args.to or stem), Path(args.test) if args.test else None
     direction = None if args.higher_is_better is None else args.higher_is_better == "true"
-    new(Path(args.table), args.target, args.metric, folder, args.id, args.test_share, test, direction)
+    new(Path(args.table), args.target, args.metric, folder, args.id, args.test_share, test, direction, args.split)
     return 0
 
 
@@ -374,9 +376,12 @@ def make_parser() -> argparse.ArgumentParser:
         choices=["true", "false"],
         help="whether a larger score is better, for a function of your own",
     )
-    command.add_argument("--id", help="column with the rows' ids (id; generated if missing)")
+    command.add_argument("--id", help="column with the rows' ids (one named so, else generated)")
     command.add_argument(
         "--test_share", type=float, default=0.25, help="share of the rows whose labels to hide (0.25)"
+    )
+    command.add_argument(
+        "--split", help="hide the last rows (time:COLUMN) or whole groups (group:COLUMN), not random rows"
     )
     command.add_argument("--test", help="CSV file with unlabelled rows for `solve` to predict")
     command.add_argument("--to", help="folder to write to (the file's name without .csv)")

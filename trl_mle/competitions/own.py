@@ -1,11 +1,10 @@
 """Makes the user's own competition from a table: `trl-mle new train.csv --target price --metric rmse`."""
 
-import io
 import logging
 import re
+import shlex
 import shutil
 import tempfile
-import warnings
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
@@ -14,14 +13,15 @@ from typing import Any
 import numpy as np
 import pandas as pd
 import yaml
-from pandas.api.types import is_numeric_dtype
+from pandas.api.types import is_bool_dtype, is_numeric_dtype
 
 from trl_mle.competitions.competition import Competition, CompetitionError
 from trl_mle.competitions.loading import load_competition
 from trl_mle.competitions.metrics import Metric, Takes, find_metric
 from trl_mle.competitions.prepared import csv_text, description, write_file
+from trl_mle.competitions.reading import as_read, as_times, clean_name, listed, read_tables
 from trl_mle.competitions.repository import CONFIG
-from trl_mle.competitions.split import held_out_rows, is_measured
+from trl_mle.competitions.split import held_out_rows, is_measured, last_rows, whole_groups
 from trl_mle.showing import metric_in_words
 
 
@@ -29,8 +29,11 @@ logger = logging.getLogger(__name__)
 
 LEAST_ROWS = 20
 LEAST_OTHERS = 5  # rows without the most frequent label; with fewer, a column may determine the labels by chance
-SEPARATORS = {";": "semicolons", "\t": "tabs", "|": "vertical bars"}
+LEAST_TIMES = 5  # different dates or ids, with which a random split may leak
 FINAL = "final"  # folder with all labels, and with the unlabelled rows
+_ID = re.compile(
+    r"(?:^|[\W_]|[a-z])I[dD]$|(?:^|[\W_])id$|(?i:^(?:name|person|subject|patient|participant|user|customer|player)$)"
+)
 
 
 def new_competition(
@@ -42,17 +45,20 @@ def new_competition(
     test_share: float = 0.25,
     test: Path | None = None,
     higher_is_better: bool | None = None,
+    split: str | None = None,
 ) -> Competition:
     """
-    Makes a competition from a labelled table: a part of the rows, stratified by label, becomes the test set.
+    Makes a competition from a labelled table: a part of the rows, stratified by label, becomes the test set. Rows without a
+    label and columns without information are left out. What programs should know is written into the description, and what
+    the user should know is logged, a line for each.
 
     Args:
         table (`Path`), test (`Path`, *optional*):
-            CSV files with a row for each example, with and without labels. Cells are copied unchanged. The latter's rows,
-            with all of the former, become the folder `final/`, see [`final_competition`].
+            Tables with a row for each example, with and without labels, see [`~trl_mle.competitions.reading.read_tables`]. The
+            latter's rows, with all of the former, become the folder `final/`, see [`final_competition`].
         targets (`Sequence[str]`), id_column (`str`, *optional*):
-            Columns: those to predict (for probabilities, one of labels), and that of unique ids, by default `id`, which is
-            made if missing.
+            Columns: those to predict (for probabilities, one of labels), and that of unique ids. By default, the first whose
+            name ends in `id` and whose values differ; else ids are made.
         metric (`str`), higher_is_better (`bool`, *optional*):
             As in [`~trl_mle.competitions.metrics.find_metric`]. Whether a function of your own compares labels or numbers
             is found from the targets, and written into `competition.yaml`.
@@ -60,6 +66,8 @@ def new_competition(
             Folder to write, which must not exist yet; its name is the competition's.
         test_share (`float`, *optional*, defaults to `0.25`):
             Share of the rows whose labels to hide.
+        split (`str`, *optional*):
+            Hides the last rows (`"time:COLUMN"`, of dates or numbers), or all rows of some groups (`"group:COLUMN"`).
 
     Raises:
         [`CompetitionError`], `FileExistsError`, `FileNotFoundError`: The table cannot become a competition.
@@ -72,27 +80,38 @@ def new_competition(
         raise CompetitionError(str(error)) from error
     if not 0 < test_share < 1:
         raise CompetitionError(f"test_share must be between 0 and 1, got {test_share:g}")
-    rows = _read(table, targets, id_column)
+    rows, *unlabelled = read_tables([table] if test is None else [table, test])
+    targets, id_column = [clean_name(name) for name in targets], id_column and clean_name(id_column)
+    rows = _labelled(rows, table, targets, id_column)
     # Tables are often sorted by the target: neither the order of the rows nor a counting id may reveal it
     rows = rows.iloc[np.random.RandomState(0).permutation(len(rows))].reset_index(drop=True)
-    ids, id_column = _ids(rows, id_column)
+    ids, id_column = _ids(rows, id_column, targets)
     if higher_is_better is not None:
-        known = known._replace(takes=what_it_takes(rows[list(targets)]))
+        known = known._replace(takes=what_it_takes(rows[targets]))
+    goals = {name: f"`{name}`" for name in targets}
+    if known.takes in (Takes.SCORES, Takes.ZEROS_AND_ONES):
+        for name in targets:
+            rows[name], meaning = _zeros_and_ones(rows[name], metric)
+            goals[name] += meaning
     answers, labels = _answers(rows, targets, metric, known.takes)
-    is_test = held_out_rows(answers.set_index(ids.to_numpy()), test_share)
-    if not is_test.any() or is_test.all():
-        raise CompetitionError(
-            f"{is_test.sum()} of {len(rows)} rows with test_share {test_share:g}: take another share"
-        )
-    features = rows.drop(columns=[*targets, id_column], errors="ignore")
+    features = _informative(rows.drop(columns=[*targets, id_column], errors="ignore"))
     if features.empty or not len(features.columns):
         raise CompetitionError(
             f"{table} has no column but {', '.join([id_column, *targets])}: there is nothing to predict from"
         )
+    if split is None:
+        _report_leaks(features)
+        is_test, order = held_out_rows(answers.set_index(ids.to_numpy()), test_share), ""
+    else:
+        is_test, order = _split(rows.drop(columns=targets), split, test_share)
+    if not is_test.any() or is_test.all():
+        raise CompetitionError(
+            f"{is_test.sum()} of {len(rows)} rows with test_share {test_share:g}: take another share"
+        )
     cells = pd.concat([ids, features], axis=1)
-    _report_telling_columns(cells if id_column in rows else features, rows[list(targets)])
+    _report_telling_columns(cells if id_column in rows else features, rows[targets])
     sample = pd.DataFrame({id_column: ids[is_test], **constant_guesses(answers[~is_test], known, int(is_test.sum()))})
-    labelled = pd.concat([cells, rows[list(targets)]], axis=1)
+    labelled = pd.concat([cells, rows[targets]], axis=1)
     shown = {
         "public/train.csv": labelled[~is_test],
         "public/test.csv": cells[is_test],
@@ -100,7 +119,7 @@ def new_competition(
         "private/test.csv": pd.concat([ids, answers], axis=1)[is_test],
     }
     if test is not None:
-        unknown = _test_rows(test, list(features.columns), id_column, is_made=id_column not in rows)
+        unknown = _test_rows(unlabelled[0], test, list(features.columns), id_column, is_made=id_column not in rows)
         unknown_ids, count = {id_column: unknown[id_column]}, len(unknown)
         shown |= {
             f"{FINAL}/train.csv": labelled,
@@ -113,7 +132,7 @@ def new_competition(
         staged = Path(staging, folder.name)
         for name, part in shown.items():
             write_file(staged / name, csv_text(part))
-        text = _description(folder.name, sample, features, targets, labels, metric, known)
+        text = _description(folder.name, sample, features, goals, order, labels, metric, known)
         write_file(staged / "public" / "description.md", text)
         if test is not None:
             shutil.copy(staged / "public" / "description.md", staged / FINAL)
@@ -169,79 +188,15 @@ def final_competition(competition: Competition) -> Competition | None:
     )
 
 
-def _cells(table: Path) -> pd.DataFrame:
-    """Reads all cells as text, so that they are written unchanged."""
-    if not table.is_file():
-        raise FileNotFoundError(f"there is no table {table}")
-    try:
-        with warnings.catch_warnings(action="error", category=pd.errors.ParserWarning):
-            rows = pd.read_csv(table, dtype=str, keep_default_na=False, index_col=False)
-    except UnicodeDecodeError as error:
-        raise CompetitionError(f"{table} is not in UTF-8: save it as CSV in UTF-8") from error
-    except (pd.errors.ParserError, pd.errors.EmptyDataError) as error:
-        raise CompetitionError(
-            f"{table} is not a CSV file: {' '.join(str(error).split())}" + _separator(table)
-        ) from error
-    except pd.errors.ParserWarning as error:
-        raise CompetitionError(
-            f"{table} has rows with more cells than its header has names" + _separator(table)
-        ) from error
-    _check_names(table, rows)
-    # The index as written by `to_csv`, which may reveal the original order of the rows, or nothing at all
-    index = [
-        name
-        for name in rows.columns
-        if re.fullmatch(r"Unnamed: \d+", name) and (rows[name].str.fullmatch(r"\d+").all() or not rows[name].any())
-    ]
-    return rows.drop(columns=index)
-
-
-def _check_names(table: Path, rows: pd.DataFrame) -> None:
-    """Rejects a first line that is no header, and names that occur twice, which pandas would number."""
-    names = pd.read_csv(table, header=None, nrows=1, dtype=str, keep_default_na=False).iloc[0]
-    if _looks_like_data(names, rows):
-        raise CompetitionError(
-            f"the first line of {table} looks like data ({names[0]!r}, say): write a line with the columns' names above it"
-        )
-    if (twice := names[names.duplicated() & (names != "")]).any():
-        raise CompetitionError(
-            f"{table} has two columns named {twice.iloc[0]!r}: leave one out, or rename it if it holds something else"
-        )
-
-
-def _looks_like_data(names: pd.Series, rows: pd.DataFrame) -> bool:
-    """Whether numbers stand above all numbers, and labels above all labels."""
-    numbers = []
-    is_label = False
-    for name, number, (_, cells) in zip(names, pd.to_numeric(names, errors="coerce"), rows.items(), strict=True):
-        known = cells[cells != ""]
-        if len(known) and pd.to_numeric(known, errors="coerce").notna().all():
-            if np.isnan(number):
-                return False
-            numbers.append(number)
-        elif known.nunique() <= len(rows) / 2:
-            if name not in known.array:
-                return False
-            is_label = True
-    # Years and the positions of pixels are names
-    return is_label or (len(numbers) > 0 and not (len(numbers) > 1 and bool((np.diff(numbers) > 0).all())))
-
-
-def _seen(cells: pd.DataFrame) -> pd.DataFrame:
-    """The cells as programs see them: as pandas reads them from a file."""
-    return pd.read_csv(io.StringIO(csv_text(cells)), low_memory=False, skip_blank_lines=False)
-
-
 def _report_telling_columns(known: pd.DataFrame, targets: pd.DataFrame) -> None:
     """Warns of columns that determine a target: they may have been made from it."""
-    known, targets = _seen(known), _seen(targets)
+    known, targets = as_read(known), as_read(targets)
     for target in targets:
-        telling = [repr(name) for name in known if determines(known[name], targets[target])]
+        telling = [name for name in known if determines(known[name], targets[target])]
         if telling:
-            shown = ", ".join(telling[:5]) + (", …" if len(telling) > 5 else "")
             logger.warning(
                 "each of these columns determines %r exactly: %s; leave out those that are not known before it is",
-                target, shown,
+                target, listed(telling),
             )  # fmt: skip
 
 
@@ -264,23 +219,10 @@ def determines(column: pd.Series, target: pd.Series) -> bool:
     return target.nunique() <= len(target) / 4 and borders < target.nunique()
 
 
-def _separator(table: Path) -> str:
-    """The end of an error about a table that is separated by something other than commas, else empty."""
-    with table.open(encoding="utf-8", errors="replace") as file:
-        header = file.readline()
-    most = max(SEPARATORS, key=header.count)
-    if header.count(most) <= header.count(","):
-        return ""
-    return f"; it looks separated by {SEPARATORS[most]}: write it with commas"
-
-
-def _test_rows(table: Path, columns: Sequence[str], id_column: str, is_made: bool) -> pd.DataFrame:
+def _test_rows(rows: pd.DataFrame, table: Path, columns: Sequence[str], id_column: str, is_made: bool) -> pd.DataFrame:
     """The unlabelled rows, with the same columns as the others; generated ids count from 0."""
-    rows = _cells(table)
     if missing := [name for name in [*columns, *[id_column] * (not is_made)] if name not in rows]:
-        raise CompetitionError(
-            f"{table} has no column {missing[0]!r}, which the rows with labels have" + _separator(table)
-        )
+        raise CompetitionError(f"{table} has no column {missing[0]!r}, which the rows with labels have")
     if len(rows) < 2:  # correlations and areas under a curve need two
         raise CompetitionError(f"{table} has {len(rows)} rows: take 2 at least")
     if is_made and id_column not in rows:
@@ -289,47 +231,112 @@ def _test_rows(table: Path, columns: Sequence[str], id_column: str, is_made: boo
     return rows[[id_column, *columns]]
 
 
-def _read(table: Path, targets: Sequence[str], id_column: str | None) -> pd.DataFrame:
-    rows = _cells(table)
+def _labelled(rows: pd.DataFrame, table: Path, targets: Sequence[str], id_column: str | None) -> pd.DataFrame:
+    """The rows with all targets."""
     for name in [*targets, *([id_column] if id_column is not None else [])]:
         if name not in rows:
             columns = ", ".join(map(repr, rows.columns[:20]))  # so that an invisible character shows
-            raise CompetitionError(f"{table} has no column {name!r}; it has {columns}" + _separator(table))
+            raise CompetitionError(f"{table} has no column {name!r}; it has {columns}")
     if len(set(targets)) < len(targets) or id_column in targets:
         raise CompetitionError("--target names a column twice, or the ids")
-    if len(rows) < LEAST_ROWS:
-        raise CompetitionError(f"{table} has {len(rows)} rows: take {LEAST_ROWS} at least")
-    seen = _seen(rows[list(targets)])
     for name in targets:
-        if empty := int((rows[name].str.strip() == "").sum()):
-            raise CompetitionError(f"{empty} of {len(rows)} rows have no {name!r}: leave them out of {table}")
-        missing = seen[name].isna()
-        if missing.any():
-            raise CompetitionError(
-                f"{missing.sum()} of {len(rows)} rows have the {name!r} {rows[name][missing].iloc[0]!r}, which programs would "
-                "read as a missing value: write a label in other words, and leave out rows without one"
+        if (is_none := rows[name] == "None").any() and not is_numeric_dtype(as_read(rows[[name]])[name]):
+            rows[name] = rows[name].mask(is_none, "none")
+            logger.warning(
+                "the label 'None' of %r is written 'none', because pandas reads None as a missing value", name
             )
-    return rows
+    unknown = as_read(rows[list(targets)]).isna().any(axis=1).to_numpy()
+    if unknown.any():
+        logger.warning(
+            "%d of %d rows have no %s: set aside", unknown.sum(), len(rows), " or no ".join(map(repr, targets))
+        )
+    if (count := int((~unknown).sum())) < LEAST_ROWS:
+        raise CompetitionError(
+            f"{table} has {count} rows with {' and '.join(map(repr, targets))}: take {LEAST_ROWS} at least"
+        )
+    return rows[~unknown].reset_index(drop=True)
 
 
-def _ids(rows: pd.DataFrame, id_column: str | None) -> tuple[pd.Series, str]:
-    name = id_column or "id"
-    if name in rows:
-        _check_ids(rows[name])
-        return rows[name], name
+def _ids(rows: pd.DataFrame, id_column: str | None, targets: Sequence[str]) -> tuple[pd.Series, str]:
+    if id_column is not None:
+        _check_ids(rows[id_column])
+        return rows[id_column], id_column
+    for name in rows.columns.drop(list(targets)):
+        if _ID.search(name) and _fault_of_ids(rows[name]) is None:
+            if name != "id":
+                logger.warning("%r holds the rows' ids; --id names another column", name)
+            return rows[name], name
+    name = "id"
+    while name in rows:
+        name = f"row_{name}"
     return pd.Series(range(len(rows)), name=name), name
 
 
 def _check_ids(ids: pd.Series) -> None:
+    if (fault := _fault_of_ids(ids)) is not None:
+        raise CompetitionError(fault)
+
+
+def _fault_of_ids(ids: pd.Series) -> str | None:
     # Programs read numbers where a file, or the part of it that they are given, holds only numbers: 01 is 1
     numbers = pd.to_numeric(ids, errors="coerce")
     same = numbers.astype(object).where(numbers.abs() < 2**53, ids)
     if (again := same.duplicated()).any():
         twice = same[again].iloc[0]
         texts = " and ".join(map(repr, sorted(set(ids[same == twice]))[:2]))
-        raise CompetitionError(f"two rows have the {ids.name} {texts}: name a column with --id whose values differ")
-    if (missing := _seen(ids.to_frame()).iloc[:, 0].isna().to_numpy()).any():
-        raise CompetitionError(f"{ids[missing].iloc[0]!r} is no {ids.name}: programs would read it as a missing value")
+        return f"two rows have the {ids.name} {texts}: name a column with --id whose values differ"
+    if (missing := as_read(ids.to_frame()).iloc[:, 0].isna().to_numpy()).any():
+        return f"{ids[missing].iloc[0]!r} is no {ids.name}: programs would read it as a missing value"
+    return None
+
+
+def _informative(features: pd.DataFrame) -> pd.DataFrame:
+    """The columns with more than one value."""
+    values = {name: cells.iloc[0] for name, cells in features.items() if cells.nunique() == 1}
+    if values:
+        logger.warning("columns with the same cell in all rows are left out: %s", listed(list(values)))
+    return features.drop(columns=list(values))
+
+
+def _report_leaks(features: pd.DataFrame) -> None:
+    """Warns of columns that suggest another split than a random one."""
+    for kind, found, why in (
+        ("time", _holds_times, "holds times, and hidden rows lie between others: if later ones are to be predicted"),
+        ("group", _repeats_ids, "repeats, and hidden rows have the same as others: if new ones are to be predicted"),
+    ):
+        if name := next((name for name in features if found(features[name])), None):
+            logger.warning("%r %s, add --split %s", name, why, shlex.quote(f"{kind}:{name}"))
+
+
+def _holds_times(cells: pd.Series) -> bool:
+    values = cells[cells != ""].drop_duplicates().head(50)
+    if len(values) < LEAST_TIMES:
+        return False
+    if str(cells.name).casefold() == "year":
+        return bool(values.str.fullmatch(r"(1[5-9]|20)\d\d").all())
+    looks_so = values.str.contains(r"(?:1[5-9]|20)\d\d|\d[./-]\d\d?[./-]\d\d").all()
+    return (
+        bool(looks_so) and not is_numeric_dtype(as_read(values.to_frame()).iloc[:, 0]) and as_times(values) is not None
+    )
+
+
+def _repeats_ids(cells: pd.Series) -> bool:
+    return bool(_ID.search(str(cells.name))) and LEAST_TIMES <= cells.nunique() <= len(cells) / 2
+
+
+def _split(rows: pd.DataFrame, split: str, share: float) -> tuple[np.ndarray, str]:
+    """A mask of the hidden rows, and what the description says about them."""
+    kind, _, name = split.partition(":")
+    name = clean_name(name)
+    if kind not in ("time", "group") or name not in rows:
+        columns = ", ".join(map(repr, rows.columns[:20]))
+        raise CompetitionError(f"--split must be time:COLUMN or group:COLUMN, with one of {columns}; got {split!r}")
+    if kind == "group":
+        return whole_groups(rows[name], share), f"No `{name}` of test.csv is in train.csv."
+    times = as_times(rows[name])
+    if times is None:
+        raise CompetitionError(f"--split {split}: not all cells are dates or numbers, such as {rows[name].min()!r}")
+    return last_rows(times, share), f"By `{name}`, the rows of test.csv come after those of train.csv."
 
 
 def what_it_takes(targets: pd.DataFrame) -> Takes:
@@ -344,7 +351,7 @@ def _answers(rows: pd.DataFrame, targets: Sequence[str], metric: str, takes: Tak
     if takes is Takes.PROBABILITIES:
         if len(targets) > 1:
             raise CompetitionError(f"{metric} takes one --target, a column of labels")
-        seen = _seen(rows[list(targets)])[targets[0]]
+        seen = as_read(rows[targets])[targets[0]]
         labels = sorted(seen.unique().tolist())
         if not 2 <= len(labels) <= len(rows) / 4:
             raise CompetitionError(
@@ -363,9 +370,7 @@ def _answers(rows: pd.DataFrame, targets: Sequence[str], metric: str, takes: Tak
 
 def _check_values(cells: pd.Series, numbers: pd.Series, metric: str, takes: Takes) -> None:
     are_texts = numbers.isna()
-    if takes in (Takes.SCORES, Takes.ZEROS_AND_ONES):
-        _check_zeros_and_ones(cells, numbers, metric)
-    elif takes is Takes.TEXTS and not are_texts.any():
+    if takes is Takes.TEXTS and not are_texts.any():
         raise CompetitionError(f"{metric} compares texts, and {cells.name!r} holds {cells.iloc[0]!r}")
     elif takes is Takes.NUMBERS and are_texts.any():
         raise CompetitionError(
@@ -381,18 +386,21 @@ def _check_values(cells: pd.Series, numbers: pd.Series, metric: str, takes: Take
             )
 
 
-def _check_zeros_and_ones(cells: pd.Series, numbers: pd.Series, metric: str) -> None:
-    if set(numbers.unique()) == {0, 1}:
-        return
-    values = [repr(value) for value in sorted(cells.unique())]
-    if len(values) == 2:
+def _zeros_and_ones(cells: pd.Series, metric: str) -> tuple[pd.Series, str]:
+    """Two labels as 0 and 1, in the order of scikit-learn's `classes_`, and what they mean."""
+    seen = as_read(cells.to_frame()).iloc[:, 0]
+    labels = sorted(seen.unique().tolist())
+    if len(labels) != 2:
         raise CompetitionError(
-            f"{metric} needs 0 and 1 in {cells.name!r}: write 0 for {values[0]} and 1 for {values[1]}, or the other way round"
+            f"{metric} needs two labels in {cells.name!r}, which holds {listed(labels)}: take log_loss for labels, or rmse for "
+            "measurements"
         )
-    raise CompetitionError(
-        f"{metric} needs 0 and 1 in {cells.name!r}, which holds {', '.join(values[:3])}, say: take log_loss for labels, or "
-        "rmse for measurements"
-    )
+    if labels == [0, 1] and not is_bool_dtype(seen):
+        return cells, ""
+    logger.warning("%r: 1 stands for %r and 0 for %r", cells.name, *reversed(labels))
+    return (seen == labels[1]).astype(int).astype(
+        str
+    ), f" (1 for {_short(str(labels[1]))}, 0 for {_short(str(labels[0]))})"
 
 
 def constant_guesses(answers: pd.DataFrame, metric: Metric, count: int) -> dict[str, Any]:
@@ -423,13 +431,14 @@ def _description(
     name: str,
     sample: pd.DataFrame,
     features: pd.DataFrame,
-    targets: Sequence[str],
+    goals: Mapping[str, str],
+    order: str,
     labels: Sequence[Any],
     metric: str,
     known: Metric,
 ) -> str:
     direction = "higher" if known.higher_is_better else "lower"
-    what = ", ".join(f"`{target}`" for target in targets)
+    what = ", ".join(goals.values())
     rule = known.rule_for(texts=not all(is_numeric_dtype(sample[name]) for name in sample.columns[1:]))
     evaluation = f"Submissions are scored by {metric_in_words(metric)}; {direction} is better. {rule}".strip()
     if labels:
@@ -443,7 +452,7 @@ def _description(
     data += f"\n- {what}: to be predicted (train only)."
     return description(
         title=name,
-        overview=f"Predict {what} of each row of test.csv from its other columns.",
+        overview=f"Predict {what} of each row of test.csv from its other columns. {order}".strip(),
         evaluation=evaluation,
         submission="A row for each row of test.csv, in this form:",
         sample=sample,
@@ -453,5 +462,9 @@ def _description(
 
 def _example(column: pd.Series) -> str:
     known = column[column != ""]
-    text = "" if known.empty else " ".join(known.iloc[0].split())
+    return "" if known.empty else _short(known.iloc[0])
+
+
+def _short(text: str) -> str:
+    text = " ".join(text.split())
     return text if len(text) <= 40 else text[:40] + "…"

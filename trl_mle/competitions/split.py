@@ -34,6 +34,20 @@ def held_out_rows(answers: pd.DataFrame, share: float) -> np.ndarray:
     return held_out
 
 
+def last_rows(times: pd.Series, share: float) -> np.ndarray:
+    """A mask of about this share of the rows, the last ones. Rows of the same time stay together."""
+    first = times.sort_values().iloc[int(len(times) * (1 - share))]
+    return ((times >= first) if (times < first).any() else (times > first)).to_numpy()
+
+
+def whole_groups(groups: pd.Series, share: float) -> np.ndarray:
+    """A mask of about this share of the rows: whole groups, in the order of a hash, as many as fit, at least one."""
+    sizes = groups.value_counts().sort_index()
+    sizes = sizes.iloc[np.argsort(_hashes(sizes.index), kind="stable")]
+    hidden = sizes.index[(sizes.cumsum() <= share * len(groups)).to_numpy()]
+    return groups.isin(hidden if len(hidden) else sizes.index[:1]).to_numpy()
+
+
 def is_measured(column: pd.Series) -> bool:
     """Whether a column has too many distinct numbers for labels."""
     return pd.api.types.is_numeric_dtype(column) and column.nunique() > max(MOST_LABELS, len(column) / 10)

@@ -21,12 +21,13 @@ def new(
     test_share: float,
     test: Path | None,
     higher_is_better: bool | None,
+    split: str | None,
 ) -> None:
     """
     Makes the competition, and prints the next commands. Takes the arguments of
     [`~trl_mle.competitions.own.new_competition`].
     """
-    competition = new_competition(table, targets, metric, folder, id_column, test_share, test, higher_is_better)
+    competition = new_competition(table, targets, metric, folder, id_column, test_share, test, higher_is_better, split)
     score = competition.grade(competition.sample_submission).value
     assert score is not None  # otherwise no folder would have been made
     train, hidden = (len(pd.read_csv(competition.public_dir / name, dtype=str)) for name in ("train.csv", "test.csv"))

@@ -1,0 +1,251 @@
+"""Reads tables as people have them, into cells that `pd.read_csv` reads without options once they are written as CSV."""
+
+import bz2
+import codecs
+import csv
+import gzip
+import io
+import logging
+import lzma
+import re
+import warnings
+import zipfile
+import zlib
+from collections.abc import Collection, Sequence
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+from pandas.api.types import is_bool_dtype, is_numeric_dtype
+
+from trl_mle.competitions.competition import CompetitionError
+from trl_mle.competitions.prepared import csv_text
+
+
+logger = logging.getLogger(__name__)
+
+SEPARATORS = {",": "commas", ";": "semicolons", "\t": "tabs", "|": "vertical bars"}
+_OPENERS = {".gz": gzip.open, ".bz2": bz2.open, ".xz": lzma.open}
+_MARKS = {codecs.BOM_UTF8: "utf-8-sig", codecs.BOM_UTF16_LE: "utf-16", codecs.BOM_UTF16_BE: "utf-16"}
+# Numbers with separated thousands: 1,234.5 or 1.234,5; a space, also one that does not break, or an apostrophe may separate them
+_SPACES = " '’\u00a0\u202f"
+_POINT = rf"[+\-−]?(?:[1-9]\d{{0,2}}(?:[,{_SPACES}]\d{{3}})+|\d*)(?:\.\d+|(?<=\d)\.?)(?:[eE][+\-]?\d+)?"
+_COMMA = rf"[+\-−]?(?:[1-9]\d{{0,2}}(?:[.{_SPACES}]\d{{3}})+|\d+)(?:,\d+)?"
+_DOTTED = r"[+\-−]?[1-9]\d{0,2}(?:\.\d{3})+"
+_NOTHING = r"[?.*\-–—]{1,3}"  # stands for a missing number
+
+
+def read_tables(paths: Sequence[Path]) -> list[pd.DataFrame]:
+    """
+    Reads tables with the same columns, all cells as texts without surrounding spaces. Numbers are rewritten where pandas would
+    not read them as such, in the same way in all tables. What is done beside reading CSV in UTF-8 is logged in a line.
+
+    Raises:
+        [`CompetitionError`], `FileNotFoundError`: A file is no table with a header, or does not exist.
+    """
+    tables, separators = zip(*map(_read_table, paths), strict=True)
+    rewritten, notes = _plain_numbers(pd.concat(tables, ignore_index=True).fillna(""), separators)
+    if notes:
+        logger.warning("%s: %s", paths[0], "; ".join(notes))
+    ends = np.cumsum([len(table) for table in tables])[:-1]
+    parts = [rewritten.iloc[rows] for rows in np.split(np.arange(len(rewritten)), ends)]
+    return [part[table.columns].reset_index(drop=True) for part, table in zip(parts, tables, strict=True)]
+
+
+def as_read(cells: pd.DataFrame) -> pd.DataFrame:
+    """The cells as programs see them: as pandas reads them from a file."""
+    return pd.read_csv(io.StringIO(csv_text(cells)), low_memory=False, skip_blank_lines=False)
+
+
+def as_times(cells: pd.Series) -> pd.Series | None:
+    """The cells as numbers or dates, if all of them are."""
+    numbers = pd.to_numeric(cells, errors="coerce")
+    if numbers.notna().all():
+        return numbers
+    days_first = "." in cells.iloc[0]
+    with warnings.catch_warnings(action="ignore"):  # about guesses: those that do not fit all cells are dropped
+        for options in ({"dayfirst": days_first}, {"dayfirst": not days_first}, {"format": "mixed"}):
+            dates = pd.to_datetime(cells, errors="coerce", utc=True, **options)
+            if dates.notna().all():
+                return dates
+    return None
+
+
+def clean_name(name: str) -> str:
+    """A column's name without surrounding spaces and line ends."""
+    return " ".join(name.split())
+
+
+def listed(names: Sequence[str]) -> str:
+    """The first names of a message."""
+    return ", ".join(map(repr, names[:5])) + (", …" if len(names) > 5 else "")
+
+
+def _read_table(path: Path) -> tuple[pd.DataFrame, str]:
+    text, encoding = _text(path)
+    first = re.match(r"\s*([^\r\n]*)", text)[1]  # type: ignore[index]
+    separator = max(SEPARATORS, key=lambda sign: len(next(csv.reader([first], delimiter=sign), [])))
+    cells = _cells(path, text, separator)
+    header, rows = [clean_name(name) for name in cells.iloc[0]], cells.iloc[1:]
+    if _looks_like_data(header, rows):
+        raise CompetitionError(
+            f"the first line of {path} looks like data ({header[0]!r}, say): write a line with the columns' names above it"
+        )
+    rows = rows[(rows != "").any(axis=1)]
+    rows, notes = _named(rows, header)
+    if separator != ",":
+        notes.insert(0, f"separated by {SEPARATORS[separator]}")
+    if encoding:
+        notes.insert(0, f"read as {encoding}")
+    if notes:
+        logger.warning("%s: %s", path, "; ".join(notes))
+    return rows.reset_index(drop=True), separator
+
+
+def _text(path: Path) -> tuple[str, str]:
+    """The file's text, and its encoding if that was guessed."""
+    content = _content(path)
+    encoding = next((name for mark, name in _MARKS.items() if content.startswith(mark)), "utf-8")
+    if encoding == "utf-8" and 0 in content[:2]:  # UTF-16 without a mark, if its first sign is a Latin one
+        encoding = "utf-16-be" if content[0] == 0 else "utf-16-le"
+    for guess, shown in (encoding, ""), ("cp1252", "Windows-1252 (Latin-1)"), ("latin-1", "Latin-1"):
+        try:
+            text = content.decode(guess)
+        except UnicodeDecodeError:
+            continue
+        if "\0" in text:
+            break
+        return re.sub(r"\Asep=.[\r\n]+", "", text), shown  # a line that Excel writes
+    raise CompetitionError(f"{path} is not a text file: save it as CSV")
+
+
+def _content(path: Path) -> bytes:
+    if not path.is_file():
+        raise FileNotFoundError(f"there is no table {path}")
+    try:
+        if path.suffix == ".zip":
+            with zipfile.ZipFile(path) as archive:
+                names = [name for name in archive.namelist() if not name.endswith("/")]
+                if len(names) != 1:
+                    raise CompetitionError(f"{path} holds {len(names)} files: take the table out of it")
+                return archive.read(names[0])
+        with _OPENERS.get(path.suffix, open)(path, "rb") as file:
+            return file.read()
+    except (gzip.BadGzipFile, zipfile.BadZipFile, zlib.error, lzma.LZMAError, EOFError) as error:
+        raise CompetitionError(f"{path} cannot be unpacked: {error}") from error
+
+
+def _cells(path: Path, text: str, separator: str) -> pd.DataFrame:
+    """All cells as texts, the header among them."""
+    try:
+        width = len(_parsed(text, separator, nrows=1).columns)
+        with warnings.catch_warnings(action="error", category=pd.errors.ParserWarning):
+            # One more, because rows may end in a separator, and R writes no name above those of its rows
+            cells = _parsed(text, separator, names=range(width + 1)).fillna("")
+    except (pd.errors.ParserError, pd.errors.EmptyDataError) as error:
+        raise CompetitionError(f"{path} is not a CSV file: {' '.join(str(error).split())}") from error
+    except pd.errors.ParserWarning:
+        cells = None
+    if cells is not None:
+        cells = cells.apply(lambda column: column.str.strip())
+        last = cells[width].iloc[1:]
+        if not last.any():
+            return cells.drop(columns=width)
+        if last.all():
+            cells.iloc[0] = ["", *cells.iloc[0, :-1]]
+            return cells
+    raise CompetitionError(f"{path} has rows with more cells than its header has names")
+
+
+def _parsed(text: str, separator: str, **options: object) -> pd.DataFrame:
+    return pd.read_csv(  # type: ignore[call-overload]
+        io.StringIO(text), sep=separator, header=None, dtype=str, keep_default_na=False, index_col=False,
+        skipinitialspace=True, **options,
+    )  # fmt: skip
+
+
+def _looks_like_data(header: Sequence[str], rows: pd.DataFrame) -> bool:
+    """Whether numbers stand above all numbers, and labels above all labels."""
+    numbers = []
+    is_label = False
+    for name, number, (_, cells) in zip(
+        header, pd.to_numeric(pd.Series(header), errors="coerce"), rows.items(), strict=True
+    ):
+        known = cells[cells != ""]
+        if len(known) and pd.to_numeric(known, errors="coerce").notna().all():
+            if np.isnan(number):
+                return False
+            numbers.append(number)
+        elif known.nunique() <= len(rows) / 2:
+            if name not in known.array:
+                return False
+            is_label = True
+    # Years and the positions of pixels are names
+    return is_label or (len(numbers) > 0 and not (len(numbers) > 1 and bool((np.diff(numbers) > 0).all())))
+
+
+def _named(rows: pd.DataFrame, header: Sequence[str]) -> tuple[pd.DataFrame, list[str]]:
+    """The columns with different names and without those that only count the rows, and what was done."""
+    columns: dict[str, pd.Series] = {}
+    counting, twice, renamed = [], [], []
+    for number, (name, (_, cells)) in enumerate(zip(header, rows.items(), strict=True)):
+        if re.fullmatch(r"(Unnamed: \d+)?", name):
+            name = name or f"Unnamed: {number}"  # as pandas calls it
+            # The index as written by `to_csv`, which may reveal the original order of the rows, or nothing at all
+            if cells.str.fullmatch(r"\d+").all() or not cells.any():
+                counting += [name] if cells.any() else []
+                continue
+        if name in columns:
+            if cells.equals(columns[name]):
+                twice.append(name)
+                continue
+            name = next(new for i in range(2, len(header) + 2) if (new := f"{name}_{i}") not in [*header, *columns])
+            renamed.append(name)
+        columns[name] = cells
+    notes = []
+    if counting:
+        notes.append(f"left out {listed(counting)}, which counts rows")
+    if twice:
+        notes.append(f"left out the second {listed(twice)}, which is the same")
+    if renamed:
+        notes.append(f"named a column that has another's name {listed(renamed)}")
+    return pd.DataFrame(columns), notes
+
+
+def _plain_numbers(cells: pd.DataFrame, separators: Collection[str]) -> tuple[pd.DataFrame, list[str]]:
+    """The columns with numbers as pandas reads them, and what was done."""
+    seen, cells = as_read(cells), cells.copy()
+    numbers = [name for name in cells if is_numeric_dtype(seen[name]) and not is_bool_dtype(seen[name])]
+    with_dots = {
+        name: found for name in numbers if len(found := cells[name][cells[name].str.contains(".", regex=False)])
+    }
+    grouped = [name for name, found in with_dots.items() if _fit(found, _DOTTED)]
+    points, commas, either, missing = [], [], [], []
+    for name in cells.columns.difference(numbers, sort=False):
+        known = pd.Series(cells[name][seen[name].notna().to_numpy()].unique(), dtype=str)
+        is_sign = known.str.fullmatch(_NOTHING)
+        values = known[~is_sign]
+        has_points, has_commas = _fit(values, _POINT), _fit(values, _COMMA)
+        if values.empty or not (has_points or has_commas):
+            continue
+        is_unclear = has_points and has_commas and values.str.contains(",", regex=False).any()
+        (either if is_unclear else points if has_points else commas).append(name)
+        missing += [name] if is_sign.any() else []
+        cells[name] = cells[name].replace(known[is_sign].tolist(), "").str.replace("−", "-")
+    # 1,234 alone could be either: a decimal comma beside semicolons, unless another column has decimal points
+    is_comma = commas or (";" in separators and len(grouped) == len(with_dots))
+    (commas if is_comma and "," not in separators else points).extend(either)
+    if commas and "," not in separators:
+        commas += grouped
+    decimal, thousands = [], []
+    for name in points + commas:
+        separator = rf"[{',' if name in points else '.'}{_SPACES}]"
+        decimal += [name] if name in commas and cells[name].str.contains(",", regex=False).any() else []
+        thousands += [name] if cells[name].str.contains(separator).any() else []
+        cells[name] = cells[name].str.replace(separator, "", regex=True).str.replace(",", ".", regex=False)
+    notes = [("decimal commas", decimal), ("thousands separators", thousands), ("signs for missing numbers", missing)]
+    return cells, [f"{what} in {listed(names)}" for what, names in notes if names]
+
+
+def _fit(values: pd.Series, pattern: str) -> bool:
+    return bool(values.str.fullmatch(pattern).all())
