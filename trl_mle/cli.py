@@ -20,6 +20,14 @@ from trl_mle.waits import waiting_for
 Arguments = TypeVar("Arguments")
 
 
+class DashParser(argparse.ArgumentParser):
+    """Takes values that begin with a dash, such as a column's name: -h is the only option that begins with one dash."""
+
+    def _parse_optional(self, arg_string: str) -> Any:
+        is_value = re.match("-(?!-)", arg_string) and arg_string != "-h"
+        return None if is_value else super()._parse_optional(arg_string)
+
+
 # The commands import what they need: `trl-mle --help` should not wait for pandas.
 def doctor(args: argparse.Namespace) -> int:
     """Runs test programs to show how this machine isolates programs and what they can import; exit code 1 if it cannot
@@ -160,7 +168,7 @@ def _parsed(arguments: type[Arguments], usage: str, options: list[str], position
     """Parses a command's options into a dataclass, one of whose fields may be positional."""
     from transformers import HfArgumentParser
 
-    class Parser(HfArgumentParser):
+    class Parser(DashParser, HfArgumentParser):
         def add_argument(self, *names: Any, **settings: Any) -> argparse.Action:
             if names == (f"--{positional}",):
                 del settings["required"]
@@ -313,7 +321,7 @@ def watch(args: argparse.Namespace) -> int:
 
 
 def make_parser() -> argparse.ArgumentParser:
-    parser = argparse.ArgumentParser(prog="trl-mle", description=(__doc__ or "").removeprefix("`trl-mle`: "))
+    parser = DashParser(prog="trl-mle", description=(__doc__ or "").removeprefix("`trl-mle`: "))
     commands = parser.add_subparsers(required=True, metavar="command")
 
     # Options that several commands have

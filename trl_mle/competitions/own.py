@@ -31,9 +31,8 @@ LEAST_ROWS = 20
 LEAST_OTHERS = 5  # rows without the most frequent label; with fewer, a column may determine the labels by chance
 LEAST_TIMES = 5  # different dates or ids, with which a random split may leak
 FINAL = "final"  # folder with all labels, and with the unlabelled rows
-_ID = re.compile(
-    r"(?:^|[\W_]|[a-z])I[dD]$|(?:^|[\W_])id$|(?i:^(?:name|person|subject|patient|participant|user|customer|player)$)"
-)
+_ID = re.compile(r"(?:^|[\W_]|[a-z])I[dD]$|(?:^|[\W_])id$")
+_WHO = re.compile(r"name|person|subject|patient|participant|user|customer|player", re.IGNORECASE)
 
 
 def new_competition(
@@ -312,16 +311,15 @@ def _holds_times(cells: pd.Series) -> bool:
     values = cells[cells != ""].drop_duplicates().head(50)
     if len(values) < LEAST_TIMES:
         return False
-    if str(cells.name).casefold() == "year":
-        return bool(values.str.fullmatch(r"(1[5-9]|20)\d\d").all())
+    if is_numeric_dtype(as_read(values.to_frame()).iloc[:, 0]):
+        return str(cells.name).casefold() == "year" and bool(values.str.fullmatch(r"(1[5-9]|20)\d\d").all())
     looks_so = values.str.contains(r"(?:1[5-9]|20)\d\d|\d[./-]\d\d?[./-]\d\d").all()
-    return (
-        bool(looks_so) and not is_numeric_dtype(as_read(values.to_frame()).iloc[:, 0]) and as_times(values) is not None
-    )
+    return bool(looks_so) and as_times(values) is not None
 
 
 def _repeats_ids(cells: pd.Series) -> bool:
-    return bool(_ID.search(str(cells.name))) and LEAST_TIMES <= cells.nunique() <= len(cells) / 2
+    is_id = _ID.search(str(cells.name)) or _WHO.fullmatch(str(cells.name))
+    return bool(is_id) and LEAST_TIMES <= cells.nunique() <= len(cells) / 2
 
 
 def _split(rows: pd.DataFrame, split: str, share: float) -> tuple[np.ndarray, str]:

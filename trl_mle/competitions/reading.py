@@ -131,8 +131,8 @@ def _content(path: Path) -> bytes:
                 return archive.read(names[0])
         with _OPENERS.get(path.suffix, open)(path, "rb") as file:
             return file.read()
-    except (gzip.BadGzipFile, zipfile.BadZipFile, zlib.error, lzma.LZMAError, EOFError) as error:
-        raise CompetitionError(f"{path} cannot be unpacked: {error}") from error
+    except (OSError, EOFError, zipfile.BadZipFile, zlib.error, lzma.LZMAError) as error:
+        raise CompetitionError(f"{path} cannot be read: {error}") from error
 
 
 def _cells(path: Path, text: str, separator: str) -> pd.DataFrame:
@@ -143,10 +143,11 @@ def _cells(path: Path, text: str, separator: str) -> pd.DataFrame:
             # One more, because rows may end in a separator, and R writes no name above those of its rows
             cells = _parsed(text, separator, names=range(width + 1)).fillna("")
     except (pd.errors.ParserError, pd.errors.EmptyDataError) as error:
-        raise CompetitionError(f"{path} is not a CSV file: {' '.join(str(error).split())}") from error
+        if "Expected" not in str(error):
+            raise CompetitionError(f"{path} is not a CSV file: {' '.join(str(error).split())}") from error
     except pd.errors.ParserWarning:
-        cells = None
-    if cells is not None:
+        pass
+    else:
         cells = cells.apply(lambda column: column.str.strip())
         last = cells[width].iloc[1:]
         if not last.any():

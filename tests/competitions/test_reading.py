@@ -1,0 +1,204 @@
+"""Tables as people have them."""
+
+import bz2
+import csv
+import gzip
+import io
+import lzma
+import zipfile
+
+import pandas as pd
+import pytest
+
+from trl_mle.competitions import CompetitionError
+from trl_mle.competitions.reading import as_times, read_tables
+
+
+TEXT = "Straße,größe,note\nAm Wall 1,70.5,a\nIn der Aue 3,120,b\n"
+
+
+def read(folder, text, encoding="utf-8", name="t.csv"):
+    (folder / name).write_bytes(text.encode(encoding))
+    return read_tables([folder / name])[0]
+
+
+def made_by(separator, rows):
+    file = io.StringIO()
+    csv.writer(file, delimiter=separator).writerows(rows)
+    return file.getvalue()
+
+
+@pytest.mark.parametrize(
+    ("encoding", "message"),
+    [
+        ("utf-8", None),
+        ("utf-8-sig", None),
+        ("utf-16", None),
+        ("utf-16-le", None),
+        ("utf-16-be", None),
+        ("latin-1", "read as Windows-1252 (Latin-1)"),
+        ("cp1252", "read as Windows-1252 (Latin-1)"),
+    ],
+)
+@pytest.mark.parametrize("separator", [",", ";", "\t", "|"])
+def test_encodings_and_separators(tmp_path, caplog, encoding, message, separator):
+    rows = read(tmp_path, TEXT.replace(",", separator), encoding)
+    assert rows.to_dict("list") == {
+        "Straße": ["Am Wall 1", "In der Aue 3"],
+        "größe": ["70.5", "120"],
+        "note": ["a", "b"],
+    }
+    words = {";": "separated by semicolons", "\t": "separated by tabs", "|": "separated by vertical bars"}
+    said = "; ".join(filter(None, [message, words.get(separator)]))
+    assert caplog.messages == ([f"{tmp_path / 't.csv'}: {said}"] if said else [])
+
+
+def test_latin_1_that_windows_does_not_know(tmp_path, caplog):
+    (tmp_path / "t.csv").write_bytes(b"a,b\n\x81\xe9,2\n")
+    assert read_tables([tmp_path / "t.csv"])[0]["a"].tolist() == ["\x81é"]
+    assert caplog.messages == [f"{tmp_path / 't.csv'}: read as Latin-1"]
+
+
+@pytest.mark.parametrize("pack", [gzip.compress, bz2.compress, lzma.compress], ids=["gz", "bz2", "xz"])
+def test_compressed_tables(tmp_path, pack, request):
+    path = tmp_path / f"t.csv.{request.node.callspec.id}"
+    path.write_bytes(pack(TEXT.encode()))
+    assert len(read_tables([path])[0]) == 2
+    path.write_bytes(b"abc" + pack(TEXT.encode()))
+    with pytest.raises(CompetitionError, match=r"cannot be read: "):
+        read_tables([path])
+
+
+def test_a_zip_archive(tmp_path):
+    path = tmp_path / "t.zip"
+    with zipfile.ZipFile(path, "w") as archive:
+        archive.writestr("folder/", "")
+        archive.writestr("folder/t.csv", TEXT)
+    assert len(read_tables([path])[0]) == 2
+    with zipfile.ZipFile(path, "a") as archive:
+        archive.writestr("other.csv", TEXT)
+    with pytest.raises(CompetitionError, match=r"t.zip holds 2 files: take the table out of it"):
+        read_tables([path])
+
+
+GERMAN = [["where", "price"], ["a;b", "1.234,50"], ["c", "-12,5"], ["d", "950"]]
+NUMBERS = {
+    "decimal commas": (made_by(";", GERMAN), ["1234.50", "-12.5", "950"]),
+    "decimal commas in quotes": (made_by(",", GERMAN), ["1234.50", "-12.5", "950"]),
+    "thousands": ('a,price\nx,"1,234"\ny,"1,234,567.5"\nz,−12\n', ["1234", "1234567.5", "-12"]),
+    "thousands as spaces": ("a;price\nx;1 234,5\ny;1\u202f234\nz;5\n", ["1234.5", "1234", "5"]),
+    "thousands as apostrophes": ("a,price\nx,1'234\ny,12.5\nz,\n", ["1234", "12.5", ""]),
+    "thousands as points": ("a;b;price\nx;0,5;1.234\ny;1,5;12.000\nz;1;7\n", ["1234", "12000", "7"]),
+    "thousands as points alone": ("a;price\nx;1.234.567\ny;12.000\nz;7\n", ["1234567", "12000", "7"]),
+    "either, beside semicolons": ("a;price\nx;1,234\ny;2,345\nz;7\n", ["1.234", "2.345", "7"]),
+    "either, beside points": ("a;b;price\nx;0.5;1,234\ny;1.5;2,345\nz;1;7\n", ["1234", "2345", "7"]),
+    "three decimals": ('a,b,price\nx,"1,5",1.234\ny,"2,5",2.345\nz,3,7\n', ["1.234", "2.345", "7"]),
+    "signs for missing": ("a,price\nx,?\ny,-\nz,1e3\n", ["", "", "1e3"]),
+    "missing": ("a,price\nx,NA\ny,.5\nz,\n", ["NA", ".5", ""]),
+    "infinity is a word": ("a,price\nx,many\ny,1,\nz,2\n", ["many", "1", "2"]),
+    "dates": ("a,price\nx,01.02.2020\ny,1-2\nz,?\n", ["01.02.2020", "1-2", "?"]),
+    "codes": ("a;price\nx;007\ny;0123\nz;9\n", ["007", "0123", "9"]),
+}
+
+
+@pytest.mark.parametrize(("text", "price"), NUMBERS.values(), ids=NUMBERS)
+def test_numbers(tmp_path, text, price):
+    assert read(tmp_path, text)["price"].tolist() == price
+
+
+def test_what_was_done_with_numbers_is_said_in_a_line(tmp_path, caplog):
+    text = "a;self;c;d\n" + "0,5;1.234.567;?;x\n" * 3
+    read(tmp_path, text + "1;2;3;y\n")
+    assert caplog.messages == [
+        f"{tmp_path / 't.csv'}: separated by semicolons",
+        f"{tmp_path / 't.csv'}: decimal commas in 'a'; thousands separators in 'self'; signs for missing numbers in 'c'",
+    ]
+
+
+def test_two_tables_are_read_alike(tmp_path):
+    (tmp_path / "one.csv").write_text("a;b;c\n1.234;x;5\n7;y;6\n")
+    (tmp_path / "two.csv").write_text('c,a\n?,"1,5"\n')
+    one, two = read_tables([tmp_path / "one.csv", tmp_path / "two.csv"])
+    assert one.to_dict("list") == {"a": ["1234", "7"], "b": ["x", "y"], "c": ["5", "6"]}
+    assert two.to_dict("list") == {"c": [""], "a": ["1.5"]}
+
+
+def test_names_are_made_plain_and_different(tmp_path, caplog):
+    text = ' a ,"b\n(km)", a,a,a_2,,,\n' + "".join(f"{i},1, {i},9,8,, x{i},\n" for i in range(3)) + ",,,,,,,\n"
+    rows = read(tmp_path, text)
+    assert list(rows) == ["a", "b (km)", "a_3", "a_2", "Unnamed: 6"]
+    assert rows["Unnamed: 6"].tolist() == ["x0", "x1", "x2"]
+    assert caplog.messages == [
+        f"{tmp_path / 't.csv'}: left out the second 'a', which is the same; named a column that has another's name 'a_3'"
+    ]
+
+
+def test_an_index_is_left_out(tmp_path, caplog):
+    table = pd.DataFrame({"a": [5, 4, 3], "b": ["x", "y", "z"]})
+    for text in table.to_csv(), table.to_csv(index_label="Unnamed: 0"), 'a,b\n"1",5,x\n"2",4,y\n"3",3,z\n':
+        caplog.clear()
+        assert read(tmp_path, text).to_dict("list") == {"a": ["5", "4", "3"], "b": ["x", "y", "z"]}
+        assert caplog.messages == [f"{tmp_path / 't.csv'}: left out 'Unnamed: 0', which counts rows"]
+    assert list(read(tmp_path, "a\nMazda,1\nFiat,2\n")) == ["Unnamed: 0", "a"]  # R's row names
+
+
+@pytest.mark.parametrize(
+    ("content", "message"),
+    [
+        (b"", "is not a CSV file: No columns"),
+        (b"\n\n", "is not a CSV file: No columns"),
+        (b"PK\x03\x04\x00\x00", r"is not a text file: save it as CSV$"),
+        (b"\xff\xfe\x00", r"is not a text file: save it as CSV$"),
+        (b"a,b\n1,2\n1,2,3\n", r"has rows with more cells than its header has names$"),
+        (b"a,b\n1,2,3,4\n", r"has rows with more cells than its header has names$"),
+        (b"My table\n\na,b,c\n1,2,3\n", r"has rows with more cells than its header has names$"),
+        (b'a,b\n1,"2\n3,4\n', "is not a CSV file: Error tokenizing data"),
+    ],
+)
+def test_what_is_no_table_is_said_in_a_line(tmp_path, content, message):
+    (tmp_path / "t.csv").write_bytes(content)
+    with pytest.raises(CompetitionError, match=message) as caught:
+        read_tables([tmp_path / "t.csv"])
+    assert "\n" not in str(caught.value)
+
+
+def test_a_line_for_excel_is_no_header(tmp_path):
+    assert read(tmp_path, "sep=;\na;b\n1;2\n").to_dict("list") == {"a": ["1"], "b": ["2"]}
+
+
+def test_times():
+    for cells, order in (
+        (["1/2/2024", "2/1/2024", "13/1/2024"], [1, 2, 0]),
+        (["1/13/2024", "2/1/2024", "1/2/2024"], [2, 0, 1]),
+        (["01.02.2024", "02.01.2024", "03.01.2024"], [1, 2, 0]),
+        (["2024-02-01", "1 Jan 2024", "2024-01-02T03:04"], [1, 2, 0]),
+        (["10", "9", "9.5"], [1, 2, 0]),
+    ):
+        assert as_times(pd.Series(cells)).argsort().tolist() == order
+    for cells in ["2024-01-01", "later"], ["a", "b"], ["1", ""], ["2024-01-01", ""]:
+        assert as_times(pd.Series(cells)) is None
+
+
+@pytest.mark.parametrize(
+    "first", [("5.1", "3.5", "setosa"), ("0", "0", "a"), ("7", "3", "x")], ids=["floats", "equal", "label seen once"]
+)
+def test_a_table_without_names(tmp_path, first):
+    kinds = ["setosa", "virginica", "a"] if first[2] != "x" else [f"kind {i}" for i in range(40)]
+    rows = [first, *((5 + i % 9 / 10, i % 7, kinds[i % len(kinds)]) for i in range(40))]
+    pd.DataFrame(rows).to_csv(tmp_path / "t.csv", index=False, header=False)
+    with pytest.raises(
+        CompetitionError, match=rf"the first line of .*t.csv looks like data \('{first[0]}', say\): write a"
+    ):
+        read_tables([tmp_path / "t.csv"])
+
+
+def test_names_that_are_numbers(tmp_path):
+    for names in (["0", "1", "2", "label"], ["2018", "2020", "2024", "country"], ["country", "1", "7", "2"]):
+        columns = {name: [i % 50 for i in range(40)] for name in names}
+        columns |= {"country": [f"country {i}" for i in range(40)]} if "country" in names else {}
+        pd.DataFrame(columns).to_csv(tmp_path / "t.csv", index=False)
+        if names[1:] == ["1", "7", "2"]:  # years or measurements: these cannot be told apart
+            with pytest.raises(CompetitionError, match="looks like data"):
+                read_tables([tmp_path / "t.csv"])
+        else:
+            assert list(read_tables([tmp_path / "t.csv"])[0]) == list(columns)
