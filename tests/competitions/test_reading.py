@@ -138,7 +138,7 @@ def test_an_index_is_left_out(tmp_path, caplog):
     for text in table.to_csv(), table.to_csv(index_label="Unnamed: 0"), 'a,b\n"1",5,x\n"2",4,y\n"3",3,z\n':
         caplog.clear()
         assert read(tmp_path, text).to_dict("list") == {"a": ["5", "4", "3"], "b": ["x", "y", "z"]}
-        assert caplog.messages == [f"{tmp_path / 't.csv'}: left out 'Unnamed: 0', which counts rows"]
+        assert caplog.messages == [f"{tmp_path / 't.csv'}: left out 'Unnamed: 0', which numbers rows"]
     assert list(read(tmp_path, "a\nMazda,1\nFiat,2\n")) == ["Unnamed: 0", "a"]  # R's row names
 
 

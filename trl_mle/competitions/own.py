@@ -246,9 +246,8 @@ def _labelled(rows: pd.DataFrame, table: Path, targets: Sequence[str], id_column
             )
     unknown = as_read(rows[list(targets)]).isna().any(axis=1).to_numpy()
     if unknown.any():
-        logger.warning(
-            "%d of %d rows have no %s: set aside", unknown.sum(), len(rows), " or no ".join(map(repr, targets))
-        )
+        names = " or ".join(map(repr, targets))
+        logger.warning("rows without %s are set aside: %d of %d", names, unknown.sum(), len(rows))
     if (count := int((~unknown).sum())) < LEAST_ROWS:
         raise CompetitionError(
             f"{table} has {count} rows with {' and '.join(map(repr, targets))}: take {LEAST_ROWS} at least"

@@ -205,7 +205,7 @@ def _named(rows: pd.DataFrame, header: Sequence[str]) -> tuple[pd.DataFrame, lis
         columns[name] = cells
     notes = []
     if counting:
-        notes.append(f"left out {listed(counting)}, which counts rows")
+        notes.append(f"left out {listed(counting)}, which numbers rows")
     if twice:
         notes.append(f"left out the second {listed(twice)}, which is the same")
     if renamed:
