@@ -162,6 +162,13 @@ def test_what_is_no_table_is_said_in_a_line(tmp_path, content, message):
     assert "\n" not in str(caught.value)
 
 
+@pytest.mark.parametrize(
+    "text", ["<|a|>,<|b|>\n1,2\n", '"a;b;c;d",e\n"1;2;3;4",5\n', "a;b\n1,5,x;2,5,y\n", 'a,b\n"|||",1\n']
+)
+def test_names_and_texts_may_hold_separators(tmp_path, text):
+    assert len(read(tmp_path, text).columns) == 2
+
+
 def test_a_line_for_excel_is_no_header(tmp_path):
     assert read(tmp_path, "sep=;\na;b\n1;2\n").to_dict("list") == {"a": ["1"], "b": ["2"]}
 

@@ -12,6 +12,7 @@ import warnings
 import zipfile
 import zlib
 from collections.abc import Collection, Sequence
+from itertools import islice
 from pathlib import Path
 
 import numpy as np
@@ -83,8 +84,7 @@ def listed(names: Sequence[str]) -> str:
 
 def _read_table(path: Path) -> tuple[pd.DataFrame, str]:
     text, encoding = _text(path)
-    first = re.match(r"\s*([^\r\n]*)", text)[1]  # type: ignore[index]
-    separator = max(SEPARATORS, key=lambda sign: len(next(csv.reader([first], delimiter=sign), [])))
+    separator = max(SEPARATORS, key=lambda sign: _least_cells(text, sign))
     cells = _cells(path, text, separator)
     header, rows = [clean_name(name) for name in cells.iloc[0]], cells.iloc[1:]
     if _looks_like_data(header, rows):
@@ -156,6 +156,12 @@ def _cells(path: Path, text: str, separator: str) -> pd.DataFrame:
             cells.iloc[0] = ["", *cells.iloc[0, :-1]]
             return cells
     raise CompetitionError(f"{path} has rows with more cells than its header has names")
+
+
+def _least_cells(text: str, separator: str) -> int:
+    """In a row, among the first: names and texts may hold other separators."""
+    rows = csv.reader(io.StringIO(text[:100_000], newline=""), delimiter=separator)
+    return min((len(row) for row in islice(rows, 20) if row), default=0)
 
 
 def _parsed(text: str, separator: str, **options: object) -> pd.DataFrame:
