@@ -325,7 +325,7 @@ def make_parser() -> argparse.ArgumentParser:
     commands = parser.add_subparsers(required=True, metavar="command")
 
     # Options that several commands have
-    data, limits, holdout, python = (argparse.ArgumentParser(add_help=False) for _ in range(4))
+    data, limits, holdout, python = (DashParser(add_help=False) for _ in range(4))
     data.add_argument("--data_dir", help="folder with MLE-bench's prepared competitions")
     data.add_argument("--json", action="store_true", help="print JSON")
     python.add_argument(
@@ -342,7 +342,7 @@ def make_parser() -> argparse.ArgumentParser:
         "--holdout", type=float, default=0.0, help="share of the hidden rows to hold out and score separately (0)"
     )
 
-    def add(function: Any, summary: str, *shared: argparse.ArgumentParser) -> argparse.ArgumentParser:
+    def add(function: Any, summary: str, *shared: DashParser) -> DashParser:
         name, description = function.__name__.rstrip("_"), function.__doc__  # `import` is Python's
         command = commands.add_parser(name, help=summary, description=description, parents=shared)
         command.set_defaults(run=function)

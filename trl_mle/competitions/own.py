@@ -290,10 +290,10 @@ def _fault_of_ids(ids: pd.Series) -> str | None:
 
 def _informative(features: pd.DataFrame) -> pd.DataFrame:
     """The columns with more than one value."""
-    values = {name: cells.iloc[0] for name, cells in features.items() if cells.nunique() == 1}
-    if values:
-        logger.warning("columns with the same cell in all rows are left out: %s", listed(list(values)))
-    return features.drop(columns=list(values))
+    same = [name for name in features if features[name].nunique() == 1]
+    if same:
+        logger.warning("columns with the same cell in all rows are left out: %s", listed(same))
+    return features.drop(columns=same)
 
 
 def _report_leaks(features: pd.DataFrame) -> None:

@@ -11,9 +11,10 @@ import re
 import warnings
 import zipfile
 import zlib
-from collections.abc import Collection, Sequence
+from collections.abc import Callable, Collection, Iterable, Sequence
 from itertools import islice
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -26,7 +27,7 @@ from trl_mle.competitions.prepared import csv_text
 logger = logging.getLogger(__name__)
 
 SEPARATORS = {",": "commas", ";": "semicolons", "\t": "tabs", "|": "vertical bars"}
-_OPENERS = {".gz": gzip.open, ".bz2": bz2.open, ".xz": lzma.open}
+_OPENERS: dict[str, Callable[..., Any]] = {".gz": gzip.open, ".bz2": bz2.open, ".xz": lzma.open}
 _MARKS = {codecs.BOM_UTF8: "utf-8-sig", codecs.BOM_UTF16_LE: "utf-16", codecs.BOM_UTF16_BE: "utf-16"}
 # Numbers with separated thousands: 1,234.5 or 1.234,5; a space, also one that does not break, or an apostrophe may separate them
 _SPACES = " '’\u00a0\u202f"
@@ -77,8 +78,9 @@ def clean_name(name: str) -> str:
     return " ".join(name.split())
 
 
-def listed(names: Sequence[str]) -> str:
+def listed(names: Iterable[object]) -> str:
     """The first names of a message."""
+    names = list(names)
     return ", ".join(map(repr, names[:5])) + (", …" if len(names) > 5 else "")
 
 
@@ -226,8 +228,8 @@ def _plain_numbers(cells: pd.DataFrame, separators: Collection[str]) -> tuple[pd
     with_dots = {
         name: found for name in numbers if len(found := cells[name][cells[name].str.contains(".", regex=False)])
     }
-    grouped = [name for name, found in with_dots.items() if _fit(found, _DOTTED)]
-    points, commas, either, missing = [], [], [], []
+    grouped = [str(name) for name, found in with_dots.items() if _fit(found, _DOTTED)]
+    points, commas, either, missing = list[str](), list[str](), list[str](), list[str]()
     for name in cells.columns.difference(numbers, sort=False):
         known = pd.Series(cells[name][seen[name].notna().to_numpy()].unique(), dtype=str)
         is_sign = known.str.fullmatch(_NOTHING)
