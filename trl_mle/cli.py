@@ -164,6 +164,14 @@ def prompt(args: argparse.Namespace) -> int:
     return 0
 
 
+def check(args: argparse.Namespace) -> int:
+    """Looks at each competition as a training run would: its files, answers, metric and prompt. Many are checked side by
+    side, and what was made or downloaded is kept. Exit code 1 if one is broken."""
+    from trl_mle.scripts.check import check
+
+    return check(args)
+
+
 def _parsed(arguments: type[Arguments], usage: str, options: list[str], positional: str = "") -> Arguments:
     """Parses a command's options into a dataclass, one of whose fields may be positional."""
     from transformers import HfArgumentParser
@@ -364,6 +372,10 @@ def make_parser() -> argparse.ArgumentParser:
     command.add_argument(
         "--plan", action="store_true", help="the prompt that asks for a plan first (begin_program: false)"
     )
+    command = add(check, "look for broken competitions before a run", holdout, data)
+    command.add_argument("competitions", nargs="+", help="ids or folders, or names of many such as task:train/0-4999")
+    command.add_argument("--model", help="the model whose tokens are counted (an estimate, which is rather too high)")
+    command.add_argument("--max_prompt_length", type=int, default=1024, help="most tokens of a prompt (1024)")
     command = add(prepare, "download an MLE-bench competition")
     command.add_argument("competition")
     command.add_argument("--data_dir", help="folder to write to (mlebench's own)")

@@ -3,9 +3,11 @@
 import re
 from collections import OrderedDict
 from collections.abc import Iterable, Iterator, Mapping
+from contextlib import contextmanager
 from pathlib import Path
+from typing import Any
 
-from trl_mle.competitions.competition import Competition, CompetitionError
+from trl_mle.competitions.competition import Competition, CompetitionError, GradingFailed, path_slug
 from trl_mle.competitions.families import PREFIX as TASK_PREFIX
 from trl_mle.competitions.loading import id_of, load_competition
 from trl_mle.competitions.repository import CONFIG, HUB_PREFIX, tasks_in_repository
@@ -14,6 +16,7 @@ from trl_mle.competitions.repository import CONFIG, HUB_PREFIX, tasks_in_reposit
 FEW = 32  # are loaded at the start, and listed one by one in metrics and on the model card
 KEPT = 64  # loaded competitions, with their answers
 MOST = 1_000_000  # a longer range is a typo
+WITHOUT = "without:"
 
 
 class TaskSet(Mapping[str, Competition]):
@@ -23,14 +26,14 @@ class TaskSet(Mapping[str, Competition]):
 
     Args:
         tasks (`Iterable[Competition | str]`):
-            Competitions, or names of one or of many, see [`names_of`].
+            Competitions, or names of one or of many, see [`names_of`]; `without:<name>` leaves out what it names.
         data_dir (`Path` or `str`, *optional*):
             As for [`load_competition`].
         holdout (`float`, *optional*, defaults to `0.0`):
             As for [`load_competition`], for those given by name.
 
     Raises:
-        [`CompetitionError`]: A name of many cannot be read, or two competitions have the same id.
+        [`CompetitionError`]: A name of many cannot be read, two competitions have the same id or slug, or none is left out.
 
     Example:
 
@@ -48,14 +51,26 @@ class TaskSet(Mapping[str, Competition]):
         self._holdout = holdout
         self._tasks: dict[str, Competition | str] = {}
         self._single: list[str] = []  # ids of those that were given one by one
+        left_out: list[str] = []
         for task in tasks:
             given = names_of(task) if isinstance(task, str) else [task]
             for one in given:
+                if isinstance(one, str) and one.startswith(WITHOUT):
+                    left_out.append(one.removeprefix(WITHOUT))
+                    continue
                 found = id_of(one, data_dir) if isinstance(one, str) else one.id
                 if self._tasks.setdefault(found, one) != one:
                     raise CompetitionError(f"{self._tasks[found]} and {one} are both called {found!r}: rename one")
             if len(given) == 1:
                 self._single.append(found)
+        for name in left_out:
+            self._leave_out(name)
+        slugs: dict[str, str] = {}
+        for name in self._tasks:
+            if (other := slugs.setdefault(path_slug(name), name)) != name:
+                raise CompetitionError(
+                    f"{other!r} and {name!r} would both be {path_slug(name)!r} in files: rename one"
+                )
         self._kept: OrderedDict[str, Competition] = OrderedDict()  # those that were loaded by name, the last used last
 
     @classmethod
@@ -63,18 +78,29 @@ class TaskSet(Mapping[str, Competition]):
         """A task set, made if it is not one yet."""
         return tasks if isinstance(tasks, TaskSet) else cls(tasks)
 
+    def _leave_out(self, name: str) -> None:
+        ids = [name] if name in self._tasks else [id_of(one, self._data_dir) for one in names_of(name)]
+        for competition_id in ids:
+            if self._tasks.pop(competition_id, None) is None:
+                raise CompetitionError(f"{WITHOUT}{name} leaves out {competition_id!r}, which is not among the others")
+        self._single = [one for one in self._single if one in self._tasks]
+
     def __getitem__(self, competition_id: str) -> Competition:
         task = self._tasks[competition_id]
         if not isinstance(task, str):
             return task
         competition = self._kept.pop(task, None)
         if competition is None:
-            competition = load_competition(task, self._data_dir, self._holdout)
-            competition.check_answers()
+            with self.blaming(competition_id):
+                competition = load_competition(task, self._data_dir, self._holdout)
+                competition.check_answers()
         self._kept[task] = competition
         if len(self._kept) > KEPT:
             self._kept.popitem(last=False)
         return competition
+
+    def __getstate__(self) -> dict[str, Any]:
+        return self.__dict__ | {"_kept": OrderedDict()}
 
     def __contains__(self, competition_id: object) -> bool:
         return competition_id in self._tasks
@@ -84,6 +110,19 @@ class TaskSet(Mapping[str, Competition]):
 
     def __len__(self) -> int:
         return len(self._tasks)
+
+    @contextmanager
+    def blaming(self, competition_id: str) -> Iterator[None]:
+        """Turns what is wrong with a competition into a [`CompetitionError`] that names it and, if it is one of many, says
+        how to go on without it."""
+        try:
+            yield
+        except (ValueError, OSError, OverflowError, MemoryError, GradingFailed) as error:
+            text = str(error) or type(error).__name__
+            text = text if competition_id in text else f"{competition_id!r}: {text}"
+            if competition_id not in self._single:
+                text += f"; to go on without it, add {WITHOUT}{competition_id} to the competitions"
+            raise CompetitionError(text) from error
 
     def holdout(self, competition_id: str) -> float:
         """The share of a competition's rows that are held out, without loading it."""

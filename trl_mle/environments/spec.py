@@ -6,11 +6,11 @@ from typing import Any
 
 from datasets import Dataset
 
-from trl_mle.competitions import Competition
+from trl_mle.competitions import Competition, TaskSet
 from trl_mle.environments.environment import MLEEnvironment, ScoredMLEEnvironment
 from trl_mle.execution import Executor
 from trl_mle.instrumentation import Instrumenter
-from trl_mle.prompts import agent_prompt
+from trl_mle.prompts import PromptsWhenRead, agent_prompt
 from trl_mle.rewards import Evaluation, MLEReward
 
 
@@ -43,8 +43,8 @@ class MLESpec:
     environments, set `owns_reward=True`.
 
     Args:
-        competitions (`list[Competition | str]`):
-            Competitions, or their ids.
+        competitions ([`~trl_mle.competitions.TaskSet`] or `list[Competition | str]`):
+            Competitions, or their ids. Many are loaded as their rows are read.
         executor ([`~trl_mle.execution.Executor`]):
             Runs the programs.
         instrumenter ([`~trl_mle.instrumentation.Instrumenter`], *optional*):
@@ -78,7 +78,7 @@ class MLESpec:
 
     def __init__(
         self,
-        competitions: Sequence[Competition | str],
+        competitions: TaskSet | Sequence[Competition | str],
         executor: Executor,
         instrumenter: Instrumenter | None = None,
         max_programs: int = 4,
@@ -95,10 +95,11 @@ class MLESpec:
 
     @cached_property
     def train_dataset(self) -> Dataset:
-        """One row per competition, with the columns `prompt` (a conversation) and `competition` (its id)."""
+        """One row per competition, with the columns `prompt` (a conversation, made when its row is read) and `competition`
+        (its id)."""
         competitions, limits = self.reward.competitions, self.reward.executor.limits
-        prompts = [agent_prompt(competition, limits, self._max_programs) for competition in competitions.values()]
-        return Dataset.from_dict({"prompt": prompts, "competition": list(competitions)})
+        make = partial(agent_prompt, limits=limits, max_programs=self._max_programs)
+        return PromptsWhenRead(competitions, make).dataset(list(competitions))
 
     @property
     def environment_factory(self) -> Callable[[], MLEEnvironment]:

@@ -16,6 +16,7 @@ from trl_mle.launching.checks import (
     checkpoint_to_resume,
     full_disk_noted,
     load_tokenizer,
+    prompt_tokens,
 )
 from trl_mle.launching.hub import check_hub, push_rollouts
 from trl_mle.launching.training_cores import keep_to_training_cores
@@ -41,6 +42,7 @@ __all__ = [
     "full_disk_noted",
     "keep_to_training_cores",
     "load_tokenizer",
+    "prompt_tokens",
     "make_endpoint",
     "make_instrumenter",
     "make_parser",

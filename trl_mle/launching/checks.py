@@ -215,13 +215,17 @@ def check_prompts(
 ) -> None:
     """Raises `ValueError` if a competition's prompt has more tokens than `max_prompt_length`."""
     for competition in competitions:
-        prompt = scratch_prompt(competition, limits, begin_program=begin_program)
-        tokens = len(tokenizer(render_prompt(tokenizer, prompt), add_special_tokens=False)["input_ids"])
+        tokens = prompt_tokens(tokenizer, scratch_prompt(competition, limits, begin_program=begin_program))
         if max_prompt_length is not None and tokens > max_prompt_length:
             raise ValueError(
                 f"the prompt of {competition.id} has {tokens} tokens, more than max_prompt_length={max_prompt_length}: "
                 "raise it, or set it to null"
             )
+
+
+def prompt_tokens(tokenizer: Any, prompt: list[dict[str, str]]) -> int:
+    """The length of a prompt in tokens, with the chat template."""
+    return len(tokenizer(render_prompt(tokenizer, prompt), add_special_tokens=False)["input_ids"])
 
 
 def is_fsdp() -> bool:

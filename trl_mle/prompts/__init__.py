@@ -7,10 +7,12 @@ from trl_mle.prompts.packages import keep_packages
 from trl_mle.prompts.prompt import agent_prompt, scratch_prompt, submission_rules
 from trl_mle.prompts.tokens import estimate_tokens
 from trl_mle.prompts.untrusted_text import fence_for, plain_messages, plain_text, special_tokens_of
+from trl_mle.prompts.when_read import PromptsWhenRead
 
 
 __all__ = [
     "NO_THOUGHTS",
+    "PromptsWhenRead",
     "after_thoughts",
     "agent_prompt",
     "estimate_tokens",

@@ -10,7 +10,7 @@ from trl import ModelConfig, get_peft_config, get_quantization_config
 from trl_mle import launching
 from trl_mle.competitions import CompetitionError, TaskSet
 from trl_mle.evaluation.best_of_n_callback import BestOfNCallback
-from trl_mle.execution import Limits
+from trl_mle.execution import Limits, SandboxError
 from trl_mle.execution.options import make_executor
 from trl_mle.files import alone_in
 from trl_mle.instrumentation import LmInstrumenter, PolicyBaseModel
@@ -138,7 +138,7 @@ def main(
         try:
             with launching.full_disk_noted(output_dir):
                 trainer.train(resume_from_checkpoint=checkpoint)
-        except (VLLMServerError, CompetitionError) as error:
+        except (VLLMServerError, CompetitionError, SandboxError) as error:
             problems.messages.append(str(error))
             # All processes know of the server's failure, which has saved a checkpoint; one loads a competition
             problems.report(

@@ -1,6 +1,7 @@
 import random
 import time
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
@@ -15,13 +16,13 @@ from trl_mle.competitions import Competition, TaskSet
 from trl_mle.execution import Limits
 from trl_mle.rewards import find_reward
 from trl_mle.solutions.pool import Solution
-from trl_mle.trainer.asking.dataset import few_prompts, scratch_dataset
+from trl_mle.trainer.asking.dataset import few_rows, scratch_dataset
 from trl_mle.trainer.asking.solution_prompts import NO_IMPROVING, SolutionPrompts
 from trl_mle.trainer.engine.base_model import BaseModelTrainer
 from trl_mle.trainer.engine.checkpoint import CheckpointTrainer
 from trl_mle.trainer.engine.hooks import check_hooks
 from trl_mle.trainer.engine.limits import LimitsTrainer, find_limits
-from trl_mle.trainer.engine.plain_text import PlainTextTrainer
+from trl_mle.trainer.engine.plain_text import LongPrompt, PlainTextTrainer
 from trl_mle.trainer.engine.prompt_sharing import SharedPromptsTrainer
 from trl_mle.trainer.engine.pushes import HubTrainer
 from trl_mle.trainer.engine.vllm_trainer import VLLMTrainer
@@ -169,7 +170,9 @@ class MLEGRPOTrainer(
 
         # Refuse long prompts now, not hours later; those of an environment, a stream or many competitions when they arrive
         if self.makes_dataset:
-            self._tokenize_prompts(few_prompts(self.competitions, self.limits, args))
+            few = few_rows(self.competitions, self.limits, args)
+            with self._blaming(few):
+                self._tokenize_prompts([row["prompt"] for row in few])
         elif isinstance(train_dataset, Dataset) and self.environment_factories is None:
             self._tokenize_prompts(list({repr(prompt): prompt for prompt in train_dataset["prompt"]}.values()))
         if self.environment_factories is not None and self.solution_prompts.shows_solutions:
@@ -182,6 +185,22 @@ class MLEGRPOTrainer(
             self.train_dataset = scratch_dataset(self.competitions, limits, self.args)
 
     def _generate_and_score_completions(self, inputs: list[Row]) -> dict[str, Any]:
+        with self._blaming(inputs):
+            return self._batch(inputs)
+
+    @contextmanager
+    def _blaming(self, rows: list[Row]) -> Iterator[None]:
+        """Names the competition of a prompt that is too long."""
+        try:
+            yield
+        except LongPrompt as error:
+            asked = [row.get("competition") for row in rows if row["prompt"] == error.prompt]
+            if not asked or asked[0] not in self.competitions:
+                raise
+            with self.competitions.blaming(asked[0]):
+                raise
+
+    def _batch(self, inputs: list[Row]) -> dict[str, Any]:
         if not self.model.training:  # evaluation is from scratch, and one turn
             return self._turn([example | SCRATCH for example in inputs], Step())
         if self.rollouts is not None:

@@ -3,15 +3,15 @@
 import math
 import random
 from collections import Counter
-from copy import deepcopy
-from functools import lru_cache
+from functools import partial
 
 from accelerate.logging import get_logger
 from datasets import Dataset
 
 from trl_mle.competitions import TaskSet
 from trl_mle.execution import Limits
-from trl_mle.prompts import scratch_prompt
+from trl_mle.prompts import PromptsWhenRead, scratch_prompt
+from trl_mle.trainer.judged import Row
 from trl_mle.trainer.mle_grpo_config import MLEGRPOConfig
 
 
@@ -42,22 +42,17 @@ def scratch_dataset(competitions: TaskSet, limits: Limits, args: MLEGRPOConfig) 
             len(competitions),
         )
     order = rotation(len(competitions), count, prompts, args.seed if args.shuffle_dataset else None)
-
-    @lru_cache(maxsize=1024)
-    def prompt_of(name: str) -> list[dict[str, str]]:
-        return scratch_prompt(competitions[name], limits, begin_program=args.begin_program)
-
-    def with_prompts(rows: dict[str, list]) -> dict[str, list]:
-        return {"prompt": [deepcopy(prompt_of(name)) for name in rows["competition"]], **rows}
-
     names = list(competitions)
-    return Dataset.from_dict({"competition": [names[i] for i in order]}).with_transform(with_prompts)
+    return _scratch_prompts(competitions, limits, args).dataset([names[i] for i in order])
 
 
-def few_prompts(competitions: TaskSet, limits: Limits, args: MLEGRPOConfig) -> list[list[dict[str, str]]]:
-    """The prompts of all competitions, or, of many, of some: to check them before training."""
-    few = map(competitions.__getitem__, competitions.few())
-    return [scratch_prompt(comp, limits, begin_program=args.begin_program) for comp in few]
+def few_rows(competitions: TaskSet, limits: Limits, args: MLEGRPOConfig) -> list[Row]:
+    """A row for each competition, or, of many, for some: to check them before training."""
+    return list(_scratch_prompts(competitions, limits, args).dataset(competitions.few()))
+
+
+def _scratch_prompts(competitions: TaskSet, limits: Limits, args: MLEGRPOConfig) -> PromptsWhenRead:
+    return PromptsWhenRead(competitions, partial(scratch_prompt, limits=limits, begin_program=args.begin_program))
 
 
 def rotation(competitions: int, count: int, groups: int, seed: int | None) -> list[int]:

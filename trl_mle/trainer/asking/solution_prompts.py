@@ -111,17 +111,18 @@ class SolutionPrompts(Part):
 
     def prompt_with(self, parent: Solution) -> Prompt:
         """The prompt to improve a solution."""
-        limit = self.args.max_prompt_length
-        return improve_prompt(
-            self.competitions[parent.competition],
-            parent.source,
-            parent.output,
-            limits=self.limits,
-            test_score=parent.score if self.args.show_test_score else None,
-            max_tokens=limit if limit is not None else LONG_PROMPT,
-            count_tokens=self.count_tokens,
-            begin_program=self.args.begin_program,
-        )
+        limit, competition = self.args.max_prompt_length, self.competitions[parent.competition]
+        with self.competitions.blaming(parent.competition):
+            return improve_prompt(
+                competition,
+                parent.source,
+                parent.output,
+                limits=self.limits,
+                test_score=parent.score if self.args.show_test_score else None,
+                max_tokens=limit if limit is not None else LONG_PROMPT,
+                count_tokens=self.count_tokens,
+                begin_program=self.args.begin_program,
+            )
 
     def observe(self, completions: Sequence[Judged], step: int) -> None:
         if self.shows_solutions:  # otherwise they would only fill memory and checkpoints

@@ -17,6 +17,16 @@ from trl_mle.showing import for_terminal
 from trl_mle.trainer.mle_grpo_config import MLEGRPOConfig
 
 
+class LongPrompt(ValueError):
+    """A prompt is longer than `max_prompt_length`."""
+
+    def __init__(self, prompt: Any, tokens: int, limit: int):
+        super().__init__(
+            f"a prompt has {tokens} tokens, more than max_prompt_length={limit}: raise it, or set it to null"
+        )
+        self.prompt = prompt
+
+
 class PlainTextTrainer(GRPOTrainer):
     """
     [`~trl.GRPOTrainer`] that takes texts for no more than that. The messages of a prompt hold no special tokens of the policy's
@@ -41,11 +51,9 @@ class PlainTextTrainer(GRPOTrainer):
     def _tokenize_prompts(self, prompts: list) -> tuple:
         prompt_ids, *others = self._tokens(prompts)
         limit = self.args.max_prompt_length
-        longest = max(len(ids) for ids in prompt_ids)
-        if limit is not None and longest > limit:
-            raise ValueError(
-                f"a prompt has {longest} tokens, more than max_prompt_length={limit}: raise it, or set it to null"
-            )
+        longest = max(range(len(prompts)), key=lambda i: len(prompt_ids[i]))
+        if limit is not None and len(prompt_ids[longest]) > limit:
+            raise LongPrompt(prompts[longest], len(prompt_ids[longest]), limit)
         return prompt_ids, *others
 
     def count_tokens(self, prompt: list[dict[str, str]]) -> int:

@@ -1,0 +1,109 @@
+"""`trl-mle check`: looks at each competition of a task set, before a run over them begins."""
+
+import argparse
+import os
+from collections.abc import Callable
+from concurrent.futures import ProcessPoolExecutor
+from dataclasses import dataclass
+from functools import partial
+from multiprocessing import get_context
+from typing import Any
+
+from rich.progress import track
+from rich.table import Table
+
+from trl_mle.competitions import CompetitionError, TaskSet
+from trl_mle.competitions.task_set import FEW
+from trl_mle.prompts import estimate_tokens, scratch_prompt
+from trl_mle.scripts.printing import print_json
+from trl_mle.showing import PlainConsole, metric_name
+
+
+def check(args: argparse.Namespace) -> int:
+    """Prints what is wrong with which competition; exit code 1 if anything is."""
+    tasks = TaskSet(args.competitions, args.data_dir, args.holdout)
+    count: Callable[[list[dict[str, str]]], int] = _estimate
+    if args.model is not None:
+        from trl_mle.launching import load_tokenizer, prompt_tokens  # here, because they take seconds
+
+        count = partial(prompt_tokens, load_tokenizer(args.model))
+    workers = min(len(os.sched_getaffinity(0)), len(tasks))
+    look = Look(tasks, count, args.max_prompt_length)
+    # Forked, so that they need not load again what is loaded here
+    with ProcessPoolExecutor(workers, get_context("fork"), _begin, (look,)) as pool:
+        seen = pool.map(_look_at, tasks, chunksize=4)
+        console = PlainConsole(stderr=True)
+        hidden = args.json or not console.is_terminal
+        rows = list(track(seen, "competitions", len(tasks), console=console, transient=True, disable=hidden))
+    broken = [row for row in rows if row["problem"] is not None]
+    if args.json:
+        print_json(rows)
+    else:
+        _print(rows if len(rows) <= FEW else broken)
+        print(f"{len(rows):,} competitions, {len(broken):,} broken")
+    return 1 if broken else 0
+
+
+@dataclass
+class Look:
+    """
+    Looks at a competition as training does before its first program.
+
+    Args:
+        tasks ([`~trl_mle.competitions.TaskSet`]):
+            Where it is.
+        count (`Callable`):
+            Counts the tokens of a prompt.
+        max_prompt_length (`int`):
+            The most that a prompt may have.
+    """
+
+    tasks: TaskSet
+    count: Callable[[list[dict[str, str]]], int]
+    max_prompt_length: int
+
+    def __call__(self, name: str) -> dict[str, Any]:
+        row = dict.fromkeys(("metric", "higher_is_better", "prompt_tokens", "problem"))
+        try:
+            competition = self.tasks[name]
+            row |= {"metric": competition.metric, "higher_is_better": competition.higher_is_better}
+            with self.tasks.blaming(name):
+                row["prompt_tokens"] = tokens = self.count(scratch_prompt(competition, begin_program=True))
+                if tokens > self.max_prompt_length:
+                    raise ValueError(
+                        f"the prompt of {name} has {tokens} tokens, more than max_prompt_length={self.max_prompt_length}"
+                    )
+        except CompetitionError as error:
+            row["problem"] = str(error)
+        return {"competition": name} | row
+
+
+_LOOK: Look
+
+
+def _begin(look: Look) -> None:
+    global _LOOK
+    _LOOK = look
+
+
+def _look_at(name: str) -> dict[str, Any]:
+    return _LOOK(name)
+
+
+def _estimate(prompt: list[dict[str, str]]) -> int:
+    return sum(estimate_tokens(message["content"]) for message in prompt)
+
+
+def _print(rows: list[dict[str, Any]]) -> None:
+    if not rows:
+        return
+    table = Table(box=None, pad_edge=False)
+    table.add_column("competition", overflow="fold")
+    table.add_column("metric")
+    table.add_column("prompt", justify="right")
+    table.add_column("problem", overflow="fold")
+    for row in rows:
+        metric = "" if row["metric"] is None else metric_name(row["metric"], row["higher_is_better"])
+        tokens = "" if row["prompt_tokens"] is None else f"{row['prompt_tokens']} tokens"
+        table.add_row(row["competition"], metric, tokens, row["problem"] or "")
+    PlainConsole().print(table)
