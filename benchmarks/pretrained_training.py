@@ -40,6 +40,7 @@ import json
 import subprocess
 import sys
 import time
+from concurrent.futures import Future
 from dataclasses import replace
 from itertools import product
 from pathlib import Path
@@ -54,7 +55,7 @@ from rich.console import Console
 from rich.table import Table
 from transformers.trainer_utils import get_last_checkpoint
 
-from trl_mle.competitions import Competition, load_competition
+from trl_mle.competitions import Competition, Score, load_competition
 from trl_mle.execution import ExecutionResult, LocalExecutor
 from trl_mle.execution.program import Program
 from trl_mle.instrumentation import AstInstrumenter
@@ -87,8 +88,10 @@ LAST, SAMPLES = 6, 64  # steps, programs
 class SubmissionReward(MLEReward):
     """Also pays for the parts of an invalid submission that are right."""
 
-    def _rewarded(self, program: Program, result: ExecutionResult, competition: Competition) -> Evaluation:
-        evaluation = super()._rewarded(program, result, competition)
+    def _rewarded(
+        self, program: Program, result: ExecutionResult, competition: Competition, grading: Future[Score | None]
+    ) -> Evaluation:
+        evaluation = super()._rewarded(program, result, competition, grading)
         if evaluation.reward is None or evaluation.valid or result.submission is None:
             return evaluation
         return replace(evaluation, reward=evaluation.reward + 0.1 * checks_passed(result.submission, competition))

@@ -354,7 +354,7 @@ def test_new_in_80_columns(trl_mle, tmp_path, monkeypatch):
     assert "a constant guess scores " in out
     assert "prompts say" not in out  # of numbers there is no rule
     assert "max_at_k, which ranks them." in " ".join(out.split())
-    mine = ("--metric", "sklearn.metrics:hamming_loss", "--higher_is_better", "false")
+    mine = ("--metric", "sklearn.metrics.hamming_loss", "--higher_is_better", "false")
     _, out, _ = trl_mle("new", "houses.csv", "--target", "rooms", *mine, "--to", "rooms")
     assert "prompts say: Predictions are whole numbers." in out
 

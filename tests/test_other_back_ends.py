@@ -1,6 +1,7 @@
 """A back end that is not in this package: everything that runs programs accepts it."""
 
 import json
+import subprocess
 
 import pytest
 from support.on_cpu import ON_CPU
@@ -33,6 +34,13 @@ def test_its_programs_are_rewarded():
         assert [result.stdout for result in results] == ["0\n", "1\n", "2\n"]
         assert reward.longest_s(4) == 2 * 4 * 30
     assert executor.closed
+
+
+def test_an_exception_in_one_of_its_threads_ends_the_run(monkeypatch):
+    """Nobody would wait for a program whose thread has ended."""
+    monkeypatch.setattr(SubprocessExecutor, "limits", Limits(timeout_s=0.01))  # which its subprocess.run raises
+    with SubprocessExecutor() as executor, pytest.raises(subprocess.TimeoutExpired):
+        MLEReward(["wine"], executor, show_progress=False).evaluate(SOLUTION, "wine")
 
 
 @pytest.mark.parametrize("config", [{}, {"async_rollouts": True, "max_in_flight": 8}])

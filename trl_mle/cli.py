@@ -389,7 +389,7 @@ def make_parser() -> argparse.ArgumentParser:
     command.add_argument("table", help="CSV file with one row per example")
     command.add_argument("--target", nargs="+", required=True, help="column to predict; some metrics take several")
     command.add_argument(
-        "--metric", required=True, help="rmse, roc_auc, log_loss, accuracy, …, or your own as my_module:my_metric"
+        "--metric", required=True, help="rmse, roc_auc, log_loss, accuracy, …, or your own as my_module.my_metric"
     )
     command.add_argument(
         "--higher_is_better",
@@ -409,7 +409,7 @@ def make_parser() -> argparse.ArgumentParser:
     command.add_argument("folder", help="a package, or a folder of packages")
     command.add_argument("--to", default="imported", help="folder to write to, with a folder for each (imported)")
     command.add_argument(
-        "--metric", help="the metric, if it is none that trl-mle recognizes; or your own as my_module:my_metric"
+        "--metric", help="the metric, if it is none that trl-mle recognizes; or your own as my_module.my_metric"
     )
     command.add_argument(
         "--higher_is_better",

@@ -76,7 +76,7 @@ def markdown_code(text: str) -> str:
 
 def metric_in_words(name: str) -> str:
     """A metric's name in a sentence, without the module of one's own."""
-    return name.rpartition(":")[2].replace("_", " ")
+    return re.sub(r".*\.(?=[^\d])", "", name).replace("_", " ")
 
 
 def metric_name(name: str, higher_is_better: bool) -> str:

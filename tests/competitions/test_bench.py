@@ -9,6 +9,7 @@ import time
 
 import pytest
 from support.bench import SITE, write_prepared
+from support.fake_executor import FakeExecutor
 
 from trl_mle.competitions import CompetitionError, TaskSet, load_competition
 from trl_mle.competitions import bench as module
@@ -151,6 +152,39 @@ def test_what_the_reward_makes_of_it(data, tmp_path):
     assert evaluation.detail == "the grader failed: mlebench ended with 3: graders print, too"
     with pytest.raises(CompetitionError, match=f"'{RANKS}' cannot be graded: mlebench ended with 3"):
         comp.check_answers()
+
+
+def test_nothing_waits_for_a_submission_that_takes_long_to_grade(data, ranks, monkeypatch):
+    """It is graded in a thread: other programs are judged meanwhile, and its Δt does not grow."""
+    monkeypatch.setattr(module, "LEAST_S", 3.0)
+    ranks.grade(ranks.sample_submission)  # starts the process
+    wine = load_competition("wine")
+    submissions = {
+        ranks: as_csv(data[1].assign(kinds="HANG")),
+        wine: wine.sample_submission.read_bytes(),
+    }
+
+    class Runs(FakeExecutor):
+        def submit(self, program, competition):
+            future = ProgramFuture()
+            future.set_running_or_notify_cancel()
+            result = ExecutionResult(Outcome.OK, duration_s=0.5, exit_code=0, submission=submissions[competition])
+            future.set_result(result)
+            return future
+
+    reward = MLEReward([ranks, wine], Runs(), show_progress=False)
+    hangs, other = reward.submit([("```python\nx = 1\n```", comp) for comp in (ranks, wine)])
+    began = time.monotonic()
+    assert not hangs.poll()
+    assert other.poll()
+    assert other.result().valid
+    assert time.monotonic() - began < 2
+    assert not hangs.awaited.done()  # so that nobody polls in a hurry
+    assert hangs.running_s() == 0.5
+    [evaluation] = reward._wait_for([hangs])
+    assert (evaluation.reward, evaluation.outcome, evaluation.duration_s) == (-10.0, Outcome.OK, 0.5)
+    assert reward.longest_s(3) == 2 * 3 * ranks.grading_s
+    assert MLEReward([wine], Runs()).longest_s(3) == 0
 
 
 def test_answers_that_do_not_fit_are_found_at_the_start(data, tmp_path):

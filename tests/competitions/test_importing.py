@@ -253,10 +253,10 @@ def test_answers_under_another_name(tmp_path):
 
 def test_a_metric_of_ones_own(tmp_path):
     package = write_package(tmp_path / "prices", "mle-dojo")
-    import_package(package, tmp_path / "out", unused, metric="sklearn.metrics:max_error", higher_is_better=False)
+    import_package(package, tmp_path / "out", unused, metric="sklearn.metrics.max_error", higher_is_better=False)
     assert yaml.safe_load((tmp_path / "out" / "competition.yaml").read_text()) == {
         "id": "prices",
-        "metric": "sklearn.metrics:max_error",
+        "metric": "sklearn.metrics.max_error",
         "id_column": "id",
         "target_columns": ["price"],
         "higher_is_better": False,
@@ -266,7 +266,7 @@ def test_a_metric_of_ones_own(tmp_path):
 
 def test_a_metric_of_ones_own_for_labels(tmp_path):
     package = write_package(tmp_path / "kinds", "openmle", **{"{public}/sample_submission.csv": None})
-    metric = "sklearn.metrics:balanced_accuracy_score"
+    metric = "sklearn.metrics.balanced_accuracy_score"
     comp = import_package(package, tmp_path / "out", unused, metric=metric, higher_is_better=True).competition
     assert comp.rule == "Predictions are labels as in the training data."
     assert set(pd.read_csv(comp.sample_submission)["kind"]) == {tables("kind")[2]["kind"].mode()[0]}

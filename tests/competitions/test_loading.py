@@ -167,15 +167,27 @@ def test_every_key(own_folder):
         ("metric: f7\nid_column: house", "unknown metric 'f7'; known are log_loss, "),
         ("metric: rmse\nid_column: house\nhigher_is_better: true", "'rmse' knows its own"),
         (
-            "metric: math:sqrt\nid_column: house",
-            "'math:sqrt' needs higher_is_better, true or false, because it is a function",
+            "metric: math.sqrt\nid_column: house",
+            "'math.sqrt' needs higher_is_better, true or false, because it is a function",
         ),
-        ("metric: math.sqrt\nid_column: house\nhigher_is_better: true", "unknown metric .*and your own as math:sqrt$"),
-        ("metric: math:sqrt\nid_column: house\nhigher_is_better: true\ntakes: x", "takes must be one of .*, got 'x'"),
+        (
+            "metric: math:sqrt\nid_column: house\nhigher_is_better: true",
+            r"unknown metric .*and your own as math\.sqrt$",
+        ),
+        ("metric: math.sqrt\nid_column: house\nhigher_is_better: true\ntakes: x", "takes must be one of .*, got 'x'"),
         ("metric: rmse\nid_column: home", "sample_submission.csv lacks the columns 'home'"),
         ("metric: rmse\nid_column: house\ntarget_columns: [cost]", "sample_submission.csv lacks the columns 'cost'"),
         ("metric: rmse\nid_column: house\nanswers: answers.csv", "lacks the file .*private/answers.csv"),
         ("metric: rmse\nid_column: house\nsample_submission: s.csv", "lacks the file .*public/s.csv"),
+        (
+            "metric: rmse\nid_column: house\nanswers: ../../../etc/passwd",
+            "'answers' must be a file in the competition's own folder, not '../../../etc/passwd'",
+        ),
+        (
+            "metric: rmse\nid_column: house\nsample_submission: /etc/passwd",
+            "'sample_submission' must be a file in the",
+        ),
+        ("metric: rmse\nid_column: house\nid: '*'", r"'id' must be a name, not '\*': give it a letter from a to z"),
     ],
 )
 def test_what_is_wrong_with_a_config_is_one_clear_line(config, reason, own_folder):
@@ -204,23 +216,23 @@ def same_text(y_true: pd.DataFrame, y_pred: pd.DataFrame) -> float:
 
 
 def test_a_metric_of_ones_own(own_folder):
-    config = f"metric: {__name__}:mean_error\nhigher_is_better: false\nid_column: house\n"
+    config = f"metric: {__name__}.mean_error\nhigher_is_better: false\nid_column: house\n"
     (own_folder / "competition.yaml").write_text(config)
     comp = load_competition(str(own_folder))
-    assert (comp.metric, comp.higher_is_better) == (f"{__name__}:mean_error", False)
+    assert (comp.metric, comp.higher_is_better) == (f"{__name__}.mean_error", False)
     assert comp.grade(b"house,price\n3,4\n1,2\n2,4\n").value == round(4 / 3, 5)
     assert pickle.loads(pickle.dumps(comp)).grade(comp.answers).value == 0
     score = comp.grade(comp.sample_submission)
-    assert score.error == f"{__name__}:mean_error fails with ZeroDivisionError: division by zero"
+    assert score.error == f"{__name__}.mean_error fails with ZeroDivisionError: division by zero"
     # A metric that cannot score the right answers is at fault itself.
-    (own_folder / "competition.yaml").write_text(config.replace(f"{__name__}:mean_error", "math:sqrt"))
-    with pytest.raises(CompetitionError, match=r"cannot be graded: math:sqrt fails with TypeError"):
+    (own_folder / "competition.yaml").write_text(config.replace(f"{__name__}.mean_error", "math.sqrt"))
+    with pytest.raises(CompetitionError, match=r"cannot be graded: math\.sqrt fails with TypeError"):
         load_competition(str(own_folder)).grade(b"")
 
 
-@pytest.mark.parametrize("metric", ["accuracy", f"{__name__}:same_text"])
+@pytest.mark.parametrize("metric", ["accuracy", f"{__name__}.same_text"])
 def test_labels_may_be_texts(metric, own_folder):
-    config = f"metric: {metric}\nid_column: house\n" + "higher_is_better: true\n" * (":" in metric)
+    config = f"metric: {metric}\nid_column: house\n" + "higher_is_better: true\n" * ("." in metric)
     (own_folder / "competition.yaml").write_text(config)
     (own_folder / "private" / "test.csv").write_text("house,price\n1,low\n2,fair\n3,high\n")
     comp = load_competition(str(own_folder))

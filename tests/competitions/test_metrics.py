@@ -349,8 +349,8 @@ def test_constant_guesses():
 
 def test_find_metric():
     assert find_metric("rmse") is METRICS["rmse"]
-    assert find_metric("math:dist", higher_is_better=True) == Metric(math.dist, True, names="dist")
-    own = find_metric("sklearn.metrics:log_loss", higher_is_better=False, takes="probabilities")
+    assert find_metric("math.dist", higher_is_better=True) == Metric(math.dist, True, names="dist")
+    own = find_metric("sklearn.metrics.log_loss", higher_is_better=False, takes="probabilities")
     assert (own.score, own.names) == (sklearn.metrics.log_loss, METRICS["log_loss"].names)
     assert own.takes is Takes.PROBABILITIES
 
@@ -368,32 +368,33 @@ def test_a_metric_of_ones_own_in_the_current_folder(tmp_path, monkeypatch):
     (tmp_path / "torn.py").write_text("import no_such_package\n")
     monkeypatch.chdir(tmp_path)
     monkeypatch.setattr(sys, "path", sys.path.copy())
-    metric = find_metric("fortune:q95")
+    metric = find_metric("fortune.q95")
     assert metric.score(_column(0), _column(-1)) == 0.95
     assert pickle.loads(pickle.dumps(metric)).score(_column(0), _column(-1)) == 0.95
     for name, direction, message in [
         (
-            "fortune:mine",
+            "fortune.mine",
             None,
-            r"^the metric 'fortune:mine' needs higher_is_better, true or false, because it is a func",
+            r"^the metric 'fortune\.mine' needs higher_is_better, true or false, because it is a func",
         ),
         (
-            "fortune:q95",
+            "fortune.q95",
             True,
-            r"^higher_is_better and takes go with a function of your own; 'fortune:q95' knows its own",
+            r"^higher_is_better and takes go with a function of your own; 'fortune\.q95' knows its own",
         ),
-        ("fortune:min", True, r"^metric: fortune:min cannot be imported: module 'fortune' has no attribute 'min'$"),
-        ("fortune:", True, r"^the metric 'fortune:' is not a function, but <module 'fortune'"),
-        ("fortune:limit", True, r"^the metric 'fortune:limit' is not a function, but 3$"),
+        ("fortune.min", True, r"^metric: fortune\.min cannot be imported: module 'fortune' has no attribute 'min'$"),
+        ("fortune:mine", True, r"^unknown metric 'fortune:mine'; known are .*, and your own as fortune\.mine$"),
+        ("pinball_0.2", None, r"^unknown metric 'pinball_0\.2'; did you mean 'pinball_0\."),
+        ("fortune.limit", True, r"^the metric 'fortune\.limit' is not a function, but 3$"),
         (
-            "fortunes:mine",
+            "fortunes.mine",
             True,
-            r"^metric: fortunes:mine cannot be imported: No module named 'fortunes'$",
+            r"^metric: fortunes\.mine cannot be imported: No module named 'fortunes'$",
         ),
         (
-            "torn:mine",
+            "torn.mine",
             True,
-            r"^metric: torn:mine cannot be imported: No module named 'no_such_package'$",
+            r"^metric: torn\.mine cannot be imported: No module named 'no_such_package'$",
         ),
     ]:
         with pytest.raises(ValueError, match=message):
@@ -405,7 +406,7 @@ def test_the_digest_of_ones_own_metric_is_the_same_in_each_process():
     code = (
         "from trl_mle.competitions.content import _described as described\n"
         "from trl_mle.competitions.metrics import find_metric, pinball\n"
-        "print(described((pinball(0.95), find_metric('sklearn.metrics:hamming_loss', False))))"
+        "print(described((pinball(0.95), find_metric('sklearn.metrics.hamming_loss', False))))"
     )
     first, second = (subprocess.check_output([sys.executable, "-c", code]) for _ in range(2))
     assert first == second

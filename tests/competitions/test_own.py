@@ -106,7 +106,7 @@ BAD = {
     "no such metric": ({"metric": "rmsee"}, "unknown metric 'rmsee'; did you mean 'rmse'?"),
     "metric far from any": (
         {"metric": "x"},
-        "unknown metric 'x'; known are log_loss, .* and your own as my_module:my",
+        "unknown metric 'x'; known are log_loss, .* and your own as my_module.my",
     ),
     "texts": (
         {"targets": ["kind"]},
@@ -547,9 +547,9 @@ def mine(tmp_path, monkeypatch):
 )
 def test_a_metric_of_ones_own(tmp_path, mine, target, function, takes, guess):
     path, _ = write(tmp_path)
-    comp = new_competition(path, [target], f"{mine}:{function}", tmp_path / "own", higher_is_better=True)
+    comp = new_competition(path, [target], f"{mine}.{function}", tmp_path / "own", higher_is_better=True)
     layout = yaml.safe_load((tmp_path / "own" / "competition.yaml").read_text())
-    assert (layout["metric"], layout["higher_is_better"], layout["takes"]) == (f"{mine}:{function}", True, takes)
+    assert (layout["metric"], layout["higher_is_better"], layout["takes"]) == (f"{mine}.{function}", True, takes)
     assert comp == load_competition(str(tmp_path / "own"))
     assert (comp.scoring.takes, comp.scoring.names) == (takes, function)
     assert comp.grade(comp.answers).value == 1
@@ -567,15 +567,15 @@ def test_a_metric_of_ones_own(tmp_path, mine, target, function, takes, guess):
         (
             "broken",
             True,
-            "cannot score price: mine_.*:broken fails with AttributeError: 'DataFrame' object has no attr",
+            "cannot score price: mine_.*.broken fails with AttributeError: 'DataFrame' object has no attr",
         ),
-        ("table", True, "cannot score price: mine_.*:table returns .*, which is not a number$"),
-        ("nothing", True, "cannot score price: mine_.*:nothing returns None, which is not a number$"),
+        ("table", True, "cannot score price: mine_.*.table returns .*, which is not a number$"),
+        ("nothing", True, "cannot score price: mine_.*.nothing returns None, which is not a number$"),
     ],
 )
 def test_a_metric_of_ones_own_that_is_wrong(tmp_path, mine, function, direction, message):
     path, _ = write(tmp_path)
     with pytest.raises(CompetitionError, match=message) as caught:
-        new_competition(path, ["price"], f"{mine}:{function}", tmp_path / "own", higher_is_better=direction)
+        new_competition(path, ["price"], f"{mine}.{function}", tmp_path / "own", higher_is_better=direction)
     assert "\n" not in str(caught.value)
     assert not (tmp_path / "own").exists()

@@ -2,27 +2,17 @@
 
 import json
 import os
+import pickle
 import subprocess
 import sys
 
 import pandas as pd
 import pytest
 from support.hub_server import TOKEN, HubServer
+from support.prepared_folders import write_task
 
 from trl_mle.competitions import CompetitionError, TaskSet, load_competition, task_set
 from trl_mle.competitions.own import new_competition
-
-
-def write_task(folder, name="", metric="accuracy"):
-    """A competition in a folder, as a user's own."""
-    for part in ("public", "private"):
-        (folder / part).mkdir(parents=True)
-    (folder / "public" / "train.csv").write_text("id,y\n1,a\n2,b\n")
-    (folder / "public" / "sample_submission.csv").write_text("id,y\n3,a\n4,a\n")
-    (folder / "private" / "test.csv").write_text("id,y\n3,a\n4,b\n")
-    (folder / "public" / "description.md").write_text("# A task\n")
-    (folder / "competition.yaml").write_text(f"metric: {metric}\nid_column: id\n" + (f"id: {name}\n" if name else ""))
-    return folder
 
 
 # --- Names of many
@@ -85,6 +75,26 @@ def test_two_of_one_name_are_refused_and_one_named_twice_counts_once(tmp_path):
     assert list(TaskSet(["digits", "wine", "digits"])) == ["digits", "wine"]
 
 
+def test_some_can_be_left_out(tmp_path):
+    for name in ("a", "b"):
+        write_task(tmp_path / name)
+    write_task(tmp_path / "c", name="sea")
+    (tmp_path / "good.txt").write_text("task:train/0-3\nwithout:task:train/1-2\n")
+    names = [str(tmp_path), "without:sea", f"without:{tmp_path}/a", str(tmp_path / "good.txt"), "without:./b"]
+    with pytest.raises(CompetitionError, match=r"^without:\./b leaves out '\./b', which is not among the others$"):
+        TaskSet(names)
+    tasks = TaskSet(names[:-1])
+    assert list(tasks) == [f"{tmp_path}/b", "task:train/0", "task:train/3"]
+    assert TaskSet(["wine", "digits", "without:wine"]).few() == ["digits"]
+
+
+def test_two_that_would_share_their_files_are_refused(tmp_path):
+    for name in ("a b", "a-b"):
+        write_task(tmp_path / name, name=name)
+    with pytest.raises(CompetitionError, match=r"^'a b' and 'a-b' would both be 'a-b' in files: rename one$"):
+        TaskSet([str(tmp_path)])
+
+
 # --- What is kept
 
 
@@ -115,6 +125,33 @@ def test_answers_that_cannot_be_graded_are_reported_when_they_are_asked_for(tmp_
     assert tasks[str(tmp_path / "good")].metric == "accuracy"
     with pytest.raises(CompetitionError, match=r"the answers of '.*bad' .* cannot be graded"):
         tasks[str(tmp_path / "bad")]
+
+
+def test_what_is_wrong_with_one_of_many_names_it_and_a_way_on(tmp_path):
+    write_task(tmp_path / "good")
+    bad = write_task(tmp_path / "bad")
+    (bad / "public" / "sample_submission.csv").unlink()
+    (bad / "public" / "sample_submission.csv").mkdir()
+    tasks = TaskSet([str(tmp_path)])
+    with pytest.raises(CompetitionError) as error:
+        tasks[str(bad)]
+    assert str(error.value).endswith(f"; to go on without it, add without:{bad} to the competitions")
+    with (
+        pytest.raises(CompetitionError, match=f"^'{bad}': no room; to go on without it, add "),
+        tasks.blaming(str(bad)),
+    ):
+        raise OSError("no room")
+    with pytest.raises(
+        CompetitionError, match=r"did you mean 'digits' or 'diabetes'\?$"
+    ):  # named alone, it is easily taken out
+        TaskSet(["digts"])["digts"]
+
+
+def test_a_task_set_pickles_without_what_it_has_loaded():
+    tasks = TaskSet(["task:train/0-4999"])
+    before = len(pickle.dumps(tasks))
+    assert tasks["task:train/1"] == pickle.loads(pickle.dumps(tasks))["task:train/1"]
+    assert len(pickle.dumps(tasks)) == before
 
 
 def test_few_are_all_or_evenly_spread():
@@ -180,7 +217,7 @@ def hub(tmp_path_factory):
     server.branches["datasets/org/one", "main"] = {
         str(path.relative_to(task)): path.read_bytes() for path in task.rglob("*") if path.is_file()
     }
-    write_task(folder / "code" / "one", metric="shutil:rmtree")
+    write_task(folder / "code" / "one", metric="shutil.rmtree")
     code = folder / "code"
     server.branches["datasets/org/code", "main"] = {
         str(path.relative_to(code)): path.read_bytes() for path in code.rglob("*") if path.is_file()

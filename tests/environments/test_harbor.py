@@ -387,7 +387,7 @@ def test_a_metric_of_ones_own_travels_with_its_module(tmp_path, monkeypatch):
     )
     competitions = []
     for number, name in enumerate(
-        ["my_travelling_metrics:worst", "my_travelling_metrics:my_worst", "sklearn.metrics:max_error"]
+        ["my_travelling_metrics.worst", "my_travelling_metrics.my_worst", "sklearn.metrics.max_error"]
     ):
         folder = tmp_path / str(number)
         make(folder, "", "mae", right_answers("mae"))
@@ -408,7 +408,7 @@ def test_a_metric_of_ones_own_travels_with_its_module(tmp_path, monkeypatch):
 def test_a_metric_of_another_package_is_refused(tmp_path, monkeypatch):
     make(tmp_path / "own", "", "mae", right_answers("mae"))
     (tmp_path / "own/competition.yaml").write_text(
-        "metric: my_package.metrics:error\nid_column: id\nhigher_is_better: false\n"
+        "metric: my_package.metrics.error\nid_column: id\nhigher_is_better: false\n"
     )
     (tmp_path / "my_package").mkdir()
     (tmp_path / "my_package/metrics.py").write_text("def error(y_true, y_pred):\n    return 0.5\n")
@@ -425,8 +425,8 @@ def test_a_metric_of_another_package_is_refused(tmp_path, monkeypatch):
 @pytest.mark.parametrize(
     ("ids", "message"),
     [
-        (["a b", "a-b"], "'a b' and 'a-b' would both be the Harbor task 'a-b': rename one"),
-        (["ночь"], "'ночь' cannot name a Harbor task: give it an id with letters from a to z"),
+        (["a..b", "a.b"], "'a..b' and 'a.b' would both be the Harbor task 'a.b': rename one"),
+        (["_"], "'_' cannot name a Harbor task: give it an id with letters from a to z"),
     ],
 )
 def test_ids_that_make_no_names_are_refused(tmp_path, ids, message):

@@ -1,5 +1,6 @@
 """An agent's view of a competition."""
 
+import pickle
 import time
 from concurrent.futures import ProcessPoolExecutor
 from dataclasses import replace
@@ -7,7 +8,7 @@ from multiprocessing import get_context
 
 import pytest
 
-from trl_mle.competitions import load_competition
+from trl_mle.competitions import TaskSet, load_competition
 from trl_mle.environments import MLEEnvironment, MLESpec, ScoredMLEEnvironment
 from trl_mle.execution import LocalExecutor
 from trl_mle.instrumentation import AstInstrumenter
@@ -161,6 +162,17 @@ def test_dataset(executor):
     assert message["content"].startswith("Kaggle competition: diabetes\n")
     assert "start_program, 3 at most" in message["content"]
     assert "20 seconds" in message["content"]
+
+
+def test_a_dataset_of_many_is_made_as_its_rows_are_read(executor, monkeypatch):
+    spec = MLESpec(["task:train/0-4999"], executor)
+    asked = []
+    monkeypatch.setattr(TaskSet, "__getitem__", lambda tasks, name: asked.append(name) or load_competition(name))
+    dataset = pickle.loads(pickle.dumps(spec.train_dataset))
+    assert (len(dataset), dataset[7]["competition"]) == (5000, "task:train/7")
+    [message] = dataset[7]["prompt"]
+    assert message["content"].startswith("Kaggle competition: task:train/7\n")
+    assert asked == ["task:train/7"]
 
 
 def in_another_process(factory):

@@ -32,6 +32,11 @@ def steps(pool):
     return [item.step for item in pool.ranked("a")]
 
 
+@pytest.mark.parametrize(("competitions", "kept"), [(2, 64), (32, 64), (100, 20), (5000, 4)])
+def test_of_many_competitions_each_keeps_fewer(competitions, kept):
+    assert SolutionPool({str(i): competition(str(i), True) for i in range(competitions)}).size == kept
+
+
 # --- Which programs count as the same
 
 

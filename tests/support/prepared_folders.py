@@ -70,3 +70,15 @@ def _baseline(layout: Layout) -> float | str:
         case "log_loss":
             return 1 / len(layout.target_columns or SPECIES)
     return 0.5
+
+
+def write_task(folder, name="", metric="accuracy"):
+    """A competition in a folder, as a user's own."""
+    for part in ("public", "private"):
+        (folder / part).mkdir(parents=True)
+    (folder / "public" / "train.csv").write_text("id,y\n1,a\n2,b\n")
+    (folder / "public" / "sample_submission.csv").write_text("id,y\n3,a\n4,a\n")
+    (folder / "private" / "test.csv").write_text("id,y\n3,a\n4,b\n")
+    (folder / "public" / "description.md").write_text("# A task\n")
+    (folder / "competition.yaml").write_text(f"metric: {metric}\nid_column: id\n" + (f"id: {name}\n" if name else ""))
+    return folder

@@ -33,7 +33,7 @@ class SubprocessExecutor(Executor):
     def submit(self, program, competition):
         self.count += 1
         future = ProgramFuture()
-        self.threads.submit(self.execute, getattr(program, "source", program), competition, future)
+        future.follow(self.threads.submit(self.execute, getattr(program, "source", program), competition, future))
         return future
 
     def execute(self, source, competition, future):
@@ -44,14 +44,12 @@ class SubprocessExecutor(Executor):
             ended = subprocess.run(command, cwd=folder, capture_output=True, text=True, timeout=self.limits.timeout_s)
             duration_s = time.monotonic() - began
             path, outcome = Path(folder, "submission.csv"), Outcome.ERROR if ended.returncode else Outcome.OK
-            future.set_result(
-                ExecutionResult(
-                    outcome,
-                    duration_s=duration_s,
-                    stdout=ended.stdout,
-                    stderr=ended.stderr,
-                    submission=path.read_bytes() if path.exists() else None,
-                )
+            return ExecutionResult(
+                outcome,
+                duration_s=duration_s,
+                stdout=ended.stdout,
+                stderr=ended.stderr,
+                submission=path.read_bytes() if path.exists() else None,
             )
 
     def longest_s(self, programs):

@@ -33,7 +33,8 @@ from trl_mle.competitions.metrics import Metric
 
 START_S = 300.0  # MLE-bench imports large packages
 CONTROL_S = 300.0  # of a submission that is known to be valid
-LEAST_S, SLOWER = 60.0, 20.0  # what others may take: so many seconds, or so many times as long as that one
+# What others may take: so many seconds, or so many times as long as that one, but no longer than this
+LEAST_S, SLOWER, MOST_S = 60.0, 20.0, 600.0
 PROGRAM = Path(__file__).with_name("bench_grader.py")
 
 
@@ -50,9 +51,12 @@ def bench_folder(competition_id: str) -> Path | None:
 class BenchCompetition(Competition):
     """A competition that MLE-bench's own code grades. All its rows are scored at once: none can be held out."""
 
+    grader = "MLE-bench's own code"
+    grading_s = 2 * (START_S + CONTROL_S + MOST_S)
+
     def __post_init__(self) -> None:
         if self.holdout:
-            raise CompetitionError(f"{self.id!r} is graded by MLE-bench's own code, on all rows: set holdout: 0")
+            raise CompetitionError(f"{self.id!r} is graded by {self.grader}, on all rows: set holdout: 0")
 
     def grade(self, submission: Path | str | bytes) -> Score:
         """
@@ -88,7 +92,7 @@ class BenchCompetition(Competition):
         """
         for _ in range(2):
             control = self._control()
-            limit_s = max(LEAST_S, SLOWER * control["seconds"])
+            limit_s = min(max(LEAST_S, SLOWER * control["seconds"]), MOST_S)
             try:
                 return self._grader.ask(limit_s, ask="grade", name=self.id, submission=submission)
             except GradingFailed as error:

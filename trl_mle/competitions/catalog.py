@@ -10,6 +10,9 @@ from trl_mle.competitions.metrics import METRICS, find_metric
 from trl_mle.data_files import read_data
 
 
+CONFIG = "competition.yaml"  # a layout as a file
+
+
 @dataclass(frozen=True)
 class Layout:
     """

@@ -289,7 +289,7 @@ def _recognize(
     trials = trial_submissions(answers, layout["id_column"])
     files: dict[str, Path | bytes] = {f"trials/{name}.csv": content for name, content in trials.items()}
     scores, refusal, is_higher = _read_scores(run_metric(files | package.metric_files), package.metric.name)
-    way_out = "name another with --metric, one of ours or my_module:my_metric"
+    way_out = "name another with --metric, one of ours or my_module.my_metric"
     if not scores:
         raise CompetitionError(f"{package.metric.name} scores no trial submission ({refusal}): {way_out}")
     competition = Competition(

@@ -1,22 +1,21 @@
 """Loads competitions by id: local ones, MLE-bench's, their mirrors, generated tasks, and the user's own folders."""
 
 import os
-import re
 from dataclasses import MISSING, fields, replace
 from pathlib import Path
 from typing import Any
 
 import yaml
 
-from trl_mle.competitions.bench import BenchCompetition, bench_folder, load_bench
-from trl_mle.competitions.catalog import MLEBENCH_COMPETITIONS, Layout, competition_from_folder
-from trl_mle.competitions.competition import Competition, CompetitionError, user_cache_dir
+from trl_mle.competitions.bench import bench_folder, load_bench
+from trl_mle.competitions.catalog import CONFIG, MLEBENCH_COMPETITIONS, Layout, competition_from_folder
+from trl_mle.competitions.competition import Competition, CompetitionError, path_slug, user_cache_dir
 from trl_mle.competitions.families import PREFIX as TASK_PREFIX
 from trl_mle.competitions.families import load_task
 from trl_mle.competitions.local import LOCAL_COMPETITIONS, load_local
 from trl_mle.competitions.metrics import METRICS
 from trl_mle.competitions.mirrors import MIRRORS, PREFIX, load_mirror
-from trl_mle.competitions.repository import CONFIG, HUB_PREFIX, download, without_revision
+from trl_mle.competitions.repository import HUB_PREFIX, download, without_revision
 from trl_mle.spelling import did_you_mean
 
 
@@ -37,7 +36,7 @@ def prepared_bench(data_dir: Path | str | None = None) -> list[str]:
 def is_own(competition: Competition) -> bool:
     """Whether it is the user's own: its id means nothing on another machine."""
     known = (PREFIX, TASK_PREFIX, HUB_PREFIX)
-    is_known = competition.id in list_competitions() or isinstance(competition, BenchCompetition)
+    is_known = competition.id in list_competitions() or bool(competition.grader)  # which has a name for it
     return not is_known and not competition.id.startswith(known)
 
 
@@ -160,8 +159,10 @@ def _load_folder(competition_id: str, folder: Path) -> Competition:
         )
     content = _read_config(config)
     name = content.pop("id", competition_id)
-    if not (isinstance(name, str) and re.search(r"\w", name)):
-        raise CompetitionError(f"{config}: 'id' must be a name, not {name!r}")
+    if not (isinstance(name, str) and path_slug(name)):
+        raise CompetitionError(
+            f"{config}: 'id' must be a name, not {name!r}: give it a letter from a to z, or a digit"
+        )
     prepared = folder / "prepared" if (folder / "prepared").is_dir() else folder
     return competition_from_folder(name, _layout(content, config), prepared)
 
@@ -189,6 +190,12 @@ def _layout(content: dict[Any, Any], config: Path) -> Layout:
             fits, wanted = isinstance(value, kind), getattr(kind, "__name__", str(kind))  # type: ignore[arg-type]
         if not fits:
             raise CompetitionError(f"{config}: {key!r} must be {wanted}, not {value!r}")
+    for key in ("answers", "sample_submission"):
+        path = Path(content.get(key, ""))
+        if path.is_absolute() or ".." in path.parts:
+            raise CompetitionError(
+                f"{config}: {key!r} must be a file in the competition's own folder, not {str(path)!r}"
+            )
     needed = [name for name, field in known.items() if field.default is MISSING and name not in content]
     if needed:
         raise CompetitionError(f"{config} lacks {' and '.join(map(repr, needed))}")

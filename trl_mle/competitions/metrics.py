@@ -451,15 +451,15 @@ METRICS["mean_columnwise_rmsle"] = METRICS["rmsle"]._replace(score=partial(_colu
 
 def find_metric(name: str, higher_is_better: bool | None = None, takes: str | None = None) -> Metric:
     """
-    Finds a metric by its name: a key of `METRICS`, or `my_module:my_metric`, a function of the answers and the predictions
+    Finds a metric by its name: a key of `METRICS`, or `my_module.my_metric`, a function of the answers and the predictions
     or a [`Metric`], in a module in the current folder or on `PYTHONPATH`. A function needs `higher_is_better`, and may state
     what it `takes` (numbers by default); both are not allowed otherwise. Raises a `ValueError` that says what is wrong.
     """
-    _, colon, attribute = name.partition(":")
-    found = import_named("metric", name) if colon else METRICS.get(name)
+    *module, attribute = name.split(".")
+    is_own = bool(module) and all(part.isidentifier() for part in (*module, attribute))  # not pinball_0.1
+    found = import_named("metric", name) if is_own else METRICS.get(name)
     if found is None:
-        path, _, function = name.rpartition(".")
-        own = f"{path}:{function}" if path else "my_module:my_metric"
+        own = name.replace(":", ".") if ":" in name else "my_module.my_metric"
         hint = did_you_mean(name, METRICS) or f"known are {', '.join(METRICS)}, and your own as {own}"
         raise ValueError(f"unknown metric {name!r}; {hint}")
     if isinstance(found, Metric):

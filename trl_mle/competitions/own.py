@@ -15,12 +15,12 @@ import pandas as pd
 import yaml
 from pandas.api.types import is_bool_dtype, is_numeric_dtype
 
+from trl_mle.competitions.catalog import CONFIG
 from trl_mle.competitions.competition import Competition, CompetitionError
 from trl_mle.competitions.loading import load_competition
 from trl_mle.competitions.metrics import Metric, Takes, find_metric
 from trl_mle.competitions.prepared import csv_text, description, write_file
 from trl_mle.competitions.reading import as_read, as_times, clean_name, listed, read_tables
-from trl_mle.competitions.repository import CONFIG
 from trl_mle.competitions.split import held_out_rows, is_measured, last_rows, whole_groups
 from trl_mle.showing import metric_in_words
 

@@ -7,12 +7,12 @@ from pathlib import Path
 from typing import NamedTuple
 from urllib.parse import quote
 
+from trl_mle.competitions.catalog import CONFIG
 from trl_mle.competitions.competition import CompetitionError
 from trl_mle.competitions.prepared import cached_folder, copy_files
 
 
 HUB_PREFIX = "hf://datasets/"
-CONFIG = "competition.yaml"
 
 
 class _Place(NamedTuple):
@@ -28,7 +28,7 @@ class _Place(NamedTuple):
 
 def _place(name: str) -> _Place:
     understood = re.fullmatch(rf"{HUB_PREFIX}([^/@]+/[^/@]+)(?:@([^/]+))?(?:/(.*[^/]))?/?", name)
-    if understood is None:
+    if understood is None or ".." in name.split("/"):
         raise CompetitionError(f"{name!r} is not a dataset on the Hub: write {HUB_PREFIX}<owner>/<name>")
     return _Place(understood[1], understood[2], understood[3] or "")
 

@@ -7,10 +7,11 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
+from trl_mle.competitions.catalog import CONFIG
 from trl_mle.competitions.competition import Competition, CompetitionError, GradingFailed, path_slug
 from trl_mle.competitions.families import PREFIX as TASK_PREFIX
 from trl_mle.competitions.loading import id_of, load_competition
-from trl_mle.competitions.repository import CONFIG, HUB_PREFIX, tasks_in_repository
+from trl_mle.competitions.repository import HUB_PREFIX, tasks_in_repository
 
 
 FEW = 32  # are loaded at the start, and listed one by one in metrics and on the model card

@@ -167,7 +167,7 @@ def finished(pending: PendingEvaluation, until: float = math.inf) -> Evaluation 
                 return pending.result()
         if (left := until - time.monotonic()) <= 0:
             return None
-        wait([pending.future], timeout=min(left, POLL_S))
+        wait([pending.awaited], timeout=min(left, POLL_S))
 
 
 def _infrastructure_failed(pending: PendingEvaluation) -> bool:

@@ -14,7 +14,6 @@ from typing import Any
 
 import trl_mle
 from trl_mle.competitions import Competition, CompetitionError, TaskSet
-from trl_mle.competitions.bench import BenchCompetition
 from trl_mle.competitions.competition import path_slug
 from trl_mle.competitions.families import PREFIX, reference_solution, score_range
 from trl_mle.competitions.metrics import Metric
@@ -180,16 +179,16 @@ def _copy_grader(competition: Competition, reward: Reward, tests: Path) -> None:
 
 def _own_metric(competition: Competition, tests: Path) -> dict[str, Any]:
     """Copies the module of a user's own metric; returns the arguments with which the grader finds the metric."""
-    if isinstance(competition, BenchCompetition):
+    if competition.grader:
         raise CompetitionError(
-            f"{competition.id!r} is graded by MLE-bench's own code, which is not exported: leave it out"
+            f"{competition.id!r} is graded by {competition.grader}, which is not exported: leave it out"
         )
     metric, scoring = competition.metric, competition.scoring
     try:
         found = import_named("metric", metric)
     except ValueError as error:
         raise CompetitionError(f"{competition.id!r}: {error}") from error
-    module = metric.partition(":")[0]
+    module = metric.rpartition(".")[0]
     if module.partition(".")[0] not in ("sklearn", "scipy", "numpy", "pandas"):  # which the image has
         source = Path(importlib.import_module(module).__file__ or "")
         if "." in module or source.suffix != ".py" or source.stem != module:

@@ -8,7 +8,6 @@ import numpy as np
 import pandas as pd
 
 from trl_mle.competitions import Competition
-from trl_mle.competitions.bench import BenchCompetition
 from trl_mle.competitions.prepared import csv_text
 from trl_mle.evaluation.harness import Harness
 from trl_mle.evaluation.sample_log import Sample
@@ -125,7 +124,7 @@ def average(submissions: Sequence[bytes], competition: Competition) -> bytes:
     sample = pd.read_csv(competition.sample_submission, dtype=str, keep_default_na=False)
     ids = None if competition.in_file_order else pd.read_csv(competition.sample_submission)[competition.id_column]
     keeps_ids = ids is not None and ids.is_unique
-    if len(submissions) == 1 and (not keeps_ids or isinstance(competition, BenchCompetition)):
+    if len(submissions) == 1 and (not keeps_ids or competition.grader):
         return submissions[0]
     predictions = [competition.predictions(content) for content in submissions]
     how = competition.scoring.averaged_by

@@ -95,6 +95,19 @@ class ProgramFuture(Future[ExecutionResult]):
         if not self.cancel():
             self.stopping.set()
 
+    def follow(self, worker: Future[ExecutionResult]) -> None:
+        """Takes a worker's result, or the exception that it failed with, which ends the run: nobody else would look."""
+
+        def settle(worker: Future[ExecutionResult]) -> None:
+            if self.cancelled():
+                return
+            if (error := worker.exception()) is not None:
+                self.set_exception(error)
+            else:
+                self.set_result(worker.result())
+
+        worker.add_done_callback(settle)
+
     def set_running_or_notify_cancel(self) -> bool:
         self.started = time.monotonic()
         return super().set_running_or_notify_cancel()
@@ -107,7 +120,8 @@ class Executor(ABC):
 
     `executor: my_module.MyExecutor` in a recipe calls the constructor with `timeout_s`, `memory_mb`, `threads_per_program` and
     `max_parallel` (`None`: as many as fit), and with `gpus`, `sandbox`, `python` or `training_cores` if the run sets them, all
-    as keyword arguments that mean what they mean to [`LocalExecutor`].
+    as keyword arguments that mean what they mean to [`LocalExecutor`]. One that runs programs in threads returns futures that
+    [`~ProgramFuture.follow`] theirs: an exception in a thread would otherwise leave the run waiting.
 
     An executor pickles as its constructor's arguments, and starts again where it is unpickled: the other process has its
     own slots, sockets and children.

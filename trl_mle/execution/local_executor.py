@@ -11,7 +11,7 @@ import subprocess
 import threading
 import time
 from collections.abc import Iterator, Sequence
-from concurrent.futures import Future, ThreadPoolExecutor
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import asdict
 from functools import partial
 from pathlib import Path
@@ -282,17 +282,7 @@ class LocalExecutor(Executor):
         """
         self._check_labels(competition)
         future = ProgramFuture()  # the pool's own would report programs as running while they wait for a slot
-
-        def settle(inner: "Future[ExecutionResult]") -> None:
-            if future.cancelled():
-                return
-            if (error := inner.exception()) is not None:
-                future.set_exception(error)
-            else:
-                future.set_result(inner.result())
-
-        inner = self._threads.submit(self._execute, program, competition, time.monotonic(), future)
-        inner.add_done_callback(settle)
+        future.follow(self._threads.submit(self._execute, program, competition, time.monotonic(), future))
         return future
 
     def longest_s(self, programs: int) -> float:

@@ -42,10 +42,10 @@ __all__ = [
     "full_disk_noted",
     "keep_to_training_cores",
     "load_tokenizer",
-    "prompt_tokens",
     "make_endpoint",
     "make_instrumenter",
     "make_parser",
     "parse",
+    "prompt_tokens",
     "push_rollouts",
 ]

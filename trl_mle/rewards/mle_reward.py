@@ -3,7 +3,7 @@
 import logging
 import os
 from collections.abc import Callable, Iterator, Sequence
-from concurrent.futures import FIRST_COMPLETED, wait
+from concurrent.futures import FIRST_COMPLETED, Future, wait
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
@@ -112,9 +112,11 @@ class MLEReward:
         self.milestone_reward = milestone_reward
         self.floor = lowest_valid_reward(fail_reward, milestone_reward, valid_margin)
         self._floor_has_cut = False
-        for name in self.competitions.few():
-            self.competitions[name].check_answers()  # and read them, before the folder can disappear
-            self._check_floor(self.competitions[name])
+        few = [self.competitions[name] for name in self.competitions.few()]
+        for comp in few:
+            comp.check_answers()  # and read them, before the folder can disappear
+            self._check_floor(comp)
+        self._grading_s = max((comp.grading_s for comp in few), default=0.0)
         rank = os.environ.get("RANK", "0")  # launchers set it in every process they start
         self.show_progress = show_progress and rank == "0"
         self._running_dir = Path(log_dir) if log_dir is not None and rank == "0" else None
@@ -198,9 +200,10 @@ class MLEReward:
 
     def longest_s(self, completions: int) -> float:
         """Maximum time that a training process may wait for programs, in seconds, if every process evaluates this many
-        completions at once: each may run twice, because failures of our infrastructure are retried, and may first
-        wait equally long for an equal program."""
-        return (2 if self.reuse is None else 4) * self.executor.longest_s(completions)
+        completions at once: each may run and be graded twice, because failures of our infrastructure are retried, and
+        may first wait equally long for an equal program."""
+        once_s = self.executor.longest_s(completions) + completions * self._grading_s
+        return (2 if self.reuse is None else 4) * once_s
 
     def evaluate(self, completion: str, competition: Competition | str) -> Evaluation:
         """Evaluates one completion."""
@@ -246,7 +249,7 @@ class MLEReward:
                     return [item.result() for item in pending]
                 slowest = max(item.running_s() for item in running.values())
                 progress.update(len(pending) - len(running), f"valid {valid}, slowest running {slowest:.0f} s")
-                wait([item.future for item in running.values()], timeout=POLL_S, return_when=FIRST_COMPLETED)
+                wait([item.awaited for item in running.values()], timeout=POLL_S, return_when=FIRST_COMPLETED)
 
     def progress(self, count: int) -> ProgramsProgress:
         """The progress line for this many programs."""
@@ -302,8 +305,10 @@ class MLEReward:
     def _execute(self, asked: Asked, program: Program) -> Execution:
         return Execution(self.executor, program, asked.competition, partial(self._judge, asked), asked.known)
 
-    def _judge(self, asked: Asked, program: Program, result: ExecutionResult) -> Evaluation:
-        evaluation = self._rewarded(program, result, asked.competition)
+    def _judge(
+        self, asked: Asked, program: Program, result: ExecutionResult, grading: Future[Score | None]
+    ) -> Evaluation:
+        evaluation = self._rewarded(program, result, asked.competition, grading)
         if self.reuse is not None:
             is_final = isinstance(program, str) or program.is_final
             evaluation = self.reuse.note(asked, evaluation, is_final)
@@ -318,8 +323,10 @@ class MLEReward:
         self._record(evaluation, None, asked.competition)
         return evaluation
 
-    def _rewarded(self, program: Program, result: ExecutionResult, competition: Competition) -> Evaluation:
-        """Turns an execution into a reward, by the paper's table."""
+    def _rewarded(
+        self, program: Program, result: ExecutionResult, competition: Competition, grading: Future[Score | None]
+    ) -> Evaluation:
+        """Turns an execution and its score into a reward, by the paper's table."""
         stdout = result.stdout
         milestones: tuple[str, ...] = ()
         reports: tuple[tuple[str, str], ...] = ()
@@ -332,10 +339,12 @@ class MLEReward:
             stdout = stdout.replace(f"{program.nonce} ", "").replace("\r", "")
         quality = None
         try:
-            score = _graded(result, competition)
+            score = grading.result()
         except GradingFailed as error:
             score = None
             result = replace(result, outcome=Outcome.INFRASTRUCTURE, detail=f"the grader failed: {error}")
+        if score is None and result.outcome is Outcome.OK:
+            score = Score(None, valid=False, error=result.detail or "no submission.csv was written")
         if result.outcome is Outcome.INFRASTRUCTURE:
             reward, detail = None, result.detail
         else:
@@ -414,15 +423,6 @@ class MLEReward:
         if len(self.competitions) != 1:
             raise ValueError("with several competitions the dataset needs a column `competition` with their ids")
         return next(iter(self.competitions))
-
-
-def _graded(result: ExecutionResult, competition: Competition) -> Score | None:
-    """The score of a program's submission; `None` if the program failed."""
-    if result.outcome is not Outcome.OK:
-        return None
-    if result.submission is None:
-        return Score(value=None, valid=False, error=result.detail or "no submission.csv was written")
-    return competition.grade(result.submission)
 
 
 def find_reward(reward_funcs: Any) -> MLEReward | None:

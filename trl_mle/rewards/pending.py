@@ -1,11 +1,14 @@
 """Completions whose programs may still be running, see [`~trl_mle.rewards.MLEReward.submit`]."""
 
+import threading
 import time
 from collections.abc import Callable
+from concurrent.futures import Future
 from dataclasses import replace
+from typing import Any
 
-from trl_mle.competitions import Competition
-from trl_mle.execution import ExecutionResult, Executor, ProgramFuture
+from trl_mle.competitions import Competition, Score
+from trl_mle.execution import ExecutionResult, Executor, Outcome, ProgramFuture
 from trl_mle.execution.program import Program
 from trl_mle.rewards.evaluation import Evaluation
 
@@ -26,6 +29,11 @@ class PendingEvaluation:
         assert self._evaluation is not None
         return self._evaluation
 
+    @property
+    def awaited(self) -> Future[Any]:
+        """What [`poll`] waits for now."""
+        return self.future
+
     def running_s(self) -> float:
         """Seconds since the program got its slot; 0 while it is queued, or if the executor does not report it."""
         return 0.0 if self.future.started is None else time.monotonic() - self.future.started
@@ -33,15 +41,15 @@ class PendingEvaluation:
 
 class Execution(PendingEvaluation):
     """A program that is executed, and executed once more if [`poll`] sees that our infrastructure failed. `judge`
-    turns an execution into an evaluation; that of an equal program, if it is `known`, is used if our infrastructure
-    fails this one."""
+    turns an execution and its score, if there is a submission, into an evaluation; that of an equal program, if it is
+    `known`, is used if our infrastructure fails this one."""
 
     def __init__(
         self,
         executor: Executor,
         program: Program,
         competition: Competition,
-        judge: Callable[[Program, ExecutionResult], Evaluation],
+        judge: Callable[[Program, ExecutionResult, Future[Score | None]], Evaluation],
         known: Evaluation | None = None,
     ):
         super().__init__()
@@ -51,19 +59,49 @@ class Execution(PendingEvaluation):
         self._competition = competition
         self._judge = judge
         self._retried = False
+        self._grading: Future[Score | None] | None = None
         self.future = executor.submit(program, competition)
 
     def poll(self) -> bool:
-        if self._evaluation is None and self.future.done():
-            evaluation = self._judge(self.program, self.future.result())
+        if self._grading is None and self.future.done():
+            self._grading = _graded(self.future.result(), self._competition)
+        if self._evaluation is None and self._grading is not None and self._grading.done():
+            evaluation = self._judge(self.program, self.future.result(), self._grading)
             if evaluation.infrastructure_failed and self._known is not None:
                 evaluation = self._known.reused_for(evaluation.source)
             elif evaluation.infrastructure_failed and not self._retried:
-                self._retried = True
+                self._retried, self._grading = True, None
                 self.future = self._executor.submit(self.program, self._competition)
                 return self.poll()
             self._evaluation = evaluation
         return super().poll()
+
+    @property
+    def awaited(self) -> Future[Any]:
+        return self.future if self._grading is None else self._grading
+
+    def running_s(self) -> float:
+        if self._grading is not None:  # it has ended
+            return self.future.result().duration_s or 0.0
+        return super().running_s()
+
+
+def _graded(result: ExecutionResult, competition: Competition) -> Future[Score | None]:
+    """The score of a submission, `None` without one. Where another process grades, it comes later: a thread waits for it."""
+    grading: Future[Score | None] = Future()
+    submission = result.submission if result.outcome is Outcome.OK else None
+
+    def grade() -> None:
+        try:
+            grading.set_result(None if submission is None else competition.grade(submission))
+        except BaseException as error:  # raised where the score is asked for
+            grading.set_exception(error)
+
+    if submission is not None and competition.grading_s:
+        threading.Thread(target=grade, name="trl_mle-grading", daemon=True).start()
+    else:
+        grade()
+    return grading
 
 
 class Repeat(PendingEvaluation):
@@ -96,6 +134,10 @@ class Repeat(PendingEvaluation):
                 return self.poll()
         self.future = self._awaited.future
         return super().poll()
+
+    @property
+    def awaited(self) -> Future[Any]:
+        return self._awaited.awaited
 
     def running_s(self) -> float:
         return self._awaited.running_s() if self._is_own else 0.0  # the other program's time does not count

@@ -18,6 +18,7 @@ from trl_mle.launching import MLEScriptArguments, Problems
 from trl_mle.rewards import MLEReward
 from trl_mle.solutions import open_results
 from trl_mle.trainer import MLEGRPOConfig, MLEGRPOTrainer, MLEProgressCallback
+from trl_mle.trainer.engine.checkpoint import CannotResume
 from trl_mle.trainer.engine.vllm_server import VLLMServerError
 from trl_mle.trainer.gradient.objectives import find_objective
 
@@ -138,6 +139,9 @@ def main(
         try:
             with launching.full_disk_noted(output_dir):
                 trainer.train(resume_from_checkpoint=checkpoint)
+        except CannotResume as error:
+            problems.messages.append(str(error))
+            problems.report()
         except (VLLMServerError, CompetitionError, SandboxError) as error:
             problems.messages.append(str(error))
             # All processes know of the server's failure, which has saved a checkpoint; one loads a competition

@@ -10,6 +10,9 @@ from trl_mle.competitions import Competition
 from trl_mle.instrumentation.milestones import parse
 
 
+TOTAL = 2048  # solutions that are kept of many competitions
+
+
 @dataclass(frozen=True)
 class Solution:
     """
@@ -55,12 +58,13 @@ class SolutionPool:
         competitions (`Mapping[str, Competition]`):
             Those that are trained on, by id.
         size (`int`, *optional*, defaults to `64`):
-            Number of solutions kept per competition, without duplicates. The worst leave first.
+            Number of solutions kept per competition, without duplicates: of more than 32 competitions fewer, 2,048 over
+            all, but four at least. The worst leave first.
     """
 
     def __init__(self, competitions: Mapping[str, Competition], size: int = 64):
         self.competitions = competitions
-        self.size = size
+        self.size = min(size, max(4, TOTAL // max(1, len(competitions))))
         self._solutions: dict[str, dict[str, Solution]] = {}
 
     def observe(self, solutions: Iterable[Solution]) -> None:

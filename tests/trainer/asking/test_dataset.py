@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 from support import pool_runs
 from support.toy_trainer import text_reward
 
-from trl_mle.competitions import TaskSet, load_competition, task_set
+from trl_mle.competitions import CompetitionError, TaskSet, load_competition, task_set
 from trl_mle.execution import Limits
 from trl_mle.prompts import scratch_prompt
 from trl_mle.trainer import MLEGRPOConfig, MLEGRPOTrainer
@@ -103,6 +103,21 @@ def test_competitions_are_loaded_when_a_batch_asks_for_them(program_model, tmp_p
     assert loaded == set(tasks.few()) | set(asked)
     assert {"mle/valid_rate", "mle/programs"} <= set(trainer.state.log_history[0])
     assert not any("train-" in key for key in trainer.state.log_history[0])  # no metrics for each of 5,000
+
+
+def test_a_long_prompt_that_the_start_did_not_look_at_names_its_competition(program_model, tmp_path, monkeypatch):
+    tasks = TaskSet(["task:train/0-4999"])
+    trainer = pool_runs.make_trainer(program_model, tmp_path, Asking, competitions=tasks, max_steps=1)
+    longest = max(trainer.count_tokens(row["prompt"]) for row in trainer.train_dataset)
+    trainer.args.max_prompt_length = longest - 1
+    with pytest.raises(CompetitionError) as error:
+        trainer.train()
+    [name] = {name for batch in trainer.asked for name in batch if f"'{name}': a prompt has" in str(error.value)}
+    assert name not in tasks.few()
+    assert str(error.value) == (
+        f"'{name}': a prompt has {longest} tokens, more than max_prompt_length={longest - 1}: raise it, or set it to null; "
+        f"to go on without it, add without:{name} to the competitions"
+    )
 
 
 def test_a_prompt_is_that_of_its_competition():

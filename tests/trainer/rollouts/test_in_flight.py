@@ -184,8 +184,8 @@ class Slower(Reward):
 def later(pending, looks):
     left = iter([False] * looks)
     pending.poll = lambda: next(left, True)
-    pending.future = Future()
-    pending.future.set_result(None)
+    pending.awaited = Future()
+    pending.awaited.set_result(None)
     return pending
 
 
@@ -222,6 +222,16 @@ def test_a_step_that_is_interrupted_can_be_resumed():
     assert [rollout.evaluation.reward for rollout in taken[:2]] == [4, 5]
     assert len({rollout.id for rollout in taken}) == BATCH
     resumed.ledger.check([])
+
+
+def test_rollouts_of_a_competition_that_was_left_out_are_named():
+    reward = Reward()
+    reward.competitions = {"wine": None}
+    rollouts = RolloutsInFlight(RolloutLedger(2 * BATCH, BATCH), reward, Sampler(False))
+    rollouts.fill(BATCH, lambda: [{"prompt": "?", "competition": "digits"}] * BATCH)
+    rollouts.take(BATCH, no_more)
+    with pytest.raises(ValueError, match=r"in flight of digits: resume with these among the competitions$"):
+        rollouts.load_state_dict(json.loads(json.dumps(rollouts.state_dict(), default=vars)))
 
 
 def test_nothing_of_synchronous_training_outlives_a_step():

@@ -11,7 +11,10 @@ from hypothesis import strategies as st
 
 from trl_mle.competitions import Score
 from trl_mle.rewards import Evaluation
+from trl_mle.trainer import MLEGRPOConfig
 from trl_mle.trainer.gradient.inclusion import inclusion_weights
+from trl_mle.trainer.gradient.weighting import Weighting
+from trl_mle.trainer.judged import Judged
 from trl_mle.trainer.rollouts.ledger import HISTORY, Rollout, RolloutLedger
 
 
@@ -275,6 +278,28 @@ def test_with_fewer_in_flight_than_before_there_is_always_something_to_train_on(
         ledger.finish(rollout.id, evaluation(1.0))
     assert not ledger.has_room(8) or len(ledger.in_flight) + 8 <= 16
     assert [rollout.id for rollout in ledger.take(8)] == list(range(24, 32))
+
+
+def test_of_many_competitions_the_durations_of_all_say_what_is_missing():
+    """One group of each: alone, none would say that slow ones are missing, and all weights would be 1."""
+    args = MLEGRPOConfig("unused", use_cpu=True, bf16=False, async_rollouts=True, objective="mean_rank")
+    names = [f"task:train/{i}" for i in range(40)]
+    ledger, sampled = RolloutLedger(1000), rollouts(400)
+    for number, rollout in enumerate(sampled):
+        rollout.row["competition"] = names[number % 40]
+    ledger.add(sampled)
+    seconds = [1.0 if number % 2 else 9.0 for number in range(400)]
+    for number in [*range(1, 400, 2), *range(0, 200, 2)]:  # all fast ones, then half of the slow ones, are trained on
+        ledger.finish(number, evaluation(seconds[number]))
+    taken = ledger.take(300)
+    for number in range(200, 400, 2):
+        ledger.finish(number, evaluation(seconds[number]))
+    judged = [
+        Judged(rollout.row["competition"], "", "scratch", None, None, rollout.evaluation) for rollout in taken[:64]
+    ]
+    weights = Weighting(args, ledger).weights(judged)
+    slow = torch.tensor([item.evaluation.duration_s == 9.0 for item in judged])
+    torch.testing.assert_close(weights[slow] / weights[~slow], torch.full((32,), 2.0))
 
 
 def test_without_competitions_all_durations_are_of_the_only_one():

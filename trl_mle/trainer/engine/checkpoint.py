@@ -19,6 +19,10 @@ from trl_mle.trainer.part import Part
 FILES_FILE = "files.json"  # in a checkpoint: the size of each of its files, in bytes
 
 
+class CannotResume(ValueError):
+    """The run differs from the checkpoint's in what its parts cannot change."""
+
+
 class CheckpointTrainer(GRPOTrainer):
     """[`~trl.GRPOTrainer`] whose checkpoints hold the state of its parts and a list of their files."""
 
@@ -57,7 +61,10 @@ class CheckpointTrainer(GRPOTrainer):
         [states] = broadcast_object_list([states])  # other machines need not see the files
         for part in self.parts:
             if part.name in states:
-                part.load_state_dict(states[part.name])
+                try:
+                    part.load_state_dict(states[part.name])
+                except ValueError as error:
+                    raise CannotResume(str(error)) from error
 
 
 def list_files(checkpoint: Path) -> None:

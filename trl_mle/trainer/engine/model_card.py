@@ -9,7 +9,6 @@ from typing import Any
 from urllib.parse import quote
 
 from trl_mle.competitions import Competition, TaskSet
-from trl_mle.competitions.bench import BenchCompetition
 from trl_mle.competitions.catalog import MLEBENCH_COMPETITIONS
 from trl_mle.competitions.loading import is_own
 from trl_mle.competitions.task_set import FEW
@@ -110,7 +109,7 @@ def _first_competition(competitions: Sequence[Competition]) -> tuple[str, str]:
             f"{markdown_code(first.id)} is a competition of the author's own, which is not part of the model: a folder as "
             f"`trl-mle new` makes it from a table. Replace `path/to/{first.slug}` by such a folder.\n\n"
         )
-    if first.id in MLEBENCH_COMPETITIONS or isinstance(first, BenchCompetition):
+    if first.id in MLEBENCH_COMPETITIONS or first.grader:
         return first.id, f"`trl-mle prepare {first.id}` downloads the competition's data.\n\n"
     return first.id, ""
 

@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 import torch
 
+from trl_mle.competitions.task_set import FEW
 from trl_mle.trainer.gradient.duration import duration_weights, weights_by_competition
 from trl_mle.trainer.gradient.inclusion import MeanDuration, inclusion_weights
 from trl_mle.trainer.judged import Judged
@@ -34,7 +35,12 @@ class Weighting(Part):
         known = [0.0 if by_inclusion and item.reused else item.duration_s for item in evaluations]
         durations = torch.tensor([unknown if seconds is None else float(seconds) for seconds in known])
         durations[[i for i, item in enumerate(evaluations) if item.infrastructure_failed]] = torch.nan
-        return weights_by_competition([item.competition for item in completions], durations, self._weights)
+        names = [item.competition for item in completions]
+        if by_inclusion and self.ledger is not None and self.ledger.competitions > FEW:
+            names = [None] * len(
+                names
+            )  # each has few known units; how long a program waits does not depend on its task
+        return weights_by_competition(names, durations, self._weights)
 
     def _weights(self, competition: str | None, durations: torch.Tensor) -> torch.Tensor:
         low, high = self.args.duration_weight_low, self.args.duration_weight_high

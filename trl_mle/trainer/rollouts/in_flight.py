@@ -105,7 +105,7 @@ class RolloutsInFlight(Part):
                     continue
                 running = [pending.running_s() for pending in self._pending.values()]
                 progress.update(self.ledger.ready, f"slowest running {max(running, default=0):.0f} s")
-                wait([item.future for item in self._pending.values()], POLL_S, return_when=FIRST_COMPLETED)
+                wait([item.awaited for item in self._pending.values()], POLL_S, return_when=FIRST_COMPLETED)
         self.skipped = self.ledger.skip()
         self.ledger.check(gather_object(list(self._pending)))
         self._waited_s = time.monotonic() - began
@@ -161,6 +161,12 @@ class RolloutsInFlight(Part):
         if self.ledger.in_flight and not self.keeps_logps:
             raise ValueError(
                 "the checkpoint has rollouts of earlier steps: resume with max_in_flight of more than one batch"
+            )
+        rows = [*(rollout.row for rollout in self.ledger.in_flight.values()), *state["asked"]]
+        asked = {row["competition"] for row in rows if "competition" in row}
+        if missing := [name for name in sorted(asked) if name not in self._reward.competitions]:
+            raise ValueError(
+                f"the checkpoint has rollouts in flight of {', '.join(missing)}: resume with these among the competitions"
             )
         self._sampler.load(state["asked"], self.ledger.step)
         self._pending, self._last, self._restored = {}, None, True

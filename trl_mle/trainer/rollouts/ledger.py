@@ -229,12 +229,21 @@ class RolloutLedger:
         """Of recently sampled rollouts: seconds, whether the program has ended, whether the rollout was trained on."""
         return _columns(self.durations.values())
 
+    @property
+    def competitions(self) -> int:
+        """The number of different competitions of recently sampled rollouts."""
+        return len({duration.competition for duration in self.durations.values()})
+
     def known_units(self, competition: str | None) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor]:
-        """The same for whole units of a competition, with the seconds of the longest member so far: a unit is trained
+        """The same for whole units of a competition, or of all with `None`, with the seconds of the longest member so far: a unit is trained
         on when its longest program has ended. Members hit by failures of our infrastructure do not count."""
         units = []
         for _, entries in groupby(self.durations.items(), key=lambda entry: entry[0] // self.unit_size):
-            members = [duration for _, duration in entries if duration.competition in (None, competition)]
+            members = [
+                duration
+                for _, duration in entries
+                if competition is None or duration.competition in (None, competition)
+            ]
             if members:
                 longest = max(duration.seconds for duration in members)
                 ended = all(duration.ended for duration in members)

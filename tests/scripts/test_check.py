@@ -1,0 +1,75 @@
+"""`trl-mle check`, on task sets with broken competitions among them."""
+
+import json
+
+import pytest
+from support.prepared_folders import write_task
+
+from trl_mle import cli
+
+
+@pytest.fixture
+def check(monkeypatch, capsys):
+    def run(*options):
+        monkeypatch.setattr("sys.argv", ["trl-mle", "check", *options])
+        with pytest.raises(SystemExit) as ended:
+            cli.main()
+        return ended.value.code, *capsys.readouterr()
+
+    return run
+
+
+@pytest.fixture
+def folder(tmp_path):
+    """Three competitions, of which two are broken, each in another way."""
+    for name in ("whole", "unanswered", "unpresented"):
+        write_task(tmp_path / name)
+    (tmp_path / "unanswered" / "private" / "test.csv").write_text("id\n3\n")
+    (tmp_path / "unpresented" / "public" / "description.md").unlink()
+    return tmp_path
+
+
+def test_each_broken_one_is_named_with_the_reason(check, folder):
+    code, out, _ = check(str(folder), "task:train/0-1", "--json")
+    found = {row["competition"]: row for row in json.loads(out)}
+    assert (code, len(found)) == (1, 5)
+    whole = found[f"{folder}/whole"]
+    assert (whole["metric"], whole["problem"]) == ("accuracy", None)
+    assert 100 < whole["prompt_tokens"] <= 1024
+    assert {name for name, row in found.items() if row["problem"]} == {f"{folder}/unanswered", f"{folder}/unpresented"}
+    for name, reason in (
+        ("unanswered", "cannot be graded: the file lacks the columns"),
+        ("unpresented", "lacks the file"),
+    ):
+        problem = found[f"{folder}/{name}"]["problem"]
+        assert reason in problem
+        assert problem.endswith(f"; to go on without it, add without:{folder}/{name} to the competitions")
+
+    code, out, _ = check(str(folder), f"without:{folder}/unanswered", f"without:{folder}/unpresented", "--json")
+    assert (code, [row["problem"] for row in json.loads(out)]) == (0, [None])
+
+
+def test_a_table_for_people(check, folder):
+    code, out, err = check(str(folder))
+    assert (code, err) == (1, "")
+    assert out.splitlines()[-1] == "3 competitions, 2 broken"
+    assert out.splitlines()[0].split() == ["competition", "metric", "prompt", "problem"]
+    assert "accuracy ↑" in out
+    code, out, _ = check("task:test/0-39")
+    assert (code, out) == (0, "40 competitions, 0 broken\n")  # of many, those that are broken
+
+
+def test_prompts_that_are_too_long_for_the_model(check, solution_model):
+    options = "task:train/0-1", "--json", "--model", str(solution_model.path), "--max_prompt_length"
+    code, out, _ = check(*options, "99")
+    (problem, _) = (row["problem"] for row in json.loads(out))
+    assert code == 1
+    assert problem.startswith("the prompt of task:train/0 has ")
+    assert " tokens, more than max_prompt_length=99; to go on without it, add without:task:train/0 to" in problem
+    assert check(*options, "99999")[0] == 0
+
+
+def test_what_is_no_task_set_is_one_line(check):
+    code, out, err = check("task:train/5-4")
+    assert (code, out) == (2, "")
+    assert err.count("\n") == 1
