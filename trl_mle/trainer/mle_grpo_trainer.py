@@ -29,7 +29,7 @@ from trl_mle.trainer.engine.vllm_trainer import VLLMTrainer
 from trl_mle.trainer.foreign import evaluations_from
 from trl_mle.trainer.gradient.comparison import Comparison
 from trl_mle.trainer.gradient.weighting import Weighting, weight_metrics
-from trl_mle.trainer.judged import SCRATCH, Row, judge
+from trl_mle.trainer.judged import SCRATCH, Row, competition_of, judge
 from trl_mle.trainer.mle_grpo_config import MLEGRPOConfig
 from trl_mle.trainer.part import Part
 from trl_mle.trainer.program_metrics import batch_metrics
@@ -194,10 +194,12 @@ class MLEGRPOTrainer(
         try:
             yield
         except LongPrompt as error:
-            asked = [row.get("competition") for row in rows if row["prompt"] == error.prompt]
-            if not asked or asked[0] not in self.competitions:
+            name = next(
+                (competition_of(row, self.competitions) for row in rows if row["prompt"] == error.prompt), None
+            )
+            if name not in self.competitions or name is None:
                 raise
-            with self.competitions.blaming(asked[0]):
+            with self.competitions.blaming(name):
                 raise
 
     def _batch(self, inputs: list[Row]) -> dict[str, Any]:
