@@ -15,7 +15,9 @@ import psutil
 import pytest
 from support import forked
 from support.cores import SEVERAL_CORES
+from support.prepared_folders import write_task
 
+from trl_mle.competitions import TaskSet
 from trl_mle.files import alone_in
 
 
@@ -234,6 +236,34 @@ def test_run_and_resume(tiny_model, tmp_path, run_script):
         *arguments(tiny_model, tmp_path / "policy", "--max_steps", "4", "--resume_from_checkpoint", "true"),
     )
     assert (tmp_path / "policy" / "checkpoint-4").is_dir()
+
+
+def test_a_checkpoint_that_does_not_fit_ends_the_run_in_one_line(tiny_model, tmp_path, run_script, capsys):
+    args = arguments(tiny_model, tmp_path / "policy", "--save_steps", "1")
+    run_script(*args, "--max_steps", "1", "--async_rollouts", "true")
+    capsys.readouterr()
+    with pytest.raises(SystemExit) as ended:
+        run_script(*args, "--max_steps", "2", "--resume_from_checkpoint", "true")
+    assert ended.value.code == 2
+    assert capsys.readouterr().err.splitlines()[-1] == (
+        "train_mle.py: error: the checkpoint has rollouts that were not trained on yet: resume with async_rollouts"
+    )
+
+
+def test_a_task_that_breaks_a_run_is_named_in_one_line(tiny_model, tmp_path, run_script, capsys):
+    for number in range(40):
+        write_task(tmp_path / "tasks" / f"{number:02}")
+    few = TaskSet([str(tmp_path / "tasks")]).few()
+    for folder in (tmp_path / "tasks").iterdir():
+        if str(folder) not in few:
+            (folder / "public" / "description.md").unlink()
+    args = arguments(tiny_model, tmp_path / "policy", "--max_steps", "40", "--competitions", str(tmp_path / "tasks"))
+    with pytest.raises(SystemExit) as ended:
+        run_script(*args)
+    assert ended.value.code == 2
+    last = capsys.readouterr().err.splitlines()[-1]
+    assert last.startswith("train_mle.py: error: training has stopped; resume_from_checkpoint: true resumes from")
+    assert "/public/description.md, the text that presents it to the model; to go on without it, add without:" in last
 
 
 def test_run_with_the_base_model_as_instrumenter(tiny_model, tmp_path, run_script, monkeypatch):
