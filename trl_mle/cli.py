@@ -467,9 +467,6 @@ def main() -> None:
     args.options = options
     if options and args.run not in (evaluate, serve, solve, train):
         parser.error(f"unrecognized arguments: {' '.join(options)}")
-    from trl_mle.competitions import GradingFailed
-    from trl_mle.execution import SandboxError
-
     try:
         code = args.run(args)
         sys.stdout.flush()
@@ -480,16 +477,25 @@ def main() -> None:
         if not isinstance(ended.__context__, BrokenPipeError):
             raise
         code = 0  # rich has done the same, and ended with 1
-    # A CompetitionError is a ValueError
-    except (ValueError, OSError, ImportError, SandboxError, GradingFailed) as error:
-        print(f"trl-mle: error: {terminal_line(str(error))}", file=sys.stderr)
-        code = 2
     except KeyboardInterrupt:
         code = 130
-    except Exception:  # ours; Python's own exit code, 1, would be an answer: invalid, or no sandbox works
-        traceback.print_exc()
-        code = 70
+    except Exception as error:
+        if _can_be_mended(error):
+            print(f"trl-mle: error: {terminal_line(str(error))}", file=sys.stderr)
+            code = 2
+        else:  # ours; Python's own exit code, 1, would be an answer: invalid, or no sandbox works
+            traceback.print_exc()
+            code = 70
     sys.exit(code)
+
+
+def _can_be_mended(error: Exception) -> bool:
+    """Whether an error is the user's to mend."""
+    from trl_mle.competitions import GradingFailed
+    from trl_mle.execution import SandboxError
+
+    # A CompetitionError is a ValueError
+    return isinstance(error, (ValueError, OSError, ImportError, SandboxError, GradingFailed))
 
 
 if __name__ == "__main__":

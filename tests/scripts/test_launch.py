@@ -2,6 +2,7 @@
 
 import json
 import os
+import subprocess
 import sys
 from pathlib import Path
 from subprocess import CalledProcessError
@@ -14,10 +15,17 @@ from trl_mle.shipped import find_accelerate_config, find_recipe, shipped
 
 
 @pytest.fixture
-def launched(monkeypatch):
+def starter(monkeypatch, tmp_path):
+    """The folder of the quickstart's policy."""
+    monkeypatch.chdir(tmp_path)
+    Path("outputs/quickstart/starter").mkdir(parents=True)
+
+
+@pytest.fixture
+def launched(monkeypatch, starter):
     """The launches that accelerate would have started."""
     seen = []
-    monkeypatch.setattr(module, "launch_command", seen.append)
+    monkeypatch.setattr("accelerate.commands.launch.launch_command", seen.append)
     monkeypatch.delenv(LAUNCHED, raising=False)
     return seen
 
@@ -57,6 +65,7 @@ def test_the_command_line_wins_over_the_yaml(launched, tmp_path):
         (["quickstart"], r"^quickstart: name a recipe with --config: trl-mle train --config RECIPE"),
         (["--config", "typo.yaml"], r"no option holdot \(in typo.yaml\); did you mean 'holdout'\?$"),
         (["--config", "broken.yaml"], "broken.yaml is not YAML: .*line 2"),
+        (["--config", "quickstart", "--competitions", "digts"], "unknown competition 'digts'; did you mean 'digits'"),
         (["--config", "quickstart", "--num_processes", "two"], "argument --num_processes.*invalid int value: 'two'"),
     ],
 )
@@ -71,11 +80,52 @@ def test_what_cannot_be_started(launched, options, message, capsys, monkeypatch,
     assert capsys.readouterr() == ("", "")
 
 
-def test_a_script_that_fails_has_said_why(monkeypatch):
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        (["train", "--config", "nope"], "nope is neither a file nor a recipe"),
+        (["train", "--config", "quickstart", "--lerning_rate", "1"], "there is no option lerning_rate"),
+        (["train", "--config", "quickstart"], "model_name_or_path: there is no folder outputs/quickstart/starter"),
+        (["train", "--config", "hardware/1x24gb", "--competitions", "digts"], "unknown competition 'digts'"),
+        (["evaluate", "--polices", "x"], "the following arguments are required"),
+        (
+            ["evaluate", "--policies", "x", "--competitions", "digts", "--output_dir", "x"],
+            "unknown competition 'digts'",
+        ),
+        (["solve", "digits", "--policy", "no/such/model"], "there is no folder no/such/model"),
+        (["compare", "nowhere"], "nowhere has no results.json"),
+    ],
+)
+def test_arguments_are_checked_before_torch_is_imported(options, message, tmp_path):
+    code = """
+import sys
+from trl_mle.cli import main
+try:
+    main()
+finally:
+    print("torch" in sys.modules)
+"""
+    environment = os.environ | {"PYTHONPATH": str(Path(module.__file__).parents[2])}
+    command = [sys.executable, "-c", code, *options]
+    run = subprocess.run(command, capture_output=True, text=True, cwd=tmp_path, env=environment)
+    assert (run.returncode, run.stdout) == (2, "False\n"), run.stderr
+    assert message in run.stderr.splitlines()[-1]
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_defaults_of_accelerate_are_no_warning(monkeypatch, starter, tmp_path, capfd):
+    monkeypatch.setattr("accelerate.commands.launch.simple_launcher", lambda arguments: None)
+    monkeypatch.setattr("accelerate.commands.launch.default_config_file", str(tmp_path / "none.yaml"))
+    monkeypatch.delenv(LAUNCHED, raising=False)
+    assert module.launch(["--config", "quickstart"]) == 0
+    assert capfd.readouterr() == ("", "")
+
+
+def test_a_script_that_fails_has_said_why(monkeypatch, starter):
     def fail(arguments):
         raise CalledProcessError(2, ["train"])
 
-    monkeypatch.setattr(module, "launch_command", fail)
+    monkeypatch.setattr("accelerate.commands.launch.launch_command", fail)
     monkeypatch.delenv(LAUNCHED, raising=False)
     assert module.launch(["--config", "quickstart"]) == 2
     assert LAUNCHED not in os.environ

@@ -66,10 +66,10 @@ def run_script(monkeypatch):
         (["--competitions", "no-such-competition"], "unknown competition 'no-such-competition'"),
         (["--competitions", "leaf-classification", "--data_dir", "nowhere"], "is not prepared in"),
         (["--model_name_or_path", "outputs/no/model"], "model_name_or_path: there is no folder outputs/no/model"),
-        (["--config", "absent.yaml"], "No such file or directory: 'absent.yaml'"),
+        (["--config", "absent.yaml"], "absent.yaml is neither a file nor a recipe"),
         (
             ["--config", "unknown_key.yaml"],
-            "there is no option learning_rat (in the YAML); did you mean 'learning_rate'",
+            "there is no option learning_rat (in unknown_key.yaml); did you mean 'learning_rate'",
         ),
         (["--config", "broken.yaml"], "broken.yaml"),
         (["--no_such_option", "1"], "there is no option no_such_option"),

@@ -199,11 +199,18 @@ def test_strategies_that_do_not_save_between_generations():
         config(**best, eval_steps=4)
 
 
-def test_bf16_by_default_only_on_a_gpu(tmp_path, monkeypatch):
+def test_bf16_only_where_it_works(tmp_path, monkeypatch):
     """TRL's default, `True`, is refused without a GPU by a message that names another option."""
     monkeypatch.setattr("torch.accelerator.is_available", lambda: False)
     assert MLEGRPOConfig(str(tmp_path)).bf16 is False
     assert MLEGRPOConfig(str(tmp_path), bf16=True, use_cpu=True).bf16 is True
+    with pytest.raises(
+        ValueError, match=r"^bf16: this machine has no GPU that torch can use: take the recipe quickstart"
+    ):
+        MLEGRPOConfig(str(tmp_path), bf16=True)
+    monkeypatch.setattr("torch.accelerator.is_available", lambda: True)
+    with pytest.raises(ValueError, match=r"^bf16: this GPU has no bf16: set bf16 to false$"):
+        MLEGRPOConfig(str(tmp_path), bf16=True)
 
 
 @pytest.mark.parametrize(

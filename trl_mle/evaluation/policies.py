@@ -5,24 +5,11 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any, Protocol
 
-import torch
 from huggingface_hub.errors import HTTPError, StrictDataclassError
 from jinja2 import TemplateError
-from transformers import AutoConfig, AutoModelForCausalLM, AutoTokenizer
-from transformers.trainer_utils import get_last_checkpoint
-from transformers.utils import find_adapter_config_file
 
-from trl_mle.models import (
-    Completion,
-    EndpointModel,
-    Prompt,
-    generate,
-    is_bfloat16_faster,
-    is_missing_folder,
-    look_up,
-    render_prompt,
-    weights_digest,
-)
+from trl_mle import models
+from trl_mle.models import Completion, Prompt, is_missing_folder, look_up
 from trl_mle.prompts import estimate_tokens
 
 
@@ -71,6 +58,8 @@ def check_policy(name: str) -> None:
         EndpointPolicy(name)
         return
     _check_folder(name)
+    from transformers import AutoConfig  # after what is quickly checked: it takes seconds
+
     try:
         look_up(name)
         base = _base_model(name)
@@ -92,6 +81,8 @@ def _check_folder(name: str) -> None:
     folder = Path(name)
     if folder.is_dir():
         if not any((folder / file).is_file() for file in ("config.json", "adapter_config.json")):
+            from transformers.trainer_utils import get_last_checkpoint
+
             checkpoint = get_last_checkpoint(name)
             raise FileNotFoundError(f"{folder} holds no model{f': use {checkpoint}' if checkpoint else ''}")
         if not any(path.suffix in (".safetensors", ".bin") for path in folder.glob("*model*")):
@@ -104,6 +95,8 @@ def _is_url(name: str) -> bool:
 
 def _base_model(name: str) -> str | None:
     """The base model of an adapter; `None` if the name is not an adapter."""
+    from transformers.utils import find_adapter_config_file
+
     path = find_adapter_config_file(name)
     if path is None:
         return None
@@ -112,6 +105,8 @@ def _base_model(name: str) -> str | None:
 
 
 def _load_tokenizer(name: str) -> Any:
+    from transformers import AutoTokenizer
+
     try:
         return AutoTokenizer.from_pretrained(name)
     except (OSError, ValueError):  # an adapter may lack a tokenizer
@@ -162,27 +157,30 @@ class TransformersPolicy:
     @classmethod
     def from_pretrained(cls, name: str) -> "TransformersPolicy":
         """Loads a model, or a LoRA adapter with its base model, from a folder or the Hub onto the GPU if available."""
+        import torch
+        from transformers import AutoModelForCausalLM
+
         tokenizer = _load_tokenizer(name)
         _check_tokenizer(name, tokenizer)
         if tokenizer.pad_token is None:
             tokenizer.pad_token = tokenizer.eos_token
         on_gpu = torch.cuda.is_available()
-        dtype = "auto" if on_gpu or is_bfloat16_faster() else torch.float32
+        dtype = "auto" if on_gpu or models.is_bfloat16_faster() else torch.float32
         model = AutoModelForCausalLM.from_pretrained(name, dtype=dtype).eval()
-        digest = weights_digest(model.state_dict())
+        digest = models.weights_digest(model.state_dict())
         model.to("cuda" if on_gpu else "cpu")
         return cls(model, tokenizer, f"{name} {digest[:16]}")
 
     def count_tokens(self, prompt: Prompt) -> int:
         """See [`Policy`]."""
-        text = render_prompt(self.tokenizer, prompt, self.chat_template_kwargs)
+        text = models.render_prompt(self.tokenizer, prompt, self.chat_template_kwargs)
         return len(self.tokenizer(text, add_special_tokens=False)["input_ids"])
 
     def sample(self, prompts: Sequence[Prompt], max_new_tokens: int, seeds: Sequence[int]) -> list[Completion]:
         """See [`Policy`]."""
         if not prompts:
             return []
-        return generate(
+        return models.generate(
             self.model,
             self.tokenizer,
             prompts,
@@ -204,7 +202,7 @@ class EndpointPolicy:
 
     def __init__(self, url: str):
         base_url, _, model = url.partition("#")
-        self.endpoint = EndpointModel(base_url, model or None, deadline_s=ENDPOINT_DEADLINE_S, temperature=1.0)
+        self.endpoint = models.EndpointModel(base_url, model or None, deadline_s=ENDPOINT_DEADLINE_S, temperature=1.0)
         self.identity = self.endpoint.identity
 
     def count_tokens(self, prompt: Prompt) -> int:

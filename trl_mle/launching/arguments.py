@@ -3,17 +3,15 @@
 import argparse
 import os
 import sys
-import warnings
 from collections.abc import Sequence
 from dataclasses import dataclass, field, fields
 from typing import Any
 
-from accelerate.commands.launch import launch_command_parser
 from trl import ModelConfig, TrlParser
 
 from trl_mle.execution.options import ExecutorArguments
 from trl_mle.launching.checks import Problems
-from trl_mle.spelling import did_you_mean
+from trl_mle.option_names import no_such_options, with_spaces
 from trl_mle.trainer.mle_grpo_config import MLEGRPOConfig
 
 
@@ -97,20 +95,7 @@ class MLEScriptArguments(ExecutorArguments):
             raise ValueError(f"instrumenter must be 'ast', 'lm' or 'none', got {self.instrumenter!r}")
 
 
-ACCELERATE = [action.dest for action in launch_command_parser()._actions]  # as TRL finds them, too
 ARGUMENTS: Any = (MLEScriptArguments, MLEGRPOConfig, ModelConfig)
-
-
-def no_such_options(words: Sequence[str], where: str = "") -> str:
-    """The message about options that do not exist."""
-    known = [*ACCELERATE, *(item.name for arguments in ARGUMENTS for item in fields(arguments))]
-    messages = []
-    for name in (word[2:].partition("=")[0] for word in words if word.startswith("--")):
-        hint = did_you_mean(name, known)
-        if name in ACCELERATE:
-            hint = "it is an option of `accelerate launch`, which `trl-mle train` takes, too"
-        messages.append(f"there is no option {name}{where}{hint and f'; {hint}'}")
-    return "; ".join(messages) or f"unrecognized arguments: {' '.join(words)}"
 
 
 class Parser(TrlParser):
@@ -159,20 +144,8 @@ def split(args: list[str]) -> tuple[list[str], list[str]]:
     return parser.parse_args_and_config(args, return_remaining_strings=True, separate_remaining_strings=True)
 
 
-def with_spaces(words: Sequence[str]) -> list[str]:
-    """The words of a command line, where TRL's parser and ours look for these options as words of their own."""
-    found = []
-    for word in words:
-        name, equals, value = word.partition("=")
-        found += [name, value] if equals and name in ("--config", "--accelerate_config") else [word]
-    return found
-
-
 def make_parser(kind: type[Parser] = Parser) -> Parser:
     """The parser of [`MLEScriptArguments`], [`~trl_mle.trainer.MLEGRPOConfig`] and [`~trl.ModelConfig`]."""
-    # TRL does the former; older versions of transformers, too, need the latter
-    names = r"`(is_gradient_checkpointing|gradient_checkpointing\w*|past_key_values)` is deprecated"
-    warnings.filterwarnings("ignore", names, FutureWarning)
     # Without `SUPPRESS`, usage would bury a message under a hundred options
     parser = kind(ARGUMENTS, usage=argparse.SUPPRESS)
     parser.set_defaults(lora_dropout=0.0)  # TRL's 0.05 adds noise to every ratio to a stored log-probability

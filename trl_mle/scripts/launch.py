@@ -1,19 +1,17 @@
 """`trl-mle train`: runs the training script under `accelerate launch`, with TRL's conventions."""
 
+import logging
 import os
 from collections.abc import Sequence
 from contextlib import redirect_stderr
 from io import StringIO
 from subprocess import CalledProcessError
 
-from accelerate.commands.launch import launch_command, launch_command_parser
-from torch.distributed.elastic.multiprocessing.errors import ChildFailedError
-from trl.cli.accelerate_config import resolve_accelerate_config_argument
-from trl.cli.commands.training import _subtract_subsequence
-from yaml import YAMLError
-
-from trl_mle.launching.arguments import LAUNCHED, make_parser, no_such_options, split, with_spaces
+from trl_mle.competitions import TaskSet
+from trl_mle.models import is_missing_folder
+from trl_mle.option_names import check_names, no_such_options, with_spaces
 from trl_mle.shipped import find_accelerate_config, find_recipe, shipped
+from trl_mle.waits import waiting_for
 
 
 CONFIG, ACCELERATE_CONFIG = "--config", "--accelerate_config"
@@ -38,21 +36,40 @@ def launch(options: Sequence[str]) -> int:
     if not given:
         raise ValueError(f"name a recipe, or a model and competitions: {USAGE}")
     if "--help" in given or "-h" in given:
+        from trl_mle.launching.arguments import make_parser
+
         parser = make_parser()
         parser.usage, parser.description = USAGE, DESCRIPTION
         parser.print_help()
         return 0
     if given[-1:] == [CONFIG]:
         raise ValueError("--config: name a recipe (`trl-mle recipes`) or a file")
+    if not given[0].startswith("--"):
+        raise ValueError(f"{given[0]}: name a recipe with --config: {USAGE}")
+    values = check_names(given)
+    for name in values.get(ACCELERATE_CONFIG, ()):
+        find_accelerate_config(name)
+    for name in values.get("--model_name_or_path", ()):
+        if is_missing_folder(name):
+            raise FileNotFoundError(f"model_name_or_path: there is no folder {name}")
+    tasks = TaskSet(values.get("--competitions", ()), next(iter(values.get("--data_dir", ())), None))
+    for competition in tasks.few():
+        tasks[competition]
     if CONFIG in given:
         place = given.index(CONFIG) + 1
         given[place] = str(find_recipe(given[place]))
-    try:
-        from_config, from_command_line = split(given)
-    except YAMLError as error:
-        raise ValueError(f"{given[given.index(CONFIG) + 1]} is not YAML: {' '.join(str(error).split())}") from error
-    if from_command_line and not from_command_line[0].startswith("--"):
-        raise ValueError(f"{from_command_line[0]}: name a recipe with --config: {USAGE}")
+    return _start(given)
+
+
+def _start(given: list[str]) -> int:
+    with waiting_for("the imports of torch and TRL"):  # after everything that can be checked without them
+        from accelerate.commands.launch import launch_command, launch_command_parser
+        from torch.distributed.elastic.multiprocessing.errors import ChildFailedError
+        from trl.cli.accelerate_config import resolve_accelerate_config_argument
+        from trl.cli.commands.training import _subtract_subsequence
+
+        from trl_mle.launching.arguments import LAUNCHED, split
+    from_config, from_command_line = split(given)
     launch_options = resolve_accelerate_config_argument(_with_our_configs(from_config + from_command_line))
     script = shipped("recipes") / "train_mle.py"
     said = StringIO()
@@ -63,10 +80,11 @@ def launch(options: Sequence[str]) -> int:
             )
     except SystemExit as error:
         reason = said.getvalue().strip().splitlines()[-1].partition("error: ")[2]
-        unknown = reason.removeprefix(UNKNOWN).split()
         if reason.startswith(UNKNOWN):
-            reason = no_such_options(unknown, f" (in {given[place]})" if unknown[0] in from_config else "")
+            reason = no_such_options(reason.removeprefix(UNKNOWN).split())
         raise ValueError(reason) from error
+    # It warns of each default that it fills in; these are meant
+    logging.getLogger("accelerate.commands.launch").setLevel(logging.ERROR)
     os.environ[LAUNCHED] = "1"
     try:
         launch_command(arguments)

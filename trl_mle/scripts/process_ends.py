@@ -8,6 +8,9 @@ import sys
 from pathlib import Path
 from typing import Any
 
+from trl_mle.option_names import check_names
+from trl_mle.showing import terminal_line
+
 
 def die_with_launcher() -> None:
     """Leaves no process behind, however the run ends."""
@@ -25,6 +28,16 @@ def die_with_launcher() -> None:
 
     for signum in (signal.SIGINT, signal.SIGTERM):
         signal.signal(signum, leave)
+
+
+def refuse_unknown_options() -> None:
+    """Ends a training script in one line, with exit code 2, if its command or its recipe has an option that does not exist."""
+    try:
+        check_names(sys.argv[1:])
+    except (ValueError, OSError) as error:
+        if os.environ.get("LOCAL_RANK", "0") == "0":  # all processes of a machine find the same
+            print(terminal_line(f"{Path(sys.argv[0]).name}: error: {error}"), file=sys.stderr)
+        sys.exit(2)
 
 
 def run_until_we_end(command: list[str], stdout: Any = None) -> int:

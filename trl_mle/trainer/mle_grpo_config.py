@@ -1,12 +1,19 @@
 import math
 import os
+import warnings
 from dataclasses import dataclass, field
 from typing import Any
 
 import torch
+from transformers.utils import is_torch_bf16_gpu_available
 from trl import GRPOConfig
 
 from trl_mle.trainer.gradient.objectives import OBJECTIVES
+
+
+# TRL uses the former; older versions of transformers, too, need the latter
+OLD_NAMES = r"`(is_gradient_checkpointing|gradient_checkpointing\w*|past_key_values)` is deprecated"
+warnings.filterwarnings("ignore", OLD_NAMES, FutureWarning)
 
 
 @dataclass
@@ -17,7 +24,7 @@ class MLEGRPOConfig(GRPOConfig):
     It inherits every parameter from [`~trl.GRPOConfig`] and adds those below. It also refuses checkpoints from which a
     run could not resume exactly: TRL does not save completions that are still waiting to be trained on, so
     `save_steps` must be a multiple of the steps per generation. And it refuses `use_transformers_continuous_batching`
-    if that would cast the trained weights to 16 bits. Without a GPU, `bf16` defaults to `False`.
+    if that would cast the trained weights to 16 bits. `bf16` defaults to `True` only where the GPU has it.
 
     Parameters:
         > Parameters that control the prompts
@@ -203,8 +210,17 @@ class MLEGRPOConfig(GRPOConfig):
 
     def __post_init__(self) -> None:
         self._check_groups()
-        if self.bf16 is None and not torch.accelerator.is_available():
+        can_bf16 = not self.use_cpu and is_torch_bf16_gpu_available()
+        if self.bf16 is None and not can_bf16:
             self.bf16 = False  # TRL's default needs a GPU
+        if self.bf16 and not self.use_cpu and not can_bf16:
+            what = "GPU has no bf16: set bf16 to false"
+            if not torch.accelerator.is_available():
+                what = (
+                    "machine has no GPU that torch can use: take the recipe quickstart or quickstart-pretrained, which train on a CPU, "
+                    "or set use_cpu to true and bf16 to false"
+                )
+            raise ValueError(f"bf16: this {what}")
         super().__post_init__()
         if self.max_prompt_length is not None and self.max_prompt_length < 1:
             raise ValueError(f"max_prompt_length must be at least 1 or None, got {self.max_prompt_length}")
