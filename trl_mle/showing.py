@@ -31,6 +31,14 @@ def terminal_line(text: str) -> str:
     return for_terminal(" ".join(text.split()))
 
 
+def shorten(text: str, width: int) -> str:
+    """One line, cut between words where possible."""
+    text = " ".join(text.split())
+    if len(text) <= width:
+        return text
+    return f"{text[:width].rpartition(' ')[0] or text[:width]} …"
+
+
 def _spelled(sign: str) -> str:
     shown = sign.isprintable() or unicodedata.category(sign) == "Zs"  # a space that does not break, for example
     return sign if shown else sign.encode("unicode_escape").decode()

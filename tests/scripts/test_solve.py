@@ -1,6 +1,8 @@
 """`trl-mle solve`: the best submission that a policy finds in a given time."""
 
+import json
 import re
+import time
 
 import numpy as np
 import pandas as pd
@@ -24,6 +26,10 @@ rmse = root_mean_squared_error([0.0], [{rmse}])
 sub["progression"] = mean + {shift}
 sub.to_csv("submission.csv", index=False)
 """
+SUBMIT = """\
+import pandas as pd
+pd.read_csv("input/sample_submission.csv").to_csv("submission.csv", index=False)
+"""
 
 
 def answer(prompt, seed):
@@ -45,18 +51,19 @@ def answer(prompt, seed):
 
 @pytest.fixture
 def scripted(monkeypatch, tmp_path):
-    """A policy without a model; each batch takes 20 s."""
+    """A policy without a model, whose programs take 5 s each."""
     policy = ScriptedPolicy(answer)
     monkeypatch.setattr(module, "load_policy", lambda name: policy)
     monkeypatch.setattr(module, "check_policy", lambda name: None)
-    monkeypatch.setattr(SampleLog, "now", lambda log: 5.0 * len(log.written))
+    monkeypatch.setattr(module, "monotonic", lambda: 0.0)
+    monkeypatch.setattr(SampleLog, "now", lambda log: 4.99 * len(log.written))
     monkeypatch.chdir(tmp_path)
     return policy
 
 
 def asked(**options):
     return SolveArguments(
-        **{"competition": "diabetes", "policy": "scripted", "budget": "1m", "batch_size": 4} | options
+        **{"competition": "diabetes", "policy": ["scripted"], "budget": "63s", "batch_size": 4} | options
     )
 
 
@@ -69,18 +76,28 @@ def shift_of(submission):
 def test_it_is_chosen_by_what_it_says_of_itself(scripted, tmp_path, capsys):
     submission = solve(asked())
     assert submission.resolve() == tmp_path / "solved" / "diabetes" / "submission.csv"
-    # 12 programs: after the first batch, half of them improve others
-    improving = [prompt for prompt in scripted.prompts if "Improve it" in prompt[0]["content"]]
+    # 12 programs: after the first batches, half of them improve or repair others
     assert len(scripted.prompts) == 12
-    assert len(improving) == 4
     assert all("Hold out a part of the training data" in prompt[0]["content"] for prompt in scripted.prompts)
-    # Two improvements turn 4.0 into 1.0. The best program reports nothing
-    assert shift_of(submission) == pytest.approx(1.0, abs=1e-6)
+    solved = submission.parent
+    lines = (solved / "completions" / "programs.jsonl").read_text().splitlines()[1:]
+    written = sorted(map(json.loads, lines), key=lambda row: row["index"])
+    steps = [row["step"] for row in written]
+    assert steps[:6] == ["scratch", "scratch", "scratch", "scratch", "debug", "scratch"]  # one program has failed
+    assert written[4]["parent"] == 1
+    assert steps[6:8] == [steps[10]] * 2 == ["scratch"] * 2
+    assert "improve" in (improving := [*steps[8:10], steps[11]])
+    assert "scratch" not in improving
+    repairs = [prompt for prompt in scripted.prompts if "Here is a program that failed:" in prompt[0]["content"]]
+    assert len(repairs) == steps.count("debug")
+    # The best program reports nothing; of the others, it is the one that reports the least error
+    reported = re.findall(r"\[0\.0\], \[([\d.]+)\]", (solved / "programs.jsonl").read_text())
+    assert shift_of(submission) == pytest.approx(min(map(float, reported)), abs=1e-6)
     said = capsys.readouterr()
     assert "submission" in said.out
     assert "by their self-reported scores" in said.out
     assert "not used to choose" in said.out
-    assert "00:20 of 01:00  4 programs" in said.err
+    assert "of 01:03  6 programs" in said.err
     assert all(len(line) <= 80 for line in said.out.splitlines())
 
 
@@ -170,6 +187,35 @@ def test_it_goes_on_after_an_interruption(scripted, tmp_path, monkeypatch):
         solve(asked(output_dir="parts", seed=1))
 
 
+def test_policies_write_in_turn(scripted, monkeypatch, tmp_path):
+    other = ScriptedPolicy(answer, "another")
+    monkeypatch.setattr(module, "load_policy", {"scripted": scripted, "another": other}.get)
+    solve(asked(policy=["scripted", "another"]))
+    assert (len(scripted.seeds), len(other.seeds)) == (6, 6)
+    assert {seed % 2 for seed in scripted.seeds} == {0}
+
+
+def test_the_best_so_far_survives_an_interruption(scripted, monkeypatch, tmp_path, capsys):
+    made = module.make_executor
+    monkeypatch.setattr(module, "make_executor", lambda args: CountingExecutor(made(args), 7))
+    with pytest.raises(KeyboardInterrupt):
+        solve(asked())
+    assert load_competition("diabetes").grade(tmp_path / "solved" / "diabetes" / "submission.csv").valid
+    assert "submission.csv is the best so far; the same command goes on" in capsys.readouterr().err
+
+
+def test_programs_that_still_run_when_the_time_is_up_are_ended(monkeypatch, tmp_path):
+    """Everything counts, also their time."""
+    monkeypatch.chdir(tmp_path)
+    policy = ScriptedPolicy(lambda prompt, seed: fenced("import time\ntime.sleep(600)" if seed % 2 else SUBMIT))
+    monkeypatch.setattr(module, "load_policy", lambda name: policy)
+    monkeypatch.setattr(module, "check_policy", lambda name: None)
+    monkeypatch.setattr(submission_search, "FIRST_S", 5.0)
+    began = time.monotonic()
+    assert solve(asked(budget="1s", program_timeout_s=900.0)).is_file()
+    assert time.monotonic() - began < 300
+
+
 def test_an_average_of_the_best(scripted):
     submission = solve(asked(keep=2, output_dir="two"))
     assert sorted(path.name for path in submission.parent.glob("solution*.py")) == ["solution-1.py", "solution-2.py"]
@@ -229,10 +275,15 @@ def test_what_cannot_be_asked(scripted, tmp_path, options, message):
     assert list(tmp_path.iterdir()) == []
 
 
-def test_a_policy_that_solves_nothing(scripted, tmp_path):
+def test_a_policy_that_solves_nothing(scripted, tmp_path, capsys):
     scripted.answer = lambda prompt, seed: fenced("1 / 0")
-    with pytest.raises(ValueError, match=r"no program made a valid submission: give it more time \(--budget\)"):
+    with pytest.raises(
+        ValueError, match=r"no program made a valid submission \(all programs: .*\): give it more time"
+    ):
         solve(asked())
+    said = capsys.readouterr().err
+    assert re.search(r"^\d+ of 12 programs: ZeroDivisionError: division by zero; for example:$", said, re.MULTILINE)
+    assert "    ZeroDivisionError: division by zero" in said.splitlines()
     assert not (tmp_path / "solved" / "diabetes" / "submission.csv").exists()
 
 

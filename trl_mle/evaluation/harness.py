@@ -1,5 +1,6 @@
 """The common part of all evaluations: sample a policy, execute and grade its programs, and log everything."""
 
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 
@@ -120,12 +121,16 @@ class Harness:
                 f"{self.policy.identity} has not answered {unanswered} of {len(completions)} prompts: it is down, slow, or refuses them as too long; run the same command again to resume ({self.log.path})"
             )
 
-    def execute(self, samples: Sequence[Sample]) -> list[Evaluation]:
-        """Executes and grades completions that are not in the log yet; returns the evaluations of all."""
+    def execute(self, samples: Sequence[Sample], until_s: float = math.inf) -> list[Evaluation]:
+        """
+        Executes and grades completions that are not in the log yet; returns the evaluations of all. Programs that still run
+        at `until_s`, in seconds of the log, end without one.
+        """
         missing = [sample for sample in samples if sample not in self.log.evaluations]
         fresh = self.reward.evaluate_many(
             [(self.log.written[sample].text, self.competition) for sample in missing],
             on_done=lambda index, evaluation: self.log.add_evaluation(missing[index], evaluation),
+            time_is_up=lambda: self.log.now() >= until_s,
         )
         found = self.log.evaluations | dict(zip(missing, fresh, strict=True))
         return [found[sample] for sample in samples]

@@ -3,6 +3,7 @@
 import random
 import time
 from collections.abc import Callable, Sequence
+from itertools import product
 
 import numpy as np
 import pandas as pd
@@ -10,16 +11,19 @@ import pandas as pd
 from trl_mle.competitions import Competition
 from trl_mle.competitions.prepared import csv_text
 from trl_mle.evaluation.harness import Harness
-from trl_mle.evaluation.sample_log import Sample
+from trl_mle.evaluation.sample_log import Sample, SampleLog
 from trl_mle.evaluation.self_improvement import validation_score
-from trl_mle.evaluation.tree_search import ask_to_validate
+from trl_mle.evaluation.tree_search import DEBUG_PROBABILITY, ask_to_validate
 from trl_mle.execution import ExecutionResult, Executor, Outcome
 from trl_mle.rewards import Evaluation
+from trl_mle.rewards.evaluation import kind_of_failure
 from trl_mle.showing import PlainConsole, terminal_line
 
 
 IMPROVED = 4  # number of best programs to improve
-ROUND = "solve"
+FIRST_S = 10.0  # that programs of the first batch have, whatever the time limit
+MOST_FAILURES = 3  # reasons that are listed
+ROUND, STEPS = "solve", ("scratch", "debug", "improve")
 Worth = Callable[[Evaluation, Competition], float | None]
 
 
@@ -29,34 +33,104 @@ def held_out_score(evaluation: Evaluation, competition: Competition) -> float | 
 
 
 def search(
-    harness: Harness, budget_s: float, console: PlainConsole, worth: Worth = validation_score
+    harnesses: Sequence[Harness],
+    budget_s: float,
+    console: PlainConsole,
+    worth: Worth = validation_score,
+    keep: int = 1,
+    on_batch: Callable[[list[Evaluation]], None] = lambda evaluations: None,
 ) -> list[Evaluation]:
     """
-    Samples and executes programs in batches until the time is up (including an earlier interrupted run), at least one batch.
-    After the first batch, half of each batch is written from scratch, and half improves one of the best programs so far.
+    Samples and executes programs in batches until the time is up (including an earlier interrupted run), at least one batch:
+    a small one, which shows how long programs take. Each later batch is as large as the time allows. Half of it is written from
+    scratch; the other half repairs programs that failed and improves the best so far, see [`next_step`].
+
+    Args:
+        harnesses (`Sequence[Harness]`):
+            One for each policy, which write programs in turn; they differ in nothing else.
+        budget_s (`float`):
+            Time limit in seconds of the log. Programs that still run then are ended.
+        console (`PlainConsole`):
+            Where to print a line for each batch.
+        worth (`Callable`, *optional*):
+            The score to choose programs by.
+        keep (`int`, *optional*, defaults to `1`):
+            Number of best programs that will run again: the time that they took is kept back.
+        on_batch (`Callable`, *optional*):
+            Called after each batch with all evaluations so far; its time counts.
     """
+    harness = harnesses[0]
     competition, log = harness.competition, harness.log
     evaluations: list[Evaluation] = []
     while True:
-        samples = [Sample(competition.id, ROUND, len(evaluations) + i) for i in range(harness.batch_size)]
-        if evaluations and log.now() >= budget_s and samples[0] not in log.written:
+        best = ranked(evaluations, competition, worth)
+        until_s = budget_s - keep * max((program.duration_s or 0.0 for program in best), default=0.0)
+        size = min(harness.batch_size, max(2, harness.batch_size // 4))
+        if evaluations:
+            size = min(harness.batch_size, int((until_s - log.now()) * len(evaluations) / max(log.now(), 1e-9)))
+        batch = [Sample(competition.id, ROUND, len(evaluations) + i) for i in range(harness.batch_size)]
+        written = [sample for sample in batch if sample in log.written]
+        samples = written or batch[: max(size, 0)]
+        if not samples:
             break
-        if samples[0] not in log.written or any(sample not in log.evaluations for sample in samples):
+        if any(sample not in log.evaluations for sample in samples):
             console.print(_progress(evaluations, competition, log.now(), budget_s, worth), soft_wrap=True)
-        best = ranked(evaluations, competition, worth)[:IMPROVED]
-        scratch = samples[: len(samples) // 2] if best else samples
-        harness.write(scratch, [ask_to_validate(harness.scratch_prompt())] * len(scratch), "scratch")
-        improved = samples[len(scratch) :]
-        parents = [random.Random(f"{harness.seed}-{sample.index}").choice(best) for sample in improved]
-        harness.write(
-            improved,
-            [ask_to_validate(harness.improve_prompt(parent)) for parent in parents],
-            "improve",
-            [evaluations.index(parent) for parent in parents],
+        steps = next_steps(
+            evaluations, [evaluations.index(program) for program in best[:IMPROVED]], log, samples, harness.seed
         )
-        evaluations += harness.execute(samples)
+        for policy, step in product(range(len(harnesses)), STEPS):
+            chosen = [
+                i
+                for i, sample in enumerate(samples)
+                if sample.index % len(harnesses) == policy and steps[i][0] == step
+            ]
+            parents = [steps[i][1] for i in chosen]
+            prompts = [
+                harness.scratch_prompt()
+                if parent is None
+                else harnesses[policy].improve_prompt(evaluations[parent], failed=step == "debug")
+                for parent in parents
+            ]
+            harnesses[policy].write([samples[i] for i in chosen], list(map(ask_to_validate, prompts)), step, parents)
+        evaluations += harness.execute(samples, until_s if evaluations else max(until_s, log.now() + FIRST_S))
+        on_batch(evaluations)
     console.print(_progress(evaluations, competition, log.now(), budget_s, worth), soft_wrap=True)
     return evaluations
+
+
+def next_steps(
+    evaluations: Sequence[Evaluation], best: Sequence[int], log: SampleLog, samples: Sequence[Sample], seed: int
+) -> list[tuple[str, int | None]]:
+    """
+    What to write next, and the program that it shows: the first half from scratch; of the others, with AIDE's probability, a
+    repair of a failed program that has none yet, else an improvement of one of the best.
+    """
+    shown = {written.parent for written in log.written.values()}
+    broken = [
+        i
+        for i, evaluation in enumerate(evaluations)
+        if evaluation.source is not None and evaluation.reward is not None and not evaluation.valid and i not in shown
+    ]
+    steps: list[tuple[str, int | None]] = []
+    for place, sample in enumerate(samples):
+        rng = random.Random(f"{seed}-{sample.index}")
+        if place < len(samples) // 2 or not (best or broken):
+            steps.append(("scratch", None))
+        elif broken and (not best or rng.random() < DEBUG_PROBABILITY):
+            steps.append(("debug", broken.pop(rng.randrange(len(broken)))))
+        else:
+            steps.append(("improve", rng.choice(list(best))) if best else ("scratch", None))
+    return steps
+
+
+def failures(evaluations: Sequence[Evaluation]) -> list[tuple[int, str, Evaluation]]:
+    """The most frequent reasons why programs have no valid submission: how often, the reason, and the last such program."""
+    kinds: dict[str, list[Evaluation]] = {}
+    for evaluation in evaluations:
+        if not evaluation.valid and evaluation.reward is not None:
+            kinds.setdefault(kind_of_failure(str(evaluation.outcome), evaluation.detail), []).append(evaluation)
+    most = sorted(kinds.items(), key=lambda item: -len(item[1]))[:MOST_FAILURES]
+    return [(len(found), kind, found[-1]) for kind, found in most]
 
 
 def ranked(
@@ -76,38 +150,42 @@ def ranked(
 
 
 def run_again(
-    programs: Sequence[Evaluation], competition: Competition, executor: Executor, count: int, console: PlainConsole
+    programs: Sequence[Evaluation],
+    competition: Competition,
+    executor: Executor,
+    count: int,
+    console: PlainConsole,
+    known: dict[str | None, bytes | str],
 ) -> list[tuple[Evaluation, bytes]]:
     """
     Runs programs again, best first, until `count` of them are valid again, and returns these with their submissions. A
-    program that fails because of our infrastructure is tried once more.
-
-    Raises:
-        `ValueError`: No program is valid again.
+    program that fails because of our infrastructure is tried once more. `known` keeps the submission of each program, or why it
+    has none, from one call to the next.
     """
-    if not programs:
-        raise ValueError("no program made a valid submission: give it more time (--budget), or use another policy")
     found: list[tuple[Evaluation, bytes]] = []
-    why = ""
     for place, evaluation in enumerate(programs, 1):
         if len(found) == count:
             break
-        result = _executed(evaluation.source or "", competition, executor)
-        if result.outcome == Outcome.INFRASTRUCTURE:
-            result = _executed(evaluation.source or "", competition, executor)
-        why = result.detail or "no submission.csv was written"
-        if result.outcome == Outcome.OK and result.submission is not None:
-            score = competition.grade(result.submission)
-            if score.valid:
-                found.append((evaluation, result.submission))
-                continue
-            why = score.error or ""
-        console.print(
-            f"number {place} of {len(programs)} is skipped: when run again, {terminal_line(why)}", soft_wrap=True
-        )
-    if not found:
-        raise ValueError(f"none of {len(programs)} programs was valid when run again; the last one: {why}")
+        if evaluation.source not in known:
+            known[evaluation.source] = again = _submission(evaluation, competition, executor)
+            if isinstance(again, str):
+                said = f"number {place} of {len(programs)} is skipped: when run again, {terminal_line(again)}"
+                console.print(said, soft_wrap=True)
+        submission = known[evaluation.source]
+        if isinstance(submission, bytes):
+            found.append((evaluation, submission))
     return found
+
+
+def _submission(evaluation: Evaluation, competition: Competition, executor: Executor) -> bytes | str:
+    """The submission of a program that runs again, or why it has no valid one."""
+    result = _executed(evaluation.source or "", competition, executor)
+    if result.outcome == Outcome.INFRASTRUCTURE:
+        result = _executed(evaluation.source or "", competition, executor)
+    if result.outcome != Outcome.OK or result.submission is None:
+        return result.detail or "no submission.csv was written"
+    score = competition.grade(result.submission)
+    return result.submission if score.valid else score.error or ""
 
 
 def _executed(source: str, competition: Competition, executor: Executor) -> ExecutionResult:

@@ -18,7 +18,8 @@ import pandas as pd
 from trl_mle.report.charts import Chart, charts, duration
 from trl_mle.report.drawing import STYLE, Groups
 from trl_mle.report.training_run import TrainingRun, ancestors, percent, read_run
-from trl_mle.showing import for_html, metric_name, terminal_line
+from trl_mle.rewards.evaluation import kind_of_failure
+from trl_mle.showing import for_html, metric_name, shorten, terminal_line
 
 
 MOST_ERRORS = 12
@@ -303,7 +304,9 @@ def _errors(groups: Groups) -> str:
         failed = halves[~halves["valid"]]
         if failed.empty:
             continue
-        kinds = failed.assign(kind=[_kind(*pair) for pair in zip(failed["outcome"], failed["detail"], strict=True)])
+        kinds = failed.assign(
+            kind=[kind_of_failure(*pair) for pair in zip(failed["outcome"], failed["detail"], strict=True)]
+        )
         rows = []
         late_total, early_total = max(1, int(halves["late"].sum())), max(1, int((~halves["late"]).sum()))
         for kind, count in kinds["kind"].value_counts()[:MOST_ERRORS].items():
@@ -316,29 +319,10 @@ def _errors(groups: Groups) -> str:
                     "programs": count,
                     "first half": percent((count - late) / early_total),
                     "second half": percent(late / late_total),
-                    "an example": "" if example in str(kind) else _shorten(example, 160),
+                    "an example": "" if example in str(kind) else shorten(example, 160),
                 }
             )
         heading = f"<h3>{for_html(name)}</h3>" if len(groups) > 1 else ""
         parts.append(heading + _table(rows))
     note = '<p class="note">Errors of programs without a valid submission; shares are of all programs.</p>'
     return note + "".join(parts) if parts else ""
-
-
-def _shorten(text: str, width: int) -> str:
-    """One line, cut between words where possible."""
-    text = " ".join(text.split())
-    if len(text) <= width:
-        return text
-    return f"{text[:width].rpartition(' ')[0] or text[:width]} …"
-
-
-def _kind(outcome: str, detail: str) -> str:
-    """An error message without the details of a single program."""
-    text = re.sub(r"'[^']*'|\"[^\"]*\"", "'…'", detail)
-    text = re.sub(r"U\+[0-9A-F]+", "U+…", text)  # a character that cannot be shown
-    text = re.sub(r"0x[0-9a-f]+|((?<!\w)[-+])?\d+([.,]\d+)*(e[-+]?\d+)?", "N", text)
-    text = _shorten(re.sub(r" \(/[^)]*\)?", "", text), 90)  # without paths of modules
-    if outcome == "ok":
-        return f"no valid submission: {text or 'reason unknown'}"
-    return text if outcome == "error" and text else f"{outcome.replace('_', ' ')}: {text}".rstrip(": ")

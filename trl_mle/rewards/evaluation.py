@@ -1,10 +1,12 @@
 """The result of one completion."""
 
+import re
 from dataclasses import dataclass, replace
 from typing import Any
 
 from trl_mle.competitions import Score
 from trl_mle.execution import Outcome
+from trl_mle.showing import shorten
 from trl_mle.solutions.pool import syntax_tree_id
 
 
@@ -106,3 +108,14 @@ def cut_middle(text: str, max_chars: int = OUTPUT_CHARS) -> str:
     half = max_chars // 2 - 1  # room for the separator
     head, tail = text[:half].rpartition("\n")[0], text[-half:].partition("\n")[2]
     return "\n".join(part for part in (head, "…", tail) if part)
+
+
+def kind_of_failure(outcome: str, detail: str) -> str:
+    """Why a program has no valid submission, without the names and numbers that differ between programs."""
+    text = re.sub(r"'[^']*'|\"[^\"]*\"", "'…'", detail)
+    text = re.sub(r"U\+[0-9A-F]+", "U+…", text)  # a character that cannot be shown
+    text = re.sub(r"0x[0-9a-f]+|((?<!\w)[-+])?\d+([.,]\d+)*(e[-+]?\d+)?", "N", text)
+    text = shorten(re.sub(r" \(/[^)]*\)?", "", text), 90)  # without paths of modules
+    if outcome == "ok":
+        return f"no valid submission: {text or 'reason unknown'}"
+    return text if outcome == "error" and text else f"{outcome.replace('_', ' ')}: {text}".rstrip(": ")

@@ -213,6 +213,7 @@ class MLEReward:
         self,
         items: Sequence[tuple[str, Competition | str]],
         on_done: Callable[[int, Evaluation], None] = lambda index, evaluation: None,
+        time_is_up: Callable[[], bool] = lambda: False,
     ) -> list[Evaluation]:
         """
         Evaluates completions, each for its competition; programs run in parallel as far as the executor allows.
@@ -222,11 +223,13 @@ class MLEReward:
                 Completion texts and their competitions.
             on_done (`Callable[[int, Evaluation], None]`, *optional*):
                 Called with the index and the evaluation of each completion as soon as it is known.
+            time_is_up (`Callable[[], bool]`, *optional*):
+                Whether to wait no longer: programs that are still running end, and have no reward.
 
         Returns:
             `list[Evaluation]`: In the order of `items`.
         """
-        return self._wait_for(self.submit(items), on_done)
+        return self._wait_for(self.submit(items), on_done, time_is_up)
 
     def evaluate_program(self, source: str | None, competition: Competition | str) -> Evaluation:
         """Evaluates a program instead of a completion."""
@@ -236,6 +239,7 @@ class MLEReward:
         self,
         pending: Sequence[PendingEvaluation],
         on_done: Callable[[int, Evaluation], None] = lambda index, evaluation: None,
+        time_is_up: Callable[[], bool] = lambda: False,
     ) -> list[Evaluation]:
         running = dict(enumerate(pending))
         valid = 0
@@ -245,6 +249,11 @@ class MLEReward:
                     evaluation = running.pop(index).result()
                     valid += evaluation.valid
                     on_done(index, evaluation)
+                if running and time_is_up():
+                    for item in running.values():
+                        self.stop(item)
+                    stopped = Evaluation(None, outcome=Outcome.KILLED, detail="the time was up")
+                    return [stopped if i in running else item.result() for i, item in enumerate(pending)]
                 if not running:
                     return [item.result() for item in pending]
                 slowest = max(item.running_s() for item in running.values())

@@ -4,6 +4,8 @@ import re
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
+from textwrap import indent
+from time import monotonic
 
 from trl_mle.competitions import Competition, load_competition
 from trl_mle.competitions.content import content_digest
@@ -12,7 +14,16 @@ from trl_mle.evaluation.harness import Harness
 from trl_mle.evaluation.policies import check_policy, load_policy
 from trl_mle.evaluation.sample_log import SampleLog
 from trl_mle.evaluation.self_improvement import validation_score
-from trl_mle.evaluation.submission_search import Worth, average, clock, held_out_score, ranked, run_again, search
+from trl_mle.evaluation.submission_search import (
+    Worth,
+    average,
+    clock,
+    failures,
+    held_out_score,
+    ranked,
+    run_again,
+    search,
+)
 from trl_mle.execution.options import ExecutorArguments, make_executor
 from trl_mle.files import alone_in, write_whole
 from trl_mle.instrumentation import AstInstrumenter
@@ -24,26 +35,31 @@ from trl_mle.solutions import open_results
 
 
 LOG, SUBMISSION = "programs.jsonl", "submission.csv"
+LINES = 6  # of a failed program's output
 
 
 @dataclass
 class SolveArguments(ExecutorArguments):
     """
-    Samples, executes and improves programs until the time is up, and writes the submission of the program that reports
-    the best score on data that it held back itself, or of the first valid program if none reports a score. The hidden
-    answers play no role. In a folder made by `trl-mle new --test`, the program with the best score on the hidden rows
-    runs again with all labels, and predicts the unlabelled rows. Running the command again resumes the search.
+    Samples, executes, repairs and improves programs until the time is up, and writes the submission of the program that
+    reports the best score on data that it held back itself, or of the first valid program if none reports a score. The
+    hidden answers play no role. In a folder made by `trl-mle new --test`, the program with the best score on the hidden
+    rows runs again with all labels, and predicts the unlabelled rows. The best submission so far is always on disk.
+    Running the command again resumes the search.
     """
 
     competition: str = field(metadata={"help": "Id or folder of the competition."})
-    policy: str = field(
+    policy: list[str] = field(
         metadata={
-            "help": "Policy that writes the programs: folder or Hub id of a model or LoRA adapter, or URL of an OpenAI-compatible "
-            "endpoint, optionally followed by `#` and the model's name."
+            "help": "Policies that write the programs in turn: folders or Hub ids of models or LoRA adapters, or URLs of "
+            "OpenAI-compatible endpoints, optionally followed by `#` and the model's name."
         }
     )
     budget: str = field(
-        default="10m", metadata={"help": "Time limit, such as 90s, 10m or 2h; the last batch is finished."}
+        default="10m",
+        metadata={
+            "help": "Time limit for everything, such as 90s, 10m or 2h; programs that still run then are ended."
+        },
     )
     output_dir: str | None = field(
         default=None, metadata={"help": "Folder to write to; defaults to solved/<competition>."}
@@ -84,10 +100,12 @@ def solve(args: SolveArguments) -> Path:
     Raises:
         `ValueError`: No program was valid.
     """
+    began = monotonic()
     competition = load_competition(args.competition, args.data_dir)
     final = final_competition(competition)
     worth: Worth = validation_score if final is None else held_out_score
-    check_policy(args.policy)  # refuses a wrong name before anything is written
+    for name in args.policy:
+        check_policy(name)  # refuses a wrong name before anything is written
     folder = Path(args.output_dir or Path("solved") / competition.slug)
     with make_executor(args) as executor, alone_in(folder):
         executor.check(competition)
@@ -97,30 +115,68 @@ def solve(args: SolveArguments) -> Path:
                 f"--output_dir: {folder} holds {others[0]}, which is not from an earlier run: use another folder"
             )
         limits = keep_packages(executor.limits, folder, begun_in=folder if begun else None)
-        policy = load_policy(args.policy)
+        policies = list(map(load_policy, args.policy))
         names = ("seed", "batch_size", "max_prompt_length", "max_completion_length", "begin_program", "program_timeout_s", "program_memory_mb", "program_python", "executor")  # fmt: skip
-        settings = {"policy": policy.identity, "competition": content_digest(competition)}
+        settings = {"policy": [policy.identity for policy in policies], "competition": content_digest(competition)}
         log = SampleLog(folder / LOG, settings | {name: getattr(args, name) for name in names})
         results = open_results(args.reuse_results, folder)
         reward = MLEReward([competition], executor, AstInstrumenter(), show_progress=False, results=results)
-        harness = Harness(
-            policy, competition, reward, log, args.max_completion_length, args.max_prompt_length, limits, args.seed, args.batch_size,
-            args.begin_program,
-        )  # fmt: skip
+        harnesses = [
+            Harness(
+                policy, competition, reward, log, args.max_completion_length, args.max_prompt_length, limits, args.seed,
+                args.batch_size, args.begin_program,
+            )
+            for policy in policies
+        ]  # fmt: skip
         console = PlainConsole(stderr=True)
-        evaluations = search(harness, args.budget_s, console, worth)
-        chosen = run_again(ranked(evaluations, competition, worth), final or competition, executor, args.keep, console)
-        submission = average([content for _, content in chosen], final or competition)
-        write_whole(folder / SUBMISSION, submission)
-        for path in _written(folder):
-            if path.name != SUBMISSION:  # from an earlier run that kept more
-                path.unlink()
-        files = ["solution.py"] if args.keep == 1 else [f"solution-{i}.py" for i in range(1, len(chosen) + 1)]
-        programs = [folder / name for name in files]
-        for path, (evaluation, _) in zip(programs, chosen, strict=True):
-            path.write_text(evaluation.source or "", encoding="utf-8", errors="backslashreplace")
-    _report(evaluations, chosen, submission, competition, worth, log.now(), [folder / SUBMISSION, *programs])
+        chosen: list[tuple[Evaluation, bytes]] = []
+        known: dict[str | None, bytes | str] = {}
+
+        def write_best(evaluations: Sequence[Evaluation]) -> None:
+            best = run_again(
+                ranked(evaluations, competition, worth), final or competition, executor, args.keep, console, known
+            )
+            if best and best != chosen:
+                chosen[:] = best
+                _write(folder, chosen, args.keep, final or competition)
+
+        try:
+            evaluations = search(
+                harnesses, args.budget_s - (monotonic() - began), console, worth, args.keep, write_best
+            )
+        except KeyboardInterrupt:
+            if chosen:
+                console.print(
+                    f"interrupted: {folder / SUBMISSION} is the best so far; the same command goes on", soft_wrap=True
+                )
+            raise
+        if not chosen:
+            for count, kind, evaluation in failures(evaluations):
+                console.print(f"{count} of {len(evaluations)} programs: {kind}; for example:", soft_wrap=True)
+                console.print(
+                    indent("\n".join(evaluation.output.strip().splitlines()[-LINES:] or [evaluation.detail]), "    "),
+                    soft_wrap=True,
+                )
+            valid = sum(evaluation.valid for evaluation in evaluations)
+            what = (
+                f"none of the {valid} valid programs was valid when run again"
+                if valid
+                else "no program made a valid submission"
+            )
+            raise ValueError(f"{what} (all programs: {log.path}): give it more time (--budget), or use another policy")
+    _report(evaluations, chosen, competition, worth, log.now(), _written(folder))
     return folder / SUBMISSION
+
+
+def _write(folder: Path, chosen: Sequence[tuple[Evaluation, bytes]], keep: int, competition: Competition) -> None:
+    """Writes the submission and its programs, and removes those of an earlier one."""
+    write_whole(folder / SUBMISSION, average([content for _, content in chosen], competition))
+    files = ["solution.py"] if keep == 1 else [f"solution-{i}.py" for i in range(1, len(chosen) + 1)]
+    for path in _written(folder):
+        if path.name not in (SUBMISSION, *files):
+            path.unlink()
+    for name, (evaluation, _) in zip(files, chosen, strict=True):
+        (folder / name).write_text(evaluation.source or "", encoding="utf-8", errors="backslashreplace")
 
 
 def _written(folder: Path) -> list[Path]:
@@ -133,7 +189,6 @@ def _written(folder: Path) -> list[Path]:
 def _report(
     evaluations: Sequence[Evaluation],
     chosen: Sequence[tuple[Evaluation, bytes]],
-    submission: bytes,
     competition: Competition,
     worth: Worth,
     seconds: float,
@@ -160,8 +215,8 @@ def _report(
         facts.add_row("chosen", "the first: none reports a score (a folder made by `trl-mle new --test` needs none)")
     if worth is held_out_score:
         facts.add_row("then", "run again with all labels, to predict the unlabelled rows")
-    elif (score := competition.grade(submission)).value is not None:
+    elif (score := competition.grade(files[-1])).value is not None:
         facts.add_row("hidden", f"{score.value:.5g}, not used to choose")
-    facts.add_row("submission", str(files[0]))
-    facts.add_row("program", ", ".join(map(str, files[1:])))
+    facts.add_row("submission", str(files[-1]))
+    facts.add_row("program", ", ".join(map(str, files[:-1])))
     PlainConsole().print(facts)
