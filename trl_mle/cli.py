@@ -30,13 +30,18 @@ class DashParser(argparse.ArgumentParser):
 
 # The commands import what they need: `trl-mle --help` should not wait for pandas.
 def doctor(args: argparse.Namespace) -> int:
-    """Runs test programs to show how this machine isolates programs and what they can import; exit code 1 if it cannot
-    isolate them, 2 if this is unknown because a test did not end."""
+    """Shows what this machine can train, and runs test programs to show how it isolates programs and what they can import;
+    exit code 1 if it cannot isolate them, 2 if this is unknown because a test did not end."""
     with waiting_for("its own imports"):
         from trl_mle.competitions import load_competition
         from trl_mle.execution import LocalExecutor, Outcome, SandboxError
         from trl_mle.execution.sandbox import IMPORTS, TIERS, CheckUnfinished
+        from trl_mle.scripts.machine import facts
+        from trl_mle.scripts.printing import facts_table
 
+    training = facts_table()
+    for fact in facts():
+        training.add_row(*fact)
     competition = load_competition("wine")
     table = Table("tier", "works", "how, or why not", title="program isolation")
     works, remedies, is_unknown = [], [], False
@@ -56,6 +61,7 @@ def doctor(args: argparse.Namespace) -> int:
             table.add_row(tier.name, "unknown" if unfinished else "no", error.reason)
             remedies.append(error.remedy)
     console = PlainConsole()
+    console.print(training)
     console.print(table)
     if not works:
         remedy = "\n".join(dict.fromkeys(remedies))
@@ -430,7 +436,7 @@ def make_parser() -> argparse.ArgumentParser:
     command.add_argument("--seed", type=int, default=0, help="seed of the policy and of its training (0)")
     command.add_argument("--output_dir", default="outputs/quickstart", help="folder to write to (outputs/quickstart)")
     command.add_argument("--resume", action="store_true", help="go on where a quickstart was interrupted")
-    add(doctor, "show how this machine isolates programs, and what is missing", python)
+    add(doctor, "show what this machine can train, and how it isolates programs", python)
     add_late(evaluate, "sample, execute, grade, and compare policies")
     add_late(solve, "find the best submission in a given time")
     add_late(serve, "serve competitions to other agents and trainers (OpenEnv)")
