@@ -19,8 +19,10 @@ from transformers import HfArgumentParser
 from trl import GRPOConfig
 
 from trl_mle import cli
+from trl_mle.competitions import TaskSet
 from trl_mle.evaluation.evaluate import EvaluationArguments
 from trl_mle.launching import MLEScriptArguments, make_parser
+from trl_mle.launching.arguments import LAUNCHED
 from trl_mle.scripts import launch
 from trl_mle.scripts.serve import ServeArguments
 from trl_mle.scripts.solve import SolveArguments
@@ -89,9 +91,12 @@ def check_trl_mle(words: list[str], monkeypatch: pytest.MonkeyPatch) -> None:
     command, *options = [word for word in words if word != "..."]
     if command == "train":
         taken = []
-        monkeypatch.setattr(launch, "launch_command", taken.append)
-        monkeypatch.delenv(launch.LAUNCHED, raising=False)
-        monkeypatch.setenv(launch.LAUNCHED, "1")  # `launch` sets it too, and this undoes it afterwards
+        monkeypatch.setattr("accelerate.commands.launch.launch_command", taken.append)
+        # They name competitions and policies of the reader's
+        monkeypatch.setattr(launch, "TaskSet", lambda *names: TaskSet([]))
+        monkeypatch.setattr(launch, "is_missing_folder", lambda name: False)
+        monkeypatch.delenv(LAUNCHED, raising=False)
+        monkeypatch.setenv(LAUNCHED, "1")  # `launch` sets it too, and this undoes it afterwards
         launch.launch([*options, *ON_CPU])
         (asked,) = taken
         check_training(asked.training_script_args)
