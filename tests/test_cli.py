@@ -173,8 +173,8 @@ def test_help_begins_with_the_usage(monkeypatch, capsys, command, usage):
     assert ("--competition " in out, "\n  COMPETITION  " in out) == (False, command == "solve")
 
 
-def test_solve_takes_its_competition_anywhere(trl_mle):
-    for arguments in (["winne", "--policy", "x"], ["--policy", "x", "winne"]):
+def test_solve_takes_its_competition_before_or_after_other_options(trl_mle):
+    for arguments in (["winne", "--policy", "x"], ["--policy", "x", "--budget", "3m", "winne"]):
         assert "did you mean 'wine'?" in trl_mle("solve", *arguments)[2]
     code, _, err = trl_mle("solve", "--policy", "x")
     assert code == 2

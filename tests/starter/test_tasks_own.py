@@ -144,7 +144,7 @@ def test_a_metric_of_ones_own_and_labels(table, tmp_path):
     new_competition(table, ["kind"], "accuracy", tmp_path / "own")
     layout = tmp_path / "own" / "competition.yaml"
     layout.write_text(
-        layout.read_text().replace("metric: accuracy", "metric: statistics:mean\nhigher_is_better: true")
+        layout.read_text().replace("metric: accuracy", "metric: statistics.mean\nhigher_is_better: true")
     )
     assert find_tasks(str(tmp_path / "own"))[0].kind == "class"
 
