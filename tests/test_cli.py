@@ -152,7 +152,7 @@ def test_help_waits_for_no_library():
 @pytest.mark.parametrize(
     ("command", "usage"),
     [
-        ("solve", ["usage: trl-mle solve COMPETITION --policy POLICY [options]"]),
+        ("solve", ["usage: trl-mle solve COMPETITION --policy POLICY ... [options]"]),
         ("serve", ["usage: trl-mle serve --competitions COMPETITION ... [options]"]),
         (
             "evaluate",
