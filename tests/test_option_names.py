@@ -31,14 +31,21 @@ def test_values_of_the_command_line_come_before_those_of_the_recipe(tmp_path, mo
     assert values["--competitions"] == ["digits", "wine"]
     assert values["--data_dir"] == []
     assert values["--seed"] == ["4"]
-    assert values["--max-steps"] == ["2"]
-    assert values["--learning"] == ["-1"]
+    assert values["--max_steps"] == ["2"]
+    assert values["--learning_rate"] == ["-1"]
+
+
+def test_an_abbreviation_counts_as_its_option(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    Path("mine.yaml").write_text("competitions: [digits]\n")
+    assert check_names(["--config", "mine.yaml", "--competition", "wine"])["--competitions"] == ["wine"]
 
 
 @pytest.mark.parametrize(
     ("text", "message"),
     [
         ("max_step: 1\n", r"^there is no option max_step \(in mine.yaml\); did you mean 'max_steps'"),
+        ("max-steps: 1\n", r"^there is no option max-steps \(in mine.yaml\); did you mean 'max_steps'\?$"),
         ("- 1\n", "^mine.yaml must hold lines of the form 'max_steps: 16'$"),
         ("a: [\n", "^mine.yaml is not YAML: "),
     ],

@@ -3,8 +3,9 @@
 import os
 
 
-# Otherwise torch's threads spin while they wait for each other: on cores that others use, a hundred times as long.
-# OpenMP reads the variable when torch is imported.
-os.environ.setdefault("OMP_WAIT_POLICY", "PASSIVE")
+# Threads of torch spin for a while before they sleep, which on cores that others use takes many times as long. With this, it is
+# some ten microseconds (benchmarks/waiting_threads.py). OpenMP reads the variable when torch is imported.
+if "OMP_WAIT_POLICY" not in os.environ:
+    os.environ.setdefault("GOMP_SPINCOUNT", "10000")
 
 __version__ = "0.2.0"

@@ -4,7 +4,7 @@ are read from the source code of the classes that have them.
 """
 
 import ast
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from functools import cache
 from importlib.util import find_spec
 from pathlib import Path
@@ -60,11 +60,12 @@ def no_such_options(words: Sequence[str], where: str = "") -> str:
     """The message about options that do not exist."""
     known = [*launcher_options(), *script_options()]
     messages = []
-    for name in (_name(word) for word in words if word.startswith("--")):
-        hint = did_you_mean(name, known)
+    for word in (word for word in words if word.startswith("--")):
+        written, name = word.removeprefix("--").partition("=")[0], _name(word)
+        hint = f"did you mean {name!r}?" if name in script_options() else did_you_mean(name, known)
         if name in launcher_options():
             hint = "it is an option of `accelerate launch`, which `trl-mle train` takes, too"
-        messages.append(f"there is no option {name}{where}{hint and f'; {hint}'}")
+        messages.append(f"there is no option {written}{where}{hint and f'; {hint}'}")
     return "; ".join(messages) or f"unrecognized arguments: {' '.join(words)}"
 
 
@@ -86,7 +87,7 @@ def check_names(words: Sequence[str]) -> dict[str, list[str]]:
             The command line.
 
     Returns:
-        `dict[str, list[str]]`: The values of each option, as strings; the command line overrides the recipe.
+        `dict[str, list[str]]`: The values of each option by its full name, as strings; the command line overrides the recipe.
 
     Raises:
         `FileNotFoundError`: The recipe does not exist.
@@ -123,4 +124,10 @@ def check_names(words: Sequence[str]) -> dict[str, list[str]]:
         if not any(option.startswith(begins) for option in known)
     ]:
         raise ValueError(no_such_options(unknown))
-    return in_recipe | given
+    return in_recipe | {f"--{_full(_name(name), known)}": values for name, values in given.items()}
+
+
+def _full(name: str, known: Collection[str]) -> str:
+    """The option that a name stands for, if it begins only one."""
+    begun = [option for option in known if option.startswith(name)]
+    return begun[0] if name not in known and len(begun) == 1 else name

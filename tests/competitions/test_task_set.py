@@ -85,7 +85,13 @@ def test_some_can_be_left_out(tmp_path):
         TaskSet(names)
     tasks = TaskSet(names[:-1])
     assert list(tasks) == [f"{tmp_path}/b", "task:train/0", "task:train/3"]
-    assert TaskSet(["wine", "digits", "without:wine"]).few() == ["digits"]
+    assert TaskSet(["without:wine", "wine", "digits"]).few() == ["digits"]
+    tasks = TaskSet(["task:train/0-9", "without:task:train/3"])
+    message = r"to go on without it, add without:task:train/9 to the competitions$"
+    with pytest.raises(CompetitionError, match=message), tasks.blaming("task:train/9"):
+        raise ValueError("broken")
+    with pytest.raises(CompetitionError, match=r"^without:… leaves out all competitions: name others$"):
+        TaskSet(["wine", "without:wine"])
 
 
 def test_two_that_would_share_their_files_are_refused(tmp_path):

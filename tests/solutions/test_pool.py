@@ -34,7 +34,9 @@ def steps(pool):
 
 @pytest.mark.parametrize(("competitions", "kept"), [(2, 64), (32, 64), (100, 20), (5000, 4)])
 def test_of_many_competitions_each_keeps_fewer(competitions, kept):
-    assert SolutionPool({str(i): competition(str(i), True) for i in range(competitions)}).size == kept
+    many = {str(i): competition(str(i), True) for i in range(competitions)}
+    assert SolutionPool(many).size == kept
+    assert SolutionPool(many, 1000).size == (1000 if competitions <= 32 else kept)
 
 
 # --- Which programs count as the same

@@ -55,6 +55,7 @@ class TaskSet(Mapping[str, Competition]):
         left_out: list[str] = []
         for task in tasks:
             given = names_of(task) if isinstance(task, str) else [task]
+            added: list[str] = []
             for one in given:
                 if isinstance(one, str) and one.startswith(WITHOUT):
                     left_out.append(one.removeprefix(WITHOUT))
@@ -62,10 +63,13 @@ class TaskSet(Mapping[str, Competition]):
                 found = id_of(one, data_dir) if isinstance(one, str) else one.id
                 if self._tasks.setdefault(found, one) != one:
                     raise CompetitionError(f"{self._tasks[found]} and {one} are both called {found!r}: rename one")
+                added.append(found)
             if len(given) == 1:
-                self._single.append(found)
+                self._single += added
         for name in left_out:
             self._leave_out(name)
+        if left_out and not self._tasks:
+            raise CompetitionError(f"{WITHOUT}… leaves out all competitions: name others")
         slugs: dict[str, str] = {}
         for name in self._tasks:
             if (other := slugs.setdefault(path_slug(name), name)) != name:

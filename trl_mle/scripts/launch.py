@@ -8,6 +8,7 @@ from io import StringIO
 from subprocess import CalledProcessError
 
 from trl_mle.competitions import TaskSet
+from trl_mle.competitions.bench import bench_folder
 from trl_mle.models import is_missing_folder
 from trl_mle.option_names import check_names, no_such_options, with_spaces
 from trl_mle.shipped import find_accelerate_config, find_recipe, shipped
@@ -46,19 +47,26 @@ def launch(options: Sequence[str]) -> int:
         raise ValueError("--config: name a recipe (`trl-mle recipes`) or a file")
     if not given[0].startswith("--"):
         raise ValueError(f"{given[0]}: name a recipe with --config: {USAGE}")
-    values = check_names(given)
+    _check_values(check_names(given))
+    if CONFIG in given:
+        place = given.index(CONFIG) + 1
+        given[place] = str(find_recipe(given[place]))
+    return _start(given)
+
+
+def _check_values(values: dict[str, list[str]]) -> None:
+    """Raises what can be said of names without torch, before a process is started."""
     for name in values.get(ACCELERATE_CONFIG, ()):
         find_accelerate_config(name)
     for name in values.get("--model_name_or_path", ()):
         if is_missing_folder(name):
             raise FileNotFoundError(f"model_name_or_path: there is no folder {name}")
     tasks = TaskSet(values.get("--competitions", ()), next(iter(values.get("--data_dir", ())), None))
-    for competition in tasks.few():
-        tasks[competition]
-    if CONFIG in given:
-        place = given.index(CONFIG) + 1
-        given[place] = str(find_recipe(given[place]))
-    return _start(given)
+    for name in tasks.few():
+        if (
+            bench_folder(name) is None
+        ):  # MLE-bench's own code may take minutes to start, and would stay with the launcher
+            tasks[name]
 
 
 def _start(given: list[str]) -> int:

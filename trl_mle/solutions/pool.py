@@ -7,6 +7,7 @@ from functools import cached_property, lru_cache
 from typing import Any
 
 from trl_mle.competitions import Competition
+from trl_mle.competitions.task_set import FEW
 from trl_mle.instrumentation.milestones import parse
 
 
@@ -64,7 +65,7 @@ class SolutionPool:
 
     def __init__(self, competitions: Mapping[str, Competition], size: int = 64):
         self.competitions = competitions
-        self.size = min(size, max(4, TOTAL // max(1, len(competitions))))
+        self.size = size if len(competitions) <= FEW else min(size, max(4, TOTAL // len(competitions)))
         self._solutions: dict[str, dict[str, Solution]] = {}
 
     def observe(self, solutions: Iterable[Solution]) -> None:

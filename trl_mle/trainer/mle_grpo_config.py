@@ -40,7 +40,7 @@ class MLEGRPOConfig(GRPOConfig):
             scratch. Before the first valid solution, all groups start from scratch. This option and the solution
             options below need the trainer's `competitions`.
         pool_size (`int`, *optional*, defaults to `64`):
-            Number of solutions kept per competition.
+            Number of solutions kept per competition; of more than 32 fewer, see [`~trl_mle.solutions.SolutionPool`].
         show_test_score (`bool`, *optional*, defaults to `False`):
             Whether an improve prompt states the solution's score on the hidden answers. Otherwise it only shows the
             program's output, which may include its own validation score.
@@ -142,7 +142,9 @@ class MLEGRPOConfig(GRPOConfig):
     improve_probability: float = field(
         default=0.5, metadata={"help": "Probability that a group improves an earlier solution."}
     )
-    pool_size: int = field(default=64, metadata={"help": "Number of solutions kept per competition."})
+    pool_size: int = field(
+        default=64, metadata={"help": "Number of solutions kept per competition (fewer of more than 32)."}
+    )
     show_test_score: bool = field(
         default=False, metadata={"help": "Whether improve prompts state the score on the hidden answers."}
     )
