@@ -97,6 +97,11 @@ NUMBERS = {
     "missing": ("a,price\nx,NA\ny,.5\nz,\n", ["NA", ".5", ""]),
     "infinity is a word": ("a,price\nx,many\ny,1,\nz,2\n", ["many", "1", "2"]),
     "dates": ("a,price\nx,01.02.2020\ny,1-2\nz,?\n", ["01.02.2020", "1-2", "?"]),
+    "words for missing": ("a,price\nx,1 234\ny,#N/A N/A\nz,5\n", ["1234", "#N/A N/A", "5"]),
+    "three decimals beside fixed ones": ("a;price\n0,5;1.234\n1,5;2.345\n", ["1.234", "2.345"]),
+    "three decimals beside others": ("a;b;price\n0,5;1.5;1.234\n1;2.5;2.345\n", ["1.234", "2.345"]),
+    "commas beside three decimals": ("a;price\n1.234;1,234\n2.345;2,345\n", ["1,234", "2,345"]),
+    "thousands with decimals": ('a,price\nx,"1,234,567.5"\ny,"2,345,678.5"\n', ["1234567.5", "2345678.5"]),
     "codes": ("a;price\nx;007\ny;0123\nz;9\n", ["007", "0123", "9"]),
 }
 
@@ -104,6 +109,26 @@ NUMBERS = {
 @pytest.mark.parametrize(("text", "price"), NUMBERS.values(), ids=NUMBERS)
 def test_numbers(tmp_path, text, price):
     assert read(tmp_path, text)["price"].tolist() == price
+
+
+TEXTS = {
+    "addresses": [f"192.168.100.{101 + i}" for i in range(12)],
+    "versions": [f"{1 + i}.234.567" for i in range(12)],
+    "phone numbers": [f"212 555 {100 + i}" for i in range(12)],
+    "phone numbers of countries": ["+49 176 100 200", "+1 555 100"],
+    "phone numbers in two forms": ["212 555 100", "212555100"],
+    "lists": [f"{101 + i},{202 + i},{303 + i}" for i in range(12)],
+    "pairs": [f"{i},{i + 1}" for i in range(12)],
+}
+
+
+@pytest.mark.parametrize("cells", TEXTS.values(), ids=TEXTS)
+@pytest.mark.parametrize("separator", [",", ";", "\t"])
+def test_what_only_looks_like_numbers_stays(tmp_path, caplog, cells, separator):
+    numbers = [f"{1.099 + 1.234 * i:.3f}" for i in range(len(cells))]  # with three decimals each
+    text = made_by(separator, [["code", "x", "y"], *zip(cells, numbers, numbers[::-1], strict=True)])
+    assert read(tmp_path, text).to_dict("list") == {"code": cells, "x": numbers, "y": numbers[::-1]}
+    assert not [line for line in caplog.messages if " in 'code'" in line or " in 'x'" in line]
 
 
 def test_what_was_done_with_numbers_is_said_in_a_line(tmp_path, caplog):

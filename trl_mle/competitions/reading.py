@@ -222,38 +222,60 @@ def _named(rows: pd.DataFrame, header: Sequence[str]) -> tuple[pd.DataFrame, lis
 
 
 def _plain_numbers(cells: pd.DataFrame, separators: Collection[str]) -> tuple[pd.DataFrame, list[str]]:
-    """The columns with numbers as pandas reads them, and what was done."""
+    """The columns with numbers as pandas reads them, and what was done. Columns that may be something else stay as they are."""
     seen, cells = as_read(cells), cells.copy()
     numbers = [name for name in cells if is_numeric_dtype(seen[name]) and not is_bool_dtype(seen[name])]
     with_dots = {
         name: found for name in numbers if len(found := cells[name][cells[name].str.contains(".", regex=False)])
     }
-    grouped = [str(name) for name, found in with_dots.items() if _fit(found, _DOTTED)]
-    points, commas, either, missing = list[str](), list[str](), list[str](), list[str]()
+    grouped = {name: pd.Series(found.unique()) for name, found in with_dots.items() if _fit(found, _DOTTED)}
+    points, commas, either, signs = (dict[str, pd.Series]() for _ in range(4))
+    has_decimals = is_sure = False  # whether another column has decimal commas, and whether these are surely no pairs
     for name in cells.columns.difference(numbers, sort=False):
         known = pd.Series(cells[name][seen[name].notna().to_numpy()].unique(), dtype=str)
         is_sign = known.str.fullmatch(_NOTHING)
         values = known[~is_sign]
-        has_points, has_commas = _fit(values, _POINT), _fit(values, _COMMA)
+        has_points = _fit(values, _POINT) and _are_thousands(values, ",", ".")
+        has_commas = _fit(values, _COMMA) and _are_thousands(values, ".", ",")
         if values.empty or not (has_points or has_commas):
             continue
+        if not has_points and (decimals := values.str.extract(r",(\d+)$")[0].dropna()).any():
+            no_pairs = len(decimals) < len(values) or bool(
+                decimals.str.match(r"0\d").any() or values.str.contains(rf"[.{_SPACES}]").any()
+            )
+            if not no_pairs and decimals.str.len().nunique() > 1 and decimals.str.endswith("0").any():
+                continue  # such as 8,9 and 9,10
+            has_decimals, is_sure = True, is_sure or no_pairs
         is_unclear = has_points and has_commas and values.str.contains(",", regex=False).any()
-        (either if is_unclear else points if has_points else commas).append(name)
-        missing += [name] if is_sign.any() else []
-        cells[name] = cells[name].replace(known[is_sign].tolist(), "").str.replace("−", "-")
-    # 1,234 alone could be either: a decimal comma beside semicolons, unless another column has decimal points
-    is_comma = commas or (";" in separators and len(grouped) == len(with_dots))
-    (commas if is_comma and "," not in separators else points).extend(either)
-    if commas and "," not in separators:
-        commas += grouped
-    decimal, thousands = [], []
-    for name in points + commas:
+        (either if is_unclear else points if has_points else commas)[name] = values
+        signs[name] = known[is_sign]
+    # 1,234 alone could be either: a decimal comma beside others or beside semicolons, unless another column has decimal points
+    if "," in separators or not (has_decimals or (";" in separators and len(grouped) == len(with_dots))):
+        points |= either
+    elif has_decimals or not grouped:
+        commas |= either
+    if is_sure and "," not in separators and len(grouped) == len(with_dots):
+        commas |= grouped
+    decimal, thousands, missing = [], [], []
+    for name, values in (points | commas).items():
         separator = rf"[{',' if name in points else '.'}{_SPACES}]"
-        decimal += [name] if name in commas and cells[name].str.contains(",", regex=False).any() else []
-        thousands += [name] if cells[name].str.contains(separator).any() else []
-        cells[name] = cells[name].str.replace(separator, "", regex=True).str.replace(",", ".", regex=False)
+        decimal += [name] if name in commas and values.str.contains(",", regex=False).any() else []
+        thousands += [name] if values.str.contains(separator).any() else []
+        missing += [name] if len(signs.get(name, ())) else []
+        plain = values.str.replace("−", "-").str.replace(separator, "", regex=True).str.replace(",", ".", regex=False)
+        written = dict(zip(values, plain, strict=True)) | dict.fromkeys(signs.get(name, ()), "")
+        cells[name] = cells[name].map(written).fillna(cells[name])
     notes = [("decimal commas", decimal), ("thousands separators", thousands), ("signs for missing numbers", missing)]
     return cells, [f"{what} in {listed(names)}" for what, names in notes if names]
+
+
+def _are_thousands(values: pd.Series, separator: str, point: str) -> bool:
+    """Whether what separates groups of three digits, if anything, does not make addresses, versions, phone numbers or lists."""
+    groups = values.str.count(f"[{separator}{_SPACES}]")
+    if groups.max() < 2 or values.str.contains(point, regex=False).any():
+        return True
+    is_told = (groups > 0) | (values.str.len() <= 3)  # 7 beside 1,234,567
+    return bool(is_told.all()) and groups.nunique() > 1 and not values.str.startswith("+").any()
 
 
 def _fit(values: pd.Series, pattern: str) -> bool:
