@@ -134,7 +134,7 @@ BAD = {
     "split by the target": ({"split": "time:price"}, "with one of 'code', 'note', 'sold', 'kind'; got 'time:price'$"),
     "split by no times": (
         {"split": "time:kind"},
-        "^--split time:kind: not all cells are dates or numbers, such as 'red'$",
+        "^--split time:kind: not all cells are dates or numbers, such as 'white, dry'$",
     ),
     "share": ({"test_share": 1.0}, "test_share must be between 0 and 1, got 1"),
     "twice": ({"targets": ["price", "price"]}, "--target names a column twice"),
@@ -257,6 +257,20 @@ def test_the_last_rows_are_hidden(tmp_path, times):
     )
     assert set(pd.read_csv(comp.public_dir / "test.csv", dtype=str)["at"]) == set(times[60:])
     assert "By `at`, the rows of test.csv come after those of train.csv." in comp.description
+
+
+def test_the_order_in_dates_is_said(tmp_path, caplog):
+    path, table = write(tmp_path, at=[f"{1 + i % 12:02}/{1 + i // 12:02}/2024" for i in range(80)])
+    comp = new_competition(path, ["price"], "rmse", tmp_path / "mine", split="time:at")
+    line = "--split time:at: in dates such as '03/05/2024', the month is taken to come first"
+    assert line in caplog.messages
+    months = pd.read_csv(comp.public_dir / "test.csv")["at"].str[:2].astype(int)
+    assert set(months) == {9, 10, 11, 12}
+    table.assign(at=["2024-05-06"] * 40 + ["later"] * 40).to_csv(path, index=False)
+    with pytest.raises(
+        CompetitionError, match=r"--split time:at: not all cells are dates or numbers, such as 'later'$"
+    ):
+        new_competition(path, ["price"], "rmse", tmp_path / "other", split="time:at")
 
 
 def test_whole_groups_are_hidden(tmp_path):

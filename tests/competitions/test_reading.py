@@ -11,7 +11,7 @@ import pandas as pd
 import pytest
 
 from trl_mle.competitions import CompetitionError
-from trl_mle.competitions.reading import as_times, read_tables
+from trl_mle.competitions.reading import as_times, first_of_no_time, order_in_dates, read_tables
 
 
 TEXT = "Straße,größe,note\nAm Wall 1,70.5,a\nIn der Aue 3,120,b\n"
@@ -205,10 +205,41 @@ def test_times():
         (["01.02.2024", "02.01.2024", "03.01.2024"], [1, 2, 0]),
         (["2024-02-01", "1 Jan 2024", "2024-01-02T03:04"], [1, 2, 0]),
         (["10", "9", "9.5"], [1, 2, 0]),
+        (["2020-01-02 00:00:00.5", "2020-03-01 00:00:00.1", "2020-02-01 00:00:00"], [0, 2, 1]),
+        (["2020-04-20", "01.05.2020", "05.03.2020"], [2, 0, 1]),
     ):
         assert as_times(pd.Series(cells)).argsort().tolist() == order
     for cells in ["2024-01-01", "later"], ["a", "b"], ["1", ""], ["2024-01-01", ""]:
         assert as_times(pd.Series(cells)) is None
+
+
+@pytest.mark.parametrize(
+    ("cells", "cell"),
+    [
+        (["2024-01-02", "later", "2024-01-03", "never"], "later"),
+        (["2", "1", ""], ""),
+        (["1/31/2024", "31/1/2024", "2/28/2024", "x"], "x"),
+    ],
+)
+def test_the_first_that_is_no_time(cells, cell):
+    assert first_of_no_time(pd.Series(cells)) == cell
+
+
+@pytest.mark.parametrize(
+    ("cells", "first"),
+    [
+        (["1/2/2024", "2/1/2024"], "the month"),
+        (["01.02.2024", "02.01.2024"], "the day"),
+        (["1/2/2024", "13/1/2024"], None),
+        (["1/1/2024", "2/2/2024"], None),
+        (["2024-01-02 10:00", "2024-02-01 10:00:00.5"], None),
+        (["2024", "2023"], None),
+        (["2020-04-20", "01.05.2020"], "the day"),
+        (["2024-01-02", "later"], None),
+    ],
+)
+def test_the_order_in_dates(cells, first):
+    assert order_in_dates(pd.Series(cells)) == first
 
 
 @pytest.mark.parametrize(

@@ -20,7 +20,15 @@ from trl_mle.competitions.competition import Competition, CompetitionError
 from trl_mle.competitions.loading import load_competition
 from trl_mle.competitions.metrics import Metric, Takes, find_metric
 from trl_mle.competitions.prepared import csv_text, description, write_file
-from trl_mle.competitions.reading import as_read, as_times, clean_name, listed, read_tables
+from trl_mle.competitions.reading import (
+    as_read,
+    as_times,
+    clean_name,
+    first_of_no_time,
+    listed,
+    order_in_dates,
+    read_tables,
+)
 from trl_mle.competitions.split import held_out_rows, is_measured, last_rows, whole_groups
 from trl_mle.showing import metric_in_words
 
@@ -332,7 +340,10 @@ def _split(rows: pd.DataFrame, split: str, share: float) -> tuple[np.ndarray, st
         return whole_groups(rows[name], share), f"No `{name}` of test.csv is in train.csv."
     times = as_times(rows[name])
     if times is None:
-        raise CompetitionError(f"--split {split}: not all cells are dates or numbers, such as {rows[name].min()!r}")
+        cell = first_of_no_time(rows[name])
+        raise CompetitionError(f"--split {split}: not all cells are dates or numbers, such as {cell!r}")
+    if first := order_in_dates(rows[name]):
+        logger.warning("--split %s: in dates such as %r, %s is taken to come first", split, rows[name].iloc[0], first)
     return last_rows(times, share), f"By `{name}`, the rows of test.csv come after those of train.csv."
 
 

@@ -61,16 +61,48 @@ def as_read(cells: pd.DataFrame) -> pd.DataFrame:
 
 def as_times(cells: pd.Series) -> pd.Series | None:
     """The cells as numbers or dates, if all of them are."""
-    numbers = pd.to_numeric(cells, errors="coerce")
-    if numbers.notna().all():
-        return numbers
-    days_first = "." in cells.iloc[0]
+    times = _as_most_times(cells)
+    return times if times.notna().all() else None
+
+
+def first_of_no_time(cells: pd.Series) -> str:
+    """The first cell for which [`as_times`] finds no times."""
+    return str(cells[_as_most_times(cells).isna()].iloc[0])
+
+
+def order_in_dates(cells: pd.Series) -> str | None:
+    """Which of day and month [`as_times`] takes for the first, if all cells have the other order just as well."""
+    if pd.to_numeric(cells, errors="coerce").notna().all() or _dates(cells, format="ISO8601").notna().all():
+        return None
+    days_first = _has_days_first(cells)
+    for options in dict[str, Any](), {"format": "mixed"}:
+        taken, other = (_dates(cells, dayfirst=first, **options) for first in (days_first, not days_first))
+        if taken.notna().all() or other.notna().all():
+            break
+    if taken.isna().any() or other.isna().any() or taken.equals(other):
+        return None
+    return "the day" if days_first else "the month"
+
+
+def _as_most_times(cells: pd.Series) -> pd.Series:
+    """The cells as what most of them are, numbers or dates in one of the ways to write them."""
+    most = pd.to_numeric(cells, errors="coerce")
+    first = _has_days_first(cells)
+    ways: list[dict[str, Any]] = [{"format": "ISO8601"}, {"dayfirst": first}, {"dayfirst": not first}]
+    for options in [*ways, {"format": "mixed", "dayfirst": first}]:
+        if most.notna().all():
+            break
+        most = max(most, _dates(cells, **options), key=pd.Series.count)
+    return most
+
+
+def _dates(cells: pd.Series, **options: Any) -> pd.Series:
     with warnings.catch_warnings(action="ignore"):  # about guesses: those that do not fit all cells are dropped
-        for options in ({"dayfirst": days_first}, {"dayfirst": not days_first}, {"format": "mixed"}):
-            dates = pd.to_datetime(cells, errors="coerce", utc=True, **options)
-            if dates.notna().all():
-                return dates
-    return None
+        return pd.to_datetime(cells, errors="coerce", utc=True, **options)
+
+
+def _has_days_first(cells: pd.Series) -> bool:
+    return bool(cells.str.match(r"\d{1,2}\.\d{1,2}\.").any())  # 31.12.2024
 
 
 def clean_name(name: str) -> str:
