@@ -14,7 +14,7 @@ from trl_mle.competitions import CompetitionError, Score, load_competition
 from trl_mle.competitions.competition import Competition
 from trl_mle.competitions.metrics import Metric
 from trl_mle.competitions.mirrors import MIRRORS
-from trl_mle.competitions.split import held_out_rows
+from trl_mle.competitions.split import held_out_rows, whole_groups
 
 
 SHARES = st.sampled_from([0.1, 0.25, 0.5, 0.7])
@@ -68,6 +68,21 @@ def test_the_split_is_the_same_everywhere():
 def test_rows_of_one_id_come_in_their_order():
     held_out = held_out_rows(answers([1.0] * 4 + [0.0] * 4, ids=["x"] * 8), 0.5)
     assert held_out.tolist() == [True, True, False, False] * 2
+
+
+@pytest.mark.parametrize("name", "abcdefgh")
+@pytest.mark.parametrize(
+    ("sizes", "share", "hidden"),
+    [([190, 10], 0.25, 10), ([60, 40], 0.25, 40), ([90, *[1] * 10], 0.25, 10), ([40, 20, 20, 20], 0.3, 20)],
+)
+def test_groups_are_hidden_as_far_as_they_fit(name, sizes, share, hidden):
+    """Whichever comes first in the order of the hash."""
+    groups = pd.Series([f"{name}{i}" for i, size in enumerate(sizes) for _ in range(size)])
+    mask = whole_groups(groups, share)
+    assert mask.sum() == hidden
+    assert set(groups[mask]) & set(groups[~mask]) == set()
+    shuffled = groups.sample(frac=1, random_state=0)
+    assert set(shuffled[whole_groups(shuffled, share)]) == set(groups[mask])
 
 
 def test_one_hot_answers_and_texts_are_labels():

@@ -41,11 +41,15 @@ def last_rows(times: pd.Series, share: float) -> np.ndarray:
 
 
 def whole_groups(groups: pd.Series, share: float) -> np.ndarray:
-    """A mask of about this share of the rows: whole groups, in the order of a hash, as many as fit, at least one."""
-    sizes = groups.value_counts().sort_index()
+    """A mask of at most this share of the rows: in the order of a hash, each group that fits, or the smallest if none does."""
+    sizes = groups.value_counts()
     sizes = sizes.iloc[np.argsort(_hashes(sizes.index), kind="stable")]
-    hidden = sizes.index[(sizes.cumsum() <= share * len(groups)).to_numpy()]
-    return groups.isin(hidden if len(hidden) else sizes.index[:1]).to_numpy()
+    hidden, room = [], share * len(groups)
+    for group, size in sizes.items():
+        if size <= room:
+            hidden.append(group)
+            room -= size
+    return groups.isin(hidden or [sizes.idxmin()]).to_numpy()
 
 
 def is_measured(column: pd.Series) -> bool:
