@@ -281,6 +281,33 @@ def test_whole_groups_are_hidden(tmp_path):
     assert "No `who` of test.csv is in train.csv." in comp.description
 
 
+def test_groups_that_are_equal_to_programs_stay_together(tmp_path):
+    path, _ = write(tmp_path, who=[f"{'0' * (i % 3)}{i % 8}" for i in range(80)])
+    comp = new_competition(path, ["price"], "rmse", tmp_path / "mine", split="group:who")
+    train, test = (set(pd.read_csv(comp.public_dir / f"{name}.csv")["who"]) for name in ("train", "test"))
+    assert (len(train), len(test), train & test) == (6, 2, set())
+
+
+def test_a_split_that_hides_all_rows_of_a_label(tmp_path, caplog):
+    path, _ = write(tmp_path, at=[str(i) for i in range(80)], half=["a"] * 40 + ["b"] * 40)
+    new_competition(path, ["kind"], "log_loss", tmp_path / "mine", split="time:at", test_share=0.4)
+    line = "--split time:at with --test_share 0.4 leaves train.csv no row with these labels of 'kind': 'rosé'"
+    assert line in caplog.messages
+    for target, metric, share, side, label in (
+        ("half", "log_loss", 0.6, "train.csv", "'a'"),
+        ("half", "roc_auc", 0.6, "train.csv", "0"),
+        ("half", "roc_auc", 0.25, "the hidden rows", "1"),
+    ):
+        message = (
+            f"^--split time:at with --test_share {share} leaves {side} a single label of '{target}', {label}: change"
+        )
+        with pytest.raises(CompetitionError, match=message):
+            new_competition(path, [target], metric, tmp_path / "other", split="time:at", test_share=share)
+    caplog.clear()
+    new_competition(path, ["half"], "accuracy", tmp_path / "whole", split="time:at")
+    assert not [message for message in caplog.messages if message.startswith("--split")]
+
+
 def test_a_random_split_that_may_leak_is_reported(tmp_path, caplog):
     path, _ = write(tmp_path, **{"the day": TIMES["days"], "year": [2000 + i // 8 for i in range(80)]})
     new_competition(path, ["price"], "rmse", tmp_path / "days")

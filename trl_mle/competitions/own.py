@@ -115,6 +115,8 @@ def new_competition(
         raise CompetitionError(
             f"{is_test.sum()} of {len(rows)} rows with test_share {test_share:g}: take another share"
         )
+    if split is not None and known.takes not in (Takes.NUMBERS, Takes.TEXTS):
+        _compare_labels(rows[targets], is_test, f"--split {split} with --test_share {test_share:g}", known.takes)
     cells = pd.concat([ids, features], axis=1)
     _report_telling_columns(cells if id_column in rows else features, rows[targets])
     sample = pd.DataFrame({id_column: ids[is_test], **constant_guesses(answers[~is_test], known, int(is_test.sum()))})
@@ -284,9 +286,7 @@ def _check_ids(ids: pd.Series) -> None:
 
 
 def _fault_of_ids(ids: pd.Series) -> str | None:
-    # Programs read numbers where a file, or the part of it that they are given, holds only numbers: 01 is 1
-    numbers = pd.to_numeric(ids, errors="coerce")
-    same = numbers.astype(object).where(numbers.abs() < 2**53, ids)
+    same = _as_equal(ids)
     if (again := same.duplicated()).any():
         twice = same[again].iloc[0]
         texts = " and ".join(map(repr, sorted(set(ids[same == twice]))[:2]))
@@ -294,6 +294,12 @@ def _fault_of_ids(ids: pd.Series) -> str | None:
     if (missing := as_read(ids.to_frame()).iloc[:, 0].isna().to_numpy()).any():
         return f"{ids[missing].iloc[0]!r} is no {ids.name}: programs would read it as a missing value"
     return None
+
+
+def _as_equal(cells: pd.Series) -> pd.Series:
+    """Cells that programs may read as the same, as the same value: 01 is 1 where a file, or a part of it, holds only numbers."""
+    numbers = pd.to_numeric(cells, errors="coerce")
+    return numbers.astype(object).where(numbers.abs() < 2**53, cells)
 
 
 def _informative(features: pd.DataFrame) -> pd.DataFrame:
@@ -337,7 +343,7 @@ def _split(rows: pd.DataFrame, split: str, share: float) -> tuple[np.ndarray, st
         columns = ", ".join(map(repr, rows.columns[:20]))
         raise CompetitionError(f"--split must be time:COLUMN or group:COLUMN, with one of {columns}; got {split!r}")
     if kind == "group":
-        return whole_groups(rows[name], share), f"No `{name}` of test.csv is in train.csv."
+        return whole_groups(_as_equal(rows[name]), share), f"No `{name}` of test.csv is in train.csv."
     times = as_times(rows[name])
     if times is None:
         cell = first_of_no_time(rows[name])
@@ -345,6 +351,19 @@ def _split(rows: pd.DataFrame, split: str, share: float) -> tuple[np.ndarray, st
     if first := order_in_dates(rows[name]):
         logger.warning("--split %s: in dates such as %r, %s is taken to come first", split, rows[name].iloc[0], first)
     return last_rows(times, share), f"By `{name}`, the rows of test.csv come after those of train.csv."
+
+
+def _compare_labels(targets: pd.DataFrame, is_test: np.ndarray, split: str, takes: Takes) -> None:
+    """Warns of labels that only hidden rows have, and refuses a side that has a single one where two are needed."""
+    for name, cells in as_read(targets).items():
+        shown, hidden = cells[~is_test].unique().tolist(), cells[is_test].unique().tolist()
+        for labels, side in (shown, "train.csv"), (hidden, "the hidden rows"):
+            if len(labels) == 1 < cells.nunique() and (labels is shown or takes is Takes.SCORES):
+                raise CompetitionError(
+                    f"{split} leaves {side} a single label of {name!r}, {labels[0]!r}: change either"
+                )
+        if only := sorted(set(hidden) - set(shown)):
+            logger.warning("%s leaves train.csv no row with these labels of %r: %s", split, name, listed(only))
 
 
 def what_it_takes(targets: pd.DataFrame) -> Takes:
