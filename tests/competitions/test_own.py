@@ -200,6 +200,17 @@ def test_rows_without_a_target_are_set_aside(tmp_path, caplog):
         new_competition(path, ["price"], "rmse", tmp_path / "few")
 
 
+@pytest.mark.parametrize(
+    ("metric", "count", "is_label"), [("accuracy", 2, True), ("accuracy", 30, False), ("rmse", 2, False)]
+)
+def test_a_sign_may_be_a_label(tmp_path, metric, count, is_label):
+    path, _ = write(tmp_path, kind=["-" if i < 8 else 1 + i % count for i in range(80)])
+    comp = new_competition(path, ["kind"], metric, tmp_path / "mine")
+    parts = [pd.read_csv(file, dtype=str)["kind"] for file in (comp.public_dir / "train.csv", comp.answers)]
+    assert pd.concat(parts).value_counts().get("-", 0) == 8 * is_label
+    assert sum(map(len, parts)) == 72 + 8 * is_label
+
+
 def test_columns_that_say_nothing_are_left_out(tmp_path, caplog):
     path, _ = write(tmp_path, empty="", missing="NA", country="NL", rare=["", *["x"] * 79])
     comp = new_competition(path, ["price"], "rmse", tmp_path / "mine", test=path)

@@ -87,8 +87,9 @@ def new_competition(
         raise CompetitionError(str(error)) from error
     if not 0 < test_share < 1:
         raise CompetitionError(f"test_share must be between 0 and 1, got {test_share:g}")
-    rows, *unlabelled = read_tables([table] if test is None else [table, test])
     targets, id_column = [clean_name(name) for name in targets], id_column and clean_name(id_column)
+    with_labels = [] if known.takes is Takes.NUMBERS and higher_is_better is None else targets
+    rows, *unlabelled = read_tables([table] if test is None else [table, test], with_labels)
     rows = _labelled(rows, table, targets, id_column)
     # Tables are often sorted by the target: neither the order of the rows nor a counting id may reveal it
     rows = rows.iloc[np.random.RandomState(0).permutation(len(rows))].reset_index(drop=True)

@@ -22,6 +22,7 @@ from pandas.api.types import is_bool_dtype, is_numeric_dtype
 
 from trl_mle.competitions.competition import CompetitionError
 from trl_mle.competitions.prepared import csv_text
+from trl_mle.competitions.split import MOST_LABELS
 
 
 logger = logging.getLogger(__name__)
@@ -37,16 +38,17 @@ _DOTTED = r"[+\-−]?[1-9]\d{0,2}(?:\.\d{3})+"
 _NOTHING = r"[?.*\-–—]{1,3}"  # stands for a missing number
 
 
-def read_tables(paths: Sequence[Path]) -> list[pd.DataFrame]:
+def read_tables(paths: Sequence[Path], labels: Collection[str] = ()) -> list[pd.DataFrame]:
     """
     Reads tables with the same columns, all cells as texts without surrounding spaces. Numbers are rewritten where pandas would
-    not read them as such, in the same way in all tables. What is done beside reading CSV in UTF-8 is logged in a line.
+    not read them as such, in the same way in all tables. What is done beside reading CSV in UTF-8 is logged in a line. In the
+    columns `labels`, a sign such as `-` is one of the labels, unless they have too many values for labels.
 
     Raises:
         [`CompetitionError`], `FileNotFoundError`: A file is no table with a header, or does not exist.
     """
     tables, separators = zip(*map(_read_table, paths), strict=True)
-    rewritten, notes = _plain_numbers(pd.concat(tables, ignore_index=True).fillna(""), separators)
+    rewritten, notes = _plain_numbers(pd.concat(tables, ignore_index=True).fillna(""), separators, labels)
     if notes:
         logger.warning("%s: %s", paths[0], "; ".join(notes))
     ends = np.cumsum([len(table) for table in tables])[:-1]
@@ -253,7 +255,9 @@ def _named(rows: pd.DataFrame, header: Sequence[str]) -> tuple[pd.DataFrame, lis
     return pd.DataFrame(columns), notes
 
 
-def _plain_numbers(cells: pd.DataFrame, separators: Collection[str]) -> tuple[pd.DataFrame, list[str]]:
+def _plain_numbers(
+    cells: pd.DataFrame, separators: Collection[str], labels: Collection[str]
+) -> tuple[pd.DataFrame, list[str]]:
     """The columns with numbers as pandas reads them, and what was done. Columns that may be something else stay as they are."""
     seen, cells = as_read(cells), cells.copy()
     numbers = [name for name in cells if is_numeric_dtype(seen[name]) and not is_bool_dtype(seen[name])]
@@ -269,7 +273,8 @@ def _plain_numbers(cells: pd.DataFrame, separators: Collection[str]) -> tuple[pd
         values = known[~is_sign]
         has_points = _fit(values, _POINT) and _are_thousands(values, ",", ".")
         has_commas = _fit(values, _COMMA) and _are_thousands(values, ".", ",")
-        if values.empty or not (has_points or has_commas):
+        is_label = name in labels and is_sign.any() and len(values) <= max(MOST_LABELS, len(cells) / 10)
+        if values.empty or is_label or not (has_points or has_commas):
             continue
         if not has_points and (decimals := values.str.extract(r",(\d+)$")[0].dropna()).any():
             no_pairs = len(decimals) < len(values) or bool(
