@@ -187,6 +187,14 @@ def test_two_labels_become_0_and_1(tmp_path, caplog, labels, meaning, metric):
         assert pd.read_csv(known)["sold"].mean() == 0.25
 
 
+def test_labels_that_would_become_one_are_refused(tmp_path):
+    path, _ = write(tmp_path, kind=["None", "none", "some", "any"] * 20)
+    with pytest.raises(
+        CompetitionError, match=r"^'kind' has the labels 'None' and 'none', and pandas reads .*: rename it$"
+    ):
+        new_competition(path, ["kind"], "accuracy", tmp_path / "mine")
+
+
 def test_rows_without_a_target_are_set_aside(tmp_path, caplog):
     path, table = write(tmp_path, price=["", "NA", "?", *range(5, 82)], more=[*range(79), None])
     comp = new_competition(path, ["price"], "rmse", tmp_path / "mine")

@@ -188,7 +188,15 @@ def test_what_is_no_table_is_said_in_a_line(tmp_path, content, message):
 
 
 @pytest.mark.parametrize(
-    "text", ["<|a|>,<|b|>\n1,2\n", '"a;b;c;d",e\n"1;2;3;4",5\n', "a;b\n1,5,x;2,5,y\n", 'a,b\n"|||",1\n']
+    "text",
+    [
+        "<|a|>,<|b|>\n1,2\n",
+        '"a;b;c;d",e\n"1;2;3;4",5\n',
+        "a;b\n1,5,x;2,5,y\n",
+        'a,b\n"|||",1\n',
+        '"height, cm";"weight, kg"\n1,70;70,5\n1,8;80,5\n',
+        "a|x,b|y\n1|2,3\n4,5|6\n",
+    ],
 )
 def test_names_and_texts_may_hold_separators(tmp_path, text):
     assert len(read(tmp_path, text).columns) == 2

@@ -251,6 +251,10 @@ def _labelled(rows: pd.DataFrame, table: Path, targets: Sequence[str], id_column
         raise CompetitionError("--target names a column twice, or the ids")
     for name in targets:
         if (is_none := rows[name] == "None").any() and not is_numeric_dtype(as_read(rows[[name]])[name]):
+            if (rows[name] == "none").any():
+                raise CompetitionError(
+                    f"{name!r} has the labels 'None' and 'none', and pandas reads the former as a missing value: rename it"
+                )
             rows[name] = rows[name].mask(is_none, "none")
             logger.warning(
                 "the label 'None' of %r is written 'none', because pandas reads None as a missing value", name

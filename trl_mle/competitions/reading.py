@@ -120,7 +120,7 @@ def listed(names: Iterable[object]) -> str:
 
 def _read_table(path: Path) -> tuple[pd.DataFrame, str]:
     text, encoding = _text(path)
-    separator = max(SEPARATORS, key=lambda sign: _least_cells(text, sign))
+    separator = max(SEPARATORS, key=lambda sign: _fitness(text, sign))
     cells = _cells(path, text, separator)
     header, rows = [clean_name(name) for name in cells.iloc[0]], cells.iloc[1:]
     if _looks_like_data(header, rows):
@@ -194,10 +194,11 @@ def _cells(path: Path, text: str, separator: str) -> pd.DataFrame:
     raise CompetitionError(f"{path} has rows with more cells than its header has names")
 
 
-def _least_cells(text: str, separator: str) -> int:
-    """In a row, among the first: names and texts may hold other separators."""
+def _fitness(text: str, separator: str) -> tuple[bool, int]:
+    """Whether the first rows have the same number of cells, and the least number: names and texts may hold other separators."""
     rows = csv.reader(io.StringIO(text[:100_000], newline=""), delimiter=separator)
-    return min((len(row) for row in islice(rows, 20) if row), default=0)
+    counts = [len(row) for row in islice(rows, 20) if row] or [0]
+    return min(counts) == max(counts) > 1, min(counts)
 
 
 def _parsed(text: str, separator: str, **options: object) -> pd.DataFrame:
