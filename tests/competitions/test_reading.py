@@ -202,6 +202,10 @@ def test_names_and_texts_may_hold_separators(tmp_path, text):
     assert len(read(tmp_path, text).columns) == 2
 
 
+def test_rows_may_be_long(tmp_path):
+    assert list(read(tmp_path, "a;b;c\n" + f"{'word, ' * 5000};1;x\n" * 5)) == ["a", "b", "c"]
+
+
 def test_a_line_for_excel_is_no_header(tmp_path):
     assert read(tmp_path, "sep=;\na;b\n1;2\n").to_dict("list") == {"a": ["1"], "b": ["2"]}
 

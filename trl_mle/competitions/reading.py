@@ -198,6 +198,8 @@ def _fitness(text: str, separator: str) -> tuple[bool, int]:
     """Whether the first rows have the same number of cells, and the least number: names and texts may hold other separators."""
     rows = csv.reader(io.StringIO(text[:100_000], newline=""), delimiter=separator)
     counts = [len(row) for row in islice(rows, 20) if row] or [0]
+    if len(text) > 100_000:
+        counts = counts[:-1] or counts  # the last row may be cut
     return min(counts) == max(counts) > 1, min(counts)
 
 
