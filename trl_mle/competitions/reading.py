@@ -267,7 +267,7 @@ def _plain_numbers(
     with_dots = {
         name: found for name in numbers if len(found := cells[name][cells[name].str.contains(".", regex=False)])
     }
-    grouped = {name: pd.Series(found.unique()) for name, found in with_dots.items() if _fit(found, _DOTTED)}
+    grouped = {str(name): pd.Series(found.unique()) for name, found in with_dots.items() if _fit(found, _DOTTED)}
     points, commas, either, signs = (dict[str, pd.Series]() for _ in range(4))
     has_decimals = is_sure = False  # whether another column has decimal commas, and whether these are surely no pairs
     for name in cells.columns.difference(numbers, sort=False):
