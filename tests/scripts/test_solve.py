@@ -204,6 +204,31 @@ def test_the_best_so_far_survives_an_interruption(scripted, monkeypatch, tmp_pat
     assert "submission.csv is the best so far; the same command goes on" in capsys.readouterr().err
 
 
+def test_going_on_does_not_go_back(scripted, monkeypatch, tmp_path, capsys):
+    """What earlier batches found neither replaces the best so far nor runs again, also if the search goes on."""
+    first = solve(asked()).parent / "solution.py"
+    best = first.read_text()
+    written, again = [], []
+    write, execute = module._write, submission_search._executed
+
+    def interrupted(folder, *rest):
+        write(folder, *rest)
+        written.append((folder / "solution.py").read_text())
+        raise KeyboardInterrupt
+
+    def noted(source, *rest):
+        again.append(source)
+        return execute(source, *rest)
+
+    monkeypatch.setattr(module, "_write", interrupted)
+    monkeypatch.setattr(submission_search, "_executed", noted)
+    with pytest.raises(KeyboardInterrupt):
+        solve(asked(budget="90s"))
+    assert written == again == [best]
+    assert first.read_text() == best
+    assert "submission.csv is the best so far" in capsys.readouterr().err
+
+
 def test_programs_that_still_run_when_the_time_is_up_are_ended(monkeypatch, tmp_path):
     """Everything counts, also their time."""
     monkeypatch.chdir(tmp_path)

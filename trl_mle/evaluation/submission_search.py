@@ -57,11 +57,13 @@ def search(
         keep (`int`, *optional*, defaults to `1`):
             Number of best programs that will run again: the time that they took is kept back.
         on_batch (`Callable`, *optional*):
-            Called after each batch with all evaluations so far; its time counts.
+            Called after each batch with all evaluations so far; its time counts. Batches of an earlier run are replayed without
+            it, except for the last one, so that a submission on disk is not replaced with a worse one.
     """
     harness = harnesses[0]
     competition, log = harness.competition, harness.log
     evaluations: list[Evaluation] = []
+    earlier = max((sample.index for sample in log.written), default=-1)
     while True:
         best = ranked(evaluations, competition, worth)
         until_s = budget_s - keep * max((program.duration_s or 0.0 for program in best), default=0.0)
@@ -93,7 +95,8 @@ def search(
             ]
             harnesses[policy].write([samples[i] for i in chosen], list(map(ask_to_validate, prompts)), step, parents)
         evaluations += harness.execute(samples, until_s if evaluations else max(until_s, log.now() + FIRST_S))
-        on_batch(evaluations)
+        if samples[-1].index >= earlier:
+            on_batch(evaluations)
     console.print(_progress(evaluations, competition, log.now(), budget_s, worth), soft_wrap=True)
     return evaluations
 

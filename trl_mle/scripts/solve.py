@@ -145,7 +145,7 @@ def solve(args: SolveArguments) -> Path:
                 harnesses, args.budget_s - (monotonic() - began), console, worth, args.keep, write_best
             )
         except KeyboardInterrupt:
-            if chosen:
+            if (folder / SUBMISSION).is_file():  # maybe an earlier run's
                 console.print(
                     f"interrupted: {folder / SUBMISSION} is the best so far; the same command goes on", soft_wrap=True
                 )
