@@ -22,6 +22,7 @@ import trl_mle
 from trl_mle import cli
 from trl_mle.competitions import TaskSet, load_competition
 from trl_mle.evaluation import evaluate, submission_search
+from trl_mle.evaluation.sample_log import SampleLog
 from trl_mle.execution import Limits
 from trl_mle.rewards import BestSolutions, ExecutionLog
 from trl_mle.rewards.progress import RUNNING_FILE
@@ -157,13 +158,14 @@ def test_solve_keeps_what_it_found(command, tmp_path, monkeypatch):
     policy = ScriptedPolicy(lambda prompt, seed: fenced(f"number = {seed}\n{SUBMIT}"))
     monkeypatch.setattr(solve, "load_policy", lambda name: policy)
     monkeypatch.setattr(solve, "check_policy", lambda name: None)
+    monkeypatch.setattr(SampleLog, "now", lambda log: 20.0 * len(log.written))
     executed = submission_search._executed
     monkeypatch.setattr(
         submission_search,
         "_executed",
         lambda source, *rest: executed(RAISE if "number = 0" in source else source, *rest),
     )
-    code, out, error = command("solve", "diabetes", "--policy", "p", "--budget", "1s", "--batch_size", 2)
+    code, out, error = command("solve", "diabetes", "--policy", "p", "--budget", "60s", "--batch_size", 2)
     assert code == 0
     assert seen_in(f"is skipped: when run again, ValueError: {''.join(HOSTILE[:7])}", error)
     assert load_competition("diabetes").grade(tmp_path / "solved" / "diabetes" / "submission.csv").valid

@@ -13,6 +13,7 @@ from trl_mle.competitions import Competition, load_competition, own
 from trl_mle.evaluation import submission_search
 from trl_mle.evaluation.sample_log import SampleLog
 from trl_mle.evaluation.submission_search import average
+from trl_mle.execution import ExecutionResult, Outcome
 from trl_mle.scripts import solve as module
 from trl_mle.scripts.solve import SolveArguments, seconds_of, solve
 
@@ -227,6 +228,27 @@ def test_going_on_does_not_go_back(scripted, monkeypatch, tmp_path, capsys):
     assert written == again == [best]
     assert first.read_text() == best
     assert "submission.csv is the best so far" in capsys.readouterr().err
+
+
+def test_programs_that_fail_in_the_end_do_not_take_more_time(scripted, monkeypatch, capsys):
+    """A few are tried after each batch, and none when the time is up, except for the first."""
+    scripted.answer = lambda prompt, seed: fenced(PROGRAM.format(rmse=seed + 1.0, shift=0))
+    again = []
+
+    def late(source, competition, executor):
+        again.append(source)
+        return ExecutionResult(Outcome.ERROR, "too few rows")
+
+    monkeypatch.setattr(submission_search, "_executed", late)
+    tried = {"34s": 2 + 3, "9s": 1}  # batches of 2 and 4 programs; one of 2, whose time is up
+    for budget, count in tried.items():
+        again.clear()
+        with pytest.raises(
+            ValueError, match=rf"programs, {count} ran again in the time left, and none was valid then"
+        ):
+            solve(asked(budget=budget, output_dir=budget))
+        assert len(again) == count
+    assert capsys.readouterr().err.count("is skipped: when run again, too few rows") == sum(tried.values())
 
 
 def test_programs_that_still_run_when_the_time_is_up_are_ended(monkeypatch, tmp_path):

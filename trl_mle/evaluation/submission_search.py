@@ -23,6 +23,7 @@ from trl_mle.showing import PlainConsole, terminal_line
 IMPROVED = 4  # number of best programs to improve
 FIRST_S = 10.0  # that programs of the first batch have, whatever the time limit
 MOST_FAILURES = 3  # reasons that are listed
+MOST_AGAIN = 3  # programs that may fail in one call of `run_again`
 ROUND, STEPS = "solve", ("scratch", "debug", "improve")
 Worth = Callable[[Evaluation, Competition], float | None]
 
@@ -159,19 +160,25 @@ def run_again(
     count: int,
     console: PlainConsole,
     known: dict[str | None, bytes | str],
+    time_is_up: Callable[[], bool],
 ) -> list[tuple[Evaluation, bytes]]:
     """
     Runs programs again, best first, until `count` of them are valid again, and returns these with their submissions. A
     program that fails because of our infrastructure is tried once more. `known` keeps the submission of each program, or why it
-    has none, from one call to the next.
+    has none, from one call to the next. It gives up after a few programs that fail, and when the time is up, unless fewer than
+    `count` programs have been tried: what was found is of use only if it runs again.
     """
     found: list[tuple[Evaluation, bytes]] = []
+    failed = 0
     for place, evaluation in enumerate(programs, 1):
         if len(found) == count:
             break
         if evaluation.source not in known:
+            if failed == MOST_AGAIN or (len(known) >= count and time_is_up()):
+                continue  # a worse one may be known
             known[evaluation.source] = again = _submission(evaluation, competition, executor)
             if isinstance(again, str):
+                failed += 1
                 said = f"number {place} of {len(programs)} is skipped: when run again, {terminal_line(again)}"
                 console.print(said, soft_wrap=True)
         submission = known[evaluation.source]

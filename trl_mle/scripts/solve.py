@@ -134,16 +134,16 @@ def solve(args: SolveArguments) -> Path:
 
         def write_best(evaluations: Sequence[Evaluation]) -> None:
             best = run_again(
-                ranked(evaluations, competition, worth), final or competition, executor, args.keep, console, known
-            )
+                ranked(evaluations, competition, worth), final or competition, executor, args.keep, console, known,
+                lambda: log.now() >= budget_s,
+            )  # fmt: skip
             if best and best != chosen:
                 chosen[:] = best
                 _write(folder, chosen, args.keep, final or competition)
 
+        budget_s = args.budget_s - (monotonic() - began)
         try:
-            evaluations = search(
-                harnesses, args.budget_s - (monotonic() - began), console, worth, args.keep, write_best
-            )
+            evaluations = search(harnesses, budget_s, console, worth, args.keep, write_best)
         except KeyboardInterrupt:
             if (folder / SUBMISSION).is_file():  # maybe an earlier run's
                 console.print(
@@ -159,7 +159,7 @@ def solve(args: SolveArguments) -> Path:
                 )
             valid = sum(evaluation.valid for evaluation in evaluations)
             what = (
-                f"none of the {valid} valid programs was valid when run again"
+                f"of {valid} valid programs, {len(known)} ran again in the time left, and none was valid then"
                 if valid
                 else "no program made a valid submission"
             )
