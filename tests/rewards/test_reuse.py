@@ -142,6 +142,40 @@ def test_who_has_waited_in_vain_runs_by_itself(wine, store, unchecked):
     assert reward.longest_s(3) == 0.0
 
 
+@pytest.mark.parametrize("runs", [True, False])
+def test_nobody_waits_for_a_stopped_program(wine, store, unchecked, runs):
+    executor = LateExecutor()
+    reward = reward_of(executor, wine, store)
+    first, second, third = reward.submit([(FIRST, "wine"), (SECOND, "wine"), (FIRST, "wine")])
+    reward.stop(third)  # it only waits, as the second does
+    assert not executor.futures[0].cancelled()
+    if runs:
+        executor.futures[0].set_running_or_notify_cancel()
+    reward.stop(first)
+    assert executor.futures[0].cancelled() is not runs
+    assert executor.futures[0].stopping.is_set() is runs
+    [later] = reward.submit([(FIRST, "wine")])
+    assert later.future is executor.futures[1]
+    if runs:
+        executor.futures[0].set_result(replace(FAILED, outcome=Outcome.KILLED))
+    assert not second.poll()
+    assert second.future is executor.futures[2]
+    for future in executor.futures[1:]:
+        future.set_result(FAILED)
+    assert second.poll()
+    assert later.poll()
+    assert second.result().outcome == later.result().outcome == Outcome.ERROR
+
+
+def test_programs_end_when_the_time_is_up(wine, store):
+    executor = LateExecutor()
+    reward = reward_of(executor, wine, store)
+    stopped = reward.evaluate_many([(FIRST, "wine"), (SECOND, "wine"), (OTHER, "wine")], time_is_up=lambda: True)
+    assert [item.outcome for item in stopped] == [Outcome.KILLED] * 3
+    assert [future.cancelled() for future in executor.futures] == [True, True]
+    assert reward.reuse.running == {}
+
+
 def test_the_instrumenter_is_asked_for_every_batch_and_only_for_new_programs(wine, store, unchecked):
     batches = []
 

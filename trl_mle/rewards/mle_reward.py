@@ -283,9 +283,10 @@ class MLEReward:
         return [self._begin(item, programs) for item in asked]
 
     def stop(self, pending: PendingEvaluation) -> None:
-        """Ends a program whose result is no longer needed. If results are reused it continues: an equal one may wait for it."""
-        if self.reuse is None:
-            pending.future.stop()
+        """Ends a program whose result is no longer needed. An equal one that waits for it runs by itself."""
+        pending.stop()
+        if self.reuse is not None:
+            self.reuse.forget(pending)
 
     def _settings(self) -> dict[str, Any]:
         """The settings that evaluations depend on besides program and competition."""

@@ -29,6 +29,10 @@ class PendingEvaluation:
         assert self._evaluation is not None
         return self._evaluation
 
+    def stop(self) -> None:
+        """Ends the program, whose result is no longer needed."""
+        self.future.stop()
+
     @property
     def awaited(self) -> Future[Any]:
         """What [`poll`] waits for now."""
@@ -105,8 +109,8 @@ def _graded(result: ExecutionResult, competition: Competition) -> Future[Score |
 
 
 class Repeat(PendingEvaluation):
-    """A program that waits for an equal one, and is executed if `reuse` returns that one's evaluation as `None`. It
-    then executes the other's text, because the instrumenter must not be called again: other processes may not call
+    """A program that waits for an equal one, and is executed if that one is stopped, or if `reuse` returns its evaluation
+    as `None`. It then executes the other's text, because the instrumenter must not be called again: other processes may not call
     it."""
 
     def __init__(
@@ -124,16 +128,21 @@ class Repeat(PendingEvaluation):
         self.future = first.future
 
     def poll(self) -> bool:
-        if self._evaluation is None and self._awaited.poll():
+        never_ran = not self._is_own and self._awaited.future.cancelled()
+        if self._evaluation is None and (never_ran or self._awaited.poll()):
             if self._is_own:
                 self._evaluation = replace(self._awaited.result(), source=self._source)
-            else:
+            elif not never_ran:
                 self._evaluation = self._reuse(self._awaited.result())
             if self._evaluation is None:
                 self._awaited, self._is_own = self._execute(self._awaited.program), True
                 return self.poll()
         self.future = self._awaited.future
         return super().poll()
+
+    def stop(self) -> None:
+        if self._is_own:  # others may need the one that it waits for
+            super().stop()
 
     @property
     def awaited(self) -> Future[Any]:

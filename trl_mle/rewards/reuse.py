@@ -9,7 +9,7 @@ from trl_mle.competitions import Competition, Score
 from trl_mle.competitions.content import content_digest
 from trl_mle.execution import Outcome
 from trl_mle.rewards.evaluation import Evaluation
-from trl_mle.rewards.pending import Execution
+from trl_mle.rewards.pending import Execution, PendingEvaluation
 from trl_mle.solutions import BestSolutions, ResultStore, result_key, syntax_tree_id
 
 
@@ -70,6 +70,10 @@ class Reuse:
         if evaluation.outcome in REUSABLE and is_final:
             self.store.add(asked.key, asdict(evaluation.reused_for(None)))
         return evaluation
+
+    def forget(self, pending: PendingEvaluation) -> None:
+        """Keeps equal programs from waiting for one that was stopped."""
+        self.running = {key: item for key, item in self.running.items() if item is not pending}
 
     def _would_be_best(self, competition: Competition, known: Evaluation) -> bool:
         score = known.score.value if known.score is not None else None
