@@ -251,6 +251,34 @@ def test_programs_that_fail_in_the_end_do_not_take_more_time(scripted, monkeypat
     assert capsys.readouterr().err.count("is skipped: when run again, too few rows") == sum(tried.values())
 
 
+def test_prompts_without_an_answer_are_asked_again(scripted, tmp_path, capsys):
+    """Each program counts once and under its own number. When the time is up, nothing is asked again."""
+    down = {0, 7}
+
+    def answer(prompt, seed):
+        shown = re.search(r"^rmse = .*\[([\d.]+)\]\)$", prompt, re.MULTILINE)
+        rmse = seed + 10.0 if shown is None else float(shown[1]) / 2
+        return None if seed in down else fenced(PROGRAM.format(rmse=rmse, shift=0))
+
+    scripted.answer = answer
+    for seed, asked_together in ((0, 2), (7, 4)):
+        with pytest.raises(ValueError, match=f"has not answered 1 of {asked_together}"):
+            solve(asked(batch_size=8))
+        down.remove(seed)
+    before = len(scripted.seeds)
+    solve(asked(batch_size=8, budget="1s"))
+    assert len(scripted.seeds) == before
+    solved = solve(asked(batch_size=8)).parent
+    assert scripted.seeds[before:] == [7, 10, 11]
+    assert "12 in 00:59, 12 of them valid" in capsys.readouterr().out
+    rows = [json.loads(line) for line in (solved / "programs.jsonl").read_text().splitlines()]
+    assert sorted(row["index"] for row in rows) == list(range(12))
+    rmse = {row["index"]: float(re.search(r"\[([\d.]+)\]\)", row["source"])[1]) for row in rows}
+    improved = [row for row in rows if row["parent"] is not None]
+    assert len(improved) >= 4
+    assert all(rmse[row["index"]] == rmse[row["parent"]] / 2 for row in improved)
+
+
 def test_programs_that_still_run_when_the_time_is_up_are_ended(monkeypatch, tmp_path):
     """Everything counts, also their time."""
     monkeypatch.chdir(tmp_path)

@@ -2,7 +2,7 @@
 
 import random
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from itertools import product
 
 import numpy as np
@@ -44,7 +44,7 @@ def search(
     """
     Samples and executes programs in batches until the time is up (including an earlier interrupted run), at least one batch:
     a small one, which shows how long programs take. Each later batch is as large as the time allows. Half of it is written from
-    scratch; the other half repairs programs that failed and improves the best so far, see [`next_step`].
+    scratch; the other half repairs programs that failed and improves the best so far, see [`next_steps`].
 
     Args:
         harnesses (`Sequence[Harness]`):
@@ -63,24 +63,28 @@ def search(
     """
     harness = harnesses[0]
     competition, log = harness.competition, harness.log
-    evaluations: list[Evaluation] = []
+    found: dict[int, Evaluation] = {}  # by the sample's index: after an outage, some may be missing
+    start = 0
     earlier = max((sample.index for sample in log.written), default=-1)
     while True:
+        evaluations = list(found.values())
         best = ranked(evaluations, competition, worth)
         until_s = budget_s - keep * max((program.duration_s or 0.0 for program in best), default=0.0)
         size = min(harness.batch_size, max(2, harness.batch_size // 4))
         if evaluations:
             size = min(harness.batch_size, int((until_s - log.now()) * len(evaluations) / max(log.now(), 1e-9)))
-        batch = [Sample(competition.id, ROUND, len(evaluations) + i) for i in range(harness.batch_size)]
+        batch = [Sample(competition.id, ROUND, start + i) for i in range(harness.batch_size)]
         written = [sample for sample in batch if sample in log.written]
-        samples = written or batch[: max(size, 0)]
+        samples = batch[: written[-1].index + 1 - start if written else max(size, 0)]
+        if log.now() >= until_s:
+            samples = written or samples  # those without an answer are not asked again
         if not samples:
             break
+        start = samples[-1].index + 1
         if any(sample not in log.evaluations for sample in samples):
             console.print(_progress(evaluations, competition, log.now(), budget_s, worth), soft_wrap=True)
-        steps = next_steps(
-            evaluations, [evaluations.index(program) for program in best[:IMPROVED]], log, samples, harness.seed
-        )
+        numbers = [i for program in best[:IMPROVED] for i, evaluation in found.items() if evaluation is program]
+        steps = next_steps(found, numbers, log, samples, harness.seed)
         for policy, step in product(range(len(harnesses)), STEPS):
             chosen = [
                 i
@@ -91,19 +95,20 @@ def search(
             prompts = [
                 harness.scratch_prompt()
                 if parent is None
-                else harnesses[policy].improve_prompt(evaluations[parent], failed=step == "debug")
+                else harnesses[policy].improve_prompt(found[parent], failed=step == "debug")
                 for parent in parents
             ]
             harnesses[policy].write([samples[i] for i in chosen], list(map(ask_to_validate, prompts)), step, parents)
-        evaluations += harness.execute(samples, until_s if evaluations else max(until_s, log.now() + FIRST_S))
+        executed = harness.execute(samples, until_s if found else max(until_s, log.now() + FIRST_S))
+        found |= {sample.index: evaluation for sample, evaluation in zip(samples, executed, strict=True)}
         if samples[-1].index >= earlier:
-            on_batch(evaluations)
+            on_batch(list(found.values()))
     console.print(_progress(evaluations, competition, log.now(), budget_s, worth), soft_wrap=True)
     return evaluations
 
 
 def next_steps(
-    evaluations: Sequence[Evaluation], best: Sequence[int], log: SampleLog, samples: Sequence[Sample], seed: int
+    evaluations: Mapping[int, Evaluation], best: Sequence[int], log: SampleLog, samples: Sequence[Sample], seed: int
 ) -> list[tuple[str, int | None]]:
     """
     What to write next, and the program that it shows: the first half from scratch; of the others, with AIDE's probability, a
@@ -112,7 +117,7 @@ def next_steps(
     shown = {written.parent for written in log.written.values()}
     broken = [
         i
-        for i, evaluation in enumerate(evaluations)
+        for i, evaluation in evaluations.items()
         if evaluation.source is not None and evaluation.reward is not None and not evaluation.valid and i not in shown
     ]
     steps: list[tuple[str, int | None]] = []
