@@ -252,7 +252,10 @@ def test_programs_that_fail_in_the_end_do_not_take_more_time(scripted, monkeypat
 
 
 def test_prompts_without_an_answer_are_asked_again(scripted, tmp_path, capsys):
-    """Each program counts once and under its own number. When the time is up, nothing is asked again."""
+    """
+    Each program counts once and under its own number. The search goes on without what is refused again, and asks nothing again
+    when the time is up.
+    """
     down = {0, 7}
 
     def answer(prompt, seed):
@@ -264,7 +267,11 @@ def test_prompts_without_an_answer_are_asked_again(scripted, tmp_path, capsys):
     for seed, asked_together in ((0, 2), (7, 4)):
         with pytest.raises(ValueError, match=f"has not answered 1 of {asked_together}"):
             solve(asked(batch_size=8))
-        down.remove(seed)
+        down.discard(0)
+    before = len(scripted.seeds)
+    solve(asked(batch_size=8, budget="49.5s"))
+    assert scripted.seeds[before:] == [7]
+    down.clear()
     before = len(scripted.seeds)
     solve(asked(batch_size=8, budget="1s"))
     assert len(scripted.seeds) == before

@@ -10,7 +10,7 @@ import pandas as pd
 
 from trl_mle.competitions import Competition
 from trl_mle.competitions.prepared import csv_text
-from trl_mle.evaluation.harness import Harness
+from trl_mle.evaluation.harness import Harness, NoAnswerError
 from trl_mle.evaluation.sample_log import Sample, SampleLog
 from trl_mle.evaluation.self_improvement import validation_score
 from trl_mle.evaluation.tree_search import DEBUG_PROBABILITY, ask_to_validate
@@ -98,7 +98,14 @@ def search(
                 else harnesses[policy].improve_prompt(found[parent], failed=step == "debug")
                 for parent in parents
             ]
-            harnesses[policy].write([samples[i] for i in chosen], list(map(ask_to_validate, prompts)), step, parents)
+            try:
+                harnesses[policy].write(
+                    [samples[i] for i in chosen], list(map(ask_to_validate, prompts)), step, parents
+                )
+            except NoAnswerError:
+                if not written:
+                    raise
+        samples = [sample for sample in samples if sample in log.written]  # not what was refused twice
         executed = harness.execute(samples, until_s if found else max(until_s, log.now() + FIRST_S))
         found |= {sample.index: evaluation for sample, evaluation in zip(samples, executed, strict=True)}
         if samples[-1].index >= earlier:
