@@ -136,6 +136,14 @@ def test_an_empty_record_counts_as_none(tmp_path):
     assert content(tmp_path / "wine") == 1
 
 
+def test_a_score_without_its_program_counts_as_none(tmp_path):
+    best, wine = BestSolutions(tmp_path), load_competition("wine")
+    best.offer(wine, "x = 1", b"submission", 1.0)
+    assert best.read(wine) == (1.0, 1.0, "x = 1")
+    (tmp_path / "wine" / "solution.py").unlink()
+    assert best.read(wine) is None
+
+
 def test_a_score_on_other_rows_counts_as_none(tmp_path):
     best, wine = BestSolutions(tmp_path), load_competition("wine")
     half = load_competition("wine", holdout=0.5)

@@ -78,13 +78,17 @@ class BestSolutions:
 
     def read(self, competition: Competition) -> tuple[float, float, str] | None:
         """
-        The best solution's score, its score for reports, and its program; `None` if there is none, or one scored on other rows.
+        The best solution's score, its score for reports, and its program; `None` if there is none, if its program is missing, or if
+        it was scored on other rows.
         """
         folder = self.folder / competition.slug
         record = _record(folder / "score.json", competition.holdout)
         if record is None or record["competition"] != competition.id:
             return None
-        source = (folder / "solution.py").read_text(encoding="utf-8", errors="replace")
+        try:
+            source = (folder / "solution.py").read_text(encoding="utf-8", errors="replace")
+        except FileNotFoundError:
+            return None
         return record["score"], record.get("held_out", record["score"]), source
 
     def wants(self, competition: Competition, score: float) -> bool:
