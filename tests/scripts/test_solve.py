@@ -3,6 +3,7 @@
 import json
 import re
 import time
+from itertools import count
 
 import numpy as np
 import pandas as pd
@@ -205,6 +206,27 @@ def test_the_best_so_far_survives_an_interruption(scripted, monkeypatch, tmp_pat
     assert "submission.csv is the best so far; the same command goes on" in capsys.readouterr().err
 
 
+def test_a_program_that_hangs_in_the_end_is_ended(scripted, monkeypatch, tmp_path, capsys):
+    """The best so far remains, and the next one does not take more time than there is."""
+    scripted.answer = lambda prompt, seed: fenced(PROGRAM.format(rmse=9.0 - seed, shift=0))
+    execute, late, ticks = submission_search._executed, [], count(30)
+
+    def hangs(source, competition, executor, time_is_up):
+        if late:  # the first one was the best of the first batch
+            source = "import time\ntime.sleep(600)"
+            monkeypatch.setattr(SampleLog, "now", lambda log: float(next(ticks)))
+        late.append(source)
+        return execute(source, competition, executor, time_is_up)
+
+    monkeypatch.setattr(submission_search, "_executed", hangs)
+    began = time.monotonic()
+    submission = solve(asked(budget="34s", program_timeout_s=900.0))
+    assert time.monotonic() - began < 300
+    assert len(late) == 2
+    assert "8.0" in (submission.parent / "solution.py").read_text()
+    assert "is skipped: when run again, the time was up" in capsys.readouterr().err
+
+
 def test_going_on_does_not_go_back(scripted, monkeypatch, tmp_path, capsys):
     """What earlier batches found neither replaces the best so far nor runs again, also if the search goes on."""
     first = solve(asked()).parent / "solution.py"
@@ -235,19 +257,19 @@ def test_programs_that_fail_in_the_end_do_not_take_more_time(scripted, monkeypat
     scripted.answer = lambda prompt, seed: fenced(PROGRAM.format(rmse=seed + 1.0, shift=0))
     again = []
 
-    def late(source, competition, executor):
+    def late(source, *rest):
         again.append(source)
         return ExecutionResult(Outcome.ERROR, "too few rows")
 
     monkeypatch.setattr(submission_search, "_executed", late)
     tried = {"34s": 2 + 3, "9s": 1}  # batches of 2 and 4 programs; one of 2, whose time is up
-    for budget, count in tried.items():
+    for budget, number in tried.items():
         again.clear()
         with pytest.raises(
-            ValueError, match=rf"programs, {count} ran again in the time left, and none was valid then"
+            ValueError, match=rf"programs, {number} ran again in the time left, and none was valid then"
         ):
             solve(asked(budget=budget, output_dir=budget))
-        assert len(again) == count
+        assert len(again) == number
     assert capsys.readouterr().err.count("is skipped: when run again, too few rows") == sum(tried.values())
 
 
@@ -264,7 +286,7 @@ def test_prompts_without_an_answer_are_asked_again(scripted, tmp_path, capsys):
         return None if seed in down else fenced(PROGRAM.format(rmse=rmse, shift=0))
 
     scripted.answer = answer
-    for seed, asked_together in ((0, 2), (7, 4)):
+    for asked_together in (2, 4):
         with pytest.raises(ValueError, match=f"has not answered 1 of {asked_together}"):
             solve(asked(batch_size=8))
         down.discard(0)

@@ -3,6 +3,7 @@
 import random
 import time
 from collections.abc import Callable, Mapping, Sequence
+from concurrent.futures import wait
 from itertools import product
 
 import numpy as np
@@ -22,6 +23,7 @@ from trl_mle.showing import PlainConsole, terminal_line
 
 IMPROVED = 4  # number of best programs to improve
 FIRST_S = 10.0  # that programs of the first batch have, whatever the time limit
+POLL_S = 0.2  # of a program that runs again
 MOST_FAILURES = 3  # reasons that are listed
 MOST_AGAIN = 3  # programs that may fail in one call of `run_again`
 ROUND, STEPS = "solve", ("scratch", "debug", "improve")
@@ -177,8 +179,8 @@ def run_again(
     """
     Runs programs again, best first, until `count` of them are valid again, and returns these with their submissions. A
     program that fails because of our infrastructure is tried once more. `known` keeps the submission of each program, or why it
-    has none, from one call to the next. It gives up after a few programs that fail, and when the time is up, unless fewer than
-    `count` programs have been tried: what was found is of use only if it runs again.
+    has none, from one call to the next. It gives up after a few programs that fail. When the time is up, the running program ends and no other begins, except
+    for the first `count` of all: what was found is of use only if it runs again.
     """
     found: list[tuple[Evaluation, bytes]] = []
     failed = 0
@@ -186,9 +188,10 @@ def run_again(
         if len(found) == count:
             break
         if evaluation.source not in known:
-            if failed == MOST_AGAIN or (len(known) >= count and time_is_up()):
+            ends = time_is_up if len(known) >= count else lambda: False
+            if failed == MOST_AGAIN or ends():
                 continue  # a worse one may be known
-            known[evaluation.source] = again = _submission(evaluation, competition, executor)
+            known[evaluation.source] = again = _submission(evaluation, competition, executor, ends)
             if isinstance(again, str):
                 failed += 1
                 said = f"number {place} of {len(programs)} is skipped: when run again, {terminal_line(again)}"
@@ -199,20 +202,29 @@ def run_again(
     return found
 
 
-def _submission(evaluation: Evaluation, competition: Competition, executor: Executor) -> bytes | str:
+def _submission(
+    evaluation: Evaluation, competition: Competition, executor: Executor, time_is_up: Callable[[], bool]
+) -> bytes | str:
     """The submission of a program that runs again, or why it has no valid one."""
-    result = _executed(evaluation.source or "", competition, executor)
+    result = _executed(evaluation.source or "", competition, executor, time_is_up)
     if result.outcome == Outcome.INFRASTRUCTURE:
-        result = _executed(evaluation.source or "", competition, executor)
+        result = _executed(evaluation.source or "", competition, executor, time_is_up)
     if result.outcome != Outcome.OK or result.submission is None:
         return result.detail or "no submission.csv was written"
     score = competition.grade(result.submission)
     return result.submission if score.valid else score.error or ""
 
 
-def _executed(source: str, competition: Competition, executor: Executor) -> ExecutionResult:
-    [result] = executor.run_many([(source, competition)])
-    return result
+def _executed(
+    source: str, competition: Competition, executor: Executor, time_is_up: Callable[[], bool]
+) -> ExecutionResult:
+    future = executor.submit(source, competition)
+    while not future.done() and not time_is_up():
+        wait([future], timeout=POLL_S)
+    if not future.done():
+        future.stop()
+        return ExecutionResult(Outcome.KILLED, "the time was up")
+    return future.result()
 
 
 def average(submissions: Sequence[bytes], competition: Competition) -> bytes:
