@@ -9,8 +9,7 @@ from functools import cache
 from importlib.util import find_spec
 from pathlib import Path
 
-import yaml
-
+from trl_mle.data_files import read_mapping
 from trl_mle.shipped import find_recipe
 from trl_mle.spelling import did_you_mean
 
@@ -102,13 +101,7 @@ def check_names(words: Sequence[str]) -> dict[str, list[str]]:
             given[list(given)[-1]].append(word)
     in_recipe: dict[str, list[str]] = {}
     if recipe := given.get("--config"):
-        path = find_recipe(recipe[0])
-        try:
-            config = yaml.safe_load(path.read_text(encoding="utf-8"))
-        except (yaml.YAMLError, UnicodeDecodeError) as error:
-            raise ValueError(f"{recipe[0]} is not YAML: {' '.join(str(error).split())}") from error
-        if not isinstance(config, dict):
-            raise ValueError(f"{recipe[0]} must hold lines of the form 'max_steps: 16'")
+        config = read_mapping(find_recipe(recipe[0]), recipe[0], "max_steps: 16")
         config.pop("env", None)  # variables of the environment, as TRL has them
         for name, value in config.items():
             values = value if isinstance(value, list) else [] if value is None else [value]

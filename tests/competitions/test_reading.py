@@ -272,7 +272,7 @@ def test_names_that_are_numbers(tmp_path):
         columns = {name: [i % 50 for i in range(40)] for name in names}
         columns |= {"country": [f"country {i}" for i in range(40)]} if "country" in names else {}
         pd.DataFrame(columns).to_csv(tmp_path / "t.csv", index=False)
-        if names[1:] == ["1", "7", "2"]:  # years or measurements: these cannot be told apart
+        if names[1:] == ["1", "7", "2"]:  # years or measurements: nothing distinguishes them
             with pytest.raises(CompetitionError, match="looks like data"):
                 read_tables([tmp_path / "t.csv"])
         else:

@@ -5,8 +5,6 @@ from dataclasses import MISSING, fields, replace
 from pathlib import Path
 from typing import Any
 
-import yaml
-
 from trl_mle.competitions.bench import bench_folder, load_bench
 from trl_mle.competitions.catalog import CONFIG, MLEBENCH_COMPETITIONS, Layout, competition_from_folder
 from trl_mle.competitions.competition import Competition, CompetitionError, path_slug, user_cache_dir
@@ -16,6 +14,7 @@ from trl_mle.competitions.local import LOCAL_COMPETITIONS, load_local
 from trl_mle.competitions.metrics import METRICS
 from trl_mle.competitions.mirrors import MIRRORS, PREFIX, load_mirror
 from trl_mle.competitions.repository import HUB_PREFIX, download, without_revision
+from trl_mle.data_files import read_mapping
 from trl_mle.spelling import did_you_mean
 
 
@@ -169,12 +168,9 @@ def _load_folder(competition_id: str, folder: Path) -> Competition:
 
 def _read_config(config: Path) -> dict[Any, Any]:
     try:
-        content = yaml.safe_load(config.read_text(encoding="utf-8"))
-    except (yaml.YAMLError, UnicodeDecodeError) as error:
-        raise CompetitionError(f"{config} is not YAML: {' '.join(str(error).split())}") from error
-    if not isinstance(content, dict):
-        raise CompetitionError(f"{config} must hold lines of the form 'metric: roc_auc'")
-    return content
+        return read_mapping(config, config, "metric: roc_auc")
+    except ValueError as error:
+        raise CompetitionError(str(error)) from error
 
 
 def _layout(content: dict[Any, Any], config: Path) -> Layout:
