@@ -19,7 +19,14 @@ from trl_mle.competitions import Competition, TaskSet
 from trl_mle.competitions.metrics import gain
 from trl_mle.evaluation.harness import Harness
 from trl_mle.evaluation.policies import Policy, check_policy, load_policy
-from trl_mle.evaluation.result_tables import FEW, chosen_by_validation, number, of_few, read_results, to_markdown
+from trl_mle.evaluation.result_tables import (
+    K,
+    best_of_k_point,
+    chosen_by_validation,
+    number,
+    read_results,
+    to_markdown,
+)
 from trl_mle.evaluation.results import add_equal_costs, figures
 from trl_mle.evaluation.sample_log import SampleLog
 from trl_mle.evaluation.sampling import best_program, reported_score, sample_programs, score_of
@@ -274,18 +281,18 @@ def comparison_table(competition: Competition, rows: list[dict[str, Any]]) -> Ta
     table = Table(
         title=f"{competition.id}, {metric_name(competition.metric, competition.higher_is_better)}: {count} sampled programs"
     )
-    for column in ("policy", "valid", f"best of\n{FEW}", "mean of\nvalid", f"best of\n{count}", "mean\nΔt (s)"):
+    for column in ("policy", "valid", f"best of\n{K}", "mean of\nvalid", f"best of\n{count}", "mean\nΔt (s)"):
         table.add_column(column, overflow="fold", justify="left" if column == "policy" else "right")
     for row in rows:
         kept = row["improvement"]["kept"] if "improvement" in row else []
         for result in (row, *kept):
             name = row["policy"] if result is row else f"improved, by {result['chosen_by']}"
             table.add_row(
-                name, f"{result['valid_rate']:.0%}", _with_interval(of_few(result)), number(result["mean_score"]),
+                name, f"{result['valid_rate']:.0%}", _with_interval(best_of_k_point(result)), number(result["mean_score"]),
                 number(result["best_score"]), number(result["mean_duration_s"], 2),
             )  # fmt: skip
     table.caption_justify = "left"
-    table.caption = f"best of {FEW}: the mean over all sets of {FEW} with a valid program, and its 95%\ninterval"
+    table.caption = f"best of {K}: the mean over all sets of {K} with a valid program, and its 95%\ninterval"
     if chosen_by_validation(rows):
         table.caption += "; scores on held-out rows, the best chosen on the others"
     return table
@@ -301,8 +308,8 @@ def difference(first: Mapping[str, Any], last: Mapping[str, Any]) -> list[str]:
     """In which figures the second of two policies is better than the first, and in which it is not."""
     better: list[str] = []
     others: list[str] = []
-    few = [(of_few(row) or {"score": None})["score"] for row in (first, last)]
-    scores = [(f"best of {FEW}", *few), ("mean of valid", first["mean_score"], last["mean_score"])]
+    few = [(best_of_k_point(row) or {"score": None})["score"] for row in (first, last)]
+    scores = [(f"best of {K}", *few), ("mean of valid", first["mean_score"], last["mean_score"])]
     scores.append((f"best of {first['num_samples']}", first["best_score"], last["best_score"]))
     rates = first["valid_rate"], last["valid_rate"]
     (better if rates[1] > rates[0] else others).append(f"valid {rates[0]:.0%} → {rates[1]:.0%}")

@@ -33,7 +33,7 @@ REPORTED = {
     "lmsys-chatbot-arena": ("1.081 ± .002", "11.48", "2.211", "1.323 ± .147", "1.451", "1.131 ± .019", "10.324 ± 4.509"),
 }  # fmt: skip
 
-FEW = 8  # programs, whose best a hundred samples can show
+K = 8  # of the best of k in tables: a hundred samples can show it
 
 # What the tables read of a row
 ROW_KEYS = {
@@ -160,9 +160,9 @@ def cells(rows: Sequence[Mapping[str, Any]]) -> dict[str, dict[str, Cell]]:
     return table
 
 
-def of_few(row: Mapping[str, Any]) -> Mapping[str, Any] | None:
-    """The best of [`FEW`] programs of a run; `None` if it has fewer, or if they are not independent."""
-    return next((point for point in row.get("best_of_k", ()) if point["k"] == FEW), None)
+def best_of_k_point(row: Mapping[str, Any]) -> Mapping[str, Any] | None:
+    """The best of [`K`] programs of a run; `None` if it has fewer, or if they are not independent."""
+    return next((point for point in row.get("best_of_k", ()) if point["k"] == K), None)
 
 
 def average_relative_improvement(
@@ -257,7 +257,7 @@ def best_of_k_table(rows: Sequence[Mapping[str, Any]]) -> list[list[str]]:
 
 def program_table(rows: Sequence[Mapping[str, Any]]) -> list[list[str]]:
     """Figures of each system's programs, as mean ± standard error over runs; counts are sums."""
-    lines = [["competition", "system", "valid rate", f"best of {FEW}", "mean score", "best score", "best by its own validation", "mean Δt (s)", "valid, never trained a model", "medals", "human rank"]]  # fmt: skip
+    lines = [["competition", "system", "valid rate", f"best of {K}", "mean score", "best score", "best by its own validation", "mean Δt (s)", "valid, never trained a model", "medals", "human rank"]]  # fmt: skip
     for (competition, system), runs in runs_of(rows).items():
 
         def mean(name: str, runs: Sequence[Mapping[str, Any]] = runs) -> str:
@@ -271,7 +271,7 @@ def program_table(rows: Sequence[Mapping[str, Any]]) -> list[list[str]]:
                 competition,
                 system,
                 mean("valid_rate"),
-                str(Cell([point["score"] if point is not None else None for point in map(of_few, runs)])),
+                str(Cell([point["score"] if point is not None else None for point in map(best_of_k_point, runs)])),
                 *map(mean, ("mean_score", "best_score")),
                 f"{Cell([found['score'] for found in validated])} "
                 f"({sum(found['num_reporting'] for found in validated)} report one)",
@@ -335,7 +335,7 @@ def to_markdown(rows: Sequence[Mapping[str, Any]]) -> str:
     parts = [
         "## Programs\n",
         _markdown(program_table(rows)),
-        f"Mean ± standard error over runs. The best of {FEW} is the mean over all subsets of {FEW} programs with a valid one; the mean "
+        f"Mean ± standard error over runs. The best of {K} is the mean over all subsets of {K} programs with a valid one; the mean "
         "score is that of the valid programs alone. A valid submission from a program that was not observed to train a model may game "
         "the metric.\n",
         f"## Best of {numbers} programs\n",

@@ -85,28 +85,7 @@ def search(
         start = samples[-1].index + 1
         if any(sample not in log.evaluations for sample in samples):
             console.print(_progress(evaluations, competition, log.now(), budget_s, worth), soft_wrap=True)
-        numbers = [i for program in best[:IMPROVED] for i, evaluation in found.items() if evaluation is program]
-        steps = next_steps(found, numbers, log, samples, harness.seed)
-        for policy, step in product(range(len(harnesses)), STEPS):
-            chosen = [
-                i
-                for i, sample in enumerate(samples)
-                if sample.index % len(harnesses) == policy and steps[i][0] == step
-            ]
-            parents = [steps[i][1] for i in chosen]
-            prompts = [
-                harness.scratch_prompt()
-                if parent is None
-                else harnesses[policy].improve_prompt(found[parent], failed=step == "debug")
-                for parent in parents
-            ]
-            try:
-                harnesses[policy].write(
-                    [samples[i] for i in chosen], list(map(ask_to_validate, prompts)), step, parents
-                )
-            except NoAnswerError:
-                if not written:
-                    raise
+        _write(harnesses, samples, found, best[:IMPROVED], may_refuse=bool(written))
         samples = [sample for sample in samples if sample in log.written]  # not what was refused twice
         executed = harness.execute(samples, until_s if found else max(until_s, log.now() + FIRST_S))
         found |= {sample.index: evaluation for sample, evaluation in zip(samples, executed, strict=True)}
@@ -114,6 +93,34 @@ def search(
             on_batch(list(found.values()))
     console.print(_progress(evaluations, competition, log.now(), budget_s, worth), soft_wrap=True)
     return evaluations
+
+
+def _write(
+    harnesses: Sequence[Harness],
+    samples: Sequence[Sample],
+    found: Mapping[int, Evaluation],
+    best: Sequence[Evaluation],
+    may_refuse: bool,
+) -> None:
+    """The policies write the samples in turn, each what [`next_steps`] says."""
+    numbers = [i for program in best for i, evaluation in found.items() if evaluation is program]
+    steps = next_steps(found, numbers, harnesses[0].log, samples, harnesses[0].seed)
+    for (policy, harness), step in product(enumerate(harnesses), STEPS):
+        chosen = [
+            i for i, sample in enumerate(samples) if sample.index % len(harnesses) == policy and steps[i][0] == step
+        ]
+        parents = [steps[i][1] for i in chosen]
+        prompts = [
+            harness.scratch_prompt()
+            if parent is None
+            else harness.improve_prompt(found[parent], failed=step == "debug")
+            for parent in parents
+        ]
+        try:
+            harness.write([samples[i] for i in chosen], list(map(ask_to_validate, prompts)), step, parents)
+        except NoAnswerError:
+            if not may_refuse:
+                raise
 
 
 def next_steps(
@@ -179,8 +186,8 @@ def run_again(
     """
     Runs programs again, best first, until `count` of them are valid again, and returns these with their submissions. A
     program that fails because of our infrastructure is tried once more. `known` keeps the submission of each program, or why it
-    has none, from one call to the next. It gives up after a few programs that fail. When the time is up, the running program ends and no other begins, except
-    for the first `count` of all: what was found is of use only if it runs again.
+    has none, from one call to the next. It gives up after a few programs that fail. When the time is up, the running program ends
+    and no other begins, except for the first `count` of all: what was found is of use only if it runs again.
     """
     found: list[tuple[Evaluation, bytes]] = []
     failed = 0

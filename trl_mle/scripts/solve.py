@@ -164,7 +164,7 @@ def solve(args: SolveArguments) -> Path:
                 else "no program made a valid submission"
             )
             raise ValueError(f"{what} (all programs: {log.path}): give it more time (--budget), or use another policy")
-    _report(evaluations, chosen, competition, worth, log.now(), _written(folder))
+    _report(evaluations, chosen, competition, worth, log.now(), folder)
     return folder / SUBMISSION
 
 
@@ -192,7 +192,7 @@ def _report(
     competition: Competition,
     worth: Worth,
     seconds: float,
-    files: Sequence[Path],
+    folder: Path,
 ) -> None:
     ranking = [evaluation.source for evaluation in ranked(evaluations, competition, worth)]
     ranks = [ranking.index(evaluation.source) for evaluation, _ in chosen]
@@ -215,8 +215,8 @@ def _report(
         facts.add_row("chosen", "the first: none reports a score (a folder made by `trl-mle new --test` needs none)")
     if worth is held_out_score:
         facts.add_row("then", "run again with all labels, to predict the unlabelled rows")
-    elif (score := competition.grade(files[-1])).value is not None:
+    elif (score := competition.grade(folder / SUBMISSION)).value is not None:
         facts.add_row("hidden", f"{score.value:.5g}, not used to choose")
-    facts.add_row("submission", str(files[-1]))
-    facts.add_row("program", ", ".join(map(str, files[:-1])))
+    facts.add_row("submission", str(folder / SUBMISSION))
+    facts.add_row("program", ", ".join(str(path) for path in _written(folder) if path.name != SUBMISSION))
     PlainConsole().print(facts)
