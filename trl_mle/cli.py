@@ -211,6 +211,14 @@ def evaluate(args: argparse.Namespace) -> int:
     return 0
 
 
+def worth(args: argparse.Namespace) -> int:
+    """Compares a training run with sampling the policy that it began with, as often and as long."""
+    from trl_mle.evaluation.worth import WorthArguments, worth
+
+    worth(_parsed(WorthArguments, "trl-mle worth RUN [options]", args.options, "run"))
+    return 0
+
+
 def compare(args: argparse.Namespace) -> int:
     """Compares systems across the results of several evaluations, next to the paper's figures."""
     from trl_mle.scripts.compare import compare
@@ -438,6 +446,7 @@ def make_parser() -> argparse.ArgumentParser:
     command.add_argument("--resume", action="store_true", help="go on where a quickstart was interrupted")
     add(doctor, "show what this machine can train, and how it isolates programs", python)
     add_late(evaluate, "sample, execute, grade, and compare policies")
+    add_late(worth, "compare a run with sampling its untrained policy as long")
     add_late(solve, "find the best submission in a given time")
     add_late(serve, "serve competitions to other agents and trainers (OpenEnv)")
     command = add(export, "write competitions as Harbor tasks")
@@ -471,7 +480,7 @@ def main() -> None:
     parser = make_parser()
     args, options = parser.parse_known_args()
     args.options = options
-    if options and args.run not in (evaluate, serve, solve, train):
+    if options and args.run not in (evaluate, serve, solve, train, worth):
         parser.error(f"unrecognized arguments: {' '.join(options)}")
     try:
         code = args.run(args)

@@ -21,6 +21,7 @@ from trl import GRPOConfig
 from trl_mle import cli
 from trl_mle.competitions import TaskSet
 from trl_mle.evaluation.evaluate import EvaluationArguments
+from trl_mle.evaluation.worth import WorthArguments
 from trl_mle.launching import MLEScriptArguments, make_parser
 from trl_mle.launching.arguments import LAUNCHED
 from trl_mle.scripts import launch
@@ -37,7 +38,12 @@ PAGES = [
     *sorted((ROOT / "docs").rglob("*.md")),
     *sorted((ROOT / "studies").glob("*.md")),
 ]
-PARSED_LATE = {"evaluate": EvaluationArguments, "serve": ServeArguments, "solve": SolveArguments}
+PARSED_LATE = {
+    "evaluate": EvaluationArguments,
+    "serve": ServeArguments,
+    "solve": SolveArguments,
+    "worth": WorthArguments,
+}
 ON_CPU = ["--use_cpu", "true", "--bf16", "false"]
 # Programs of others. `cp` and `git` put files where a benchmark looks for them
 FOREIGN = {"pip", "harbor", "vllm", "ray", "docker", "cp", "git", "mkdir", "mlebench", "source"}
@@ -101,8 +107,7 @@ def check_trl_mle(words: list[str], monkeypatch: pytest.MonkeyPatch) -> None:
         (asked,) = taken
         check_training(asked.training_script_args)
     elif command in PARSED_LATE:
-        if command == "solve":
-            options = ["--competition", *options]
+        options = {"solve": ["--competition"], "worth": ["--run"]}.get(command, []) + options
         required = {"evaluate": ("--policies", "--competitions", "--output_dir")}.get(command, ())
         for name in required:
             if "..." in words and name not in options:

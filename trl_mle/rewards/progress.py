@@ -11,6 +11,7 @@ from trl_mle.showing import PlainConsole
 
 
 METRICS_FILE = "metrics.jsonl"  # in the output folder of a run, see MLEProgressCallback
+ARGUMENTS_FILE = "arguments.json"  # there, too: what `recipes/train_mle.py` was asked for
 RUNNING_FILE = "running.json"  # in the folder of the executions' record
 WRITE_S = 1.0  # seconds between two writes
 

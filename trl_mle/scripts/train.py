@@ -1,6 +1,8 @@
 """The training script, from arguments to the Hub; `recipes/train_mle.py` launches it."""
 
+import json
 from contextlib import ExitStack
+from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
@@ -12,10 +14,11 @@ from trl_mle.competitions import CompetitionError, TaskSet
 from trl_mle.evaluation.best_of_n_callback import BestOfNCallback
 from trl_mle.execution import Limits, SandboxError
 from trl_mle.execution.options import make_executor
-from trl_mle.files import alone_in
+from trl_mle.files import alone_in, write_whole
 from trl_mle.instrumentation import LmInstrumenter, PolicyBaseModel
 from trl_mle.launching import MLEScriptArguments, Problems
 from trl_mle.rewards import MLEReward
+from trl_mle.rewards.progress import ARGUMENTS_FILE
 from trl_mle.solutions import open_results
 from trl_mle.trainer import MLEGRPOConfig, MLEGRPOTrainer, MLEProgressCallback
 from trl_mle.trainer.engine.checkpoint import CannotResume
@@ -124,6 +127,10 @@ def main(
         with problems.noted():
             if trainer.is_world_process_zero():
                 stack.enter_context(alone_in(output_dir))
+                arguments = asdict(script_args) | asdict(model_args) | training_args.to_dict()
+                write_whole(
+                    output_dir / ARGUMENTS_FILE, (json.dumps(arguments, indent=2, default=str) + "\n").encode()
+                )
         problems.gather()
         problems.report()
         trainer.remove_callback(PrinterCallback if training_args.disable_tqdm else ProgressCallback)

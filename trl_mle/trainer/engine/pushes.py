@@ -14,6 +14,7 @@ from trl.trainer.utils import get_config_model_id
 
 from trl_mle.execution import Limits
 from trl_mle.rewards import MLEReward
+from trl_mle.rewards.progress import ARGUMENTS_FILE
 from trl_mle.solutions.store import RUN_FILE
 from trl_mle.trainer.engine.model_card import card_body
 from trl_mle.trainer.mle_grpo_config import MLEGRPOConfig
@@ -29,7 +30,7 @@ logger = logging.getLogger(__name__)
 
 # Folders with the record of the programs, which are only pushed to a separate repository
 ROLLOUT_FOLDERS = ("best_solutions", "evaluations", "executions")
-NOT_PUSHED = [*(f"{folder}/" for folder in (*ROLLOUT_FOLDERS, "completions")), f"{RUN_FILE}*", ".lock"]
+NOT_PUSHED = [*(f"{folder}/" for folder in (*ROLLOUT_FOLDERS, "completions")), f"{RUN_FILE}*", ARGUMENTS_FILE, ".lock"]
 # Files of a checkpoint that only resuming needs
 STATE_FILES = [
     "global_step*",

@@ -1,0 +1,223 @@
+"""`trl-mle worth`: compares a training run with sampling the policy that it began with, as often and as long."""
+
+import json
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass, field
+from pathlib import Path
+
+from rich.table import Table
+
+from trl_mle.competitions import Competition, TaskSet
+from trl_mle.competitions.metrics import gain
+from trl_mle.evaluation.best_of_k import best_of_k
+from trl_mle.evaluation.harness import Harness
+from trl_mle.evaluation.policies import check_policy, load_policy
+from trl_mle.evaluation.result_tables import number
+from trl_mle.evaluation.sample_log import SampleLog
+from trl_mle.evaluation.sampling import best_program, reported_score, sample_programs, score_of
+from trl_mle.execution.options import ExecutorArguments, make_executor
+from trl_mle.files import alone_in, write_whole
+from trl_mle.instrumentation import AstInstrumenter
+from trl_mle.prompts import keep_packages
+from trl_mle.report.training_run import TrainingRun, percent, read_run
+from trl_mle.rewards import Evaluation, MLEReward
+from trl_mle.rewards.progress import ARGUMENTS_FILE
+from trl_mle.showing import PlainConsole, metric_name, terminal_line
+from trl_mle.solutions import BestSolutions
+
+
+OF_A_PROGRAM = ("program_timeout_s", "program_memory_mb", "threads_per_program", "program_python", "executor")
+
+
+@dataclass
+class WorthArguments:
+    """
+    Compares a finished training run, and samples of its policy, with the best of as many programs of the policy that training
+    began with, and of as many as that one writes in the same time. Prompts, limits and held-out rows are those of the run.
+    Everything is kept in worth/ in the run's folder; run it again to resume.
+    """
+
+    run: str = field(metadata={"help": "Output folder of the run."})
+    policy: str | None = field(
+        default=None,
+        metadata={
+            "help": "Another policy to compare with: a folder, a Hub id, or the URL of an OpenAI-compatible endpoint."
+        },
+    )
+    num_samples: int = field(default=128, metadata={"help": "Programs from the trained policy per competition."})
+    batch_size: int = field(default=64, metadata={"help": "Programs sampled at a time."})
+    seed: int = field(default=1_000_000, metadata={"help": "Seed of the sampling; far from the seeds of training."})
+    sandbox: str = field(default="auto", metadata={"help": "`auto`, a tier that doctor lists, or `none`."})
+
+    def __post_init__(self) -> None:
+        for name in ("num_samples", "batch_size"):
+            if getattr(self, name) < 1:
+                raise ValueError(f"--{name} must be at least 1, got {getattr(self, name)}")
+
+
+@dataclass(frozen=True)
+class Found:
+    """
+    What programs have found in one competition.
+
+    Args:
+        what (`str`):
+            Where the programs are from.
+        programs (`int`):
+            Number of programs.
+        seconds (`float`):
+            Time in seconds that they took: sampling, execution, and training, if any.
+        valid_rate (`float`):
+            Share of valid programs.
+        score (`float`, *optional*):
+            Score of the best, chosen on the rows that training sees and reported on the held-out rows, if any; for the untrained
+            policy, the expected one. `None` without a valid program.
+        low, high (`float`, *optional*):
+            Ends of the 95% interval of an expected score.
+    """
+
+    what: str
+    programs: int
+    seconds: float
+    valid_rate: float
+    score: float | None
+    low: float | None = None
+    high: float | None = None
+
+
+def worth(args: WorthArguments) -> None:
+    """
+    Samples both policies, prints a table for each competition of the run, and writes `worth/worth.json`.
+
+    Raises:
+        `OSError`: The folder holds no run, or one whose arguments are unknown.
+        `ValueError`: The run has not ended, or has no programs.
+    """
+    folder = Path(args.run)
+    run = read_run(folder, folder.name)
+    try:
+        arguments = json.loads((folder / ARGUMENTS_FILE).read_text(encoding="utf-8"))
+    except FileNotFoundError:
+        raise FileNotFoundError(f"{folder} holds no {ARGUMENTS_FILE}: it was not made by trl-mle train") from None
+    if run.training_s is None or not run.competitions:
+        raise ValueError(f"{folder} holds no finished step with programs: let the run go on")
+    untrained = args.policy or arguments["model_name_or_path"]
+    for policy in (args.run, untrained):
+        check_policy(policy)
+    competitions = list(TaskSet(run.competitions, arguments["data_dir"], arguments["holdout"]).values())
+    options = ExecutorArguments(**{name: arguments[name] for name in OF_A_PROGRAM}, sandbox=args.sandbox)
+    output_dir = folder / "worth"
+    console = PlainConsole()
+    found: dict[str, list[Found]] = {}
+    with make_executor(options) as executor, alone_in(output_dir):
+        for competition in competitions:
+            executor.check(competition)
+        limits = keep_packages(executor.limits, output_dir, begun_in=folder)
+        reward = MLEReward(competitions, executor, AstInstrumenter())
+
+        def harnesses(name: str, policy_name: str) -> list[Harness]:
+            policy = load_policy(policy_name)
+            settings = {"policy": policy.identity, "seed": args.seed, "batch_size": args.batch_size}
+            log = SampleLog(output_dir / f"{name}.jsonl", settings)
+            return [
+                Harness(
+                    policy, competition, reward, log, arguments["max_completion_length"], arguments["max_prompt_length"], limits,
+                    args.seed, args.batch_size, arguments["begin_program"],
+                )
+                for competition in competitions
+            ]  # fmt: skip
+
+        # One policy after the other: they may not fit into memory together
+        for harness in harnesses("trained", args.run):
+            found[harness.competition.id] = [trained_result(run, harness, args.num_samples)]
+        for harness in harnesses("untrained", untrained):
+            found[harness.competition.id] += untrained_results(harness, found[harness.competition.id][0])
+    for competition in competitions:
+        results = found[competition.id]
+        console.print(table(competition, results, untrained))
+        console.print(verdict(competition, *results), soft_wrap=True)
+    report = {"policy": untrained} | {name: [asdict(result) for result in results] for name, results in found.items()}
+    write_whole(output_dir / "worth.json", (json.dumps(report, indent=2) + "\n").encode())
+    console.print(f"figures {output_dir / 'worth.json'}", soft_wrap=True)
+
+
+def trained_result(run: TrainingRun, harness: Harness, num_samples: int) -> Found:
+    """What the run and samples of its policy have found; training's time counts by the competition's share of its programs."""
+    competition = harness.competition
+    programs = run.programs(competition.id)
+    evaluations = _judged(sample_programs(harness, num_samples))
+    best = best_program(evaluations, competition.higher_is_better)
+    candidates = [(score_of(best), reported_score(best))] if best is not None else []
+    in_training = BestSolutions(run.folder / "best_solutions").read(competition)
+    if in_training is not None:
+        candidates.append(in_training[:2])
+    chosen = max(candidates, key=lambda scores: gain(scores[0], competition.higher_is_better), default=(None, None))  # type: ignore[arg-type]
+    share = len(programs) / len(run.programs())
+    seconds = (run.training_s or 0.0) * share + harness.log.cost(competition.id)["elapsed_s"]
+    valid = programs["valid"].sum() + sum(evaluation.valid for evaluation in evaluations)
+    count = len(programs) + len(evaluations)
+    return Found("training, then samples", count, seconds, float(valid / count), chosen[1])
+
+
+def untrained_results(harness: Harness, trained: Found) -> list[Found]:
+    """The expected best of as many programs of the untrained policy, and of as many as it writes in as many seconds."""
+    sample_programs(harness, trained.programs)
+    in_order = harness.log.in_order(harness.competition.id)[: trained.programs]  # of more, if this is a resumption
+    seconds_each = in_order[-1][0] / len(in_order)
+    in_time = max(1, round(trained.seconds / seconds_each))
+    evaluations = _judged(sample_programs(harness, max(trained.programs, in_time)))
+    counts = [min(count, len(evaluations)) for count in (trained.programs, in_time)]
+    points = best_of_k(
+        [score_of(evaluation) for evaluation in evaluations],
+        counts,
+        harness.competition.higher_is_better,
+        reported=[reported_score(evaluation) for evaluation in evaluations],
+    )
+    valid_rate = sum(evaluation.valid for evaluation in evaluations) / len(evaluations)
+    return [
+        Found(what, point.k, point.k * seconds_each, valid_rate, point.score, point.low, point.high)
+        for what, point in zip(("untrained, equal programs", "untrained, equal seconds"), points, strict=True)
+    ]
+
+
+def _judged(evaluations: Sequence[Evaluation]) -> list[Evaluation]:
+    """Without failures of our infrastructure."""
+    return [evaluation for evaluation in evaluations if evaluation.reward is not None]
+
+
+def table(competition: Competition, results: Sequence[Found], untrained: str) -> Table:
+    """A row for each of the three."""
+    shown = Table(
+        title=f"{competition.id}, {metric_name(competition.metric, competition.higher_is_better)}",
+        caption=terminal_line(f"untrained: {untrained}; one run, 95% intervals over samples")
+        + ("; scores on\nheld-out rows, the best chosen on the others" if competition.holdout else ""),
+        caption_justify="left",
+    )
+    for column in ("programs of", "number", "seconds", "valid", "best"):
+        shown.add_column(column, justify="left" if column == "programs of" else "right")
+    for result in results:
+        interval = "" if result.low is None else f" ({number(result.low)}–{number(result.high)})"
+        shown.add_row(
+            result.what, f"{result.programs:,}", f"{result.seconds:,.0f}", percent(result.valid_rate),
+            number(result.score) + interval,
+        )  # fmt: skip
+    return shown
+
+
+def verdict(competition: Competition, trained: Found, *untrained: Found) -> str:
+    """Where the run's best is better than the interval of an expected best, within it, or worse, in one line."""
+    places: dict[str, list[str]] = {}
+    for result in untrained:
+        places.setdefault(_place(competition, trained, result), []).append(result.what.removeprefix("untrained, "))
+    return "; ".join(
+        f"training is {place} the untrained policy at {' and '.join(whats)}" for place, whats in places.items()
+    )
+
+
+def _place(competition: Competition, trained: Found, untrained: Found) -> str:
+    if trained.score is None or untrained.low is None or untrained.high is None:
+        found = [result is not None for result in (trained.score, untrained.score)]
+        return "level with" if found[0] == found[1] else "ahead of" if found[0] else "behind"
+    if untrained.low <= trained.score <= untrained.high:
+        return "level with"
+    return "ahead of" if (trained.score > untrained.high) == competition.higher_is_better else "behind"
