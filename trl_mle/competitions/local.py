@@ -4,12 +4,12 @@ every installed scikit-learn (`sklearn.datasets`): the sandbox hides that folder
 """
 
 from functools import partial
+from importlib import import_module
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pandas as pd
-from sklearn.datasets import load_breast_cancer, load_diabetes, load_digits, load_wine
 
 from trl_mle.competitions.catalog import Layout, competition_from_folder
 from trl_mle.competitions.competition import Competition
@@ -24,28 +24,28 @@ TEST_SHARE = 0.3
 Tables = tuple[pd.DataFrame, pd.DataFrame, pd.DataFrame]
 
 
-def _load_digits() -> Tables:
-    images, digits = load_digits(return_X_y=True)
+def _load_digits(datasets: Any) -> Tables:
+    images, digits = datasets.load_digits(return_X_y=True)
     features = pd.DataFrame(images.astype(int), columns=[f"pixel_{i}" for i in range(images.shape[1])])
     one_hot = pd.DataFrame(np.eye(10, dtype=int)[digits], columns=[f"digit_{i}" for i in range(10)])
     return features, pd.DataFrame({"label": digits}), one_hot
 
 
-def _load_breast_cancer() -> Tables:
-    bunch = load_breast_cancer()
+def _load_breast_cancer(datasets: Any) -> Tables:
+    bunch = datasets.load_breast_cancer()
     features = pd.DataFrame(bunch.data, columns=[name.replace(" ", "_") for name in bunch.feature_names])
     labels = pd.DataFrame({"malignant": 1 - bunch.target})  # scikit-learn codes malignant as 0
     return features, labels, labels
 
 
-def _load_diabetes() -> Tables:
-    bunch = load_diabetes(scaled=False)
+def _load_diabetes(datasets: Any) -> Tables:
+    bunch = datasets.load_diabetes(scaled=False)
     labels = pd.DataFrame({"progression": bunch.target / 100})  # so that the score, and the reward, is of order 1
     return pd.DataFrame(bunch.data, columns=bunch.feature_names), labels, labels
 
 
-def _load_wine() -> Tables:
-    bunch = load_wine()
+def _load_wine(datasets: Any) -> Tables:
+    bunch = datasets.load_wine()
     features = pd.DataFrame(bunch.data, columns=[name.replace("/", "_") for name in bunch.feature_names])
     labels = pd.DataFrame({"cultivar": bunch.target})
     return features, labels, labels
@@ -67,7 +67,8 @@ def load_local(competition_id: str) -> Competition:
 
 def _write(competition_id: str, prepared: Path) -> None:
     local = LOCAL_COMPETITIONS[competition_id]
-    features, labels, answers = _LOADERS[competition_id]()
+    datasets = import_module("sklearn.datasets")  # here, because it takes a second
+    features, labels, answers = _LOADERS[competition_id](datasets)
     # scikit-learn's rows are partly sorted by class, so use random ids and a random order. RandomState, because numpy
     # promises that its stream never changes.
     random = np.random.RandomState(0)

@@ -7,21 +7,11 @@ import re
 from collections.abc import Callable
 from enum import StrEnum
 from functools import partial
+from importlib import import_module
 from typing import Any, Literal, NamedTuple
 
 import numpy as np
 import pandas as pd
-from scipy.stats import rankdata
-from sklearn.metrics import (
-    average_precision_score,
-    mean_absolute_error,
-    mean_absolute_percentage_error,
-    mean_pinball_loss,
-    median_absolute_error,
-    r2_score,
-    roc_auc_score,
-    root_mean_squared_error,
-)
 
 from trl_mle.spelling import did_you_mean
 from trl_mle.user_code import import_named
@@ -107,6 +97,22 @@ def gain(score: float, higher_is_better: bool) -> float:
 
 
 # Scores of tables, from scores of arrays
+
+
+def _imported(module: str, name: str, *arrays: np.ndarray, **options: Any) -> Any:
+    """Calls a function, which is imported first: scikit-learn takes a second, and most commands score nothing."""
+    return getattr(import_module(module), name)(*arrays, **options)
+
+
+average_precision_score = partial(_imported, "sklearn.metrics", "average_precision_score")
+mean_absolute_error = partial(_imported, "sklearn.metrics", "mean_absolute_error")
+mean_absolute_percentage_error = partial(_imported, "sklearn.metrics", "mean_absolute_percentage_error")
+mean_pinball_loss = partial(_imported, "sklearn.metrics", "mean_pinball_loss")
+median_absolute_error = partial(_imported, "sklearn.metrics", "median_absolute_error")
+r2_score = partial(_imported, "sklearn.metrics", "r2_score")
+rankdata = partial(_imported, "scipy.stats", "rankdata")
+roc_auc_score = partial(_imported, "sklearn.metrics", "roc_auc_score")
+root_mean_squared_error = partial(_imported, "sklearn.metrics", "root_mean_squared_error")
 
 
 def _of_one_column(

@@ -2,9 +2,6 @@
 
 from pathlib import Path
 
-from huggingface_hub import HfApi, try_to_load_from_cache
-from huggingface_hub.errors import HTTPError, OfflineModeIsEnabled, RepositoryNotFoundError, RevisionNotFoundError
-
 
 TIMEOUT_S = 10.0
 
@@ -24,6 +21,8 @@ def look_up(name: str, revision: str | None = None) -> None:
         `OSError`: The model does not exist, or the Hub does not answer.
         `ValueError`: The name is not a valid Hub id.
     """
+    from huggingface_hub import HfApi, errors, try_to_load_from_cache  # here: most commands need no Hub
+
     files = ("config.json", "adapter_config.json")
     if Path(name).is_dir() or any(
         isinstance(try_to_load_from_cache(name, file, revision=revision), str) for file in files
@@ -31,11 +30,11 @@ def look_up(name: str, revision: str | None = None) -> None:
         return
     try:
         HfApi().model_info(name, revision=revision, timeout=TIMEOUT_S)
-    except OfflineModeIsEnabled as error:
+    except errors.OfflineModeIsEnabled as error:
         raise OSError("it is not in the cache, and HF_HUB_OFFLINE is set") from error
-    except RevisionNotFoundError as error:
+    except errors.RevisionNotFoundError as error:
         raise OSError(f"the Hub has no revision {revision} of it") from error
-    except RepositoryNotFoundError as error:
+    except errors.RepositoryNotFoundError as error:
         raise OSError("the Hub has no such model, or it is private (`hf auth login`)") from error
-    except HTTPError as error:
+    except errors.HTTPError as error:
         raise OSError(f"the Hub does not answer ({error}): check the network, or name a folder") from error

@@ -4,7 +4,6 @@ from typing import NamedTuple
 
 import numpy as np
 import pandas as pd
-from scipy.special import ndtr
 
 from trl_mle.competitions.families.signals import Features, draw_signal
 from trl_mle.competitions.families.structure import Structure
@@ -39,6 +38,8 @@ def draw_target(
     shares /= shares.sum()
     rows = len(features.days)
     if form == "grade":
+        from scipy.special import ndtr  # here, because it takes time that most commands need not wait
+
         signal, noise = draw_signal(structure, features, group, random), random.choice([0.3, 0.5, 0.8])
         felt = signal + noise * random.normal(size=rows)
         ends = np.quantile(felt, shares.cumsum()[:-1])
