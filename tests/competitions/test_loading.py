@@ -6,7 +6,7 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from trl_mle.competitions import CompetitionError, list_competitions, load_competition
+from trl_mle.competitions import CompetitionError, TaskSet, list_competitions, load_competition
 from trl_mle.competitions.catalog import MLEBENCH_COMPETITIONS
 from trl_mle.competitions.mirrors import MIRRORS
 
@@ -107,8 +107,8 @@ def test_ids_and_slugs_of_folders(own_folder, monkeypatch):
         assert slug.endswith("prices")
         assert set(slug) <= set("abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_.-")
         assert slug[0] not in ".-"
-    with pytest.raises(CompetitionError, match=r"'id' must be a name, not '.'"):
-        load_competition(".")
+    for name in (".", "./"):
+        assert TaskSet([name])["prices"].id == load_competition(name).id == "prices"
     with (own_folder / "competition.yaml").open("a") as config:
         config.write("id: house prices\n")
     assert (load_competition(".").id, load_competition(".").slug) == ("house prices", "house-prices")

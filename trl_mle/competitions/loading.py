@@ -118,13 +118,18 @@ def id_of(competition_id: str, data_dir: Path | str | None = None) -> str:
     folder = Path(competition_id).expanduser()
     folder = folder if _is_path(competition_id) else _in_data_dir(competition_id, data_dir)
     try:
-        return str(_read_config(folder / CONFIG).get("id", competition_id))
+        return str(_read_config(folder / CONFIG).get("id", _default_id(competition_id)))
     except (CompetitionError, OSError):  # loading it says what is wrong
         return competition_id
 
 
 def _is_path(competition_id: str) -> bool:
-    return "/" in competition_id or Path(competition_id, CONFIG).is_file()
+    return "/" in competition_id or competition_id in (".", "..") or Path(competition_id, CONFIG).is_file()
+
+
+def _default_id(path: str) -> str:
+    """The path of a folder, or its name where the path has none, as in `./`."""
+    return path if path_slug(path) else Path(path).expanduser().resolve().name
 
 
 def _in_data_dir(competition_id: str, data_dir: Path | str | None) -> Path:
@@ -157,7 +162,7 @@ def _load_folder(competition_id: str, folder: Path) -> Competition:
             "MLE-bench's, install mlebench instead, whose code then grades it"
         )
     content = _read_config(config)
-    name = content.pop("id", competition_id)
+    name = content.pop("id", _default_id(competition_id))
     if not (isinstance(name, str) and path_slug(name)):
         raise CompetitionError(
             f"{config}: 'id' must be a name, not {name!r}: give it a letter from a to z, or a digit"

@@ -10,7 +10,7 @@ from typing import Any
 from trl_mle.competitions.catalog import CONFIG
 from trl_mle.competitions.competition import Competition, CompetitionError, GradingFailed, path_slug
 from trl_mle.competitions.families import PREFIX as TASK_PREFIX
-from trl_mle.competitions.loading import id_of, load_competition
+from trl_mle.competitions.loading import id_of, list_competitions, load_competition
 from trl_mle.competitions.repository import HUB_PREFIX, tasks_in_repository
 
 
@@ -170,7 +170,7 @@ def names_of(name: str) -> list[str]:
     path = Path(name).expanduser()
     if path.suffix == ".txt" and path.is_file():
         return _listed(path)
-    if "/" in name and path.is_dir() and not (path / CONFIG).is_file():
+    if name and path.is_dir() and not (path / CONFIG).is_file() and name not in list_competitions():
         return [str(config.parent) for config in sorted(path.glob(f"*/{CONFIG}"))] or [name]
     return [name]
 

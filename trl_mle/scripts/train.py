@@ -161,7 +161,7 @@ def main(
     with launching.full_disk_noted(output_dir):
         trainer.save_state()  # the log of all metrics, in trainer_state.json
         trainer.save_model(training_args.output_dir, _internal_call=True)  # with its tokenizer; pushed below
-        trainer.create_model_card(output_dir.name)
+        trainer.create_model_card(output_dir.resolve().name)
     trainer.accelerator.print(f"💾 Model saved to {training_args.output_dir}.")
     if isinstance(instrumenter, LmInstrumenter):
         instrumenter.model.check_frozen()
