@@ -6,12 +6,12 @@ Trains a language model to solve Kaggle competitions by writing programs (https:
 The command line overrides the YAML. To resume after a crash, add `--resume_from_checkpoint true`.
 """
 
-from trl_mle.scripts.process_ends import die_with_launcher, refuse_unknown_options
+from trl_mle.scripts.process_ends import die_with_launcher, refuse_wrong_options
 
 
 if __name__ == "__main__":
     die_with_launcher()  # before imports that take seconds
-    refuse_unknown_options()
+    refuse_wrong_options()
     from trl_mle.launching import parse
 
     arguments = parse()

@@ -1,33 +1,60 @@
 """The names of options, which are read from source code: they are those that the parsers have."""
 
+from argparse import ArgumentTypeError
 from pathlib import Path
 
 import pytest
 from accelerate.commands.launch import launch_command_parser
 
 from trl_mle.launching import make_parser
-from trl_mle.option_names import check_names, no_such_options, script_options
+from trl_mle.option_names import check_options, no_such_options, script_options
 from trl_mle.shipped import recipe_names
 
 
-def test_they_are_those_of_the_parsers():
-    assert {action.dest for action in make_parser()._actions} - {"help"} == script_options()
+def test_they_are_those_of_the_parsers(monkeypatch):
+    monkeypatch.setattr("trl_mle.option_names._check_values", lambda *values: None)
+    assert {action.dest for action in make_parser()._actions} - {"help"} == set(script_options())
     for word in (
         word for parser in (make_parser(), launch_command_parser()) for word in parser._option_string_actions
     ):
         if word.startswith("--"):
-            check_names([word, "1"])  # none is refused
+            check_options([word, "1"])  # none is refused
+
+
+OTHERS = {
+    "include_num_input_tokens_seen",
+    "log_level",
+    "log_level_replica",
+    "liger_kernel_config",
+    "parallelism_config",
+    "debug",
+}  # not read
+
+
+def test_values_are_those_of_the_parser():
+    for action in make_parser()._actions:
+        for value in ("1", "1e-3", "true", "ten", *(action.choices or ())) if action.type else ():
+            try:
+                taken = not action.choices or action.type(value) in action.choices
+                action.type(value)
+            except (ValueError, TypeError, ArgumentTypeError):
+                taken = False
+            if taken:
+                check_options([f"--{action.dest}", value])
+            elif action.dest not in OTHERS:
+                with pytest.raises(ValueError, match=f"^{action.dest} (must|cannot) be "):
+                    check_options([f"--{action.dest}", value])
 
 
 @pytest.mark.parametrize("recipe", recipe_names())
 def test_recipes_have_only_known_options(recipe):
-    assert check_names(["--config", recipe])["--model_name_or_path"]
+    assert check_options(["--config", recipe])["--model_name_or_path"]
 
 
 def test_values_of_the_command_line_come_before_those_of_the_recipe(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     Path("mine.yaml").write_text("competitions: [digits, wine]\ndata_dir: null\nseed: 3\nenv: {A: b}\n")
-    values = check_names(["--config=mine.yaml", "--seed", "4", "--max-steps=2", "--learning", "-1", "--no_bf16"])
+    values = check_options(["--config=mine.yaml", "--seed", "4", "--max-steps=2", "--learning", "-1", "--no_bf16"])
     assert values["--competitions"] == ["digits", "wine"]
     assert values["--data_dir"] == []
     assert values["--seed"] == ["4"]
@@ -38,7 +65,7 @@ def test_values_of_the_command_line_come_before_those_of_the_recipe(tmp_path, mo
 def test_an_abbreviation_counts_as_its_option(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     Path("mine.yaml").write_text("competitions: [digits]\n")
-    assert check_names(["--config", "mine.yaml", "--competition", "wine"])["--competitions"] == ["wine"]
+    assert check_options(["--config", "mine.yaml", "--competition", "wine"])["--competitions"] == ["wine"]
 
 
 @pytest.mark.parametrize(
@@ -54,7 +81,7 @@ def test_a_recipe_that_cannot_be_read(tmp_path, monkeypatch, text, message):
     monkeypatch.chdir(tmp_path)
     Path("mine.yaml").write_text(text)
     with pytest.raises(ValueError, match=message):
-        check_names(["--config", "mine.yaml"])
+        check_options(["--config", "mine.yaml"])
 
 
 def test_an_option_of_accelerate_in_the_script():
@@ -62,3 +89,42 @@ def test_an_option_of_accelerate_in_the_script():
         "option of `accelerate launch`, which `trl-mle train` takes, too"
     )
     assert no_such_options(["word"]) == "unrecognized arguments: word"
+
+
+@pytest.mark.parametrize(
+    ("words", "message"),
+    [
+        (["--learning_rate", "fast"], "^learning_rate must be a number, got 'fast'$"),
+        (["--max_steps=1.5"], "^max_steps must be a whole number, got '1.5'$"),
+        (["--max_steps"], "^max_steps takes one value, got none$"),
+        (["--max-steps", "1", "2"], "^max_steps takes one value, got 1 2$"),
+        (["--bf16", "maybe"], "^bf16 must be true or false, got 'maybe'$"),
+        (["--reward_weights", "1", "a"], "^reward_weights must be a number, got 'a'$"),
+        (["--instrumenter", "llm"], "^instrumenter cannot be 'llm'; did you mean 'lm'?"),  # metadata of a field
+        (
+            ["--save_strategy", "later"],
+            "^save_strategy cannot be 'later'; it takes no, steps, epoch, best$",
+        ),  # an Enum
+    ],
+)
+def test_values(words, message):
+    with pytest.raises(ValueError, match=message):
+        check_options(words)
+
+
+def test_values_that_pass():
+    check_options(
+        ["--bf16", "--report_to", "none", "wandb", "--reward_weights", "1", "2e-3", "--optim", "adamw_torch"]
+    )
+    check_options(
+        [
+            "--max_prompt_length",
+            "none",
+            "--save_steps",
+            "0.5",
+            "--generation_kwargs",
+            "{}",
+            "--resume_from_checkpoint",
+            "true",
+        ]
+    )

@@ -1,10 +1,10 @@
 """
-The options of a training run, and what can be said about them without importing torch, which takes seconds: their names
-are read from the source code of the classes that have them.
+The options of a training run, and what can be said about them without importing torch, which takes seconds: their names,
+types and choices are read from the source code of the classes that have them.
 """
 
 import ast
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from functools import cache
 from importlib.util import find_spec
 from pathlib import Path
@@ -14,13 +14,19 @@ from trl_mle.shipped import find_recipe
 from trl_mle.spelling import did_you_mean
 
 
-CLASSES = {  # of the training script's arguments
-    "transformers": ["training_args.py"],
+CLASSES = {  # of the training script's arguments, and of their choices
+    "transformers": ["trainer_utils.py", "training_args.py"],
     "trl": ["trainer/base_config.py", "trainer/grpo_config.py", "trainer/model_config.py"],
     "trl_mle": ["trainer/mle_grpo_config.py", "launching/arguments.py", "execution/options.py"],
 }
 LAUNCHER = "accelerate", "commands/launch.py"
 OURS = "config", "accelerate_config", "help"
+BOOLEANS = dict.fromkeys(("yes", "true", "t", "y", "1"), True) | dict.fromkeys(("no", "false", "f", "n", "0"), False)
+TYPES: dict[str, tuple[Callable[[str], object], str]] = {
+    "int": (int, "a whole number"),
+    "float": (float, "a number"),
+    "bool": (lambda word: BOOLEANS[word.lower()], "true or false"),
+}
 
 
 def _nodes(package: str, file: str) -> Iterator[ast.AST]:
@@ -31,17 +37,49 @@ def _nodes(package: str, file: str) -> Iterator[ast.AST]:
 
 
 @cache
-def script_options() -> frozenset[str]:
+def _classes() -> dict[str, ast.ClassDef]:
+    nodes = [node for package, files in CLASSES.items() for file in files for node in _nodes(package, file)]
+    return {node.name: node for node in nodes if isinstance(node, ast.ClassDef)}
+
+
+@cache
+def script_options() -> dict[str, ast.AnnAssign]:
     """Options of the training script: the fields of its dataclasses."""
-    classes = [
-        node
-        for package, files in CLASSES.items()
-        for file in files
-        for node in _nodes(package, file)
-        if isinstance(node, ast.ClassDef) and node.decorator_list
-    ]
-    fields = [item.target for node in classes for item in node.body if isinstance(item, ast.AnnAssign)]
-    return frozenset(field.id for field in fields if isinstance(field, ast.Name))
+    fields = [item for node in _classes().values() if node.decorator_list for item in node.body]
+    return {
+        item.target.id: item
+        for item in fields
+        if isinstance(item, ast.AnnAssign) and isinstance(item.target, ast.Name)
+    }
+
+
+def _check_values(name: str, values: Sequence[str], written: bool) -> None:
+    """Raises `ValueError` if the type or the choices of an option exclude a value."""
+    field = script_options()[name]
+    kinds = {node.id for node in ast.walk(field.annotation) if isinstance(node, ast.Name)}
+    if (written and "bool" not in kinds and not values) or (len(values) > 1 and "list" not in kinds):
+        raise ValueError(f"{name} takes one value, got {' '.join(values) or 'none'}")
+    lines = [
+        line for kind in kinds - {"str"} if kind in _classes() for line in _classes()[kind].body
+    ]  # an enumeration's
+    choices = [ast.literal_eval(line.value) for line in lines if isinstance(line, ast.Assign)]
+    for node in ast.walk(field):
+        if isinstance(node, ast.Dict):  # its metadata
+            entries = {ast.unparse(key): entry for key, entry in zip(node.keys, node.values, strict=True) if key}
+            if isinstance(entry := entries.get("'choices'"), ast.List):
+                choices = ast.literal_eval(entry)
+    convert, expected = TYPES.get(" ".join(kinds - {"list"}), (str, ""))
+    can_be_none = "None" in ast.unparse(field.annotation)
+    for value in values:
+        if can_be_none and value.lower() in ("none", "null"):
+            continue
+        if choices and value not in choices:
+            hint = did_you_mean(value, choices) or f"it takes {', '.join(choices)}"
+            raise ValueError(f"{name} cannot be {value!r}; {hint}")
+        try:
+            convert(value)
+        except (ValueError, KeyError):
+            raise ValueError(f"{name} must be {expected}, got {value!r}") from None
 
 
 @cache
@@ -77,9 +115,9 @@ def with_spaces(words: Sequence[str]) -> list[str]:
     return found
 
 
-def check_names(words: Sequence[str]) -> dict[str, list[str]]:
+def check_options(words: Sequence[str]) -> dict[str, list[str]]:
     """
-    Checks the names of a command's options, and of those in its recipe; abbreviations pass.
+    Checks the options of a command, and of its recipe: names, of which abbreviations pass, and types and choices of values.
 
     Args:
         words (`Sequence[str]`):
@@ -90,7 +128,7 @@ def check_names(words: Sequence[str]) -> dict[str, list[str]]:
 
     Raises:
         `FileNotFoundError`: The recipe does not exist.
-        `ValueError`: It is not YAML, or there is no such option.
+        `ValueError`: It is not YAML, there is no such option, or it does not take such a value.
     """
     given: dict[str, list[str]] = {}
     for word in with_spaces(words):
@@ -101,6 +139,8 @@ def check_names(words: Sequence[str]) -> dict[str, list[str]]:
             given[list(given)[-1]].append(word)
     in_recipe: dict[str, list[str]] = {}
     if recipe := given.get("--config"):
+        if recipe[1:]:
+            raise ValueError(f"unrecognized arguments: {' '.join(recipe[1:])}")
         config = read_mapping(find_recipe(recipe[0]), recipe[0], "max_steps: 16")
         config.pop("env", None)  # variables of the environment, as TRL has them
         for name, value in config.items():
@@ -117,7 +157,28 @@ def check_names(words: Sequence[str]) -> dict[str, list[str]]:
         if not any(option.startswith(begins) for option in known)
     ]:
         raise ValueError(no_such_options(unknown))
-    return in_recipe | {f"--{_full(_name(name), known)}": values for name, values in given.items()}
+    written = {f"--{_full(_name(name), known)}": values for name, values in given.items()}
+    for name, values in (in_recipe | written).items():
+        if name.removeprefix("--") in script_options():
+            _check_values(name.removeprefix("--"), values, name in written)
+    return in_recipe | written
+
+
+def is_true(values: Mapping[str, Sequence[str]], name: str) -> bool:
+    """Whether checked values set an option to true."""
+    return any(BOOLEANS.get(value.lower()) for value in values.get(name, ()))
+
+
+def check_device(values: Mapping[str, Sequence[str]]) -> None:
+    """Raises `ValueError` if checked values need a GPU that torch does not find."""
+    if is_true(values, "--bf16") and not is_true(values, "--use_cpu"):
+        import torch  # a second or two, of the many that a run takes to start
+
+        if not torch.accelerator.is_available():
+            raise ValueError(
+                "bf16: this machine has no GPU that torch can use: take the recipe quickstart or quickstart-pretrained, which train "
+                "on a CPU, or set use_cpu to true and bf16 to false"
+            )
 
 
 def _full(name: str, known: Collection[str]) -> str:

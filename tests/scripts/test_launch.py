@@ -66,6 +66,7 @@ def test_the_command_line_wins_over_the_yaml(launched, tmp_path):
         (["--config", "typo.yaml"], r"no option holdot \(in typo.yaml\); did you mean 'holdout'\?$"),
         (["--config", "broken.yaml"], "broken.yaml is not YAML: .*line 2"),
         (["--config", "quickstart", "--competitions", "digts"], "unknown competition 'digts'; did you mean 'digits'"),
+        (["--config", "quickstart", "digits"], "^unrecognized arguments: digits$"),
         (["--config", "quickstart", "--num_processes", "two"], "argument --num_processes.*invalid int value: 'two'"),
     ],
 )
@@ -87,6 +88,12 @@ def test_what_cannot_be_started(launched, options, message, capsys, monkeypatch,
         (["train", "--config", "quickstart", "--lerning_rate", "1"], "there is no option lerning_rate"),
         (["train", "--config", "quickstart"], "model_name_or_path: there is no folder outputs/quickstart/starter"),
         (["train", "--config", "hardware/1x24gb", "--competitions", "digts"], "unknown competition 'digts'"),
+        (["train", "--config", "quickstart", "--max_steps", "ten"], "max_steps must be a whole number, got 'ten'"),
+        (["run", "./typo", "x.py"], "there is no folder './typo'"),
+        (["check", "digits", "--competition", "wine"], "write the competitions without --competition"),
+        (["quickstart", "--competition", "./typo"], "there is no folder './typo'"),
+        (["quickstart", "--competitions", "hf://datasets/x"], "hf://datasets/x"),
+        (["quickstart", "--model", "./nope"], "--model: there is no folder ./nope"),
         (["evaluate", "--polices", "x"], "the following arguments are required"),
         (
             ["evaluate", "--policies", "x", "--competitions", "digts", "--output_dir", "x"],
@@ -111,6 +118,17 @@ finally:
     assert (run.returncode, run.stdout) == (2, "False\n"), run.stderr
     assert message in run.stderr.splitlines()[-1]
     assert list(tmp_path.iterdir()) == []
+
+
+def test_a_recipe_for_a_gpu_on_a_machine_without_one(launched, monkeypatch):
+    monkeypatch.setattr("torch.accelerator.is_available", lambda: False)
+    recipe = ["--config", "hardware/1x24gb", "--competitions", "digits"]
+    with pytest.raises(
+        ValueError, match=r"^bf16: this machine has no GPU that torch can use: take the recipe quickstart"
+    ):
+        module.launch(recipe)
+    assert not launched
+    assert module.launch([*recipe, "--bf16", "false"]) == module.launch([*recipe, "--use_cpu", "true"]) == 0
 
 
 def test_defaults_of_accelerate_are_no_warning(monkeypatch, starter, tmp_path, capfd):

@@ -204,9 +204,7 @@ def test_bf16_only_where_it_works(tmp_path, monkeypatch):
     monkeypatch.setattr("torch.accelerator.is_available", lambda: False)
     assert MLEGRPOConfig(str(tmp_path)).bf16 is False
     assert MLEGRPOConfig(str(tmp_path), bf16=True, use_cpu=True).bf16 is True
-    with pytest.raises(
-        ValueError, match=r"^bf16: this machine has no GPU that torch can use: take the recipe quickstart"
-    ):
+    with pytest.raises(ValueError, match=r"^bf16: this machine has no GPU that torch can use: set use_cpu to true"):
         MLEGRPOConfig(str(tmp_path), bf16=True)
     monkeypatch.setattr("torch.accelerator.is_available", lambda: True)
     with pytest.raises(ValueError, match=r"^bf16: this GPU has no bf16: set bf16 to false$"):

@@ -35,7 +35,10 @@ class MLEScriptArguments(ExecutorArguments):
     )
     instrumenter: str = field(
         default="ast",
-        metadata={"help": "What marks the milestones: `ast`, `lm` (a frozen language model), or `none` (no credit)."},
+        metadata={
+            "help": "What marks the milestones: `ast`, `lm` (a frozen language model), or `none` (no credit).",
+            "choices": ["ast", "lm", "none"],
+        },
     )
     instrumenter_url: str | None = field(
         default=None, metadata={"help": "OpenAI-compatible endpoint of the instrumenting model."}
@@ -48,7 +51,11 @@ class MLEScriptArguments(ExecutorArguments):
         },
     )
     instrumenter_mode: str = field(
-        default="quote", metadata={"help": "What the instrumenting model answers: `quote` or `rewrite`."}
+        default="quote",
+        metadata={
+            "help": "What the instrumenting model answers: `quote` or `rewrite`.",
+            "choices": ["quote", "rewrite"],
+        },
     )
     instrumenter_deadline_s: float = field(
         default=60.0, metadata={"help": "Time limit for its answers to a batch, in seconds."}
@@ -91,8 +98,6 @@ class MLEScriptArguments(ExecutorArguments):
                 raise ValueError(f"{name} must be at least {least}, got {getattr(self, name)}")
         if self.instrumenter_deadline_s <= 0:
             raise ValueError(f"instrumenter_deadline_s must be positive, got {self.instrumenter_deadline_s}")
-        if self.instrumenter not in ("ast", "lm", "none"):
-            raise ValueError(f"instrumenter must be 'ast', 'lm' or 'none', got {self.instrumenter!r}")
 
 
 ARGUMENTS: Any = (MLEScriptArguments, MLEGRPOConfig, ModelConfig)

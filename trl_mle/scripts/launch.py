@@ -10,7 +10,7 @@ from subprocess import CalledProcessError
 from trl_mle.competitions import TaskSet
 from trl_mle.competitions.bench import bench_folder
 from trl_mle.models import is_missing_folder
-from trl_mle.option_names import check_names, no_such_options, with_spaces
+from trl_mle.option_names import check_device, check_options, no_such_options, with_spaces
 from trl_mle.shipped import find_accelerate_config, find_recipe, shipped
 from trl_mle.waits import waiting_for
 
@@ -47,7 +47,7 @@ def launch(options: Sequence[str]) -> int:
         raise ValueError("--config: name a recipe (`trl-mle recipes`) or a file")
     if not given[0].startswith("--"):
         raise ValueError(f"{given[0]}: name a recipe with --config: {USAGE}")
-    _check_values(check_names(given))
+    _check_values(check_options(given))
     if CONFIG in given:
         place = given.index(CONFIG) + 1
         given[place] = str(find_recipe(given[place]))
@@ -55,18 +55,19 @@ def launch(options: Sequence[str]) -> int:
 
 
 def _check_values(values: dict[str, list[str]]) -> None:
-    """Raises what can be said of names without torch, before a process is started."""
+    """Raises what can be said before a process is started: of names, without torch."""
     for name in values.get(ACCELERATE_CONFIG, ()):
         find_accelerate_config(name)
-    for name in values.get("--model_name_or_path", ()):
-        if is_missing_folder(name):
-            raise FileNotFoundError(f"model_name_or_path: there is no folder {name}")
     tasks = TaskSet(values.get("--competitions", ()), next(iter(values.get("--data_dir", ())), None))
     for name in tasks.few():
         if (
             bench_folder(name) is None
         ):  # MLE-bench's own code may take minutes to start, and would stay with the launcher
             tasks[name]
+    for name in values.get("--model_name_or_path", ()):
+        if is_missing_folder(name):
+            raise FileNotFoundError(f"model_name_or_path: there is no folder {name}")
+    check_device(values)
 
 
 def _start(given: list[str]) -> int:

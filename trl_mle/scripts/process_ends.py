@@ -8,7 +8,7 @@ import sys
 from pathlib import Path
 from typing import Any
 
-from trl_mle.option_names import check_names
+from trl_mle.option_names import check_device, check_options, is_true
 from trl_mle.showing import terminal_line
 
 
@@ -30,14 +30,18 @@ def die_with_launcher() -> None:
         signal.signal(signum, leave)
 
 
-def refuse_unknown_options() -> None:
-    """Ends a training script in one line, with exit code 2, if its command or its recipe has an option that does not exist."""
+def refuse_wrong_options() -> None:
+    """Ends a training script in one line, with exit code 2, if its command or its recipe has an option that does not exist, a
+    value that it cannot have, or one that this machine has no GPU for."""
     try:
-        check_names(sys.argv[1:])
+        values = check_options(sys.argv[1:])
+        check_device(values)
     except (ValueError, OSError) as error:
         if os.environ.get("LOCAL_RANK", "0") == "0":  # all processes of a machine find the same
             print(terminal_line(f"{Path(sys.argv[0]).name}: error: {error}"), file=sys.stderr)
         sys.exit(2)
+    if is_true(values, "--use_cpu"):
+        os.environ.setdefault("DS_ACCELERATOR", "cpu")  # what DeepSpeed would find out, with a warning
 
 
 def run_until_we_end(command: list[str], stdout: Any = None) -> int:

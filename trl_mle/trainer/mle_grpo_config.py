@@ -218,10 +218,7 @@ class MLEGRPOConfig(GRPOConfig):
         if self.bf16 and not self.use_cpu and not can_bf16:
             what = "GPU has no bf16: set bf16 to false"
             if not torch.accelerator.is_available():
-                what = (
-                    "machine has no GPU that torch can use: take the recipe quickstart or quickstart-pretrained, which train on a CPU, "
-                    "or set use_cpu to true and bf16 to false"
-                )
+                what = "machine has no GPU that torch can use: set use_cpu to true and bf16 to false"
             raise ValueError(f"bf16: this {what}")
         super().__post_init__()
         if self.max_prompt_length is not None and self.max_prompt_length < 1:
