@@ -27,7 +27,16 @@ from trl_mle.execution import Limits
 from trl_mle.rewards import BestSolutions, ExecutionLog
 from trl_mle.rewards.progress import RUNNING_FILE
 from trl_mle.scripts import solve
-from trl_mle.showing import PlainConsole, for_html, for_json, for_markdown, for_terminal, markdown_code, terminal_line
+from trl_mle.showing import (
+    PlainConsole,
+    for_html,
+    for_json,
+    for_markdown,
+    for_terminal,
+    in_words,
+    markdown_code,
+    terminal_line,
+)
 from trl_mle.trainer import MLEGRPOConfig
 from trl_mle.trainer.engine.model_card import card_body
 
@@ -258,3 +267,13 @@ def test_a_model_card(tmp_path):
     ast.parse(block.content)
     table = [token.type for token in tokens].count("td_open")
     assert table == 2 * 7
+
+
+@pytest.mark.parametrize(
+    ("seconds", "words"),
+    [
+        (0.2, "0 s"), (89, "89 s"), (100, "2 min"), (3500, "58 min"), (3590, "1 h"), (7800, "2 h 10 min"), (360_000, "100 h"),
+    ],
+)  # fmt: skip
+def test_in_words(seconds, words):
+    assert in_words(seconds) == words

@@ -1,10 +1,13 @@
 """`trl-mle`: train and evaluate policies that write programs that solve competitions."""
 
 import argparse
+import difflib
 import os
 import re
 import sys
 import traceback
+from collections.abc import Sequence
+from concurrent.futures import ThreadPoolExecutor
 from itertools import groupby
 from pathlib import Path
 from typing import Any, TypeVar
@@ -12,20 +15,44 @@ from typing import Any, TypeVar
 from rich.table import Table
 from rich.text import Text
 
+from trl_mle import __version__
 from trl_mle.scripts.printing import print_json
 from trl_mle.showing import PlainConsole, for_terminal, metric_name, terminal_line
+from trl_mle.spelling import did_you_mean
 from trl_mle.waits import waiting_for
 
 
 Arguments = TypeVar("Arguments")
 
 
-class DashParser(argparse.ArgumentParser):
-    """Takes values that begin with a dash, such as a column's name: -h is the only option that begins with one dash."""
+class Parser(argparse.ArgumentParser):
+    """
+    Takes values that begin with a dash, such as a column's name: -h is the only option that begins with one dash. Suggests
+    what a mistyped word may have meant.
+    """
 
     def _parse_optional(self, arg_string: str) -> Any:
         is_value = re.match("-(?!-)", arg_string) and arg_string != "-h"
         return None if is_value else super()._parse_optional(arg_string)
+
+    def _check_value(self, action: argparse.Action, value: Any) -> None:
+        choices = list(map(str, action.choices or ()))
+        if choices and value not in choices and (hint := did_you_mean(str(value), choices)):
+            raise argparse.ArgumentError(action, f"there is no {value!r}; {hint}")
+        super()._check_value(action, value)
+
+    def refuse(self, words: Sequence[str]) -> None:
+        """Raises `ValueError` about arguments that were not parsed."""
+        known = {(action.option_strings or [action.dest])[-1].lstrip("-"): action for action in self._actions}
+        hints = []
+        for word in words:
+            name = word.partition("=")[0].removeprefix("--").replace("-", "_")
+            close = difflib.get_close_matches(name, known, 1) if word.startswith("--") else []
+            hints += [
+                f"did you mean --{one}?" if known[one].option_strings else f"write the {one} without {word}"
+                for one in close
+            ]
+        raise ValueError("; ".join([f"unrecognized arguments: {' '.join(words)}", *hints]))
 
 
 # The commands import what they need: `trl-mle --help` should not wait for pandas.
@@ -39,9 +66,7 @@ def doctor(args: argparse.Namespace) -> int:
         from trl_mle.scripts.machine import facts
         from trl_mle.scripts.printing import facts_table
 
-    training = facts_table()
-    for fact in facts():
-        training.add_row(*fact)
+    machine = ThreadPoolExecutor(1).submit(facts)  # imports torch while the sandboxes start
     competition = load_competition("wine")
     table = Table("tier", "works", "how, or why not", title="program isolation")
     works, remedies, is_unknown = [], [], False
@@ -60,7 +85,9 @@ def doctor(args: argparse.Namespace) -> int:
             is_unknown |= unfinished
             table.add_row(tier.name, "unknown" if unfinished else "no", error.reason)
             remedies.append(error.remedy)
-    console = PlainConsole()
+    training, console = facts_table(), PlainConsole()
+    for fact in machine.result():
+        training.add_row(*fact)
     console.print(training)
     console.print(table)
     if not works:
@@ -182,14 +209,14 @@ def _parsed(arguments: type[Arguments], usage: str, options: list[str], position
     """Parses a command's options into a dataclass, one of whose fields may be positional."""
     from transformers import HfArgumentParser
 
-    class Parser(DashParser, HfArgumentParser):
+    class OptionsParser(Parser, HfArgumentParser):
         def add_argument(self, *names: Any, **settings: Any) -> argparse.Action:
             if names == (f"--{positional}",):
                 del settings["required"]
                 names, settings["metavar"] = (positional,), positional.upper()
             return super().add_argument(*names, **settings)
 
-    parser = Parser(
+    parser = OptionsParser(
         (arguments,),  # type: ignore[arg-type]
         prog=" ".join(usage.split()[:2]),
         usage=usage,
@@ -197,7 +224,7 @@ def _parsed(arguments: type[Arguments], usage: str, options: list[str], position
     )
     parsed, unknown = parser.parse_args_into_dataclasses(options, return_remaining_strings=True)
     if unknown:
-        raise ValueError(f"unrecognized arguments: {' '.join(unknown)}")
+        parser.refuse(unknown)
     return parsed
 
 
@@ -314,8 +341,17 @@ def import_(args: argparse.Namespace) -> int:
 def quickstart(args: argparse.Namespace) -> int:
     """Builds a tiny policy, trains it, and compares it before and after: minutes on two CPU cores. With --model, does
     the same with a pretrained model, in sizes that this machine can do; it prints an estimate of the time first."""
+    from trl_mle.competitions import load_competition
+    from trl_mle.models import is_missing_folder
     from trl_mle.scripts.quickstart import quickstart
+    from trl_mle.starter.grammar import find_tasks
 
+    # Names first, because the steps before their first use take a minute
+    load_competition(args.competition, holdout=0.5)
+    if args.model is not None and is_missing_folder(args.model):
+        raise FileNotFoundError(f"--model: there is no folder {args.model}")
+    if args.model is None and not args.resume:
+        find_tasks(args.competition)
     return quickstart(args.competition, args.seed, Path(args.output_dir), args.resume, args.model)
 
 
@@ -343,11 +379,12 @@ def watch(args: argparse.Namespace) -> int:
 
 
 def make_parser() -> argparse.ArgumentParser:
-    parser = DashParser(prog="trl-mle", description=(__doc__ or "").removeprefix("`trl-mle`: "))
+    parser = Parser(prog="trl-mle", description=(__doc__ or "").removeprefix("`trl-mle`: "))
+    parser.add_argument("--version", action="version", version=__version__)
     commands = parser.add_subparsers(required=True, metavar="command")
 
     # Options that several commands have
-    data, limits, holdout, python = (DashParser(add_help=False) for _ in range(4))
+    data, limits, holdout, python = (Parser(add_help=False) for _ in range(4))
     data.add_argument("--data_dir", help="folder with MLE-bench's prepared competitions")
     data.add_argument("--json", action="store_true", help="print JSON")
     python.add_argument(
@@ -364,10 +401,10 @@ def make_parser() -> argparse.ArgumentParser:
         "--holdout", type=float, default=0.0, help="share of the hidden rows to hold out and score separately (0)"
     )
 
-    def add(function: Any, summary: str, *shared: DashParser) -> DashParser:
+    def add(function: Any, summary: str, *shared: Parser) -> Parser:
         name, description = function.__name__.rstrip("_"), function.__doc__  # `import` is Python's
         command = commands.add_parser(name, help=summary, description=description, parents=shared)
-        command.set_defaults(run=function)
+        command.set_defaults(run=function, parser=command)
         return command
 
     def add_late(function: Any, summary: str) -> None:
@@ -434,6 +471,7 @@ def make_parser() -> argparse.ArgumentParser:
     command = add(quickstart, "train and compare a tiny policy: no GPU, no download")
     command.add_argument(
         "--competition",
+        "--competitions",  # as other commands call it, where argparse also takes the singular
         default="digits",
         help="digits, breast-cancer, diabetes, wine, mirror:<id>, or a folder made by `trl-mle new` (digits)",
     )
@@ -477,12 +515,11 @@ def make_parser() -> argparse.ArgumentParser:
 
 
 def main() -> None:
-    parser = make_parser()
-    args, options = parser.parse_known_args()
+    args, options = make_parser().parse_known_args()
     args.options = options
-    if options and args.run not in (evaluate, serve, solve, train, worth):
-        parser.error(f"unrecognized arguments: {' '.join(options)}")
     try:
+        if options and args.run not in (evaluate, serve, solve, train, worth):
+            args.parser.refuse(options)
         code = args.run(args)
         sys.stdout.flush()
     except BrokenPipeError:  # for example, piped into head

@@ -90,3 +90,13 @@ def metric_in_words(name: str) -> str:
 def metric_name(name: str, higher_is_better: bool) -> str:
     """A metric for people, with an arrow in the better direction."""
     return f"{metric_in_words(name)} {'↑' if higher_is_better else '↓'}"
+
+
+def in_words(seconds: float) -> str:
+    """A duration with the precision of an estimate: `48 s`, `5 min`, `2 h 10 min`."""
+    if seconds < 90:
+        return f"{seconds:.0f} s"
+    minutes = round(seconds / 60)
+    if minutes < 60:
+        return f"{minutes} min"
+    return f"{minutes // 60} h {minutes % 60} min" if minutes % 60 else f"{minutes // 60} h"

@@ -2,6 +2,8 @@
 
 import json
 import signal
+import subprocess
+import sys
 from dataclasses import replace
 
 import pytest
@@ -201,7 +203,19 @@ def test_a_model_that_cannot_be_measured(monkeypatch, tmp_path):
     assert module.quickstart("digits", 0, tmp_path / "out", model="models/small") == 2
     with pytest.raises(ValueError, match="measuring models/small was killed, probably for its memory"):
         module.quickstart("digits", 0, tmp_path / "out", model="models/small")
-    assert not (tmp_path / "out").exists()
+    assert [path.name for path in (tmp_path / "out").iterdir()] == [".lock"]
+
+
+def test_two_at_once_would_spoil_each_other(commands, tmp_path):
+    """The lock goes with the process that has it, however that ends."""
+    hold = "import sys, time; from pathlib import Path; from trl_mle.files import alone_in\nwith alone_in(Path(sys.argv[1])): print(flush=True); time.sleep(60)"
+    with subprocess.Popen([sys.executable, "-c", hold, str(tmp_path)], stdout=subprocess.PIPE) as other:
+        other.stdout.readline()
+        with pytest.raises(BlockingIOError, match=r"another process is writing to .*: wait for it, or name another"):
+            module.quickstart("digits", 0, tmp_path)
+        assert not commands
+        other.kill()
+    assert module.quickstart("digits", 0, tmp_path) == 0
 
 
 @pytest.mark.slow

@@ -4,7 +4,7 @@ from dataclasses import replace
 
 import pytest
 
-from trl_mle.scripts.sizes import Sizes, in_words
+from trl_mle.scripts.sizes import Sizes
 
 
 SIZES = Sizes(
@@ -37,16 +37,6 @@ def test_lines_fit_into_a_terminal(factor):
     sizes = replace(SIZES, num_generations=64, prefill_s=20 * factor, token_s=0.5 * factor, train_s=0.01 * factor)
     for line in sizes.estimate().splitlines():
         assert len(line) <= 80, line
-
-
-@pytest.mark.parametrize(
-    ("seconds", "words"),
-    [
-        (0.2, "0 s"), (89, "89 s"), (100, "2 min"), (3500, "58 min"), (3590, "1 h"), (7800, "2 h 10 min"), (360_000, "100 h"),
-    ],
-)  # fmt: skip
-def test_in_words(seconds, words):
-    assert in_words(seconds) == words
 
 
 def test_what_was_measured_is_read_again(tmp_path):

@@ -8,6 +8,7 @@ from rich.table import Table
 
 from trl_mle.competitions import Competition, Score, load_competition
 from trl_mle.competitions.medals import human_rank, medal, medal_thresholds
+from trl_mle.execution import Outcome
 from trl_mle.execution.options import ExecutorArguments, make_executor
 from trl_mle.instrumentation import MILESTONES, AstInstrumenter
 from trl_mle.rewards import MLEReward
@@ -75,7 +76,8 @@ def run(args: argparse.Namespace) -> int:
         return 0 if evaluation.valid else 1
     table = facts_table()
     table.add_row("competition", competition.id)
-    table.add_row("outcome", str(evaluation.outcome))
+    ended = str(evaluation.outcome) if evaluation.outcome != Outcome.OK else "no valid submission"
+    table.add_row("outcome", "valid submission" if evaluation.valid else ended)
     if evaluation.detail:
         table.add_row("", evaluation.detail)
     if evaluation.duration_s is not None:

@@ -4,11 +4,12 @@ from collections.abc import Sequence
 from importlib.util import find_spec
 
 import psutil
-import torch
 
 
 def facts() -> list[tuple[str, str]]:
-    """GPUs, memory, vLLM, and the recipe that fits."""
+    """GPUs, memory, vLLM, and the recipe that fits; imports torch."""
+    import torch
+
     gpus = [torch.cuda.get_device_properties(i) for i in range(torch.cuda.device_count())]
     has_vllm = find_spec("vllm") is not None
     memory = psutil.virtual_memory()

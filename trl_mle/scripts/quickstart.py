@@ -1,5 +1,6 @@
 """`trl-mle quickstart`: runs a newcomer's commands one after the other."""
 
+import os
 import shutil
 import signal
 import sys
@@ -7,6 +8,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
+from trl_mle.files import alone_in
 from trl_mle.scripts.process_ends import run_until_we_end
 from trl_mle.scripts.sizes import Sizes
 from trl_mle.showing import for_terminal
@@ -20,7 +22,15 @@ def quickstart(competition: str, seed: int, folder: Path, resume: bool = False, 
         `FileExistsError`: The folder holds an earlier quickstart, which should not be resumed, or something else.
         `FileNotFoundError`: It holds nothing to resume.
         `ValueError`: It holds a quickstart of another model, or the model is too large.
+        `BlockingIOError`: Another process is writing to it.
     """
+    if resume and not folder.is_dir():
+        raise FileNotFoundError(f"there is no folder {folder}: leave out --resume to begin a quickstart")
+    with alone_in(folder):
+        return _run(competition, seed, folder, resume, model)
+
+
+def _run(competition: str, seed: int, folder: Path, resume: bool, model: str | None) -> int:
     ours = [sys.executable, "-m", "trl_mle.cli"]
     starter, policy, evaluation = (folder / name for name in ("starter", "policy", "evaluation"))
     measured = folder / "sizes.json"
@@ -60,6 +70,12 @@ def quickstart(competition: str, seed: int, folder: Path, resume: bool = False, 
     evaluate: list[Any] = [*ours, "evaluate", "--output_dir", evaluation, "--holdout", 0.5, *common]
     before: str | Path
     if sizes is None:
+        # Bars of what takes a moment, and DeepSpeed's warning that it has found no GPU
+        os.environ |= {
+            "HF_DATASETS_DISABLE_PROGRESS_BARS": "1",
+            "HF_HUB_DISABLE_PROGRESS_BARS": "1",
+            "DS_ACCELERATOR": "cpu",
+        }
         before = starter
         train += ["--config", "quickstart", "--accelerate_config", "cpu"]
         evaluate += ["--num_samples", 128, "--begin_program", "false", "--program_timeout_s", 5]

@@ -7,6 +7,8 @@ from pathlib import Path
 from textwrap import fill
 from typing import Any
 
+from trl_mle.showing import in_words
+
 
 @dataclass(frozen=True)
 class Sizes:
@@ -73,13 +75,3 @@ class Sizes:
             f"{self.num_generations} programs each, at {sampled:.0f} tokens/s of sampling and {trained:.0f} of training (measured)",
             width=80,
         )
-
-
-def in_words(seconds: float) -> str:
-    """A duration with the precision of an estimate: `48 s`, `5 min`, `2 h 10 min`."""
-    if seconds < 90:
-        return f"{seconds:.0f} s"
-    minutes = round(seconds / 60)
-    if minutes < 60:
-        return f"{minutes} min"
-    return f"{minutes // 60} h {minutes % 60} min" if minutes % 60 else f"{minutes // 60} h"

@@ -4,10 +4,18 @@ import random
 import time
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import Any
 
 import torch
 from datasets import Dataset
-from transformers import GenerationConfig, Qwen2Config, Qwen2ForCausalLM, Qwen2Tokenizer, set_seed
+from transformers import (
+    GenerationConfig,
+    ProgressCallback,
+    Qwen2Config,
+    Qwen2ForCausalLM,
+    Qwen2Tokenizer,
+    set_seed,
+)
 from trl import SFTConfig, SFTTrainer
 
 from trl_mle.competitions import load_competition
@@ -144,6 +152,13 @@ def make_model(tokenizer: Qwen2Tokenizer) -> Qwen2ForCausalLM:
     return model
 
 
+class Bar(ProgressCallback):
+    """The progress bar, without a line of figures at its end."""
+
+    def on_log(self, *args: Any, **kwargs: Any) -> None:
+        """Prints nothing."""
+
+
 def build_starter(config: StarterConfig, max_steps: int = -1) -> None:
     """
     Trains a tiny policy from scratch on sketched programs, and saves it like any other checkpoint. It cannot read a
@@ -189,6 +204,8 @@ def build_starter(config: StarterConfig, max_steps: int = -1) -> None:
     args._n_gpu = min(args.n_gpu, 1)  # DataParallel would multiply the batch
     trainer = SFTTrainer(model=model, args=args, train_dataset=corpus, processing_class=tokenizer)
     console.print(f"3/3 Training {model.num_parameters():,} parameters on {args.device}")
+    trainer.remove_callback(ProgressCallback)
+    trainer.add_callback(Bar())
     trainer.train()
 
     model.save_pretrained(config.output_dir)

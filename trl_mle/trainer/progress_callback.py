@@ -1,6 +1,8 @@
 """Prints one line per step instead of a dictionary of sixty metrics, which still go to `report_to`."""
 
 import json
+import math
+import time
 from pathlib import Path
 from typing import Any
 
@@ -8,12 +10,14 @@ from transformers import TrainerCallback, TrainerControl, TrainerState, Training
 
 from trl_mle.rewards.execution_log import end_last_line
 from trl_mle.rewards.progress import METRICS_FILE
+from trl_mle.showing import in_words
 
 
 class MLEProgressCallback(TrainerCallback):
     """
     Prints one line per step: reward, share of valid submissions, mean and best score, mean Δt. With several competitions,
-    scores are left out, because their metrics differ.
+    scores are left out, because their metrics differ. A second line says how long training will still take, by the steps so
+    far: after the first step, and whenever half of the steps that were left then are done.
 
     Also writes all metrics of the step to `metrics.jsonl` in the output folder, so that `trl-mle watch` and `trl-mle
     report` need not wait for a checkpoint, and a line with whether the run has `ended` when training begins and ends.
@@ -28,11 +32,16 @@ class MLEProgressCallback(TrainerCallback):
     ```
     """
 
+    def __init__(self) -> None:
+        self._began_s, self._first = time.monotonic(), 0
+        self._next = math.inf  # steps left when the time is said
+
     def on_train_begin(
         self, args: TrainingArguments, state: TrainerState, control: TrainerControl, **kwargs: Any
     ) -> None:
         if not state.is_world_process_zero:
             return
+        self._began_s, self._first = time.monotonic(), state.global_step
         if not state.global_step:  # from another run
             metrics_file(args).unlink(missing_ok=True)
         end_last_line(metrics_file(args))
@@ -64,9 +73,12 @@ class MLEProgressCallback(TrainerCallback):
             parts.append(f"score {logs['mle/score/mean']:.3f}{best}")
         if "mle/duration_s/mean" in logs:
             parts.append(f"Δt {logs['mle/duration_s/mean']:.2f} s")
-        if "step_time" in logs:
-            parts.append(f"{logs['step_time']:.0f} s/step")
         print("  ".join(parts), flush=True)
+        left = state.max_steps - state.global_step
+        if 0 < left <= self._next:
+            step_s = (time.monotonic() - self._began_s) / (state.global_step - self._first)
+            print(f"about {in_words(left * step_s)} left ({in_words(step_s)} a step)", flush=True)
+            self._next = left / 2
 
 
 def _append(args: TrainingArguments, state: TrainerState, entries: dict[str, Any]) -> None:
