@@ -322,7 +322,7 @@ def new(args: argparse.Namespace) -> int:
     """Makes a competition from a labelled CSV file: hides the labels of some rows, and describes the data."""
     from trl_mle.scripts.new import new
 
-    stem = re.sub(r"(?i)(\.(csv|tsv|tab|txt))?(\.(gz|bz2|xz|zip))?$", "", Path(args.table).name, count=1)
+    stem = re.sub(r"(?i)(\.[a-z]\w{,6})?(\.(gz|bz2|xz|zip))?$", "", Path(args.table).name, count=1)
     folder, test = Path(args.to or stem), Path(args.test) if args.test else None
     direction = None if args.higher_is_better is None else args.higher_is_better == "true"
     new(Path(args.table), args.target, args.metric, folder, args.id, args.test_share, test, direction, args.split)

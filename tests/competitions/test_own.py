@@ -31,6 +31,12 @@ def write(folder, count=80, **columns):
     return folder / "table.csv", table
 
 
+def others(folder, rows):
+    """Writes such rows, but none that are the same."""
+    rows.assign(note="of nobody").to_csv(folder / "test.csv", index=False)
+    return folder / "test.csv"
+
+
 KINDS = [
     ("price", "rmse"),
     ("price", "pearson_correlation"),
@@ -134,7 +140,7 @@ BAD = {
     "split by the target": ({"split": "time:price"}, "with one of 'code', 'note', 'sold', 'kind'; got 'time:price'$"),
     "split by no times": (
         {"split": "time:kind"},
-        "^--split time:kind: not all cells are dates or numbers, such as 'white, dry'$",
+        "^--split time:kind: 'kind' is 'red' in row 2, which is no date or number: correct it or remove the row$",
     ),
     "share": ({"test_share": 1.0}, "test_share must be between 0 and 1, got 1"),
     "twice": ({"targets": ["price", "price"]}, "--target names a column twice"),
@@ -178,8 +184,8 @@ def test_continuous_labels(tmp_path):
 @pytest.mark.parametrize("metric", ["roc_auc", "f1", "binary_log_loss"])
 def test_two_labels_become_0_and_1(tmp_path, caplog, labels, meaning, metric):
     """As scikit-learn orders them, and programs see them."""
-    path, _ = write(tmp_path, sold=[labels[i % 4 == 0] for i in range(80)])
-    comp = new_competition(path, ["sold"], metric, tmp_path / "mine", test=path)
+    path, table = write(tmp_path, sold=[labels[i % 4 == 0] for i in range(80)])
+    comp = new_competition(path, ["sold"], metric, tmp_path / "mine", test=others(tmp_path, table))
     assert f"'sold': 1 stands for {meaning}" in caplog.messages
     meaning = meaning.replace("' and", ",").replace(" and", ",").replace("'", "")
     assert f"Predict `sold` (1 for {meaning}) of each row" in comp.description
@@ -219,9 +225,63 @@ def test_a_sign_may_be_a_label(tmp_path, metric, count, is_label):
     assert sum(map(len, parts)) == 72 + 8 * is_label
 
 
+def test_a_target_that_says_nothing(tmp_path):
+    path, _ = write(tmp_path, price=5.5, kind=["01", "1"] * 40)
+    for target, metric in ("price", "rmse"), ("kind", "accuracy"), ("price", "word_level_jaccard"):
+        with pytest.raises(CompetitionError, match=rf"^'{target}' is '.*' in all rows: there is nothing to learn$"):
+            new_competition(path, [target], metric, tmp_path / "mine")
+
+
+@pytest.mark.parametrize("metric", ["accuracy", "log_loss", "f1_macro"])
+def test_labels_that_look_wrong_are_reported(tmp_path, caplog, metric):
+    path, _ = write(tmp_path, kind=[*["yes", "YES ", "no", "not  sure", "Not Sure"] * 15, *["n o"] * 3, "so", "la"])
+    new_competition(path, ["kind"], metric, tmp_path / "mine")
+    assert caplog.messages == [
+        "labels of 'kind' differ only in case or spaces: 'Not Sure', 'YES', 'n o', 'no', 'not  sure', …; write them alike",
+        "labels of 'kind' have a single row, to learn or to score: 'so', 'la'; merge or remove them",
+    ]
+
+
+@pytest.mark.parametrize(
+    ("price", "message"),
+    [
+        (
+            [*range(78), "inf", "-inf"],
+            "^rmse needs numbers, and 'price' holds 'inf' in row 80 and 1 more: correct or empty",
+        ),
+        (
+            [*range(79), "12 apples"],
+            "^rmse needs numbers, and 'price' holds '12 apples' in row 81: correct or empty it$",
+        ),
+        (
+            [f"{i} km" for i in range(80)],
+            "^rmse .* holds '0 km' in row 2 and 79 more: take accuracy, f1_macro or log_loss",
+        ),
+    ],
+)
+def test_cells_of_the_target_that_are_no_numbers(tmp_path, price, message):
+    path, _ = write(tmp_path, price=price)
+    with pytest.raises(CompetitionError, match=message):
+        new_competition(path, ["price"], "rmse", tmp_path / "mine")
+
+
+def test_cells_that_make_texts_of_numbers_are_reported(tmp_path, caplog):
+    path, _ = write(
+        tmp_path,
+        size=[*range(79), "12 apples"],
+        rate=[*range(40, 78), *range(40), "inf", ""],
+        kind=[*range(60), *["x"] * 20],
+    )
+    new_competition(path, ["price"], "rmse", tmp_path / "mine")
+    assert caplog.messages == [
+        "'size' holds numbers, but also '12 apples' in row 81: correct or empty what is no number",
+        "'rate' holds numbers, but also 'inf' in row 80: correct or empty what is no number",
+    ]
+
+
 def test_columns_that_say_nothing_are_left_out(tmp_path, caplog):
-    path, _ = write(tmp_path, empty="", missing="NA", country="NL", rare=["", *["x"] * 79])
-    comp = new_competition(path, ["price"], "rmse", tmp_path / "mine", test=path)
+    path, table = write(tmp_path, empty="", missing="NA", country="NL", rare=["", *["x"] * 79])
+    comp = new_competition(path, ["price"], "rmse", tmp_path / "mine", test=others(tmp_path, table))
     assert "columns with the same cell in all rows are left out: 'empty', 'missing', 'country'" in caplog.messages
     assert list(pd.read_csv(comp.public_dir / "test.csv")) == ["id", "code", "note", "sold", "kind", "rare"]
     assert list(pd.read_csv(tmp_path / "mine" / "final" / "test.csv")) == [
@@ -241,7 +301,7 @@ def test_columns_that_say_nothing_are_left_out(tmp_path, caplog):
 def test_ids_are_found_by_their_name(tmp_path, caplog, name, is_one):
     """With a file of rows to predict or without, so that a policy that was trained on one of the folders knows the other."""
     path, table = write(tmp_path, **{name: range(1, 81)})
-    table.assign(**{name: range(101, 181)}).to_csv(tmp_path / "test.csv", index=False)
+    others(tmp_path, table.assign(**{name: range(101, 181)}))
     alone = new_competition(path, ["price"], "rmse", tmp_path / "alone")
     twin = new_competition(path, ["price"], "rmse", tmp_path / "twin", test=tmp_path / "test.csv")
     assert alone.id_column == twin.id_column == (name if is_one else "id")
@@ -287,17 +347,24 @@ def test_the_order_in_dates_is_said(tmp_path, caplog):
     assert set(months) == {9, 10, 11, 12}
     table.assign(at=["2024-05-06"] * 40 + ["later"] * 40).to_csv(path, index=False)
     with pytest.raises(
-        CompetitionError, match=r"--split time:at: not all cells are dates or numbers, such as 'later'$"
+        CompetitionError, match=r"--split time:at: 'at' is 'later' in row 42, which is no date or number"
     ):
         new_competition(path, ["price"], "rmse", tmp_path / "other", split="time:at")
 
 
 def test_whole_groups_are_hidden(tmp_path):
     path, _ = write(tmp_path, who=[f"patient {i % 10}" for i in range(80)])
-    comp = new_competition(path, ["price"], "rmse", tmp_path / "mine", split="group:who")
+    comp = new_competition(path, ["price"], "rmse", tmp_path / "mine", split="group: who")
     train, test = (set(pd.read_csv(comp.public_dir / f"{name}.csv")["who"]) for name in ("train", "test"))
     assert (len(train), len(test), train & test) == (8, 2, set())
+    assert (comp.group_column, load_competition("wine").group_column) == ("who", None)
     assert "No `who` of test.csv is in train.csv." in comp.description
+
+
+def test_rows_without_a_group_are_reported(tmp_path, caplog):
+    path, _ = write(tmp_path, who=["" if i % 8 == 0 else f"p{i % 8}" for i in range(80)])
+    new_competition(path, ["price"], "rmse", tmp_path / "mine", split="group:who")
+    assert caplog.messages == ["--split group:who: rows without 'who' stay together: 10 of 80"]
 
 
 def test_groups_that_are_equal_to_programs_stay_together(tmp_path):
@@ -404,24 +471,69 @@ def test_rows_whose_labels_nobody_knows(tmp_path, target, metric, id_column):
 @pytest.mark.parametrize(
     ("change", "message"),
     [
-        (lambda rows: rows.drop(columns="code"), "has no column 'code', which the rows with labels have"),
-        (lambda rows: rows.drop(columns="house"), "has no column 'house'"),
+        (
+            lambda rows: rows.drop(columns="code"),
+            "lacks 'code', which the rows with labels have: add what is lacking, or",
+        ),
+        (lambda rows: rows.drop(columns="house"), "lacks 'house', which"),
         (lambda rows: rows.head(1), "has 1 rows: take 2 at least"),
         (lambda rows: rows.assign(house=3), "two rows have the house '3'"),
+        (
+            lambda rows: rows.assign(code=[*range(6), "x"]),
+            "test.csv: 'code' is 'x' in row 8, but the rows with labels have num",
+        ),
+        (lambda rows: rows.assign(size=range(73, 80)), "test.csv has only rows whose labels are k"),
     ],
 )
 def test_rows_that_cannot_be_predicted(tmp_path, change, message):
-    path, table = write(tmp_path, house=range(80))
-    change(table.tail(7)).to_csv(tmp_path / "test.csv", index=False)
+    path, table = write(tmp_path, house=range(80), size=range(80))
+    change(table.tail(7).assign(size=range(100, 107))).to_csv(tmp_path / "test.csv", index=False)
     with pytest.raises(CompetitionError, match=message):
         new_competition(path, ["price"], "rmse", tmp_path / "mine", "house", test=tmp_path / "test.csv")
     assert not (tmp_path / "mine").exists()
 
 
+def test_the_table_itself_has_no_rows_to_predict(tmp_path):
+    path, _ = write(tmp_path)
+    with pytest.raises(
+        CompetitionError, match=r"^--test names the table with labels, .*table.csv: it takes rows without"
+    ):
+        new_competition(path, ["price"], "rmse", tmp_path / "mine", test=path)
+
+
+DIFFERENT = {
+    "the labels": (lambda rows: rows, "'price' is not used; move rows whose labels are known to the other table"),
+    "a column": (lambda rows: rows.assign(more=1, price=""), "left out 'more', which the rows with labels lack"),
+    "some rows": (
+        lambda rows: rows.assign(size=range(77, 87), price=""),
+        "3 of 10 rows are among those with labels",
+    ),
+    "ids": (
+        lambda rows: rows.assign(id=range(75, 85), price=""),
+        "5 of 10 ids are among those of the rows with labels",
+    ),
+    "no cells": (lambda rows: rows.assign(size="", price=""), "no cell is filled in 'size'"),
+    "no texts": (
+        lambda rows: rows.assign(kind=range(10), price=""),
+        "only numbers are in 'kind', where the rows with labels have texts",
+    ),
+}
+
+
+@pytest.mark.parametrize(("change", "message"), DIFFERENT.values(), ids=DIFFERENT)
+def test_what_is_odd_about_rows_to_predict_is_said(tmp_path, caplog, change, message):
+    path, table = write(tmp_path, id=range(80), size=range(80), note="", country="NL")
+    rows = table.tail(10).assign(id=range(100, 110), size=range(100, 110))
+    change(rows).to_csv(tmp_path / "test.csv", index=False)
+    new_competition(path, ["price"], "rmse", tmp_path / "mine", test=tmp_path / "test.csv")
+    said = [line for line in caplog.messages if line.startswith(f"{tmp_path / 'test.csv'}")]
+    assert said == [f"{tmp_path / 'test.csv'}: {message}"]
+
+
 def test_ids_of_the_rows_without_labels_are_kept(tmp_path):
     path, table = write(tmp_path)
-    table.tail(3).assign(id=["077", "5", "42"]).drop(columns="price").to_csv(tmp_path / "test.csv", index=False)
-    final = final_competition(new_competition(path, ["price"], "rmse", tmp_path / "mine", test=tmp_path / "test.csv"))
+    rows = table.tail(3).assign(id=["077", "5", "42"]).drop(columns="price")
+    final = final_competition(new_competition(path, ["price"], "rmse", tmp_path / "mine", test=others(tmp_path, rows)))
     assert list(pd.read_csv(final.sample_submission, dtype=str)["id"]) == ["077", "5", "42"]
     content = average([b"id,price,more\n42,3,x\n77,1,x\n5,2,x\n"], final)
     assert content == b"id,price\n077,1\n5,2\n42,3\n"
@@ -429,7 +541,7 @@ def test_ids_of_the_rows_without_labels_are_kept(tmp_path):
 
 def test_any_label_may_be_predicted_for_few_rows(tmp_path):
     path, table = write(tmp_path, kind=["0", "1", "2", "x"] * 20, also=[0, 1] * 40)
-    table.tail(3).to_csv(tmp_path / "test.csv", index=False)
+    others(tmp_path, table.tail(3))
     final = final_competition(new_competition(path, ["kind"], "accuracy", tmp_path / "a", test=tmp_path / "test.csv"))
     assert final.grade(b"id,kind\n0,x\n1,1\n2,2\n").valid
     targets = ["sold", "also"]

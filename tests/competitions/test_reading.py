@@ -11,7 +11,7 @@ import pandas as pd
 import pytest
 
 from trl_mle.competitions import CompetitionError
-from trl_mle.competitions.reading import as_times, first_of_no_time, order_in_dates, read_tables
+from trl_mle.competitions.reading import as_times, order_in_dates, read_tables, row_of_no_time
 
 
 TEXT = "Straße,größe,note\nAm Wall 1,70.5,a\nIn der Aue 3,120,b\n"
@@ -94,6 +94,13 @@ NUMBERS = {
     "either, beside points": ("a;b;price\nx;0.5;1,234\ny;1.5;2,345\nz;1;7\n", ["1234", "2345", "7"]),
     "three decimals": ('a,b,price\nx,"1,5",1.234\ny,"2,5",2.345\nz,3,7\n', ["1.234", "2.345", "7"]),
     "signs for missing": ("a,price\nx,?\ny,-\nz,1e3\n", ["", "", "1e3"]),
+    "more words for missing": ("a,price\nx,Unknown\ny,n.a.\nz,#DIV/0!\nw,1\n", ["", "", "", "1"]),
+    "currencies": ('a,price\nx,"$1,200"\ny,"-$3,400.50"\nz,$ 5\n', ["1200", "-3400.50", "5"]),
+    "currencies behind": ("a;price\nx;1.200,75 €\ny;10,50 €\n", ["1200.75", "10.50"]),
+    "per cent": ("a,price\nx,12%\ny,3.5 %\nz,?\n", ["12", "3.5", ""]),
+    "per cent beside shares": ("a,price\nx,12%\ny,0.035\n", ["12%", "0.035"]),
+    "two currencies": ("a,price\nx,$12\ny,€5\n", ["$12", "€5"]),
+    "ranges": ("a,price\nx,5%-10%\ny,5%\n", ["5%-10%", "5%"]),
     "missing": ("a,price\nx,NA\ny,.5\nz,\n", ["NA", ".5", ""]),
     "infinity is a word": ("a,price\nx,many\ny,1,\nz,2\n", ["many", "1", "2"]),
     "dates": ("a,price\nx,01.02.2020\ny,1-2\nz,?\n", ["01.02.2020", "1-2", "?"]),
@@ -111,6 +118,7 @@ def test_numbers(tmp_path, text, price):
     assert read(tmp_path, text)["price"].tolist() == price
 
 
+OR_THOUSANDS = "(leave them out if they separate thousands)"
 TEXTS = {
     "addresses": [f"192.168.100.{101 + i}" for i in range(12)],
     "versions": [f"{1 + i}.234.567" for i in range(12)],
@@ -128,16 +136,33 @@ def test_what_only_looks_like_numbers_stays(tmp_path, caplog, cells, separator):
     numbers = [f"{1.099 + 1.234 * i:.3f}" for i in range(len(cells))]  # with three decimals each
     text = made_by(separator, [["code", "x", "y"], *zip(cells, numbers, numbers[::-1], strict=True)])
     assert read(tmp_path, text).to_dict("list") == {"code": cells, "x": numbers, "y": numbers[::-1]}
-    assert not [line for line in caplog.messages if " in 'code'" in line or " in 'x'" in line]
+    said = [line for line in caplog.messages if not line.endswith(f"decimal points {OR_THOUSANDS} in 'x', 'y'")]
+    assert not [line for line in said if " in 'code'" in line or " in 'x'" in line]
 
 
 def test_what_was_done_with_numbers_is_said_in_a_line(tmp_path, caplog):
-    text = "a;self;c;d\n" + "0,5;1.234.567;?;x\n" * 3
-    read(tmp_path, text + "1;2;3;y\n")
+    text = "a;self;c;d;e\n" + "0,5;1.234.567;?;x;$2\n" * 3
+    read(tmp_path, text + "1;2;3;y;$3\n")
     assert caplog.messages == [
         f"{tmp_path / 't.csv'}: separated by semicolons",
-        f"{tmp_path / 't.csv'}: decimal commas in 'a'; thousands separators in 'self'; signs for missing numbers in 'c'",
+        f"{tmp_path / 't.csv'}: '?' for a missing number in 'c'; $ left out in 'e'; decimal commas in 'a'; thousands "
+        "separators in 'self'",
     ]
+
+
+@pytest.mark.parametrize(
+    ("text", "is_said"),
+    [
+        ("a;b\n85.812;x\n7.123;y\n", True),
+        ("a;b\n85.812;1.5\n7.123;2\n", False),
+        ("a;b\n85.812;1\n7;2\n", True),
+        ("a,b\n85.812,x\n7.123,y\n", False),
+    ],
+    ids=["alone", "beside points", "beside whole numbers", "between commas"],
+)
+def test_points_that_may_separate_thousands_are_reported(tmp_path, caplog, text, is_said):
+    assert read(tmp_path, text)["a"].iloc[0] == "85.812"
+    assert (f"t.csv: decimal points {OR_THOUSANDS} in 'a'" in caplog.text) == is_said
 
 
 def test_two_tables_are_read_alike(tmp_path):
@@ -167,17 +192,26 @@ def test_an_index_is_left_out(tmp_path, caplog):
     assert list(read(tmp_path, "a\nMazda,1\nFiat,2\n")) == ["Unnamed: 0", "a"]  # R's row names
 
 
+NO_CSV = "t.csv is not CSV: save it as text"
+
+
 @pytest.mark.parametrize(
     ("content", "message"),
     [
-        (b"", "is not a CSV file: No columns"),
-        (b"\n\n", "is not a CSV file: No columns"),
-        (b"PK\x03\x04\x00\x00", r"is not a text file: save it as CSV$"),
-        (b"\xff\xfe\x00", r"is not a text file: save it as CSV$"),
-        (b"a,b\n1,2\n1,2,3\n", r"has rows with more cells than its header has names$"),
-        (b"a,b\n1,2,3,4\n", r"has rows with more cells than its header has names$"),
-        (b"My table\n\na,b,c\n1,2,3\n", r"has rows with more cells than its header has names$"),
-        (b'a,b\n1,"2\n3,4\n', "is not a CSV file: Error tokenizing data"),
+        (b"", "t.csv is empty$"),
+        (b"\n\n", "t.csv is empty$"),
+        (b"PK\x03\x04\x00\x00", f"{NO_CSV} with a header, separated by commas or semicolons or tabs or vertical bars"),
+        (b"\xff\xfe\x00", NO_CSV),
+        (b'[{"a": 1}]', NO_CSV),
+        (b'\n{"a": 1}\n{"a": 2}\n', NO_CSV),
+        (b"<!DOCTYPE html>\n<p>Log in, please", NO_CSV),
+        (b"a,b\n1,2\n1,2,3\n", r"^line 3 of .* has more cells than its header \(2\): quote texts that hold a sep"),
+        (b"a,b\n1,2,3,4\n", "^line 2 of "),
+        (b"My table\n\na,b,c\n1,2,3\n", "^line 3 of .* delete lines above the header$"),
+        (b"# made by X, Y\n# on Monday\na,b,c\n1,2,3\n", "^line 3 of "),
+        (b'sep=,\na,b\n1,"2\n3"\n4,5,6\n', "^line 5 of "),
+        (b"a,b\n" + b"x" * 200_000 + b",1\n2,3,4,5\n", "^line 3 of "),
+        (b'a,b\n1,"2\n3,4\n', "is not CSV: a quote that opens in row 2 is never closed$"),
     ],
 )
 def test_what_is_no_table_is_said_in_a_line(tmp_path, content, message):
@@ -185,6 +219,19 @@ def test_what_is_no_table_is_said_in_a_line(tmp_path, content, message):
     with pytest.raises(CompetitionError, match=message) as caught:
         read_tables([tmp_path / "t.csv"])
     assert "\n" not in str(caught.value)
+
+
+@pytest.mark.parametrize("text", ["a,b,c\n1,2,3\n\n4,5\n6\n", 'a,b\n"1\n",2\n3\n'])
+def test_rows_with_fewer_cells_are_reported(tmp_path, caplog, text):
+    assert read(tmp_path, text).iloc[1, -1] == ""
+    assert caplog.messages == [f"{tmp_path / 't.csv'}: line 4 has fewer cells than the header"]
+    caplog.clear()
+    read(tmp_path, "a,b\n1,\n2,\n")
+    assert not caplog.messages
+
+
+def test_rows_are_counted_as_in_a_spreadsheet(tmp_path):
+    assert list(read(tmp_path, 'a,b\n"1\n2",3\n,\n4,5\n').index) == [2, 4]
 
 
 @pytest.mark.parametrize(
@@ -226,15 +273,15 @@ def test_times():
 
 
 @pytest.mark.parametrize(
-    ("cells", "cell"),
+    ("cells", "row"),
     [
-        (["2024-01-02", "later", "2024-01-03", "never"], "later"),
-        (["2", "1", ""], ""),
-        (["1/31/2024", "31/1/2024", "2/28/2024", "x"], "x"),
+        (["2024-01-02", "later", "2024-01-03", "never"], 1),
+        (["2", "1", ""], 2),
+        (["1/31/2024", "31/1/2024", "2/28/2024", "x"], 3),
     ],
 )
-def test_the_first_that_is_no_time(cells, cell):
-    assert first_of_no_time(pd.Series(cells)) == cell
+def test_the_first_row_of_no_time(cells, row):
+    assert row_of_no_time(pd.Series(cells)) == row
 
 
 @pytest.mark.parametrize(

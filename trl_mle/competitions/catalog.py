@@ -29,6 +29,7 @@ class Layout:
     id_first: bool = False
     in_file_order: bool = False
     row_sum_decimals: int | None = None
+    group_column: str | None = None
     higher_is_better: bool | None = None  # only for a function of your own, like `takes`
     takes: str | None = None  # a value of `Takes`
 
@@ -69,5 +70,6 @@ def competition_from_folder(competition_id: str, layout: Layout, prepared: Path)
         id_first=layout.id_first,
         in_file_order=layout.in_file_order,
         row_sum_decimals=layout.row_sum_decimals,
+        group_column=layout.group_column,
         custom_metric=None if layout.metric in METRICS else metric,
     )

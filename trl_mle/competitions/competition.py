@@ -95,6 +95,8 @@ class Competition:
             Whether rows are compared in the order of the files. Ids are then ignored.
         row_sum_decimals (`int`, *optional*):
             Number of decimals to which a row's predictions must sum to 1, if stricter than the metric.
+        group_column (`str`, *optional*):
+            Column whose values differ between training and test data, such as a patient: it is no feature.
         custom_metric ([`Metric`], *optional*):
             The metric, if it is not in `METRICS`. Any exception that it raises makes a submission invalid.
         holdout (`float`, *optional*, defaults to `0.0`):
@@ -112,6 +114,7 @@ class Competition:
     id_first: bool = False
     in_file_order: bool = False
     row_sum_decimals: int | None = None
+    group_column: str | None = None
     custom_metric: Metric | None = None
     holdout: float = 0.0
 

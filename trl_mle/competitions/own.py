@@ -24,10 +24,10 @@ from trl_mle.competitions.reading import (
     as_read,
     as_times,
     clean_name,
-    first_of_no_time,
     listed,
     order_in_dates,
     read_tables,
+    row_of_no_time,
 )
 from trl_mle.competitions.split import held_out_rows, is_measured, last_rows, whole_groups
 from trl_mle.showing import metric_in_words
@@ -91,11 +91,13 @@ def new_competition(
     with_labels = [] if known.takes is Takes.NUMBERS and higher_is_better is None else targets
     rows, *unlabelled = read_tables([table] if test is None else [table, test], with_labels)
     rows = _labelled(rows, table, targets, id_column)
-    # Tables are often sorted by the target: neither the order of the rows nor a counting id may reveal it
-    rows = rows.iloc[np.random.RandomState(0).permutation(len(rows))].reset_index(drop=True)
-    ids, id_column = _ids(rows, id_column, targets)
     if higher_is_better is not None:
         known = known._replace(takes=what_it_takes(rows[targets]))
+    for name in targets:
+        _check_target(rows[name], metric, known.takes)
+    # Tables are often sorted by the target: neither the order of the rows nor a counting id may reveal it
+    rows = rows.iloc[np.random.RandomState(0).permutation(len(rows))]
+    ids, id_column = _ids(rows, id_column, targets)
     goals = {name: f"`{name}`" for name in targets}
     if known.takes in (Takes.SCORES, Takes.ZEROS_AND_ONES):
         for name in targets:
@@ -119,7 +121,9 @@ def new_competition(
     if split is not None and known.takes not in (Takes.NUMBERS, Takes.TEXTS):
         _compare_labels(rows[targets], is_test, f"--split {split} with --test_share {test_share:g}", known.takes)
     cells = pd.concat([ids, features], axis=1)
-    _report_telling_columns(cells if id_column in rows else features, rows[targets])
+    seen = as_read(cells.assign(**rows[targets]))
+    _report_odd_cells(features, seen)
+    _report_telling_columns(seen.drop(columns=[*targets, *[id_column] * (id_column not in rows)]), seen[targets])
     sample = pd.DataFrame({id_column: ids[is_test], **constant_guesses(answers[~is_test], known, int(is_test.sum()))})
     labelled = pd.concat([cells, rows[targets]], axis=1)
     shown = {
@@ -129,7 +133,9 @@ def new_competition(
         "private/test.csv": pd.concat([ids, answers], axis=1)[is_test],
     }
     if test is not None:
-        unknown = _test_rows(unlabelled[0], test, list(features.columns), id_column, is_made=id_column not in rows)
+        if test.samefile(table):
+            raise CompetitionError(f"--test names the table with labels, {table}: it takes rows without labels")
+        unknown = _test_rows(unlabelled[0], test, rows, seen[features.columns], id_column, targets)
         unknown_ids, count = {id_column: unknown[id_column]}, len(unknown)
         shown |= {
             f"{FINAL}/train.csv": labelled,
@@ -152,6 +158,8 @@ def new_competition(
             "id_column": id_column,
             "target_columns": list(answers.columns),
         }
+        if split is not None and split.startswith("group:"):
+            layout["group_column"] = clean_name(split.removeprefix("group:"))
         if higher_is_better is not None:
             layout |= {"higher_is_better": higher_is_better, "takes": str(known.takes)}
         competition = write_config(staged, layout, targets)
@@ -200,7 +208,6 @@ def final_competition(competition: Competition) -> Competition | None:
 
 def _report_telling_columns(known: pd.DataFrame, targets: pd.DataFrame) -> None:
     """Warns of columns that determine a target: they may have been made from it."""
-    known, targets = as_read(known), as_read(targets)
     for target in targets:
         telling = [name for name in known if determines(known[name], targets[target])]
         if telling:
@@ -229,16 +236,70 @@ def determines(column: pd.Series, target: pd.Series) -> bool:
     return target.nunique() <= len(target) / 4 and borders < target.nunique()
 
 
-def _test_rows(rows: pd.DataFrame, table: Path, columns: Sequence[str], id_column: str, is_made: bool) -> pd.DataFrame:
-    """The unlabelled rows, with the same columns as the others; generated ids count from 0."""
-    if missing := [name for name in [*columns, *[id_column] * (not is_made)] if name not in rows]:
-        raise CompetitionError(f"{table} has no column {missing[0]!r}, which the rows with labels have")
+def _report_odd_cells(features: pd.DataFrame, seen: pd.DataFrame) -> None:
+    """Warns of columns of numbers in which a few cells are none, so that programs see texts."""
+    for name in features:
+        is_known = seen[name].notna()
+        is_odd = is_known & ~np.isfinite(pd.to_numeric(seen[name], errors="coerce"))
+        if 0 < is_odd.sum() <= is_known.sum() / 10:
+            where = _first(features[name], is_odd)
+            logger.warning("%r holds numbers, but also %s: correct or empty what is no number", name, where)
+
+
+def _first(cells: pd.Series, chosen: pd.Series) -> str:
+    """The first of the chosen cells, for a message."""
+    row, count = cells.index[chosen].min(), int(chosen.sum())
+    return f"{_short(cells[row])!r} in row {row}" + (f" and {count - 1} more" if count > 1 else "")
+
+
+def _test_rows(
+    rows: pd.DataFrame,
+    table: Path,
+    labelled: pd.DataFrame,
+    seen: pd.DataFrame,
+    id_column: str,
+    targets: Sequence[str],
+) -> pd.DataFrame:
+    """The unlabelled rows, with the features of the others, which programs see so; generated ids count from 0."""
+    features = list(seen.columns)
+    needed = [*features, *[id_column] * (id_column in labelled)]
+    if missing := [name for name in needed if name not in rows]:
+        raise CompetitionError(
+            f"{table} lacks {listed(missing)}, which the rows with labels have: add what is lacking, or remove it there"
+        )
     if len(rows) < 2:  # correlations and areas under a curve need two
         raise CompetitionError(f"{table} has {len(rows)} rows: take 2 at least")
-    if is_made and id_column not in rows:
+    if known := [name for name in targets if name in rows and rows[name].any()]:
+        logger.warning("%s: %s is not used; move rows whose labels are known to the other table", table, listed(known))
+    if others := [name for name in rows if name not in [*labelled, id_column]]:
+        logger.warning("%s: left out %s, which the rows with labels lack", table, listed(others))
+    cells, both = (
+        rows[features],
+        (pd.util.hash_pandas_object(part[features], index=False) for part in (labelled, rows)),
+    )
+    old, new = both
+    if old.duplicated().mean() < 0.01 and (again := new.isin(old)).any():
+        if again.all():
+            raise CompetitionError(f"{table} has only rows whose labels are known: --test takes others")
+        logger.warning("%s: %d of %d rows are among those with labels", table, again.sum(), len(rows))
+    elif id_column in labelled and (again := rows[id_column].isin(labelled[id_column])).any():
+        logger.warning("%s: %d of %d ids are among those of the rows with labels", table, again.sum(), len(rows))
+    found = as_read(cells)
+    empty = [name for name in features if found[name].isna().all()]
+    if empty:
+        logger.warning("%s: no cell is filled in %s", table, listed(empty))
+    is_number, was_number = ({name for name in part if is_numeric_dtype(part[name])} for part in (found, seen))
+    for name in was_number - is_number:
+        is_text = found[name].notna() & pd.to_numeric(found[name], errors="coerce").isna()
+        raise CompetitionError(
+            f"{table}: {name!r} is {_first(cells[name], is_text)}, but the rows with labels have numbers there: make both alike"
+        )
+    if changed := [name for name in features if name in is_number - was_number and name not in empty]:
+        logger.warning("%s: only numbers are in %s, where the rows with labels have texts", table, listed(changed))
+    if id_column not in rows:
         rows[id_column] = range(len(rows))
     _check_ids(rows[id_column])
-    return rows[[id_column, *columns]]
+    return rows[[id_column, *features]]
 
 
 def _labelled(rows: pd.DataFrame, table: Path, targets: Sequence[str], id_column: str | None) -> pd.DataFrame:
@@ -259,7 +320,7 @@ def _labelled(rows: pd.DataFrame, table: Path, targets: Sequence[str], id_column
             logger.warning(
                 "the label 'None' of %r is written 'none', because pandas reads None as a missing value", name
             )
-    unknown = as_read(rows[list(targets)]).isna().any(axis=1).to_numpy()
+    unknown = as_read(rows[list(targets)]).isna().any(axis=1)
     if unknown.any():
         names = " or ".join(map(repr, targets))
         logger.warning("rows without %s are set aside: %d of %d", names, unknown.sum(), len(rows))
@@ -267,7 +328,7 @@ def _labelled(rows: pd.DataFrame, table: Path, targets: Sequence[str], id_column
         raise CompetitionError(
             f"{table} has {count} rows with {' and '.join(map(repr, targets))}: take {LEAST_ROWS} at least"
         )
-    return rows[~unknown].reset_index(drop=True)
+    return rows[~unknown]
 
 
 def _ids(rows: pd.DataFrame, id_column: str | None, targets: Sequence[str]) -> tuple[pd.Series, str]:
@@ -282,7 +343,7 @@ def _ids(rows: pd.DataFrame, id_column: str | None, targets: Sequence[str]) -> t
     name = "id"
     while name in rows:
         name = f"row_{name}"
-    return pd.Series(range(len(rows)), name=name), name
+    return pd.Series(range(len(rows)), rows.index, name=name), name
 
 
 def _check_ids(ids: pd.Series) -> None:
@@ -296,7 +357,7 @@ def _fault_of_ids(ids: pd.Series) -> str | None:
         twice = same[again].iloc[0]
         texts = " and ".join(map(repr, sorted(set(ids[same == twice]))[:2]))
         return f"two rows have the {ids.name} {texts}: name a column with --id whose values differ"
-    if (missing := as_read(ids.to_frame()).iloc[:, 0].isna().to_numpy()).any():
+    if (missing := as_read(ids.to_frame()).iloc[:, 0].isna()).any():
         return f"{ids[missing].iloc[0]!r} is no {ids.name}: programs would read it as a missing value"
     return None
 
@@ -348,11 +409,16 @@ def _split(rows: pd.DataFrame, split: str, share: float) -> tuple[np.ndarray, st
         columns = ", ".join(map(repr, rows.columns[:20]))
         raise CompetitionError(f"--split must be time:COLUMN or group:COLUMN, with one of {columns}; got {split!r}")
     if kind == "group":
+        if lacking := int((rows[name] == "").sum()):
+            logger.warning("--split %s: rows without %r stay together: %d of %d", split, name, lacking, len(rows))
         return whole_groups(_as_equal(rows[name]), share), f"No `{name}` of test.csv is in train.csv."
     times = as_times(rows[name])
     if times is None:
-        cell = first_of_no_time(rows[name])
-        raise CompetitionError(f"--split {split}: not all cells are dates or numbers, such as {cell!r}")
+        row = row_of_no_time(rows[name])
+        cell = repr(rows[name][row]) if rows[name][row] else "empty"
+        raise CompetitionError(
+            f"--split {split}: {name!r} is {cell} in row {row}, which is no date or number: correct it or remove the row"
+        )
     if first := order_in_dates(rows[name]):
         logger.warning("--split %s: in dates such as %r, %s is taken to come first", split, rows[name].iloc[0], first)
     return last_rows(times, share), f"By `{name}`, the rows of test.csv come after those of train.csv."
@@ -393,28 +459,41 @@ def _answers(rows: pd.DataFrame, targets: Sequence[str], metric: str, takes: Tak
     columns = {}
     for name in targets:
         numbers = pd.to_numeric(rows[name], errors="coerce")
-        _check_values(rows[name], numbers, metric, takes)
         is_whole = (numbers % 1 == 0).all() and numbers.abs().max() < 2**53
         is_text = takes is Takes.TEXTS or numbers.isna().any()
         columns[name] = rows[name] if is_text else numbers.astype(int) if is_whole else numbers
     return pd.DataFrame(columns), []
 
 
-def _check_values(cells: pd.Series, numbers: pd.Series, metric: str, takes: Takes) -> None:
-    are_texts = numbers.isna()
-    if takes is Takes.TEXTS and not are_texts.any():
+def _check_target(cells: pd.Series, metric: str, takes: Takes) -> None:
+    """Refuses a target that the metric is not for, and warns of labels that look wrong."""
+    numbers, labels = pd.to_numeric(cells, errors="coerce"), as_read(cells.to_frame()).iloc[:, 0].value_counts()
+    if len(labels) == 1:
+        raise CompetitionError(f"{cells.name!r} is {cells.iloc[0]!r} in all rows: there is nothing to learn")
+    if takes is Takes.TEXTS and numbers.notna().all():
         raise CompetitionError(f"{metric} compares texts, and {cells.name!r} holds {cells.iloc[0]!r}")
-    elif takes is Takes.NUMBERS and are_texts.any():
-        raise CompetitionError(
-            f"{metric} needs numbers, and {cells.name!r} holds {cells[are_texts].iloc[0]!r}: take accuracy, f1_macro or "
-            "log_loss for labels"
-        )
-    elif takes is Takes.LABELS and not are_texts.any():
+    if takes is Takes.NUMBERS and (is_odd := ~np.isfinite(numbers)).any():
+        do = "correct or empty it" if is_odd.mean() < 0.5 else "take accuracy, f1_macro or log_loss for labels"
+        raise CompetitionError(f"{metric} needs numbers, and {cells.name!r} holds {_first(cells, is_odd)}: {do}")
+    if takes is Takes.LABELS and numbers.notna().all():
         is_whole = numbers % 1 == 0
         if not is_whole.all() or numbers.nunique() > len(cells) / 2:
             raise CompetitionError(
                 f"{cells.name!r} looks continuous ({cells.iloc[is_whole.argmin()]}, say), and {metric} is for labels: take "
                 "rmse, mae or r2"
+            )
+    if takes not in (Takes.TEXTS, Takes.NUMBERS):
+        names = labels.index.to_series()
+        alike = names[names.astype(str).str.casefold().str.replace(" ", "").duplicated(keep=False)]
+        if len(alike):
+            logger.warning(
+                "labels of %r differ only in case or spaces: %s; write them alike", cells.name, listed(sorted(alike))
+            )
+        if len(rare := names[labels == 1]):
+            logger.warning(
+                "labels of %r have a single row, to learn or to score: %s; merge or remove them",
+                cells.name,
+                listed(rare),
             )
 
 

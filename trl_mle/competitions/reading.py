@@ -11,6 +11,7 @@ import re
 import warnings
 import zipfile
 import zlib
+from collections import defaultdict
 from collections.abc import Callable, Collection, Iterable, Sequence
 from itertools import islice
 from pathlib import Path
@@ -35,14 +36,18 @@ _SPACES = " '’\u00a0\u202f"
 _POINT = rf"[+\-−]?(?:[1-9]\d{{0,2}}(?:[,{_SPACES}]\d{{3}})+|\d*)(?:\.\d+|(?<=\d)\.?)(?:[eE][+\-]?\d+)?"
 _COMMA = rf"[+\-−]?(?:[1-9]\d{{0,2}}(?:[.{_SPACES}]\d{{3}})+|\d+)(?:,\d+)?"
 _DOTTED = r"[+\-−]?[1-9]\d{0,2}(?:\.\d{3})+"
-_NOTHING = r"[?.*\-–—]{1,3}"  # stands for a missing number
+# Stand for a missing number: signs, words, and errors of Excel
+_NOTHING = r"(?i:[?.*\-–—]{1,3}|n[./]?a\.?|nan|nil|null|none|missing|unknown|tbd|#[a-z/0]+[!?]?)"
+_SIGN = r"([$€£¥₹%])"  # of a currency, or per cent
+_OTHER_FORMAT = r"\s*(?:\{\s*\"|\[\s*[\[{]|<[!?]|<html)"  # JSON, HTML and XML
 
 
 def read_tables(paths: Sequence[Path], labels: Collection[str] = ()) -> list[pd.DataFrame]:
     """
     Reads tables with the same columns, all cells as texts without surrounding spaces. Numbers are rewritten where pandas would
     not read them as such, in the same way in all tables. What is done beside reading CSV in UTF-8 is logged in a line. In the
-    columns `labels`, a sign such as `-` is one of the labels, unless they have too many values for labels.
+    columns `labels`, a sign such as `-` is one of the labels, unless they have too many values for labels. The index counts
+    the rows as a spreadsheet does: the header is row 1.
 
     Raises:
         [`CompetitionError`], `FileNotFoundError`: A file is no table with a header, or does not exist.
@@ -53,12 +58,13 @@ def read_tables(paths: Sequence[Path], labels: Collection[str] = ()) -> list[pd.
         logger.warning("%s: %s", paths[0], "; ".join(notes))
     ends = np.cumsum([len(table) for table in tables])[:-1]
     parts = [rewritten.iloc[rows] for rows in np.split(np.arange(len(rewritten)), ends)]
-    return [part[table.columns].reset_index(drop=True) for part, table in zip(parts, tables, strict=True)]
+    return [part[table.columns].set_axis(table.index) for part, table in zip(parts, tables, strict=True)]
 
 
 def as_read(cells: pd.DataFrame) -> pd.DataFrame:
     """The cells as programs see them: as pandas reads them from a file."""
-    return pd.read_csv(io.StringIO(csv_text(cells)), low_memory=False, skip_blank_lines=False)
+    seen = pd.read_csv(io.StringIO(csv_text(cells)), low_memory=False, skip_blank_lines=False)
+    return seen.set_axis(cells.index)
 
 
 def as_times(cells: pd.Series) -> pd.Series | None:
@@ -67,9 +73,9 @@ def as_times(cells: pd.Series) -> pd.Series | None:
     return times if times.notna().all() else None
 
 
-def first_of_no_time(cells: pd.Series) -> str:
-    """The first cell for which [`as_times`] finds no times."""
-    return str(cells[_as_most_times(cells).isna()].iloc[0])
+def row_of_no_time(cells: pd.Series) -> int:
+    """The first row for which [`as_times`] finds no time."""
+    return int(cells.index[_as_most_times(cells).isna()].min())
 
 
 def order_in_dates(cells: pd.Series) -> str | None:
@@ -121,7 +127,7 @@ def listed(names: Iterable[object]) -> str:
 def _read_table(path: Path) -> tuple[pd.DataFrame, str]:
     text, encoding = _text(path)
     separator = max(SEPARATORS, key=lambda sign: _fitness(text, sign))
-    cells = _cells(path, text, separator)
+    cells, short = _cells(path, text, separator)
     header, rows = [clean_name(name) for name in cells.iloc[0]], cells.iloc[1:]
     if _looks_like_data(header, rows):
         raise CompetitionError(
@@ -133,9 +139,10 @@ def _read_table(path: Path) -> tuple[pd.DataFrame, str]:
         notes.insert(0, f"separated by {SEPARATORS[separator]}")
     if encoding:
         notes.insert(0, f"read as {encoding}")
-    if notes:
+    if notes := notes + short:
         logger.warning("%s: %s", path, "; ".join(notes))
-    return rows.reset_index(drop=True), separator
+    rows.index += 1
+    return rows, separator
 
 
 def _text(path: Path) -> tuple[str, str]:
@@ -149,10 +156,13 @@ def _text(path: Path) -> tuple[str, str]:
             text = content.decode(guess)
         except UnicodeDecodeError:
             continue
-        if "\0" in text:
+        if "\0" in text or re.match(_OTHER_FORMAT, text):
             break
-        return re.sub(r"\Asep=.[\r\n]+", "", text), shown  # a line that Excel writes
-    raise CompetitionError(f"{path} is not a text file: save it as CSV")
+        return re.sub(r"\Asep=.(?=[\r\n])", "", text), shown  # a line that Excel writes
+    raise CompetitionError(
+        f"{path} is not CSV: save it as text with a header, separated by {' or '.join(SEPARATORS.values())} "
+        f"({', '.join([*_OPENERS, '.zip'])} are read, too)"
+    )
 
 
 def _content(path: Path) -> bytes:
@@ -171,27 +181,47 @@ def _content(path: Path) -> bytes:
         raise CompetitionError(f"{path} cannot be read: {error}") from error
 
 
-def _cells(path: Path, text: str, separator: str) -> pd.DataFrame:
-    """All cells as texts, the header among them."""
+def _cells(path: Path, text: str, separator: str) -> tuple[pd.DataFrame, list[str]]:
+    """All cells as texts, the header among them, and what is odd about them."""
+    cells = None
     try:
         width = len(_parsed(text, separator, nrows=1).columns)
         with warnings.catch_warnings(action="error", category=pd.errors.ParserWarning):
             # One more, because rows may end in a separator, and R writes no name above those of its rows
             cells = _parsed(text, separator, names=range(width + 1)).fillna("")
-    except (pd.errors.ParserError, pd.errors.EmptyDataError) as error:
-        if "Expected" not in str(error):
-            raise CompetitionError(f"{path} is not a CSV file: {' '.join(str(error).split())}") from error
-    except pd.errors.ParserWarning:
-        pass
-    else:
+    except pd.errors.EmptyDataError as error:
+        raise CompetitionError(f"{path} is empty") from error
+    except (pd.errors.ParserError, pd.errors.ParserWarning) as error:
+        if found := re.search(r"EOF inside string starting at row (\d+)", str(error)):
+            row = int(found[1]) + 1
+            raise CompetitionError(f"{path} is not CSV: a quote that opens in row {row} is never closed") from error
+    most = width + 1
+    if cells is not None:
         cells = cells.apply(lambda column: column.str.strip())
         last = cells[width].iloc[1:]
         if not last.any():
-            return cells.drop(columns=width)
+            line = _line(text, separator, fewest=width) if (cells[width - 1] == "").any() else None
+            return cells.drop(columns=width), [] if line is None else [f"line {line} has fewer cells than the header"]
         if last.all():
             cells.iloc[0] = ["", *cells.iloc[0, :-1]]
-            return cells
-    raise CompetitionError(f"{path} has rows with more cells than its header has names")
+            return cells, []
+        most = width
+    raise CompetitionError(
+        f"line {_line(text, separator, most)} of {path} has more cells than its header ({width}): quote texts that hold a "
+        "separator, and delete lines above the header"
+    )
+
+
+def _line(text: str, separator: str, most: float = np.inf, fewest: int = 0) -> int | None:
+    """The line in which the first row with too many or too few cells begins."""
+    csv.field_size_limit(max(csv.field_size_limit(), len(text)))
+    rows = csv.reader(io.StringIO(text, newline=""), delimiter=separator, skipinitialspace=True)
+    line = 1
+    for row in rows:
+        if row and not fewest <= len(row) <= most:
+            return line
+        line = rows.line_num + 1
+    return None
 
 
 def _fitness(text: str, separator: str) -> tuple[bool, int]:
@@ -267,16 +297,19 @@ def _plain_numbers(
     with_dots = {
         name: found for name in numbers if len(found := cells[name][cells[name].str.contains(".", regex=False)])
     }
-    grouped = {str(name): pd.Series(found.unique()) for name, found in with_dots.items() if _fit(found, _DOTTED)}
-    points, commas, either, signs = (dict[str, pd.Series]() for _ in range(4))
+    grouped = {str(name): _different(found) for name, found in with_dots.items() if _fit(found, _DOTTED)}
+    points, commas, either, marks, signs = (dict[str, Any]() for _ in range(5))
     has_decimals = is_sure = False  # whether another column has decimal commas, and whether these are surely no pairs
     for name in cells.columns.difference(numbers, sort=False):
-        known = pd.Series(cells[name][seen[name].notna().to_numpy()].unique(), dtype=str)
-        is_sign = known.str.fullmatch(_NOTHING)
-        values = known[~is_sign]
+        known = _different(cells[name][seen[name].notna().to_numpy()])
+        is_mark = known.str.fullmatch(_NOTHING)
+        values = known[~is_mark]
+        sign = values.str.extract(_SIGN)[0]
+        if has_sign := sign.notna().all() and sign.nunique() == 1:
+            values = values.str.replace(rf"\s*{_SIGN}\s*", "", n=1, regex=True)
         has_points = _fit(values, _POINT) and _are_thousands(values, ",", ".")
         has_commas = _fit(values, _COMMA) and _are_thousands(values, ".", ",")
-        is_label = name in labels and is_sign.any() and len(values) <= max(MOST_LABELS, len(cells) / 10)
+        is_label = name in labels and (is_mark.any() or has_sign) and len(values) <= max(MOST_LABELS, len(cells) / 10)
         if values.empty or is_label or not (has_points or has_commas):
             continue
         if not has_points and (decimals := values.str.extract(r",(\d+)$")[0].dropna()).any():
@@ -288,25 +321,41 @@ def _plain_numbers(
             has_decimals, is_sure = True, is_sure or no_pairs
         is_unclear = has_points and has_commas and values.str.contains(",", regex=False).any()
         (either if is_unclear else points if has_points else commas)[name] = values
-        signs[name] = known[is_sign]
+        marks[name] = known[is_mark]
+        if has_sign:
+            signs[name] = sign.iloc[0]
     # 1,234 alone could be either: a decimal comma beside others or beside semicolons, unless another column has decimal points
     if "," in separators or not (has_decimals or (";" in separators and len(grouped) == len(with_dots))):
         points |= either
     elif has_decimals or not grouped:
         commas |= either
-    if is_sure and "," not in separators and len(grouped) == len(with_dots):
-        commas |= grouped
-    decimal, thousands, missing = [], [], []
+    notes = defaultdict[str, list[str]](list)
+    if "," not in separators and len(grouped) == len(with_dots):
+        if is_sure:
+            commas |= grouped
+        elif ";" in separators:
+            notes["decimal points (leave them out if they separate thousands)"] = list(grouped)
     for name, values in (points | commas).items():
         separator = rf"[{',' if name in points else '.'}{_SPACES}]"
-        decimal += [name] if name in commas and values.str.contains(",", regex=False).any() else []
-        thousands += [name] if values.str.contains(separator).any() else []
-        missing += [name] if len(signs.get(name, ())) else []
         plain = values.str.replace("−", "-").str.replace(separator, "", regex=True).str.replace(",", ".", regex=False)
-        written = dict(zip(values, plain, strict=True)) | dict.fromkeys(signs.get(name, ()), "")
+        missing = marks.get(name, ())
+        for what, is_so in {
+            "decimal commas": name in commas and values.str.contains(",", regex=False).any(),
+            "thousands separators": values.str.contains(separator).any(),
+            f"{signs.get(name)} left out": name in signs,
+            f"{listed(missing)} for a missing number": len(missing),
+        }.items():
+            if is_so:
+                notes[what].append(name)
+        written = plain.to_dict() | dict.fromkeys(missing, "")
         cells[name] = cells[name].map(written).fillna(cells[name])
-    notes = [("decimal commas", decimal), ("thousands separators", thousands), ("signs for missing numbers", missing)]
-    return cells, [f"{what} in {listed(names)}" for what, names in notes if names]
+    return cells, [f"{what} in {listed(names)}" for what, names in notes.items() if names]
+
+
+def _different(cells: pd.Series) -> pd.Series:
+    """The different cells, by themselves."""
+    values = cells.unique()
+    return pd.Series(values, values, dtype=str)
 
 
 def _are_thousands(values: pd.Series, separator: str, point: str) -> bool:
@@ -319,4 +368,4 @@ def _are_thousands(values: pd.Series, separator: str, point: str) -> bool:
 
 
 def _fit(values: pd.Series, pattern: str) -> bool:
-    return bool(values.str.fullmatch(pattern).all())
+    return all(part.str.fullmatch(pattern).all() for part in (values.head(100), values))
