@@ -140,7 +140,7 @@ BAD = {
     "split by the target": ({"split": "time:price"}, "with one of 'code', 'note', 'sold', 'kind'; got 'time:price'$"),
     "split by no times": (
         {"split": "time:kind"},
-        "^--split time:kind: 'kind' is 'red' in row 2, which is no date or number: correct it or remove the row$",
+        "^--split time:kind: 'kind' is no date or number, but 'red' in row 2 and 79 more: correct it or remove the row$",
     ),
     "share": ({"test_share": 1.0}, "test_share must be between 0 and 1, got 1"),
     "twice": ({"targets": ["price", "price"]}, "--target names a column twice"),
@@ -274,8 +274,8 @@ def test_cells_that_make_texts_of_numbers_are_reported(tmp_path, caplog):
     )
     new_competition(path, ["price"], "rmse", tmp_path / "mine")
     assert caplog.messages == [
-        "'size' holds numbers, but also '12 apples' in row 81: correct or empty what is no number",
-        "'rate' holds numbers, but also 'inf' in row 80: correct or empty what is no number",
+        "'size' holds numbers, but also '12 apples' in row 81: correct or empty it if that is wrong",
+        "'rate' holds numbers, but also 'inf' in row 80: correct or empty it if that is wrong",
     ]
 
 
@@ -347,7 +347,7 @@ def test_the_order_in_dates_is_said(tmp_path, caplog):
     assert set(months) == {9, 10, 11, 12}
     table.assign(at=["2024-05-06"] * 40 + ["later"] * 40).to_csv(path, index=False)
     with pytest.raises(
-        CompetitionError, match=r"--split time:at: 'at' is 'later' in row 42, which is no date or number"
+        CompetitionError, match=r"--split time:at: 'at' is no date or number, but 'later' in row 42 and 39 more"
     ):
         new_competition(path, ["price"], "rmse", tmp_path / "other", split="time:at")
 
@@ -384,9 +384,7 @@ def test_a_split_that_hides_all_rows_of_a_label(tmp_path, caplog):
         ("half", "roc_auc", 0.6, "train.csv", "0"),
         ("half", "roc_auc", 0.25, "the hidden rows", "1"),
     ):
-        message = (
-            f"^--split time:at with --test_share {share} leaves {side} a single label of '{target}', {label}: change"
-        )
+        message = f"^--split time:at with --test_share {share} leaves {side} one label of '{target}', {label}: change"
         with pytest.raises(CompetitionError, match=message):
             new_competition(path, [target], metric, tmp_path / "other", split="time:at", test_share=share)
     caplog.clear()
@@ -480,7 +478,7 @@ def test_rows_whose_labels_nobody_knows(tmp_path, target, metric, id_column):
         (lambda rows: rows.assign(house=3), "two rows have the house '3'"),
         (
             lambda rows: rows.assign(code=[*range(6), "x"]),
-            "test.csv: 'code' is 'x' in row 8, but the rows with labels have num",
+            "test.csv: 'code' is 'x' in row 8, but the rows with labels have numbers: make both",
         ),
         (lambda rows: rows.assign(size=range(73, 80)), "test.csv has only rows whose labels are k"),
     ],
@@ -502,20 +500,26 @@ def test_the_table_itself_has_no_rows_to_predict(tmp_path):
 
 
 DIFFERENT = {
-    "the labels": (lambda rows: rows, "'price' is not used; move rows whose labels are known to the other table"),
-    "a column": (lambda rows: rows.assign(more=1, price=""), "left out 'more', which the rows with labels lack"),
+    "the labels": (
+        lambda rows: rows,
+        "columns that are not used: rows with labels belong in the other table: 'price'",
+    ),
+    "a column": (
+        lambda rows: rows.assign(more=1, price=""),
+        "columns that are left out, because the rows with labels lack them: 'more'",
+    ),
     "some rows": (
         lambda rows: rows.assign(size=range(77, 87), price=""),
-        "3 of 10 rows are among those with labels",
+        "3 rows and 0 ids of 10 are among those with labels",
     ),
     "ids": (
         lambda rows: rows.assign(id=range(75, 85), price=""),
-        "5 of 10 ids are among those of the rows with labels",
+        "0 rows and 5 ids of 10 are among those with labels",
     ),
-    "no cells": (lambda rows: rows.assign(size="", price=""), "no cell is filled in 'size'"),
+    "no cells": (lambda rows: rows.assign(size="", price=""), "columns that have no value: 'size'"),
     "no texts": (
         lambda rows: rows.assign(kind=range(10), price=""),
-        "only numbers are in 'kind', where the rows with labels have texts",
+        "columns that hold only numbers, and texts in the rows with labels: 'kind'",
     ),
 }
 

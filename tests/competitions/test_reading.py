@@ -11,7 +11,7 @@ import pandas as pd
 import pytest
 
 from trl_mle.competitions import CompetitionError
-from trl_mle.competitions.reading import as_times, order_in_dates, read_tables, row_of_no_time
+from trl_mle.competitions.reading import as_times, order_in_dates, read_tables
 
 
 TEXT = "Straße,größe,note\nAm Wall 1,70.5,a\nIn der Aue 3,120,b\n"
@@ -268,20 +268,21 @@ def test_times():
         (["2020-04-20", "01.05.2020", "05.03.2020"], [2, 0, 1]),
     ):
         assert as_times(pd.Series(cells)).argsort().tolist() == order
-    for cells in ["2024-01-01", "later"], ["a", "b"], ["1", ""], ["2024-01-01", ""]:
-        assert as_times(pd.Series(cells)) is None
 
 
 @pytest.mark.parametrize(
-    ("cells", "row"),
+    ("cells", "rows"),
     [
-        (["2024-01-02", "later", "2024-01-03", "never"], 1),
-        (["2", "1", ""], 2),
-        (["1/31/2024", "31/1/2024", "2/28/2024", "x"], 3),
+        (["2024-01-02", "later", "2024-01-03", "never"], [1, 3]),
+        (["2", "1", ""], [2]),
+        (["1/31/2024", "31/1/2024", "2/28/2024", "x"], [3]),
+        (["a", "b"], [0, 1]),
+        (["2024-01-01", ""], [1]),
     ],
 )
-def test_the_first_row_of_no_time(cells, row):
-    assert row_of_no_time(pd.Series(cells)) == row
+def test_cells_that_are_no_times(cells, rows):
+    times = as_times(pd.Series(cells))
+    assert list(times.index[times.isna()]) == rows
 
 
 @pytest.mark.parametrize(

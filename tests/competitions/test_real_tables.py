@@ -58,12 +58,12 @@ Ecdat/Yogurt choice log_loss row_id | --split group:id
 Ecdat/Star treadssk rmse id
 HSAUR/Forbes2000 profits mae id | 5 of 2000
 HSAUR/BtheB bdi.8m rmse id | 48 of 100
-HistData/GaltonFamilies childHeight rmse id
+HistData/GaltonFamilies childHeight rmse id | 'family' holds numbers, but also '136A' in row 611 and 7 more
 HistData/Prostitutes count rmse id | --split time:Year
 HistData/Quarrels deaths rmse ID | 'ID' holds the rows' ids | left out: 'simPersLiberty', 'propaganda3rd', 'protection' | --split time:year
 MASS/Aids2 status roc_auc id | 1 stands for 'D' and 0 for 'A'
 MASS/Boston medv rmse id
-MASS/Cars93 Price rmse id
+MASS/Cars93 Price rmse id | 'Cylinders' holds numbers, but also 'rotary' in row 58:
 MASS/biopsy class roc_auc id | 1 stands for 'malignant' and 0 for 'benign'
 MASS/Pima.tr2 type roc_auc id | 1 stands for 'Yes' and 0 for 'No'
 MASS/survey Wr.Hnd rmse id | 1 of 237
@@ -76,7 +76,7 @@ car/SLID wages rmse id | 3278 of 7425
 car/Chile vote accuracy id | 168 of 2700
 car/Salaries salary r2 id
 car/Cowles volunteer average_precision id | 1 stands for 'yes' and 0 for 'no'
-cluster/plantTraits durflow quadratic_weighted_kappa id
+cluster/plantTraits durflow quadratic_weighted_kappa id | a single row, to learn or to score: 8;
 datasets/airquality Ozone rmse id | 37 of 153
 datasets/infert case roc_auc id
 ggplot2/economics unemploy rmse id | --split time:date
@@ -98,7 +98,7 @@ survival/pbc status accuracy id
 vcd/Arthritis Improved quadratic_weighted_kappa ID | written 'none' | 'ID' holds the rows' ids
 vcd/Bundesliga HomeGoals rmse id | --split time:Year
 vcd/Hitters Positions accuracy id
-vega/airports state accuracy id | 12 of 3376 | left out: 'country'
+vega/airports state accuracy id | 12 of 3376 | a single row, to learn or to score: 'DC', 'GU'; | left out: 'country'
 vega/seattle-weather weather log_loss id | --split time:date
 vega/iowa-electricity net_generation rmse id | --split time:year
 vega/stocks price rmse id | --split time:date
@@ -108,14 +108,14 @@ sklearn/iris setosa rmse id
 REFUSED = """
 datasets/women weight rmse | has 15 rows with 'weight': take 20 at least
 datasets/iris Species roc_auc | roc_auc needs two labels in 'Species', which holds 'setosa', 'versicolor', 'virginica': take log_loss
-datasets/iris Species rmse | rmse needs numbers, and 'Species' holds 'v
+datasets/iris Species rmse | rmse needs numbers, and 'Species' holds 'setosa' in row 2 and 149 more: take
 datasets/iris Species f1 | f1 needs two labels in 'Species'
 MASS/Boston medv accuracy | 'medv' looks continuous
 MASS/cats Sex top_3_accuracy | with 2 labels, each is among the 3 likeliest
 MASS/Boston crime rmse | has no column 'crime'; it has 'crim', 'zn'
 Ecdat/SP500 r500 rmse | has no column but id, r500: there is nothing to predict from
 Ecdat/Airline cost rmse year | two rows have the year '1': name a column with --id whose values differ
-sklearn/breast_cancer malignant roc_auc | has rows with more cells than its header has names
+sklearn/breast_cancer malignant roc_auc | breast_cancer.csv has more cells than its header (4): quote
 """
 
 

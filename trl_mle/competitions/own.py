@@ -1,5 +1,6 @@
 """Makes the user's own competition from a table: `trl-mle new train.csv --target price --metric rmse`."""
 
+import contextlib
 import logging
 import re
 import shlex
@@ -27,7 +28,6 @@ from trl_mle.competitions.reading import (
     listed,
     order_in_dates,
     read_tables,
-    row_of_no_time,
 )
 from trl_mle.competitions.split import held_out_rows, is_measured, last_rows, whole_groups
 from trl_mle.showing import metric_in_words
@@ -105,7 +105,7 @@ def new_competition(
             goals[name] += meaning
     answers, labels = _answers(rows, targets, metric, known.takes)
     features = _informative(rows.drop(columns=[*targets, id_column], errors="ignore"))
-    if features.empty or not len(features.columns):
+    if features.empty:
         raise CompetitionError(
             f"{table} has no column but {', '.join([id_column, *targets])}: there is nothing to predict from"
         )
@@ -115,9 +115,7 @@ def new_competition(
     else:
         is_test, order = _split(rows.drop(columns=targets), split, test_share)
     if not is_test.any() or is_test.all():
-        raise CompetitionError(
-            f"{is_test.sum()} of {len(rows)} rows with test_share {test_share:g}: take another share"
-        )
+        raise CompetitionError(f"{is_test.sum()} of {len(rows)} rows would be hidden: take another --test_share")
     if split is not None and known.takes not in (Takes.NUMBERS, Takes.TEXTS):
         _compare_labels(rows[targets], is_test, f"--split {split} with --test_share {test_share:g}", known.takes)
     cells = pd.concat([ids, features], axis=1)
@@ -152,12 +150,8 @@ def new_competition(
         write_file(staged / "public" / "description.md", text)
         if test is not None:
             shutil.copy(staged / "public" / "description.md", staged / FINAL)
-        layout: dict[str, Any] = {
-            "id": folder.name,
-            "metric": metric,
-            "id_column": id_column,
-            "target_columns": list(answers.columns),
-        }
+        layout: dict[str, Any] = {"id": folder.name, "metric": metric, "id_column": id_column}
+        layout["target_columns"] = list(answers.columns)
         if split is not None and split.startswith("group:"):
             layout["group_column"] = clean_name(split.removeprefix("group:"))
         if higher_is_better is not None:
@@ -243,7 +237,7 @@ def _report_odd_cells(features: pd.DataFrame, seen: pd.DataFrame) -> None:
         is_odd = is_known & ~np.isfinite(pd.to_numeric(seen[name], errors="coerce"))
         if 0 < is_odd.sum() <= is_known.sum() / 10:
             where = _first(features[name], is_odd)
-            logger.warning("%r holds numbers, but also %s: correct or empty what is no number", name, where)
+            logger.warning("%r holds numbers, but also %s: correct or empty it if that is wrong", name, where)
 
 
 def _first(cells: pd.Series, chosen: pd.Series) -> str:
@@ -253,49 +247,42 @@ def _first(cells: pd.Series, chosen: pd.Series) -> str:
 
 
 def _test_rows(
-    rows: pd.DataFrame,
-    table: Path,
-    labelled: pd.DataFrame,
-    seen: pd.DataFrame,
-    id_column: str,
-    targets: Sequence[str],
+    rows: pd.DataFrame, table: Path, labelled: pd.DataFrame, seen: pd.DataFrame, id_column: str, targets: Sequence[str]
 ) -> pd.DataFrame:
-    """The unlabelled rows, with the features of the others, which programs see so; generated ids count from 0."""
+    """The unlabelled rows, with the features of the others, which programs see as `seen`; generated ids count from 0."""
+    rows = rows[[name for name in rows if name not in targets or rows[name].any()]].copy()
     features = list(seen.columns)
-    needed = [*features, *[id_column] * (id_column in labelled)]
-    if missing := [name for name in needed if name not in rows]:
+    if missing := [name for name in [*features, *[id_column] * (id_column in labelled)] if name not in rows]:
         raise CompetitionError(
             f"{table} lacks {listed(missing)}, which the rows with labels have: add what is lacking, or remove it there"
         )
     if len(rows) < 2:  # correlations and areas under a curve need two
         raise CompetitionError(f"{table} has {len(rows)} rows: take 2 at least")
-    if known := [name for name in targets if name in rows and rows[name].any()]:
-        logger.warning("%s: %s is not used; move rows whose labels are known to the other table", table, listed(known))
-    if others := [name for name in rows if name not in [*labelled, id_column]]:
-        logger.warning("%s: left out %s, which the rows with labels lack", table, listed(others))
-    cells, both = (
-        rows[features],
-        (pd.util.hash_pandas_object(part[features], index=False) for part in (labelled, rows)),
-    )
-    old, new = both
-    if old.duplicated().mean() < 0.01 and (again := new.isin(old)).any():
-        if again.all():
-            raise CompetitionError(f"{table} has only rows whose labels are known: --test takes others")
-        logger.warning("%s: %d of %d rows are among those with labels", table, again.sum(), len(rows))
-    elif id_column in labelled and (again := rows[id_column].isin(labelled[id_column])).any():
-        logger.warning("%s: %d of %d ids are among those of the rows with labels", table, again.sum(), len(rows))
-    found = as_read(cells)
-    empty = [name for name in features if found[name].isna().all()]
-    if empty:
-        logger.warning("%s: no cell is filled in %s", table, listed(empty))
-    is_number, was_number = ({name for name in part if is_numeric_dtype(part[name])} for part in (found, seen))
-    for name in was_number - is_number:
+    old, new = (pd.util.hash_pandas_object(part[features], index=False) for part in (labelled, rows))
+    known = new.isin(old) & (old.duplicated().mean() < 0.01)  # unless equal rows are common
+    if known.all():
+        raise CompetitionError(f"{table} has only rows whose labels are known: --test takes others")
+    same_ids = rows[id_column].isin(labelled[id_column]) if id_column in labelled else known
+    found = as_read(rows[features])
+    numbers, were_numbers = (part.select_dtypes("number").columns for part in (found, seen))
+    for name in were_numbers.difference(numbers):
         is_text = found[name].notna() & pd.to_numeric(found[name], errors="coerce").isna()
-        raise CompetitionError(
-            f"{table}: {name!r} is {_first(cells[name], is_text)}, but the rows with labels have numbers there: make both alike"
-        )
-    if changed := [name for name in features if name in is_number - was_number and name not in empty]:
-        logger.warning("%s: only numbers are in %s, where the rows with labels have texts", table, listed(changed))
+        where = _first(rows[name], is_text)
+        raise CompetitionError(f"{table}: {name!r} is {where}, but the rows with labels have numbers: make both alike")
+    empty = found.columns[found.isna().all()]
+    for what, names in {
+        "are not used: rows with labels belong in the other table": rows.columns.intersection(list(targets)),
+        "are left out, because the rows with labels lack them": rows.columns.difference(
+            [*labelled, id_column], sort=False
+        ),
+        "have no value": empty,
+        "hold only numbers, and texts in the rows with labels": numbers.difference([*were_numbers, *empty]),
+    }.items():
+        if len(names):
+            logger.warning("%s: columns that %s: %s", table, what, listed(names))
+    if (known | same_ids).any():
+        counts = known.sum(), same_ids.sum(), len(rows)
+        logger.warning("%s: %d rows and %d ids of %d are among those with labels", table, *counts)
     if id_column not in rows:
         rows[id_column] = range(len(rows))
     _check_ids(rows[id_column])
@@ -317,9 +304,7 @@ def _labelled(rows: pd.DataFrame, table: Path, targets: Sequence[str], id_column
                     f"{name!r} has the labels 'None' and 'none', and pandas reads the former as a missing value: rename it"
                 )
             rows[name] = rows[name].mask(is_none, "none")
-            logger.warning(
-                "the label 'None' of %r is written 'none', because pandas reads None as a missing value", name
-            )
+            logger.warning("the label 'None' of %r is written 'none': pandas reads None as a missing value", name)
     unknown = as_read(rows[list(targets)]).isna().any(axis=1)
     if unknown.any():
         names = " or ".join(map(repr, targets))
@@ -336,10 +321,12 @@ def _ids(rows: pd.DataFrame, id_column: str | None, targets: Sequence[str]) -> t
         _check_ids(rows[id_column])
         return rows[id_column], id_column
     for name in rows.columns.drop(list(targets)):
-        if _ID.search(name) and _fault_of_ids(rows[name]) is None:
-            if name != "id":
-                logger.warning("%r holds the rows' ids; --id names another column", name)
-            return rows[name], name
+        if _ID.search(name):
+            with contextlib.suppress(CompetitionError):
+                _check_ids(rows[name])
+                if name != "id":
+                    logger.warning("%r holds the rows' ids; --id names another column", name)
+                return rows[name], name
     name = "id"
     while name in rows:
         name = f"row_{name}"
@@ -347,19 +334,13 @@ def _ids(rows: pd.DataFrame, id_column: str | None, targets: Sequence[str]) -> t
 
 
 def _check_ids(ids: pd.Series) -> None:
-    if (fault := _fault_of_ids(ids)) is not None:
-        raise CompetitionError(fault)
-
-
-def _fault_of_ids(ids: pd.Series) -> str | None:
     same = _as_equal(ids)
     if (again := same.duplicated()).any():
         twice = same[again].iloc[0]
         texts = " and ".join(map(repr, sorted(set(ids[same == twice]))[:2]))
-        return f"two rows have the {ids.name} {texts}: name a column with --id whose values differ"
+        raise CompetitionError(f"two rows have the {ids.name} {texts}: name a column with --id whose values differ")
     if (missing := as_read(ids.to_frame()).iloc[:, 0].isna()).any():
-        return f"{ids[missing].iloc[0]!r} is no {ids.name}: programs would read it as a missing value"
-    return None
+        raise CompetitionError(f"{ids[missing].iloc[0]!r} is no {ids.name}: programs would read it as a missing value")
 
 
 def _as_equal(cells: pd.Series) -> pd.Series:
@@ -393,7 +374,7 @@ def _holds_times(cells: pd.Series) -> bool:
     if is_numeric_dtype(as_read(values.to_frame()).iloc[:, 0]):
         return str(cells.name).casefold() == "year" and bool(values.str.fullmatch(r"(1[5-9]|20)\d\d").all())
     looks_so = values.str.contains(r"(?:1[5-9]|20)\d\d|\d[./-]\d\d?[./-]\d\d").all()
-    return bool(looks_so) and as_times(values) is not None
+    return bool(looks_so and as_times(values).notna().all())
 
 
 def _repeats_ids(cells: pd.Series) -> bool:
@@ -413,11 +394,10 @@ def _split(rows: pd.DataFrame, split: str, share: float) -> tuple[np.ndarray, st
             logger.warning("--split %s: rows without %r stay together: %d of %d", split, name, lacking, len(rows))
         return whole_groups(_as_equal(rows[name]), share), f"No `{name}` of test.csv is in train.csv."
     times = as_times(rows[name])
-    if times is None:
-        row = row_of_no_time(rows[name])
-        cell = repr(rows[name][row]) if rows[name][row] else "empty"
+    if (is_none := times.isna()).any():
+        where = _first(rows[name], is_none)
         raise CompetitionError(
-            f"--split {split}: {name!r} is {cell} in row {row}, which is no date or number: correct it or remove the row"
+            f"--split {split}: {name!r} is no date or number, but {where}: correct it or remove the row"
         )
     if first := order_in_dates(rows[name]):
         logger.warning("--split %s: in dates such as %r, %s is taken to come first", split, rows[name].iloc[0], first)
@@ -430,9 +410,7 @@ def _compare_labels(targets: pd.DataFrame, is_test: np.ndarray, split: str, take
         shown, hidden = cells[~is_test].unique().tolist(), cells[is_test].unique().tolist()
         for labels, side in (shown, "train.csv"), (hidden, "the hidden rows"):
             if len(labels) == 1 < cells.nunique() and (labels is shown or takes is Takes.SCORES):
-                raise CompetitionError(
-                    f"{split} leaves {side} a single label of {name!r}, {labels[0]!r}: change either"
-                )
+                raise CompetitionError(f"{split} leaves {side} one label of {name!r}, {labels[0]!r}: change either")
         if only := sorted(set(hidden) - set(shown)):
             logger.warning("%s leaves train.csv no row with these labels of %r: %s", split, name, listed(only))
 
@@ -509,9 +487,8 @@ def _zeros_and_ones(cells: pd.Series, metric: str) -> tuple[pd.Series, str]:
     if labels == [0, 1] and not is_bool_dtype(seen):
         return cells, ""
     logger.warning("%r: 1 stands for %r and 0 for %r", cells.name, *reversed(labels))
-    return (seen == labels[1]).astype(int).astype(
-        str
-    ), f" (1 for {_short(str(labels[1]))}, 0 for {_short(str(labels[0]))})"
+    meaning = f" (1 for {_short(str(labels[1]))}, 0 for {_short(str(labels[0]))})"
+    return (seen == labels[1]).astype(int).astype(str), meaning
 
 
 def constant_guesses(answers: pd.DataFrame, metric: Metric, count: int) -> dict[str, Any]:

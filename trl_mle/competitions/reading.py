@@ -19,7 +19,6 @@ from typing import Any
 
 import numpy as np
 import pandas as pd
-from pandas.api.types import is_bool_dtype, is_numeric_dtype
 
 from trl_mle.competitions.competition import CompetitionError
 from trl_mle.competitions.prepared import csv_text
@@ -67,15 +66,16 @@ def as_read(cells: pd.DataFrame) -> pd.DataFrame:
     return seen.set_axis(cells.index)
 
 
-def as_times(cells: pd.Series) -> pd.Series | None:
-    """The cells as numbers or dates, if all of them are."""
-    times = _as_most_times(cells)
-    return times if times.notna().all() else None
-
-
-def row_of_no_time(cells: pd.Series) -> int:
-    """The first row for which [`as_times`] finds no time."""
-    return int(cells.index[_as_most_times(cells).isna()].min())
+def as_times(cells: pd.Series) -> pd.Series:
+    """The cells as what most of them are, numbers or dates in one of the ways to write them; others are missing."""
+    most = pd.to_numeric(cells, errors="coerce")
+    first = _has_days_first(cells)
+    ways: list[dict[str, Any]] = [{"format": "ISO8601"}, {"dayfirst": first}, {"dayfirst": not first}]
+    for options in [*ways, {"format": "mixed", "dayfirst": first}]:
+        if most.notna().all():
+            break
+        most = max(most, _dates(cells, **options), key=pd.Series.count)
+    return most
 
 
 def order_in_dates(cells: pd.Series) -> str | None:
@@ -90,18 +90,6 @@ def order_in_dates(cells: pd.Series) -> str | None:
     if taken.isna().any() or other.isna().any() or taken.equals(other):
         return None
     return "the day" if days_first else "the month"
-
-
-def _as_most_times(cells: pd.Series) -> pd.Series:
-    """The cells as what most of them are, numbers or dates in one of the ways to write them."""
-    most = pd.to_numeric(cells, errors="coerce")
-    first = _has_days_first(cells)
-    ways: list[dict[str, Any]] = [{"format": "ISO8601"}, {"dayfirst": first}, {"dayfirst": not first}]
-    for options in [*ways, {"format": "mixed", "dayfirst": first}]:
-        if most.notna().all():
-            break
-        most = max(most, _dates(cells, **options), key=pd.Series.count)
-    return most
 
 
 def _dates(cells: pd.Series, **options: Any) -> pd.Series:
@@ -293,7 +281,7 @@ def _plain_numbers(
 ) -> tuple[pd.DataFrame, list[str]]:
     """The columns with numbers as pandas reads them, and what was done. Columns that may be something else stay as they are."""
     seen, cells = as_read(cells), cells.copy()
-    numbers = [name for name in cells if is_numeric_dtype(seen[name]) and not is_bool_dtype(seen[name])]
+    numbers = seen.select_dtypes("number").columns
     with_dots = {
         name: found for name in numbers if len(found := cells[name][cells[name].str.contains(".", regex=False)])
     }
