@@ -1,6 +1,7 @@
 """The first lines of a program, with which an answer begins."""
 
 import json
+from dataclasses import replace
 
 import pandas as pd
 import pytest
@@ -89,6 +90,48 @@ def test_text_is_no_feature_where_there_are_numbers(tmp_path, monkeypatch, suffi
     assert list(run(opening(comp), comp, tmp_path, monkeypatch)["X_train"].columns) == ["a"]
 
 
+CATEGORIES = pd.DataFrame(
+    {
+        "id": range(40),
+        "city": ["Rome", "New York", "Oslo", None] * 10,
+        "note": [f"word {i}" for i in range(40)],
+        "y": range(40),
+        **{f"n{i}": range(40) for i in range(3)},
+    }
+)
+
+
+@pytest.mark.parametrize("more", [0, 9])
+def test_categories_become_indicators(tmp_path, monkeypatch, more):
+    """Also those that only one of the tables has."""
+    table = CATEGORIES.assign(**{f"m{i}": range(40) for i in range(more)})
+    comp = make(tmp_path, table.head(30), table.tail(10).replace("Oslo", "Bern").drop(columns="y"))
+    assert "  # text: note\n" in opening(comp)
+    found = run(opening(comp), comp, tmp_path, monkeypatch)
+    cities = ["city_Bern", "city_New York", "city_Oslo", "city_Rome"]
+    numbers = [f"n{i}" for i in range(3)] + [f"m{i}" for i in range(more)]
+    for X, part in (found["X_train"], found["train"]), (found["X_test"], found["test"]):
+        assert sorted(X.columns) == sorted([*cities, *numbers])
+        assert [X["city_Rome"].tolist(), X["n1"].tolist()] == [(part["city"] == "Rome").tolist(), part["n1"].tolist()]
+
+
+def test_a_table_of_categories_is_no_text(tmp_path, monkeypatch):
+    table = CATEGORIES[["id", "city", "y"]].assign(kind=["a", "b"] * 20)
+    comp = make(tmp_path, table, table.drop(columns="y"))
+    found = run(opening(comp), comp, tmp_path, monkeypatch)
+    assert sorted(found["X_train"].columns) == ["city_New York", "city_Oslo", "city_Rome", "kind_a", "kind_b"]
+
+
+@pytest.mark.parametrize("texts", [0, 9])
+@pytest.mark.parametrize("group", ["n1", "city", "note"])
+def test_the_column_of_groups_is_no_feature(tmp_path, monkeypatch, group, texts):
+    table = CATEGORIES.assign(**{f"t{i}": CATEGORIES["note"] for i in range(texts)}, **{f"m{i}": 1 for i in range(9)})
+    comp = replace(make(tmp_path, table, table.drop(columns="y")), group_column=group)
+    names = run(opening(comp), comp, tmp_path, monkeypatch)["X_train"].columns
+    assert not [name for name in names if name.startswith((group, "id"))]
+    assert {"n0", "n2", "m8"} <= set(names)
+
+
 def test_json_lines_are_read_as_such(tmp_path, monkeypatch):
     table = pd.DataFrame(TABLE)
     comp = make(tmp_path, table, table.drop(columns="y"), suffix="json")
@@ -127,7 +170,7 @@ def test_many_columns_and_targets(tmp_path, monkeypatch):
     comp = make(tmp_path, table.assign(kind="k"), table, targets=targets)
     found = run(opening(comp), comp, tmp_path, monkeypatch)
     assert len(opening(comp)) < 1200
-    assert [name for name in found["X_train"].columns if name != "id"] == [f"n{i}" for i in range(50)]
+    assert list(found["X_train"].columns) == [f"n{i}" for i in range(50)]
     assert list(found["targets"]) == targets
 
 

@@ -13,6 +13,7 @@ from trl_mle.prompts.tables import find_table, is_text
 
 MOST_NAMES = 6  # that are written out
 NAME_CHARS = 80
+MOST_CATEGORIES = 20  # different texts in the first rows of a column
 # Tells the chat template of a model that can think, such as Qwen3, not to
 NO_THOUGHTS = {"enable_thinking": False}
 
@@ -78,25 +79,43 @@ def after_thoughts(opening: str, asked: str) -> str:
 
 
 def _features(comp: Competition, train: pd.DataFrame, test: pd.DataFrame) -> list[str]:
-    """Defines `X_train` and `X_test`: the numeric columns of both tables, or their text if there are none."""
-    shared = [str(name) for name in test.columns if name in train.columns]
+    """
+    Defines `X_train` and `X_test`: the columns of both tables that hold numbers or categories, the latter as indicators, or
+    their text if no column holds numbers.
+    """
+    shared = [str(name) for name in test.columns if name in train.columns and name != comp.group_column]
     if comp.id_column in shared and not _is_prose(train[comp.id_column]):
         shared.remove(comp.id_column)
     texts = [name for name in shared if is_text(train[name])]
-    numbers = [name for name in shared if name not in texts]
-    others = [name for name in map(str, test.columns) if name not in numbers]
-    if not numbers:
+    categories = [name for name in texts if _is_category(train[name])]
+    if not shared or texts == shared != categories:
         return _texts(texts)
-    if len(numbers) <= MOST_NAMES:
-        listed = f"[{_list(numbers)}]"
+    used = [name for name in shared if name not in texts or name in categories]
+    others = [name for name in map(str, test.columns) if name not in used]
+    if len(used) <= MOST_NAMES:
+        listed = f"[{_list(used)}]"
     elif len(others) == 1:
         listed = f"[name for name in test.columns if name != {_quoted(others[0])}]"
     elif len(others) <= MOST_NAMES // 2:
         listed = f"[name for name in test.columns if name not in ({_list(others)})]"
     else:
-        listed = 'list(test.select_dtypes("number").columns)'
-    note = f"  # text: {', '.join(texts)}" if 0 < len(texts) <= MOST_NAMES // 2 else ""
-    return [f"features = {listed}{note}", "X_train, X_test = train[features], test[features]"]
+        no_numbers = [name for name in others if not is_text(test[name])]
+        listed = f'list(test.select_dtypes("number").columns{f".drop([{_list(no_numbers)}])" if no_numbers else ""})'
+        categories = []
+    left_out = [name for name in texts if name not in categories]
+    note = f"  # text: {', '.join(left_out)}" if 0 < len(left_out) <= MOST_NAMES // 2 else ""
+    if not categories:
+        return [f"features = {listed}{note}", "X_train, X_test = train[features], test[features]"]
+    return [
+        f"features = {listed}{note}",
+        "X = pd.get_dummies(pd.concat([train, test])[features])",
+        "X_train, X_test = X[: len(train)], X[len(train) :]",
+    ]
+
+
+def _is_category(column: pd.Series) -> bool:
+    """Whether the values of a column of texts repeat."""
+    return column.astype(str).nunique() <= min(MOST_CATEGORIES, len(column) / 2)
 
 
 def _texts(names: list[str]) -> list[str]:
