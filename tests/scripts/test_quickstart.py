@@ -9,7 +9,16 @@ from dataclasses import replace
 import pytest
 
 from trl_mle.scripts import quickstart as module
+from trl_mle.scripts.quickstart import idle_cores
 from trl_mle.scripts.sizes import Sizes
+
+
+@pytest.fixture(autouse=True)
+def environment(monkeypatch):
+    """What the commands' processes would inherit; two cores are idle."""
+    monkeypatch.setattr(module.os, "environ", {"PATH": module.os.environ["PATH"]})
+    monkeypatch.setattr(module, "idle_cores", lambda: 2)
+    return module.os.environ
 
 
 @pytest.fixture
@@ -34,6 +43,21 @@ def test_three_commands(commands, tmp_path):
     for command in commands[1:]:
         assert command[command.index("--competitions") + 1] == "./houses"
     assert "--resume_from_checkpoint" not in commands[2]
+
+
+def test_as_many_threads_as_cores_are_idle(commands, environment, tmp_path):
+    module.quickstart("wine", 0, tmp_path / "a")
+    assert environment["OMP_NUM_THREADS"] == "2"
+    environment["OMP_NUM_THREADS"] = "5"  # the user's own
+    module.quickstart("wine", 0, tmp_path / "b")
+    assert environment["OMP_NUM_THREADS"] == "5"
+
+
+def test_idle_cores(monkeypatch):
+    monkeypatch.setattr(module.psutil, "cpu_percent", lambda interval, percpu: [100.0, 3.0, 40.0, 0.0])
+    for own, idle in (([0, 1, 2, 3], 3), ([0], 1), ([0, 3], 1), ([1, 3], 2)):
+        monkeypatch.setattr(module.psutil.Process, "cpu_affinity", lambda process, own=own: own)
+        assert idle_cores() == idle
 
 
 @pytest.mark.parametrize(("code", "sandbox"), [(0, "auto"), (1, "none"), (2, None), (70, None), (-9, None)])

@@ -8,6 +8,8 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
+import psutil
+
 from trl_mle.files import alone_in
 from trl_mle.scripts.process_ends import run_until_we_end
 from trl_mle.scripts.sizes import Sizes
@@ -30,7 +32,15 @@ def quickstart(competition: str, seed: int, folder: Path, resume: bool = False, 
         return _run(competition, seed, folder, resume, model)
 
 
+def idle_cores() -> int:
+    """Cores that nothing uses at the moment, of those that this process may use: at least one."""
+    busy = psutil.cpu_percent(interval=0.5, percpu=True)
+    return max(1, round(sum(1 - busy[core] / 100 for core in psutil.Process().cpu_affinity())))
+
+
 def _run(competition: str, seed: int, folder: Path, resume: bool, model: str | None) -> int:
+    # A tiny policy on busy cores: its threads wait for each other at every layer (benchmarks/waiting_threads.py)
+    os.environ.setdefault("OMP_NUM_THREADS", str(idle_cores()))
     ours = [sys.executable, "-m", "trl_mle.cli"]
     starter, policy, evaluation = (folder / name for name in ("starter", "policy", "evaluation"))
     measured = folder / "sizes.json"
