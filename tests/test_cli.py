@@ -10,7 +10,7 @@ from pathlib import Path
 import numpy
 import pytest
 
-from trl_mle import cli
+from trl_mle import __version__, cli
 from trl_mle.competitions import list_competitions, load_competition
 from trl_mle.execution import ExecutionResult, LocalExecutor, Outcome
 from trl_mle.prompts import estimate_tokens, scratch_prompt
@@ -92,6 +92,11 @@ def test_a_wrong_command_is_said_in_one_line():
     run = subprocess.run([sys.executable, "-m", "trl_mle.cli", "dokter"], capture_output=True, text=True)
     assert run.returncode == 2
     assert run.stderr.splitlines()[-1].endswith("there is no 'dokter'; did you mean 'doctor'?")
+
+
+def test_version():
+    command = [sys.executable, "-m", "trl_mle.cli", "--version"]
+    assert subprocess.run(command, capture_output=True, text=True).stdout == f"{__version__}\n"
 
 
 @pytest.fixture
@@ -180,7 +185,10 @@ def test_solve_takes_its_competition_before_or_after_other_options(trl_mle):
     assert code == 2
     assert err.splitlines()[-1] == "trl-mle solve: error: the following arguments are required: COMPETITION"
     code, _, err = trl_mle("solve", "wine", "--policy", "x", "--bugdet", "3m")
-    assert (code, err) == (2, "trl-mle: error: unrecognized arguments: --bugdet 3m\n")
+    assert (code, err) == (2, "trl-mle: error: unrecognized arguments: --bugdet 3m; did you mean --budget?\n")
+    code, _, err = trl_mle("solve", "wine", "--policy", "x", "--competitions", "digits")
+    assert code == 2
+    assert err.endswith("; write the competition without --competitions\n")
 
 
 def test_competitions_for_machines(trl_mle, tmp_path):
@@ -276,6 +284,16 @@ def test_run(trl_mle, tmp_path):
     assert code == 0
     for part in ("outcome      valid submission", "milestones   7 of 7", "score ", "(accuracy ↑)", "\n~~~ [bold] ```"):
         assert part in out
+
+
+def test_run_of_a_program_that_submits_nothing(trl_mle, tmp_path):
+    """Training would call it invalid, though it ended well."""
+    solution = tmp_path / "solution.py"
+    solution.write_text("x = 1")
+    code, out, _ = trl_mle("run", "wine", solution)
+    assert code == 1
+    assert "outcome      no valid submission" in out
+    assert "no submission.csv was written" in out
 
 
 def test_run_with_the_users_own_executor(trl_mle, tmp_path, monkeypatch):

@@ -222,10 +222,9 @@ def _parsed(arguments: type[Arguments], usage: str, options: list[str], position
         usage=usage,
         description=arguments.__doc__,
     )
-    parsed, unknown = parser.parse_args_into_dataclasses(options, return_remaining_strings=True)
-    if unknown:
+    if unknown := parser.parse_known_args(options)[1]:
         parser.refuse(unknown)
-    return parsed
+    return parser.parse_args_into_dataclasses(options)[0]
 
 
 def evaluate(args: argparse.Namespace) -> int:

@@ -58,10 +58,10 @@ def check_policy(name: str) -> None:
         EndpointPolicy(name)
         return
     _check_folder(name)
-    from transformers import AutoConfig  # after what is quickly checked: it takes seconds
-
     try:
         look_up(name)
+        from transformers import AutoConfig  # after what is quickly checked: it takes seconds
+
         base = _base_model(name)
         if base is not None:
             _check_folder(base)
@@ -81,10 +81,10 @@ def _check_folder(name: str) -> None:
     folder = Path(name)
     if folder.is_dir():
         if not any((folder / file).is_file() for file in ("config.json", "adapter_config.json")):
-            from transformers.trainer_utils import get_last_checkpoint
-
-            checkpoint = get_last_checkpoint(name)
-            raise FileNotFoundError(f"{folder} holds no model{f': use {checkpoint}' if checkpoint else ''}")
+            numbers = [path.name.removeprefix("checkpoint-") for path in folder.glob("checkpoint-*")]
+            newest = max((int(number) for number in numbers if number.isdecimal()), default=None)
+            hint = "" if newest is None else f": use {folder / f'checkpoint-{newest}'}"
+            raise FileNotFoundError(f"{folder} holds no model{hint}")
         if not any(path.suffix in (".safetensors", ".bin") for path in folder.glob("*model*")):
             raise FileNotFoundError(f"{folder} holds no weights: no *model*.safetensors or *model*.bin")
 
