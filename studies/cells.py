@@ -27,8 +27,7 @@ from trl_mle.instrumentation import AstInstrumenter
 from trl_mle.rewards import Evaluation, MLEReward
 from trl_mle.rewards.execution_log import end_last_line
 from trl_mle.solutions.store import ResultStore
-from trl_mle.starter import StarterConfig, build_starter
-from trl_mle.starter.build import sketch_corpus
+from trl_mle.starter.build import StarterConfig, build_starter, sketch_corpus
 from trl_mle.trainer import MLEGRPOConfig, MLEGRPOTrainer
 from trl_mle.trainer.gradient import advantages
 

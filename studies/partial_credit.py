@@ -45,7 +45,7 @@ from trl_mle.execution import LocalExecutor
 from trl_mle.instrumentation import AstInstrumenter
 from trl_mle.rewards import MLEReward
 from trl_mle.solutions.store import ResultStore
-from trl_mle.starter import StarterConfig, build_starter
+from trl_mle.starter.build import StarterConfig, build_starter
 from trl_mle.trainer import MLEGRPOConfig, MLEGRPOTrainer
 
 

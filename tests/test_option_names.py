@@ -60,6 +60,7 @@ def test_values_of_the_command_line_come_before_those_of_the_recipe(tmp_path, mo
     assert values["--seed"] == ["4"]
     assert values["--max_steps"] == ["2"]
     assert values["--learning_rate"] == ["-1"]
+    assert check_options(["--seed", "1", "--max_steps", "2", "--seed", "3"]) == {"--seed": ["3"], "--max_steps": ["2"]}
 
 
 def test_an_abbreviation_counts_as_its_option(tmp_path, monkeypatch):

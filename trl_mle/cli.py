@@ -44,15 +44,11 @@ class Parser(argparse.ArgumentParser):
     def refuse(self, words: Sequence[str]) -> None:
         """Raises `ValueError` about arguments that were not parsed."""
         known = {(action.option_strings or [action.dest])[-1].lstrip("-"): action for action in self._actions}
-        hints = []
-        for word in words:
-            name = word.partition("=")[0].removeprefix("--").replace("-", "_")
-            close = difflib.get_close_matches(name, known, 1) if word.startswith("--") else []
-            hints += [
-                f"did you mean --{one}?" if known[one].option_strings else f"write the {one} without {word}"
-                for one in close
-            ]
-        raise ValueError("; ".join([f"unrecognized arguments: {' '.join(words)}", *hints]))
+        hint = ""
+        for near in difflib.get_close_matches(words[0].partition("=")[0].lstrip("-").replace("-", "_"), known, 1):
+            named = known[near].option_strings
+            hint = f"; did you mean --{near}?" if named else f"; write the {near} without {words[0]}"
+        raise ValueError(f"unrecognized arguments: {' '.join(words)}{hint}")
 
 
 # The commands import what they need: `trl-mle --help` should not wait for pandas.
@@ -341,6 +337,7 @@ def quickstart(args: argparse.Namespace) -> int:
     """Builds a tiny policy, trains it, and compares it before and after: minutes on two CPU cores. With --model, does
     the same with a pretrained model, in sizes that this machine can do; it prints an estimate of the time first."""
     from trl_mle.competitions import load_competition
+    from trl_mle.files import alone_in
     from trl_mle.models import is_missing_folder
     from trl_mle.scripts.quickstart import quickstart
     from trl_mle.starter.grammar import find_tasks
@@ -351,7 +348,8 @@ def quickstart(args: argparse.Namespace) -> int:
         raise FileNotFoundError(f"--model: there is no folder {args.model}")
     if args.model is None and not args.resume:
         find_tasks(args.competition)
-    return quickstart(args.competition, args.seed, Path(args.output_dir), args.resume, args.model)
+    with alone_in(Path(args.output_dir)):
+        return quickstart(args.competition, args.seed, Path(args.output_dir), args.resume, args.model)
 
 
 def report(args: argparse.Namespace) -> int:

@@ -4,10 +4,12 @@ types and choices are read from the source code of the classes that have them.
 """
 
 import ast
-from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+import re
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from functools import cache
 from importlib.util import find_spec
 from pathlib import Path
+from typing import Any
 
 from trl_mle.data_files import read_mapping
 from trl_mle.shipped import find_recipe
@@ -22,11 +24,9 @@ CLASSES = {  # of the training script's arguments, and of their choices
 LAUNCHER = "accelerate", "commands/launch.py"
 OURS = "config", "accelerate_config", "help"
 BOOLEANS = dict.fromkeys(("yes", "true", "t", "y", "1"), True) | dict.fromkeys(("no", "false", "f", "n", "0"), False)
-TYPES: dict[str, tuple[Callable[[str], object], str]] = {
-    "int": (int, "a whole number"),
-    "float": (float, "a number"),
-    "bool": (lambda word: BOOLEANS[word.lower()], "true or false"),
-}
+TYPES: dict[str, Any] = {
+    "int": (int, "a whole number"), "float": (float, "a number"), "bool": (BOOLEANS.__getitem__, "true or false"),
+}  # fmt: skip
 
 
 def _nodes(package: str, file: str) -> Iterator[ast.AST]:
@@ -56,28 +56,22 @@ def script_options() -> dict[str, ast.AnnAssign]:
 def _check_values(name: str, values: Sequence[str], written: bool) -> None:
     """Raises `ValueError` if the type or the choices of an option exclude a value."""
     field = script_options()[name]
-    kinds = {node.id for node in ast.walk(field.annotation) if isinstance(node, ast.Name)}
-    if (written and "bool" not in kinds and not values) or (len(values) > 1 and "list" not in kinds):
+    kinds = set(re.findall(r"\w+", ast.unparse(field.annotation)))
+    if (written and not values and "bool" not in kinds) or (len(values) > 1 and "list" not in kinds):
         raise ValueError(f"{name} takes one value, got {' '.join(values) or 'none'}")
-    lines = [
-        line for kind in kinds - {"str"} if kind in _classes() for line in _classes()[kind].body
-    ]  # an enumeration's
-    choices = [ast.literal_eval(line.value) for line in lines if isinstance(line, ast.Assign)]
-    for node in ast.walk(field):
-        if isinstance(node, ast.Dict):  # its metadata
-            entries = {ast.unparse(key): entry for key, entry in zip(node.keys, node.values, strict=True) if key}
-            if isinstance(entry := entries.get("'choices'"), ast.List):
-                choices = ast.literal_eval(entry)
-    convert, expected = TYPES.get(" ".join(kinds - {"list"}), (str, ""))
-    can_be_none = "None" in ast.unparse(field.annotation)
+    lines = [line for kind in kinds if kind in _classes() for line in _classes()[kind].body]
+    choices = [ast.literal_eval(line.value) for line in lines if isinstance(line, ast.Assign)]  # of an Enum
+    if metadata := re.search(r"'choices': (\[.*?\])", ast.unparse(field)):
+        choices = ast.literal_eval(metadata[1])
+    convert, expected = TYPES.get(" ".join(kinds - {"list", "None"}), (str, ""))
     for value in values:
-        if can_be_none and value.lower() in ("none", "null"):
+        if "None" in kinds and value.lower() in ("none", "null"):
             continue
         if choices and value not in choices:
             hint = did_you_mean(value, choices) or f"it takes {', '.join(choices)}"
             raise ValueError(f"{name} cannot be {value!r}; {hint}")
         try:
-            convert(value)
+            convert(value.lower())
         except (ValueError, KeyError):
             raise ValueError(f"{name} must be {expected}, got {value!r}") from None
 
@@ -134,9 +128,9 @@ def check_options(words: Sequence[str]) -> dict[str, list[str]]:
     for word in with_spaces(words):
         if word.startswith("--"):
             name, equals, value = word.partition("=")
-            given[name] = [value] if equals else []
+            given[name] = values = [value] if equals else []  # the last one counts
         elif given:
-            given[list(given)[-1]].append(word)
+            values.append(word)
     in_recipe: dict[str, list[str]] = {}
     if recipe := given.get("--config"):
         if recipe[1:]:

@@ -27,7 +27,7 @@ from trl_mle.launching.arguments import LAUNCHED
 from trl_mle.scripts import launch
 from trl_mle.scripts.serve import ServeArguments
 from trl_mle.scripts.solve import SolveArguments
-from trl_mle.starter import StarterConfig
+from trl_mle.starter.build import StarterConfig
 from trl_mle.trainer import MLEGRPOConfig
 
 

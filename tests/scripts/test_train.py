@@ -73,7 +73,7 @@ def run_script(monkeypatch):
         ),
         (["--config", "broken.yaml"], "broken.yaml"),
         (["--no_such_option", "1"], "there is no option no_such_option"),
-        (["--learning_rate", "fast"], "invalid float value: 'fast'"),
+        (["--learning_rate", "fast"], "learning_rate must be a number, got 'fast'"),
         (
             ["--duration_weighting", "linear", "--duration_weight_low", "1.5"],
             "duration_weight_low must be between 0 and 1, got 1.5",
@@ -103,7 +103,7 @@ def run_script(monkeypatch):
         (["--training_cores", "9999"], "training_cores=9999 leaves no core for programs: this process may use "),
         (["--training_cores", "1", "--ray_address", "auto"], "training_cores has no effect on RayExecutor"),
         (["--program_timeout_s", "0"], "program_timeout_s must be positive, got 0"),
-        (["--instrumenter", "perhaps"], "argument --instrumenter: invalid choice: 'perhaps'"),
+        (["--instrumenter", "perhaps"], "instrumenter cannot be 'perhaps'; it takes ast, lm, none"),
         (["--instrumenter", "lm"], "there is no base model to instrument with: train with LoRA"),
         (["--instrumenter", "lm", "--instrumenter_model", "outputs/no/model"], "outputs/no/model"),
         (

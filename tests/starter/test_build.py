@@ -8,8 +8,7 @@ from transformers import AutoModelForCausalLM, AutoTokenizer
 from trl_mle.competitions import load_competition
 from trl_mle.execution import Limits
 from trl_mle.prompts import extract_code, improve_prompt
-from trl_mle.starter import StarterConfig, build_starter
-from trl_mle.starter.build import sketch_corpus, train_tokenizer
+from trl_mle.starter.build import StarterConfig, build_starter, sketch_corpus, train_tokenizer
 
 
 CONFIG = StarterConfig(competitions=["digits", "wine"], num_programs=32)

@@ -95,11 +95,11 @@ class EvaluationArguments(ExecutorArguments):
             if twice := [value for i, value in enumerate(values) if value in values[:i]]:
                 raise ValueError(f"--{name} has {twice[0]} twice: name it once")
         if not self.names:
-            plain = {
-                name: Path(name).resolve().name for name in self.policies + self.tree_policies if not name.strip("./")
-            }
-            self.names = [plain.get(name, name) for name in self.policies]
-            self.names += [f"{plain.get(name, name)} (tree)" for name in self.tree_policies]
+            plain = [
+                name if name.strip("./") else Path(name).resolve().name for name in self.policies + self.tree_policies
+            ]
+            count = len(self.policies)
+            self.names = plain[:count] + [f"{name} (tree)" for name in plain[count:]]
         for name in COUNTS:
             value = getattr(self, name)
             if value is not None and value < 1:

@@ -10,10 +10,15 @@ from typing import Any
 
 import psutil
 
-from trl_mle.files import alone_in
 from trl_mle.scripts.process_ends import run_until_we_end
 from trl_mle.scripts.sizes import Sizes
 from trl_mle.showing import for_terminal
+
+
+def idle_cores() -> int:
+    """Cores that nothing uses at the moment, of those that this process may use: at least one."""
+    busy = psutil.cpu_percent(interval=0.5, percpu=True)
+    return max(1, round(sum(1 - busy[core] / 100 for core in psutil.Process().cpu_affinity())))
 
 
 def quickstart(competition: str, seed: int, folder: Path, resume: bool = False, model: str | None = None) -> int:
@@ -24,21 +29,7 @@ def quickstart(competition: str, seed: int, folder: Path, resume: bool = False, 
         `FileExistsError`: The folder holds an earlier quickstart, which should not be resumed, or something else.
         `FileNotFoundError`: It holds nothing to resume.
         `ValueError`: It holds a quickstart of another model, or the model is too large.
-        `BlockingIOError`: Another process is writing to it.
     """
-    if resume and not folder.is_dir():
-        raise FileNotFoundError(f"there is no folder {folder}: leave out --resume to begin a quickstart")
-    with alone_in(folder):
-        return _run(competition, seed, folder, resume, model)
-
-
-def idle_cores() -> int:
-    """Cores that nothing uses at the moment, of those that this process may use: at least one."""
-    busy = psutil.cpu_percent(interval=0.5, percpu=True)
-    return max(1, round(sum(1 - busy[core] / 100 for core in psutil.Process().cpu_affinity())))
-
-
-def _run(competition: str, seed: int, folder: Path, resume: bool, model: str | None) -> int:
     # A tiny policy on busy cores: its threads wait for each other at every layer (benchmarks/waiting_threads.py)
     os.environ.setdefault("OMP_NUM_THREADS", str(idle_cores()))
     ours = [sys.executable, "-m", "trl_mle.cli"]

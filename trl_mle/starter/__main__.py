@@ -6,7 +6,7 @@ from pathlib import Path
 
 from trl import TrlParser
 
-from trl_mle.starter import StarterConfig, build_starter
+from trl_mle.starter.build import StarterConfig, build_starter
 
 
 if __name__ == "__main__":

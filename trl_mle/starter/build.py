@@ -8,14 +8,8 @@ from typing import Any
 
 import torch
 from datasets import Dataset
-from transformers import (
-    GenerationConfig,
-    ProgressCallback,
-    Qwen2Config,
-    Qwen2ForCausalLM,
-    Qwen2Tokenizer,
-    set_seed,
-)
+from transformers import GenerationConfig, Qwen2Config, Qwen2ForCausalLM, Qwen2Tokenizer, set_seed
+from transformers.trainer_callback import ProgressCallback
 from trl import SFTConfig, SFTTrainer
 
 from trl_mle.competitions import load_competition
