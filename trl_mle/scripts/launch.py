@@ -10,13 +10,12 @@ from subprocess import CalledProcessError
 from trl_mle.competitions import TaskSet
 from trl_mle.competitions.bench import bench_folder
 from trl_mle.models import is_missing_folder
-from trl_mle.option_names import check_device, check_options, no_such_options, with_spaces
+from trl_mle.option_names import check_device, check_options, with_spaces
 from trl_mle.shipped import find_accelerate_config, find_recipe, shipped
 from trl_mle.waits import waiting_for
 
 
 CONFIG, ACCELERATE_CONFIG = "--config", "--accelerate_config"
-UNKNOWN = "unrecognized arguments: "  # argparse's
 USAGE = "trl-mle train --config RECIPE [--accelerate_config CONFIG] [--OPTION VALUE ...]"
 DESCRIPTION = """\
 Trains a policy, in one or several processes. RECIPE is a YAML file with options, or a bundled one (`trl-mle recipes` lists
@@ -89,8 +88,6 @@ def _start(given: list[str]) -> int:
             )
     except SystemExit as error:
         reason = said.getvalue().strip().splitlines()[-1].partition("error: ")[2]
-        if reason.startswith(UNKNOWN):
-            reason = no_such_options(reason.removeprefix(UNKNOWN).split())
         raise ValueError(reason) from error
     # It warns of each default that it fills in; these are meant
     logging.getLogger("accelerate.commands.launch").setLevel(logging.ERROR)
