@@ -420,7 +420,7 @@ def make_parser() -> argparse.ArgumentParser:
     command.add_argument(
         "--plan", action="store_true", help="the prompt that asks for a plan first (begin_program: false)"
     )
-    command = add(check, "look for broken competitions before a run", holdout, data)
+    command = add(check, "look for broken competitions before a run", limits, python, holdout, data)
     command.add_argument("competitions", nargs="+", help="ids or folders, or names of many such as task:train/0-4999")
     command.add_argument("--model", help="the model whose tokens are counted (an estimate, which is rather too high)")
     command.add_argument("--max_prompt_length", type=int, default=1024, help="most tokens of a prompt (1024)")

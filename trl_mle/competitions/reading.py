@@ -62,8 +62,14 @@ def read_tables(paths: Sequence[Path], labels: Collection[str] = ()) -> list[pd.
 
 def as_read(cells: pd.DataFrame) -> pd.DataFrame:
     """The cells as programs see them: as pandas reads them from a file."""
-    seen = pd.read_csv(io.StringIO(csv_text(cells)), low_memory=False, skip_blank_lines=False)
-    return seen.set_axis(cells.index)
+    seen = {}
+    for name, column in cells.items():
+        codes, values = pd.factorize(column, use_na_sentinel=False)  # equal texts are read once
+        text = csv_text(pd.DataFrame({name: values}))
+        seen[name] = (
+            pd.read_csv(io.StringIO(text), low_memory=False, skip_blank_lines=False).iloc[:, 0].take(codes).array
+        )
+    return pd.DataFrame(seen, cells.index)
 
 
 def as_times(cells: pd.Series) -> pd.Series:

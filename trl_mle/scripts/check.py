@@ -14,7 +14,10 @@ from rich.table import Table
 
 from trl_mle.competitions import CompetitionError, TaskSet
 from trl_mle.competitions.task_set import FEW
+from trl_mle.execution import Limits
+from trl_mle.execution.options import make_executor
 from trl_mle.prompts import estimate_tokens, scratch_prompt
+from trl_mle.scripts.grade import one_program
 from trl_mle.scripts.printing import print_json
 from trl_mle.showing import PlainConsole, metric_name
 
@@ -27,8 +30,10 @@ def check(args: argparse.Namespace) -> int:
         from trl_mle.launching import load_tokenizer, prompt_tokens  # here, because they take seconds
 
         count = partial(prompt_tokens, load_tokenizer(args.model))
+    with make_executor(one_program(args)) as executor:
+        limits = executor.limits
     workers = min(len(os.sched_getaffinity(0)), len(tasks))
-    look = Look(tasks, count, args.max_prompt_length)
+    look = Look(tasks, count, args.max_prompt_length, limits)
     # Forked, so that they need not load again what is loaded here
     with ProcessPoolExecutor(workers, get_context("fork"), _begin, (look,)) as pool:
         seen = pool.map(_look_at, tasks, chunksize=4)
@@ -56,11 +61,14 @@ class Look:
             Counts the tokens of a prompt.
         max_prompt_length (`int`):
             The most that a prompt may have.
+        limits ([`~trl_mle.execution.Limits`]):
+            What prompts say about programs.
     """
 
     tasks: TaskSet
     count: Callable[[list[dict[str, str]]], int]
     max_prompt_length: int
+    limits: Limits
 
     def __call__(self, name: str) -> dict[str, Any]:
         row = dict.fromkeys(("metric", "higher_is_better", "prompt_tokens", "problem"))
@@ -68,7 +76,9 @@ class Look:
             competition = self.tasks[name]
             row |= {"metric": competition.metric, "higher_is_better": competition.higher_is_better}
             with self.tasks.blaming(name):
-                row["prompt_tokens"] = tokens = self.count(scratch_prompt(competition, begin_program=True))
+                row["prompt_tokens"] = tokens = self.count(
+                    scratch_prompt(competition, self.limits, begin_program=True)
+                )
                 if tokens > self.max_prompt_length:
                     raise ValueError(
                         f"the prompt of {name} has {tokens} tokens, more than max_prompt_length={self.max_prompt_length}"
