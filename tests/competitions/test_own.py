@@ -140,7 +140,7 @@ BAD = {
     "split by the target": ({"split": "time:price"}, "with one of 'code', 'note', 'sold', 'kind'; got 'time:price'$"),
     "split by no times": (
         {"split": "time:kind"},
-        "^--split time:kind: 'kind' is no date or number, but 'red' in row 2 and 79 more: correct it or remove the row$",
+        "^--split time:kind: 'kind' is no date or number, but 'red' in row 2 and 79 more: correct it$",
     ),
     "share": ({"test_share": 1.0}, "test_share must be between 0 and 1, got 1"),
     "twice": ({"targets": ["price", "price"]}, "--target names a column twice"),
@@ -480,6 +480,10 @@ def test_rows_whose_labels_nobody_knows(tmp_path, target, metric, id_column):
             lambda rows: rows.assign(code=[*range(6), "x"]),
             "test.csv: 'code' is 'x' in row 8, but the rows with labels have numbers: make both",
         ),
+        (
+            lambda rows: rows.assign(size=["True"] * 7),
+            "test.csv: 'size' is 'True' in row 2 and 6 more, but the rows with",
+        ),
         (lambda rows: rows.assign(size=range(73, 80)), "test.csv has only rows whose labels are k"),
     ],
 )
@@ -506,7 +510,7 @@ DIFFERENT = {
     ),
     "a column": (
         lambda rows: rows.assign(more=1, price=""),
-        "columns that are left out, because the rows with labels lack them: 'more'",
+        "columns that are left out: the rows with labels lack them: 'more'",
     ),
     "some rows": (
         lambda rows: rows.assign(size=range(77, 87), price=""),
@@ -522,6 +526,13 @@ DIFFERENT = {
         "columns that hold only numbers, and texts in the rows with labels: 'kind'",
     ),
 }
+
+
+def test_made_ids_are_not_compared(tmp_path, caplog):
+    path, table = write(tmp_path, size=range(80), note="")
+    table.tail(10).assign(size=range(77, 87), price="").to_csv(tmp_path / "test.csv", index=False)
+    new_competition(path, ["price"], "rmse", tmp_path / "mine", test=tmp_path / "test.csv")
+    assert caplog.messages[-1] == f"{tmp_path / 'test.csv'}: 3 rows and 0 ids of 10 are among those with labels"
 
 
 @pytest.mark.parametrize(("change", "message"), DIFFERENT.values(), ids=DIFFERENT)

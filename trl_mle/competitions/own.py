@@ -21,14 +21,7 @@ from trl_mle.competitions.competition import Competition, CompetitionError
 from trl_mle.competitions.loading import load_competition
 from trl_mle.competitions.metrics import Metric, Takes, find_metric
 from trl_mle.competitions.prepared import csv_text, description, write_file
-from trl_mle.competitions.reading import (
-    as_read,
-    as_times,
-    clean_name,
-    listed,
-    order_in_dates,
-    read_tables,
-)
+from trl_mle.competitions.reading import as_read, as_times, clean_name, listed, order_in_dates, read_tables
 from trl_mle.competitions.split import held_out_rows, is_measured, last_rows, whole_groups
 from trl_mle.showing import metric_in_words
 
@@ -234,12 +227,9 @@ def _report_odd_cells(features: pd.DataFrame, seen: pd.DataFrame) -> None:
     """Warns of columns of numbers in which a few cells are none, so that programs see texts."""
     for name in features:
         known = seen[name].dropna()
-        for part in known.head(100), known:  # few texts need all
-            is_odd = ~np.isfinite(pd.to_numeric(part, errors="coerce"))
-            if is_odd.mean() > 0.5:
-                break
+        is_odd = ~np.isfinite(pd.to_numeric(known, errors="coerce"))
         if 0 < is_odd.mean() <= 0.1:
-            where = _first(features.loc[known.index, name], is_odd)
+            where = _first(features[name][known.index], is_odd)
             logger.warning("%r holds numbers, but also %s: correct or empty it if that is wrong", name, where)
 
 
@@ -261,23 +251,24 @@ def _test_rows(
         )
     if len(rows) < 2:  # correlations and areas under a curve need two
         raise CompetitionError(f"{table} has {len(rows)} rows: take 2 at least")
+    if id_column not in rows:
+        rows[id_column] = range(len(rows))
+    _check_ids(rows[id_column])
     old, new = (pd.util.hash_pandas_object(part[features], index=False) for part in (labelled, rows))
     known = new.isin(old) & (old.duplicated().mean() < 0.01)  # unless equal rows are common
     if known.all():
         raise CompetitionError(f"{table} has only rows whose labels are known: --test takes others")
-    same_ids = rows[id_column].isin(labelled[id_column]) if id_column in labelled else known
+    same_ids = rows[id_column].isin(labelled.get(id_column, []))
     found = as_read(rows[features])
     numbers, were_numbers = (part.select_dtypes("number").columns for part in (found, seen))
     for name in were_numbers.difference(numbers):
-        is_text = found[name].notna() & pd.to_numeric(found[name], errors="coerce").isna()
+        is_text = found[name].notna() & pd.to_numeric(rows[name], errors="coerce").isna()
         where = _first(rows[name], is_text)
         raise CompetitionError(f"{table}: {name!r} is {where}, but the rows with labels have numbers: make both alike")
     empty = found.columns[found.isna().all()]
     for what, names in {
         "are not used: rows with labels belong in the other table": rows.columns.intersection(list(targets)),
-        "are left out, because the rows with labels lack them": rows.columns.difference(
-            [*labelled, id_column], sort=False
-        ),
+        "are left out: the rows with labels lack them": rows.columns.difference([*labelled, id_column], sort=False),
         "have no value": empty,
         "hold only numbers, and texts in the rows with labels": numbers.difference([*were_numbers, *empty]),
     }.items():
@@ -286,9 +277,6 @@ def _test_rows(
     if (known | same_ids).any():
         counts = known.sum(), same_ids.sum(), len(rows)
         logger.warning("%s: %d rows and %d ids of %d are among those with labels", table, *counts)
-    if id_column not in rows:
-        rows[id_column] = range(len(rows))
-    _check_ids(rows[id_column])
     return rows[[id_column, *features]]
 
 
@@ -399,9 +387,7 @@ def _split(rows: pd.DataFrame, split: str, share: float) -> tuple[np.ndarray, st
     times = as_times(rows[name])
     if (is_none := times.isna()).any():
         where = _first(rows[name], is_none)
-        raise CompetitionError(
-            f"--split {split}: {name!r} is no date or number, but {where}: correct it or remove the row"
-        )
+        raise CompetitionError(f"--split {split}: {name!r} is no date or number, but {where}: correct it")
     if first := order_in_dates(rows[name]):
         logger.warning("--split %s: in dates such as %r, %s is taken to come first", split, rows[name].iloc[0], first)
     return last_rows(times, share), f"By `{name}`, the rows of test.csv come after those of train.csv."
@@ -465,17 +451,13 @@ def _check_target(cells: pd.Series, metric: str, takes: Takes) -> None:
             )
     if takes not in (Takes.TEXTS, Takes.NUMBERS):
         names = labels.index.to_series()
-        alike = names[names.astype(str).str.casefold().str.replace(" ", "").duplicated(keep=False)]
-        if len(alike):
-            logger.warning(
-                "labels of %r differ only in case or spaces: %s; write them alike", cells.name, listed(sorted(alike))
-            )
-        if len(rare := names[labels == 1]):
-            logger.warning(
-                "labels of %r have a single row, to learn or to score: %s; merge or remove them",
-                cells.name,
-                listed(rare),
-            )
+        plain = names.astype(str).str.casefold().str.replace(" ", "")
+        for what, odd in {
+            "differ only in case or spaces: %s; write them alike": sorted(names[plain.duplicated(keep=False)]),
+            "have a single row, to learn or to score: %s; merge or remove them": list(names[labels == 1]),
+        }.items():
+            if odd:
+                logger.warning(f"labels of %r {what}", cells.name, listed(odd))
 
 
 def _zeros_and_ones(cells: pd.Series, metric: str) -> tuple[pd.Series, str]:

@@ -65,10 +65,8 @@ def as_read(cells: pd.DataFrame) -> pd.DataFrame:
     seen = {}
     for name, column in cells.items():
         codes, values = pd.factorize(column, use_na_sentinel=False)  # equal texts are read once
-        text = csv_text(pd.DataFrame({name: values}))
-        seen[name] = (
-            pd.read_csv(io.StringIO(text), low_memory=False, skip_blank_lines=False).iloc[:, 0].take(codes).array
-        )
+        text = io.StringIO(csv_text(pd.DataFrame({name: values})))
+        seen[name] = pd.read_csv(text, low_memory=False, skip_blank_lines=False).iloc[:, 0].take(codes).array
     return pd.DataFrame(seen, cells.index)
 
 
@@ -292,7 +290,7 @@ def _plain_numbers(
         name: found for name in numbers if len(found := cells[name][cells[name].str.contains(".", regex=False)])
     }
     grouped = {str(name): _different(found) for name, found in with_dots.items() if _fit(found, _DOTTED)}
-    points, commas, either, marks, signs = (dict[str, Any]() for _ in range(5))
+    points, commas, either, extras = (dict[str, Any]() for _ in range(4))
     has_decimals = is_sure = False  # whether another column has decimal commas, and whether these are surely no pairs
     for name in cells.columns.difference(numbers, sort=False):
         known = _different(cells[name][seen[name].notna().to_numpy()])
@@ -315,9 +313,7 @@ def _plain_numbers(
             has_decimals, is_sure = True, is_sure or no_pairs
         is_unclear = has_points and has_commas and values.str.contains(",", regex=False).any()
         (either if is_unclear else points if has_points else commas)[name] = values
-        marks[name] = known[is_mark]
-        if has_sign:
-            signs[name] = sign.iloc[0]
+        extras[name] = known[is_mark], sign.iloc[0] if has_sign else ""
     # 1,234 alone could be either: a decimal comma beside others or beside semicolons, unless another column has decimal points
     if "," in separators or not (has_decimals or (";" in separators and len(grouped) == len(with_dots))):
         points |= either
@@ -332,11 +328,11 @@ def _plain_numbers(
     for name, values in (points | commas).items():
         separator = rf"[{',' if name in points else '.'}{_SPACES}]"
         plain = values.str.replace("−", "-").str.replace(separator, "", regex=True).str.replace(",", ".", regex=False)
-        missing = marks.get(name, ())
+        missing, sign = extras.get(name, ((), ""))
         for what, is_so in {
             "decimal commas": name in commas and values.str.contains(",", regex=False).any(),
             "thousands separators": values.str.contains(separator).any(),
-            f"{signs.get(name)} left out": name in signs,
+            f"{sign} left out": sign,
             f"{listed(missing)} for a missing number": len(missing),
         }.items():
             if is_so:

@@ -30,13 +30,14 @@ def new(
     competition = new_competition(table, targets, metric, folder, id_column, test_share, test, higher_is_better, split)
     score = competition.grade(competition.sample_submission).value
     assert score is not None  # otherwise no folder would have been made
-    train, hidden = (_rows(competition.public_dir / name) for name in ("train.csv", "test.csv"))
+    tables = [competition.public_dir / name for name in ("train.csv", "test.csv")]
+    train, hidden = (len(pd.read_csv(table, dtype=str, usecols=[0])) for table in tables)
     name = shlex.quote(str(folder) if "/" in str(folder) else f"./{folder}")
     facts = facts_table()
     facts.add_row("competition", name)
     facts.add_row("rows", f"{train} with labels that programs see, {hidden} with hidden labels")
     if final := final_competition(competition):
-        facts.add_row("", f"{_rows(final.sample_submission)} without labels, for `solve`")
+        facts.add_row("", f"{len(pd.read_csv(final.sample_submission))} without labels, for `solve`")
     facts.add_row("metric", metric_name(metric, competition.higher_is_better))
     if competition.rule:
         facts.add_row("", f"prompts say: {competition.rule}")
@@ -54,7 +55,3 @@ def new(
         console.print(
             f"The paper's reward clips such scores at {lowest:g}: train with objective: max_at_k, which ranks them."
         )
-
-
-def _rows(table: Path) -> int:
-    return len(pd.read_csv(table, dtype=str, usecols=[0]))
