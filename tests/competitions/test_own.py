@@ -116,7 +116,7 @@ BAD = {
     ),
     "texts": (
         {"targets": ["kind"]},
-        "rmse needs numbers, and 'kind' holds .*: take accuracy, f1_macro or log_loss for la",
+        "rmse needs numbers, and 'kind' holds 'red' in row 2 and 79 more: write plain numbers, or take accuracy for l",
     ),
     "no texts": ({"metric": "word_level_jaccard"}, "word_level_jaccard compares texts, and 'price' holds "),
     "not 0 and 1": (
@@ -255,7 +255,7 @@ def test_labels_that_look_wrong_are_reported(tmp_path, caplog, metric):
         ),
         (
             [f"{i} km" for i in range(80)],
-            "^rmse .* holds '0 km' in row 2 and 79 more: take accuracy, f1_macro or log_loss",
+            "^rmse .* holds '0 km' in row 2 and 79 more: write plain numbers, or take acc",
         ),
     ],
 )
@@ -506,11 +506,11 @@ def test_the_table_itself_has_no_rows_to_predict(tmp_path):
 DIFFERENT = {
     "the labels": (
         lambda rows: rows,
-        "columns that are not used: rows with labels belong in the other table: 'price'",
+        "not used, because rows with labels belong in the other table: 'price'",
     ),
     "a column": (
         lambda rows: rows.assign(more=1, price=""),
-        "columns that are left out: the rows with labels lack them: 'more'",
+        "not used, because the rows with labels lack it: 'more'",
     ),
     "some rows": (
         lambda rows: rows.assign(size=range(77, 87), price=""),
@@ -520,10 +520,10 @@ DIFFERENT = {
         lambda rows: rows.assign(id=range(75, 85), price=""),
         "0 rows and 5 ids of 10 are among those with labels",
     ),
-    "no cells": (lambda rows: rows.assign(size="", price=""), "columns that have no value: 'size'"),
+    "no cells": (lambda rows: rows.assign(size="", price=""), "without a value: 'size'"),
     "no texts": (
         lambda rows: rows.assign(kind=range(10), price=""),
-        "columns that hold only numbers, and texts in the rows with labels: 'kind'",
+        "only numbers here, and texts in the rows with labels: 'kind'",
     ),
 }
 

@@ -207,7 +207,7 @@ NO_CSV = "t.csv is not CSV: save it as text"
         (b"<!DOCTYPE html>\n<p>Log in, please", NO_CSV),
         (b"a,b\n1,2\n1,2,3\n", r"^line 3 of .* has more cells than its header \(2\): quote texts that hold a sep"),
         (b"a,b\n1,2,3,4\n", "^line 2 of "),
-        (b"My table\n\na,b,c\n1,2,3\n", "^line 3 of .* delete lines above the header$"),
+        (b"My table\n\na,b,c\n1,2,3\n", "^line 3 of .* delete lines that do not belong to the table$"),
         (b"# made by X, Y\n# on Monday\na,b,c\n1,2,3\n", "^line 3 of "),
         (b'sep=,\na,b\n1,"2\n3"\n4,5,6\n', "^line 5 of "),
         (b"a,b\n" + b"x" * 200_000 + b",1\n2,3,4,5\n", "^line 3 of "),

@@ -108,7 +108,7 @@ sklearn/iris setosa rmse id
 REFUSED = """
 datasets/women weight rmse | has 15 rows with 'weight': take 20 at least
 datasets/iris Species roc_auc | roc_auc needs two labels in 'Species', which holds 'setosa', 'versicolor', 'virginica': take log_loss
-datasets/iris Species rmse | rmse needs numbers, and 'Species' holds 'setosa' in row 2 and 149 more: take
+datasets/iris Species rmse | rmse needs numbers, and 'Species' holds 'setosa' in row 2 and 149 more: write plain numbers, or take accuracy for labels
 datasets/iris Species f1 | f1 needs two labels in 'Species'
 MASS/Boston medv accuracy | 'medv' looks continuous
 MASS/cats Sex top_3_accuracy | with 2 labels, each is among the 3 likeliest

@@ -112,11 +112,11 @@ def new_competition(
     if split is not None and known.takes not in (Takes.NUMBERS, Takes.TEXTS):
         _compare_labels(rows[targets], is_test, f"--split {split} with --test_share {test_share:g}", known.takes)
     cells = pd.concat([ids, features], axis=1)
-    seen = as_read(cells.assign(**rows[targets]))
+    labelled = pd.concat([cells, rows[targets]], axis=1)
+    seen = as_read(labelled)
     _report_odd_cells(features, seen)
     _report_telling_columns(seen.drop(columns=[*targets, *[id_column] * (id_column not in rows)]), seen[targets])
     sample = pd.DataFrame({id_column: ids[is_test], **constant_guesses(answers[~is_test], known, int(is_test.sum()))})
-    labelled = pd.concat([cells, rows[targets]], axis=1)
     shown = {
         "public/train.csv": labelled[~is_test],
         "public/test.csv": cells[is_test],
@@ -267,13 +267,13 @@ def _test_rows(
         raise CompetitionError(f"{table}: {name!r} is {where}, but the rows with labels have numbers: make both alike")
     empty = found.columns[found.isna().all()]
     for what, names in {
-        "are not used: rows with labels belong in the other table": rows.columns.intersection(list(targets)),
-        "are left out: the rows with labels lack them": rows.columns.difference([*labelled, id_column], sort=False),
-        "have no value": empty,
-        "hold only numbers, and texts in the rows with labels": numbers.difference([*were_numbers, *empty]),
+        "not used, because rows with labels belong in the other table": rows.columns.intersection(list(targets)),
+        "not used, because the rows with labels lack it": rows.columns.difference([*labelled, id_column], sort=False),
+        "without a value": empty,
+        "only numbers here, and texts in the rows with labels": numbers.difference([*were_numbers, *empty]),
     }.items():
         if len(names):
-            logger.warning("%s: columns that %s: %s", table, what, listed(names))
+            logger.warning("%s: %s: %s", table, what, listed(names))
     if (known | same_ids).any():
         counts = known.sum(), same_ids.sum(), len(rows)
         logger.warning("%s: %d rows and %d ids of %d are among those with labels", table, *counts)
@@ -440,7 +440,7 @@ def _check_target(cells: pd.Series, metric: str, takes: Takes) -> None:
     if takes is Takes.TEXTS and numbers.notna().all():
         raise CompetitionError(f"{metric} compares texts, and {cells.name!r} holds {cells.iloc[0]!r}")
     if takes is Takes.NUMBERS and (is_odd := ~np.isfinite(numbers)).any():
-        do = "correct or empty it" if is_odd.mean() < 0.5 else "take accuracy, f1_macro or log_loss for labels"
+        do = "correct or empty it" if is_odd.mean() < 0.5 else "write plain numbers, or take accuracy for labels"
         raise CompetitionError(f"{metric} needs numbers, and {cells.name!r} holds {_first(cells, is_odd)}: {do}")
     if takes is Takes.LABELS and numbers.notna().all():
         is_whole = numbers % 1 == 0

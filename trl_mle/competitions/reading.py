@@ -200,7 +200,7 @@ def _cells(path: Path, text: str, separator: str) -> tuple[pd.DataFrame, list[st
         most = width
     raise CompetitionError(
         f"line {_line(text, separator, most)} of {path} has more cells than its header ({width}): quote texts that hold a "
-        "separator, and delete lines above the header"
+        "separator, and delete lines that do not belong to the table"
     )
 
 
