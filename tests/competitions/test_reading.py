@@ -95,6 +95,7 @@ NUMBERS = {
     "three decimals": ('a,b,price\nx,"1,5",1.234\ny,"2,5",2.345\nz,3,7\n', ["1.234", "2.345", "7"]),
     "signs for missing": ("a,price\nx,?\ny,-\nz,1e3\n", ["", "", "1e3"]),
     "more words for missing": ("a,price\nx,Unknown\ny,n.a.\nz,#DIV/0!\nw,1\n", ["", "", "", "1"]),
+    "a word for zero or missing": ("a,price\nx,none\ny,1\n", ["none", "1"]),
     "currencies": ('a,price\nx,"$1,200"\ny,"-$3,400.50"\nz,$ 5\n', ["1200", "-3400.50", "5"]),
     "currencies behind": ("a;price\nx;1.200,75 €\ny;10,50 €\n", ["1200.75", "10.50"]),
     "per cent": ("a,price\nx,12%\ny,3.5 %\nz,?\n", ["12", "3.5", ""]),

@@ -36,7 +36,7 @@ _POINT = rf"[+\-−]?(?:[1-9]\d{{0,2}}(?:[,{_SPACES}]\d{{3}})+|\d*)(?:\.\d+|(?<=
 _COMMA = rf"[+\-−]?(?:[1-9]\d{{0,2}}(?:[.{_SPACES}]\d{{3}})+|\d+)(?:,\d+)?"
 _DOTTED = r"[+\-−]?[1-9]\d{0,2}(?:\.\d{3})+"
 # Stand for a missing number: signs, words, and errors of Excel
-_NOTHING = r"(?i:[?.*\-–—]{1,3}|n[./]?a\.?|nan|nil|null|none|missing|unknown|tbd|#[a-z/0]+[!?]?)"
+_NOTHING = r"(?i:[?.*\-–—]{1,3}|n[./]?a\.?|nan|null|missing|unknown|tbd|#[a-z/0]+[!?]?)"
 _SIGN = r"([$€£¥₹%])"  # of a currency, or per cent
 _OTHER_FORMAT = r"\s*(?:\{\s*\"|\[\s*[\[{]|<[!?]|<html)"  # JSON, HTML and XML
 
