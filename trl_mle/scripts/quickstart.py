@@ -30,8 +30,6 @@ def quickstart(competition: str, seed: int, folder: Path, resume: bool = False, 
         `FileNotFoundError`: It holds nothing to resume.
         `ValueError`: It holds a quickstart of another model, or the model is too large.
     """
-    # A tiny policy on busy cores: its threads wait for each other at every layer (benchmarks/waiting_threads.py)
-    os.environ.setdefault("OMP_NUM_THREADS", str(idle_cores()))
     ours = [sys.executable, "-m", "trl_mle.cli"]
     starter, policy, evaluation = (folder / name for name in ("starter", "policy", "evaluation"))
     measured = folder / "sizes.json"
@@ -62,6 +60,8 @@ def quickstart(competition: str, seed: int, folder: Path, resume: bool = False, 
                 )
             return code
         sizes = Sizes.read(measured)
+    # A tiny policy on busy cores: its threads wait for each other at every layer (benchmarks/waiting_threads.py)
+    os.environ.setdefault("OMP_NUM_THREADS", str(idle_cores()))
     # Programs run without isolation only if doctor has found out, and printed why, that no sandbox works
     code = run_until_we_end([*ours, "doctor"], stdout=sys.stderr)
     if code not in (0, 1):
