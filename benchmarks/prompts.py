@@ -24,6 +24,7 @@ Finished programs are lines in the output folder, and neither sampled nor execut
 import argparse
 import ast
 import json
+import math
 import re
 import sys
 from collections import Counter
@@ -137,7 +138,9 @@ class CutOff:
         self._tokenizer = tokenizer
         self._written = {sample.index: written for sample, written in log.written.items()}
 
-    def sample(self, prompts: Sequence[Prompt], max_new_tokens: int, seeds: Sequence[int]) -> list[Completion]:
+    def sample(
+        self, prompts: Sequence[Prompt], max_new_tokens: int, seeds: Sequence[int], max_time_s: float = math.inf
+    ) -> list[Completion]:
         """See [`Policy`]."""
         completions = []
         for prompt, written in zip(prompts, (self._written[seed] for seed in seeds), strict=True):
@@ -151,7 +154,9 @@ class CutOff:
 class UnseededEndpoint(EndpointPolicy):
     """Without seeds: with them, vLLM 0.31 fails on a CPU."""
 
-    def sample(self, prompts: Sequence[Prompt], max_new_tokens: int, seeds: Sequence[int]) -> list[Completion]:
+    def sample(
+        self, prompts: Sequence[Prompt], max_new_tokens: int, seeds: Sequence[int], max_time_s: float = math.inf
+    ) -> list[Completion]:
         """See [`Policy`]."""
         return self.endpoint.complete(prompts, max_new_tokens)
 

@@ -57,6 +57,16 @@ def test_random_generators_stay(tiny_model):
     assert (random.getstate(), np.random.get_state()[1].tolist(), torch.get_rng_state().tolist()) == before
 
 
+def test_an_answer_that_takes_too_long_ends(tiny_model):
+    model = TransformersModel(tiny_model)
+    prompts = ["Write a program.", "Write another."]
+    whole = generate(model.model, model.tokenizer, prompts, 40, seed=0)
+    cut = generate(model.model, model.tokenizer, prompts, 40, seed=0, max_time_s=0.0)
+    assert max(completion.tokens for completion in whole) > 1
+    assert [completion.tokens for completion in cut] == [1, 1]
+    assert all(one.text.startswith(other.text) for one, other in zip(whole, cut, strict=True))
+
+
 def test_changed_weights_are_noticed(tiny_model):
     model = TransformersModel(tiny_model)
     assert not any(weight.requires_grad for weight in model.model.parameters())

@@ -320,6 +320,14 @@ def test_programs_that_still_run_when_the_time_is_up_are_ended(monkeypatch, tmp_
     assert time.monotonic() - began < 300
 
 
+def test_an_answer_ends_when_the_time_is_up(scripted):
+    """With 63 s, and a program that runs again at the end, batches begin later and later."""
+    solve(asked())
+    first, *_, last = scripted.max_times_s
+    assert 55 < first <= 63
+    assert 0 <= last < first / 2
+
+
 def test_an_average_of_the_best(scripted):
     submission = solve(asked(keep=2, output_dir="two"))
     assert sorted(path.name for path in submission.parent.glob("solution*.py")) == ["solution-1.py", "solution-2.py"]

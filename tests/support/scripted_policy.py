@@ -1,5 +1,7 @@
 """A policy without a model, and an executor that counts."""
 
+import math
+
 from support.fake_executor import FakeExecutor
 from trl_mle.instrumentation import Completion, InstrumentedProgram
 
@@ -17,14 +19,15 @@ class ScriptedPolicy:
 
     def __init__(self, answer, identity="scripted"):
         self.answer, self.identity = answer, identity
-        self.prompts, self.seeds = [], []
+        self.prompts, self.seeds, self.max_times_s = [], [], []
 
     def count_tokens(self, prompt):
         return len(prompt[0]["content"]) // 3
 
-    def sample(self, prompts, max_new_tokens, seeds):
+    def sample(self, prompts, max_new_tokens, seeds, max_time_s=math.inf):
         self.prompts += prompts
         self.seeds += seeds
+        self.max_times_s.append(max_time_s)
         texts = [self.answer(prompt[0]["content"], seed) for prompt, seed in zip(prompts, seeds, strict=True)]
         return [Completion(text, tokens=0 if text is None else 7, prompt_tokens=100) for text in texts]
 

@@ -81,6 +81,7 @@ class Harness:
         step: str,
         parents: Sequence[int | None] | None = None,
         seeds_used: int = 0,
+        until_s: float = math.inf,
     ) -> None:
         """
         Samples the completions of a batch that are not in the log yet.
@@ -96,6 +97,8 @@ class Harness:
                 Index of the program that each prompt shows.
             seeds_used (`int`, *optional*, defaults to `0`):
                 Number of seeds of earlier rounds: sample i has the seed `seed + seeds_used + i`.
+            until_s (`float`, *optional*):
+                When a model in this process ends its answers, in seconds of the log.
 
         Raises:
             [`NoAnswerError`]: Not all prompts were answered.
@@ -112,6 +115,7 @@ class Harness:
                 [prompts[i] for i in missing],
                 self.max_new_tokens,
                 [self.seed + seeds_used + sample.index for sample in wanted],
+                max(until_s - started_s, 0.0),
             )
         shown = [parents[i] if parents else None for i in missing]
         self.log.add_completions(wanted, completions, started_s, step, shown)

@@ -1,6 +1,7 @@
 """Policies that write programs: a model in this process, or behind an endpoint."""
 
 import json
+import math
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any, Protocol
@@ -25,11 +26,13 @@ class Policy(Protocol):
         """Number of tokens of a conversation with its chat template; an upper bound if the tokenizer is unknown."""
         ...
 
-    def sample(self, prompts: Sequence[Prompt], max_new_tokens: int, seeds: Sequence[int]) -> list[Completion]:
+    def sample(
+        self, prompts: Sequence[Prompt], max_new_tokens: int, seeds: Sequence[int], max_time_s: float = math.inf
+    ) -> list[Completion]:
         """
         Samples a completion of at most `max_new_tokens` tokens for each conversation, in one batch. Its text begins with what
         its prompt begins it with, and is `None` without an answer. The seeds, one for each prompt, determine the samples
-        together.
+        together. A model in this process ends after `max_time_s` seconds, in the middle of its answers.
         """
         ...
 
@@ -176,7 +179,9 @@ class TransformersPolicy:
         text = models.render_prompt(self.tokenizer, prompt, self.chat_template_kwargs)
         return len(self.tokenizer(text, add_special_tokens=False)["input_ids"])
 
-    def sample(self, prompts: Sequence[Prompt], max_new_tokens: int, seeds: Sequence[int]) -> list[Completion]:
+    def sample(
+        self, prompts: Sequence[Prompt], max_new_tokens: int, seeds: Sequence[int], max_time_s: float = math.inf
+    ) -> list[Completion]:
         """See [`Policy`]."""
         if not prompts:
             return []
@@ -188,6 +193,7 @@ class TransformersPolicy:
             batch_size=len(prompts),
             seed=seeds[0],
             chat_template_kwargs=self.chat_template_kwargs,
+            max_time_s=max_time_s,
         )
 
 
@@ -209,7 +215,9 @@ class EndpointPolicy:
         """See [`Policy`]."""
         return sum(estimate_tokens(message["content"]) for message in prompt)
 
-    def sample(self, prompts: Sequence[Prompt], max_new_tokens: int, seeds: Sequence[int]) -> list[Completion]:
+    def sample(
+        self, prompts: Sequence[Prompt], max_new_tokens: int, seeds: Sequence[int], max_time_s: float = math.inf
+    ) -> list[Completion]:
         """See [`Policy`]."""
         completions = self.endpoint.complete(prompts, max_new_tokens, seeds=seeds)
         # A model may spend all its tokens on reasoning that the endpoint hides: that counts as an answer

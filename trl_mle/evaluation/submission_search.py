@@ -52,7 +52,8 @@ def search(
         harnesses (`Sequence[Harness]`):
             One for each policy, which write programs in turn; they differ in nothing else.
         budget_s (`float`):
-            Time limit in seconds of the log. Programs that still run then are ended.
+            Time limit in seconds of the log. Answers that a model in this process still writes then, and programs that still run,
+            are ended.
         console (`PlainConsole`):
             Where to print a line for each batch.
         worth (`Callable`, *optional*):
@@ -85,7 +86,7 @@ def search(
         start = samples[-1].index + 1
         if any(sample not in log.evaluations for sample in samples):
             console.print(_progress(evaluations, competition, log.now(), budget_s, worth), soft_wrap=True)
-        _write(harnesses, samples, found, best[:IMPROVED], may_refuse=bool(written))
+        _write(harnesses, samples, found, best[:IMPROVED], until_s, may_refuse=bool(written))
         samples = [sample for sample in samples if sample in log.written]  # not what was refused twice
         executed = harness.execute(samples, until_s if found else max(until_s, log.now() + FIRST_S))
         found |= {sample.index: evaluation for sample, evaluation in zip(samples, executed, strict=True)}
@@ -100,6 +101,7 @@ def _write(
     samples: Sequence[Sample],
     found: Mapping[int, Evaluation],
     best: Sequence[Evaluation],
+    until_s: float,
     may_refuse: bool,
 ) -> None:
     """The policies write the samples in turn, each what [`next_steps`] says."""
@@ -117,7 +119,9 @@ def _write(
             for parent in parents
         ]
         try:
-            harness.write([samples[i] for i in chosen], list(map(ask_to_validate, prompts)), step, parents)
+            harness.write(
+                [samples[i] for i in chosen], list(map(ask_to_validate, prompts)), step, parents, until_s=until_s
+            )
         except NoAnswerError:
             if not may_refuse:
                 raise

@@ -1,6 +1,7 @@
 """Language models in this process, and generation with them."""
 
 import hashlib
+import math
 import time
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
@@ -79,6 +80,7 @@ def generate(
     batch_size: int = 16,
     seed: int | None = None,
     chat_template_kwargs: Mapping[str, Any] | None = None,
+    max_time_s: float = math.inf,
 ) -> list[Completion]:
     """
     Answers prompts. Without a seed, decodes greedily and uses no random generator; with a seed, samples from the full
@@ -99,6 +101,8 @@ def generate(
             With the prompts, their order and `batch_size`, it determines the samples.
         chat_template_kwargs (`dict`, *optional*):
             Arguments of the chat template.
+        max_time_s (`float`, *optional*):
+            Seconds after which the answers of a batch end where they are.
     """
     conversations = [
         [{"role": "user", "content": prompt}] if isinstance(prompt, str) else prompt for prompt in prompts
@@ -111,6 +115,7 @@ def generate(
     else:
         config = _whole_distribution(tokenizer, max_tokens)
         set_seed(seed)
+    config.max_time = max_time_s if max_time_s < math.inf else None
     completions: dict[int, Completion] = {}
     for start in range(0, len(order), batch_size):
         chunk = order[start : start + batch_size]
