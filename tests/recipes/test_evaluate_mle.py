@@ -46,6 +46,10 @@ def test_policies_are_compared(tiny_model, tmp_path, monkeypatch, capsys):
     out = capsys.readouterr().out
     assert "wine, accuracy ↑: 3 sampled programs" in out
     assert "after RL is not better in: valid 0% → 0%\n" in out
+    said = " ".join(out.split())
+    reason = "SyntaxError: invalid character '…' (U+…)"
+    assert f"before RL: none is valid; 3 of 3: {reason}; they reach 0.0 of 7 milestones" in said
+    assert said.count("take a larger model") == 2
     assert max(map(len, out.splitlines())) <= 200
     assert results(tmp_path / "out")["wine", "after RL"]["valid_rate"] == 0.0
     rows = [json.loads(line) for line in (tmp_path / "out" / "after-RL.jsonl").read_text().splitlines()]

@@ -54,6 +54,18 @@ def test_how_long_it_still_takes(monkeypatch, capsys):
     ]
 
 
+@pytest.mark.parametrize(("rates", "said"), [((0.0, 0.0), True), ((0.0, 0.25, 0.0), False), ((None,), False)])
+def test_a_run_without_a_valid_program_says_so(capsys, rates, said):
+    callback, arguments = MLEProgressCallback(), TrainingArguments("x")
+    for step, rate in enumerate(rates, 1):
+        state = TrainerState(global_step=step, max_steps=len(rates), is_world_process_zero=True)
+        logs = {"reward": -9.9} | ({} if rate is None else {"mle/valid_rate": rate})
+        callback.on_log(arguments, state, TrainerControl(), logs)
+    callback.on_train_end(arguments, state, TrainerControl())
+    last = capsys.readouterr().out.splitlines()[-1]
+    assert (last == "no program was valid: `trl-mle report x` shows how they failed") == said
+
+
 def test_what_is_unknown_is_left_out(capsys):
     assert printed({"reward": -10.0}, capsys).splitlines()[0] == "step  3/24  reward -10.00"
     assert printed({"train_loss": 0.1}, capsys) == ""

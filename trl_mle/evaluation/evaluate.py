@@ -7,6 +7,7 @@ import sys
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
+from statistics import fmean
 from typing import Any
 
 from rich.panel import Panel
@@ -31,10 +32,11 @@ from trl_mle.evaluation.results import add_equal_costs, figures
 from trl_mle.evaluation.sample_log import SampleLog
 from trl_mle.evaluation.sampling import best_program, reported_score, sample_programs, score_of
 from trl_mle.evaluation.self_improvement import improve_each, summarize_improvements
+from trl_mle.evaluation.submission_search import failures
 from trl_mle.evaluation.tree_search import search_tree
 from trl_mle.execution.options import ExecutorArguments, make_executor
 from trl_mle.files import alone_in, write_whole
-from trl_mle.instrumentation import AstInstrumenter
+from trl_mle.instrumentation import MILESTONES, AstInstrumenter
 from trl_mle.prompts import keep_packages
 from trl_mle.rewards import Evaluation, MLEReward
 from trl_mle.showing import PlainConsole, for_markdown, for_terminal, markdown_code, metric_name, terminal_line
@@ -44,6 +46,7 @@ from trl_mle.solutions import BestSolutions, open_results
 # Options that are counts
 COUNTS = ("num_samples", "batch_size", "max_prompt_length", "max_completion_length", "program_memory_mb", "max_parallel_programs", "threads_per_program")  # fmt: skip
 SEEDS = 2**32  # NumPy's range of seeds
+LEAST_REACHED = 1.0  # milestones on average; training began with 2.2 where it led from no valid program to many (docs/pretrained.md)
 
 
 @dataclass
@@ -239,6 +242,11 @@ def show(
         console.print(comparison_table(competition, found))
         if len(found) == 2:
             console.print(*difference(*found), sep="\n")
+        for row in found:
+            if not row["num_valid"] and (
+                judged := [one for one in programs[competition.id][row["policy"]] if one.reward is not None]
+            ):
+                console.print(none_valid(row["policy"], judged))
         solutions = best_solutions(competition, programs[competition.id], policies)
         if solutions:
             _, shown, source, origin = max(solutions, key=lambda item: gain(item[0], competition.higher_is_better))
@@ -259,6 +267,18 @@ def show(
     files += [(f"policy {name}", policy) for name, policy in policies.items()]
     for what, where in files:
         console.print(f"{what:<16} {where}", soft_wrap=True)
+
+
+def none_valid(name: str, evaluations: Sequence[Evaluation]) -> str:
+    """Why no program of a policy is valid, and whether training has anything to begin with."""
+    [(count, kind, _), *_] = failures(evaluations)
+    reached = fmean(len(evaluation.milestones) for evaluation in evaluations)
+    line = f"{name}: none is valid; {count} of {len(evaluations)}: {kind}; they reach {reached:.1f} of {len(MILESTONES)} milestones"
+    return (
+        line
+        if reached >= LEAST_REACHED
+        else f"{line}, so training has hardly anything to begin with: take a larger model"
+    )
 
 
 def best_solutions(
@@ -296,7 +316,7 @@ def comparison_table(competition: Competition, rows: list[dict[str, Any]]) -> Ta
                 number(result["best_score"]), number(result["mean_duration_s"], 2),
             )  # fmt: skip
     table.caption_justify = "left"
-    table.caption = f"best of {K}: the mean over all sets of {K} with a valid program, and its 95%\ninterval"
+    table.caption = f"best of {K}: the mean over all sets of {K} with a valid program, and its 95% interval"
     if chosen_by_validation(rows):
         table.caption += "; scores on held-out rows, the best chosen on the others"
     return table

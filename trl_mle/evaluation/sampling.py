@@ -1,19 +1,23 @@
 """Samples programs from a policy, executes and grades them, and summarizes the results."""
 
+import sys
 from collections.abc import Iterable, Sequence
 from dataclasses import asdict, dataclass
 from statistics import fmean
+from time import monotonic
 from typing import Literal
 
 from trl_mle.competitions.metrics import gain
 from trl_mle.evaluation.harness import Harness
 from trl_mle.evaluation.sample_log import Sample
 from trl_mle.rewards import Evaluation
+from trl_mle.showing import terminal_line
 
 
 # "validation": programs are chosen by their scores on the validation rows and reported by their scores on the held-out
 # rows. "test": chosen and reported by the score on all rows, as in https://huggingface.co/papers/2509.01684
 ChosenBy = Literal["validation", "test"]
+SAID_EVERY_S = 60.0  # of sampling
 
 
 @dataclass(frozen=True)
@@ -67,13 +71,17 @@ def sample_programs(harness: Harness, num_samples: int) -> list[Evaluation]:
     Raises:
         [`~trl_mle.evaluation.harness.NoAnswerError`]: An endpoint has not answered all of a batch.
     """
-    prompt = harness.scratch_prompt()
-    evaluations = []
+    prompt, began_s = harness.scratch_prompt(), monotonic()
+    evaluations: list[Evaluation] = []
     for start in range(0, num_samples, harness.batch_size):
         batch = range(start, min(start + harness.batch_size, num_samples))
         samples = [Sample(harness.competition.id, "scratch", i) for i in batch]
         harness.write(samples, [prompt] * len(samples), "scratch")
         evaluations += harness.execute(samples)
+        if len(evaluations) < num_samples and monotonic() - began_s > SAID_EVERY_S:
+            began_s, valid = monotonic(), sum(evaluation.valid for evaluation in evaluations)
+            note = f"{harness.log.path.stem}, {harness.competition.id}: {len(evaluations)} of {num_samples} programs, {valid} valid"
+            print(terminal_line(note), file=sys.stderr, flush=True)
     return evaluations
 
 

@@ -1,6 +1,7 @@
 """Checks before a model is loaded, for everything that would fail hours later; all problems are reported at once."""
 
 import importlib.util
+import json
 import os
 import shutil
 import sys
@@ -180,6 +181,12 @@ def load_tokenizer(name: str | None, **options: Any) -> Any:
     """
     if name is None:
         raise ValueError("model_name_or_path: name the model to train")
+    if (adapter := Path(name) / "adapter_config.json").is_file() and not (Path(name) / "config.json").is_file():
+        base = json.loads(adapter.read_text(encoding="utf-8"))["base_model_name_or_path"]
+        raise ValueError(
+            f"model_name_or_path: {name} is a LoRA adapter of {base}: merge it first (peft's merge_and_unload), or go on with its run "
+            "(resume_from_checkpoint)"
+        )
     try:
         look_up(name, options.get("revision"))
         tokenizer = AutoTokenizer.from_pretrained(name, **options)

@@ -33,8 +33,8 @@ def recipe(gpus: Sequence[int]) -> str:
     smallest = min(gpus, default=0)
     if smallest < 22e9:
         return (
-            "trl-mle quickstart (a tiny policy, 5 to 10 minutes on two cores), or with --model MODEL a pretrained one (0.5B: 25 to "
-            "60 minutes on one core)"
+            "trl-mle quickstart (a tiny policy, 5 to 10 minutes on two cores), or with --model MODEL a pretrained one (0.5B: an hour or "
+            "two on one core)"
         )
     name = "hardware/1x80gb" if smallest >= 75e9 else "hardware/1x24gb"
     if len(gpus) >= 8 and smallest >= 38e9:

@@ -6,6 +6,7 @@ import time
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 from transformers import TrainerCallback, TrainerControl, TrainerState, TrainingArguments
 
 from trl_mle.rewards.execution_log import end_last_line
@@ -17,7 +18,7 @@ class MLEProgressCallback(TrainerCallback):
     """
     Prints one line per step: reward, share of valid submissions, mean and best score, mean Δt. With several competitions,
     scores are left out, because their metrics differ. A second line says how long training will still take, by the steps so
-    far: after the first step, and whenever half of the steps that were left then are done.
+    far: after the first step, and whenever half of the steps that were left then are done. A last line says if no program was valid.
 
     Also writes all metrics of the step to `metrics.jsonl` in the output folder, so that `trl-mle watch` and `trl-mle
     report` need not wait for a checkpoint, and a line with whether the run has `ended` when training begins and ends.
@@ -35,6 +36,7 @@ class MLEProgressCallback(TrainerCallback):
     def __init__(self) -> None:
         self._began_s, self._first = time.monotonic(), 0
         self._next = math.inf  # steps left when the time is said
+        self._valid = math.nan  # the largest share in a step, if any is known
 
     def on_train_begin(
         self, args: TrainingArguments, state: TrainerState, control: TrainerControl, **kwargs: Any
@@ -50,8 +52,11 @@ class MLEProgressCallback(TrainerCallback):
     def on_train_end(
         self, args: TrainingArguments, state: TrainerState, control: TrainerControl, **kwargs: Any
     ) -> None:
-        if state.is_world_process_zero:
-            _append(args, state, {"ended": True})
+        if not state.is_world_process_zero:
+            return
+        _append(args, state, {"ended": True})
+        if self._valid == 0.0:
+            print(f"no program was valid: `trl-mle report {args.output_dir}` shows how they failed", flush=True)
 
     def on_log(
         self,
@@ -67,6 +72,7 @@ class MLEProgressCallback(TrainerCallback):
         width = len(str(state.max_steps))
         parts = [f"step {state.global_step:>{width}}/{state.max_steps}", f"reward {logs['reward']:6.2f}"]
         if "mle/valid_rate" in logs:
+            self._valid = np.fmax(self._valid, logs["mle/valid_rate"])
             parts.append(f"valid {logs['mle/valid_rate']:4.0%}")
         if "mle/score/mean" in logs:
             best = f" (best {logs['mle/score/best']:.3f})" if "mle/score/best" in logs else ""
