@@ -15,11 +15,9 @@ from trl_mle.scripts.sizes import Sizes
 
 
 @pytest.fixture(autouse=True)
-def environment(monkeypatch):
-    """What the commands' processes would inherit; two cores are idle."""
-    monkeypatch.setattr(module.os, "environ", {"PATH": module.os.environ["PATH"]})
+def idle(monkeypatch):
+    """Two cores are idle, which nothing measures."""
     monkeypatch.setattr(module, "idle_cores", lambda: 2)
-    return module.os.environ
 
 
 @pytest.fixture
@@ -46,12 +44,16 @@ def test_three_commands(commands, tmp_path):
     assert "--resume_from_checkpoint" not in commands[2]
 
 
-def test_as_many_threads_as_cores_are_idle(commands, environment, tmp_path):
+@pytest.mark.parametrize(("own", "threads"), [(None, "2"), ("5", "5")])
+def test_as_many_threads_as_cores_are_idle(monkeypatch, tmp_path, own, threads):
+    monkeypatch.delenv("OMP_NUM_THREADS", raising=False)
+    if own:
+        monkeypatch.setenv("OMP_NUM_THREADS", own)
+    asked = []
+    monkeypatch.setattr(module, "run_until_we_end", lambda command, **options: asked.append(options) or 0)
     module.quickstart("wine", 0, tmp_path / "a")
-    assert environment["OMP_NUM_THREADS"] == "2"
-    environment["OMP_NUM_THREADS"] = "5"  # the user's own
-    module.quickstart("wine", 0, tmp_path / "b")
-    assert environment["OMP_NUM_THREADS"] == "5"
+    doctor, *commands = asked
+    assert [options["env"]["OMP_NUM_THREADS"] for options in commands] == [threads] * 3
 
 
 def test_idle_cores(monkeypatch):

@@ -50,6 +50,7 @@ def run_script(monkeypatch):
     handlers = {number: signal.getsignal(number) for number in (signal.SIGINT, signal.SIGTERM)}
     for name in ("LOCAL_RANK", "ACCELERATE_MIXED_PRECISION"):  # otherwise this process would be tied to its parent
         monkeypatch.delenv(name, raising=False)
+    monkeypatch.setenv("DS_ACCELERATOR", "cpu")  # which the script sets
 
     def run(*args):
         monkeypatch.setattr(sys, "argv", [SCRIPT, *args])

@@ -44,9 +44,9 @@ def refuse_wrong_options() -> None:
         os.environ.setdefault("DS_ACCELERATOR", "cpu")  # what DeepSpeed would find out, with a warning
 
 
-def run_until_we_end(command: list[str], stdout: Any = None) -> int:
-    """Runs a command that ends when this process ends, for any reason."""
+def run_until_we_end(command: list[str], **options: Any) -> int:
+    """Runs a command that ends when this process ends, for any reason; takes options of [`subprocess.run`]."""
     libc, PR_SET_PDEATHSIG = ctypes.CDLL(None), 1
     return subprocess.run(
-        command, stdout=stdout, preexec_fn=lambda: libc.prctl(PR_SET_PDEATHSIG, signal.SIGKILL)
+        command, **options, preexec_fn=lambda: libc.prctl(PR_SET_PDEATHSIG, signal.SIGKILL)
     ).returncode

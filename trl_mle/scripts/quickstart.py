@@ -15,6 +15,12 @@ from trl_mle.scripts.sizes import Sizes
 from trl_mle.showing import for_terminal
 
 
+# No bars for what takes a moment, and no warning of DeepSpeed's that it has found no GPU
+QUIET = dict.fromkeys(("HF_DATASETS_DISABLE_PROGRESS_BARS", "HF_HUB_DISABLE_PROGRESS_BARS"), "1") | {
+    "DS_ACCELERATOR": "cpu"
+}
+
+
 def idle_cores() -> int:
     """Cores that nothing uses at the moment, of those that this process may use: at least one."""
     busy = psutil.cpu_percent(interval=0.5, percpu=True)
@@ -51,17 +57,17 @@ def quickstart(competition: str, seed: int, folder: Path, resume: bool = False, 
     has_begun = (policy / "limits.json").is_file()
     if policy.is_dir() and any(policy.iterdir()) and not (is_trained or can_resume or has_begun):
         raise FileExistsError(f"{policy} holds something else than a run of the quickstart: name another folder")
+    # Threads on busy cores wait for each other at every layer (benchmarks/waiting_threads.py)
+    environment = {"OMP_NUM_THREADS": str(idle_cores())} | os.environ
     if model is not None and sizes is None:
         command = [sys.executable, "-m", "trl_mle.scripts.measure", model, competition, str(measured)]
-        if code := run_until_we_end(command):
+        if code := run_until_we_end(command, env=environment):
             if code == -signal.SIGKILL:
                 raise ValueError(
                     f"--model: measuring {model} was killed, probably for its memory: name a smaller model"
                 )
             return code
         sizes = Sizes.read(measured)
-    # A tiny policy on busy cores: its threads wait for each other at every layer (benchmarks/waiting_threads.py)
-    os.environ.setdefault("OMP_NUM_THREADS", str(idle_cores()))
     # Programs run without isolation only if doctor has found out, and printed why, that no sandbox works
     code = run_until_we_end([*ours, "doctor"], stdout=sys.stderr)
     if code not in (0, 1):
@@ -71,12 +77,6 @@ def quickstart(competition: str, seed: int, folder: Path, resume: bool = False, 
     evaluate: list[Any] = [*ours, "evaluate", "--output_dir", evaluation, "--holdout", 0.5, *common]
     before: str | Path
     if sizes is None:
-        # Bars of what takes a moment, and DeepSpeed's warning that it has found no GPU
-        os.environ |= {
-            "HF_DATASETS_DISABLE_PROGRESS_BARS": "1",
-            "HF_HUB_DISABLE_PROGRESS_BARS": "1",
-            "DS_ACCELERATOR": "cpu",
-        }
         before = starter
         train += ["--config", "quickstart", "--accelerate_config", "cpu"]
         evaluate += ["--num_samples", 128, "--begin_program", "false", "--program_timeout_s", 5]
@@ -108,7 +108,7 @@ def quickstart(competition: str, seed: int, folder: Path, resume: bool = False, 
 
     try:
         for command in commands():
-            code = run_until_we_end([str(part) for part in command])
+            code = run_until_we_end([str(part) for part in command], env=environment | ({} if sizes else QUIET))
             if code:
                 return code
     except KeyboardInterrupt:
