@@ -56,7 +56,7 @@ def test_values_of_the_command_line_come_before_those_of_the_recipe(tmp_path, mo
     Path("mine.yaml").write_text("competitions: [digits, wine]\ndata_dir: null\nseed: 3\nenv: {A: b}\n")
     values = check_options(["--config=mine.yaml", "--seed", "4", "--max-steps=2", "--learning", "-1", "--no_bf16"])
     assert values["--competitions"] == ["digits", "wine"]
-    assert values["--data_dir"] == []
+    assert values["--data_dir"] == ["None"]
     assert values["--seed"] == ["4"]
     assert values["--max_steps"] == ["2"]
     assert values["--learning_rate"] == ["-1"]

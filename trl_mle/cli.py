@@ -235,7 +235,7 @@ def evaluate(args: argparse.Namespace) -> int:
 
 def worth(args: argparse.Namespace) -> int:
     """Compares a training run with sampling the policy that it began with, as often and as long."""
-    from trl_mle.evaluation.worth import WorthArguments, worth
+    from trl_mle.scripts.worth import WorthArguments, worth
 
     worth(_parsed(WorthArguments, "trl-mle worth RUN [options]", args.options, "run"))
     return 0
@@ -340,14 +340,14 @@ def quickstart(args: argparse.Namespace) -> int:
     from trl_mle.files import alone_in
     from trl_mle.models import is_missing_folder
     from trl_mle.scripts.quickstart import quickstart
-    from trl_mle.starter.grammar import find_tasks
+    from trl_mle.starter import check_covered
 
     # Names first, because the steps before their first use take a minute
     load_competition(args.competition, holdout=0.5)
     if args.model is not None and is_missing_folder(args.model):
         raise FileNotFoundError(f"--model: there is no folder {args.model}")
     if args.model is None and not args.resume:
-        find_tasks(args.competition)
+        check_covered(args.competition)
     with alone_in(Path(args.output_dir)):
         return quickstart(args.competition, args.seed, Path(args.output_dir), args.resume, args.model)
 

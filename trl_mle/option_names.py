@@ -65,7 +65,7 @@ def _check_values(name: str, values: Sequence[str], written: bool) -> None:
         choices = ast.literal_eval(metadata[1])
     convert, expected = TYPES.get(" ".join(kinds - {"list", "None"}), (str, ""))
     for value in values:
-        if "None" in kinds and value.lower() in ("none", "null"):
+        if ("None" in kinds or not written) and value.lower() in ("none", "null"):
             continue
         if choices and value not in choices:
             hint = did_you_mean(value, choices) or f"it takes {', '.join(choices)}"
@@ -138,7 +138,7 @@ def check_options(words: Sequence[str]) -> dict[str, list[str]]:
         config = read_mapping(find_recipe(recipe[0]), recipe[0], "max_steps: 16")
         config.pop("env", None)  # variables of the environment, as TRL has them
         for name, value in config.items():
-            values = value if isinstance(value, list) else [] if value is None else [value]
+            values = value if isinstance(value, list) else ["None"] if value is None else [value]
             in_recipe[f"--{name}"] = [str(item) for item in values]
     known = {*OURS, *launcher_options(), *script_options()}
     if unknown := [name for name in in_recipe if name.removeprefix("--") not in known]:
@@ -160,7 +160,7 @@ def check_options(words: Sequence[str]) -> dict[str, list[str]]:
 
 def is_true(values: Mapping[str, Sequence[str]], name: str) -> bool:
     """Whether checked values set an option to true."""
-    return any(BOOLEANS.get(value.lower()) for value in values.get(name, ()))
+    return name in values and BOOLEANS.get((values[name] or ["true"])[0].lower(), False)  # a flag may stand alone
 
 
 def check_device(values: Mapping[str, Sequence[str]]) -> None:

@@ -106,7 +106,7 @@ NUMBERS = {
     "infinity is a word": ("a,price\nx,many\ny,1,\nz,2\n", ["many", "1", "2"]),
     "dates": ("a,price\nx,01.02.2020\ny,1-2\nz,?\n", ["01.02.2020", "1-2", "?"]),
     "words for missing": ("a,price\nx,1 234\ny,#N/A N/A\nz,5\n", ["1234", "#N/A N/A", "5"]),
-    "three decimals beside fixed ones": ("a;price\n0,5;1.234\n1,5;2.345\n", ["1.234", "2.345"]),
+    "thousands beside decimal commas": ("a;price\n0,5;1.234\n1,5;2.345\n", ["1234", "2345"]),
     "three decimals beside others": ("a;b;price\n0,5;1.5;1.234\n1;2.5;2.345\n", ["1.234", "2.345"]),
     "commas beside three decimals": ("a;price\n1.234;1,234\n2.345;2,345\n", ["1,234", "2,345"]),
     "thousands with decimals": ('a,price\nx,"1,234,567.5"\ny,"2,345,678.5"\n', ["1234567.5", "2345678.5"]),
@@ -149,6 +149,19 @@ def test_what_was_done_with_numbers_is_said_in_a_line(tmp_path, caplog):
         f"{tmp_path / 't.csv'}: '?' for a missing number in 'c'; $ left out in 'e'; decimal commas in 'a'; thousands "
         "separators in 'self'",
     ]
+
+
+def test_points_beside_decimal_commas_separate_thousands(tmp_path, caplog):
+    prices = read(tmp_path, "area;price\n60,5;296.000\n71,0;1.112.000\n58,5;85.000\n")
+    assert prices.to_dict("list") == {"area": ["60.5", "71.0", "58.5"], "price": ["296000", "1112000", "85000"]}
+    alone = read(tmp_path, "area;price\n60,5;296.000\n71,0;112.000\n58,5;85.000\n")
+    assert alone["price"].tolist() == ["296000", "112000", "85000"]
+    assert "thousands separators in 'price'" in caplog.text
+
+
+@pytest.mark.parametrize("mark", ["k.A.", "k. A.", "-"])
+def test_marks_of_what_is_missing(tmp_path, mark):
+    assert read(tmp_path, f"a;b\n{mark};1\n12;2\n7,5;3\n")["a"].tolist() == ["", "12", "7.5"]
 
 
 @pytest.mark.parametrize(

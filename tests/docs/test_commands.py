@@ -21,12 +21,12 @@ from trl import GRPOConfig
 from trl_mle import cli
 from trl_mle.competitions import TaskSet
 from trl_mle.evaluation.evaluate import EvaluationArguments
-from trl_mle.evaluation.worth import WorthArguments
 from trl_mle.launching import MLEScriptArguments, make_parser
 from trl_mle.launching.arguments import LAUNCHED
 from trl_mle.scripts import launch
 from trl_mle.scripts.serve import ServeArguments
 from trl_mle.scripts.solve import SolveArguments
+from trl_mle.scripts.worth import WorthArguments
 from trl_mle.starter.build import StarterConfig
 from trl_mle.trainer import MLEGRPOConfig
 

@@ -12,7 +12,7 @@ from support.openai_server import OpenAIServer
 from transformers import AutoModelForCausalLM, AutoTokenizer
 
 from trl_mle.evaluation import EndpointPolicy, TransformersPolicy, load_policy
-from trl_mle.evaluation.policies import check_policy
+from trl_mle.evaluation.policies import begins_program, check_policy
 
 
 def conversation(text):
@@ -217,3 +217,15 @@ def test_a_broken_chat_template_is_noticed_before_its_model_is_loaded(tiny_model
     (tmp_path / "chat_template.jinja").write_text("{% for")
     with pytest.raises(ValueError, match=f"^{tmp_path} has a chat template that cannot render a prompt: "):
         check_policy(str(tmp_path))
+
+
+def test_a_policy_is_asked_as_in_training(tmp_path):
+    checkpoint = tmp_path / "policy" / "checkpoint-4"
+    checkpoint.mkdir(parents=True)
+    (tmp_path / "policy" / "arguments.json").write_text('{"begin_program": false}')
+    for name in (tmp_path / "policy", checkpoint):
+        assert not begins_program(str(name), None)
+        assert begins_program(str(name), True)
+    for name in ("http://localhost:8000/v1", "org/model", str(tmp_path)):
+        assert begins_program(name, None)
+        assert not begins_program(name, False)

@@ -57,8 +57,9 @@ def test_as_many_threads_as_cores_are_idle(monkeypatch, tmp_path, own, threads):
 
 
 def test_idle_cores(monkeypatch):
-    monkeypatch.setattr(module.psutil, "cpu_percent", lambda interval, percpu: [100.0, 3.0, 40.0, 0.0])
-    for own, idle in (([0, 1, 2, 3], 3), ([0], 1), ([0, 3], 1), ([1, 3], 2)):
+    monkeypatch.setattr(module.psutil, "cpu_percent", lambda interval: 36.0)
+    monkeypatch.setattr(module.psutil, "cpu_count", lambda: 4)
+    for own, idle in (([0, 1, 2, 3], 3), ([0], 1), ([6, 7], 1), ([1, 2, 3], 2)):
         monkeypatch.setattr(module.psutil.Process, "cpu_affinity", lambda process, own=own: own)
         assert idle_cores() == idle
 

@@ -99,7 +99,7 @@ def test_it_is_chosen_by_what_it_says_of_itself(scripted, tmp_path, capsys):
     assert "submission" in said.out
     assert "by their self-reported scores" in said.out
     assert "not used to choose" in said.out
-    assert "of 01:03  6 programs" in said.err
+    assert " left  6 programs" in said.err
     assert all(len(line) <= 80 for line in said.out.splitlines())
 
 

@@ -231,7 +231,7 @@ def test_run_and_resume(tiny_model, tmp_path, run_script):
     } <= saved
     asked_for = json.loads((tmp_path / "policy" / "arguments.json").read_text())
     assert asked_for["model_name_or_path"] == tiny_model
-    assert (asked_for["holdout"], asked_for["max_completion_length"], asked_for["max_steps"]) == (0.5, 8, 2)
+    assert (asked_for["holdout"], asked_for["max_completion_length"], asked_for["begin_program"]) == (0.5, 8, False)
     run_script(
         *arguments(tiny_model, tmp_path / "policy", "--max_steps", "4", "--resume_from_checkpoint", "true"),
     )

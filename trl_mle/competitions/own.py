@@ -263,7 +263,9 @@ def _test_rows(
     numbers, were_numbers = (part.select_dtypes("number").columns for part in (found, seen))
     for name in were_numbers.difference(numbers):
         is_text = found[name].notna() & pd.to_numeric(rows[name], errors="coerce").isna()
-        where = _first(rows[name], is_text)
+        where = _first(
+            rows[name], is_text if is_text.any() else found[name].notna()
+        )  # such as a number too long for 64 bits
         raise CompetitionError(f"{table}: {name!r} is {where}, but the rows with labels have numbers: make both alike")
     empty = found.columns[found.isna().all()]
     for what, names in {

@@ -36,7 +36,7 @@ _POINT = rf"[+\-−]?(?:[1-9]\d{{0,2}}(?:[,{_SPACES}]\d{{3}})+|\d*)(?:\.\d+|(?<=
 _COMMA = rf"[+\-−]?(?:[1-9]\d{{0,2}}(?:[.{_SPACES}]\d{{3}})+|\d+)(?:,\d+)?"
 _DOTTED = r"[+\-−]?[1-9]\d{0,2}(?:\.\d{3})+"
 # Stand for a missing number: signs, words, and errors of Excel
-_NOTHING = r"(?i:[?.*\-–—]{1,3}|n[./]?a\.?|nan|null|missing|unknown|tbd|#[a-z/0]+[!?]?)"
+_NOTHING = r"(?i:[?.*\-–—]{1,3}|[nk][./]? ?a\.?|nan|null|missing|unknown|tbd|#[a-z/0]+[!?]?)"
 _SIGN = r"([$€£¥₹%])"  # of a currency, or per cent
 _OTHER_FORMAT = r"\s*(?:\{\s*\"|\[\s*[\[{]|<[!?]|<html)"  # JSON, HTML and XML
 
@@ -321,7 +321,7 @@ def _plain_numbers(
         commas |= either
     notes = defaultdict[str, list[str]](list)
     if "," not in separators and len(grouped) == len(with_dots):
-        if is_sure:
+        if is_sure or (has_decimals and ";" in separators):
             commas |= grouped
         elif ";" in separators:
             notes["decimal points (leave them out if they separate thousands)"] = list(grouped)

@@ -19,7 +19,7 @@ from trl_mle import __version__
 from trl_mle.competitions import Competition, TaskSet
 from trl_mle.competitions.metrics import gain
 from trl_mle.evaluation.harness import Harness
-from trl_mle.evaluation.policies import Policy, check_policy, load_policy
+from trl_mle.evaluation.policies import Policy, begins_program, check_policy, load_policy
 from trl_mle.evaluation.result_tables import (
     K,
     best_of_k_point,
@@ -82,11 +82,11 @@ class EvaluationArguments(ExecutorArguments):
     improve: bool = field(default=False, metadata={"help": "Whether to also improve each valid program once."})
     max_prompt_length: int = field(default=1024, metadata={"help": "Length limit of an improve prompt, in tokens."})
     max_completion_length: int = field(default=256, metadata={"help": "Length limit of a completion, in tokens."})
-    begin_program: bool = field(
-        default=True,
+    begin_program: bool | None = field(
+        default=None,
         metadata={
-            "help": "Whether the first lines of a program begin each answer. Use the value of training; false for endpoints that do "
-            "not go on with an answer."
+            "help": "Whether the first lines of a program begin each answer; defaults to the value of a policy's training, or true. "
+            "False for endpoints that do not go on with an answer."
         },
     )
 
@@ -123,10 +123,11 @@ class EvaluationArguments(ExecutorArguments):
         if unfit := {"", ".", ".."} & files:
             raise ValueError(f"--names: {min(unfit)!r} is not a valid file name")
 
-    def settings(self, policy: Policy, tree: bool) -> dict[str, Any]:
+    def settings(self, policy: Policy, tree: bool, begin_program: bool) -> dict[str, Any]:
         """The settings that a policy's programs depend on."""
-        names = ("num_samples", "seed", "batch_size", "max_prompt_length", "max_completion_length", "program_timeout_s", "program_memory_mb", "threads_per_program", "holdout", "program_python", "executor", "begin_program")  # fmt: skip
-        return {"policy": policy.identity, "tree": tree} | {name: getattr(self, name) for name in names}
+        names = ("num_samples", "seed", "batch_size", "max_prompt_length", "max_completion_length", "program_timeout_s", "program_memory_mb", "threads_per_program", "holdout", "program_python", "executor")  # fmt: skip
+        known = {"policy": policy.identity, "tree": tree, "begin_program": begin_program}
+        return known | {name: getattr(self, name) for name in names}
 
 
 def file_name(name: str) -> str:
@@ -185,8 +186,8 @@ def run(args: EvaluationArguments) -> None:
             executor.check(competition)
         limits = keep_packages(executor.limits, output_dir, begun_in=output_dir if begun else None)
         for name, policy_name, tree in zip(args.names, args.policies + args.tree_policies, kinds, strict=True):
-            policy = load_policy(policy_name)
-            log = SampleLog(output_dir / f"{file_name(name)}.jsonl", args.settings(policy, tree))
+            policy, begin = load_policy(policy_name), begins_program(policy_name, args.begin_program)
+            log = SampleLog(output_dir / f"{file_name(name)}.jsonl", args.settings(policy, tree, begin))
             best_solutions = output_dir / "best_solutions" / file_name(name)
             if best_solutions.exists() and not log.written:  # its log was removed
                 raise ValueError(
@@ -198,7 +199,7 @@ def run(args: EvaluationArguments) -> None:
             for competition in competitions:
                 harness = Harness(
                     policy, competition, reward, log, args.max_completion_length, args.max_prompt_length, limits, args.seed,
-                    args.batch_size, args.begin_program,
+                    args.batch_size, begin,
                 )  # fmt: skip
                 row, evaluations = measure(args, name, harness, tree)
                 rows.append(row)

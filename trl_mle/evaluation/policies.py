@@ -12,6 +12,7 @@ from jinja2 import TemplateError
 from trl_mle import models
 from trl_mle.models import Completion, Prompt, is_missing_folder, look_up
 from trl_mle.prompts import estimate_tokens
+from trl_mle.rewards.progress import ARGUMENTS_FILE
 
 
 ENDPOINT_DEADLINE_S = 900.0  # for one batch of completions
@@ -51,6 +52,14 @@ def load_policy(name: str) -> Policy:
         [`~trl_mle.models.LanguageModelError`]: The endpoint does not answer or does not serve the model.
     """
     return EndpointPolicy(name) if _is_url(name) else TransformersPolicy.from_pretrained(name)
+
+
+def begins_program(name: str, asked: bool | None) -> bool:
+    """Whether the first lines of a program begin a policy's answers: as asked for, or else as in its training, or else yes."""
+    for folder in (Path(name), Path(name).parent):  # of a run, or of its checkpoint
+        if asked is None and (file := folder / ARGUMENTS_FILE).is_file():
+            asked = bool(json.loads(file.read_text(encoding="utf-8"))["begin_program"])
+    return asked is not False
 
 
 def check_policy(name: str) -> None:

@@ -281,7 +281,7 @@ def _progress(
     evaluations: Sequence[Evaluation], competition: Competition, now_s: float, budget_s: float, worth: Worth
 ) -> str:
     valid = sum(evaluation.valid for evaluation in evaluations)
-    line = f"{clock(now_s)} of {clock(budget_s)}  {len(evaluations)} programs, {valid} valid"
+    line = f"{clock(max(budget_s - now_s, 0))} left  {len(evaluations)} programs, {valid} valid"
     best = ranked(evaluations, competition, worth)
     score = worth(best[0], competition) if best else None
     where = "by its own validation" if worth is validation_score else "on held-out rows"

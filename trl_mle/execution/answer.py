@@ -146,6 +146,12 @@ def _without_warnings(stderr: str) -> list[str]:
     return found
 
 
+def _reason(lines: list[str]) -> str:
+    """The line that names the last exception, whose message may go on for several; otherwise the last line."""
+    traceback = max((i for i, line in enumerate(lines) if line.startswith("Traceback ")), default=len(lines))
+    return next((line for line in lines[traceback + 1 :] if line[:1].strip()), (lines or [""])[-1])
+
+
 def execution_result(
     answer: Answer,
     stdout: str,
@@ -159,8 +165,8 @@ def execution_result(
     if "error" in report:
         return ExecutionResult(Outcome.INFRASTRUCTURE, report["error"], queue_wait_s=queue_wait_s, slot=slot)
     code = report["exit_code"]
-    last_lines = _without_warnings(stderr)[-5:]
-    last_line = (last_lines or [""])[-1][:500]
+    lines = _without_warnings(stderr)
+    last_lines, reason = lines[-5:], _reason(lines)[:500]
     refused = [line[:500] for line in last_lines if any(words in line for words in OUT_OF_MEMORY_WORDS)]
     ended_by_us = {
         "lost": (Outcome.KILLED, report.get("evidence", "")),
@@ -184,7 +190,7 @@ def execution_result(
     elif code < 0:
         outcome, detail = Outcome.KILLED, f"signal {_signal_name(-code)}"
     else:
-        outcome, detail = Outcome.ERROR, last_line or f"exit code {code}"
+        outcome, detail = Outcome.ERROR, reason or f"exit code {code}"
     return ExecutionResult(
         outcome,
         terminal_line(detail),

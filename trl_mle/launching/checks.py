@@ -181,12 +181,6 @@ def load_tokenizer(name: str | None, **options: Any) -> Any:
     """
     if name is None:
         raise ValueError("model_name_or_path: name the model to train")
-    if (adapter := Path(name) / "adapter_config.json").is_file() and not (Path(name) / "config.json").is_file():
-        base = json.loads(adapter.read_text(encoding="utf-8"))["base_model_name_or_path"]
-        raise ValueError(
-            f"model_name_or_path: {name} is a LoRA adapter of {base}: merge it first (peft's merge_and_unload), or go on with its run "
-            "(resume_from_checkpoint)"
-        )
     try:
         look_up(name, options.get("revision"))
         tokenizer = AutoTokenizer.from_pretrained(name, **options)
@@ -198,6 +192,17 @@ def load_tokenizer(name: str | None, **options: Any) -> Any:
     if tokenizer.chat_template is None:
         raise ValueError(f"model_name_or_path: {name} has no chat template: use an instruction-tuned model")
     return tokenizer
+
+
+def check_no_adapter(name: str | None) -> None:
+    """Raises `ValueError` if the model to train is a folder with an adapter alone."""
+    folder = Path(name or "")
+    if (adapter := folder / "adapter_config.json").is_file() and not (folder / "config.json").is_file():
+        base = json.loads(adapter.read_text(encoding="utf-8"))["base_model_name_or_path"]
+        raise ValueError(
+            f"model_name_or_path: {name} is a LoRA adapter of {base}: merge it first (peft's merge_and_unload), or go on with its run "
+            "(resume_from_checkpoint)"
+        )
 
 
 def check_trackers(report_to: Sequence[str] | None) -> None:

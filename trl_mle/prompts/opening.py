@@ -99,8 +99,8 @@ def _features(comp: Competition, train: pd.DataFrame, test: pd.DataFrame) -> lis
     elif len(others) <= MOST_NAMES // 2:
         listed = f"[name for name in test.columns if name not in ({_list(others)})]"
     else:
-        no_numbers = [name for name in others if not is_text(test[name])]
-        listed = f'list(test.select_dtypes("number").columns{f".drop([{_list(no_numbers)}])" if no_numbers else ""})'
+        numbers = list(test[others].select_dtypes("number").columns)
+        listed = f'list(test.select_dtypes("number").columns{f".drop([{_list(numbers)}])" if numbers else ""})'
         categories = []
     left_out = [name for name in texts if name not in categories]
     note = f"  # text: {', '.join(left_out)}" if 0 < len(left_out) <= MOST_NAMES // 2 else ""

@@ -4,6 +4,7 @@ import argparse
 import os
 from collections.abc import Callable
 from concurrent.futures import ProcessPoolExecutor
+from contextlib import suppress
 from dataclasses import dataclass
 from functools import partial
 from multiprocessing import get_context
@@ -14,7 +15,7 @@ from rich.table import Table
 
 from trl_mle.competitions import CompetitionError, TaskSet
 from trl_mle.competitions.task_set import FEW
-from trl_mle.execution import Limits
+from trl_mle.execution import Limits, SandboxError
 from trl_mle.execution.options import make_executor
 from trl_mle.prompts import estimate_tokens, scratch_prompt
 from trl_mle.scripts.grade import one_program
@@ -30,7 +31,12 @@ def check(args: argparse.Namespace) -> int:
         from trl_mle.launching import load_tokenizer, prompt_tokens  # here, because they take seconds
 
         count = partial(prompt_tokens, load_tokenizer(args.model))
-    with make_executor(one_program(args)) as executor:
+    asked = one_program(args)
+    limits = Limits(asked.program_timeout_s, asked.program_memory_mb)
+    with (
+        suppress(SandboxError),
+        make_executor(asked) as executor,
+    ):  # nothing runs here; only the packages are not known then
         limits = executor.limits
     workers = min(len(os.sched_getaffinity(0)), len(tasks))
     look = Look(tasks, count, args.max_prompt_length, limits)

@@ -22,9 +22,9 @@ QUIET = dict.fromkeys(("HF_DATASETS_DISABLE_PROGRESS_BARS", "HF_HUB_DISABLE_PROG
 
 
 def idle_cores() -> int:
-    """Cores that nothing uses at the moment, of those that this process may use: at least one."""
-    busy = psutil.cpu_percent(interval=0.5, percpu=True)
-    return max(1, round(sum(1 - busy[core] / 100 for core in psutil.Process().cpu_affinity())))
+    """Cores of those that this process may use, less those that are busy at the moment: at least one."""
+    busy = psutil.cpu_percent(interval=0.5) / 100 * (psutil.cpu_count() or 1)
+    return max(1, round(len(psutil.Process().cpu_affinity()) - busy))
 
 
 def quickstart(competition: str, seed: int, folder: Path, resume: bool = False, model: str | None = None) -> int:
@@ -79,7 +79,7 @@ def quickstart(competition: str, seed: int, folder: Path, resume: bool = False, 
     if sizes is None:
         before = starter
         train += ["--config", "quickstart", "--accelerate_config", "cpu"]
-        evaluate += ["--num_samples", 128, "--begin_program", "false", "--program_timeout_s", 5]
+        evaluate += ["--num_samples", 128, "--program_timeout_s", 5]
     else:
         before = sizes.model
         train += ["--config", "quickstart-pretrained", *sizes.training_options()]

@@ -11,7 +11,7 @@ from trl_mle.competitions import Competition, load_competition
 from trl_mle.competitions.content import content_digest
 from trl_mle.competitions.own import final_competition
 from trl_mle.evaluation.harness import Harness
-from trl_mle.evaluation.policies import check_policy, load_policy
+from trl_mle.evaluation.policies import begins_program, check_policy, load_policy
 from trl_mle.evaluation.sample_log import SampleLog
 from trl_mle.evaluation.self_improvement import validation_score
 from trl_mle.evaluation.submission_search import (
@@ -70,11 +70,11 @@ class SolveArguments(ExecutorArguments):
     batch_size: int = field(default=16, metadata={"help": "Programs sampled at a time."})
     max_prompt_length: int = field(default=2048, metadata={"help": "Length limit of an improve prompt, in tokens."})
     max_completion_length: int = field(default=1024, metadata={"help": "Length limit of a completion, in tokens."})
-    begin_program: bool = field(
-        default=True,
+    begin_program: bool | None = field(
+        default=None,
         metadata={
-            "help": "Whether the first lines of a program begin each answer; false for a policy that was trained without, and for "
-            "endpoints that do not go on with an answer."
+            "help": "Whether the first lines of a program begin each answer; defaults to the value of a policy's training, or true. "
+            "False for endpoints that do not go on with an answer."
         },
     )
 
@@ -116,17 +116,22 @@ def solve(args: SolveArguments) -> Path:
             )
         limits = keep_packages(executor.limits, folder, begun_in=folder if begun else None)
         policies = list(map(load_policy, args.policy))
-        names = ("seed", "batch_size", "max_prompt_length", "max_completion_length", "begin_program", "program_timeout_s", "program_memory_mb", "program_python", "executor")  # fmt: skip
-        settings = {"policy": [policy.identity for policy in policies], "competition": content_digest(competition)}
+        names = ("seed", "batch_size", "max_prompt_length", "max_completion_length", "program_timeout_s", "program_memory_mb", "program_python", "executor")  # fmt: skip
+        begins = [begins_program(name, args.begin_program) for name in args.policy]
+        settings = {
+            "policy": [policy.identity for policy in policies],
+            "competition": content_digest(competition),
+            "begin_program": begins,
+        }
         log = SampleLog(folder / LOG, settings | {name: getattr(args, name) for name in names})
         results = open_results(args.reuse_results, folder)
         reward = MLEReward([competition], executor, AstInstrumenter(), show_progress=False, results=results)
         harnesses = [
             Harness(
                 policy, competition, reward, log, args.max_completion_length, args.max_prompt_length, limits, args.seed,
-                args.batch_size, args.begin_program,
+                args.batch_size, begin,
             )
-            for policy in policies
+            for policy, begin in zip(policies, begins, strict=True)
         ]  # fmt: skip
         console = PlainConsole(stderr=True)
         chosen: list[tuple[Evaluation, bytes]] = []

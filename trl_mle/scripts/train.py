@@ -18,7 +18,7 @@ from trl_mle.files import alone_in, write_whole
 from trl_mle.instrumentation import LmInstrumenter, PolicyBaseModel
 from trl_mle.launching import MLEScriptArguments, Problems
 from trl_mle.rewards import MLEReward
-from trl_mle.rewards.progress import ARGUMENTS_FILE
+from trl_mle.rewards.progress import ARGUMENTS_FILE, ARGUMENTS_KEPT
 from trl_mle.solutions import open_results
 from trl_mle.trainer import MLEGRPOConfig, MLEGRPOTrainer, MLEProgressCallback
 from trl_mle.trainer.engine.checkpoint import CannotResume
@@ -58,6 +58,7 @@ def main(
     with problems.noted():
         launching.check_trackers(training_args.report_to)
     with problems.noted():
+        launching.check_no_adapter(model_args.model_name_or_path)
         options = {"revision": model_args.model_revision, "trust_remote_code": training_args.trust_remote_code}
         tokenizer = launching.load_tokenizer(model_args.model_name_or_path, **options)
     with problems.noted():
@@ -128,9 +129,8 @@ def main(
             if trainer.is_world_process_zero():
                 stack.enter_context(alone_in(output_dir))
                 arguments = asdict(script_args) | asdict(model_args) | training_args.to_dict()
-                write_whole(
-                    output_dir / ARGUMENTS_FILE, (json.dumps(arguments, indent=2, default=str) + "\n").encode()
-                )
+                kept = {name: arguments[name] for name in ARGUMENTS_KEPT}
+                write_whole(output_dir / ARGUMENTS_FILE, (json.dumps(kept, indent=2) + "\n").encode())
         problems.gather()
         problems.report()
         trainer.remove_callback(PrinterCallback if training_args.disable_tqdm else ProgressCallback)

@@ -1,5 +1,6 @@
 """Builds a checkpoint from sketched programs: corpus, tokenizer, model, supervised fine-tuning."""
 
+import json
 import random
 import time
 from dataclasses import dataclass, field
@@ -14,6 +15,7 @@ from trl import SFTConfig, SFTTrainer
 
 from trl_mle.competitions import load_competition
 from trl_mle.prompts.improve import PREVIOUS, PRINTED
+from trl_mle.rewards.progress import ARGUMENTS_FILE
 from trl_mle.showing import PlainConsole, for_markdown
 from trl_mle.starter.grammar import TASKS, Sketcher, find_tasks
 
@@ -204,6 +206,8 @@ def build_starter(config: StarterConfig, max_steps: int = -1) -> None:
 
     model.save_pretrained(config.output_dir)
     tokenizer.save_pretrained(config.output_dir)
+    # It was taught to write a plan first, and is asked as it was taught
+    Path(config.output_dir, ARGUMENTS_FILE).write_text(json.dumps({"begin_program": False}) + "\n", encoding="utf-8")
     readme = README.format(
         competitions=", ".join(map(for_markdown, config.competitions)),
         parameters=model.num_parameters(),

@@ -44,6 +44,8 @@ class MLEProgressCallback(TrainerCallback):
         if not state.is_world_process_zero:
             return
         self._began_s, self._first = time.monotonic(), state.global_step
+        earlier = [entry["mle/valid_rate"] for entry in state.log_history if "mle/valid_rate" in entry]
+        self._valid = max(earlier, default=math.nan)
         if not state.global_step:  # from another run
             metrics_file(args).unlink(missing_ok=True)
         end_last_line(metrics_file(args))

@@ -30,7 +30,12 @@ logger = logging.getLogger(__name__)
 
 # Folders with the record of the programs, which are only pushed to a separate repository
 ROLLOUT_FOLDERS = ("best_solutions", "evaluations", "executions")
-NOT_PUSHED = [*(f"{folder}/" for folder in (*ROLLOUT_FOLDERS, "completions")), f"{RUN_FILE}*", ARGUMENTS_FILE, ".lock"]
+NOT_PUSHED = [
+    *(f"{folder}/" for folder in (*ROLLOUT_FOLDERS, "completions", "worth")),
+    f"{RUN_FILE}*",
+    ARGUMENTS_FILE,
+    ".lock",
+]
 # Files of a checkpoint that only resuming needs
 STATE_FILES = [
     "global_step*",

@@ -1,19 +1,20 @@
 """`trl-mle worth`: a run against sampling the policy that it began with."""
 
 import json
+import math
 from itertools import combinations
 from statistics import fmean
 
+import numpy as np
 import pytest
 from support.scripted_policy import ScriptedPolicy, fenced
 from support.training_runs import make_run
 
-from trl_mle.competitions import load_competition
-from trl_mle.evaluation import worth as module
 from trl_mle.evaluation.sample_log import SampleLog
-from trl_mle.evaluation.worth import Found, WorthArguments, verdict, worth
 from trl_mle.report.training_run import read_run
 from trl_mle.rewards.progress import ARGUMENTS_FILE
+from trl_mle.scripts import worth as module
+from trl_mle.scripts.worth import Found, WorthArguments, chance_of_one, worth
 
 
 PROGRAM = """\
@@ -43,7 +44,7 @@ def run(monkeypatch, tmp_path):
     folder = tmp_path / "run"
     make_run(folder, steps=3, programs=4, improve=False)
     arguments = {
-        "model_name_or_path": "base", "data_dir": None, "holdout": 0.0, "begin_program": False, "max_prompt_length": 1024,
+        "model_name_or_path": "base", "competitions": ["wine"], "data_dir": None, "holdout": 0.0, "begin_program": False, "max_prompt_length": 1024,
         "max_completion_length": 256, "program_timeout_s": 30.0, "program_memory_mb": 4096, "threads_per_program": 1,
         "program_python": None, "executor": None,
     }  # fmt: skip
@@ -61,7 +62,7 @@ def test_as_many_programs_and_as_many_seconds(run, capsys):
     assert (trained.programs, trained.seconds) == (12 + 4, 3 * 2.0 + 4.0)
     assert trained.valid_rate == (valid + 4) / 16
     scores = []
-    rows = [json.loads(line) for line in (folder / "worth" / "untrained.jsonl").read_text().splitlines()]
+    rows = [json.loads(line) for line in (folder / "worth" / "untrained-base.jsonl").read_text().splitlines()]
     for row in rows:
         scores.append(row["score"]["value"] if row["score"] else None)
     assert trained.score == max(in_training.best[0]["score"], max(score for score in scores if score is not None))
@@ -72,6 +73,7 @@ def test_as_many_programs_and_as_many_seconds(run, capsys):
     bests = [max(score for score in chosen if score is not None) for chosen in combinations(scores, 10)]
     assert seconds.score == pytest.approx(fmean(bests))
     assert seconds.low <= seconds.score <= seconds.high
+    assert tuple(programs.as_good) == chance_of_one(0, 16, 16)
     printed = capsys.readouterr().out
     assert all(len(line) <= 80 for line in printed.splitlines()[:-1])
     for what in ("training, then samples", "untrained, equal programs", "untrained, equal seconds"):
@@ -92,19 +94,29 @@ def test_programs_are_written_as_in_training(run):
     assert [prompt[-1]["role"] for policy in policies.values() for prompt in policy.prompts[:1]] == ["assistant"] * 3
 
 
-@pytest.mark.parametrize(
-    ("score", "low", "high", "place"),
-    [(3.0, 1.0, 2.0, "ahead of"), (1.5, 1.0, 2.0, "level with"), (0.5, 1.0, 2.0, "behind"), (None, 1.0, 2.0, "behind"),
-     (1.0, None, None, "ahead of"), (None, None, None, "level with")],
-)  # fmt: skip
-@pytest.mark.parametrize("name", ["wine", "diabetes"])  # where more is better, and where less is
-def test_a_verdict(score, low, high, place, name):
-    competition = load_competition(name)
-    sign = 1 if competition.higher_is_better else -1
-    low, high = sorted([low * sign, high * sign]) if low else (None, None)
-    trained = Found("training", 8, 1.0, 0.5, score and score * sign)
-    untrained = Found("untrained, equal programs", 8, 1.0, 0.5, None if low is None else (low + high) / 2, low, high)
-    assert verdict(competition, trained, untrained) == f"training is {place} the untrained policy at equal programs"
+def test_more_programs_later_take_no_more_seconds_each(run):
+    """The time between them, which other competitions took, does not count."""
+    folder, _ = run
+    for count in (2, 4):
+        worth(WorthArguments(str(folder), num_samples=count, batch_size=2))
+        report = json.loads((folder / "worth" / "worth.json").read_text())
+        for result in report["wine"][1:]:
+            assert result["seconds"] == result["programs"]
+
+
+def test_the_chance_of_one():
+    """None in n leaves a chance of some 40% that n more hold one, and half of them none at all."""
+    share, low, high = chance_of_one(0, 500, 500)
+    assert share == pytest.approx(1 - math.exp(-0.5), abs=0.01)
+    assert low < 0.01
+    assert 0.8 < high < 1
+    assert all(chance > 0.99 for chance in chance_of_one(250, 500, 100))
+    nothing_happened = []
+    for seed in range(400):  # the best of 100 against another 100 of the same
+        ours, theirs = np.random.default_rng(seed).random((2, 100))
+        nothing_happened.append(chance_of_one((theirs >= ours.max()).sum(), 100, 100)[0])
+    assert min(nothing_happened) > 0.3
+    assert np.mean(np.array(nothing_happened) < 0.9) == pytest.approx(0.75, abs=0.1)
 
 
 def test_what_cannot_be_compared(run, tmp_path):
@@ -114,7 +126,7 @@ def test_what_cannot_be_compared(run, tmp_path):
         worth(WorthArguments(str(folder)))
     unfinished = make_run(tmp_path / "unfinished", steps=1, finished=False)
     (unfinished / ARGUMENTS_FILE).write_text("{}")
-    with pytest.raises(ValueError, match="holds no finished step"):
+    with pytest.raises(ValueError, match="holds no run that has ended"):
         worth(WorthArguments(str(unfinished)))
     with pytest.raises(ValueError, match="--num_samples must be at least 1"):
         WorthArguments(str(folder), num_samples=0)

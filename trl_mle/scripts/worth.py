@@ -1,15 +1,18 @@
 """`trl-mle worth`: compares a training run with sampling the policy that it began with, as often and as long."""
 
 import json
+import math
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
 
 from rich.table import Table
+from scipy.stats import beta
 
 from trl_mle.competitions import Competition, TaskSet
 from trl_mle.competitions.metrics import gain
 from trl_mle.evaluation.best_of_k import best_of_k
+from trl_mle.evaluation.evaluate import file_name
 from trl_mle.evaluation.harness import Harness
 from trl_mle.evaluation.policies import check_policy, load_policy
 from trl_mle.evaluation.result_tables import number
@@ -33,8 +36,8 @@ OF_A_PROGRAM = ("program_timeout_s", "program_memory_mb", "threads_per_program",
 class WorthArguments:
     """
     Compares a finished training run, and samples of its policy, with the best of as many programs of the policy that training
-    began with, and of as many as that one writes in the same time. Prompts, limits and held-out rows are those of the run.
-    Everything is kept in worth/ in the run's folder; run it again to resume.
+    began with, and of as many as that one writes on this machine in the same time. Prompts, limits and held-out rows are those of
+    the run, and competitions the first 32 of them. Everything is kept in worth/ in the run's folder; run it again to resume.
     """
 
     run: str = field(metadata={"help": "Output folder of the run."})
@@ -71,9 +74,12 @@ class Found:
             Share of valid programs.
         score (`float`, *optional*):
             Score of the best, chosen on the rows that training sees and reported on the held-out rows, if any; for the untrained
-            policy, the expected one. `None` without a valid program.
+            policy, the expected one, if any is valid. `None` without a valid program.
         low, high (`float`, *optional*):
             Ends of the 95% interval of an expected score.
+        as_good (`tuple[float, float, float]`, *optional*):
+            For the untrained policy: the chance that one of the programs scores at least as well as the run's best, and its 95%
+            interval, see [`chance_of_one`].
     """
 
     what: str
@@ -83,6 +89,7 @@ class Found:
     score: float | None
     low: float | None = None
     high: float | None = None
+    as_good: tuple[float, float, float] | None = None
 
 
 def worth(args: WorthArguments) -> None:
@@ -99,12 +106,14 @@ def worth(args: WorthArguments) -> None:
         arguments = json.loads((folder / ARGUMENTS_FILE).read_text(encoding="utf-8"))
     except FileNotFoundError:
         raise FileNotFoundError(f"{folder} holds no {ARGUMENTS_FILE}: it was not made by trl-mle train") from None
-    if run.training_s is None or not run.competitions:
-        raise ValueError(f"{folder} holds no finished step with programs: let the run go on")
+    names = [name for name in run.competitions if len(run.programs(name))]
+    if run.training_s is None or not names or not run.history[-1].get("ended", True):
+        raise ValueError(f"{folder} holds no run that has ended, with programs: let it go on")
     untrained = args.policy or arguments["model_name_or_path"]
     for policy in (args.run, untrained):
         check_policy(policy)
-    competitions = list(TaskSet(run.competitions, arguments["data_dir"], arguments["holdout"]).values())
+    tasks = TaskSet(arguments["competitions"], arguments["data_dir"], arguments["holdout"])
+    competitions = [tasks[name] for name in names]
     options = ExecutorArguments(**{name: arguments[name] for name in OF_A_PROGRAM}, sandbox=args.sandbox)
     output_dir = folder / "worth"
     console = PlainConsole()
@@ -130,12 +139,11 @@ def worth(args: WorthArguments) -> None:
         # One policy after the other: they may not fit into memory together
         for harness in harnesses("trained", args.run):
             found[harness.competition.id] = [trained_result(run, harness, args.num_samples)]
-        for harness in harnesses("untrained", untrained):
+        for harness in harnesses(f"untrained-{file_name(untrained)}", untrained):
             found[harness.competition.id] += untrained_results(harness, found[harness.competition.id][0])
     for competition in competitions:
-        results = found[competition.id]
-        console.print(table(competition, results, untrained))
-        console.print(verdict(competition, *results), soft_wrap=True)
+        console.print(table(competition, found[competition.id], untrained))
+        console.print(verdict(found[competition.id]))
     report = {"policy": untrained} | {name: [asdict(result) for result in results] for name, results in found.items()}
     write_whole(output_dir / "worth.json", (json.dumps(report, indent=2) + "\n").encode())
     console.print(f"figures {output_dir / 'worth.json'}", soft_wrap=True)
@@ -153,7 +161,7 @@ def trained_result(run: TrainingRun, harness: Harness, num_samples: int) -> Foun
         candidates.append(in_training[:2])
     chosen = max(candidates, key=lambda scores: gain(scores[0], competition.higher_is_better), default=(None, None))  # type: ignore[arg-type]
     share = len(programs) / len(run.programs())
-    seconds = (run.training_s or 0.0) * share + harness.log.cost(competition.id)["elapsed_s"]
+    seconds = (run.training_s or 0.0) * share + seconds_of(harness, num_samples)
     valid = programs["valid"].sum() + sum(evaluation.valid for evaluation in evaluations)
     count = len(programs) + len(evaluations)
     return Found("training, then samples", count, seconds, float(valid / count), chosen[1])
@@ -162,8 +170,7 @@ def trained_result(run: TrainingRun, harness: Harness, num_samples: int) -> Foun
 def untrained_results(harness: Harness, trained: Found) -> list[Found]:
     """The expected best of as many programs of the untrained policy, and of as many as it writes in as many seconds."""
     sample_programs(harness, trained.programs)
-    in_order = harness.log.in_order(harness.competition.id)[: trained.programs]  # of more, if this is a resumption
-    seconds_each = in_order[-1][0] / len(in_order)
+    seconds_each = seconds_of(harness, trained.programs) / trained.programs
     in_time = max(1, round(trained.seconds / seconds_each))
     evaluations = _judged(sample_programs(harness, max(trained.programs, in_time)))
     counts = [min(count, len(evaluations)) for count in (trained.programs, in_time)]
@@ -174,10 +181,39 @@ def untrained_results(harness: Harness, trained: Found) -> list[Found]:
         reported=[reported_score(evaluation) for evaluation in evaluations],
     )
     valid_rate = sum(evaluation.valid for evaluation in evaluations) / len(evaluations)
+    sign = 1 if harness.competition.higher_is_better else -1
+    as_good = sum(
+        trained.score is None or sign * score >= sign * trained.score
+        for evaluation in evaluations
+        if (score := reported_score(evaluation)) is not None
+    )
     return [
-        Found(what, point.k, point.k * seconds_each, valid_rate, point.score, point.low, point.high)
+        Found(
+            what, point.k, point.k * seconds_each, valid_rate, point.score, point.low, point.high,
+            chance_of_one(as_good, len(evaluations), point.k),
+        )
         for what, point in zip(("untrained, equal programs", "untrained, equal seconds"), points, strict=True)
-    ]
+    ]  # fmt: skip
+
+
+def seconds_of(harness: Harness, count: int) -> float:
+    """Seconds that the first programs of a log took, batch by batch: from the request to the end of the last program."""
+    log, ends = harness.log, dict[float, float]()
+    for sample, written in log.written.items():
+        if sample.competition == harness.competition.id and sample.index < count:
+            ended_s = log.elapsed_s.get(sample, written.started_s)
+            ends[written.started_s] = max(ends.get(written.started_s, 0.0), ended_s)
+    return sum(ended_s - started_s for started_s, ended_s in ends.items())
+
+
+def chance_of_one(hits: int, samples: int, count: int) -> tuple[float, float, float]:
+    """
+    The chance that one of `count` programs is a hit where `hits` of `samples` were, and its 95% interval: by the mean and the
+    quantiles of Jeffreys' posterior for the share of hits, since none in n does not mean that there are none.
+    """
+    shares = beta(hits + 0.5, samples - hits + 0.5)
+    low, high = shares.ppf((0.025, 0.975))
+    return tuple(float(-math.expm1(count * math.log1p(-share))) for share in (shares.mean(), low, high))  # type: ignore[return-value]
 
 
 def _judged(evaluations: Sequence[Evaluation]) -> list[Evaluation]:
@@ -189,7 +225,7 @@ def table(competition: Competition, results: Sequence[Found], untrained: str) ->
     """A row for each of the three."""
     shown = Table(
         title=f"{competition.id}, {metric_name(competition.metric, competition.higher_is_better)}",
-        caption=terminal_line(f"untrained: {untrained}; one run, 95% intervals over samples")
+        caption=terminal_line(f"untrained: {untrained}; one run, 95% intervals")
         + ("; scores on\nheld-out rows, the best chosen on the others" if competition.holdout else ""),
         caption_justify="left",
     )
@@ -204,20 +240,12 @@ def table(competition: Competition, results: Sequence[Found], untrained: str) ->
     return shown
 
 
-def verdict(competition: Competition, trained: Found, *untrained: Found) -> str:
-    """Where the run's best is better than the interval of an expected best, within it, or worse, in one line."""
-    places: dict[str, list[str]] = {}
-    for result in untrained:
-        places.setdefault(_place(competition, trained, result), []).append(result.what.removeprefix("untrained, "))
-    return "; ".join(
-        f"training is {place} the untrained policy at {' and '.join(whats)}" for place, whats in places.items()
-    )
-
-
-def _place(competition: Competition, trained: Found, untrained: Found) -> str:
-    if trained.score is None or untrained.low is None or untrained.high is None:
-        found = [result is not None for result in (trained.score, untrained.score)]
-        return "level with" if found[0] == found[1] else "ahead of" if found[0] else "behind"
-    if untrained.low <= trained.score <= untrained.high:
-        return "level with"
-    return "ahead of" if (trained.score > untrained.high) == competition.higher_is_better else "behind"
+def verdict(results: Sequence[Found]) -> str:
+    """How likely as many untrained programs hold one as good as the run's best, in one line."""
+    chances = [
+        f"{percent(share)} ({percent(low)}–{percent(high)}) at {result.what.removeprefix('untrained, ')}"
+        for result in results
+        if result.as_good is not None
+        for share, low, high in [result.as_good]
+    ]
+    return f"chance that one of the untrained policy's is as good as the run's best: {', '.join(chances)}"
