@@ -226,7 +226,7 @@ def table(competition: Competition, results: Sequence[Found], untrained: str) ->
     shown = Table(
         title=f"{competition.id}, {metric_name(competition.metric, competition.higher_is_better)}",
         caption=terminal_line(f"untrained: {untrained}; one run, 95% intervals")
-        + ("; scores on\nheld-out rows, the best chosen on the others" if competition.holdout else ""),
+        + ("; scores on held-out rows, the best chosen on the others" if competition.holdout else ""),
         caption_justify="left",
     )
     for column in ("programs of", "number", "seconds", "valid", "best"):
