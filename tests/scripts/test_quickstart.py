@@ -36,8 +36,9 @@ def names(commands):
 STARTER, TRAIN, EVALUATE = "trl_mle.starter", "train", "evaluate"
 
 
-def test_three_commands(commands, tmp_path):
+def test_three_commands(commands, tmp_path, capsys):
     assert module.quickstart("./houses", 1, tmp_path) == 0
+    assert f"next             trl-mle report {tmp_path}/policy" in capsys.readouterr().out
     assert names(commands) == [STARTER, TRAIN, EVALUATE]
     for command in commands[1:]:
         assert command[command.index("--competitions") + 1] == "./houses"
@@ -176,7 +177,7 @@ def test_a_pretrained_model_is_measured_and_evaluated_first(measured, tmp_path, 
     measure, doctor, before, train, after = measured
     assert measure[2:] == [MEASURE, "models/small", "wine", str(tmp_path / "sizes.json")]
     assert doctor[3] == "doctor"
-    assert capsys.readouterr().out == f"{SIZES.estimate()}\n"
+    assert capsys.readouterr().out.startswith(f"{SIZES.estimate()}\nnext  ")
     assert before[: before.index("--policies")] == after[: after.index("--policies")]  # its programs are kept
     assert before[before.index("--policies") :] == ["--policies", "models/small", "--names", "before RL"]
     assert after[after.index("--policies") + 1 : after.index("--names")] == ["models/small", str(tmp_path / "policy")]

@@ -114,4 +114,9 @@ def quickstart(competition: str, seed: int, folder: Path, resume: bool = False, 
     except KeyboardInterrupt:
         print("\ntrl-mle: interrupted; the same command with --resume (make resume) goes on", file=sys.stderr)
         raise
+    print(
+        for_terminal(
+            f"next             trl-mle report {policy}\n                 trl-mle new TABLE.csv --target COLUMN --metric METRIC"
+        )
+    )
     return 0
