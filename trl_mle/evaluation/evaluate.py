@@ -30,7 +30,7 @@ from trl_mle.evaluation.result_tables import (
 )
 from trl_mle.evaluation.results import add_equal_costs, figures
 from trl_mle.evaluation.sample_log import SampleLog
-from trl_mle.evaluation.sampling import best_program, reported_score, sample_programs, score_of
+from trl_mle.evaluation.sampling import best_program, judged, reported_score, sample_programs, score_of
 from trl_mle.evaluation.self_improvement import improve_each, summarize_improvements
 from trl_mle.evaluation.submission_search import failures
 from trl_mle.evaluation.tree_search import search_tree
@@ -244,10 +244,9 @@ def show(
         if len(found) == 2:
             console.print(*difference(*found), sep="\n")
         for row in found:
-            if not row["num_valid"] and (
-                judged := [one for one in programs[competition.id][row["policy"]] if one.reward is not None]
-            ):
-                console.print(none_valid(row["policy"], judged))
+            known = judged(programs[competition.id][row["policy"]])
+            if known and not row["num_valid"]:
+                console.print(none_valid(row["policy"], known))
         solutions = best_solutions(competition, programs[competition.id], policies)
         if solutions:
             _, shown, source, origin = max(solutions, key=lambda item: gain(item[0], competition.higher_is_better))

@@ -13,6 +13,7 @@ from trl_mle.evaluation.sampling import (
     ChosenBy,
     best_program,
     count_executed,
+    judged,
     reported_score,
     score_of,
     summarize,
@@ -33,12 +34,12 @@ def figures(
     has the programs' cost, including further rounds. Best of k is defined only for independent samples, not for a tree.
     """
     higher = competition.higher_is_better
-    judged = [evaluation for evaluation in evaluations if evaluation.reward is not None]
-    thresholds, best = medal_thresholds(competition), best_program(judged, higher)
+    known = judged(evaluations)
+    thresholds, best = medal_thresholds(competition), best_program(known, higher)
     won = beaten = None
     if thresholds is not None and best is not None and (score := score_of(best, "test")) is not None:
         won, beaten = medal(score, thresholds, higher), human_rank(competition, score)
-    on_all_rows = _scores(competition, judged, independent, "test")
+    on_all_rows = _scores(competition, known, independent, "test")
     return {
         "policy": name,
         "competition": competition.id,
@@ -46,10 +47,10 @@ def figures(
         "higher_is_better": higher,
         "holdout": competition.holdout,
         "independent": independent,
-        **summarize(judged, higher).to_dict(),
-        "num_failures_of_ours": len(evaluations) - len(judged),
-        "num_executed": count_executed(judged),
-        **(_scores(competition, judged, independent, "validation") if competition.holdout else on_all_rows),
+        **summarize(known, higher).to_dict(),
+        "num_failures_of_ours": len(evaluations) - len(known),
+        "num_executed": count_executed(known),
+        **(_scores(competition, known, independent, "validation") if competition.holdout else on_all_rows),
         "on_all_rows": on_all_rows if competition.holdout else {},
         "medal": won,
         "human_rank": beaten,
@@ -59,23 +60,23 @@ def figures(
 
 
 def _scores(
-    competition: Competition, judged: Sequence[Evaluation], independent: bool, chosen_by: ChosenBy
+    competition: Competition, known: Sequence[Evaluation], independent: bool, chosen_by: ChosenBy
 ) -> dict[str, Any]:
     """Figures that depend on how programs are chosen."""
     higher = competition.higher_is_better
-    summary = summarize(judged, higher, chosen_by)
+    summary = summarize(known, higher, chosen_by)
     reporting = [
         (value, score)
-        for evaluation in judged
+        for evaluation in known
         if (value := validation_score(evaluation, competition)) is not None
         and (score := reported_score(evaluation, chosen_by)) is not None
     ]
     chosen = (max if higher else min)(reporting, key=itemgetter(0))[1] if reporting else None
     curve = []
     if independent:
-        scores = [score_of(evaluation, chosen_by) for evaluation in judged]
+        scores = [score_of(evaluation, chosen_by) for evaluation in known]
         # Without held-out rows, the two scores are the same
-        reported = [reported_score(evaluation, chosen_by) for evaluation in judged] if chosen_by != "test" else None
+        reported = [reported_score(evaluation, chosen_by) for evaluation in known] if chosen_by != "test" else None
         curve = best_of_k(scores, powers_of_two(len(scores)), higher, reported=reported)
     return {
         "chosen_by": chosen_by,

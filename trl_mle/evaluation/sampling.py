@@ -85,6 +85,11 @@ def sample_programs(harness: Harness, num_samples: int) -> list[Evaluation]:
     return evaluations
 
 
+def judged(evaluations: Iterable[Evaluation]) -> list[Evaluation]:
+    """Without failures of our infrastructure, which say nothing about the policy."""
+    return [evaluation for evaluation in evaluations if evaluation.reward is not None]
+
+
 def count_executed(evaluations: Iterable[Evaluation]) -> int:
     """Number of completions with a program, which was executed."""
     return sum(evaluation.source is not None for evaluation in evaluations)
@@ -118,7 +123,7 @@ def summarize(
     Summarizes sampled programs, without failures of our infrastructure. With `chosen_by="test"`, programs are chosen by and
     scored on all rows; without held-out rows, this makes no difference.
     """
-    evaluations = [evaluation for evaluation in evaluations if evaluation.reward is not None]
+    evaluations = judged(evaluations)
     scores = [score for evaluation in evaluations if (score := score_of(evaluation, chosen_by)) is not None]
     reported = [score for evaluation in evaluations if (score := reported_score(evaluation, chosen_by)) is not None]
     durations = [evaluation.duration_s for evaluation in evaluations if evaluation.duration_s is not None]

@@ -12,21 +12,20 @@ from scipy.stats import beta
 from trl_mle.competitions import Competition, TaskSet
 from trl_mle.competitions.metrics import gain
 from trl_mle.evaluation.best_of_k import best_of_k
-from trl_mle.evaluation.evaluate import file_name
+from trl_mle.evaluation.evaluate import best_solutions, file_name
 from trl_mle.evaluation.harness import Harness
 from trl_mle.evaluation.policies import check_policy, load_policy
 from trl_mle.evaluation.result_tables import number
 from trl_mle.evaluation.sample_log import SampleLog
-from trl_mle.evaluation.sampling import best_program, reported_score, sample_programs, score_of
+from trl_mle.evaluation.sampling import judged, reported_score, sample_programs, score_of
 from trl_mle.execution.options import ExecutorArguments, make_executor
 from trl_mle.files import alone_in, write_whole
 from trl_mle.instrumentation import AstInstrumenter
 from trl_mle.prompts import keep_packages
 from trl_mle.report.training_run import TrainingRun, percent, read_run
-from trl_mle.rewards import Evaluation, MLEReward
+from trl_mle.rewards import MLEReward
 from trl_mle.rewards.progress import ARGUMENTS_FILE
 from trl_mle.showing import PlainConsole, metric_name, terminal_line
-from trl_mle.solutions import BestSolutions
 
 
 OF_A_PROGRAM = ("program_timeout_s", "program_memory_mb", "threads_per_program", "program_python", "executor")
@@ -153,18 +152,14 @@ def trained_result(run: TrainingRun, harness: Harness, num_samples: int) -> Foun
     """What the run and samples of its policy have found; training's time counts by the competition's share of its programs."""
     competition = harness.competition
     programs = run.programs(competition.id)
-    evaluations = _judged(sample_programs(harness, num_samples))
-    best = best_program(evaluations, competition.higher_is_better)
-    candidates = [(score_of(best), reported_score(best))] if best is not None else []
-    in_training = BestSolutions(run.folder / "best_solutions").read(competition)
-    if in_training is not None:
-        candidates.append(in_training[:2])
-    chosen = max(candidates, key=lambda scores: gain(scores[0], competition.higher_is_better), default=(None, None))  # type: ignore[arg-type]
+    evaluations = judged(sample_programs(harness, num_samples))
+    solutions = best_solutions(competition, {run.name: evaluations}, {run.name: str(run.folder)})
+    best = max(solutions, key=lambda solution: gain(solution[0], competition.higher_is_better), default=None)
     share = len(programs) / len(run.programs())
     seconds = (run.training_s or 0.0) * share + seconds_of(harness, num_samples)
     valid = programs["valid"].sum() + sum(evaluation.valid for evaluation in evaluations)
     count = len(programs) + len(evaluations)
-    return Found("training, then samples", count, seconds, float(valid / count), chosen[1])
+    return Found("training, then samples", count, seconds, float(valid / count), best and best[1])
 
 
 def untrained_results(harness: Harness, trained: Found) -> list[Found]:
@@ -172,18 +167,18 @@ def untrained_results(harness: Harness, trained: Found) -> list[Found]:
     sample_programs(harness, trained.programs)
     seconds_each = seconds_of(harness, trained.programs) / trained.programs
     in_time = max(1, round(trained.seconds / seconds_each))
-    evaluations = _judged(sample_programs(harness, max(trained.programs, in_time)))
+    evaluations = judged(sample_programs(harness, max(trained.programs, in_time)))
     counts = [min(count, len(evaluations)) for count in (trained.programs, in_time)]
+    higher = harness.competition.higher_is_better
     points = best_of_k(
         [score_of(evaluation) for evaluation in evaluations],
         counts,
-        harness.competition.higher_is_better,
+        higher,
         reported=[reported_score(evaluation) for evaluation in evaluations],
     )
     valid_rate = sum(evaluation.valid for evaluation in evaluations) / len(evaluations)
-    sign = 1 if harness.competition.higher_is_better else -1
     as_good = sum(
-        trained.score is None or sign * score >= sign * trained.score
+        trained.score is None or gain(score, higher) >= gain(trained.score, higher)
         for evaluation in evaluations
         if (score := reported_score(evaluation)) is not None
     )
@@ -214,11 +209,6 @@ def chance_of_one(hits: int, samples: int, count: int) -> tuple[float, float, fl
     shares = beta(hits + 0.5, samples - hits + 0.5)
     low, high = shares.ppf((0.025, 0.975))
     return tuple(float(-math.expm1(count * math.log1p(-share))) for share in (shares.mean(), low, high))  # type: ignore[return-value]
-
-
-def _judged(evaluations: Sequence[Evaluation]) -> list[Evaluation]:
-    """Without failures of our infrastructure."""
-    return [evaluation for evaluation in evaluations if evaluation.reward is not None]
 
 
 def table(competition: Competition, results: Sequence[Found], untrained: str) -> Table:

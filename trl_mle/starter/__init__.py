@@ -3,8 +3,7 @@
 
 def check_covered(competition: str) -> None:
     """Raises `ValueError` if no such policy can be made for a competition."""
-    from trl_mle.starter.grammar import (
-        find_tasks,  # here, because the rest of the package knows nothing of the grammar
-    )
+    # Here, because the rest of the package knows nothing of the grammar
+    from trl_mle.starter.grammar import find_tasks
 
     find_tasks(competition)
