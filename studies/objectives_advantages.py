@@ -7,7 +7,10 @@ from typing import Any
 import torch
 
 from trl_mle.trainer.gradient import advantages
-from trl_mle.trainer.gradient.objectives import Group
+from trl_mle.trainer.gradient.objectives import Group, MaxAtK
+
+
+HALF_VALID = 1.5  # the deviation of the progress of a group of which half is valid
 
 
 def reward_advantages(rewards: torch.Tensor) -> torch.Tensor:
@@ -41,6 +44,14 @@ class Entropic:
 
     def advantages(self, group: Group) -> torch.Tensor:
         return entropic_advantages(group.rewards[None].double(), log(2))[0].to(group.rewards.dtype)
+
+
+class BoundedMaxAtK(MaxAtK):
+    """`max_at_k`, where progress counts the same in every group: the last failures of a group weigh no more than others."""
+
+    def advantages(self, group: Group) -> torch.Tensor:
+        of_quality = super().advantages(group) - advantages.standardized(group.progress, advantages.VALID_STEP)
+        return (of_quality + advantages.standardized(group.progress, HALF_VALID)).to(group.progress)
 
 
 def two_part_advantages(progress: torch.Tensor, quality: torch.Tensor, k: int | None, scale: float) -> torch.Tensor:

@@ -15,6 +15,12 @@ programs are sampled. Continues where it was interrupted.
 
 Written down before its runs: `--arms max_at_k entropic` on six mirrors with three seeds. Primary outcome: the mean rank; `entropic`
 less `max_at_k`, paired, with its 95% interval. The study on executed programs expects it to be higher. Also the best of 128.
+
+Written down before its runs: `--arms max_at_k "max_at_k, bounded"`, on the three competitions and three seeds above. Does `max_at_k` lose
+anything where progress is no longer divided by its deviation in the group, so that one failure among valid programs cannot ruin what was
+learnt, as it did once with a pretrained policy (docs/pretrained.md)? Primary outcome: the valid rate, bounded less `max_at_k`, paired, with its
+95% interval; it becomes the default if neither that interval nor the mean rank's lies below 0, and the pretrained policy keeps what it
+has learnt on both seeds (`benchmarks/pretrained_training.py`).
 """
 
 import argparse
@@ -43,6 +49,7 @@ TRIALS: dict[str, dict] = {
     "max_at_k, k = 32": {"objective": "max_at_k", "max_at_k": 32},
     "max_at_k, k = 32, c = 10": {"objective": "max_at_k", "max_at_k": 32, "scale": 10.0},
     "entropic": {"objective": "objectives_advantages.Entropic"},
+    "max_at_k, bounded": {"objective": "objectives_advantages.BoundedMaxAtK"},
     "max_at_k, entropy_coef = 0.01": {"objective": "max_at_k", "entropy_coef": 0.01},
 }
 SAMPLES = 256
