@@ -1,0 +1,243 @@
+"""
+Compares a small model that is trained with itself and a larger one that are asked, at equal programs and at equal seconds.
+
+    python benchmarks/pretrained_training.py --arms "reward, linear" max_at_k --competitions COMPETITIONS     # trains
+    vllm serve MODEL --dtype bfloat16 --max-model-len 2304 --generation-config vllm                           # asks: first the 0.5B
+    python benchmarks/learning_or_asking.py --arms "0.5B, asked" --endpoint http://127.0.0.1:8000/v1
+    python benchmarks/learning_or_asking.py --arms "1.5B, asked" "1.5B, tree search" --endpoint http://127.0.0.1:8000/v1
+    python benchmarks/learning_or_asking.py                                                                   # the tables
+
+Written down before the first run of an asked model (the trained runs of digits with `reward, linear` and seed 0, and with `max_at_k`, had
+ended: docs/pretrained.md):
+
+- Question, in the paper's words: does a small model that is trained by RL beat a larger one that is only asked?
+- Qwen2.5-Coder-0.5B-Instruct, untrained; trained with the paper's objective (`reward, linear`), and with `max_at_k`: 24 steps of 16
+  programs and 64 samples afterwards, which is 448 programs, as in `benchmarks/pretrained_training.py`. Qwen2.5-Coder-1.5B-Instruct: 448
+  programs from scratch, and a tree search as AIDE's, of 64 programs (one core writes about one a minute). Prompts, limits (192 tokens of
+  a completion; three times as many in the tree, whose programs are long) and held-out rows are the same for all.
+- Competitions: digits, and the mirrors of spooky-author-identification and nomad2018-predict-transparent-conductors. Seeds 0 and 1.
+- Primary outcome: of the best of all 448 programs, chosen on the hidden rows that training sees, the score on the held-out rows, as its
+  rank among the different scores of all arms in this competition (0 worst, 1 best; 0 without a valid program). Mean over competitions and
+  seeds with a bootstrap interval over both; and each trained arm less the 1.5B asked, paired.
+- Also: the same at the seconds of the arm `reward, linear` (sampling, programs, training), and the share of valid programs. Models that
+  are asked are served by vLLM, which samples faster than training does, and get all their programs where the time allows for more.
+- It is concluded that learning beats asking if the interval of the paired difference lies above 0, and that it does not if it lies
+  below; else that this experiment cannot tell.
+
+Finished programs are lines in the output folder, and neither sampled nor executed again.
+"""
+
+import argparse
+import json
+from collections import defaultdict
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from itertools import product
+from pathlib import Path
+from statistics import fmean
+
+import numpy as np
+import pandas as pd
+from paired import bootstrap, interval, read
+from pretrained_training import ARMS, SAMPLES, TRAINING
+from prompts import UnseededEndpoint
+from rich.console import Console
+from rich.table import Table
+from transformers.trainer_utils import get_last_checkpoint
+
+from trl_mle.competitions import Competition, load_competition
+from trl_mle.evaluation.best_of_k import best_of_k
+from trl_mle.evaluation.harness import Harness
+from trl_mle.evaluation.sample_log import SampleLog
+from trl_mle.evaluation.sampling import sample_programs
+from trl_mle.evaluation.tree_search import search_tree
+from trl_mle.execution import LocalExecutor
+from trl_mle.instrumentation import AstInstrumenter
+from trl_mle.rewards import Evaluation, MLEReward
+from trl_mle.solutions.store import ResultStore
+
+
+COMPETITIONS = "digits", "mirror:spooky-author-identification", "mirror:nomad2018-predict-transparent-conductors"
+TRAINED = "reward, linear", "max_at_k"
+ASKED = {"0.5B, asked": 448, "1.5B, asked": 448, "1.5B, tree search": 64}  # programs
+LIMITS = {"timeout_s": 30, "memory_mb": 4096, "max_parallel": 1}
+
+
+@dataclass(frozen=True)
+class Cell:
+    """
+    The programs of one arm in the order in which they were written: `seen` and `held_out` are scores, NaN for an invalid program, and
+    `ends_s` the seconds after which each was graded. All of shape `(n,)`.
+    """
+
+    seen: np.ndarray
+    held_out: np.ndarray
+    ends_s: np.ndarray
+
+    @classmethod
+    def of(cls, evaluations: Sequence[Evaluation], ends_s: Sequence[float]) -> "Cell":
+        scores = [(item.score.value, item.score.held_out) if item.valid else (np.nan, np.nan) for item in evaluations]  # type: ignore[union-attr]
+        seen, held_out = np.array(scores, float).reshape(-1, 2).T
+        return cls(seen, held_out, np.array(ends_s, float))
+
+
+def ends_of(batches: Iterable[tuple[float, float]]) -> list[float]:
+    """
+    Seconds after which each program was graded, from those when its batch began and when it was graded, without the time between two
+    batches.
+    """
+    last = defaultdict[float, list[float]](list)
+    for began_s, graded_s in batches:
+        last[began_s].append(graded_s)
+    ends, total = list[float](), 0.0
+    for began_s, graded in last.items():
+        total += max(graded) - began_s
+        ends += [total] * len(graded)
+    return ends
+
+
+def asked(
+    arm: str, competition: Competition, seed: int, reward: MLEReward, folder: Path, endpoint: str | None
+) -> Cell:
+    """The programs of an untrained model; those that are missing are sampled from an endpoint, if there is one."""
+    policy = UnseededEndpoint(endpoint) if endpoint else None
+    log = SampleLog(folder / f"{arm}-{competition.slug}-{seed}.jsonl".replace(", ", "-"), {"arm": arm, "seed": seed})
+    if policy is not None and len(log.evaluations) < ASKED[arm]:
+        tokens = TRAINING["max_completion_length"] * (3 if "tree" in arm else 1)
+        limits = reward.executor.limits
+        harness = Harness(policy, competition, reward, log, tokens, 1024, limits, seed, 32)
+        (search_tree if "tree" in arm else sample_programs)(harness, ASKED[arm])
+    done = [(written.started_s, log.elapsed_s[sample]) for sample, written in log.written.items()]
+    return Cell.of([log.evaluations[sample] for sample in log.written], ends_of(done))
+
+
+def trained(arm: str, competition: Competition, seed: int, reward: MLEReward, folder: Path) -> Cell:
+    """The programs of a run, executed again for their scores on the held-out rows, and the samples after it."""
+    run = folder / f"{competition.id.rpartition(':')[2]}-{arm}-{seed}"
+    checkpoint = get_last_checkpoint(str(run)) if run.is_dir() else None
+    if checkpoint is None or not (run / "held-out" / "results.json").is_file():
+        return Cell.of([], [])
+    history = json.loads((Path(checkpoint) / "trainer_state.json").read_text())["log_history"]
+    ends = np.cumsum([entry["step_time"] for entry in history if "step_time" in entry])
+    texts, ends_s = [], list[float]()
+    for path, end in zip(sorted((run / "completions").glob("*.parquet")), ends, strict=True):
+        written = pd.read_parquet(path)["completion"]
+        texts += [completion[-1]["content"] for completion in written]
+        ends_s += [end] * len(written)
+    # The log may be that of an earlier version
+    after = [line for line in read(run / "held-out" / "completions" / "policy.jsonl") if "text" in line][:SAMPLES]
+    graded = {line["index"]: line["elapsed_s"] for line in read(run / "held-out" / "policy.jsonl")}
+    texts += [line["text"] for line in after]
+    ends_s += [ends[-1] + end for end in ends_of((line["started_s"], graded[line["index"]]) for line in after)]
+    return Cell.of(reward.evaluate_many([(text, competition) for text in texts]), ends_s)
+
+
+def ranks(cells: Sequence[Cell], higher_is_better: bool) -> list[np.ndarray]:
+    """For each cell, the rank of each valid program's held-out score among the different ones of all cells: 0 worst, 1 best."""
+    scores = np.unique(np.concatenate([cell.held_out for cell in cells]))
+    scores = scores[~np.isnan(scores)]
+    found = [np.searchsorted(scores, cell.held_out) / max(1, len(scores) - 1) for cell in cells]
+    return found if higher_is_better else [1 - rank for rank in found]
+
+
+def best(cell: Cell, rank: np.ndarray, count: int, higher_is_better: bool, in_order: bool) -> float:
+    """The rank of the best of the first programs; where their order means nothing, the expected one of as many."""
+    count = min(count, len(cell.seen))
+    seen, rank = (cell.seen[:count], rank[:count]) if in_order else (cell.seen, rank)
+    if not count:
+        return 0.0
+    scores, reported = (
+        [None if np.isnan(score) else float(x) for score, x in zip(seen, values, strict=True)]
+        for values in (seen, rank)
+    )
+    (point,) = best_of_k(scores, [count], higher_is_better, reported=reported, resamples=0)
+    return 0.0 if point.score is None else point.score * point.valid_rate
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--endpoint", help="base URL of a server with the model of --arms (only the tables)")
+    parser.add_argument("--arms", nargs="+", choices=list(ASKED), default=[], help="whose programs are sampled")
+    parser.add_argument("--competitions", nargs="+", default=list(COMPETITIONS))
+    parser.add_argument("--seeds", type=int, nargs="+", default=[0, 1])
+    parser.add_argument("--runs", type=Path, default=Path("outputs/benchmark-pretrained-training"))
+    parser.add_argument("--output", type=Path, default=Path("outputs/benchmark-learning-or-asking"))
+    args = parser.parse_args()
+    assert set(TRAINED) <= set(ARMS)
+    args.output = args.output.absolute()
+    args.output.mkdir(parents=True, exist_ok=True)
+    arms = [*ASKED, *TRAINED]
+    cells: dict[tuple[str, str, int], Cell] = {}
+    outcomes: dict[str, dict[tuple[str, str, int], float]] = {"programs": {}, "seconds": {}}
+    console = Console()
+    with LocalExecutor(**LIMITS) as executor:
+        for name in args.competitions:
+            competition = load_competition(name, holdout=0.5)
+            reward = MLEReward(
+                [competition], executor, AstInstrumenter(), results=ResultStore(args.output / "results.sqlite")
+            )
+            for arm, seed in product(arms, args.seeds):
+                if arm in ASKED:
+                    cell = asked(
+                        arm, competition, seed, reward, args.output, args.endpoint if arm in args.arms else None
+                    )
+                else:
+                    cell = trained(arm, competition, seed, reward, args.runs.absolute())
+                cells[name, arm, seed] = cell
+            keys = list(product([name], arms, args.seeds))
+            higher = competition.higher_is_better
+            table = Table(
+                "arm",
+                "seed",
+                "programs",
+                "hours",
+                "valid",
+                "best, held out",
+                "rank",
+                "rank at equal seconds",
+                title=name,
+            )
+            for key, rank in zip(keys, ranks([cells[key] for key in keys], higher), strict=True):
+                _, arm, seed = key
+                cell, limit = cells[key], cells[name, TRAINED[0], seed].ends_s
+                if not len(cell.seen) or not len(limit):
+                    continue
+                in_order = arm in TRAINED or "tree" in arm
+                outcomes["programs"][key] = best(cell, rank, len(cell.seen), higher, in_order)
+                outcomes["seconds"][key] = best(cell, rank, int((cell.ends_s <= limit[-1]).sum()), higher, in_order)
+                chosen = (
+                    ""
+                    if np.isnan(cell.seen).all()
+                    else f"{cell.held_out[(np.nanargmax if higher else np.nanargmin)(cell.seen)]:.4g}"
+                )
+                figures = (
+                    f"{fmean(~np.isnan(cell.seen)):.2f}",
+                    chosen,
+                    f"{outcomes['programs'][key]:.2f}",
+                    f"{outcomes['seconds'][key]:.2f}",
+                )
+                table.add_row(arm, str(seed), str(len(cell.seen)), f"{cell.ends_s[-1] / 3600:.2f}", *figures)
+            console.print(table)
+
+    for outcome, found in outcomes.items():
+        whole = [
+            name
+            for name in args.competitions
+            if all((name, arm, seed) in found for arm in arms for seed in args.seeds)
+        ]
+        if not whole:
+            continue
+        console.print(f"equal {outcome}, {len(whole)} competitions, {len(args.seeds)} seeds: mean rank of the best")
+        for arm in arms:
+            mean, low, high = bootstrap(np.array([[found[name, arm, seed] for seed in args.seeds] for name in whole]))
+            console.print(f"  {arm}: {mean:.2f} ({low:.2f} to {high:.2f})")
+        for arm in TRAINED:
+            pairs = [
+                found[name, arm, seed] - found[name, "1.5B, asked", seed] for name in whole for seed in args.seeds
+            ]
+            if len(pairs) > 1:
+                console.print("  {}, less 1.5B, asked: {:+.2f} ± {:.2f}".format(arm, *interval(pairs)))
+
+
+if __name__ == "__main__":
+    main()
