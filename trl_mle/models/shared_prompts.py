@@ -73,7 +73,9 @@ def shared_prefill(decoder: PreTrainedModel) -> Iterator[None]:
                 layer.keys, layer.values = layer.keys[prompt_of_row], layer.values[prompt_of_row]
         else:
             cache.batch_select_indices(prompt_of_row)
-        output.last_hidden_state = output.last_hidden_state[prompt_of_row]
+        # Only the last token predicts the first of the completion. A slice of all, as the head takes it, is not contiguous: torch then
+        # copies the head's weights for each row, which took most of the time of sampling
+        output.last_hidden_state = output.last_hidden_state[prompt_of_row, -1:]
         return output
 
     decoder.forward = prefill_once
