@@ -50,8 +50,11 @@ class SharedPrompts:
 
 @contextmanager
 def shared_prefill(decoder: PreTrainedModel) -> Iterator[None]:
-    """Context in which `generate` computes each prompt of its batch once."""
-    forward = decoder.forward
+    """
+    Context in which `generate` computes each prompt of its batch once, and a model in bfloat16 on a CPU attends with plain matrix
+    products: torch's fused attention takes several times as long for one token.
+    """
+    forward, attention = decoder.forward, decoder.config._attn_implementation
 
     def prefill_once(
         input_ids: torch.Tensor,
@@ -79,10 +82,15 @@ def shared_prefill(decoder: PreTrainedModel) -> Iterator[None]:
         return output
 
     decoder.forward = prefill_once
+    is_slow = decoder.device.type == "cpu" and decoder.dtype == torch.bfloat16
+    if is_slow:
+        decoder.set_attn_implementation("eager")
     try:
         yield
     finally:
         decoder.forward = forward
+        if is_slow:
+            decoder.set_attn_implementation(attention)
 
 
 def _prompts(ids: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:

@@ -2,7 +2,9 @@ import pytest
 import torch
 from peft import LoraConfig
 from support.toy_trainer import make_trainer, text_reward
-from transformers import AutoConfig, AutoTokenizer, Qwen2MoeConfig, Qwen2MoeForCausalLM
+from transformers import AutoConfig, AutoModelForCausalLM, AutoTokenizer, Qwen2MoeConfig, Qwen2MoeForCausalLM
+
+from trl_mle.models import shared_prefill
 
 
 LENGTH = 5  # tokens of a completion
@@ -108,3 +110,24 @@ def test_shared_prompts_sample_the_same(tiny_model, tmp_path, cache):
     assert sizes[0] == (2, 11)
     assert sizes[1] == (4, 1)
     assert decoder.forward == forward
+
+
+def test_bfloat16_on_a_cpu_samples_without_fused_attention(tiny_model):
+    """It takes several times as long there, for one token."""
+    model = AutoModelForCausalLM.from_pretrained(tiny_model, dtype=torch.bfloat16).eval()
+    decoder, ids, used = model.get_decoder(), torch.tensor([[3, 4, 5, 6]] * 2), []
+    decoder.layers[0].register_forward_pre_hook(
+        lambda layer, _: used.append(layer.self_attn.config._attn_implementation)
+    )
+
+    def logits():
+        settings = {"max_new_tokens": 2, "min_new_tokens": 2, "return_dict_in_generate": True, "output_logits": True}
+        return model.generate(ids, attention_mask=torch.ones_like(ids), do_sample=False, **settings).logits[0]
+
+    fused = logits()
+    with shared_prefill(decoder):
+        torch.testing.assert_close(logits(), fused, rtol=0.05, atol=0.05)
+    assert used == ["sdpa", "sdpa", "eager", "eager"]
+    assert decoder.config._attn_implementation == "sdpa"
+    with shared_prefill(decoder.float()):
+        assert decoder.config._attn_implementation == "sdpa"
