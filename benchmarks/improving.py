@@ -15,6 +15,9 @@ Written down before the first run:
 - Also: the same at equal tokens (completions; as many programs from scratch as one improvement costs), and copies (the parent's syntax
   tree).
 
+Written down when the 0.5B's programs were all there, before the first of this model: the same questions for Qwen2.5-Coder-1.5B-Instruct
+(`--model coder-1.5b`). If its interval of (a) lies below 0, too, the recipe for one GPU of 24 GB does without improve prompts.
+
 Finished programs are lines in the output folder, and neither sampled nor executed again.
 """
 
@@ -27,7 +30,7 @@ from statistics import fmean
 from typing import Any
 
 from paired import interval
-from prompts import LOCAL, load, make_tables
+from prompts import LOCAL, MODELS, load, make_tables
 from rich.console import Console
 from rich.table import Table
 
@@ -40,7 +43,7 @@ from trl_mle.rewards import Evaluation, MLEReward
 from trl_mle.solutions.pool import syntax_tree_id
 
 
-MODEL, MAX_TOKENS, MAX_PROMPT_TOKENS, SAMPLES = "coder-0.5b", 448, 1024, 14
+MAX_TOKENS, MAX_PROMPT_TOKENS, SAMPLES = 448, 1024, 14
 
 
 def measure(harness: Harness) -> list[dict[str, Any]]:
@@ -114,6 +117,7 @@ def summary(lines: Sequence[dict[str, Any]]) -> dict[str, Any]:
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--model", choices=list(MODELS), default="coder-0.5b", help="each with an --output of its own")
     parser.add_argument("--endpoint", help="base URL of a server that samples, such as vLLM's (this process samples)")
     parser.add_argument("--competitions", nargs="+", help="some of them (all)")
     parser.add_argument("--output", type=Path, default=Path("outputs/benchmark-improving"))
@@ -126,12 +130,12 @@ def main() -> None:
     path = args.output / "programs.jsonl"
     lines = [json.loads(line) for line in path.read_text().splitlines()] if path.is_file() else []
     missing = [item for item in competitions if item.id not in {line["competition"] for line in lines}]
-    policy = load(MODEL, args.endpoint) if missing else None
+    policy = load(args.model, args.endpoint) if missing else None
     with LocalExecutor(timeout_s=60, memory_mb=4096) as executor:
         reward = MLEReward(competitions, executor, AstInstrumenter())
         for item in missing:
             assert policy is not None
-            settings = {"model": MODEL, "max_tokens": MAX_TOKENS, "limits": asdict(executor.limits)}
+            settings = {"model": args.model, "max_tokens": MAX_TOKENS, "limits": asdict(executor.limits)}
             log = SampleLog(args.output / f"{item.slug}.jsonl", settings)
             limits = executor.limits
             new = measure(Harness(policy, item, reward, log, MAX_TOKENS, MAX_PROMPT_TOKENS, limits, 0, SAMPLES))
