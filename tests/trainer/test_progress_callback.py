@@ -54,16 +54,33 @@ def test_how_long_it_still_takes(monkeypatch, capsys):
     ]
 
 
-@pytest.mark.parametrize(("rates", "said"), [((0.0, 0.0), True), ((0.0, 0.25, 0.0), False), ((None,), False)])
-def test_a_run_without_a_valid_program_says_so(capsys, rates, said):
-    callback, arguments = MLEProgressCallback(), TrainingArguments("x")
+@pytest.mark.parametrize(
+    ("rates", "said"),
+    [
+        ((0.0, 0.0), "no program was valid: "),
+        ((0.0, 0.25, 0.0), None),
+        ((0.0, 0.9, 0.0, 0.0, 0.0), "no program was valid after step 2: "),
+        ((None, None), None),
+    ],
+)
+@pytest.mark.parametrize("resumed_at", [0, 1])
+def test_a_run_without_a_valid_program_says_so(capsys, rates, said, resumed_at):
+    """Also where a policy has lost what it had learnt, before an interruption perhaps."""
+    callback, arguments, state = (
+        MLEProgressCallback(),
+        TrainingArguments("x"),
+        TrainerState(is_world_process_zero=True),
+    )
     for step, rate in enumerate(rates, 1):
-        state = TrainerState(global_step=step, max_steps=len(rates), is_world_process_zero=True)
         logs = {"reward": -9.9} | ({} if rate is None else {"mle/valid_rate": rate})
-        callback.on_log(arguments, state, TrainerControl(), logs)
+        if step == 1 + resumed_at:
+            callback.on_train_begin(arguments, state, TrainerControl())
+        state.global_step, state.log_history = step, [*state.log_history, {"step": step} | logs]
+        if step > resumed_at:
+            callback.on_log(arguments, state, TrainerControl(), logs)
     callback.on_train_end(arguments, state, TrainerControl())
-    last = capsys.readouterr().out.splitlines()[-1]
-    assert (last == "no program was valid: `trl-mle report x` shows how they failed") == said
+    lines = [line for line in capsys.readouterr().out.splitlines() if line.startswith("no program")]
+    assert lines == ([f"{said}`trl-mle report x` shows how they failed"] if said else [])
 
 
 def test_what_is_unknown_is_left_out(capsys):

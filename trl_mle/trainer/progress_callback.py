@@ -6,7 +6,6 @@ import time
 from pathlib import Path
 from typing import Any
 
-import numpy as np
 from transformers import TrainerCallback, TrainerControl, TrainerState, TrainingArguments
 
 from trl_mle.rewards.execution_log import end_last_line
@@ -14,11 +13,15 @@ from trl_mle.rewards.progress import METRICS_FILE
 from trl_mle.showing import in_words
 
 
+LOST_STEPS = 3  # without a valid program, until a policy has lost what it had learnt
+
+
 class MLEProgressCallback(TrainerCallback):
     """
     Prints one line per step: reward, share of valid submissions, mean and best score, mean Δt. With several competitions,
     scores are left out, because their metrics differ. A second line says how long training will still take, by the steps so
-    far: after the first step, and whenever half of the steps that were left then are done. A last line says if no program was valid.
+    far: after the first step, and whenever half of the steps that were left then are done. A last line says if no program was valid,
+    or none any more.
 
     Also writes all metrics of the step to `metrics.jsonl` in the output folder, so that `trl-mle watch` and `trl-mle
     report` need not wait for a checkpoint, and a line with whether the run has `ended` when training begins and ends.
@@ -36,7 +39,7 @@ class MLEProgressCallback(TrainerCallback):
     def __init__(self) -> None:
         self._began_s, self._first = time.monotonic(), 0
         self._next = math.inf  # steps left when the time is said
-        self._valid = math.nan  # the largest share in a step, if any is known
+        self._valid_step: int | None = None  # the last one with a valid program; 0: none yet, `None`: unknown
 
     def on_train_begin(
         self, args: TrainingArguments, state: TrainerState, control: TrainerControl, **kwargs: Any
@@ -44,8 +47,8 @@ class MLEProgressCallback(TrainerCallback):
         if not state.is_world_process_zero:
             return
         self._began_s, self._first = time.monotonic(), state.global_step
-        earlier = [entry["mle/valid_rate"] for entry in state.log_history if "mle/valid_rate" in entry]
-        self._valid = max(earlier, default=math.nan)
+        for entry in state.log_history:
+            self._note(int(entry["step"]), entry)
         if not state.global_step:  # from another run
             metrics_file(args).unlink(missing_ok=True)
         end_last_line(metrics_file(args))
@@ -57,8 +60,14 @@ class MLEProgressCallback(TrainerCallback):
         if not state.is_world_process_zero:
             return
         _append(args, state, {"ended": True})
-        if self._valid == 0.0:
-            print(f"no program was valid: `trl-mle report {args.output_dir}` shows how they failed", flush=True)
+        is_lost = self._valid_step and state.global_step - self._valid_step >= LOST_STEPS
+        if self._valid_step == 0 or is_lost:
+            since = f" after step {self._valid_step}" if is_lost else ""
+            print(f"no program was valid{since}: `trl-mle report {args.output_dir}` shows how they failed", flush=True)
+
+    def _note(self, step: int, logs: dict[str, Any]) -> None:
+        if "mle/valid_rate" in logs:
+            self._valid_step = step if logs["mle/valid_rate"] else self._valid_step or 0
 
     def on_log(
         self,
@@ -74,7 +83,7 @@ class MLEProgressCallback(TrainerCallback):
         width = len(str(state.max_steps))
         parts = [f"step {state.global_step:>{width}}/{state.max_steps}", f"reward {logs['reward']:6.2f}"]
         if "mle/valid_rate" in logs:
-            self._valid = np.fmax(self._valid, logs["mle/valid_rate"])
+            self._note(state.global_step, logs)
             parts.append(f"valid {logs['mle/valid_rate']:4.0%}")
         if "mle/score/mean" in logs:
             best = f" (best {logs['mle/score/best']:.3f})" if "mle/score/best" in logs else ""
