@@ -115,6 +115,21 @@ def test_categories_become_indicators(tmp_path, monkeypatch, more):
         assert [X["city_Rome"].tolist(), X["n1"].tolist()] == [(part["city"] == "Rome").tolist(), part["n1"].tolist()]
 
 
+@pytest.mark.parametrize("lacking", ["train", "test"])
+@pytest.mark.parametrize("texts", [["note"], ["note", "city"]])
+def test_missing_numbers_are_filled_in(tmp_path, monkeypatch, texts, lacking):
+    """A small model hardly ever does, and scikit-learn refuses them."""
+    table = CATEGORIES.drop(columns=texts).assign(n0=[*range(20), *range(20)])
+    parts = {"train": table.head(30).copy(), "test": table.tail(10).drop(columns="y")}
+    parts[lacking].iloc[3, parts[lacking].columns.get_loc("n0")] = None
+    comp = make(tmp_path, parts["train"], parts["test"])
+    found = run(opening(comp), comp, tmp_path, monkeypatch)
+    X = found["X_train" if lacking == "train" else "X_test"]
+    assert not X.isna().any(axis=None)
+    assert 0 < X["n0"].iloc[3] < 19
+    assert X["n0"].drop(X.index[3]).tolist() == parts[lacking]["n0"].dropna().tolist()
+
+
 def test_a_table_of_categories_is_no_text(tmp_path, monkeypatch):
     table = CATEGORIES[["id", "city", "y"]].assign(kind=["a", "b"] * 20)
     comp = make(tmp_path, table, table.drop(columns="y"))
