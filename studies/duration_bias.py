@@ -3,6 +3,7 @@ Does it matter how long programs run, in synchronous and in asynchronous trainin
 
     python studies/duration_bias.py bandit
     python studies/duration_bias.py train
+    python studies/duration_bias.py drops
 
 `bandit` is the exact case: a softmax policy over two actions of known duration and reward, through the trainer's own ledger,
 weights and baseline, in simulated time. 16 slots; a fast action runs for 1 s and earns 0, a slow one for 10 s and earns 1
@@ -16,6 +17,14 @@ again. Written down before the runs:
 - Primary outcome: the probability of the slow program after 50 s; at first it is about 0.1. Hypotheses: `linear` and
   `inclusion` against none, each asynchronous, and `linear` synchronous, in each of the three competitions: nine differences,
   paired by seed, two-sided t tests, Holm's correction over all nine.
+- Six seeds.
+
+`drops` is the same, where the slow program scores better, with rollouts that are too old kept or dropped. Written down before its runs:
+
+- Question: what does dropping cost, where good programs are slow? `max_staleness: 4` is the default of TRL's AsyncGRPO, and 8 is prime-rl's
+  (it also drops rollouts in flight). One of ten programs runs for 4 s, or for 12 s, instead of 0.4 s.
+- Primary outcome: the probability of the slow program after 100 s, dropped less kept, for both limits and both durations: four
+  differences, paired by seed, two-sided t tests, Holm's correction. Also: the share of slow programs among those trained on.
 - Six seeds.
 """
 
@@ -31,6 +40,7 @@ from pathlib import Path
 from statistics import fmean, stdev, variance
 
 import matplotlib as mpl
+import pandas as pd
 import torch
 from datasets import Dataset
 from rich.console import Console
@@ -264,6 +274,11 @@ TRAINING_ARMS = {
     for weighting in ("none", "linear", "inclusion")
     if kind == "async" or weighting != "inclusion"
 }
+DROPPING_ARMS = {
+    "kept": ASYNCHRONOUS,
+    **{f"dropped after {age}": ASYNCHRONOUS | {"max_staleness": age} for age in (4, 8)},
+}
+SLOW_DROPPED_S = 4.0, 12.0
 PROMPT = [{"role": "user", "content": "Write a program."}]
 RESULT_COLUMNS = {"slow": "{:.2f}", "score": "{:.3f}", "gradient_variance": "{:.4f}"}
 GRADIENT_STEPS = 8  # steps for the variance of the gradient: the policy hardly moves in these
@@ -287,9 +302,9 @@ def make_competition(folder: Path) -> Competition:
     )
 
 
-def make_programs(slow_knows: float) -> list[str]:
+def make_programs(slow_knows: float, slow_s: float) -> list[str]:
     fast = [PROGRAM.format(seconds=FAST_S, knowledge=LITTLE, variant=i) for i in range(PROGRAMS - 1)]
-    slow = PROGRAM.format(seconds=SLOW_S, knowledge=slow_knows, variant=PROGRAMS - 1)
+    slow = PROGRAM.format(seconds=slow_s, knowledge=slow_knows, variant=PROGRAMS - 1)
     return [f"```python\n{program}```" for program in [*fast, slow]]
 
 
@@ -328,9 +343,9 @@ class Course(TrainerCallback):
         return self.squares / self.count - (self.total / self.count).square().sum().item()
 
 
-def train(arm: dict, slow_knows: float, seed: int, budget_s: float, folder: Path) -> dict:
+def train(arm: dict, slow_knows: float, seed: int, budget_s: float, folder: Path, slow_s: float = SLOW_S) -> dict:
     """Trains once, and returns the figures."""
-    generation = save_policy(folder / "policy", make_programs(slow_knows), seed)
+    generation = save_policy(folder / "policy", make_programs(slow_knows, slow_s), seed)
     course = Course(budget_s)
     args = MLEGRPOConfig(
         str(folder / "run"),
@@ -341,6 +356,7 @@ def train(arm: dict, slow_knows: float, seed: int, budget_s: float, folder: Path
         max_grad_norm=0.0,  # no clipping, which would change the variance of the estimate
         lr_scheduler_type="constant",
         generation_kwargs=generation,
+        log_completions=True,
         **TRAINING,
         seed=seed,
         **arm,
@@ -354,7 +370,10 @@ def train(arm: dict, slow_knows: float, seed: int, budget_s: float, folder: Path
     slow = course.points[-1][1]
     knowledge = LITTLE + slow * (slow_knows - LITTLE)
     score = (2 + knowledge) / 3
-    return {"points": course.points, "slow": slow, "score": score, "gradient_variance": course.gradient_variance}
+    tables = list((folder / "run" / "completions").glob("*.parquet"))
+    durations = pd.concat(map(pd.read_parquet, tables))["duration_s"]
+    figures = {"slow": slow, "score": score, "gradient_variance": course.gradient_variance}
+    return {"points": course.points, "trained": float((durations > slow_s).mean()), **figures}
 
 
 def run_key(case: str, arm: str, seed: int, budget_s: float) -> str:
@@ -404,18 +423,55 @@ def train_main(args: argparse.Namespace, console: Console) -> None:
         console.print(hypotheses("P(slow), less that without weights", pairs))
 
 
+def drops_main(args: argparse.Namespace, console: Console) -> None:
+    args.output.mkdir(parents=True, exist_ok=True)
+    record = args.output / "drops.json"
+    results = json.loads(record.read_text()) if record.exists() else {}
+    for seed in args.seeds:
+        for slow_s in SLOW_DROPPED_S:
+            for name, arm in DROPPING_ARMS.items():
+                key = run_key(f"{slow_s:g} s", name, seed, args.budget_s)
+                if key not in results:
+                    with tempfile.TemporaryDirectory() as folder:
+                        options = arm | {"duration_weighting": "none"}
+                        results[key] = train(
+                            options, CASES["slow is better"], seed, args.budget_s, Path(folder), slow_s
+                        )
+                    record.write_text(json.dumps(results) + "\n")
+    table = Table("slow program", "rollouts", "steps", "share trained on", "P(slow)")
+    table.title = f"slow is better: after {args.budget_s:g} s, {len(args.seeds)} seeds (mean ± sd)"
+    pairs = {}
+    for slow_s in SLOW_DROPPED_S:
+        found = {}
+        for name in DROPPING_ARMS:
+            found[name] = [results[run_key(f"{slow_s:g} s", name, seed, args.budget_s)] for seed in args.seeds]
+            steps = mean_sd([len(run["points"]) for run in found[name]], "{:.0f}")
+            shares = (mean_sd([run[figure] for run in found[name]], "{:.3f}") for figure in ("trained", "slow"))
+            table.add_row(f"{slow_s:g} s", name, steps, *shares)
+            if name != "kept":
+                pairs[f"{slow_s:g} s, {name}"] = [
+                    (run["slow"], kept["slow"]) for run, kept in zip(found[name], found["kept"], strict=True)
+                ]
+    console.print(table)
+    console.print(hypotheses("P(slow), less that where rollouts are kept", pairs))
+
+
+COMMANDS = {"bandit": bandit_main, "train": train_main, "drops": drops_main}
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     commands = parser.add_subparsers(dest="command", required=True)
     bandit = commands.add_parser("bandit")
     bandit.add_argument("--num_seeds", type=int, default=20)
-    training = commands.add_parser("train")
-    training.add_argument("--seeds", type=int, nargs="+", default=[0, 1, 2, 3, 4, 5])
-    training.add_argument("--budget_s", type=float, default=50.0, help="wall clock of a run")
-    for command in (bandit, training):
+    training, dropping = commands.add_parser("train"), commands.add_parser("drops")
+    for command, budget_s in ((training, 50.0), (dropping, 100.0)):
+        command.add_argument("--seeds", type=int, nargs="+", default=[0, 1, 2, 3, 4, 5])
+        command.add_argument("--budget_s", type=float, default=budget_s, help="wall clock of a run")
+    for command in (bandit, training, dropping):
         command.add_argument("--output", type=Path, default=Path("outputs/studies/duration-bias"))
     args = parser.parse_args()
-    (bandit_main if args.command == "bandit" else train_main)(args, Console())
+    COMMANDS[args.command](args, Console())
 
 
 if __name__ == "__main__":
