@@ -5,6 +5,7 @@ from dataclasses import replace
 
 import pandas as pd
 import pytest
+from PIL import Image
 
 from trl_mle.competitions import Competition, list_competitions, load_competition
 from trl_mle.execution import Limits
@@ -17,7 +18,6 @@ NAMES = [name for name in list_competitions() if name.startswith("mirror:")] + [
     "diabetes",
     "wine",
 ]
-NO_FEATURES = {"mirror:plant-pathology-2020-fgvc7"}  # images
 
 
 def run(text, comp, folder, monkeypatch):
@@ -42,17 +42,18 @@ def test_its_lines_read_the_tables(name, tmp_path, monkeypatch):
     sample = pd.read_csv(comp.sample_submission)
     assert list(defined["submission"][comp.id_column]) == list(sample[comp.id_column])
     assert len(defined["y_train"]) == len(train)
-    if name not in NO_FEATURES:
-        X, X_test = defined["X_train"], defined["X_test"]
-        assert (len(X), len(X_test)) == (len(train), len(test))
-        assert not isinstance(X, pd.DataFrame) or list(X.columns) == list(X_test.columns)
-        assert not isinstance(X, pd.DataFrame) or not set(X.columns) & {comp.id_column, *comp.target_columns}
-        assert not isinstance(X, pd.DataFrame) or all(kind.kind in "iufb" for kind in X.dtypes)
+    X, X_test = defined["X_train"], defined["X_test"]
+    assert (len(X), len(X_test)) == (len(train), len(test))
+    assert not isinstance(X, pd.DataFrame) or list(X.columns) == list(X_test.columns)
+    assert not isinstance(X, pd.DataFrame) or not set(X.columns) & {comp.id_column, *comp.target_columns}
+    assert not isinstance(X, pd.DataFrame) or all(kind.kind in "iufb" for kind in X.dtypes)
     if len(comp.target_columns) > 1:
         assert list(defined["targets"]) == list(comp.target_columns)
 
 
-@pytest.mark.parametrize("name", ["diabetes", "digits", "mirror:leaf-classification"])
+@pytest.mark.parametrize(
+    "name", ["diabetes", "digits", "mirror:leaf-classification", "mirror:plant-pathology-2020-fgvc7"]
+)
 def test_a_model_may_go_on_in_three_lines(name, tmp_path, monkeypatch):
     comp = load_competition(name)
     model, predict = ("Ridge", "predict") if name == "diabetes" else ("LogisticRegression", "predict_proba")
@@ -115,17 +116,58 @@ def test_categories_become_indicators(tmp_path, monkeypatch, more):
         assert [X["city_Rome"].tolist(), X["n1"].tolist()] == [(part["city"] == "Rome").tolist(), part["n1"].tolist()]
 
 
+@pytest.mark.parametrize("suffix", ["", ".png"])
+def test_images_become_pixels(tmp_path, monkeypatch, suffix):
+    """Of a column that names them, in folders of their own; other tables have none."""
+    table = pd.DataFrame(
+        {"id": range(4), "file": [f"a{i}{'' if suffix else '.png'}" for i in range(4)], "y": range(4)}
+    )
+    comp = make(tmp_path, table.head(2), table.tail(2).drop(columns="y"))
+    assert "pixels" not in opening(comp)
+    for part, rows in (("train", table.head(2)), ("test images", table.tail(2))):
+        (comp.public_dir / part).mkdir()
+        for i, name in zip(rows["y"], rows["file"], strict=True):
+            Image.new("L", (50, 40 + i), color=255 if i % 2 else 0).save(comp.public_dir / part / f"{name}{suffix}")
+    found = run(opening(comp), comp, tmp_path, monkeypatch)
+    for X in found["X_train"], found["X_test"]:
+        assert X.shape == (2, 32 * 32 * 3)
+        assert X.mean(axis=1).tolist() == [0, 1]
+
+
+@pytest.mark.parametrize("values", [[1, 0, 0], [1, 1, 0], [0.5, 0.5, 0]])
+def test_targets_that_say_the_class_become_its_number(tmp_path, monkeypatch, values):
+    targets = ["x", "y", "z"]
+    table = pd.DataFrame([values, [0, 1, 0]] * 3, columns=targets).assign(id=range(6), a=range(6))
+    comp = make(tmp_path, table, table.drop(columns=targets), targets=targets)
+    y = run(opening(comp), comp, tmp_path, monkeypatch)["y_train"]
+    if values == [1, 0, 0]:
+        assert y.tolist() == [0, 1] * 3
+        assert "set submission[targets] to its probabilities" in opening(comp)
+    else:
+        assert y.equals(table[targets].astype(y.dtypes))
+        assert "set submission[targets] to its predictions" in opening(comp)
+
+
+def test_without_features_nobody_speaks_of_them(tmp_path):
+    table = pd.DataFrame({"id": [1, 2], "y": [0, 1]})
+    assert "# Fit a model to train, set submission" in opening(make(tmp_path, table, table[["id"]]))
+
+
+@pytest.mark.parametrize("more", [False, True])
 @pytest.mark.parametrize("lacking", ["train", "test"])
 @pytest.mark.parametrize("texts", [["note"], ["note", "city"]])
-def test_missing_numbers_are_filled_in(tmp_path, monkeypatch, texts, lacking):
-    """A small model hardly ever does, and scikit-learn refuses them."""
+def test_missing_numbers_are_filled_in(tmp_path, monkeypatch, texts, lacking, more):
+    """A small model hardly ever does, and scikit-learn refuses them. Also where a later row holds a word."""
     table = CATEGORIES.drop(columns=texts).assign(n0=[*range(20), *range(20)])
-    parts = {"train": table.head(30).copy(), "test": table.tail(10).drop(columns="y")}
+    if more:
+        table = pd.concat([table] * 8, ignore_index=True).astype({"n2": object})
+        table.loc[200, "n2"] = "unknown"
+    parts = {"train": table.head(-10).copy(), "test": table.tail(10).drop(columns="y")}
     parts[lacking].iloc[3, parts[lacking].columns.get_loc("n0")] = None
     comp = make(tmp_path, parts["train"], parts["test"])
     found = run(opening(comp), comp, tmp_path, monkeypatch)
     X = found["X_train" if lacking == "train" else "X_test"]
-    assert not X.isna().any(axis=None)
+    assert not X["n0"].isna().any()
     assert 0 < X["n0"].iloc[3] < 19
     assert X["n0"].drop(X.index[3]).tolist() == parts[lacking]["n0"].dropna().tolist()
 

@@ -3,6 +3,7 @@
 import json
 import re
 from collections.abc import Sequence
+from os.path import isfile
 from pathlib import Path
 
 import pandas as pd
@@ -14,6 +15,14 @@ from trl_mle.prompts.tables import find_table, is_text
 MOST_NAMES = 6  # that are written out
 NAME_CHARS = 80
 MOST_CATEGORIES = 20  # different texts in the first rows of a column
+IMAGES = ".jpg", ".jpeg", ".png"
+PIXELS = """from PIL import Image
+
+def pixels(path):
+    image = Image.open(path)
+    image.draft("RGB", (64, 64))
+    return np.asarray(image.convert("RGB").resize((32, 32))).ravel() / 255
+"""
 # Tells the chat template of a model that can think, such as Qwen3, not to
 NO_THOUGHTS = {"enable_thinking": False}
 
@@ -49,14 +58,13 @@ def opening(comp: Competition) -> str:
     lines += [*features, *_labels(comp, train, test)]
     reads_text = bool(features) and features[-1].endswith("# text")
     if len(comp.target_columns) > 1:
-        goal = f"submission[targets] to its {'probabilities' if '[0, 1]' in comp.rule else 'predictions'}"
+        are_shares = "[0, 1]" in comp.rule or _are_classes(comp, train)
+        goal = f"submission[targets] to its {'probabilities' if are_shares else 'predictions'}"
     else:  # asked for the probabilities of one class, small models fail more often
         goal = f"submission[{_quoted(comp.target_columns[0])}] to its predictions"
     # With these names and words, fewer models split the rows or read the tables once more
-    lines += [
-        "",
-        f'# Fit a model to X_train and y_train, set {goal} for X_test, and write submission to "submission.csv"',
-    ]
+    fit, rows = ("X_train and y_train", "X_test") if features else ("train", "test")
+    lines += ["", f'# Fit a model to {fit}, set {goal} for {rows}, and write submission to "submission.csv"']
     lines.append("from sklearn.feature_extraction.text import" if reads_text else "from sklearn")
     return "\n".join(lines)
 
@@ -80,17 +88,18 @@ def after_thoughts(opening: str, asked: str) -> str:
 
 def _features(comp: Competition, train: pd.DataFrame, test: pd.DataFrame) -> list[str]:
     """
-    Defines `X_train` and `X_test`: the columns of both tables that hold numbers or categories, the latter as indicators, or
-    their text if no column holds numbers. Numbers that the first rows lack are filled in with the column's median: three of five
-    programs of a small model ended at them.
+    Defines `X_train` and `X_test`: the columns of both tables that hold numbers or categories, the latter as indicators; without
+    such columns, the images that they name, or their text. If the first rows lack numbers, the column's median is filled in: three
+    of five programs of a small model ended at them.
     """
-    shared = [str(name) for name in test.columns if name in train.columns and name != comp.group_column]
+    no_features = {comp.group_column, *comp.target_columns}
+    shared = [str(name) for name in test.columns if name in train.columns and name not in no_features]
     if comp.id_column in shared and not _is_prose(train[comp.id_column]):
         shared.remove(comp.id_column)
     texts = [name for name in shared if is_text(train[name])]
     categories = [name for name in texts if _is_category(train[name])]
     if not shared or texts == shared != categories:
-        return _texts(texts)
+        return _images(comp, train, test) or _texts(texts)
     used = [name for name in shared if name not in texts or name in categories]
     others = [name for name in map(str, test.columns) if name not in used]
     if len(used) <= MOST_NAMES:
@@ -108,16 +117,36 @@ def _features(comp: Competition, train: pd.DataFrame, test: pd.DataFrame) -> lis
     numbers = [name for name in used if name not in texts]
     lacks_values = bool(train[numbers].isna().any(axis=None) or test[numbers].isna().any(axis=None))
     lines = [f"features = {listed}{note}"]
-    if categories:
-        filled = ["X = X.fillna(X.median())"] if lacks_values else []
-        lines += ["X = pd.get_dummies(pd.concat([train, test])[features])", *filled]
-        lines.append("X_train, X_test = X[: len(train)], X[len(train) :]")
-    elif lacks_values:
-        filled_table = "table[features].fillna(train[features].median())"
-        lines.append(f"X_train, X_test = ({filled_table} for table in (train, test))")
-    else:
-        lines.append("X_train, X_test = train[features], test[features]")
-    return lines
+    if not categories and not lacks_values:
+        return [*lines, "X_train, X_test = train[features], test[features]"]
+    both = "pd.concat([train, test])[features]"
+    lines.append(f"X = pd.get_dummies({both})" if categories else f"X = {both}")
+    if lacks_values:
+        lines.append("X = X.fillna(X.median(numeric_only=True))")
+    return [*lines, "X_train, X_test = X[: len(train)], X[len(train) :]"]
+
+
+def _images(comp: Competition, train: pd.DataFrame, test: pd.DataFrame) -> list[str]:
+    """Defines `X_train` and `X_test` by small versions of the images that a column of both tables names."""
+    named = (path.name for path in comp.public_dir.iterdir() if path.is_dir())
+    folders = ["", *sorted(f"{name}/" for name in named if re.fullmatch(r"[\w .-]+", name))]
+
+    def place(value: object) -> str | None:
+        """How a program writes the path of an image that is named so."""
+        paths = (f"{folder}{{name}}{suffix}" for folder in folders for suffix in ("", *IMAGES))
+        found = ((path, comp.public_dir / path.replace("{name}", str(value))) for path in paths)
+        return next(
+            (path for path, file in found if file.suffix.lower() in IMAGES and isfile(file)), None
+        )  # not if too long
+
+    for name in test.columns.intersection(train.columns):
+        places = [place(table[name].iloc[0]) if len(table) else None for table in (train, test)]
+        if all(places):
+            return ["", *PIXELS.splitlines(), ""] + [
+                f"X_{part} = np.stack([pixels(f{_quoted(f'input/{path}')}) for name in {part}[{_quoted(name)}]])"
+                for part, path in zip(("train", "test"), places, strict=True)
+            ]
+    return []
 
 
 def _is_category(column: pd.Series) -> bool:
@@ -140,16 +169,20 @@ def _is_prose(column: pd.Series) -> bool:
 
 
 def _labels(comp: Competition, train: pd.DataFrame, test: pd.DataFrame) -> list[str]:
-    """Defines `y_train`, if the columns to learn are known, and `targets`, if there are several columns to fill."""
+    """
+    Defines `y_train`, if the columns to learn are known, and `targets`, if there are several columns to fill. Where these say for each
+    row which class it has, `y_train` is the number of the class: most classifiers take nothing else.
+    """
     known = [name for name in comp.target_columns if name in train.columns]
     lacking = [str(name) for name in train.columns if name not in test.columns]
     learnt = known or (lacking if len(lacking) == 1 else [])
+    targets = list(comp.target_columns)
+    are_classes = _are_classes(comp, train)
     lines = []
     if len(learnt) == 1:
         lines.append(f"y_train = train[{_quoted(learnt[0])}]")
-    elif learnt and len(learnt) <= MOST_NAMES:
+    elif learnt and len(learnt) <= MOST_NAMES and not are_classes:
         lines.append(f"y_train = train[[{_list(learnt)}]]")
-    targets = list(comp.target_columns)
     if len(targets) > MOST_NAMES:
         stem = re.sub(r"\d+$", "", targets[0])
         if "{" not in stem and targets == [f"{stem}{number}" for number in range(len(targets))]:
@@ -164,7 +197,17 @@ def _labels(comp: Competition, train: pd.DataFrame, test: pd.DataFrame) -> list[
             )
     elif len(targets) > 1:
         lines.append(f"targets = [{_list(targets)}]")
+    if are_classes:
+        lines.append("y_train = train[targets].to_numpy().argmax(axis=1)  # the number of the target that is 1")
     return lines
+
+
+def _are_classes(comp: Competition, train: pd.DataFrame) -> bool:
+    """Whether the targets say which class a row has: one of them is 1, and the others are 0."""
+    if len(comp.target_columns) < 2 or not set(comp.target_columns) <= set(train.columns):
+        return False
+    values = train[list(comp.target_columns)]
+    return bool(values.isin([0, 1]).all(axis=None) and (values.sum(axis=1) == 1).all())
 
 
 def _options(path: Path) -> str:
