@@ -12,7 +12,8 @@ Written down before the first run:
 - Primary outcomes, in pairs by competition, with 95% intervals: (a) the share of improvements that are better than their parent, less
   the share of programs from scratch that are (over all pairs of a parent and another program from scratch); (b) the share of valid
   repairs less that of valid programs from scratch.
-- Also: the same at equal tokens (completions; as many programs from scratch as one improvement costs), and copies (the parent's syntax
+- Also: the same at equal tokens (completions; as many programs from scratch as one improvement costs, by the mean share, which is a
+  little too much for several), and copies (the parent's syntax
   tree).
 
 Written down when the 0.5B's programs were all there, before the first of this model: the same questions for Qwen2.5-Coder-1.5B-Instruct
@@ -117,12 +118,14 @@ def summary(lines: Sequence[dict[str, Any]]) -> dict[str, Any]:
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--model", choices=list(MODELS), default="coder-0.5b", help="each with an --output of its own")
+    parser.add_argument("--model", choices=list(MODELS), default="coder-0.5b")
     parser.add_argument("--endpoint", help="base URL of a server that samples, such as vLLM's (this process samples)")
     parser.add_argument("--competitions", nargs="+", help="some of them (all)")
-    parser.add_argument("--output", type=Path, default=Path("outputs/benchmark-improving"))
+    parser.add_argument(
+        "--output", type=Path, default=Path("outputs/benchmark-improving"), help="has a folder for each model"
+    )
     args = parser.parse_args()
-    args.output = args.output.absolute()
+    args.output = args.output.absolute() / args.model
     names = [name for name in list_competitions() if name.startswith("mirror:") or name in LOCAL]
     competitions: list[Competition] = [*map(load_competition, names), *make_tables(args.output / "tables")]
     if args.competitions is not None:
@@ -162,7 +165,7 @@ def main() -> None:
             mean, half = interval([a - b for a, b in pairs])
             console.print(
                 f"{outcome}: {fmean(a for a, _ in pairs):.2f} against {fmean(b for _, b in pairs):.2f}, "
-                f"{mean:+.2f} ± {half:.2f} ({len(pairs)} competitions)"
+                f"{mean:+.3f} ± {half:.3f} ({len(pairs)} competitions)"
             )
 
 

@@ -19,8 +19,10 @@ ended: docs/pretrained.md):
 - Primary outcome: of the best of all 448 programs, chosen on the hidden rows that training sees, the score on the held-out rows, as its
   rank among the different scores of all arms in this competition (0 worst, 1 best; 0 without a valid program). Mean over competitions and
   seeds with a bootstrap interval over both; and each trained arm less the 1.5B asked, paired.
-- Also: the same at the seconds of the arm `reward, linear` (sampling, programs, training), and the share of valid programs. Models that
-  are asked are served by vLLM, which samples faster than training does, and get all their programs where the time allows for more.
+- Also: the same at the seconds of the arm `reward, linear`, and the share of valid programs. A run takes its steps times the median
+  seconds of a step (other work stopped some of them), and what its samples took. Models that are asked are served by vLLM, which samples
+  faster than training does, and get all their programs where the time allows for more. Training on digits was timed before sampling
+  on a CPU became faster (some 20 s of 55 a step).
 - It is concluded that learning beats asking if the interval of the paired difference lies above 0, and that it does not if it lies
   below; else that this experiment cannot tell.
 
@@ -83,8 +85,8 @@ class Cell:
 
 def ends_of(batches: Iterable[tuple[float, float]]) -> list[float]:
     """
-    Seconds after which each program was graded, from those when its batch began and when it was graded, without the time between two
-    batches.
+    Seconds after which the batch of each program was graded, from those when its batch began and when it was graded, without the time
+    between two batches.
     """
     last = defaultdict[float, list[float]](list)
     for began_s, graded_s in batches:
@@ -100,15 +102,22 @@ def asked(
     arm: str, competition: Competition, seed: int, reward: MLEReward, folder: Path, endpoint: str | None
 ) -> Cell:
     """The programs of an untrained model; those that are missing are sampled from an endpoint, if there is one."""
-    policy = UnseededEndpoint(endpoint) if endpoint else None
-    log = SampleLog(folder / f"{arm}-{competition.slug}-{seed}.jsonl".replace(", ", "-"), {"arm": arm, "seed": seed})
-    if policy is not None and len(log.evaluations) < ASKED[arm]:
-        tokens = TRAINING["max_completion_length"] * (3 if "tree" in arm else 1)
-        limits = reward.executor.limits
-        harness = Harness(policy, competition, reward, log, tokens, 1024, limits, seed, 32)
+    tokens = TRAINING["max_completion_length"] * (3 if "tree" in arm else 1)
+    path = folder / f"{arm}-{competition.slug}-{seed}.jsonl".replace(", ", "-")
+    settings = {"model": arm.partition(",")[0], "max_tokens": tokens, "seed": seed}
+    log = SampleLog(path, settings)
+    if endpoint is not None and len(log.evaluations) < ASKED[arm]:
+        policy = UnseededEndpoint(endpoint)
+        size = {"0.5B": "0.5", "1.5B": "1.5"}[settings["model"]]
+        if size not in policy.identity:
+            raise SystemExit(f"error: --endpoint serves {policy.identity}: its name has to say that it is the {size}B")
+        harness = Harness(policy, competition, reward, log, tokens, 1024, reward.executor.limits, seed, 32)
         (search_tree if "tree" in arm else sample_programs)(harness, ASKED[arm])
-    done = [(written.started_s, log.elapsed_s[sample]) for sample, written in log.written.items()]
-    return Cell.of([log.evaluations[sample] for sample in log.written], ends_of(done))
+    if len(log.evaluations) < ASKED[arm]:
+        return Cell.of([], [])
+    done = [sample for sample in log.written if sample in log.evaluations]
+    ends = ends_of((log.written[sample].started_s, log.elapsed_s[sample]) for sample in done)
+    return Cell.of([log.evaluations[sample] for sample in done], ends)
 
 
 def trained(arm: str, competition: Competition, seed: int, reward: MLEReward, folder: Path) -> Cell:
@@ -118,26 +127,32 @@ def trained(arm: str, competition: Competition, seed: int, reward: MLEReward, fo
     if checkpoint is None or not (run / "held-out" / "results.json").is_file():
         return Cell.of([], [])
     history = json.loads((Path(checkpoint) / "trainer_state.json").read_text())["log_history"]
-    ends = np.cumsum([entry["step_time"] for entry in history if "step_time" in entry])
+    steps = [entry["step_time"] for entry in history if "step_time" in entry]
+    ends = np.arange(1, len(steps) + 1) * np.median(steps)
     texts, ends_s = [], list[float]()
     for path, end in zip(sorted((run / "completions").glob("*.parquet")), ends, strict=True):
         written = pd.read_parquet(path)["completion"]
         texts += [completion[-1]["content"] for completion in written]
         ends_s += [end] * len(written)
     # The log may be that of an earlier version
-    after = [line for line in read(run / "held-out" / "completions" / "policy.jsonl") if "text" in line][:SAMPLES]
     graded = {line["index"]: line["elapsed_s"] for line in read(run / "held-out" / "policy.jsonl")}
+    after = [line for line in read(run / "held-out" / "completions" / "policy.jsonl") if line.get("index") in graded]
+    after = after[:SAMPLES]
     texts += [line["text"] for line in after]
     ends_s += [ends[-1] + end for end in ends_of((line["started_s"], graded[line["index"]]) for line in after)]
     return Cell.of(reward.evaluate_many([(text, competition) for text in texts]), ends_s)
 
 
 def ranks(cells: Sequence[Cell], higher_is_better: bool) -> list[np.ndarray]:
-    """For each cell, the rank of each valid program's held-out score among the different ones of all cells: 0 worst, 1 best."""
+    """For each cell, the rank of each valid program's held-out score among the different ones of all cells: 0 worst, 1 best (and only)."""
     scores = np.unique(np.concatenate([cell.held_out for cell in cells]))
     scores = scores[~np.isnan(scores)]
-    found = [np.searchsorted(scores, cell.held_out) / max(1, len(scores) - 1) for cell in cells]
-    return found if higher_is_better else [1 - rank for rank in found]
+    scores = scores if higher_is_better else scores[::-1]
+    sign = 1 if higher_is_better else -1
+    return [
+        1 - (len(scores) - 1 - np.searchsorted(sign * scores, sign * cell.held_out)) / max(1, len(scores) - 1)
+        for cell in cells
+    ]
 
 
 def best(cell: Cell, rank: np.ndarray, count: int, higher_is_better: bool, in_order: bool) -> float:
@@ -173,16 +188,16 @@ def main() -> None:
     with LocalExecutor(**LIMITS) as executor:
         for name in args.competitions:
             competition = load_competition(name, holdout=0.5)
-            reward = MLEReward(
-                [competition], executor, AstInstrumenter(), results=ResultStore(args.output / "results.sqlite")
-            )
+            reward = MLEReward([competition], executor, AstInstrumenter())
+            known = ResultStore(args.output / "results.sqlite")  # of programs whose seconds do not count
+            again = MLEReward([competition], executor, AstInstrumenter(), results=known)
             for arm, seed in product(arms, args.seeds):
                 if arm in ASKED:
                     cell = asked(
                         arm, competition, seed, reward, args.output, args.endpoint if arm in args.arms else None
                     )
                 else:
-                    cell = trained(arm, competition, seed, reward, args.runs.absolute())
+                    cell = trained(arm, competition, seed, again, args.runs.absolute())
                 cells[name, arm, seed] = cell
             keys = list(product([name], arms, args.seeds))
             higher = competition.higher_is_better

@@ -22,11 +22,11 @@ again. Written down before the runs:
 `drops` is the same, where the slow program scores better, with rollouts that are too old kept or dropped. Written down before its runs:
 
 - Question: what does dropping cost, where good programs are slow? `max_staleness: 4` is the default of TRL's AsyncGRPO, and 8 is prime-rl's
-  (it also drops rollouts in flight). One of ten programs runs for 4 s, or for 12 s, instead of 0.4 s.
-- A slot for each of the 64 rollouts in flight. (Changed after five runs with eight slots: there, a step took 3 to 5 s, as long as its
-  slots were busy, and hardly a rollout was too old.)
-- Primary outcome: the probability of the slow program after 50 s, dropped less kept, for both limits and both durations: four
-  differences, paired by seed, two-sided t tests, Holm's correction. Also: the share of slow programs among those trained on.
+  (it also drops rollouts in flight). One of ten programs runs for 12 s, or for 24 s, instead of 0.4 s; a slot for each of 64 rollouts.
+  (Changed after seven runs with 4 s and 12 s, and eight slots or a busy core: a step took 2 to 5 s there, and hardly a rollout was too old.)
+- Primary outcome: the probability of the slow program after 100 s, dropped less kept, for both limits and both durations: four
+  differences, paired by seed, two-sided t tests, Holm's correction. Also: the share of slow programs among those trained on, how many
+  rollouts were dropped, and the oldest trained on; where nothing is dropped, the arms are the same.
 - Six seeds.
 """
 
@@ -280,7 +280,7 @@ DROPPING_ARMS = {
     "kept": ASYNCHRONOUS,
     **{f"dropped after {age}": ASYNCHRONOUS | {"max_staleness": age} for age in (4, 8)},
 }
-SLOW_DROPPED_S = 4.0, 12.0
+SLOW_DROPPED_S = 12.0, 24.0
 PROMPT = [{"role": "user", "content": "Write a program."}]
 RESULT_COLUMNS = {"slow": "{:.2f}", "score": "{:.3f}", "gradient_variance": "{:.4f}"}
 GRADIENT_STEPS = 8  # steps for the variance of the gradient: the policy hardly moves in these
@@ -376,14 +376,19 @@ def train(
     with LocalExecutor(max_parallel=slots, timeout_s=60) as executor:
         executor.submit("pass", competition).result()  # starts its warm parent
         reward = MLEReward([competition], executor, show_progress=False)
-        MLEGRPOTrainer(str(folder / "policy"), reward, args, dataset, callbacks=[course]).train()
+        trainer = MLEGRPOTrainer(str(folder / "policy"), reward, args, dataset, callbacks=[course])
+        trainer.train()
     slow = course.points[-1][1]
     knowledge = LITTLE + slow * (slow_knows - LITTLE)
     score = (2 + knowledge) / 3
+    logs = [entry for entry in trainer.state.log_history if "step_time" in entry]
+    dropped = sum(value for key, value in logs[-1].items() if key.startswith("mle/async/dropped/"))
+    oldest = max(entry.get("mle/async/staleness/max", 0) for entry in logs)
     tables = list((folder / "run" / "completions").glob("*.parquet"))
     durations = pd.concat(map(pd.read_parquet, tables))["duration_s"]
     figures = {"slow": slow, "score": score, "gradient_variance": course.gradient_variance}
-    return {"points": course.points, "trained": float((durations > slow_s).mean()), **figures}
+    figures |= {"trained": float((durations > slow_s).mean()), "dropped": dropped, "oldest": oldest}
+    return {"points": course.points, **figures}
 
 
 def run_key(case: str, arm: str, seed: int, budget_s: float) -> str:
@@ -448,7 +453,7 @@ def drops_main(args: argparse.Namespace, console: Console) -> None:
                             options, CASES["slow is better"], seed, args.budget_s, Path(folder), slow_s
                         )
                     record.write_text(json.dumps(results) + "\n")
-    table = Table("slow program", "rollouts", "steps", "share trained on", "P(slow)")
+    table = Table("slow program", "rollouts", "steps", "dropped", "oldest", "share trained on", "P(slow)")
     table.title = f"slow is better: after {args.budget_s:g} s, {len(args.seeds)} seeds (mean ± sd)"
     pairs = {}
     for slow_s in SLOW_DROPPED_S:
@@ -456,14 +461,16 @@ def drops_main(args: argparse.Namespace, console: Console) -> None:
         for name in DROPPING_ARMS:
             found[name] = [results[run_key(f"{slow_s:g} s", name, seed, args.budget_s)] for seed in args.seeds]
             steps = mean_sd([len(run["points"]) for run in found[name]], "{:.0f}")
+            counts = (mean_sd([run[figure] for run in found[name]], "{:.0f}") for figure in ("dropped", "oldest"))
             shares = (mean_sd([run[figure] for run in found[name]], "{:.3f}") for figure in ("trained", "slow"))
-            table.add_row(f"{slow_s:g} s", name, steps, *shares)
+            table.add_row(f"{slow_s:g} s", name, steps, *counts, *shares)
             if name != "kept":
                 pairs[f"{slow_s:g} s, {name}"] = [
                     (run["slow"], kept["slow"]) for run, kept in zip(found[name], found["kept"], strict=True)
                 ]
     console.print(table)
-    console.print(hypotheses("P(slow), less that where rollouts are kept", pairs))
+    if len(args.seeds) > 1:
+        console.print(hypotheses("P(slow), less that where rollouts are kept", pairs))
 
 
 COMMANDS = {"bandit": bandit_main, "train": train_main, "drops": drops_main}
@@ -475,9 +482,9 @@ def main() -> None:
     bandit = commands.add_parser("bandit")
     bandit.add_argument("--num_seeds", type=int, default=20)
     training, dropping = commands.add_parser("train"), commands.add_parser("drops")
-    for command in (training, dropping):
+    for command, budget_s in ((training, 50.0), (dropping, 100.0)):
         command.add_argument("--seeds", type=int, nargs="+", default=[0, 1, 2, 3, 4, 5])
-        command.add_argument("--budget_s", type=float, default=50.0, help="wall clock of a run")
+        command.add_argument("--budget_s", type=float, default=budget_s, help="wall clock of a run")
     for command in (bandit, training, dropping):
         command.add_argument("--output", type=Path, default=Path("outputs/studies/duration-bias"))
     args = parser.parse_args()

@@ -61,6 +61,8 @@ def test_how_long_it_still_takes(monkeypatch, capsys):
         ((0.0, 0.25, 0.0), None),
         ((0.0, 0.9, 0.0, 0.0, 0.0), "no program was valid after step 2: "),
         ((None, None), None),
+        ((0.9, 0.0, None, None), None),
+        ((0.9, 0.9, 0.9), None),
     ],
 )
 @pytest.mark.parametrize("resumed_at", [0, 1])

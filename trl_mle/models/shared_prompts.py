@@ -51,10 +51,11 @@ class SharedPrompts:
 @contextmanager
 def shared_prefill(decoder: PreTrainedModel) -> Iterator[None]:
     """
-    Context in which `generate` computes each prompt of its batch once, and a model in bfloat16 on a CPU attends with plain matrix
-    products: torch's fused attention takes several times as long for one token.
+    Context in which `generate` computes each prompt of its batch once. After it, a model in bfloat16 on a CPU attends with plain
+    matrix products: torch's fused attention takes several times as long for one token.
     """
     forward, attention = decoder.forward, decoder.config._attn_implementation
+    is_slow = decoder.device.type == "cpu" and decoder.dtype == torch.bfloat16
 
     def prefill_once(
         input_ids: torch.Tensor,
@@ -70,6 +71,8 @@ def shared_prefill(decoder: PreTrainedModel) -> Iterator[None]:
         # Masks may be in a dictionary, by kind of layer
         inputs = recursively_apply(lambda values: values[first], inputs)
         output = forward(**inputs, **kwargs)
+        if is_slow:
+            decoder.set_attn_implementation("eager")
         if isinstance(cache, StaticCache):  # it has no `batch_select_indices`
             layers: Any = cache.layers
             for layer in layers:
@@ -82,9 +85,6 @@ def shared_prefill(decoder: PreTrainedModel) -> Iterator[None]:
         return output
 
     decoder.forward = prefill_once
-    is_slow = decoder.device.type == "cpu" and decoder.dtype == torch.bfloat16
-    if is_slow:
-        decoder.set_attn_implementation("eager")
     try:
         yield
     finally:

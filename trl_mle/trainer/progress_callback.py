@@ -13,7 +13,7 @@ from trl_mle.rewards.progress import METRICS_FILE
 from trl_mle.showing import in_words
 
 
-LOST_STEPS = 3  # without a valid program, until a policy has lost what it had learnt
+LOST_STEPS = 3  # without a valid program at the end, after others, that are worth a word
 
 
 class MLEProgressCallback(TrainerCallback):
@@ -39,7 +39,7 @@ class MLEProgressCallback(TrainerCallback):
     def __init__(self) -> None:
         self._began_s, self._first = time.monotonic(), 0
         self._next = math.inf  # steps left when the time is said
-        self._valid_step: int | None = None  # the last one with a valid program; 0: none yet, `None`: unknown
+        self._known_step = self._valid_step = 0  # the last ones whose programs are known, and of which some were valid
 
     def on_train_begin(
         self, args: TrainingArguments, state: TrainerState, control: TrainerControl, **kwargs: Any
@@ -47,6 +47,7 @@ class MLEProgressCallback(TrainerCallback):
         if not state.is_world_process_zero:
             return
         self._began_s, self._first = time.monotonic(), state.global_step
+        self._known_step = self._valid_step = 0
         for entry in state.log_history:
             self._note(int(entry["step"]), entry)
         if not state.global_step:  # from another run
@@ -60,14 +61,14 @@ class MLEProgressCallback(TrainerCallback):
         if not state.is_world_process_zero:
             return
         _append(args, state, {"ended": True})
-        is_lost = self._valid_step and state.global_step - self._valid_step >= LOST_STEPS
-        if self._valid_step == 0 or is_lost:
-            since = f" after step {self._valid_step}" if is_lost else ""
+        if self._known_step - self._valid_step >= (LOST_STEPS if self._valid_step else 1):
+            since = f" after step {self._valid_step}" if self._valid_step else ""
             print(f"no program was valid{since}: `trl-mle report {args.output_dir}` shows how they failed", flush=True)
 
     def _note(self, step: int, logs: dict[str, Any]) -> None:
         if "mle/valid_rate" in logs:
-            self._valid_step = step if logs["mle/valid_rate"] else self._valid_step or 0
+            self._known_step = step
+            self._valid_step = step if logs["mle/valid_rate"] else self._valid_step
 
     def on_log(
         self,

@@ -122,12 +122,12 @@ def test_bfloat16_on_a_cpu_samples_without_fused_attention(tiny_model):
 
     def logits():
         settings = {"max_new_tokens": 2, "min_new_tokens": 2, "return_dict_in_generate": True, "output_logits": True}
-        return model.generate(ids, attention_mask=torch.ones_like(ids), do_sample=False, **settings).logits[0]
+        return model.generate(ids, attention_mask=torch.ones_like(ids), do_sample=False, **settings).logits[1]
 
     fused = logits()
     with shared_prefill(decoder):
         torch.testing.assert_close(logits(), fused, rtol=0.05, atol=0.05)
-    assert used == ["sdpa", "sdpa", "eager", "eager"]
+    assert used == ["sdpa", "sdpa", "sdpa", "eager"]  # the prompt, and one token after it
     assert decoder.config._attn_implementation == "sdpa"
     with shared_prefill(decoder.float()):
         assert decoder.config._attn_implementation == "sdpa"
