@@ -13,8 +13,7 @@ Written down before the first run:
   the share of programs from scratch that are (over all pairs of a parent and another program from scratch); (b) the share of valid
   repairs less that of valid programs from scratch.
 - Also: the same at equal tokens (completions; as many programs from scratch as one improvement costs, by the mean share, which is a
-  little too much for several), and copies (the parent's syntax
-  tree).
+  little too much for several), and copies (the parent's syntax tree).
 
 Written down when the 0.5B's programs were all there, before the first of this model: the same questions for Qwen2.5-Coder-1.5B-Instruct
 (`--model coder-1.5b`). If its interval of (a) lies below 0, too, the recipe for one GPU of 24 GB does without improve prompts.

@@ -23,7 +23,7 @@ again. Written down before the runs:
 
 - Question: what does dropping cost, where good programs are slow? `max_staleness: 4` is the default of TRL's AsyncGRPO, and 8 is prime-rl's
   (it also drops rollouts in flight). One of ten programs runs for 12 s, or for 24 s, instead of 0.4 s; a slot for each of 64 rollouts.
-  (Changed after seven runs with 4 s and 12 s, and eight slots or a busy core: a step took 2 to 5 s there, and hardly a rollout was too old.)
+  (Changed after eight runs with 4 s and 12 s, and eight slots: a step took 2 to 5 s there, and hardly a rollout was too old.)
 - Primary outcome: the probability of the slow program after 100 s, dropped less kept, for both limits and both durations: four
   differences, paired by seed, two-sided t tests, Holm's correction. Also: the share of slow programs among those trained on, how many
   rollouts were dropped, and the oldest trained on; where nothing is dropped, the arms are the same.
@@ -42,7 +42,6 @@ from pathlib import Path
 from statistics import fmean, stdev, variance
 
 import matplotlib as mpl
-import pandas as pd
 import torch
 from datasets import Dataset
 from rich.console import Console
@@ -269,7 +268,8 @@ LITTLE = 0.3  # the share of rows with label 1 that fast programs know: their ac
 CASES = {"slow is better": 0.7, "all alike": LITTLE, "slow is worse": 0.0}  # the share that the slow one knows
 PROGRAMS = 10  # the last of them is the slow one
 TRAINING_BATCH, TRAINING_SLOTS, GROUP_SIZE = 16, 8, 8
-ASYNCHRONOUS = {"async_rollouts": True, "async_unit": "rollout", "max_in_flight": 4 * TRAINING_BATCH}
+IN_FLIGHT = 4 * TRAINING_BATCH
+ASYNCHRONOUS = {"async_rollouts": True, "async_unit": "rollout", "max_in_flight": IN_FLIGHT}
 TRAINING_ARMS = {
     f"{kind}, {weighting}": {"duration_weighting": weighting} | (ASYNCHRONOUS if kind == "async" else {})
     for kind in ("sync", "async")
@@ -366,7 +366,6 @@ def train(
         max_grad_norm=0.0,  # no clipping, which would change the variance of the estimate
         lr_scheduler_type="constant",
         generation_kwargs=generation,
-        log_completions=True,
         **TRAINING,
         seed=seed,
         **arm,
@@ -384,11 +383,12 @@ def train(
     logs = [entry for entry in trainer.state.log_history if "step_time" in entry]
     dropped = sum(value for key, value in logs[-1].items() if key.startswith("mle/async/dropped/"))
     oldest = max(entry.get("mle/async/staleness/max", 0) for entry in logs)
-    tables = list((folder / "run" / "completions").glob("*.parquet"))
-    durations = pd.concat(map(pd.read_parquet, tables))["duration_s"]
-    figures = {"slow": slow, "score": score, "gradient_variance": course.gradient_variance}
-    figures |= {"trained": float((durations > slow_s).mean()), "dropped": dropped, "oldest": oldest}
-    return {"points": course.points, **figures}
+    # Programs take one of two times, so that their mean says how many were slow
+    trained = (fmean(entry["mle/duration_s/mean"] for entry in logs) - FAST_S) / (slow_s - FAST_S)
+    return {
+        "points": course.points, "slow": slow, "score": score, "gradient_variance": course.gradient_variance,
+        "trained": trained, "dropped": dropped, "oldest": oldest,
+    }  # fmt: skip
 
 
 def run_key(case: str, arm: str, seed: int, budget_s: float) -> str:
@@ -450,7 +450,7 @@ def drops_main(args: argparse.Namespace, console: Console) -> None:
                     with tempfile.TemporaryDirectory() as folder:
                         options = arm | {"duration_weighting": "none"}
                         results[key] = train(
-                            options, CASES["slow is better"], seed, args.budget_s, Path(folder), slow_s
+                            options, CASES["slow is better"], seed, args.budget_s, Path(folder), slow_s, IN_FLIGHT
                         )
                     record.write_text(json.dumps(results) + "\n")
     table = Table("slow program", "rollouts", "steps", "dropped", "oldest", "share trained on", "P(slow)")

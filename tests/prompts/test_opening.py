@@ -118,7 +118,7 @@ def test_categories_become_indicators(tmp_path, monkeypatch, more):
 
 @pytest.mark.parametrize("suffix", ["", ".png"])
 def test_images_become_pixels(tmp_path, monkeypatch, suffix):
-    """Of a column that names them, in folders of their own; other tables have none."""
+    """A column may hold names of files, or those names without an ending; each table may have its own folder."""
     table = pd.DataFrame(
         {"id": range(4), "file": [f"a{i}{'' if suffix else '.png'}" for i in range(4)], "y": range(4)}
     )

@@ -55,11 +55,13 @@ def opening(comp: Competition) -> str:
     if comp.id_column in test.columns:
         lines.append(f"submission = test[[{_quoted(comp.id_column)}]].copy()")
     features = _features(comp, train, test)
-    lines += [*features, *_labels(comp, train, test)]
+    are_classes = _are_classes(comp, train)
+    lines += [*features, *_labels(comp, train, test, are_classes)]
     reads_text = bool(features) and features[-1].endswith("# text")
     if len(comp.target_columns) > 1:
-        are_shares = "[0, 1]" in comp.rule or _are_classes(comp, train)
-        goal = f"submission[targets] to its {'probabilities' if are_shares else 'predictions'}"
+        goal = (
+            f"submission[targets] to its {'probabilities' if are_classes or '[0, 1]' in comp.rule else 'predictions'}"
+        )
     else:  # asked for the probabilities of one class, small models fail more often
         goal = f"submission[{_quoted(comp.target_columns[0])}] to its predictions"
     # With these names and words, fewer models split the rows or read the tables once more
@@ -114,8 +116,8 @@ def _features(comp: Competition, train: pd.DataFrame, test: pd.DataFrame) -> lis
         categories = []
     left_out = [name for name in texts if name not in categories]
     note = f"  # text: {', '.join(left_out)}" if 0 < len(left_out) <= MOST_NAMES // 2 else ""
-    numbers = [name for name in used if name not in texts]
-    lacks_values = bool(train[numbers].isna().any(axis=None) or test[numbers].isna().any(axis=None))
+    numeric = [name for name in used if name not in texts]
+    lacks_values = any(bool(table[numeric].isna().any(axis=None)) for table in (train, test))
     lines = [f"features = {listed}{note}"]
     if not categories and not lacks_values:
         return [*lines, "X_train, X_test = train[features], test[features]"]
@@ -135,9 +137,8 @@ def _images(comp: Competition, train: pd.DataFrame, test: pd.DataFrame) -> list[
         """How a program writes the path of an image that is named so."""
         paths = (f"{folder}{{name}}{suffix}" for folder in folders for suffix in ("", *IMAGES))
         found = ((path, comp.public_dir / path.replace("{name}", str(value))) for path in paths)
-        return next(
-            (path for path, file in found if file.suffix.lower() in IMAGES and isfile(file)), None
-        )  # not if too long
+        # `isfile`, unlike a path's method, takes texts that are too long for a name
+        return next((path for path, file in found if file.suffix.lower() in IMAGES and isfile(file)), None)
 
     for name in test.columns.intersection(train.columns):
         places = [place(table[name].iloc[0]) if len(table) else None for table in (train, test)]
@@ -168,16 +169,15 @@ def _is_prose(column: pd.Series) -> bool:
     return is_text(column) and bool(column.astype(str).str.contains(r"\S\s+\S").mean() > 0.5)
 
 
-def _labels(comp: Competition, train: pd.DataFrame, test: pd.DataFrame) -> list[str]:
+def _labels(comp: Competition, train: pd.DataFrame, test: pd.DataFrame, are_classes: bool) -> list[str]:
     """
-    Defines `y_train`, if the columns to learn are known, and `targets`, if there are several columns to fill. Where these say for each
-    row which class it has, `y_train` is the number of the class: most classifiers take nothing else.
+    Defines `y_train`, if the columns to learn are known, and `targets`, if there are several columns to fill. Where these say which
+    class a row has, `y_train` is the number of the class: most classifiers take nothing else.
     """
     known = [name for name in comp.target_columns if name in train.columns]
     lacking = [str(name) for name in train.columns if name not in test.columns]
     learnt = known or (lacking if len(lacking) == 1 else [])
     targets = list(comp.target_columns)
-    are_classes = _are_classes(comp, train)
     lines = []
     if len(learnt) == 1:
         lines.append(f"y_train = train[{_quoted(learnt[0])}]")

@@ -83,8 +83,8 @@ class MLEProgressCallback(TrainerCallback):
         _append(args, state, logs)
         width = len(str(state.max_steps))
         parts = [f"step {state.global_step:>{width}}/{state.max_steps}", f"reward {logs['reward']:6.2f}"]
+        self._note(state.global_step, logs)
         if "mle/valid_rate" in logs:
-            self._note(state.global_step, logs)
             parts.append(f"valid {logs['mle/valid_rate']:4.0%}")
         if "mle/score/mean" in logs:
             best = f" (best {logs['mle/score/best']:.3f})" if "mle/score/best" in logs else ""
