@@ -15,14 +15,14 @@ ended: docs/pretrained.md):
   programs and 64 samples afterwards, which is 448 programs, as in `benchmarks/pretrained_training.py`. Qwen2.5-Coder-1.5B-Instruct: 448
   programs from scratch, and a tree search as AIDE's, of 64 programs (one core writes about one a minute). Prompts, limits (192 tokens of
   a completion; three times as many in the tree, whose programs are long) and held-out rows are the same for all.
-- Competitions: digits, and the mirrors of spooky-author-identification and nomad2018-predict-transparent-conductors. Seeds 0 and 1.
+- Competitions: digits, and the mirrors of spooky-author-identification and nomad2018-predict-transparent-conductors. Seeds 0 and 1;
+  and 2, added before its first run, when a GPU was at hand.
 - Primary outcome: of the best of all 448 programs, chosen on the hidden rows that training sees, the score on the held-out rows, as its
   rank among the different scores of all arms in this competition (0 worst, 1 best; 0 without a valid program). Mean over competitions and
   seeds with a bootstrap interval over both; and each trained arm less the 1.5B asked, paired.
-- Also: the same at the seconds of the arm `reward, linear`, and the share of valid programs. A run takes its steps times the median
-  seconds of a step (other work stopped some of them), and what its samples took. Models that are asked are served by vLLM, which samples
-  faster than training does, and get all their programs where the time allows for more. Training on digits was timed before sampling
-  on a CPU became faster (some 20 s of 55 a step).
+- Also: the same at the seconds of the arm `reward, linear`, and the share of valid programs. Seconds are those of the policy (in training,
+  the median of a step without its programs: other work stopped some steps) and of the programs, one at a time. Models that are asked are
+  served by vLLM, which samples faster than training does, and get all their programs where the time allows for more.
 - It is concluded that learning beats asking if the interval of the paired difference lies above 0, and that it does not if it lies
   below; else that this experiment cannot tell.
 
@@ -31,12 +31,12 @@ Finished programs are lines in the output folder, and neither sampled nor execut
 
 import argparse
 import json
-from collections import defaultdict
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import product
 from pathlib import Path
 from statistics import fmean
+from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -50,8 +50,7 @@ from transformers.trainer_utils import get_last_checkpoint
 from trl_mle.competitions import Competition, load_competition
 from trl_mle.evaluation.best_of_k import best_of_k
 from trl_mle.evaluation.harness import Harness
-from trl_mle.evaluation.sample_log import SampleLog
-from trl_mle.evaluation.sampling import sample_programs
+from trl_mle.evaluation.sample_log import Sample, SampleLog
 from trl_mle.evaluation.tree_search import search_tree
 from trl_mle.execution import LocalExecutor
 from trl_mle.instrumentation import AstInstrumenter
@@ -77,46 +76,51 @@ class Cell:
     ends_s: np.ndarray
 
     @classmethod
-    def of(cls, evaluations: Sequence[Evaluation], ends_s: Sequence[float]) -> "Cell":
+    def of(cls, evaluations: Sequence[Evaluation], policy_s: Sequence[float]) -> "Cell":
+        """From the evaluations and the seconds of sampling, and of training, that each program cost."""
         scores = [(item.score.value, item.score.held_out) if item.valid else (np.nan, np.nan) for item in evaluations]  # type: ignore[union-attr]
         seen, held_out = np.array(scores, float).reshape(-1, 2).T
-        return cls(seen, held_out, np.array(ends_s, float))
-
-
-def ends_of(batches: Iterable[tuple[float, float]]) -> list[float]:
-    """
-    Seconds after which the batch of each program was graded, from those when its batch began and when it was graded, without the time
-    between two batches.
-    """
-    last = defaultdict[float, list[float]](list)
-    for began_s, graded_s in batches:
-        last[began_s].append(graded_s)
-    ends, total = list[float](), 0.0
-    for began_s, graded in last.items():
-        total += max(graded) - began_s
-        ends += [total] * len(graded)
-    return ends
+        programs_s = np.array([item.duration_s or 0.0 for item in evaluations], float)
+        return cls(seen, held_out, np.cumsum(programs_s + policy_s))
 
 
 def asked(
-    arm: str, competition: Competition, seed: int, reward: MLEReward, folder: Path, endpoint: str | None
+    arm: str,
+    competition: Competition,
+    seed: int,
+    reward: MLEReward,
+    folder: Path,
+    endpoint: str | None,
+    executed: bool,
 ) -> Cell:
-    """The programs of an untrained model; those that are missing are sampled from an endpoint, if there is one."""
+    """
+    The programs of an untrained model; those that are missing are sampled from an endpoint, if there is one, and those that are
+    sampled are `executed`.
+    """
     tokens = TRAINING["max_completion_length"] * (3 if "tree" in arm else 1)
     path = folder / f"{arm}-{competition.slug}-{seed}.jsonl".replace(", ", "-")
     settings = {"model": arm.partition(",")[0], "max_tokens": tokens, "seed": seed}
     log = SampleLog(path, settings)
-    if endpoint is not None and len(log.evaluations) < ASKED[arm]:
+    policy: Any = None
+    if endpoint is not None and len(log.written) < ASKED[arm]:
         policy = UnseededEndpoint(endpoint)
         if settings["model"].lower() not in policy.identity.lower():
             raise SystemExit(f"error: --endpoint serves {policy.identity}: its name has to say {settings['model']}")
-        harness = Harness(policy, competition, reward, log, tokens, 1024, reward.executor.limits, seed, 32)
-        (search_tree if "tree" in arm else sample_programs)(harness, ASKED[arm])
-    if len(log.evaluations) < ASKED[arm]:
-        return Cell.of([], [])
+    harness = Harness(policy, competition, reward, log, tokens, 1024, reward.executor.limits, seed, 32)
+    if policy is not None and "tree" in arm:
+        search_tree(harness, ASKED[arm])
+    elif "tree" not in arm:
+        samples = [Sample(competition.id, "scratch", index) for index in range(ASKED[arm])]
+        if policy is not None:
+            for start in range(0, len(samples), harness.batch_size):
+                batch = samples[start : start + harness.batch_size]
+                harness.write(batch, [harness.scratch_prompt()] * len(batch), "scratch")
+        if executed:
+            harness.execute([sample for sample in samples if sample in log.written])
     done = [sample for sample in log.written if sample in log.evaluations]
-    ends = ends_of((log.written[sample].started_s, log.elapsed_s[sample]) for sample in done)
-    return Cell.of([log.evaluations[sample] for sample in done], ends)
+    if len(done) < ASKED[arm]:
+        return Cell.of([], [])
+    return Cell.of([log.evaluations[sample] for sample in done], [log.written[sample].sampling_s for sample in done])
 
 
 def trained(arm: str, competition: Competition, seed: int, reward: MLEReward, folder: Path) -> Cell:
@@ -126,20 +130,18 @@ def trained(arm: str, competition: Competition, seed: int, reward: MLEReward, fo
     if checkpoint is None or not (run / "held-out" / "results.json").is_file():
         return Cell.of([], [])
     history = json.loads((Path(checkpoint) / "trainer_state.json").read_text())["log_history"]
-    steps = [entry["step_time"] for entry in history if "step_time" in entry]
-    ends = np.arange(1, len(steps) + 1) * np.median(steps)
-    texts, ends_s = [], list[float]()
-    for path, end in zip(sorted((run / "completions").glob("*.parquet")), ends, strict=True):
+    steps = [entry for entry in history if "step_time" in entry]
+    # Other work stopped some of them
+    step_s = np.median([entry["step_time"] - entry["mle/duration_s/mean"] * entry["mle/programs"] for entry in steps])
+    texts, policy_s = [], list[float]()
+    for path in sorted((run / "completions").glob("*.parquet")):
         written = pd.read_parquet(path)["completion"]
         texts += [completion[-1]["content"] for completion in written]
-        ends_s += [end] * len(written)
-    # The log may be that of an earlier version
-    graded = {line["index"]: line["elapsed_s"] for line in read(run / "held-out" / "policy.jsonl")}
-    after = [line for line in read(run / "held-out" / "completions" / "policy.jsonl") if line.get("index") in graded]
-    after = after[:SAMPLES]
+        policy_s += [step_s / len(written)] * len(written)
+    after = [line for line in read(run / "held-out" / "completions" / "policy.jsonl") if "text" in line][:SAMPLES]
     texts += [line["text"] for line in after]
-    ends_s += [ends[-1] + end for end in ends_of((line["started_s"], graded[line["index"]]) for line in after)]
-    return Cell.of(reward.evaluate_many([(text, competition) for text in texts]), ends_s)
+    policy_s += [line["sampling_s"] for line in after]
+    return Cell.of(reward.evaluate_many([(text, competition) for text in texts]), policy_s)
 
 
 def ranks(cells: Sequence[Cell], higher_is_better: bool) -> list[np.ndarray]:
@@ -168,8 +170,9 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--endpoint", help="base URL of a server with the model of --arms (only the tables)")
     parser.add_argument("--arms", nargs="+", choices=list(ASKED), default=[], help="whose programs are sampled")
+    parser.add_argument("--sample-only", action="store_true", help="leave the programs to a later call, elsewhere")
     parser.add_argument("--competitions", nargs="+", default=list(COMPETITIONS))
-    parser.add_argument("--seeds", type=int, nargs="+", default=[0, 1])
+    parser.add_argument("--seeds", type=int, nargs="+", default=[0, 1, 2])
     parser.add_argument("--runs", type=Path, default=Path("outputs/benchmark-pretrained-training"))
     parser.add_argument("--output", type=Path, default=Path("outputs/benchmark-learning-or-asking"))
     args = parser.parse_args()
@@ -188,11 +191,16 @@ def main() -> None:
             for arm, seed in product(arms, args.seeds):
                 if arm in ASKED:
                     cell = asked(
-                        arm, competition, seed, reward, args.output, args.endpoint if arm in args.arms else None
-                    )
+                        arm, competition, seed, reward, args.output, args.endpoint if arm in args.arms else None,
+                        not args.sample_only,
+                    )  # fmt: skip
+                elif args.sample_only:
+                    continue
                 else:
                     cell = trained(arm, competition, seed, again, args.runs.absolute())
                 cells[name, arm, seed] = cell
+            if args.sample_only:
+                continue
             keys = list(product([name], arms, args.seeds))
             higher = competition.higher_is_better
             table = Table(

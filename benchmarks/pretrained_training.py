@@ -1,5 +1,5 @@
 """
-Trains a pretrained model of 0.5 billion weights on a CPU, with and without partial credit, and with two objectives.
+Trains a pretrained model of 0.5 billion weights, on a CPU or a GPU, with and without partial credit, and with two objectives.
 
     python benchmarks/pretrained_training.py
     python benchmarks/pretrained_training.py --arms "reward, linear" max_at_k
@@ -74,6 +74,7 @@ from trl_mle.trainer.gradient.advantages import VALID_STEP, standardized
 from trl_mle.trainer.gradient.objectives import Group, MaxAtK
 
 
+CUDA = torch.cuda.is_available()
 COMPETITIONS = "digits", "mirror:spooky-author-identification"
 ARMS: dict[str, dict[str, Any]] = {
     "milestones": {},
@@ -87,9 +88,9 @@ TRAINING = {
     "objective": "reward", "duration_weighting": "none", "improve_probability": 0.0, "beta": 0.0,
     "per_device_train_batch_size": 8, "gradient_accumulation_steps": 2, "num_generations": 16, "share_prompts": True,
     "max_completion_length": 192, "max_prompt_length": 1024, "temperature": 1.0,
-    "generation_kwargs": {"cache_implementation": "static"}, "model_init_kwargs": {"dtype": "bfloat16"},
+    "generation_kwargs": None if CUDA else {"cache_implementation": "static"}, "model_init_kwargs": {"dtype": "bfloat16"},
     "learning_rate": 2e-4, "lr_scheduler_type": "constant", "gradient_checkpointing": False,
-    "use_cpu": True, "bf16": False, "logging_steps": 1, "report_to": "none", "disable_tqdm": True,
+    "use_cpu": not CUDA, "bf16": False, "logging_steps": 1, "report_to": "none", "disable_tqdm": True,
     "save_strategy": "steps", "save_steps": 1, "save_total_limit": 1,
     "log_completions": True,  # the answers of each step, in `completions/`
 }  # fmt: skip
