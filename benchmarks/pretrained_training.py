@@ -135,7 +135,7 @@ def checks_passed(submission: bytes, competition: Competition) -> float:
 
 def train(model: str, competition: str, arm: str, seed: int, steps: int, folder: Path) -> list[dict[str, Any]]:
     """What each step logged."""
-    with LocalExecutor(max_parallel=1, timeout_s=30, memory_mb=4096) as executor:
+    with LocalExecutor(timeout_s=30, memory_mb=4096) as executor:
         task = load_competition(competition, holdout=0.5)
         kind = SubmissionReward if arm == "milestones, submission" else MLEReward
         reward = kind(
@@ -152,7 +152,7 @@ def evaluate(policy: str, competitions: str, folder: Path, **options: Any) -> No
     """Samples programs from a policy, and writes their scores to a folder."""
     options = {
         "output_dir": folder, "policies": policy, "names": "policy", "competitions": competitions,
-        "max_completion_length": TRAINING["max_completion_length"], "program_timeout_s": 30, "max_parallel_programs": 1,
+        "max_completion_length": TRAINING["max_completion_length"], "program_timeout_s": 30,
     } | options  # fmt: skip
     words = [str(word) for name, value in options.items() for word in (f"--{name}", value)]
     subprocess.run([sys.executable, "-m", "trl_mle.cli", "evaluate", *words], check=True, stdout=subprocess.DEVNULL)
