@@ -135,7 +135,8 @@ def train(
         python=PYTHON,
     )
     (folder / "output.txt").write_text(output)
-    assert code == 0, f"exit code {code}: {output[-1500:]}"
+    lines = [line for line in output.splitlines() if "error: " in line]
+    assert code == 0, f"exit code {code}: {lines[0] if lines else output[-1500:]}"
     assert "Traceback" not in output, output[output.index("Traceback") :][:1500]
     history = json.loads((folder / "trainer_state.json").read_text())["log_history"]
     return [row for row in history if "loss" in row]
@@ -215,7 +216,7 @@ def programs_on_a_gpu(starter: Path, folder: Path) -> dict:
     program = "import torch\nx = torch.ones(512, 512, device='cuda')\nprint('sum', int((x @ x).sum()))"
     with LocalExecutor(max_parallel=1, timeout_s=120, memory_mb=16_384, gpus=["0"]) as executor:
         result = executor.submit(program, load_competition("digits")).result()
-    assert "sum 134217728" in result.stdout, result
+    assert "sum 134217728" in result.stdout, result.detail or result
     return {"program_s": result.duration_s}
 
 
@@ -271,6 +272,7 @@ def main() -> None:
     parser.add_argument("--part", choices=PARTS, required=True)
     parser.add_argument("--items", nargs="+", help="only items whose name contains one of these")
     parser.add_argument("--output", type=Path, default=Path("outputs/benchmark-gpu"))
+    parser.add_argument("--note", default="", help="what else the page should say, such as what shared the GPU")
     parser.add_argument("--dry-run", action="store_true", help="without a GPU, do what a CPU can do")
     args = parser.parse_args()
     if not CUDA and not args.dry_run:
@@ -300,7 +302,7 @@ def main() -> None:
         except Exception as error:  # any error is a result, and the other items still run
             line |= {"result": "failed", "reason": f"{type(error).__name__}: {error}"[:2000]}
         line |= {"seconds": round(time.monotonic() - started, 1), "date": f"{datetime.now(UTC):%Y-%m-%d}"}
-        line |= {"torch": torch.__version__}
+        line |= {"torch": torch.__version__, "note": args.note}
         with lines.open("a") as file:
             file.write(json.dumps(line) + "\n")
         print(f"{line['result']:8} {line['seconds']:6.1f} s  {name}  {line.get('reason', '')[:100]}", flush=True)
@@ -335,7 +337,7 @@ def cells(line: dict) -> list[str]:
         line["item"],
         line["result"],
         f"{line['seconds']:.0f}",
-        shown or line.get("reason", "").splitlines()[0][:120],
+        shown or line.get("reason", "").splitlines()[0].replace("|", "/")[:200],
     ]
 
 
@@ -355,6 +357,7 @@ def page(lines: list[dict]) -> str:
             text += f"\n## {part}: {rows[-1]['device']}, torch {rows[-1]['torch']}, {rows[-1]['date']}\n\n"
             text += "| item | result | seconds | figures |\n|---|---|---|---|\n"
             text += "".join(f"| {' | '.join(cells(line))} |\n" for line in rows)
+            text += "".join(f"\n{note}\n" for note in dict.fromkeys(line["note"] for line in rows) if note)
     return text
 
 

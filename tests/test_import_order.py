@@ -1,8 +1,12 @@
 """A room imports only from rooms above it, and files have no circular imports, type-only and late imports included."""
 
 import ast
+import importlib.util
+import re
 from graphlib import TopologicalSorter
 from pathlib import Path
+
+import pytest
 
 import trl_mle
 
@@ -62,3 +66,21 @@ def test_no_two_rooms_have_a_file_of_the_same_name():
         if path.name not in ("__init__.py", "__main__.py"):
             rooms.setdefault(path.name, set()).add(room(name))
     assert {file: found for file, found in rooms.items() if len(found) > 1} == {}
+
+
+# Most of them run for hours, and some only on a GPU
+@pytest.mark.parametrize("folder", ["benchmarks", "studies", "docs/_build", "recipes"])
+def test_what_scripts_outside_the_package_name_is_there(folder):
+    scripts = sorted((PACKAGE.parent / folder).glob("*.py"))
+    assert scripts
+    for script in scripts:
+        text = script.read_text(encoding="utf-8")
+        for node in ast.walk(ast.parse(text)):
+            if isinstance(node, ast.ImportFrom) and (node.module or "").startswith("trl_mle"):
+                module = importlib.import_module(node.module)
+                for alias in node.names:
+                    there = hasattr(module, alias.name) or importlib.util.find_spec(f"{node.module}.{alias.name}")
+                    assert there, f"{script.name}: {node.module}.{alias.name}"
+        for parts in re.findall(r'ROOT((?: / "[^"]+")+)', text):
+            path = PACKAGE.parent.joinpath(*re.findall(r'"([^"]+)"', parts))
+            assert path.exists(), f"{script.name}: {path}"

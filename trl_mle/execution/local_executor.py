@@ -178,8 +178,8 @@ class LocalExecutor(Executor):
         problems = []
         for tier in _sandbox.candidate_tiers(sandbox):
             self.tier = tier
-            bounded = bool(self._fixed["memory_is_bounded"] or self._fixed["gpus"])
-            seccomp = _sandbox.seccomp_filter(tier, bounded).hex() if tier.isolates else ""
+            bounded, gpus = bool(self._fixed["memory_is_bounded"]), bool(self._fixed["gpus"])
+            seccomp = _sandbox.seccomp_filter(tier, bounded, gpus).hex() if tier.isolates else ""
             self._fixed |= asdict(tier) | {"seccomp": seccomp}
             self._inputs = _sandbox.Inputs(self._run_dir, tier, self._python)
             try:

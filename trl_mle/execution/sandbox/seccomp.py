@@ -53,15 +53,17 @@ def _is(position: int, value: int, mask: int = 0xFFFFFFFF) -> pyseccomp.Arg:
     return pyseccomp.Arg(position, pyseccomp.MASKED_EQ, mask, value)
 
 
-def seccomp_filter(tier: Tier, memory_is_bounded: bool) -> bytes:
+def seccomp_filter(tier: Tier, memory_is_bounded: bool, gpus: bool = False) -> bytes:
     """The system-call filter of a program, as BPF instructions. Without a control group that counts its memory, it
-    also denies anonymous memory that processes share, because the kernel does not show how much of it there is.
-    (That of GPUs nothing can bound, and the filter does not try.)"""
+    also denies anonymous memory that processes share, because the kernel does not show how much of it there is. Programs
+    that use GPUs may have it: CUDA does not start without `memfd_create` (it says error 304), and nothing bounds a
+    GPU's own memory either."""
     filter_ = pyseccomp.SyscallFilter(pyseccomp.ALLOW)
     forbidden, absent, ignored = pyseccomp.ERRNO(errno.EPERM), pyseccomp.ERRNO(errno.ENOSYS), pyseccomp.ERRNO(0)
     tier.add_rules(filter_)
     for name in DENIED:
-        filter_.add_rule(forbidden, name)
+        if not (gpus and name == "memfd_create"):
+            filter_.add_rule(forbidden, name)
     for name in (*ABSENT, *NEWER):
         filter_.add_rule(absent, name)
     for flag in CLONE_NEW_ANY:
@@ -92,7 +94,7 @@ def seccomp_filter(tier: Tier, memory_is_bounded: bool) -> bytes:
     for option in SOCKET_BUFFERS:
         filter_.add_rule(ignored, "setsockopt", _is(2, option))
     filter_.add_rule(forbidden, "mmap", _is(3, MAP_HUGETLB, MAP_HUGETLB))
-    if not memory_is_bounded:
+    if not memory_is_bounded and not gpus:
         shared = MAP_SHARED | MAP_ANONYMOUS
         filter_.add_rule(forbidden, "mmap", _is(3, shared, shared))
     with tempfile.TemporaryFile() as file:
