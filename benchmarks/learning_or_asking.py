@@ -22,7 +22,8 @@ ended: docs/pretrained.md):
   seeds with a bootstrap interval over both; and each trained arm less the 1.5B asked, paired.
 - Also: the same at the seconds of the arm `reward, linear`, and the share of valid programs. Seconds are those of the policy (in training,
   the median of a step without its programs: other work stopped some steps) and of the programs, one at a time. Models that are asked are
-  served by vLLM, which samples faster than training does, and get all their programs where the time allows for more.
+  served by vLLM, which samples faster than training does, and get all their programs where the time allows for more. Added with seed 2:
+  the same after the first 16, 64 and 192 programs, and of 8 programs of the trained policy (of the last 64 of its run).
 - It is concluded that learning beats asking if the interval of the paired difference lies above 0, and that it does not if it lies
   below; else that this experiment cannot tell.
 
@@ -31,6 +32,7 @@ Finished programs are lines in the output folder, and neither sampled nor execut
 
 import argparse
 import json
+from collections import defaultdict
 from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import product
@@ -61,6 +63,7 @@ from trl_mle.solutions.store import ResultStore
 COMPETITIONS = "digits", "mirror:spooky-author-identification", "mirror:nomad2018-predict-transparent-conductors"
 TRAINED = "reward, linear", "max_at_k"
 ASKED = {"0.5B, asked": 448, "1.5B, asked": 448, "1.5B, tree search": 64}  # programs
+EQUAL = "equal programs"
 LIMITS = {"timeout_s": 30, "memory_mb": 4096, "max_parallel": 1}
 
 
@@ -131,8 +134,10 @@ def trained(arm: str, competition: Competition, seed: int, reward: MLEReward, fo
         return Cell.of([], [])
     history = json.loads((Path(checkpoint) / "trainer_state.json").read_text())["log_history"]
     steps = [entry for entry in history if "step_time" in entry]
-    # Other work stopped some of them
-    step_s = np.median([entry["step_time"] - entry["mle/duration_s/mean"] * entry["mle/programs"] for entry in steps])
+    # Less the programs, of which the last began `queue_wait_s` later. Other work stopped some steps
+    step_s = np.median(
+        [entry["step_time"] - entry["mle/queue_wait_s/max"] - entry["mle/duration_s/mean"] for entry in steps]
+    )
     texts, policy_s = [], list[float]()
     for path in sorted((run / "completions").glob("*.parquet")):
         written = pd.read_parquet(path)["completion"]
@@ -180,7 +185,7 @@ def main() -> None:
     args.output.mkdir(parents=True, exist_ok=True)
     arms = [*ASKED, *TRAINED]
     cells: dict[tuple[str, str, int], Cell] = {}
-    outcomes: dict[str, dict[tuple[str, str, int], float]] = {"programs": {}, "seconds": {}}
+    outcomes = defaultdict[str, dict[tuple[str, str, int], float]](dict)
     console = Console()
     with LocalExecutor(**LIMITS) as executor:
         for name in args.competitions:
@@ -208,60 +213,46 @@ def main() -> None:
                 for seed in args.seeds
             }
             higher = competition.higher_is_better
-            table = Table(
-                "arm",
-                "seed",
-                "programs",
-                "hours",
-                "valid",
-                "best, held out",
-                "rank",
-                "rank at equal seconds",
-                title=name,
-            )
+            table = Table("arm, seed", "programs", "hours", "valid", "best", "rank", "in equal s", title=name)
             for key, rank in zip(keys, ranks([cells[key] for key in keys], higher), strict=True):
                 _, arm, seed = key
                 cell, limit = cells[key], cells[name, TRAINED[0], seed].ends_s
                 if not len(cell.seen) or not len(limit):
                     continue
                 in_order = arm in TRAINED or "tree" in arm
-                outcomes["programs"][key] = best(cell, rank, programs[seed], higher, in_order)
-                outcomes["seconds"][key] = best(cell, rank, int((cell.ends_s <= limit[-1]).sum()), higher, in_order)
-                chosen = (
-                    ""
-                    if np.isnan(cell.seen).all()
-                    else f"{cell.held_out[(np.nanargmax if higher else np.nanargmin)(cell.seen)]:.4g}"
-                )
-                figures = (
-                    f"{fmean(~np.isnan(cell.seen)):.2f}",
-                    chosen,
-                    f"{outcomes['programs'][key]:.2f}",
-                    f"{outcomes['seconds'][key]:.2f}",
-                )
-                table.add_row(arm, str(seed), str(len(cell.seen)), f"{cell.ends_s[-1] / 3600:.2f}", *figures)
+                counts = {EQUAL: programs[seed], "equal seconds": int((cell.ends_s <= limit[-1]).sum())}
+                counts |= {f"first {count}": count for count in (16, 64, 192)}
+                for outcome, count in counts.items():
+                    outcomes[outcome][key] = best(cell, rank, count, higher, in_order)
+                last = Cell(cell.seen[-SAMPLES:], cell.held_out[-SAMPLES:], cell.ends_s[-SAMPLES:])
+                ended = (last, rank[-SAMPLES:]) if arm in TRAINED else (cell, rank)
+                outcomes[f"8 of the last {SAMPLES}"][key] = best(*ended, 8, higher, "tree" in arm)
+                gains = cell.seen if higher else -cell.seen
+                chosen = "" if np.isnan(gains).all() else f"{cell.held_out[np.nanargmax(gains)]:.4g}"
+                figures = f"{len(gains)}", f"{cell.ends_s[-1] / 3600:.2f}", f"{fmean(~np.isnan(gains)):.2f}", chosen
+                shown = (f"{outcomes[outcome][key]:.2f}" for outcome in (EQUAL, "equal seconds"))
+                table.add_row(f"{arm}, {seed}", *figures, *shown)
             console.print(table)
 
+    table = Table("rank of the best", *arms)
     for outcome, found in outcomes.items():
-        # The tree searches have two seeds
-        seeds = {
-            arm: [seed for seed in args.seeds if all((name, arm, seed) in found for name in args.competitions)]
-            for arm in arms
-        }
-        console.print(f"equal {outcome}: mean rank of the best over {len(args.competitions)} competitions")
-        for arm in filter(seeds.get, arms):
-            cells_of = np.array([[found[name, arm, seed] for seed in seeds[arm]] for name in args.competitions])
-            console.print(
-                "  {}, {} seeds: {:.2f} ({:.2f} to {:.2f})".format(arm, len(seeds[arm]), *bootstrap(cells_of))
-            )
-        for arm, other in product(TRAINED, ASKED):
-            pairs = [
-                found[name, arm, seed] - found[name, other, seed]
-                for name in args.competitions
-                for seed in seeds[arm]
-                if seed in seeds[other]
-            ]
-            if len(pairs) > 1:
-                console.print("  {}, less {}: {:+.2f} ± {:.2f}".format(arm, other, *interval(pairs)))
+        row = []
+        for arm in arms:
+            # The tree searches have two seeds
+            seeds = [seed for seed in args.seeds if all((name, arm, seed) in found for name in args.competitions)]
+            figures = np.array([[found[name, arm, seed] for seed in seeds] for name in args.competitions])
+            row.append("{:.2f} ({:.2f} to {:.2f})".format(*bootstrap(figures)) if seeds else "")
+        table.add_row(outcome, *row)
+    console.print(table)
+    for outcome, arm, other in product(outcomes, TRAINED, ("0.5B, asked", "1.5B, asked")):
+        found = outcomes[outcome]
+        pairs = [
+            found[name, arm, seed] - found[name, other, seed]
+            for name, seed in product(args.competitions, args.seeds)
+            if {(name, arm, seed), (name, other, seed)} <= found.keys()
+        ]
+        if len(pairs) > 1:
+            console.print("{}: {}, less {}: {:+.2f} ± {:.2f}".format(outcome, arm, other, *interval(pairs)))
 
 
 if __name__ == "__main__":
