@@ -350,14 +350,14 @@ def show(lines: list[dict]) -> None:
 
 def page(lines: list[dict]) -> str:
     """The text of docs/gpu.md."""
-    text = "# On a GPU\n\nWritten by `benchmarks/gpu.py`; what is not in a table has not been run on a GPU.\n"
+    text = "# On a GPU\n\nWritten by `benchmarks/gpu.py`, which has run nothing else on a GPU.\n"
     for part in PARTS:
         rows = [line for line in lines if line["part"] == part]
         if rows:
             text += f"\n## {part}: {rows[-1]['device']}, torch {rows[-1]['torch']}, {rows[-1]['date']}\n\n"
             text += "| item | result | seconds | figures |\n|---|---|---|---|\n"
             text += "".join(f"| {' | '.join(cells(line))} |\n" for line in rows)
-            text += "".join(f"\n{note}\n" for note in dict.fromkeys(line["note"] for line in rows) if note)
+            text += "".join(f"\n{note}\n" for note in dict.fromkeys(line.get("note") for line in rows) if note)
     return text
 
 

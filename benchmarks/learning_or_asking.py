@@ -17,17 +17,21 @@ ended: docs/pretrained.md):
   a completion; three times as many in the tree, whose programs are long) and held-out rows are the same for all.
 - Competitions: digits, and the mirrors of spooky-author-identification and nomad2018-predict-transparent-conductors. Seeds 0 and 1;
   and 2, added before its first run, when a GPU was at hand.
-- Primary outcome: of the best of all 448 programs, chosen on the hidden rows that training sees, the score on the held-out rows, as its
-  rank among the different scores of all arms in this competition (0 worst, 1 best; 0 without a valid program). Mean over competitions and
+- Primary outcome: of the best of all 448 programs (where samples are missing, of as many for all arms), chosen on the hidden rows that
+  training sees, the score on the held-out rows, as its rank among the different scores of all arms in this competition (0 worst, 1 best; 0 without a valid program). Mean over competitions and
   seeds with a bootstrap interval over both; and each trained arm less the 1.5B asked, paired.
 - Also: the same at the seconds of the arm `reward, linear`, and the share of valid programs. Seconds are those of the policy (in training,
   the median of a step without its programs: other work stopped some steps) and of the programs, one at a time. Models that are asked are
-  served by vLLM, which samples faster than training does, and get all their programs where the time allows for more. Added with seed 2:
-  the same after the first 16, 64 and 192 programs, and of 8 programs of the trained policy (of the last 64 of its run).
+  served by vLLM, which samples faster than training does, and get all their programs where the time allows for more. (Changed before the
+  first table: seconds were those between two steps, and training on digits was timed before sampling on a CPU became faster. Digits was
+  trained on a CPU core, all else ran on one H200 beside other runs, where programs of the 0.5B cost more than those of the 1.5B: these
+  seconds are of little worth.)
+- Added with seed 2: the same after the first 16, 64 and 192 programs, and of 8 programs of the trained policy (of the last 64 of its run;
+  where samples are missing, some are of its last steps).
 - It is concluded that learning beats asking if the interval of the paired difference lies above 0, and that it does not if it lies
   below; else that this experiment cannot tell.
 
-Finished programs are lines in the output folder, and neither sampled nor executed again.
+Finished programs are lines in the output folder, and neither sampled nor executed again; `outcomes.jsonl` has the figures of each cell.
 """
 
 import argparse
@@ -64,6 +68,7 @@ COMPETITIONS = "digits", "mirror:spooky-author-identification", "mirror:nomad201
 TRAINED = "reward, linear", "max_at_k"
 ASKED = {"0.5B, asked": 448, "1.5B, asked": 448, "1.5B, tree search": 64}  # programs
 EQUAL = "equal programs"
+STEPS = 24
 LIMITS = {"timeout_s": 30, "memory_mb": 4096, "max_parallel": 1}
 
 
@@ -105,7 +110,7 @@ def asked(
     settings = {"model": arm.partition(",")[0], "max_tokens": tokens, "seed": seed}
     log = SampleLog(path, settings)
     policy: Any = None
-    if endpoint is not None and len(log.written) < ASKED[arm]:
+    if endpoint is not None and len(log.evaluations if "tree" in arm else log.written) < ASKED[arm]:
         policy = UnseededEndpoint(endpoint)
         if settings["model"].lower() not in policy.identity.lower():
             raise SystemExit(f"error: --endpoint serves {policy.identity}: its name has to say {settings['model']}")
@@ -134,12 +139,15 @@ def trained(arm: str, competition: Competition, seed: int, reward: MLEReward, fo
         return Cell.of([], [])
     history = json.loads((Path(checkpoint) / "trainer_state.json").read_text())["log_history"]
     steps = [entry for entry in history if "step_time" in entry]
-    # Less the programs, of which the last began `queue_wait_s` later. Other work stopped some steps
+    paths = sorted((run / "completions").glob("*.parquet"))
+    if not len(steps) == len(paths) == STEPS:  # it is still training
+        return Cell.of([], [])
+    # Less its programs, about: the last of them began `queue_wait_s` after the first. Other work stopped some steps
     step_s = np.median(
         [entry["step_time"] - entry["mle/queue_wait_s/max"] - entry["mle/duration_s/mean"] for entry in steps]
     )
     texts, policy_s = [], list[float]()
-    for path in sorted((run / "completions").glob("*.parquet")):
+    for path in paths:
         written = pd.read_parquet(path)["completion"]
         texts += [completion[-1]["content"] for completion in written]
         policy_s += [step_s / len(written)] * len(written)
@@ -191,7 +199,9 @@ def main() -> None:
         for name in args.competitions:
             competition = load_competition(name, holdout=0.5)
             reward = MLEReward([competition], executor, AstInstrumenter())
-            known = ResultStore(args.output / "results.sqlite")  # of programs whose seconds do not count
+            known = ResultStore(
+                args.output / "results.sqlite"
+            )  # equal programs run once, and count with the same seconds
             again = MLEReward([competition], executor, AstInstrumenter(), results=known)
             for arm, seed in product(arms, args.seeds):
                 if arm in ASKED:
@@ -207,7 +217,7 @@ def main() -> None:
             if args.sample_only:
                 continue
             keys = list(product([name], arms, args.seeds))
-            # Of three runs on a GPU, its time was up before all samples were taken
+            # After three runs on a GPU, its time was up before all samples were taken
             programs = {
                 seed: min(len(cells[name, arm, seed].seen) or 448 for arm in arms if "tree" not in arm)
                 for seed in args.seeds
@@ -217,24 +227,38 @@ def main() -> None:
             for key, rank in zip(keys, ranks([cells[key] for key in keys], higher), strict=True):
                 _, arm, seed = key
                 cell, limit = cells[key], cells[name, TRAINED[0], seed].ends_s
-                if not len(cell.seen) or not len(limit):
+                if not len(cell.seen):
+                    console.print(f"[yellow]{name}, {arm}, {seed}: not there")
                     continue
                 in_order = arm in TRAINED or "tree" in arm
-                counts = {EQUAL: programs[seed], "equal seconds": int((cell.ends_s <= limit[-1]).sum())}
+                counts = {EQUAL: programs[seed]}
+                if len(limit):
+                    counts["equal seconds"] = int((cell.ends_s <= limit[-1]).sum())
                 counts |= {f"first {count}": count for count in (16, 64, 192)}
                 for outcome, count in counts.items():
                     outcomes[outcome][key] = best(cell, rank, count, higher, in_order)
                 last = Cell(cell.seen[-SAMPLES:], cell.held_out[-SAMPLES:], cell.ends_s[-SAMPLES:])
                 ended = (last, rank[-SAMPLES:]) if arm in TRAINED else (cell, rank)
                 outcomes[f"8 of the last {SAMPLES}"][key] = best(*ended, 8, higher, "tree" in arm)
+                outcomes[f"valid, of the last {SAMPLES}"][key] = fmean(~np.isnan(ended[0].seen))
                 gains = cell.seen if higher else -cell.seen
                 chosen = "" if np.isnan(gains).all() else f"{cell.held_out[np.nanargmax(gains)]:.4g}"
                 figures = f"{len(gains)}", f"{cell.ends_s[-1] / 3600:.2f}", f"{fmean(~np.isnan(gains)):.2f}", chosen
-                shown = (f"{outcomes[outcome][key]:.2f}" for outcome in (EQUAL, "equal seconds"))
+                shown = (f"{outcomes[outcome].get(key, np.nan):.2f}" for outcome in (EQUAL, "equal seconds"))
                 table.add_row(f"{arm}, {seed}", *figures, *shown)
             console.print(table)
 
-    table = Table("rank of the best", *arms)
+    if args.sample_only:
+        return
+    with (args.output / "outcomes.jsonl").open("w") as file:
+        for (name, arm, seed), cell in cells.items():
+            if len(cell.seen):
+                figures = {outcome: round(found[name, arm, seed], 4) for outcome, found in outcomes.items()}
+                line = {"competition": name, "arm": arm, "seed": seed, "programs": len(cell.seen)} | figures
+                scores = {"seen": cell.seen, "held_out": cell.held_out, "ends_s": cell.ends_s}
+                line |= {key: [round(x, 5) for x in values.tolist()] for key, values in scores.items()}
+                file.write(json.dumps(line).replace("NaN", "null") + "\n")
+    table = Table("rank of the best", *arms, title="mean, and 95% interval over competitions and seeds")
     for outcome, found in outcomes.items():
         row = []
         for arm in arms:
@@ -244,7 +268,8 @@ def main() -> None:
             row.append("{:.2f} ({:.2f} to {:.2f})".format(*bootstrap(figures)) if seeds else "")
         table.add_row(outcome, *row)
     console.print(table)
-    for outcome, arm, other in product(outcomes, TRAINED, ("0.5B, asked", "1.5B, asked")):
+    compared = [*product(TRAINED, ("0.5B, asked", "1.5B, asked")), TRAINED[::-1]]
+    for outcome, (arm, other) in product(outcomes, compared):
         found = outcomes[outcome]
         pairs = [
             found[name, arm, seed] - found[name, other, seed]
@@ -252,7 +277,8 @@ def main() -> None:
             if {(name, arm, seed), (name, other, seed)} <= found.keys()
         ]
         if len(pairs) > 1:
-            console.print("{}: {}, less {}: {:+.2f} ± {:.2f}".format(outcome, arm, other, *interval(pairs)))
+            difference = "{:+.2f} ± {:.2f}, {} pairs".format(*interval(pairs), len(pairs))
+            console.print(f"{outcome}: {arm}, less {other}: {difference}")
 
 
 if __name__ == "__main__":

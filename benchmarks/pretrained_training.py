@@ -17,6 +17,8 @@ Written down before the first run:
 - Two seeds. A finished step is kept: a run that was interrupted goes on from its last checkpoint, and a finished run is a line of
   `runs.jsonl`, and is not run again.
 
+Programs use as many cores as there are: one for the runs on a CPU (`taskset -c 0`), 16 beside a GPU, which other runs shared.
+
 Written down when the first run had shown seven steps (it soon wrote one program again and again), before the first run of these arms:
 
 - Second question: does `max_at_k` find better programs than the paper's objective, `reward` weighted by Δt / mean Δt (from 0.5 to 2)?

@@ -79,7 +79,10 @@ def test_what_scripts_outside_the_package_name_is_there(folder):
             if isinstance(node, ast.ImportFrom) and (node.module or "").startswith("trl_mle"):
                 module = importlib.import_module(node.module)
                 for alias in node.names:
-                    there = hasattr(module, alias.name) or importlib.util.find_spec(f"{node.module}.{alias.name}")
+                    is_folder = hasattr(module, "__path__")
+                    there = hasattr(module, alias.name) or (
+                        is_folder and importlib.util.find_spec(f"{node.module}.{alias.name}")
+                    )
                     assert there, f"{script.name}: {node.module}.{alias.name}"
         for parts in re.findall(r'ROOT((?: / "[^"]+")+)', text):
             path = PACKAGE.parent.joinpath(*re.findall(r'"([^"]+)"', parts))

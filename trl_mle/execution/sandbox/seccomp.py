@@ -56,8 +56,9 @@ def _is(position: int, value: int, mask: int = 0xFFFFFFFF) -> pyseccomp.Arg:
 def seccomp_filter(tier: Tier, memory_is_bounded: bool, gpus: bool = False) -> bytes:
     """The system-call filter of a program, as BPF instructions. Without a control group that counts its memory, it
     also denies anonymous memory that processes share, because the kernel does not show how much of it there is. Programs
-    that use GPUs may have it: CUDA does not start without `memfd_create` (it says error 304), and nothing bounds a
-    GPU's own memory either."""
+    that use GPUs may have it, and `memfd_create`, without which CUDA does not start (error 304, as
+    https://github.com/NVIDIA/OpenShell/issues/1696 found): nothing bounds a GPU's own memory either. A file that it makes
+    can be executed, under the same filter."""
     filter_ = pyseccomp.SyscallFilter(pyseccomp.ALLOW)
     forbidden, absent, ignored = pyseccomp.ERRNO(errno.EPERM), pyseccomp.ERRNO(errno.ENOSYS), pyseccomp.ERRNO(0)
     tier.add_rules(filter_)
