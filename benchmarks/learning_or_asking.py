@@ -26,6 +26,7 @@ ended: docs/pretrained.md):
   first table: seconds were those between two steps, and training on digits was timed before sampling on a CPU became faster. Digits was
   trained on a CPU core, all else ran on one H200 beside other runs, where programs of the 0.5B cost more than those of the 1.5B: these
   seconds are of little worth.)
+- Also, for Δt weights: the CPU seconds of valid programs (10% and 90% quantiles), which tell how much there is to weigh.
 - Added with seed 2: the same after the first 16, 64 and 192 programs, and of 8 programs of the trained policy (of the last 64 of its run;
   where samples are missing, some are of its last steps).
 - It is concluded that learning beats asking if the interval of the paired difference lies above 0, and that it does not if it lies
@@ -75,13 +76,14 @@ LIMITS = {"timeout_s": 30, "memory_mb": 4096, "max_parallel": 1}
 @dataclass(frozen=True)
 class Cell:
     """
-    The programs of one arm in the order in which they were written: `seen` and `held_out` are scores, NaN for an invalid program, and
-    `ends_s` the seconds after which each was graded. All of shape `(n,)`.
+    The programs of one arm in the order in which they were written: `seen` and `held_out` are scores, NaN for an invalid program,
+    `ends_s` the seconds after which each had ended, and `cpu_s` its own CPU seconds. All of shape `(n,)`.
     """
 
     seen: np.ndarray
     held_out: np.ndarray
     ends_s: np.ndarray
+    cpu_s: np.ndarray
 
     @classmethod
     def of(cls, evaluations: Sequence[Evaluation], policy_s: Sequence[float]) -> "Cell":
@@ -89,7 +91,8 @@ class Cell:
         scores = [(item.score.value, item.score.held_out) if item.valid else (np.nan, np.nan) for item in evaluations]  # type: ignore[union-attr]
         seen, held_out = np.array(scores, float).reshape(-1, 2).T
         programs_s = np.array([item.duration_s or 0.0 for item in evaluations], float)
-        return cls(seen, held_out, np.cumsum(programs_s + policy_s))
+        cpu_s = np.array([item.cpu_s for item in evaluations], float)
+        return cls(seen, held_out, np.cumsum(programs_s + policy_s), cpu_s)
 
 
 def asked(
@@ -223,7 +226,7 @@ def main() -> None:
                 for seed in args.seeds
             }
             higher = competition.higher_is_better
-            table = Table("arm, seed", "programs", "hours", "valid", "best", "rank", "in equal s", title=name)
+            table = Table("arm, seed", "programs", "hours", "valid", "CPU s", "best", "rank", "in equal s", title=name)
             for key, rank in zip(keys, ranks([cells[key] for key in keys], higher), strict=True):
                 _, arm, seed = key
                 cell, limit = cells[key], cells[name, TRAINED[0], seed].ends_s
@@ -237,13 +240,21 @@ def main() -> None:
                 counts |= {f"first {count}": count for count in (16, 64, 192)}
                 for outcome, count in counts.items():
                     outcomes[outcome][key] = best(cell, rank, count, higher, in_order)
-                last = Cell(cell.seen[-SAMPLES:], cell.held_out[-SAMPLES:], cell.ends_s[-SAMPLES:])
+                last = Cell(*(values[-SAMPLES:] for values in (cell.seen, cell.held_out, cell.ends_s, cell.cpu_s)))
                 ended = (last, rank[-SAMPLES:]) if arm in TRAINED else (cell, rank)
                 outcomes[f"8 of the last {SAMPLES}"][key] = best(*ended, 8, higher, "tree" in arm)
                 outcomes[f"valid, of the last {SAMPLES}"][key] = fmean(~np.isnan(ended[0].seen))
+                valid_s = cell.cpu_s[~np.isnan(cell.seen)]
+                spread = "–".join(f"{x:.2f}" for x in np.nanquantile(valid_s, [0.1, 0.9])) if len(valid_s) else ""
                 gains = cell.seen if higher else -cell.seen
                 chosen = "" if np.isnan(gains).all() else f"{cell.held_out[np.nanargmax(gains)]:.4g}"
-                figures = f"{len(gains)}", f"{cell.ends_s[-1] / 3600:.2f}", f"{fmean(~np.isnan(gains)):.2f}", chosen
+                figures = (
+                    f"{len(gains)}",
+                    f"{cell.ends_s[-1] / 3600:.2f}",
+                    f"{fmean(~np.isnan(gains)):.2f}",
+                    spread,
+                    chosen,
+                )
                 shown = (f"{outcomes[outcome].get(key, np.nan):.2f}" for outcome in (EQUAL, "equal seconds"))
                 table.add_row(f"{arm}, {seed}", *figures, *shown)
             console.print(table)
