@@ -18,8 +18,9 @@ ended: docs/pretrained.md):
 - Competitions: digits, and the mirrors of spooky-author-identification and nomad2018-predict-transparent-conductors. Seeds 0 and 1;
   and 2, added before its first run, when a GPU was at hand.
 - Primary outcome: of the best of all 448 programs (where samples are missing, of as many for all arms), chosen on the hidden rows that
-  training sees, the score on the held-out rows, as its rank among the different scores of all arms in this competition (0 worst, 1 best; 0 without a valid program). Mean over competitions and
-  seeds with a bootstrap interval over both; and each trained arm less the 1.5B asked, paired.
+  training sees, the score on the held-out rows, as its rank among the different scores of all arms in this competition (0 worst, 1 best;
+  0 without a valid program). Mean over competitions and seeds with a bootstrap interval over both; and each trained arm less the 1.5B
+  asked, paired.
 - Also: the same at the seconds of the arm `reward, linear`, and the share of valid programs. Seconds are those of the policy (in training,
   the median of a step without its programs: other work stopped some steps) and of the programs, one at a time. Models that are asked are
   served by vLLM, which samples faster than training does, and get all their programs where the time allows for more. (Changed before the
@@ -202,9 +203,8 @@ def main() -> None:
         for name in args.competitions:
             competition = load_competition(name, holdout=0.5)
             reward = MLEReward([competition], executor, AstInstrumenter())
-            known = ResultStore(
-                args.output / "results.sqlite"
-            )  # equal programs run once, and count with the same seconds
+            # Equal programs of the trained arms run once, and count with the same seconds
+            known = ResultStore(args.output / "results.sqlite")
             again = MLEReward([competition], executor, AstInstrumenter(), results=known)
             for arm, seed in product(arms, args.seeds):
                 if arm in ASKED:

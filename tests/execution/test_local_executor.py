@@ -731,9 +731,10 @@ print(np.random.rand(), hash("x"), list({"a", "b", "c"}), __name__, __file__.spl
 
 
 def test_each_slot_has_its_gpu(competition):
-    """This needs no GPU: it checks which one a program is told to use, and that it may do what CUDA does first."""
+    """This needs no GPU: a program learns which one is its own, and can make a file in memory, without which CUDA does not start."""
     program = "import os, time; time.sleep(0.5); os.memfd_create('cuda'); print(os.environ['CUDA_VISIBLE_DEVICES'])"
-    with LocalExecutor(max_parallel=2, gpus=["3", "GPU-5f"], timeout_s=20, packages=()) as executor:
+    with LocalExecutor(gpus=["3", "GPU-5f"], timeout_s=20, packages=()) as executor:
+        assert executor.max_parallel == 2
         results = executor.run_many([(program, competition)] * 2)
     assert sorted(result.stdout for result in results) == ["3\n", "GPU-5f\n"]
 

@@ -3,6 +3,7 @@
 import json
 import random
 import time
+import warnings
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -178,25 +179,28 @@ def build_starter(config: StarterConfig, max_steps: int = -1) -> None:
     tokenizer = train_tokenizer(corpus)
     model = make_model(tokenizer)
 
-    args = SFTConfig(
-        output_dir=config.output_dir,
-        max_steps=max_steps,
-        num_train_epochs=1,  # sketching another program is cheaper than training twice on the same one
-        # Many small steps: with batches of 64, and so a quarter of the steps, hardly any program was valid.
-        per_device_train_batch_size=16,
-        learning_rate=6e-3,
-        lr_scheduler_type="cosine",
-        warmup_steps=20,
-        logging_strategy="no",  # the progress bar is enough
-        save_strategy="no",
-        report_to="none",
-        use_cpu=not torch.accelerator.is_available(),
-        bf16=False,
-        gradient_checkpointing=False,
-        completion_only_loss=True,
-        max_length=1536,  # two programs: the previous one and the completion
-        seed=config.seed,
-    )
+    with warnings.catch_warnings():
+        # Older versions of transformers know no other name
+        warnings.filterwarnings("ignore", "`gradient_checkpointing` is deprecated", FutureWarning)
+        args = SFTConfig(
+            output_dir=config.output_dir,
+            max_steps=max_steps,
+            num_train_epochs=1,  # sketching another program is cheaper than training twice on the same one
+            # Many small steps: with batches of 64, and so a quarter of the steps, hardly any program was valid.
+            per_device_train_batch_size=16,
+            learning_rate=6e-3,
+            lr_scheduler_type="cosine",
+            warmup_steps=20,
+            logging_strategy="no",  # the progress bar is enough
+            save_strategy="no",
+            report_to="none",
+            use_cpu=not torch.accelerator.is_available(),
+            bf16=False,
+            gradient_checkpointing=False,
+            completion_only_loss=True,
+            max_length=1536,  # two programs: the previous one and the completion
+            seed=config.seed,
+        )
     args._n_gpu = min(args.n_gpu, 1)  # DataParallel would multiply the batch
     trainer = SFTTrainer(model=model, args=args, train_dataset=corpus, processing_class=tokenizer)
     console.print(f"3/3 Training {model.num_parameters():,} parameters on {args.device}")

@@ -53,7 +53,7 @@ def _is(position: int, value: int, mask: int = 0xFFFFFFFF) -> pyseccomp.Arg:
     return pyseccomp.Arg(position, pyseccomp.MASKED_EQ, mask, value)
 
 
-def seccomp_filter(tier: Tier, memory_is_bounded: bool, gpus: bool = False) -> bytes:
+def seccomp_filter(tier: Tier, memory_is_bounded: bool, gpus: bool) -> bytes:
     """The system-call filter of a program, as BPF instructions. Without a control group that counts its memory, it
     also denies anonymous memory that processes share, because the kernel does not show how much of it there is. Programs
     that use GPUs may have it, and `memfd_create`, without which CUDA does not start (error 304, as
