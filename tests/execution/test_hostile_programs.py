@@ -459,5 +459,5 @@ def test_timeouts_are_kept_beside_fork_bombs_and_load(competition, sandbox):
     assert [result.outcome for result in results] == [Outcome.TIMEOUT] * 3
     after = [ended[future] - float(result.stdout.split()[0]) for future, result in zip(late, results, strict=True)]
     print("seconds from the start to the end:", *(f"{seconds:.1f}" for seconds in after))
-    # 10 s on idle cores; a watch that fork bombs can starve took more than 30
-    assert max(after) <= 2 * timeout_s
+    # 10 s on idle cores, 17 beside other tests; a watch that fork bombs can starve took more than 30
+    assert max(after) <= 3 * timeout_s
