@@ -9,12 +9,13 @@ from pathlib import Path
 import pandas as pd
 
 from trl_mle.competitions import Competition
-from trl_mle.prompts.tables import find_table, is_text
+from trl_mle.prompts.tables import ROWS_READ, find_table, is_text, read_table
 
 
 MOST_NAMES = 6  # that are written out
 NAME_CHARS = 80
 MOST_CATEGORIES = 20  # different texts in the first rows of a column
+ROWS_SEARCHED = 10_000  # for missing numbers
 IMAGES = ".jpg", ".jpeg", ".png"
 PIXELS = """from PIL import Image
 
@@ -54,7 +55,7 @@ def opening(comp: Competition) -> str:
         lines.append(f"{name} = pd.read_{path.suffix[1:]}({_quoted(f'input/{path.name}')}{_options(path)})")
     if comp.id_column in test.columns:
         lines.append(f"submission = test[[{_quoted(comp.id_column)}]].copy()")
-    features = _features(comp, train, test)
+    features = _features(comp, {train_path: train, test_path: test})
     are_classes = _are_classes(comp, train)
     lines += [*features, *_labels(comp, train, test, are_classes)]
     reads_text = bool(features) and features[-1].endswith("# text")
@@ -88,12 +89,13 @@ def after_thoughts(opening: str, asked: str) -> str:
     return f"\n</think>\n\n{opening}" if opening and asked.rstrip().endswith("<think>") else opening
 
 
-def _features(comp: Competition, train: pd.DataFrame, test: pd.DataFrame) -> list[str]:
+def _features(comp: Competition, tables: dict[Path, pd.DataFrame]) -> list[str]:
     """
     Defines `X_train` and `X_test`: the columns of both tables that hold numbers or categories, the latter as indicators; without
-    such columns, the images that they name, or their text. If the first rows lack numbers, the column's median is filled in: three
-    of five programs of a small model ended at them.
+    such columns, the images that they name, or their text. If rows lack numbers, the column's median is filled in: three of five
+    programs of a small model ended at them.
     """
+    train, test = tables.values()
     no_features = {comp.group_column, *comp.target_columns}
     shared = [str(name) for name in test.columns if name in train.columns and name not in no_features]
     if comp.id_column in shared and not _is_prose(train[comp.id_column]):
@@ -117,7 +119,7 @@ def _features(comp: Competition, train: pd.DataFrame, test: pd.DataFrame) -> lis
     left_out = [name for name in texts if name not in categories]
     note = f"  # text: {', '.join(left_out)}" if 0 < len(left_out) <= MOST_NAMES // 2 else ""
     numeric = [name for name in used if name not in texts]
-    lacks_values = any(bool(table[numeric].isna().any(axis=None)) for table in (train, test))
+    lacks_values = any(_lacks_values(path, table, numeric) for path, table in tables.items())
     lines = [f"features = {listed}{note}"]
     if not categories and not lacks_values:
         return [*lines, "X_train, X_test = train[features], test[features]"]
@@ -128,6 +130,12 @@ def _features(comp: Competition, train: pd.DataFrame, test: pd.DataFrame) -> lis
     return [*lines, "X_train, X_test = X[: len(train)], X[len(train) :]"]
 
 
+def _lacks_values(path: Path, first_rows: pd.DataFrame, columns: list[str]) -> bool:
+    """Whether some of the first 10,000 rows of a table lack values of these columns."""
+    table = first_rows if len(first_rows) < ROWS_READ else read_table(path, ROWS_SEARCHED)
+    return table is not None and bool(table[columns].isna().any(axis=None))
+
+
 def _images(comp: Competition, train: pd.DataFrame, test: pd.DataFrame) -> list[str]:
     """Defines `X_train` and `X_test` by small versions of the images that a column of both tables names."""
     named = (path.name for path in comp.public_dir.iterdir() if path.is_dir())
@@ -135,7 +143,8 @@ def _images(comp: Competition, train: pd.DataFrame, test: pd.DataFrame) -> list[
 
     def place(value: object) -> str | None:
         """How a program writes the path of an image that is named so."""
-        paths = (f"{folder}{{name}}{suffix}" for folder in folders for suffix in ("", *IMAGES))
+        endings = "", *IMAGES, *map(str.upper, IMAGES)
+        paths = (f"{folder}{{name}}{ending}" for folder in folders for ending in endings)
         found = ((path, comp.public_dir / path.replace("{name}", str(value))) for path in paths)
         # `isfile`, unlike a path's method, takes texts that are too long for a name
         return next((path for path, file in found if file.suffix.lower() in IMAGES and isfile(file)), None)

@@ -25,11 +25,11 @@ def find_table(comp: Competition, stem: str) -> tuple[Path, pd.DataFrame] | None
     return None
 
 
-def read_table(path: Path) -> pd.DataFrame | None:
-    """The first rows of a CSV or JSON file; `None` if it is not a table."""
+def read_table(path: Path, rows: int = ROWS_READ) -> pd.DataFrame | None:
+    """The first rows of a CSV or JSON file; `None` if it is not a table. No more than 100 are read of JSON."""
     try:
         if path.suffix == ".csv":
-            return pd.read_csv(path, nrows=ROWS_READ)
+            return pd.read_csv(path, nrows=rows, low_memory=False)
         if path.suffix == ".json":
             records = _json_records(path)
             return pd.DataFrame(records) if records and all(isinstance(record, dict) for record in records) else None
