@@ -18,6 +18,12 @@ FIT = "t = pd.read_csv('input/train.csv')\njoblib.dump(Ridge().fit(t), 'm.pkl')"
 APPLY = f"m = joblib.load('m.pkl')\n{WHOLE}"
 LOAD = "def load():\n    return pd.read_csv('input/test.csv')"
 USE = f"t = load()\ns = pd.read_csv('input/s.csv')\n{WRITE}"
+
+
+def fenced(*blocks):
+    return "\nThen:\n".join(f"```python\n{block}\n```" for block in blocks)
+
+
 CASES = {
     "python": ("Plan.\n```python\nx = 1\n```\nDone.", "x = 1"),
     "py": ("```py\nx = 1\n```", "x = 1"),
@@ -157,6 +163,22 @@ CASES = {
 def test_extract_code(case):
     completion, code = CASES[case]
     assert extract_code(completion) == code
+
+
+QUOTES = [
+    '''t = t.replace('"""', "it's")''',
+    """# it's written as '''""",
+    '''s = 'a "#" \\' """' + "#"''',
+    '''t = """A "text" with \'\'\' and \\""" in it"""''',
+    """t = '''\n```\n'''""",
+]
+
+
+@given(st.lists(st.sampled_from(QUOTES), min_size=1, max_size=4).map("\n".join))
+def test_quotes_do_not_hide_the_end_of_a_block(quoted):
+    ast.parse(quoted)
+    assert extract_code(fenced(quoted, WHOLE)) == WHOLE
+    assert extract_code(fenced(quoted)) == quoted
 
 
 # Parts of completions, and characters that separate lines elsewhere but not in Python

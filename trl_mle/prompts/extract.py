@@ -20,6 +20,7 @@ _MODULE = re.compile(r"\b(\w+)\.py\b")  # a file's name in a heading, a fence or
 _IMPORTED = re.compile(r"(?m)^(?:from|import)[ \t]++(\w++)")
 _FILE = re.compile(r"[\"']([\w./-]++)[\"']")
 _STORES = re.compile(r"\b(?:dump|save\w*+|to_\w++)\(|[\"'][wax]b?[\"']")
+_QUOTE = re.compile(r"""\\.|"{3}|'{3}|["'#]""")
 _PYTHON = {"python", "python3", "py"}
 _OTHERS = {"bash", "sh", "shell", "console", "text", "plaintext", "output", "json", "yaml", "csv", "markdown", "diff"}
 READS = 20  # limits parsing of a text without fences to this multiple of its length
@@ -158,21 +159,27 @@ def _fenced_blocks(text: str) -> list[_Block]:
     indent, mark, language, lines = "", "", "", list[str]()
     heading, module = "", ""
     first_closed = None  # the number of lines at the first fence within a string
-    quotes = {'"""': 0, "'''": 0}
+    quote = ""  # of the string that is open
 
     def open_block(new_indent: str, new_mark: str, new_language: str) -> None:
-        nonlocal indent, mark, language, lines, first_closed, heading, module
-        indent, mark, language, lines, first_closed = new_indent, new_mark, new_language, [], None
+        nonlocal indent, mark, language, lines, first_closed, heading, module, quote
+        indent, mark, language, lines, first_closed, quote = new_indent, new_mark, new_language, [], None, ""
         found, heading = _MODULE.search(heading + line), ""
         module = found[1] if found else ""
-        quotes.update(dict.fromkeys(quotes, 0))
 
     def add(code: str) -> None:
         """Takes a line, or the beginning of one, without the indentation of its fence."""
+        nonlocal quote
         cut = len(indent) if code.startswith(indent) else min(len(code) - len(code.lstrip(" \t>")), len(indent))
         lines.append(code[cut:])
-        for quote in quotes:
-            quotes[quote] += code.count(quote)
+        for found in _QUOTE.findall(code):
+            if not quote and found == "#":
+                break
+            if found == quote:
+                quote = ""
+            elif not quote and found[0] != "\\":
+                quote = found
+        quote = quote if len(quote) == 3 else ""
 
     def close(count: int | None = None, is_complete: bool = True) -> None:
         nonlocal mark
@@ -196,7 +203,7 @@ def _fenced_blocks(text: str) -> list[_Block]:
             elif line.strip():
                 heading = line
         elif fence is not None and fence["mark"].startswith(mark):
-            if any(count % 2 for count in quotes.values()):  # the program writes Markdown, or forgot to end a string
+            if quote:  # the program writes Markdown, or forgot to end a string
                 first_closed = len(lines) if first_closed is None else first_closed
                 add(line)
             elif _PYTHON.intersection(info[:1]):  # the model began anew
