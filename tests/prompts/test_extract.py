@@ -153,6 +153,14 @@ CASES = {
         f"utils.py\n```py\n{LOAD}\n```\n```py\nfrom utils import (\n  load)\n{USE}\n```",
         f"from utils import (\n  load)\n{USE}",
     ),
+    "an earlier version that writes where the last one says": (
+        fenced(WHOLE, f"OUT = 'submission.csv'\n{READ}\nt.to_csv(OUT)"),
+        f"OUT = 'submission.csv'\n{READ}\nt.to_csv(OUT)",
+    ),
+    "a file in the folder of the program": (
+        fenced(FIT, f"m = joblib.load('./m.pkl')\n{WHOLE}"),
+        f"{FIT}\nm = joblib.load('./m.pkl')\n{WHOLE}",
+    ),
     # A fence that none has opened
     "begun by the prompt, and closed": (f"{WHOLE}\n```\nIt reads, and writes.", WHOLE),
     "closed, with its output": (f"Here it is:\n{WHOLE}\n```\nid,y or so\n```\n", WHOLE),
@@ -165,6 +173,34 @@ def test_extract_code(case):
     assert extract_code(completion) == code
 
 
+# Programs by statement, none of which runs without the ones before it
+STATEMENTS = [
+    [
+        "import pandas as pd",
+        "train = pd.read_csv('input/train.csv')",
+        "def rate(rows):\n    train = rows[rows.y > 0]\n    return len(train) / len(rows)",
+        "train['x'] = 1",
+        "sub = pd.read_csv('input/sample_submission.csv')",
+        "sub['y'] = rate(train)",
+        "sub.to_csv('submission.csv')",
+    ],
+    [
+        "import csv",
+        "OUT = './submission.csv'",
+        "rows = list(csv.reader(open('input/train.csv')))",
+        "def predict(row):\n    return [row[0], MEAN]",
+        "MEAN = sum(float(row[1]) for row in rows[1:]) / len(rows[1:])",
+        "with open(OUT, 'w') as file:\n    csv.writer(file).writerows(predict(row) for row in rows)",
+    ],
+]
+CHECKS = [
+    "import pandas as pd\ns = pd.read_csv('./submission.csv')\nassert len(s) == len(pd.read_csv('input/s.csv'))",
+    "import pandas as pd\ns = pd.read_csv('/kaggle/working/submission.csv')\nprint(s.to_string(), open('input/s.csv'))",
+    "import pandas as pd\ns = pd.read_csv(os.path.join(OUT, 'submission.csv'))\ns.y = s.y.clip(0)\ns.to_csv('submission.csv')",
+    "import os\nassert os.path.exists('submission.csv')\nprint(open('submission.csv').read())",
+    "from solution import main\nmain('input/', 'submission.csv')",
+    "!head submission.csv input/s.csv",
+]
 QUOTES = [
     '''t = t.replace('"""', "it's")''',
     """# it's written as '''""",
@@ -172,6 +208,12 @@ QUOTES = [
     '''t = """A "text" with \'\'\' and \\""" in it"""''',
     """t = '''\n```\n'''""",
 ]
+
+
+@given(st.sampled_from(STATEMENTS), st.lists(st.sampled_from(CHECKS), min_size=1, max_size=3))
+def test_what_checks_a_submission_is_not_the_program(statements, checks):
+    program = "\n".join(statements)
+    assert extract_code(fenced(program, *checks)) == program
 
 
 @given(st.lists(st.sampled_from(QUOTES), min_size=1, max_size=4).map("\n".join))
@@ -231,8 +273,8 @@ MANY = 100_000
         ('```py\n"""\n' * (MANY // 10), '"""'),
         (
             "".join(f"a{i}.py\n```py\nimport a{i - 1}\n```\n" for i in range(1, MANY // 30))
-            + f"```py\nimport a{MANY // 30 - 1}\nopen('submission.csv')\n```",
-            "import a0\nopen('submission.csv')",
+            + f"```py\nimport a{MANY // 30 - 1}\nopen('t.csv')\nopen('submission.csv', 'w')\n```",
+            "import a0\nopen('t.csv')\nopen('submission.csv', 'w')",
         ),
         (f"{'a' * MANY}\n```py\n'{'.' * MANY}\n{'save' * MANY}\n```", f"'{'.' * MANY}\n{'save' * MANY}"),
         ("> " * MANY + "```py", None),

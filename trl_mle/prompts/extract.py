@@ -14,12 +14,14 @@ _FENCE = re.compile(
 _FENCE_AFTER_TEXT = re.compile(r"(?<!`)(?P<mark>`{3,}+)[ \t]*+(python3?|py)[ \t]*+$", re.IGNORECASE)
 _IMPORT = re.compile(r"import \w|from \S+ import ")
 _NOTEBOOK = re.compile(r"[ \t]*+[!%]")  # a command of a notebook, such as `!pip install` or `%matplotlib inline`
-_WRITES = re.compile(r"(?<!read_csv\()[\"'/]submission\.csv\b")
-_READS = re.compile(r"\bread_\w+\(|\bopen\(|[\"']\.{0,2}/?input/")
+_SUBMISSION = re.compile(r"(?P<read>\bread_\w++\([^\"')\n]{0,99}[\"'][^\"'\n]*)?(?<=[\"'/])submission\.csv\b")
+_READS = re.compile(r"\bread_\w+\(|\bopen\((?![^()\n]{0,99}[\"'][wax][bt+]*+[\"'])|[\"']\.{0,2}/?input[/\"']")
 _MODULE = re.compile(r"\b(\w+)\.py\b")  # a file's name in a heading, a fence or a comment
 _IMPORTED = re.compile(r"(?m)^(?:from|import)[ \t]++(\w++)")
 _FILE = re.compile(r"[\"']([\w./-]++)[\"']")
-_STORES = re.compile(r"\b(?:dump|save\w*+|to_\w++)\(|[\"'][wax]b?[\"']")
+_STORES = re.compile(
+    r"\b(?:dump|save\w*+|write\w*+|shutil\.\w++|to_(?:csv|excel|feather|hdf|json|parquet|pickle))\(|[\"'][wax][bt+]*+[\"']"
+)
 _QUOTE = re.compile(r"""\\.|"{3}|'{3}|["'#]""")
 _PYTHON = {"python", "python3", "py"}
 _OTHERS = {"bash", "sh", "shell", "console", "text", "plaintext", "output", "json", "yaml", "csv", "markdown", "diff"}
@@ -97,7 +99,7 @@ def _program_lines(text: str) -> list[str]:
 def _with_needed(programs: list[_Block]) -> list[_Block]:
     """The last program, after the files that it imports, or that write what it reads."""
     needed = programs[-1:]
-    wanted = _files(programs[-1].lines)[0]
+    wanted = _files(programs[-1].lines)[0] - {"submission.csv"}  # which it writes itself
     for block in reversed(programs[:-1]):
         wants, stores = _files(block.lines)
         offers = stores | {f"{block.module}.py"}
@@ -120,7 +122,8 @@ def _files(lines: list[str]) -> tuple[set[str], set[str]]:
     used, stored = set[str](), set[str]()
     for line in lines:
         used.update(f"{module}.py" for module in _IMPORTED.findall(line))
-        (stored if _STORES.search(line) else used).update(_FILE.findall(line))
+        found = {path.rpartition("/")[2] for path in _FILE.findall(line)}
+        (stored if _STORES.search(line) else used).update(found)
     return used - stored, stored
 
 
@@ -134,9 +137,10 @@ class _Merit(NamedTuple):
 
 
 def _merit(block: _Block) -> _Merit:
-    code = "\n".join(block.lines)
-    is_python = _wrong_line("\n".join(_without_commands(block.lines))) is None
-    return _Merit(bool(_WRITES.search(code)), bool(_READS.search(code)), is_python, block.is_complete)
+    code = "\n".join(_without_commands(block.lines))
+    found = _SUBMISSION.search(code)  # what reads it first checks what another block wrote
+    writes = found is not None and not found["read"] and _STORES.search(code) is not None
+    return _Merit(writes, bool(_READS.search(code)), _wrong_line(code) is None, block.is_complete)
 
 
 def _without_commands(lines: list[str]) -> list[str]:
