@@ -161,6 +161,11 @@ CASES = {
         fenced(FIT, f"m = joblib.load('./m.pkl')\n{WHOLE}"),
         f"{FIT}\nm = joblib.load('./m.pkl')\n{WHOLE}",
     ),
+    "comprehensions that crash a compiler": (fenced("x = " + "[" * 90 + "a" + " for a in b]" * 90, WHOLE), WHOLE),
+    "cells, of which the last one runs the others, and a demo": (
+        fenced("import pandas as pd", LOAD, f"def main():\n    t = load()\n    {WRITE}", "main()", "import os"),
+        f"import pandas as pd\n{LOAD}\ndef main():\n    t = load()\n    {WRITE}\nmain()",
+    ),
     # A fence that none has opened
     "begun by the prompt, and closed": (f"{WHOLE}\n```\nIt reads, and writes.", WHOLE),
     "closed, with its output": (f"Here it is:\n{WHOLE}\n```\nid,y or so\n```\n", WHOLE),
@@ -208,6 +213,15 @@ QUOTES = [
     '''t = """A "text" with \'\'\' and \\""" in it"""''',
     """t = '''\n```\n'''""",
 ]
+
+
+@given(st.sampled_from(STATEMENTS), st.data())
+def test_the_cells_of_a_program_are_the_program(statements, data):
+    """Wherever it is split."""
+    ends = data.draw(st.sets(st.integers(1, len(statements) - 1)).map(sorted))
+    starts = zip([0, *ends], [*ends, None], strict=True)
+    cells = ["\n".join(statements[start:end]) for start, end in starts]
+    assert extract_code(fenced(*cells)) == "\n".join(statements)
 
 
 @given(st.sampled_from(STATEMENTS), st.lists(st.sampled_from(CHECKS), min_size=1, max_size=3))

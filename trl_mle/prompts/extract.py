@@ -2,9 +2,10 @@
 
 import ast
 import re
+import symtable
 from typing import NamedTuple
 
-from trl_mle.execution.program import parse_program
+from trl_mle.execution.program import FILENAME, parse_program
 
 
 # The training process reads what a policy wrote, so no expression may look at a character more than a few times
@@ -47,9 +48,10 @@ def given_program(text: str) -> str:
 def extract_code(completion: str) -> str | None:
     """
     Extracts the program from a completion: of several fenced blocks of Python, the last complete one that reads data and
-    writes a submission, after the blocks that it needs; all of them if only together they do both, like the cells of a
-    notebook; without a fence, the text if it is Python that does something, otherwise the Python from its first import on.
-    Thoughts, blocks of other languages and a notebook's commands, such as `!pip install`, do not count.
+    writes a submission, after the files that it needs, or with the blocks before and after it that share names, as
+    cells of a notebook do; all blocks if only together they do both; without a fence, the text if it is Python that does
+    something, otherwise the Python from its first import on. Thoughts, blocks of other languages and a notebook's commands,
+    such as `!pip install`, do not count.
 
     Args:
         completion (`str`):
@@ -82,18 +84,24 @@ def _program_lines(text: str) -> list[str]:
     if not programs and (bare := _bare_program(text)):  # a fence closes what none has opened
         return bare
     programs = programs or blocks
-    merits = [_merit(block) for block in programs]
+    return _without_commands(_chosen(programs) if len(programs) > 1 else programs[0].lines)
+
+
+def _chosen(programs: list[_Block]) -> list[str]:
+    """The lines of the best block, after those of the others that it needs."""
+    merits = _merits(programs)
     best = max(range(len(programs)), key=lambda number: (merits[number], number))
-    lines = programs[best].lines
-    if len(programs) > 1:
-        is_alone = merits[best].writes and merits[best].reads
-        for blocks in (_with_needed(programs[: best + 1]), [] if is_alone else programs):
-            together = _joined_blocks(blocks)
-            merit = _merit(_Block("python", together, "", is_complete=True))
-            if len(blocks) > 1 and merit.writes and merit.reads and merit.is_python:
-                lines = together
-                break
-    return _without_commands(lines)
+    if merits[best].is_whole:
+        needed = _with_needed(programs[: best + 1])
+    else:  # a notebook, up to the last cell that uses names of others
+        needed = programs[: 1 + max(number for number, merit in enumerate(merits) if not merit.is_whole)]
+    is_alone = merits[best].writes and merits[best].reads
+    for blocks in (needed, [] if is_alone else programs):
+        together = _joined_blocks(blocks)
+        [merit] = _merits([_Block("python", together, "", is_complete=True)])
+        if len(blocks) > 1 and merit.writes and merit.reads and merit.is_python:
+            return together
+    return programs[best].lines
 
 
 def _with_needed(programs: list[_Block]) -> list[_Block]:
@@ -127,20 +135,42 @@ def _files(lines: list[str]) -> tuple[set[str], set[str]]:
     return used - stored, stored
 
 
+def _names(code: str) -> tuple[set[str], set[str]]:
+    """Global names that Python code uses without binding them, and those that it binds."""
+    try:  # not `compile`, which nested comprehensions crash in Python 3.12
+        tables = [symtable.symtable(code, FILENAME, "exec")]
+    except (SyntaxError, ValueError, RecursionError, MemoryError):
+        return set(), set()
+    for table in tables:
+        tables.extend(table.get_children())
+    symbols = [symbol for table in tables for symbol in table.get_symbols() if symbol.is_global()]
+    bound = {symbol.get_name() for symbol in symbols if symbol.is_assigned() or symbol.is_imported()}
+    return {symbol.get_name() for symbol in symbols} - bound, bound
+
+
 class _Merit(NamedTuple):
     """Criteria for the block that is the program, in order of importance."""
 
     writes: bool
     reads: bool
+    is_whole: bool  # uses no names of the blocks before it
     is_python: bool
     is_complete: bool
 
 
-def _merit(block: _Block) -> _Merit:
-    code = "\n".join(_without_commands(block.lines))
-    found = _SUBMISSION.search(code)  # what reads it first checks what another block wrote
-    writes = found is not None and not found["read"] and _STORES.search(code) is not None
-    return _Merit(writes, bool(_READS.search(code)), _wrong_line(code) is None, block.is_complete)
+def _merits(blocks: list[_Block]) -> list[_Merit]:
+    merits = list[_Merit]()
+    offered = set[str]()
+    for block in blocks:
+        code = "\n".join(_without_commands(block.lines))
+        found = _SUBMISSION.search(code)  # what reads it first checks what another block wrote
+        writes = found is not None and not found["read"] and _STORES.search(code) is not None
+        is_python = _wrong_line(code) is None
+        used, bound = _names(code) if is_python else (set[str](), set[str]())
+        reads, is_whole = bool(_READS.search(code)), used.isdisjoint(offered)
+        merits.append(_Merit(writes, reads, is_whole, is_python, block.is_complete))
+        offered |= bound
+    return merits
 
 
 def _without_commands(lines: list[str]) -> list[str]:
