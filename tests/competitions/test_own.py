@@ -140,7 +140,7 @@ BAD = {
     "split by the target": ({"split": "time:price"}, "with one of 'code', 'note', 'sold', 'kind'; got 'time:price'$"),
     "split by no times": (
         {"split": "time:kind"},
-        "^--split time:kind: 'kind' is no date or number, but 'red' in row 2 and 79 more: correct it$",
+        "^--split time:kind: 'kind' is no number or date with a year, but 'red' in row 2 and 79 more: correct it, as in 2024-01-31$",
     ),
     "share": ({"test_share": 1.0}, "test_share must be between 0 and 1, got 1"),
     "twice": ({"targets": ["price", "price"]}, "--target names a column twice"),
@@ -347,9 +347,33 @@ def test_the_order_in_dates_is_said(tmp_path, caplog):
     assert set(months) == {9, 10, 11, 12}
     table.assign(at=["2024-05-06"] * 40 + ["later"] * 40).to_csv(path, index=False)
     with pytest.raises(
-        CompetitionError, match=r"--split time:at: 'at' is no date or number, but 'later' in row 42 and 39 more"
+        CompetitionError,
+        match=r"--split time:at: 'at' is no number or date with a year, but 'later' in row 42 and 39 more",
     ):
         new_competition(path, ["price"], "rmse", tmp_path / "other", split="time:at")
+
+
+def test_dates_that_may_be_misread_are_refused(tmp_path):
+    path, _ = write(tmp_path, at=pd.date_range("2018-03-05", periods=80).strftime("%y/%m/%d"))
+    message = "^--split time:at: dates such as '18/.*' may be misread: write them as 2024-01-31, months as 2024-01$"
+    with pytest.raises(CompetitionError, match=message):
+        new_competition(path, ["price"], "rmse", tmp_path / "mine", split="time:at")
+
+
+@pytest.mark.parametrize(
+    ("times", "ends", "begin"),
+    [
+        (pd.date_range("2023-01-01", periods=80).strftime("%d.%m.%Y"), "2023-03-01", "2023-03-02"),
+        (pd.date_range("2023-01-01", periods=80, freq="h"), "2023-01-03 11:00:00", "2023-01-03 12:00:00"),
+        (TIMES["numbers"], "29.5", "30.0"),
+        ([*range(80)], "59", "60"),
+    ],
+    ids=["days", "hours", "floats", "numbers"],
+)
+def test_the_border_is_said(tmp_path, caplog, times, ends, begin):
+    path, _ = write(tmp_path, at=times)
+    new_competition(path, ["price"], "rmse", tmp_path / "mine", split="time:at")
+    assert f"--split time:at: train.csv ends {ends}, hidden rows begin {begin}" in caplog.messages
 
 
 def test_whole_groups_are_hidden(tmp_path):
@@ -389,7 +413,7 @@ def test_a_split_that_hides_all_rows_of_a_label(tmp_path, caplog):
             new_competition(path, [target], metric, tmp_path / "other", split="time:at", test_share=share)
     caplog.clear()
     new_competition(path, ["half"], "accuracy", tmp_path / "whole", split="time:at")
-    assert not [message for message in caplog.messages if message.startswith("--split")]
+    assert not [message for message in caplog.messages if "leaves" in message]
 
 
 def test_a_random_split_that_may_leak_is_reported(tmp_path, caplog):
@@ -401,7 +425,8 @@ def test_a_random_split_that_may_leak_is_reported(tmp_path, caplog):
     ]
     caplog.clear()
     new_competition(path, ["price"], "rmse", tmp_path / "split", split="time:the day")
-    assert not caplog.messages
+    assert caplog.messages == ["--split time:the day: train.csv ends 2024-03-04, hidden rows begin 2024-03-05"]
+    caplog.clear()
     path, _ = write(tmp_path, year=[2000 + i // 8 for i in range(80)], storm_id=[i // 10 for i in range(80)])
     new_competition(path, ["sold"], "accuracy", tmp_path / "storms")
     assert [message.partition(",")[0] for message in caplog.messages[:2]] == [

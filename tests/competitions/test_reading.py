@@ -11,7 +11,7 @@ import pandas as pd
 import pytest
 
 from trl_mle.competitions import CompetitionError
-from trl_mle.competitions.reading import as_times, order_in_dates, read_tables
+from trl_mle.competitions.reading import are_unclear_dates, as_times, order_in_dates, read_tables
 
 
 TEXT = "Straße,größe,note\nAm Wall 1,70.5,a\nIn der Aue 3,120,b\n"
@@ -280,6 +280,9 @@ def test_times():
         (["10", "9", "9.5"], [1, 2, 0]),
         (["2020-01-02 00:00:00.5", "2020-03-01 00:00:00.1", "2020-02-01 00:00:00"], [0, 2, 1]),
         (["2020-04-20", "01.05.2020", "05.03.2020"], [2, 0, 1]),
+        (["5/3/18", "13/3/18", "4/3/18", "5/3/99"], [3, 2, 0, 1]),
+        (["3/5/18", "3/13/18", "3/4/18 10:00"], [2, 0, 1]),
+        (["05.03.18", "04.04.18", "06.03.18"], [0, 2, 1]),
     ):
         assert as_times(pd.Series(cells)).argsort().tolist() == order
 
@@ -292,11 +295,31 @@ def test_times():
         (["1/31/2024", "31/1/2024", "2/28/2024", "x"], [3]),
         (["a", "b"], [0, 1]),
         (["2024-01-01", ""], [1]),
+        (["Jan-19", "19-Jan", "Jan 19", "Jan. '19", "01-19", "1/19"], [0, 1, 2, 3, 4, 5]),
     ],
 )
 def test_cells_that_are_no_times(cells, rows):
     times = as_times(pd.Series(cells))
     assert list(times.index[times.isna()]) == rows
+
+
+DAYS = pd.date_range("2018-03-05", periods=400)
+
+
+@pytest.mark.parametrize(
+    "form", ["%y/%m/%d", "%d-%m-%y", "%y-%m-%d %H:%M", "%d%m%y", "%y%m%d", "%d%m%Y", "%m%d%Y", "%m.%Y"]
+)
+def test_dates_that_may_be_misread(form):
+    cells = pd.Series(DAYS.strftime(form))
+    assert are_unclear_dates(cells)
+    assert are_unclear_dates(cells.str.removeprefix("0")) or form in ("%d%m%y", "%d-%m-%y")
+
+
+@pytest.mark.parametrize(
+    "form", ["%m/%d/%y", "%d.%m.%y", "%Y%m%d", "%Y%m", "%Y", "%B %Y", "%d-%b-%y", "%Y-%m-%d %H:%M", "%d/%m/%Y", "%j"]
+)
+def test_dates_that_may_not(form):
+    assert not are_unclear_dates(pd.Series(DAYS.strftime(form)))
 
 
 @pytest.mark.parametrize(

@@ -38,6 +38,14 @@ _DOTTED = r"[+\-−]?[1-9]\d{0,2}(?:\.\d{3})+"
 # Stand for a missing number: signs, words, and errors of Excel
 _NOTHING = r"(?i:[?.*\-–—]{1,3}|[nk][./]? ?a\.?|nan|null|missing|unknown|tbd|#[a-z/0]+[!?]?)"
 _SIGN = r"([$€£¥₹%])"  # of a currency, or per cent
+# Dates that may be misread: any part may be the year, or they look like numbers whose order is another one
+_UNCLEAR = {
+    r"\d\d[/-]\d\d[/-]\d\d(?:[ T].*)?": ["%y%m%d"],
+    r"(?:19|20)\d\d(?:0[1-9]|1[0-2])": [],  # as numbers, they have the right order
+    r"\d{6}": ["%y%m%d", "%d%m%y", "%m%d%y"],
+    r"\d{3,4}(?:19|20)\d\d": ["%d%m%Y", "%m%d%Y"],
+    r"(?:0?[1-9]|1[0-2])\.(?:19|20)\d\d": ["%m%Y"],
+}
 _OTHER_FORMAT = r"\s*(?:\{\s*\"|\[\s*[\[{]|<[!?]|<html)"  # JSON, HTML and XML
 
 
@@ -82,6 +90,14 @@ def as_times(cells: pd.Series) -> pd.Series:
     return most
 
 
+def are_unclear_dates(cells: pd.Series) -> bool:
+    """Whether all cells are dates such as 03/02/01, 030201, 03022001 and 03.2001, which [`as_times`] may misread."""
+    formats = next((formats for pattern, formats in _UNCLEAR.items() if cells.str.fullmatch(pattern).all()), [])
+    digits = cells.str.replace(r"[./-]|[ T].*", "", regex=True)
+    digits = digits.str.zfill(digits.str.len().max())  # a spreadsheet drops a leading zero
+    return any(pd.to_datetime(digits, format=way, errors="coerce").notna().all() for way in formats)
+
+
 def order_in_dates(cells: pd.Series) -> str | None:
     """Which of day and month [`as_times`] takes for the first, if all cells have the other order just as well."""
     if pd.to_numeric(cells, errors="coerce").notna().all() or _dates(cells, format="ISO8601").notna().all():
@@ -97,8 +113,13 @@ def order_in_dates(cells: pd.Series) -> str | None:
 
 
 def _dates(cells: pd.Series, **options: Any) -> pd.Series:
+    # Beside a year of two digits, pandas would choose the order of day and month for each cell
+    for decade, century in ("[0-6]", 20), ("[7-9]", 19):
+        short = rf"^(\d\d?[./-]\d\d?[./-])({decade}\d)(?!\d)"
+        cells = cells.str.replace(short, rf"\g<1>{century}\2", regex=True)
     with warnings.catch_warnings(action="ignore"):  # about guesses: those that do not fit all cells are dropped
-        return pd.to_datetime(cells, errors="coerce", utc=True, **options)
+        times = pd.to_datetime(cells, errors="coerce", utc=True, **options)
+    return times.mask(times.dt.year == 1)  # where there is none, such as in Jan-19
 
 
 def _has_days_first(cells: pd.Series) -> bool:
