@@ -1,5 +1,6 @@
 """A user's own competition, made from a table."""
 
+import csv
 import sys
 
 import numpy as np
@@ -277,6 +278,16 @@ def test_cells_that_make_texts_of_numbers_are_reported(tmp_path, caplog):
         "'size' holds numbers, but also '12 apples' in row 81: correct or empty it if that is wrong",
         "'rate' holds numbers, but also 'inf' in row 80: correct or empty it if that is wrong",
     ]
+
+
+def test_cells_of_several_lines(tmp_path):
+    """A carriage return does not end a row."""
+    path, table = write(tmp_path, note=[f"a\r{i}\r\nb" for i in range(80)], who=[f"x\r{i}" for i in range(80)])
+    table.to_csv(path, index=False, quoting=csv.QUOTE_ALL)
+    comp = new_competition(path, ["price"], "rmse", tmp_path / "mine", "who")
+    parts = [pd.read_csv(comp.public_dir / f"{name}.csv") for name in ("train", "test")]
+    seen = pd.concat(parts).set_index("who")["note"]
+    assert seen[[f"x\n{i}" for i in range(80)]].tolist() == [f"a\n{i}\nb" for i in range(80)]
 
 
 def test_columns_that_say_nothing_are_left_out(tmp_path, caplog):
