@@ -10,7 +10,7 @@ import pytest
 from hypothesis import HealthCheck, example, given, settings
 from hypothesis import strategies as st
 
-from trl_mle.competitions import Competition, Score, competition, load_competition
+from trl_mle.competitions import Competition, CompetitionError, Score, competition, load_competition
 
 
 LOCAL = ["digits", "breast-cancer", "diabetes", "wine"]
@@ -217,6 +217,17 @@ def test_truth_values_are_numbers(tmp_path):
     comp, table = _comp(tmp_path, "accuracy", ["true", "false"])
     for kind in ["true", "false"], ["True", "False"], [1, 0], ["1.0", "0"]:
         assert comp.grade(_csv(table.assign(kind=kind))).value == 1
+
+
+@pytest.mark.parametrize("least", [2**53, -(2**53) - 1, 2**60, 2**63])
+def test_labels_that_a_float_would_round_are_refused(tmp_path, least):
+    comp, _ = _comp(tmp_path, "accuracy", [least, least + 1])
+    with pytest.raises(
+        CompetitionError, match="cannot be graded: labels of more than 53 bits would be rounded: write"
+    ):
+        comp.check_answers()
+    comp, table = _comp(tmp_path, "accuracy", [f"k{least}", f"k{least + 1}"])
+    assert comp.grade(_csv(table)).value == 1
 
 
 @pytest.mark.parametrize("path", ["missing.csv", ".", "nul\0byte", "x" * 5000])

@@ -202,6 +202,14 @@ def test_labels_that_would_become_one_are_refused(tmp_path):
         new_competition(path, ["kind"], "accuracy", tmp_path / "mine")
 
 
+def test_labels_that_a_float_would_round_are_refused(tmp_path):
+    path, _ = write(tmp_path, kind=[2**60 + i % 2 for i in range(80)])
+    with pytest.raises(
+        CompetitionError, match=r"^accuracy cannot score kind: labels of more than 53 bits would be rounded"
+    ):
+        new_competition(path, ["kind"], "accuracy", tmp_path / "mine")
+
+
 def test_rows_without_a_target_are_set_aside(tmp_path, caplog):
     path, table = write(tmp_path, price=["", "NA", "?", *range(5, 82)], more=[*range(79), None])
     comp = new_competition(path, ["price"], "rmse", tmp_path / "mine")

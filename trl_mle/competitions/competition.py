@@ -237,6 +237,8 @@ class Competition:
             _require_columns(table, [self.id_column, *self.target_columns], "the file")
             labels = table[list(self.target_columns)].set_axis(table[self.id_column])
             answers = _predictions(labels, texts=_text_columns(labels))
+            if self.scoring.takes is Takes.LABELS and (answers.select_dtypes("number").abs() >= 2**53).any(axis=None):
+                raise ValueError("labels of more than 53 bits would be rounded: write a letter before each")
             self._score(answers, _best_predictions(answers))
         except (ValueError, TypeError, AttributeError) as error:  # the latter two: texts for numbers, or the reverse
             raise CompetitionError(
