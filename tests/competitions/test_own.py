@@ -158,6 +158,15 @@ def test_what_cannot_be_one(tmp_path, options, message):
     assert [path.name for path in tmp_path.iterdir()] == ["table.csv"]  # no partial output
 
 
+def test_a_folder_whose_name_is_no_id(tmp_path):
+    path, _ = write(tmp_path)
+    with pytest.raises(
+        CompetitionError, match=r"^'数据' has no letter from a to z and no digit: name another folder with --to$"
+    ):
+        new_competition(path, ["price"], "rmse", tmp_path / "数据")
+    assert new_competition(path, ["price"], "rmse", tmp_path / "数据2").id == "数据2"
+
+
 def test_the_description_says_what_predictions_are(tmp_path):
     path, _ = write(tmp_path, mood=["happy", "angry"] * 40, grade=[1, 2] * 40, size=range(80))
     for target, rule in ("mood", "Predictions are labels"), ("grade", "Predictions are whole numbers"):

@@ -17,7 +17,7 @@ import yaml
 from pandas.api.types import is_bool_dtype, is_numeric_dtype
 
 from trl_mle.competitions.catalog import CONFIG
-from trl_mle.competitions.competition import Competition, CompetitionError
+from trl_mle.competitions.competition import Competition, CompetitionError, path_slug
 from trl_mle.competitions.loading import load_competition
 from trl_mle.competitions.metrics import Metric, Takes, find_metric
 from trl_mle.competitions.prepared import csv_text, description, write_file
@@ -82,6 +82,10 @@ def new_competition(
     """
     if folder.exists():
         raise FileExistsError(f"{folder} exists: name another folder with --to")
+    if not path_slug(folder.name):
+        raise CompetitionError(
+            f"{folder.name!r} has no letter from a to z and no digit: name another folder with --to"
+        )
     try:
         known = find_metric(metric, higher_is_better)
     except ValueError as error:
