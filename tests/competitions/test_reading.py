@@ -64,20 +64,22 @@ def test_compressed_tables(tmp_path, pack, request):
     path = tmp_path / f"t.csv.{request.node.callspec.id}"
     path.write_bytes(pack(TEXT.encode()))
     assert len(read_tables([path])[0]) == 2
+    assert len(read_tables([path.rename(tmp_path / path.name.upper())])[0]) == 2
     path.write_bytes(b"abc" + pack(TEXT.encode()))
     with pytest.raises(CompetitionError, match=r"cannot be read: "):
         read_tables([path])
 
 
-def test_a_zip_archive(tmp_path):
-    path = tmp_path / "t.zip"
+@pytest.mark.parametrize("name", ["t.zip", "T.ZIP"])
+def test_a_zip_archive(tmp_path, name):
+    path = tmp_path / name
     with zipfile.ZipFile(path, "w") as archive:
         archive.writestr("folder/", "")
         archive.writestr("folder/t.csv", TEXT)
     assert len(read_tables([path])[0]) == 2
     with zipfile.ZipFile(path, "a") as archive:
         archive.writestr("other.csv", TEXT)
-    with pytest.raises(CompetitionError, match=r"t.zip holds 2 files: take the table out of it"):
+    with pytest.raises(CompetitionError, match=rf"{name} holds 2 files: take the table out of it"):
         read_tables([path])
 
 

@@ -181,14 +181,15 @@ def _text(path: Path) -> tuple[str, str]:
 def _content(path: Path) -> bytes:
     if not path.is_file():
         raise FileNotFoundError(f"there is no table {path}")
+    kind = path.suffix.lower()
     try:
-        if path.suffix == ".zip":
+        if kind == ".zip":
             with zipfile.ZipFile(path) as archive:
                 names = [name for name in archive.namelist() if not name.endswith("/")]
                 if len(names) != 1:
                     raise CompetitionError(f"{path} holds {len(names)} files: take the table out of it")
                 return archive.read(names[0])
-        with _OPENERS.get(path.suffix, open)(path, "rb") as file:
+        with _OPENERS.get(kind, open)(path, "rb") as file:
             return file.read()
     except (OSError, EOFError, zipfile.BadZipFile, zlib.error, lzma.LZMAError) as error:
         raise CompetitionError(f"{path} cannot be read: {error}") from error
