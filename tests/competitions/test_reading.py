@@ -189,6 +189,15 @@ def test_two_tables_are_read_alike(tmp_path):
     assert two.to_dict("list") == {"c": [""], "a": ["1.5"]}
 
 
+def test_one_column_of_decimal_commas(tmp_path, caplog):
+    (tmp_path / "one.csv").write_text("x;y\n1,5;2\n7;3\n")
+    (tmp_path / "two.csv").write_text("x\n1,203\n-4,5\n12\n")
+    assert read_tables([tmp_path / "one.csv", tmp_path / "two.csv"])[1]["x"].tolist() == ["1.203", "-4.5", "12"]
+    assert not [message for message in caplog.messages if "two.csv: separated" in message]
+    for text in "x\n1,203\n2,5\n", 'x\n"4",203\n"2",5\n':
+        assert read(tmp_path, text)["x"].tolist() == ["203", "5"]  # R's row names
+
+
 def test_names_are_made_plain_and_different(tmp_path, caplog):
     text = ' a ,"b\n(km)", a,a,a_2,,,\n' + "".join(f"{i},1, {i},9,8,, x{i},\n" for i in range(3)) + ",,,,,,,\n"
     rows = read(tmp_path, text)

@@ -34,6 +34,7 @@ _MARKS = {codecs.BOM_UTF8: "utf-8-sig", codecs.BOM_UTF16_LE: "utf-16", codecs.BO
 _SPACES = " '’\u00a0\u202f"
 _POINT = rf"[+\-−]?(?:[1-9]\d{{0,2}}(?:[,{_SPACES}]\d{{3}})+|\d*)(?:\.\d+|(?<=\d)\.?)(?:[eE][+\-]?\d+)?"
 _COMMA = rf"[+\-−]?(?:[1-9]\d{{0,2}}(?:[.{_SPACES}]\d{{3}})+|\d+)(?:,\d+)?"
+_COMMAS_ALONE = r"(?:[+\-−]?\d++(?:,\d++)?+\s++)++"  # in all rows of a table
 _DOTTED = r"[+\-−]?[1-9]\d{0,2}(?:\.\d{3})+"
 # Stand for a missing number: signs, words, and errors of Excel
 _NOTHING = r"(?i:[?.*\-–—]{1,3}|[nk][./]? ?a\.?|nan|null|missing|unknown|tbd|#[a-z/0]+[!?]?)"
@@ -139,7 +140,7 @@ def listed(names: Iterable[object]) -> str:
 
 def _read_table(path: Path) -> tuple[pd.DataFrame, str]:
     text, encoding = _text(path)
-    separator = max(SEPARATORS, key=lambda sign: _fitness(text, sign))
+    separator = ";" if _has_one_column(text) else max(SEPARATORS, key=lambda sign: _fitness(text, sign))
     cells, short = _cells(path, text, separator)
     header, rows = [clean_name(name) for name in cells.iloc[0]], cells.iloc[1:]
     if _looks_like_data(header, rows):
@@ -148,7 +149,7 @@ def _read_table(path: Path) -> tuple[pd.DataFrame, str]:
         )
     rows = rows[(rows != "").any(axis=1)]
     rows, notes = _named(rows, header)
-    if separator != ",":
+    if separator != "," and separator in text:
         notes.insert(0, f"separated by {SEPARATORS[separator]}")
     if encoding:
         notes.insert(0, f"read as {encoding}")
@@ -236,6 +237,15 @@ def _line(text: str, separator: str, most: float = np.inf, fewest: int = 0) -> i
             return line
         line = rows.line_num + 1
     return None
+
+
+def _has_one_column(text: str) -> bool:
+    """Whether commas are decimal ones in the only column, and do not follow R's row names 1, 2, 3, …"""
+    header, _, rows = text.partition("\n")
+    if any(sign in header for sign in SEPARATORS) or not re.fullmatch(_COMMAS_ALONE, rows + "\n"):
+        return False
+    numbers = re.findall(r"(\d+),", rows)
+    return len(numbers) > 0 and numbers != [str(number) for number in range(1, len(numbers) + 1)]
 
 
 def _fitness(text: str, separator: str) -> tuple[bool, int]:
