@@ -198,6 +198,20 @@ def test_one_column_of_decimal_commas(tmp_path, caplog):
         assert read(tmp_path, text)["x"].tolist() == ["203", "5"]  # R's row names
 
 
+@pytest.mark.parametrize("test", [["1.802", "2.253"], ["1234.5", "7"]], ids=["three decimals", "one"])
+def test_decimal_commas_in_one_table_and_points_in_the_other(tmp_path, caplog, test):
+    (tmp_path / "one.csv").write_text("x;y\n1,802;a, b\n2,503;c\n")
+    (tmp_path / "two.csv").write_text("x,y\n" + "".join(f"{x},d.\n" for x in test))
+    one, two = read_tables([tmp_path / "one.csv", tmp_path / "two.csv"])
+    assert one.to_dict("list") == {"x": ["1.802", "2.503"], "y": ["a, b", "c"]}
+    assert two["x"].tolist() == test
+    assert f"{tmp_path / 'one.csv'}: numbers in 'x' have another form than in the other table" in caplog.messages
+    two, one = read_tables([tmp_path / "two.csv", tmp_path / "one.csv"])
+    assert [one["x"].tolist(), two["x"].tolist()] == [["1.802", "2.503"], test]
+    (tmp_path / "one.csv").write_text("x;y;z\n1,802;a;0.5\n2,503;b;1.5\n")  # the points tell: thousands
+    assert read_tables([tmp_path / "one.csv", tmp_path / "two.csv"])[0]["x"].tolist() == ["1802", "2503"]
+
+
 def test_names_are_made_plain_and_different(tmp_path, caplog):
     text = ' a ,"b\n(km)", a,a,a_2,,,\n' + "".join(f"{i},1, {i},9,8,, x{i},\n" for i in range(3)) + ",,,,,,,\n"
     rows = read(tmp_path, text)

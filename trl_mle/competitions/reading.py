@@ -53,19 +53,25 @@ _OTHER_FORMAT = r"\s*(?:\{\s*\"|\[\s*[\[{]|<[!?]|<html)"  # JSON, HTML and XML
 def read_tables(paths: Sequence[Path], labels: Collection[str] = ()) -> list[pd.DataFrame]:
     """
     Reads tables with the same columns, all cells as texts without surrounding spaces. Numbers are rewritten where pandas would
-    not read them as such, in the same way in all tables. What is done beside reading CSV in UTF-8 is logged in a line. In the
-    columns `labels`, a sign such as `-` is one of the labels, unless they have too many values for labels. The index counts
-    the rows as a spreadsheet does: the header is row 1.
+    not read them as such, in the same way in all tables, unless only one has decimal commas. What is done beside reading CSV in
+    UTF-8 is logged in a line. In the columns `labels`, a sign such as `-` is one of the labels, unless they have too many values
+    for labels. The index counts the rows as a spreadsheet does: the header is row 1.
 
     Raises:
         [`CompetitionError`], `FileNotFoundError`: A file is no table with a header, or does not exist.
     """
     tables, separators = zip(*map(_read_table, paths), strict=True)
-    rewritten, notes = _plain_numbers(pd.concat(tables, ignore_index=True).fillna(""), separators, labels)
+    for path, table, separator in zip(paths, tables, separators, strict=True):
+        if separator != "," and (names := _with_other_decimals(table, tables)):
+            alone, _ = _plain_numbers(table, [separator], labels)
+            if rewritten := [name for name in names if not alone[name].equals(table[name])]:
+                table[rewritten] = alone[rewritten]
+                logger.warning("%s: numbers in %s have another form than in the other table", path, listed(rewritten))
+    joined, notes = _plain_numbers(pd.concat(tables, ignore_index=True).fillna(""), separators, labels)
     if notes:
         logger.warning("%s: %s", paths[0], "; ".join(notes))
     ends = np.cumsum([len(table) for table in tables])[:-1]
-    parts = [rewritten.iloc[rows] for rows in np.split(np.arange(len(rewritten)), ends)]
+    parts = [joined.iloc[rows] for rows in np.split(np.arange(len(joined)), ends)]
     return [part[table.columns].set_axis(table.index) for part, table in zip(parts, tables, strict=True)]
 
 
@@ -310,6 +316,20 @@ def _named(rows: pd.DataFrame, header: Sequence[str]) -> tuple[pd.DataFrame, lis
     if renamed:
         notes.append(f"named a column that has another's name {listed(renamed)}")
     return pd.DataFrame(columns), notes
+
+
+def _with_other_decimals(table: pd.DataFrame, tables: Collection[pd.DataFrame]) -> list[str]:
+    """The columns that may have decimal commas here, and points in the other tables."""
+    others = pd.concat([other for other in tables if other is not table] or [table.head(0)]).fillna("")
+
+    def holds(cells: pd.Series, sign: str) -> bool:
+        return bool(cells.str.contains(sign, regex=False).any())
+
+    return [
+        str(name)
+        for name in table.columns.intersection(others.columns)
+        if holds(table[name], ",") and holds(others[name], ".") and not holds(others[name], ",")
+    ]
 
 
 def _plain_numbers(
