@@ -344,7 +344,7 @@ def test_however_the_file_is_written(name, comps):
     ("values", "score"),
     [
         ([*range(ROWS)], 1 / 3),  # the text "0" is a third of "so happy 0"
-        ([None, *range(1, ROWS)], 0),  # an empty value turns the others into floats, and 1 into the text "1.0"
+        ([None, *range(1, ROWS)], 11 / 36),  # beside an empty value, too
         ([True, *[None] * (ROWS - 1)], 0),
         ([10**30, *[None] * (ROWS - 1)], 0),  # more than 64 bits
     ],

@@ -10,7 +10,7 @@ import pytest
 from hypothesis import HealthCheck, example, given, settings
 from hypothesis import strategies as st
 
-from trl_mle.competitions import Score, competition, load_competition
+from trl_mle.competitions import Competition, CompetitionError, Score, competition, load_competition
 
 
 LOCAL = ["digits", "breast-cancer", "diabetes", "wine"]
@@ -160,7 +160,7 @@ def test_floods_are_rejected_before_they_are_parsed(case, monkeypatch):
     content, reason = FLOODS[case]
     wine = load_competition("wine")
     wine.check_answers()
-    monkeypatch.setattr(competition, "_read_csv", lambda source: pytest.fail("pandas reads it"))
+    monkeypatch.setattr(competition, "_read_csv", lambda *args: pytest.fail("pandas reads it"))
     score = wine.grade(content)
     assert not score.valid
     assert reason in score.error
@@ -197,6 +197,37 @@ def test_columns_are_counted_as_pandas_counts_them(text):
 def test_lines_may_end_with_carriage_returns():
     wine = load_competition("wine")
     assert wine.grade(wine.answers.read_bytes().replace(b"\n", b"\r")).value == 1
+
+
+def _comp(folder, metric, labels):
+    table = pd.DataFrame({"id": range(len(labels)), "kind": labels})
+    table.to_csv(folder / "answers.csv", index=False)
+    return Competition("mine", metric, folder, folder / "answers.csv", folder / "answers.csv", ("kind",)), table
+
+
+@pytest.mark.parametrize("labels", [("01", "02", "1A"), ("true", "false", "half-true"), ("1.50", "2", "-")])
+def test_labels_are_texts_where_an_answer_is(tmp_path, labels):
+    """Also in a submission that lacks that answer."""
+    comp, table = _comp(tmp_path, "accuracy", [*labels[:2] * 12, labels[2]])
+    assert comp.grade(_csv(table)).value == 1
+    assert comp.grade(_csv(table.assign(kind=[*table["kind"][:-1], labels[0]]))).value == 0.96
+
+
+def test_truth_values_are_numbers(tmp_path):
+    comp, table = _comp(tmp_path, "accuracy", ["true", "false"])
+    for kind in ["true", "false"], ["True", "False"], [1, 0], ["1.0", "0"]:
+        assert comp.grade(_csv(table.assign(kind=kind))).value == 1
+
+
+@pytest.mark.parametrize("least", [2**53, -(2**53) - 1, 2**60, 2**63])
+def test_labels_that_a_float_would_round_are_refused(tmp_path, least):
+    comp, _ = _comp(tmp_path, "accuracy", [least, least + 1])
+    with pytest.raises(
+        CompetitionError, match="cannot be graded: labels of more than 53 bits would be rounded: write"
+    ):
+        comp.check_answers()
+    comp, table = _comp(tmp_path, "accuracy", [f"k{least}", f"k{least + 1}"])
+    assert comp.grade(_csv(table)).value == 1
 
 
 @pytest.mark.parametrize("path", ["missing.csv", ".", "nul\0byte", "x" * 5000])

@@ -1,5 +1,6 @@
 """Packages of other projects, as far as files go; tests/scripts/test_import_packages.py runs their metrics."""
 
+import csv
 import gzip
 import json
 import zipfile
@@ -57,6 +58,13 @@ def test_a_sample_submission_is_made_where_it_lacks_or_tells(tmp_path):
         assert list(made["id"]) == list(answers["id"])
         assert made["price"].nunique() == 1
         assert made["price"].iloc[0] == pytest.approx(answers["price"].mean(), rel=1e-4)
+
+
+def test_carriage_returns_in_answers(tmp_path):
+    _, _, answers = tables("price")
+    noted = answers.assign(note="a\rb").to_csv(index=False, quoting=csv.QUOTE_ALL)
+    package = write_package(tmp_path / "prices", "mle-dojo", **{"data/private/test_answer.csv": noted})
+    assert len(pd.read_csv(import_as_rmse(package, tmp_path / "out").answers)) == len(answers)
 
 
 def without_ids(table):

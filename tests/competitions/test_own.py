@@ -1,5 +1,6 @@
 """A user's own competition, made from a table."""
 
+import csv
 import sys
 
 import numpy as np
@@ -140,7 +141,7 @@ BAD = {
     "split by the target": ({"split": "time:price"}, "with one of 'code', 'note', 'sold', 'kind'; got 'time:price'$"),
     "split by no times": (
         {"split": "time:kind"},
-        "^--split time:kind: 'kind' is no date or number, but 'red' in row 2 and 79 more: correct it$",
+        "^--split time:kind: 'kind' is no number or date with a year, but 'red' in row 2 and 79 more: correct it, as in 2024-01-31$",
     ),
     "share": ({"test_share": 1.0}, "test_share must be between 0 and 1, got 1"),
     "twice": ({"targets": ["price", "price"]}, "--target names a column twice"),
@@ -155,6 +156,15 @@ def test_what_cannot_be_one(tmp_path, options, message):
         new_competition(**arguments)
     assert "\n" not in str(caught.value)
     assert [path.name for path in tmp_path.iterdir()] == ["table.csv"]  # no partial output
+
+
+def test_a_folder_whose_name_is_no_id(tmp_path):
+    path, _ = write(tmp_path)
+    with pytest.raises(
+        CompetitionError, match=r"^'数据' has no letter from a to z and no digit: name another folder with --to$"
+    ):
+        new_competition(path, ["price"], "rmse", tmp_path / "数据")
+    assert new_competition(path, ["price"], "rmse", tmp_path / "数据2").id == "数据2"
 
 
 def test_the_description_says_what_predictions_are(tmp_path):
@@ -197,6 +207,14 @@ def test_labels_that_would_become_one_are_refused(tmp_path):
     path, _ = write(tmp_path, kind=["None", "none", "some", "any"] * 20)
     with pytest.raises(
         CompetitionError, match=r"^'kind' has the labels 'None' and 'none', and pandas reads .*: rename it$"
+    ):
+        new_competition(path, ["kind"], "accuracy", tmp_path / "mine")
+
+
+def test_labels_that_a_float_would_round_are_refused(tmp_path):
+    path, _ = write(tmp_path, kind=[2**60 + i % 2 for i in range(80)])
+    with pytest.raises(
+        CompetitionError, match=r"^accuracy cannot score kind: labels of more than 53 bits would be rounded"
     ):
         new_competition(path, ["kind"], "accuracy", tmp_path / "mine")
 
@@ -279,6 +297,16 @@ def test_cells_that_make_texts_of_numbers_are_reported(tmp_path, caplog):
     ]
 
 
+def test_cells_of_several_lines(tmp_path):
+    """A carriage return does not end a row."""
+    path, table = write(tmp_path, note=[f"a\r{i}\r\nb" for i in range(80)], who=[f"x\r{i}" for i in range(80)])
+    table.to_csv(path, index=False, quoting=csv.QUOTE_ALL)
+    comp = new_competition(path, ["price"], "rmse", tmp_path / "mine", "who")
+    parts = [pd.read_csv(comp.public_dir / f"{name}.csv") for name in ("train", "test")]
+    seen = pd.concat(parts).set_index("who")["note"]
+    assert seen[[f"x\n{i}" for i in range(80)]].tolist() == [f"a\n{i}\nb" for i in range(80)]
+
+
 def test_columns_that_say_nothing_are_left_out(tmp_path, caplog):
     path, table = write(tmp_path, empty="", missing="NA", country="NL", rare=["", *["x"] * 79])
     comp = new_competition(path, ["price"], "rmse", tmp_path / "mine", test=others(tmp_path, table))
@@ -347,9 +375,33 @@ def test_the_order_in_dates_is_said(tmp_path, caplog):
     assert set(months) == {9, 10, 11, 12}
     table.assign(at=["2024-05-06"] * 40 + ["later"] * 40).to_csv(path, index=False)
     with pytest.raises(
-        CompetitionError, match=r"--split time:at: 'at' is no date or number, but 'later' in row 42 and 39 more"
+        CompetitionError,
+        match=r"--split time:at: 'at' is no number or date with a year, but 'later' in row 42 and 39 more",
     ):
         new_competition(path, ["price"], "rmse", tmp_path / "other", split="time:at")
+
+
+def test_dates_that_may_be_misread_are_refused(tmp_path):
+    path, _ = write(tmp_path, at=pd.date_range("2018-03-05", periods=80).strftime("%y/%m/%d"))
+    message = "^--split time:at: dates such as '18/.*' may be misread: write them as 2024-01-31, months as 2024-01$"
+    with pytest.raises(CompetitionError, match=message):
+        new_competition(path, ["price"], "rmse", tmp_path / "mine", split="time:at")
+
+
+@pytest.mark.parametrize(
+    ("times", "ends", "begin"),
+    [
+        (pd.date_range("2023-01-01", periods=80).strftime("%d.%m.%Y"), "2023-03-01", "2023-03-02"),
+        (pd.date_range("2023-01-01", periods=80, freq="h"), "2023-01-03 11:00:00", "2023-01-03 12:00:00"),
+        (TIMES["numbers"], "29.5", "30.0"),
+        ([*range(80)], "59", "60"),
+    ],
+    ids=["days", "hours", "floats", "numbers"],
+)
+def test_the_border_is_said(tmp_path, caplog, times, ends, begin):
+    path, _ = write(tmp_path, at=times)
+    new_competition(path, ["price"], "rmse", tmp_path / "mine", split="time:at")
+    assert f"--split time:at: train.csv ends {ends}, hidden rows begin {begin}" in caplog.messages
 
 
 def test_whole_groups_are_hidden(tmp_path):
@@ -389,7 +441,7 @@ def test_a_split_that_hides_all_rows_of_a_label(tmp_path, caplog):
             new_competition(path, [target], metric, tmp_path / "other", split="time:at", test_share=share)
     caplog.clear()
     new_competition(path, ["half"], "accuracy", tmp_path / "whole", split="time:at")
-    assert not [message for message in caplog.messages if message.startswith("--split")]
+    assert not [message for message in caplog.messages if "leaves" in message]
 
 
 def test_a_random_split_that_may_leak_is_reported(tmp_path, caplog):
@@ -401,7 +453,8 @@ def test_a_random_split_that_may_leak_is_reported(tmp_path, caplog):
     ]
     caplog.clear()
     new_competition(path, ["price"], "rmse", tmp_path / "split", split="time:the day")
-    assert not caplog.messages
+    assert caplog.messages == ["--split time:the day: train.csv ends 2024-03-04, hidden rows begin 2024-03-05"]
+    caplog.clear()
     path, _ = write(tmp_path, year=[2000 + i // 8 for i in range(80)], storm_id=[i // 10 for i in range(80)])
     new_competition(path, ["sold"], "accuracy", tmp_path / "storms")
     assert [message.partition(",")[0] for message in caplog.messages[:2]] == [

@@ -11,7 +11,7 @@ import pandas as pd
 import pytest
 
 from trl_mle.competitions import CompetitionError
-from trl_mle.competitions.reading import as_times, order_in_dates, read_tables
+from trl_mle.competitions.reading import are_unclear_dates, as_times, order_in_dates, read_tables
 
 
 TEXT = "Straße,größe,note\nAm Wall 1,70.5,a\nIn der Aue 3,120,b\n"
@@ -64,20 +64,22 @@ def test_compressed_tables(tmp_path, pack, request):
     path = tmp_path / f"t.csv.{request.node.callspec.id}"
     path.write_bytes(pack(TEXT.encode()))
     assert len(read_tables([path])[0]) == 2
+    assert len(read_tables([path.rename(tmp_path / path.name.upper())])[0]) == 2
     path.write_bytes(b"abc" + pack(TEXT.encode()))
     with pytest.raises(CompetitionError, match=r"cannot be read: "):
         read_tables([path])
 
 
-def test_a_zip_archive(tmp_path):
-    path = tmp_path / "t.zip"
+@pytest.mark.parametrize("name", ["t.zip", "T.ZIP"])
+def test_a_zip_archive(tmp_path, name):
+    path = tmp_path / name
     with zipfile.ZipFile(path, "w") as archive:
         archive.writestr("folder/", "")
         archive.writestr("folder/t.csv", TEXT)
     assert len(read_tables([path])[0]) == 2
     with zipfile.ZipFile(path, "a") as archive:
         archive.writestr("other.csv", TEXT)
-    with pytest.raises(CompetitionError, match=r"t.zip holds 2 files: take the table out of it"):
+    with pytest.raises(CompetitionError, match=rf"{name} holds 2 files: take the table out of it"):
         read_tables([path])
 
 
@@ -187,6 +189,29 @@ def test_two_tables_are_read_alike(tmp_path):
     assert two.to_dict("list") == {"c": [""], "a": ["1.5"]}
 
 
+def test_one_column_of_decimal_commas(tmp_path, caplog):
+    (tmp_path / "one.csv").write_text("x;y\n1,5;2\n7;3\n")
+    (tmp_path / "two.csv").write_text("x\n1,203\n-4,5\n12\n")
+    assert read_tables([tmp_path / "one.csv", tmp_path / "two.csv"])[1]["x"].tolist() == ["1.203", "-4.5", "12"]
+    assert not [message for message in caplog.messages if "two.csv: separated" in message]
+    for text in "x\n1,203\n2,5\n", 'x\n"4",203\n"2",5\n':
+        assert read(tmp_path, text)["x"].tolist() == ["203", "5"]  # R's row names
+
+
+@pytest.mark.parametrize("test", [["1.802", "2.253"], ["1234.5", "7"]], ids=["three decimals", "one"])
+def test_decimal_commas_in_one_table_and_points_in_the_other(tmp_path, caplog, test):
+    (tmp_path / "one.csv").write_text("x;y\n1,802;a, b\n2,503;c\n")
+    (tmp_path / "two.csv").write_text("x,y\n" + "".join(f"{x},d.\n" for x in test))
+    one, two = read_tables([tmp_path / "one.csv", tmp_path / "two.csv"])
+    assert one.to_dict("list") == {"x": ["1.802", "2.503"], "y": ["a, b", "c"]}
+    assert two["x"].tolist() == test
+    assert f"{tmp_path / 'one.csv'}: numbers in 'x' have another form than in the other table" in caplog.messages
+    two, one = read_tables([tmp_path / "two.csv", tmp_path / "one.csv"])
+    assert [one["x"].tolist(), two["x"].tolist()] == [["1.802", "2.503"], test]
+    (tmp_path / "one.csv").write_text("x;y;z\n1,802;a;0.5\n2,503;b;1.5\n")  # the points tell: thousands
+    assert read_tables([tmp_path / "one.csv", tmp_path / "two.csv"])[0]["x"].tolist() == ["1802", "2503"]
+
+
 def test_names_are_made_plain_and_different(tmp_path, caplog):
     text = ' a ,"b\n(km)", a,a,a_2,,,\n' + "".join(f"{i},1, {i},9,8,, x{i},\n" for i in range(3)) + ",,,,,,,\n"
     rows = read(tmp_path, text)
@@ -204,6 +229,11 @@ def test_an_index_is_left_out(tmp_path, caplog):
         assert read(tmp_path, text).to_dict("list") == {"a": ["5", "4", "3"], "b": ["x", "y", "z"]}
         assert caplog.messages == [f"{tmp_path / 't.csv'}: left out 'Unnamed: 0', which numbers rows"]
     assert list(read(tmp_path, "a\nMazda,1\nFiat,2\n")) == ["Unnamed: 0", "a"]  # R's row names
+
+
+def test_a_column_without_a_name_whose_numbers_repeat_is_kept(tmp_path, caplog):
+    assert read(tmp_path, "a,,b\n5,1,x\n4,2,y\n3,1,z\n").to_dict("list")["Unnamed: 1"] == ["1", "2", "1"]
+    assert not caplog.messages
 
 
 NO_CSV = "t.csv is not CSV: save it as text"
@@ -280,6 +310,9 @@ def test_times():
         (["10", "9", "9.5"], [1, 2, 0]),
         (["2020-01-02 00:00:00.5", "2020-03-01 00:00:00.1", "2020-02-01 00:00:00"], [0, 2, 1]),
         (["2020-04-20", "01.05.2020", "05.03.2020"], [2, 0, 1]),
+        (["5/3/18", "13/3/18", "4/3/18", "5/3/99"], [3, 2, 0, 1]),
+        (["3/5/18", "3/13/18", "3/4/18 10:00"], [2, 0, 1]),
+        (["05.03.18", "04.04.18", "06.03.18"], [0, 2, 1]),
     ):
         assert as_times(pd.Series(cells)).argsort().tolist() == order
 
@@ -292,11 +325,31 @@ def test_times():
         (["1/31/2024", "31/1/2024", "2/28/2024", "x"], [3]),
         (["a", "b"], [0, 1]),
         (["2024-01-01", ""], [1]),
+        (["Jan-19", "19-Jan", "Jan 19", "Jan. '19", "01-19", "1/19"], [0, 1, 2, 3, 4, 5]),
     ],
 )
 def test_cells_that_are_no_times(cells, rows):
     times = as_times(pd.Series(cells))
     assert list(times.index[times.isna()]) == rows
+
+
+DAYS = pd.date_range("2018-03-05", periods=400)
+
+
+@pytest.mark.parametrize(
+    "form", ["%y/%m/%d", "%d-%m-%y", "%y-%m-%d %H:%M", "%d%m%y", "%y%m%d", "%d%m%Y", "%m%d%Y", "%m.%Y"]
+)
+def test_dates_that_may_be_misread(form):
+    cells = pd.Series(DAYS.strftime(form))
+    assert are_unclear_dates(cells)
+    assert are_unclear_dates(cells.str.removeprefix("0")) or form in ("%d%m%y", "%d-%m-%y")
+
+
+@pytest.mark.parametrize(
+    "form", ["%m/%d/%y", "%d.%m.%y", "%Y%m%d", "%Y%m", "%Y", "%B %Y", "%d-%b-%y", "%Y-%m-%d %H:%M", "%d/%m/%Y", "%j"]
+)
+def test_dates_that_may_not(form):
+    assert not are_unclear_dates(pd.Series(DAYS.strftime(form)))
 
 
 @pytest.mark.parametrize(

@@ -405,6 +405,14 @@ def test_times():
     assert submission_search.clock(3600) == "01:00:00"
 
 
+def test_labels_that_look_like_numbers_are_averaged_as_they_are(tmp_path):
+    path = tmp_path / "answers.csv"
+    path.write_text("id,y\n1,01\n2,02\n3,1A\n")
+    comp = Competition("codes", "accuracy", tmp_path, path, path, ("y",))
+    for copies in 1, 3:
+        assert average([b"id,y\n3,01\n2,02\n1,01\n"] * copies, comp) == b"id,y\n1,01\n2,02\n3,01\n"
+
+
 def test_an_average_where_ids_come_again(tmp_path):
     """Only their order distinguishes rows of one id: no column is lost."""
     for name, values in {"sample": [0.0, 0.0, 0.0], "answers": [1.0, 2.0, 4.0]}.items():

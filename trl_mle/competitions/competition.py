@@ -237,6 +237,8 @@ class Competition:
             _require_columns(table, [self.id_column, *self.target_columns], "the file")
             labels = table[list(self.target_columns)].set_axis(table[self.id_column])
             answers = _predictions(labels, texts=_text_columns(labels))
+            if self.scoring.takes is Takes.LABELS and (answers.select_dtypes("number").abs() >= 2**53).any(axis=None):
+                raise ValueError("labels of more than 53 bits would be rounded: write a letter before each")
             self._score(answers, _best_predictions(answers))
         except (ValueError, TypeError, AttributeError) as error:  # the latter two: texts for numbers, or the reverse
             raise CompetitionError(
@@ -324,7 +326,7 @@ def _text_columns(table: pd.DataFrame) -> list[str]:
 
 
 def _predictions(table: pd.DataFrame, texts: list[str]) -> pd.DataFrame:
-    """The columns as texts, which may be empty, or as finite floats. Numbers and truth values count as texts where needed."""
+    """The columns as texts, which may be empty, or as finite floats."""
     columns: dict[str, pd.Series] = {}
     not_finite = []
     for name in table.columns:
@@ -371,7 +373,7 @@ def _read_submission(content: bytes, answers: pd.DataFrame) -> pd.DataFrame:
     if lines > content.count(b"\n"):  # after a line that ends with a bare carriage return, pandas loses commas
         content = content.replace(b"\r\n", b"\n").replace(b"\r", b"\n")
     check_width(content)
-    return _read_csv(io.BytesIO(content))
+    return _read_csv(io.BytesIO(content), _text_columns(answers))
 
 
 def check_width(submission: bytes) -> None:
@@ -394,11 +396,12 @@ def _columns(content: bytes) -> int:
     return most
 
 
-def _read_csv(source: Path | io.BytesIO) -> pd.DataFrame:
+def _read_csv(source: Path | io.BytesIO, texts: Iterable[str] = ()) -> pd.DataFrame:
+    dtype = dict.fromkeys(texts, str)  # where all cells look like numbers, pandas would make 1 of 01
     # low_memory would infer types per chunk, so that one column could have several.
     if _READS_FLOATS_EXACTLY:
-        return pd.read_csv(source, low_memory=False)
-    return pd.read_csv(source, low_memory=False, float_precision="round_trip")
+        return pd.read_csv(source, dtype=dtype, low_memory=False)
+    return pd.read_csv(source, dtype=dtype, low_memory=False, float_precision="round_trip")
 
 
 def invalid(error: str) -> Score:

@@ -187,6 +187,8 @@ def _layout(content: dict[Any, Any], config: Path) -> Layout:
         kind = known[key].type
         if kind == tuple[str, ...]:
             fits, wanted = isinstance(value, list) and all(isinstance(item, str) for item in value), "a list of str"
+        elif key == "row_sum_decimals":  # truth values are int, too
+            fits, wanted = value is None or (type(value) is int and 0 <= value <= 15), "a whole number from 0 to 15"
         else:
             fits, wanted = isinstance(value, kind), getattr(kind, "__name__", str(kind))  # type: ignore[arg-type]
         if not fits:

@@ -17,11 +17,19 @@ import yaml
 from pandas.api.types import is_bool_dtype, is_numeric_dtype
 
 from trl_mle.competitions.catalog import CONFIG
-from trl_mle.competitions.competition import Competition, CompetitionError
+from trl_mle.competitions.competition import Competition, CompetitionError, path_slug
 from trl_mle.competitions.loading import load_competition
 from trl_mle.competitions.metrics import Metric, Takes, find_metric
 from trl_mle.competitions.prepared import csv_text, description, write_file
-from trl_mle.competitions.reading import as_read, as_times, clean_name, listed, order_in_dates, read_tables
+from trl_mle.competitions.reading import (
+    are_unclear_dates,
+    as_read,
+    as_times,
+    clean_name,
+    listed,
+    order_in_dates,
+    read_tables,
+)
 from trl_mle.competitions.split import held_out_rows, is_measured, last_rows, whole_groups
 from trl_mle.showing import metric_in_words
 
@@ -74,6 +82,10 @@ def new_competition(
     """
     if folder.exists():
         raise FileExistsError(f"{folder} exists: name another folder with --to")
+    if not path_slug(folder.name):
+        raise CompetitionError(
+            f"{folder.name!r} has no letter from a to z and no digit: name another folder with --to"
+        )
     try:
         known = find_metric(metric, higher_is_better)
     except ValueError as error:
@@ -386,13 +398,27 @@ def _split(rows: pd.DataFrame, split: str, share: float) -> tuple[np.ndarray, st
         if lacking := int((rows[name] == "").sum()):
             logger.warning("--split %s: rows without %r stay together: %d of %d", split, name, lacking, len(rows))
         return whole_groups(_as_equal(rows[name]), share), f"No `{name}` of test.csv is in train.csv."
+    if are_unclear_dates(rows[name]):
+        raise CompetitionError(
+            f"--split {split}: dates such as {rows[name].iloc[0]!r} may be misread: write them as 2024-01-31, months as 2024-01"
+        )
     times = as_times(rows[name])
     if (is_none := times.isna()).any():
         where = _first(rows[name], is_none)
-        raise CompetitionError(f"--split {split}: {name!r} is no date or number, but {where}: correct it")
+        raise CompetitionError(
+            f"--split {split}: {name!r} is no number or date with a year, but {where}: correct it, as in 2024-01-31"
+        )
     if first := order_in_dates(rows[name]):
         logger.warning("--split %s: in dates such as %r, %s is taken to come first", split, rows[name].iloc[0], first)
-    return last_rows(times, share), f"By `{name}`, the rows of test.csv come after those of train.csv."
+    is_test = last_rows(times, share)
+    ends = times[~is_test].max(), times[is_test].min()
+    logger.warning("--split %s: train.csv ends %s, hidden rows begin %s", split, *map(_moment, ends))
+    return is_test, f"By `{name}`, the rows of test.csv come after those of train.csv."
+
+
+def _moment(time: Any) -> str:
+    """A number, or a date as ISO 8601 writes it, with its time of day if there is one."""
+    return str(time).removesuffix("+00:00").removesuffix(" 00:00:00")
 
 
 def _compare_labels(targets: pd.DataFrame, is_test: np.ndarray, split: str, takes: Takes) -> None:

@@ -5,6 +5,7 @@ import shutil
 import tempfile
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import pandas as pd
 
@@ -75,8 +76,15 @@ def _make_folder(path: Path) -> None:
 
 
 def csv_text(table: pd.DataFrame) -> str:
-    """A table as CSV text with a header and without an index."""
-    return table.to_csv(index=False, lineterminator="\n")
+    """A table as CSV text with a header and without an index. Line ends in cells become line feeds."""
+    text = table.to_csv(index=False, lineterminator="\n")
+    if "\r" in text:  # where Python does not quote it, it would end the row
+        text = table.map(_with_line_feeds).to_csv(index=False, lineterminator="\n")
+    return text
+
+
+def _with_line_feeds(cell: Any) -> Any:
+    return cell.replace("\r\n", "\n").replace("\r", "\n") if isinstance(cell, str) else cell
 
 
 def description(title: str, overview: str, evaluation: str, submission: str, sample: pd.DataFrame, data: str) -> str:

@@ -34,29 +34,44 @@ _MARKS = {codecs.BOM_UTF8: "utf-8-sig", codecs.BOM_UTF16_LE: "utf-16", codecs.BO
 _SPACES = " '’\u00a0\u202f"
 _POINT = rf"[+\-−]?(?:[1-9]\d{{0,2}}(?:[,{_SPACES}]\d{{3}})+|\d*)(?:\.\d+|(?<=\d)\.?)(?:[eE][+\-]?\d+)?"
 _COMMA = rf"[+\-−]?(?:[1-9]\d{{0,2}}(?:[.{_SPACES}]\d{{3}})+|\d+)(?:,\d+)?"
+_COMMAS_ALONE = r"(?:[+\-−]?\d++(?:,\d++)?+\s++)++"  # in all rows of a table
 _DOTTED = r"[+\-−]?[1-9]\d{0,2}(?:\.\d{3})+"
 # Stand for a missing number: signs, words, and errors of Excel
 _NOTHING = r"(?i:[?.*\-–—]{1,3}|[nk][./]? ?a\.?|nan|null|missing|unknown|tbd|#[a-z/0]+[!?]?)"
 _SIGN = r"([$€£¥₹%])"  # of a currency, or per cent
+# Dates that may be misread: any part may be the year, or they look like numbers whose order is another one
+_UNCLEAR = {
+    r"\d\d[/-]\d\d[/-]\d\d(?:[ T].*)?": ["%y%m%d"],
+    r"(?:19|20)\d\d(?:0[1-9]|1[0-2])": [],  # as numbers, they have the right order
+    r"\d{6}": ["%y%m%d", "%d%m%y", "%m%d%y"],
+    r"\d{3,4}(?:19|20)\d\d": ["%d%m%Y", "%m%d%Y"],
+    r"(?:0?[1-9]|1[0-2])\.(?:19|20)\d\d": ["%m%Y"],
+}
 _OTHER_FORMAT = r"\s*(?:\{\s*\"|\[\s*[\[{]|<[!?]|<html)"  # JSON, HTML and XML
 
 
 def read_tables(paths: Sequence[Path], labels: Collection[str] = ()) -> list[pd.DataFrame]:
     """
     Reads tables with the same columns, all cells as texts without surrounding spaces. Numbers are rewritten where pandas would
-    not read them as such, in the same way in all tables. What is done beside reading CSV in UTF-8 is logged in a line. In the
-    columns `labels`, a sign such as `-` is one of the labels, unless they have too many values for labels. The index counts
-    the rows as a spreadsheet does: the header is row 1.
+    not read them as such, in the same way in all tables, unless only one has decimal commas. What is done beside reading CSV in
+    UTF-8 is logged in a line. In the columns `labels`, a sign such as `-` is one of the labels, unless they have too many values
+    for labels. The index counts the rows as a spreadsheet does: the header is row 1.
 
     Raises:
         [`CompetitionError`], `FileNotFoundError`: A file is no table with a header, or does not exist.
     """
     tables, separators = zip(*map(_read_table, paths), strict=True)
-    rewritten, notes = _plain_numbers(pd.concat(tables, ignore_index=True).fillna(""), separators, labels)
+    for path, table, separator in zip(paths, tables, separators, strict=True):
+        if separator != "," and (names := _with_other_decimals(table, tables)):
+            alone, _ = _plain_numbers(table, [separator], labels)
+            if rewritten := [name for name in names if not alone[name].equals(table[name])]:
+                table[rewritten] = alone[rewritten]
+                logger.warning("%s: numbers in %s have another form than in the other table", path, listed(rewritten))
+    joined, notes = _plain_numbers(pd.concat(tables, ignore_index=True).fillna(""), separators, labels)
     if notes:
         logger.warning("%s: %s", paths[0], "; ".join(notes))
     ends = np.cumsum([len(table) for table in tables])[:-1]
-    parts = [rewritten.iloc[rows] for rows in np.split(np.arange(len(rewritten)), ends)]
+    parts = [joined.iloc[rows] for rows in np.split(np.arange(len(joined)), ends)]
     return [part[table.columns].set_axis(table.index) for part, table in zip(parts, tables, strict=True)]
 
 
@@ -82,6 +97,14 @@ def as_times(cells: pd.Series) -> pd.Series:
     return most
 
 
+def are_unclear_dates(cells: pd.Series) -> bool:
+    """Whether all cells are dates such as 03/02/01, 030201, 03022001 and 03.2001, which [`as_times`] may misread."""
+    formats = next((formats for pattern, formats in _UNCLEAR.items() if cells.str.fullmatch(pattern).all()), [])
+    digits = cells.str.replace(r"[./-]|[ T].*", "", regex=True)
+    digits = digits.str.zfill(digits.str.len().max())  # a spreadsheet drops a leading zero
+    return any(pd.to_datetime(digits, format=way, errors="coerce").notna().all() for way in formats)
+
+
 def order_in_dates(cells: pd.Series) -> str | None:
     """Which of day and month [`as_times`] takes for the first, if all cells have the other order just as well."""
     if pd.to_numeric(cells, errors="coerce").notna().all() or _dates(cells, format="ISO8601").notna().all():
@@ -97,8 +120,13 @@ def order_in_dates(cells: pd.Series) -> str | None:
 
 
 def _dates(cells: pd.Series, **options: Any) -> pd.Series:
+    # Beside a year of two digits, pandas would choose the order of day and month for each cell
+    for decade, century in ("[0-6]", 20), ("[7-9]", 19):
+        short = rf"^(\d\d?[./-]\d\d?[./-])({decade}\d)(?!\d)"
+        cells = cells.str.replace(short, rf"\g<1>{century}\2", regex=True)
     with warnings.catch_warnings(action="ignore"):  # about guesses: those that do not fit all cells are dropped
-        return pd.to_datetime(cells, errors="coerce", utc=True, **options)
+        times = pd.to_datetime(cells, errors="coerce", utc=True, **options)
+    return times.mask(times.dt.year == 1)  # where there is none, such as in Jan-19
 
 
 def _has_days_first(cells: pd.Series) -> bool:
@@ -118,7 +146,7 @@ def listed(names: Iterable[object]) -> str:
 
 def _read_table(path: Path) -> tuple[pd.DataFrame, str]:
     text, encoding = _text(path)
-    separator = max(SEPARATORS, key=lambda sign: _fitness(text, sign))
+    separator = ";" if _has_one_column(text) else max(SEPARATORS, key=lambda sign: _fitness(text, sign))
     cells, short = _cells(path, text, separator)
     header, rows = [clean_name(name) for name in cells.iloc[0]], cells.iloc[1:]
     if _looks_like_data(header, rows):
@@ -127,7 +155,7 @@ def _read_table(path: Path) -> tuple[pd.DataFrame, str]:
         )
     rows = rows[(rows != "").any(axis=1)]
     rows, notes = _named(rows, header)
-    if separator != ",":
+    if separator != "," and separator in text:
         notes.insert(0, f"separated by {SEPARATORS[separator]}")
     if encoding:
         notes.insert(0, f"read as {encoding}")
@@ -160,14 +188,15 @@ def _text(path: Path) -> tuple[str, str]:
 def _content(path: Path) -> bytes:
     if not path.is_file():
         raise FileNotFoundError(f"there is no table {path}")
+    kind = path.suffix.lower()
     try:
-        if path.suffix == ".zip":
+        if kind == ".zip":
             with zipfile.ZipFile(path) as archive:
                 names = [name for name in archive.namelist() if not name.endswith("/")]
                 if len(names) != 1:
                     raise CompetitionError(f"{path} holds {len(names)} files: take the table out of it")
                 return archive.read(names[0])
-        with _OPENERS.get(path.suffix, open)(path, "rb") as file:
+        with _OPENERS.get(kind, open)(path, "rb") as file:
             return file.read()
     except (OSError, EOFError, zipfile.BadZipFile, zlib.error, lzma.LZMAError) as error:
         raise CompetitionError(f"{path} cannot be read: {error}") from error
@@ -216,6 +245,15 @@ def _line(text: str, separator: str, most: float = np.inf, fewest: int = 0) -> i
     return None
 
 
+def _has_one_column(text: str) -> bool:
+    """Whether commas are decimal ones in the only column, and do not follow R's row names 1, 2, 3, …"""
+    header, _, rows = text.partition("\n")
+    if any(sign in header for sign in SEPARATORS) or not re.fullmatch(_COMMAS_ALONE, rows + "\n"):
+        return False
+    numbers = re.findall(r"(\d+),", rows)
+    return len(numbers) > 0 and numbers != [str(number) for number in range(1, len(numbers) + 1)]
+
+
 def _fitness(text: str, separator: str) -> tuple[bool, int]:
     """Whether the first rows have the same number of cells, and the least number: names and texts may hold other separators."""
     rows = csv.reader(io.StringIO(text[:100_000], newline=""), delimiter=separator)
@@ -260,7 +298,7 @@ def _named(rows: pd.DataFrame, header: Sequence[str]) -> tuple[pd.DataFrame, lis
         if re.fullmatch(r"(Unnamed: \d+)?", name):
             name = name or f"Unnamed: {number}"  # as pandas calls it
             # The index as written by `to_csv`, which may reveal the original order of the rows, or nothing at all
-            if cells.str.fullmatch(r"\d+").all() or not cells.any():
+            if (cells.is_unique and cells.str.fullmatch(r"\d+").all()) or not cells.any():
                 counting += [name] if cells.any() else []
                 continue
         if name in columns:
@@ -278,6 +316,20 @@ def _named(rows: pd.DataFrame, header: Sequence[str]) -> tuple[pd.DataFrame, lis
     if renamed:
         notes.append(f"named a column that has another's name {listed(renamed)}")
     return pd.DataFrame(columns), notes
+
+
+def _with_other_decimals(table: pd.DataFrame, tables: Collection[pd.DataFrame]) -> list[str]:
+    """The columns that may have decimal commas here, and points in the other tables."""
+    others = pd.concat([other for other in tables if other is not table] or [table.head(0)]).fillna("")
+
+    def holds(cells: pd.Series, sign: str) -> bool:
+        return bool(cells.str.contains(sign, regex=False).any())
+
+    return [
+        str(name)
+        for name in table.columns.intersection(others.columns)
+        if holds(table[name], ",") and holds(others[name], ".") and not holds(others[name], ",")
+    ]
 
 
 def _plain_numbers(
