@@ -23,8 +23,9 @@ class MLEGRPOConfig(GRPOConfig):
 
     It inherits every parameter from [`~trl.GRPOConfig`] and adds those below. It also refuses checkpoints from which a
     run could not resume exactly: TRL does not save completions that are still waiting to be trained on, so
-    `save_steps` must be a multiple of the steps per generation. And it refuses `use_transformers_continuous_batching`
-    if that would cast the trained weights to 16 bits. `bf16` defaults to `True` only where the GPU has it.
+    `save_steps` and `max_steps` must be multiples of the steps per generation. And it refuses
+    `use_transformers_continuous_batching` if that would cast the trained weights to 16 bits. `bf16` defaults to `True`
+    only where the GPU has it.
 
     Parameters:
         > Parameters that control the prompts
@@ -266,7 +267,7 @@ class MLEGRPOConfig(GRPOConfig):
             )
         if self.push_checkpoint_revisions and not self.push_to_hub:
             raise ValueError("push_checkpoint_revisions needs push_to_hub")
-        self._refuse_checkpoints_between_generations()
+        self.check_checkpoints(self.max_steps)
 
     def _check_sampling(self) -> None:
         """Refuses settings with which vLLM's log-probabilities are not those of training, and ratios far from 1."""
@@ -424,23 +425,40 @@ class MLEGRPOConfig(GRPOConfig):
         training = self.per_device_train_batch_size * self.steps_per_generation
         return training if self.eval_strategy == "no" else max(training, self.per_device_eval_batch_size)
 
-    def _refuse_checkpoints_between_generations(self) -> None:
-        # Epochs end on a boundary: TRL's sampler yields whole generation batches only.
-        if self.save_strategy == "steps":
+    def check_checkpoints(self, max_steps: int, steps_per_epoch: int | None = None) -> None:
+        """Raises `ValueError` if a checkpoint would be saved between two generations. `steps_per_epoch` is known when
+        training begins: an epoch ends with a generation, because TRL's sampler yields whole generation batches, and
+        so its last step may be shorter."""
+        if self.save_strategy == "no":
+            return
+        boundary = self.optimizer_steps_per_generation
+        steps_per_epoch = steps_per_epoch or boundary
+        if steps_per_epoch % boundary:  # with shorter steps only their ends are sure
+            boundary = steps_per_epoch
+        for name, steps in self._save_intervals(max_steps).items():
+            micro_steps = (
+                step % steps_per_epoch * self.gradient_accumulation_steps
+                for step in range(steps, max(steps, max_steps) + 1, steps)
+            )
+            if any(count % self.micro_steps_per_generation for count in micro_steps):
+                raise ValueError(
+                    f"{name}={steps:g} saves between two generations, where a run cannot be resumed exactly: use a "
+                    f"multiple of {boundary} (new completions are generated every {self.micro_steps_per_generation} "
+                    f"micro-batches, an optimizer step takes {self.gradient_accumulation_steps})"
+                )
+
+    def _save_intervals(self, max_steps: int) -> dict[str, int]:
+        """After how many steps each checkpoint is saved, by the option that says so. The last step saves one, too."""
+        options = {"max_steps": max_steps} if max_steps > 0 else {}
+        if self.save_strategy == "steps" and self.save_steps > 0:
             name, steps = "save_steps", self.save_steps
         elif self.save_strategy == "best" and self.eval_strategy == "steps":  # saved when an evaluation is the best
             assert self.eval_steps is not None  # TrainingArguments has filled it in
             name, steps = "eval_steps", self.eval_steps
         else:
-            return
+            return options
         if steps < 1:  # a share of all steps; the Trainer rounds it up in the same way
-            if self.max_steps <= 0:
+            if max_steps <= 0:
                 raise ValueError(f"{name}={steps} is a share of max_steps: set max_steps, or {name} to a whole number")
-            steps = math.ceil(self.max_steps * steps)
-        if steps % self.optimizer_steps_per_generation:
-            raise ValueError(
-                f"{name}={steps:g} saves between two generations, where a run cannot be resumed exactly: use a "
-                f"multiple of {self.optimizer_steps_per_generation} (new completions are generated every "
-                f"{self.micro_steps_per_generation} micro-batches, an optimizer step takes "
-                f"{self.gradient_accumulation_steps})"
-            )
+            steps = math.ceil(max_steps * steps)
+        return {name: int(steps)} | options

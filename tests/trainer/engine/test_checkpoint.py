@@ -5,7 +5,7 @@ import shutil
 from pathlib import Path
 
 import pytest
-from support import pool_runs
+from support import pool_runs, toy_trainer
 
 from trl_mle.launching import checkpoint_to_resume
 from trl_mle.trainer.engine.checkpoint import FILES_FILE, damage
@@ -81,3 +81,13 @@ def test_a_checkpoint_that_is_written_again_is_not_whole_meanwhile(run, program_
     with pytest.raises(OSError, match="No space left"):
         trainer.train()
     assert damage(Path(copy, "checkpoint-1")) == "it was not written to its end"
+
+
+def test_a_checkpoint_in_a_later_epoch_may_not_lie_between_two_generations(tiny_model, tmp_path):
+    """Whether it does depends on the dataset, so it is refused when training begins."""
+    options = {"per_device_train_batch_size": 8, "steps_per_generation": 3, "gradient_accumulation_steps": 2}
+    options |= {"max_steps": -1, "num_train_epochs": 2, "save_strategy": "steps", "save_steps": 3}
+    trainer = toy_trainer.make_trainer(tiny_model, tmp_path, rows=18, **options)  # three generation batches
+    with pytest.raises(ValueError, match=r"save_steps=3 saves between two generations.*: use a multiple of 5 "):
+        trainer.train()
+    assert trainer.state.global_step == 0

@@ -29,6 +29,12 @@ class CheckpointTrainer(GRPOTrainer):
     args: MLEGRPOConfig
     parts: tuple[Part, ...]
 
+    def set_initial_training_values(self, *args: Any, **kwargs: Any) -> tuple:
+        values = super().set_initial_training_values(*args, **kwargs)
+        _, steps_per_epoch, *_, max_steps = values
+        self.args.check_checkpoints(max_steps, steps_per_epoch)
+        return values
+
     def _save_checkpoint(self, model: Any, trial: Any) -> None:
         folder = Path(self._get_output_dir(trial), f"{PREFIX_CHECKPOINT_DIR}-{self.state.global_step}")
         if self.args.should_save:  # one of the same name, of an earlier run, is not whole while it is overwritten
