@@ -59,6 +59,7 @@ def config(**kwargs):
             {"use_transformers_continuous_batching": True, "bf16": True},
             "casts the trained weights to 16 bits",
         ),
+        ({"enable_jit_checkpoint": True}, "enable_jit_checkpoint saves between two generations"),
         ({"use_transformers_paged": True, "bf16": True}, "casts the trained weights to 16 bits"),
         (
             {"objective": "max_at_k", "duration_weight_low": 0.5},

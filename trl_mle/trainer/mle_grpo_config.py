@@ -267,6 +267,11 @@ class MLEGRPOConfig(GRPOConfig):
             )
         if self.push_checkpoint_revisions and not self.push_to_hub:
             raise ValueError("push_checkpoint_revisions needs push_to_hub")
+        if self.enable_jit_checkpoint:
+            raise ValueError(
+                "enable_jit_checkpoint saves between two generations, where a run cannot be resumed exactly: leave it out, and "
+                "lower save_steps"
+            )
         self.check_checkpoints(self.max_steps)
 
     def _check_sampling(self) -> None:
