@@ -215,7 +215,7 @@ class MLEGRPOTrainer(
             yield
         except LongPrompt as error:
             name = next(
-                (competition_of(row, self.competitions) for row in rows if row["prompt"] == error.prompt), None
+                (competition_of(row, self.competitions) for row in rows if row.get("prompt") == error.prompt), None
             )
             if name not in self.competitions or name is None:
                 raise
