@@ -123,6 +123,9 @@ def test_dropout_is_refused_where_stored_log_probabilities_are_compared(kwargs, 
     args.check_model(dropout=0.0, quantized=False)
     with pytest.raises(ValueError, match=r"^a dropout of 0\.05 adds noise") if refused else nullcontext():
         args.check_model(dropout=0.05, quantized=False)
+    refused = refused or args.disable_dropout  # which TRL disables in modules only
+    with pytest.raises(ValueError, match=r"^an attention_dropout of 0\.1 adds noise") if refused else nullcontext():
+        args.check_model(dropout=0.0, quantized=False, attention_dropout=0.1)
 
 
 @pytest.mark.parametrize("mode", ["colocate", "server"])

@@ -409,14 +409,22 @@ class MLEGRPOConfig(GRPOConfig):
         aligned = self.gradient_accumulation_steps % self.micro_steps_per_generation == 0
         return not aligned or (self.use_vllm and self.vllm_importance_sampling_correction)
 
-    def check_model(self, dropout: float, quantized: bool) -> None:
-        """Raises `ValueError` if a model with this dropout (the largest, including its adapter's), or with weights
-        that are quantized when loaded, cannot be trained with these arguments."""
+    def check_model(self, dropout: float, quantized: bool, attention_dropout: float = 0.0) -> None:
+        """Raises `ValueError` if a model with this dropout (the largest, including its adapter's), with this one in its
+        attention, which is no module and `disable_dropout` leaves on, or with weights that are quantized when loaded,
+        cannot be trained with these arguments."""
+        noise = (
+            "adds noise to the importance ratios that use_vllm, async_rollouts and several updates on the same completions need: "
+            "set"
+        )
         # Without stored log-probabilities, they are compared with themselves: all ratios are 1
-        if dropout and not self.disable_dropout and (self.keeps_logps or self.trl_asks_for_old_logps):
-            raise ValueError(
-                f"a dropout of {dropout:g} adds noise to the importance ratios that use_vllm, async_rollouts and several updates on the same completions need: set lora_dropout to 0, or disable_dropout to true"
-            )
+        if self.keeps_logps or self.trl_asks_for_old_logps:
+            if dropout and not self.disable_dropout:
+                raise ValueError(f"a dropout of {dropout:g} {noise} lora_dropout to 0, or disable_dropout to true")
+            if attention_dropout:
+                raise ValueError(
+                    f"an attention_dropout of {attention_dropout:g} {noise} it to 0 in the model's config.json"
+                )
         if quantized and self.use_vllm:
             raise ValueError(
                 "vLLM cannot take quantized weights from training, as TRL would send them: leave out load_in_4bit, "

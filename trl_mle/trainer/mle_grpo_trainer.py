@@ -156,7 +156,8 @@ class MLEGRPOTrainer(
         self.shuffle_dataset = self.shuffle_dataset and not self.makes_dataset  # ours is in its order
 
         dropouts = [module.p for module in self.model.modules() if isinstance(module, torch.nn.Dropout)]
-        args.check_model(dropout=max(dropouts, default=0.0), quantized=False)
+        attention_dropout = getattr(self.model.config.get_text_config(), "attention_dropout", 0.0)  # not all models'
+        args.check_model(max(dropouts, default=0.0), quantized=False, attention_dropout=attention_dropout)
         if args.max_turns > 1:
             self._logs = resized(self._logs, args.completions_per_batch * args.max_turns)
 
