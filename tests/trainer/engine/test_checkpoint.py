@@ -10,7 +10,7 @@ from support import pool_runs, toy_trainer
 from trl.trainer.utils import RepeatSampler
 
 from trl_mle.launching import checkpoint_to_resume
-from trl_mle.trainer.engine.checkpoint import FILES_FILE, EpochSampler, damage
+from trl_mle.trainer.engine.checkpoint import FILES_FILE, CannotResume, EpochSampler, damage
 
 
 @pytest.fixture(scope="module")
@@ -90,7 +90,7 @@ def test_a_checkpoint_in_a_later_epoch_may_not_lie_between_two_generations(tiny_
     options = {"per_device_train_batch_size": 8, "steps_per_generation": 3, "gradient_accumulation_steps": 2}
     options |= {"max_steps": -1, "num_train_epochs": 2, "save_strategy": "steps", "save_steps": 3}
     trainer = toy_trainer.make_trainer(tiny_model, tmp_path, rows=18, **options)  # three generation batches
-    with pytest.raises(ValueError, match=r"save_steps=3 saves between two generations.*: use a multiple of 5 "):
+    with pytest.raises(CannotResume, match=r"save_steps=3 saves between two generations.*: use a multiple of 5 "):
         trainer.train()
     assert trainer.state.global_step == 0
 

@@ -22,7 +22,8 @@ FILES_FILE = "files.json"  # in a checkpoint: the size of each of its files, in 
 
 
 class CannotResume(ValueError):
-    """The run differs from the checkpoint's in what its parts cannot change."""
+    """The run differs from the checkpoint's in what its parts cannot change, or would save one that no run could resume
+    from exactly."""
 
 
 class EpochSampler(Sampler[int]):
@@ -59,7 +60,10 @@ class CheckpointTrainer(GRPOTrainer):
     def set_initial_training_values(self, *args: Any, **kwargs: Any) -> tuple:
         values = super().set_initial_training_values(*args, **kwargs)
         _, steps_per_epoch, *_, max_steps = values
-        self.args.check_checkpoints(max_steps, steps_per_epoch)
+        try:
+            self.args.check_checkpoints(max_steps, steps_per_epoch)
+        except ValueError as error:
+            raise CannotResume(str(error)) from error
         return values
 
     def _save_checkpoint(self, model: Any, trial: Any) -> None:
