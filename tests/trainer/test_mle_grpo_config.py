@@ -59,6 +59,7 @@ def config(**kwargs):
             {"use_transformers_continuous_batching": True, "bf16": True},
             "casts the trained weights to 16 bits",
         ),
+        ({"enable_jit_checkpoint": True}, "enable_jit_checkpoint saves between two generations"),
         ({"use_transformers_paged": True, "bf16": True}, "casts the trained weights to 16 bits"),
         (
             {"objective": "max_at_k", "duration_weight_low": 0.5},
@@ -122,6 +123,9 @@ def test_dropout_is_refused_where_stored_log_probabilities_are_compared(kwargs, 
     args.check_model(dropout=0.0, quantized=False)
     with pytest.raises(ValueError, match=r"^a dropout of 0\.05 adds noise") if refused else nullcontext():
         args.check_model(dropout=0.05, quantized=False)
+    refused = refused or args.disable_dropout  # which TRL disables in modules only
+    with pytest.raises(ValueError, match=r"^an attention_dropout of 0\.1 adds noise") if refused else nullcontext():
+        args.check_model(dropout=0.0, quantized=False, attention_dropout=0.1)
 
 
 @pytest.mark.parametrize("mode", ["colocate", "server"])
@@ -188,6 +192,37 @@ def test_save_steps_as_a_share_of_all_steps():
         config(num_iterations=3, save_steps=0.1, max_steps=40)
     with pytest.raises(ValueError, match="is a share of max_steps"):
         config(num_iterations=3, save_steps=0.1)
+
+
+def test_the_last_checkpoint_is_saved_at_max_steps():
+    """Whatever saves the others: epochs end there, too."""
+    best = {"metric_for_best_model": "reward", "eval_strategy": "epoch"}
+    for strategy, options in (("steps", {"save_steps": 3}), ("epoch", {}), ("best", best)):
+        config(num_iterations=3, save_strategy=strategy, max_steps=6, **options)
+        with pytest.raises(ValueError, match=r"max_steps=7 saves between two generations.*: use a multiple of 3 "):
+            config(num_iterations=3, save_strategy=strategy, max_steps=7, **options)
+    config(num_iterations=3, save_steps=0, max_steps=6)  # saves only there
+    config(num_iterations=3, save_strategy="no", max_steps=7)
+
+
+@pytest.mark.parametrize("batches", range(1, 5))
+@pytest.mark.parametrize(("generation", "step"), [(1, 4), (4, 1), (3, 2), (2, 3), (6, 4)])
+def test_checkpoints_of_later_epochs(generation, step, batches):
+    """As transformers counts: the last step of an epoch takes the micro-batches that are left."""
+    args = config(steps_per_generation=generation, gradient_accumulation_steps=step, save_strategy="epoch")
+    ends, done = [], 0  # micro-batches after each step of three epochs
+    for epoch in range(1, 4):
+        while done < epoch * batches * generation:
+            done = min(done + step, epoch * batches * generation)
+            ends.append(done)
+    args.save_strategy = "steps"
+    for args.save_steps in range(1, len(ends) + 1):
+        saved = [*ends[args.save_steps - 1 :: args.save_steps], ends[-1]]
+        exact = all(count % generation == 0 for count in saved)
+        with nullcontext() if exact else pytest.raises(ValueError, match=f"save_steps={args.save_steps} saves"):
+            args.check_checkpoints(len(ends), len(ends) // 3)
+    args.save_strategy = "epoch"
+    args.check_checkpoints(-1, len(ends) // 3)
 
 
 def test_strategies_that_do_not_save_between_generations():

@@ -12,13 +12,17 @@ import torch
 from datasets import Dataset
 from peft import LoraConfig
 from support.advised_models import MORE_ADVICE, advised
+from support.on_cpu import ON_CPU
+from support.replay_executor import ReplayExecutor
 from support.toy_trainer import PROMPTS, make_trainer, text_reward, trained_weights
 from transformers import AutoModelForCausalLM
 from trl import GRPOConfig, GRPOTrainer, SFTTrainer
 from trl.generation.vllm_generation import VLLMGeneration
 
 from trl_mle.competitions import load_competition
+from trl_mle.competitions.task_set import FEW
 from trl_mle.execution import Limits
+from trl_mle.rewards import MLEReward
 from trl_mle.trainer import MLEGRPOConfig, MLEGRPOTrainer
 from trl_mle.trainer.engine.hooks import check_hooks
 
@@ -249,6 +253,66 @@ def test_long_prompt_is_refused_with_its_length(tiny_model, tmp_path):
     with pytest.raises(ValueError, match=r"a prompt has \d+ tokens, more than max_prompt_length=5") as error:
         make_trainer(tiny_model, tmp_path, max_prompt_length=5)
     assert "\n" not in str(error.value)
+
+
+def test_what_an_evaluation_would_refuse_is_refused_at_the_start(tiny_model, tmp_path):
+    """Of one dataset or several, and whatever the reward is; a stream is not read."""
+    good = {"prompt": PROMPTS, "competition": ["a", "b"]}
+    long = Dataset.from_dict(
+        {"prompt": [*PROMPTS, [{"role": "user", "content": "word " * 99}]], "competition": list("abb")}
+    )
+    limits = {"max_prompt_length": 99}
+    for evaluation in (long, {"short": Dataset.from_dict(good), "long": long}):
+        with pytest.raises(ValueError, match=r"a prompt has \d+ tokens, more than max_prompt_length=99"):
+            make_trainer(tiny_model, tmp_path, trainer_kwargs={"eval_dataset": evaluation}, **limits)
+    for evaluation in (None, Dataset.from_dict(good), {"short": Dataset.from_dict(good)}, long.to_iterable_dataset()):
+        make_trainer(tiny_model, tmp_path, trainer_kwargs={"eval_dataset": evaluation}, **limits)
+
+
+def test_competitions_that_the_reward_does_not_know(tiny_model, tmp_path):
+    def train(names, evaluated, known=("digits", "wine")):
+        datasets = [
+            Dataset.from_dict(
+                {"prompt": [PROMPTS[0]] * len(column)} | ({"competition": column} if any(column) else {})
+            )
+            for column in (names, evaluated)
+        ]
+        args = MLEGRPOConfig(str(tmp_path), **ON_CPU, improve_probability=0)
+        MLEGRPOTrainer(tiny_model, MLEReward(known, ReplayExecutor()), args, *datasets)
+
+    train(["digits", "wine"], ["wine"])
+    train([None], [None], known=["wine"])
+    for names, evaluated in ((["digits", "house"], ["wine"]), (["digits"], ["wine", "house"])):
+        with pytest.raises(
+            ValueError, match="the reward does not know the competition 'house'; it was given: digits, wi"
+        ):
+            train(names, evaluated)
+    with pytest.raises(ValueError, match="with several competitions the dataset needs a column `competition`"):
+        train(["digits"], [None])
+
+
+def test_few_prompts_that_are_made_when_read_are_made_at_the_start(tiny_model, tmp_path):
+    """Each may load a competition. The names are checked without them."""
+    made = []
+
+    def make(rows):
+        made.extend(rows["competition"])
+        return {"prompt": [PROMPTS[0]] * len(rows["competition"]), **rows}
+
+    datasets = [Dataset.from_dict({"competition": ["wine"] * 5000}).with_transform(make) for _ in range(2)]
+    args, reward = MLEGRPOConfig(str(tmp_path), **ON_CPU, improve_probability=0), MLEReward(["wine"], ReplayExecutor())
+    MLEGRPOTrainer(tiny_model, reward, args, *datasets)
+    assert 0 < len(made) <= 2 * FEW
+    args.max_prompt_length = 5
+    with pytest.raises(ValueError, match=r"a prompt has \d+ tokens, more than max_prompt_length=5"):
+        MLEGRPOTrainer(tiny_model, reward, args, *datasets)
+
+
+def test_dropout_in_attention_is_in_the_models_config(tiny_model, tmp_path):
+    model = AutoModelForCausalLM.from_pretrained(tiny_model, attention_dropout=0.5)
+    make_trainer(model, tmp_path)
+    with pytest.raises(ValueError, match=r"^an attention_dropout of 0\.5 adds noise"):
+        make_trainer(model, tmp_path, num_iterations=2, disable_dropout=True)
 
 
 def test_plain_grpo_config_is_refused(tiny_model, tmp_path):

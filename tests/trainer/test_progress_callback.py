@@ -87,6 +87,7 @@ def test_a_run_without_a_valid_program_says_so(capsys, rates, said, resumed_at):
 
 def test_what_is_unknown_is_left_out(capsys):
     assert printed({"reward": -10.0}, capsys).splitlines()[0] == "step  3/24  reward -10.00"
+    assert printed({"reward": None}, capsys).splitlines()[0] == "step  3/24  reward      -"  # of no completion
     assert printed({"train_loss": 0.1}, capsys) == ""
     assert printed(LOGS, capsys, is_world_process_zero=False) == ""
 

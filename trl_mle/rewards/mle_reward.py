@@ -2,7 +2,7 @@
 
 import logging
 import os
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import FIRST_COMPLETED, Future, wait
 from dataclasses import replace
 from functools import partial
@@ -197,6 +197,14 @@ class MLEReward:
         ids = competition if competition is not None else [self._only_competition()] * len(completions)
         texts = [item if isinstance(item, str) else item[-1]["content"] for item in completions]
         return list(zip(texts, ids, strict=True))
+
+    def check_known(self, competition: Iterable[str] | None) -> None:
+        """Raises `ValueError` if the dataset's column of competition ids names an unknown one, or is missing though there
+        are several. Loads none."""
+        for name in [self._only_competition()] if competition is None else dict.fromkeys(competition):
+            if name not in self.competitions:
+                given = ", ".join(self.competitions.few())
+                raise ValueError(f"the reward does not know the competition {name!r}; it was given: {given}")
 
     def longest_s(self, completions: int) -> float:
         """Maximum time that a training process may wait for programs, in seconds, if every process evaluates this many
@@ -422,9 +430,7 @@ class MLEReward:
     def _competition(self, which: Competition | str) -> Competition:
         if not isinstance(which, str):
             return which
-        if which not in self.competitions:
-            given = ", ".join(self.competitions.few())
-            raise ValueError(f"the reward does not know the competition {which!r}; it was given: {given}")
+        self.check_known([which])
         competition = self.competitions[which]
         self._check_floor(competition)
         return competition

@@ -65,5 +65,6 @@ def competition_of(row: Row, competitions: Mapping[str, Competition]) -> str | N
 def _prompt_name(row: Row) -> str:
     """Few rollouts share an improve prompt, so those of a competition count as one."""
     if row["prompt_kind"] == "scratch":
-        return hashlib.sha256(json.dumps(row["prompt"], default=str).encode()).hexdigest()[:16]
+        prompt = row.get("prompt", row.get("environment"))  # TRL's environments may provide it
+        return hashlib.sha256(json.dumps(prompt, default=str).encode()).hexdigest()[:16]
     return f"{row['prompt_kind']} {row.get('competition')}"

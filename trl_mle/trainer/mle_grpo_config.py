@@ -23,8 +23,9 @@ class MLEGRPOConfig(GRPOConfig):
 
     It inherits every parameter from [`~trl.GRPOConfig`] and adds those below. It also refuses checkpoints from which a
     run could not resume exactly: TRL does not save completions that are still waiting to be trained on, so
-    `save_steps` must be a multiple of the steps per generation. And it refuses `use_transformers_continuous_batching`
-    if that would cast the trained weights to 16 bits. `bf16` defaults to `True` only where the GPU has it.
+    `save_steps` and `max_steps` must be multiples of the steps per generation. And it refuses
+    `use_transformers_continuous_batching` if that would cast the trained weights to 16 bits. `bf16` defaults to `True`
+    only where the GPU has it.
 
     Parameters:
         > Parameters that control the prompts
@@ -266,7 +267,12 @@ class MLEGRPOConfig(GRPOConfig):
             )
         if self.push_checkpoint_revisions and not self.push_to_hub:
             raise ValueError("push_checkpoint_revisions needs push_to_hub")
-        self._refuse_checkpoints_between_generations()
+        if self.enable_jit_checkpoint:
+            raise ValueError(
+                "enable_jit_checkpoint saves between two generations, where a run cannot be resumed exactly: leave it out, and "
+                "lower save_steps"
+            )
+        self.check_checkpoints(self.max_steps)
 
     def _check_sampling(self) -> None:
         """Refuses settings with which vLLM's log-probabilities are not those of training, and ratios far from 1."""
@@ -403,14 +409,22 @@ class MLEGRPOConfig(GRPOConfig):
         aligned = self.gradient_accumulation_steps % self.micro_steps_per_generation == 0
         return not aligned or (self.use_vllm and self.vllm_importance_sampling_correction)
 
-    def check_model(self, dropout: float, quantized: bool) -> None:
-        """Raises `ValueError` if a model with this dropout (the largest, including its adapter's), or with weights
-        that are quantized when loaded, cannot be trained with these arguments."""
+    def check_model(self, dropout: float, quantized: bool, attention_dropout: float = 0.0) -> None:
+        """Raises `ValueError` if a model with this dropout (the largest, including its adapter's), with this one in its
+        attention, which is no module and `disable_dropout` leaves on, or with weights that are quantized when loaded,
+        cannot be trained with these arguments."""
+        noise = (
+            "adds noise to the importance ratios that use_vllm, async_rollouts and several updates on the same completions need: "
+            "set"
+        )
         # Without stored log-probabilities, they are compared with themselves: all ratios are 1
-        if dropout and not self.disable_dropout and (self.keeps_logps or self.trl_asks_for_old_logps):
-            raise ValueError(
-                f"a dropout of {dropout:g} adds noise to the importance ratios that use_vllm, async_rollouts and several updates on the same completions need: set lora_dropout to 0, or disable_dropout to true"
-            )
+        if self.keeps_logps or self.trl_asks_for_old_logps:
+            if dropout and not self.disable_dropout:
+                raise ValueError(f"a dropout of {dropout:g} {noise} lora_dropout to 0, or disable_dropout to true")
+            if attention_dropout:
+                raise ValueError(
+                    f"an attention_dropout of {attention_dropout:g} {noise} it to 0 in the model's config.json"
+                )
         if quantized and self.use_vllm:
             raise ValueError(
                 "vLLM cannot take quantized weights from training, as TRL would send them: leave out load_in_4bit, "
@@ -424,23 +438,40 @@ class MLEGRPOConfig(GRPOConfig):
         training = self.per_device_train_batch_size * self.steps_per_generation
         return training if self.eval_strategy == "no" else max(training, self.per_device_eval_batch_size)
 
-    def _refuse_checkpoints_between_generations(self) -> None:
-        # Epochs end on a boundary: TRL's sampler yields whole generation batches only.
-        if self.save_strategy == "steps":
+    def check_checkpoints(self, max_steps: int, steps_per_epoch: int | None = None) -> None:
+        """Raises `ValueError` if a checkpoint would be saved between two generations. `steps_per_epoch` is known when
+        training begins: an epoch ends with a generation, because TRL's sampler yields whole generation batches, and
+        so its last step may be shorter."""
+        if self.save_strategy == "no":
+            return
+        boundary = self.optimizer_steps_per_generation
+        steps_per_epoch = steps_per_epoch or boundary
+        if steps_per_epoch % boundary:  # with shorter steps only their ends are sure
+            boundary = steps_per_epoch
+        for name, steps in self._save_intervals(max_steps).items():
+            micro_steps = (
+                step % steps_per_epoch * self.gradient_accumulation_steps
+                for step in range(steps, max(steps, max_steps) + 1, steps)
+            )
+            if any(count % self.micro_steps_per_generation for count in micro_steps):
+                raise ValueError(
+                    f"{name}={steps:g} saves between two generations, where a run cannot be resumed exactly: use a "
+                    f"multiple of {boundary} (new completions are generated every {self.micro_steps_per_generation} "
+                    f"micro-batches, an optimizer step takes {self.gradient_accumulation_steps})"
+                )
+
+    def _save_intervals(self, max_steps: int) -> dict[str, int]:
+        """After how many steps each checkpoint is saved, by the option that says so. The last step saves one, too."""
+        options = {"max_steps": max_steps} if max_steps > 0 else {}
+        if self.save_strategy == "steps" and self.save_steps > 0:
             name, steps = "save_steps", self.save_steps
         elif self.save_strategy == "best" and self.eval_strategy == "steps":  # saved when an evaluation is the best
             assert self.eval_steps is not None  # TrainingArguments has filled it in
             name, steps = "eval_steps", self.eval_steps
         else:
-            return
+            return options
         if steps < 1:  # a share of all steps; the Trainer rounds it up in the same way
-            if self.max_steps <= 0:
+            if max_steps <= 0:
                 raise ValueError(f"{name}={steps} is a share of max_steps: set max_steps, or {name} to a whole number")
-            steps = math.ceil(self.max_steps * steps)
-        if steps % self.optimizer_steps_per_generation:
-            raise ValueError(
-                f"{name}={steps:g} saves between two generations, where a run cannot be resumed exactly: use a "
-                f"multiple of {self.optimizer_steps_per_generation} (new completions are generated every "
-                f"{self.micro_steps_per_generation} micro-batches, an optimizer step takes "
-                f"{self.gradient_accumulation_steps})"
-            )
+            steps = math.ceil(max_steps * steps)
+        return {name: int(steps)} | options

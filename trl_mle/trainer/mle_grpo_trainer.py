@@ -13,6 +13,7 @@ from trl.extras.profiling import profiling_context
 from trl.trainer.utils import get_config_model_id
 
 from trl_mle.competitions import Competition, TaskSet
+from trl_mle.competitions.task_set import FEW
 from trl_mle.execution import Limits
 from trl_mle.rewards import find_reward
 from trl_mle.solutions.pool import Solution
@@ -40,6 +41,9 @@ from trl_mle.trainer.step import Step, join_outputs, resized, waiting_metrics
 
 if TYPE_CHECKING:
     from transformers import PreTrainedModel
+
+
+LONGEST = 1000  # prompts of a dataset that are checked at the start, in a second or two
 
 
 class MLEGRPOTrainer(
@@ -152,7 +156,8 @@ class MLEGRPOTrainer(
         self.shuffle_dataset = self.shuffle_dataset and not self.makes_dataset  # ours is in its order
 
         dropouts = [module.p for module in self.model.modules() if isinstance(module, torch.nn.Dropout)]
-        args.check_model(dropout=max(dropouts, default=0.0), quantized=False)
+        attention_dropout = getattr(self.model.config.get_text_config(), "attention_dropout", 0.0)  # not all models'
+        args.check_model(max(dropouts, default=0.0), quantized=False, attention_dropout=attention_dropout)
         if args.max_turns > 1:
             self._logs = resized(self._logs, args.completions_per_batch * args.max_turns)
 
@@ -168,16 +173,32 @@ class MLEGRPOTrainer(
             self.comparison,
         )
 
-        # Refuse long prompts now, not hours later; those of an environment, a stream or many competitions when they arrive
         if self.makes_dataset:
             few = few_rows(self.competitions, self.limits, args)
             with self._blaming(few):
                 self._tokenize_prompts([row["prompt"] for row in few])
-        elif isinstance(train_dataset, Dataset) and self.environment_factories is None:
-            self._tokenize_prompts(list({repr(prompt): prompt for prompt in train_dataset["prompt"]}.values()))
+        else:
+            self._check_dataset(train_dataset)
+        for dataset in eval_dataset.values() if isinstance(eval_dataset, dict) else [eval_dataset]:
+            self._check_dataset(dataset)
         if self.environment_factories is not None and self.solution_prompts.shows_solutions:
             raise ValueError(f"an environment has prompts of its own: {NO_IMPROVING}")
         self.solution_prompts.check()
+
+    def _check_dataset(self, dataset: Any) -> None:
+        """Refuses unknown competitions, and prompts that are too long, now, not hours later; those of an environment or a
+        stream when they arrive."""
+        if self.environment_factories is not None or not isinstance(dataset, Dataset):
+            return
+        stored = dataset.with_format(None)
+        if self.reward is not None:
+            self.reward.check_known(stored["competition"] if "competition" in stored.column_names else None)
+        if "prompt" in stored.column_names:
+            found = {repr(prompt): prompt for prompt in stored["prompt"]}
+            prompts = [found[text] for text in sorted(found, key=len)[-LONGEST:]]
+        else:  # made when a row is read, which loads its competition
+            prompts = dataset[[i * len(dataset) // FEW for i in range(min(FEW, len(dataset)))]]["prompt"]
+        self._tokenize_prompts(prompts)
 
     def state_limits(self, limits: Limits) -> None:
         self.limits = self.solution_prompts.limits = limits
@@ -195,7 +216,7 @@ class MLEGRPOTrainer(
             yield
         except LongPrompt as error:
             name = next(
-                (competition_of(row, self.competitions) for row in rows if row["prompt"] == error.prompt), None
+                (competition_of(row, self.competitions) for row in rows if row.get("prompt") == error.prompt), None
             )
             if name not in self.competitions or name is None:
                 raise

@@ -82,7 +82,8 @@ class MLEProgressCallback(TrainerCallback):
             return
         _append(args, state, logs)
         width = len(str(state.max_steps))
-        parts = [f"step {state.global_step:>{width}}/{state.max_steps}", f"reward {logs['reward']:6.2f}"]
+        reward = "-" if logs["reward"] is None else f"{logs['reward']:.2f}"  # if our infrastructure failed every time
+        parts = [f"step {state.global_step:>{width}}/{state.max_steps}", f"reward {reward:>6}"]
         self._note(state.global_step, logs)
         if "mle/valid_rate" in logs:
             parts.append(f"valid {logs['mle/valid_rate']:4.0%}")

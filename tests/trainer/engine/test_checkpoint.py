@@ -5,10 +5,12 @@ import shutil
 from pathlib import Path
 
 import pytest
-from support import pool_runs
+from datasets import Dataset
+from support import pool_runs, toy_trainer
+from trl.trainer.utils import RepeatSampler
 
 from trl_mle.launching import checkpoint_to_resume
-from trl_mle.trainer.engine.checkpoint import FILES_FILE, damage
+from trl_mle.trainer.engine.checkpoint import FILES_FILE, CannotResume, EpochSampler, damage
 
 
 @pytest.fixture(scope="module")
@@ -81,3 +83,48 @@ def test_a_checkpoint_that_is_written_again_is_not_whole_meanwhile(run, program_
     with pytest.raises(OSError, match="No space left"):
         trainer.train()
     assert damage(Path(copy, "checkpoint-1")) == "it was not written to its end"
+
+
+def test_a_checkpoint_in_a_later_epoch_may_not_lie_between_two_generations(tiny_model, tmp_path):
+    """Whether it does depends on the dataset, so it is refused when training begins."""
+    options = {"per_device_train_batch_size": 8, "steps_per_generation": 3, "gradient_accumulation_steps": 2}
+    options |= {"max_steps": -1, "num_train_epochs": 2, "save_strategy": "steps", "save_steps": 3}
+    trainer = toy_trainer.make_trainer(tiny_model, tmp_path, rows=18, **options)  # three generation batches
+    with pytest.raises(CannotResume, match=r"save_steps=3 saves between two generations.*: use a multiple of 5 "):
+        trainer.train()
+    assert trainer.state.global_step == 0
+
+
+@pytest.mark.parametrize("shuffle", [True, False])
+@pytest.mark.parametrize("resumed_in", range(4))
+def test_each_epoch_has_its_order(shuffle, resumed_in):
+    """That of TRL's sampler in a run that was not interrupted, whichever epoch is the first."""
+    plain, resumed = (RepeatSampler(range(10), 2, batch_size=3, repeat_count=2, shuffle=shuffle, seed=7) for _ in "ab")
+    orders = [list(plain) for _ in range(4)]
+    epoch = None
+    sampler = EpochSampler(resumed, lambda: epoch)
+    assert len(sampler) == len(orders[0])
+    for epoch in range(resumed_in, 4):
+        assert list(sampler) == orders[epoch]
+
+
+def test_a_run_resumed_in_a_later_epoch_asks_what_it_would_have_asked(tiny_model, tmp_path):
+    asked = []
+
+    def reward(prompts, **kwargs):
+        asked.append(prompts[::4])
+        return [0.0] * len(prompts)
+
+    def train(folder, resume_from_checkpoint=None):
+        asked.clear()
+        options = {"shuffle_dataset": True, "max_steps": 8, "max_completion_length": 1}
+        options |= {"save_strategy": "steps", "save_steps": 5}
+        trainer = toy_trainer.make_trainer(tiny_model, folder, reward, **options)
+        rows = [[{"role": "user", "content": f"Program {i}"}] for i in range(6)]  # an epoch has three steps
+        trainer.train_dataset = Dataset.from_dict({"prompt": rows})
+        trainer.train(resume_from_checkpoint=resume_from_checkpoint)
+        return list(asked)
+
+    whole = train(tmp_path)
+    assert train(tmp_path / "again", str(tmp_path / "checkpoint-5")) == whole[5:]
+    assert sorted(map(str, whole[:3])) != sorted(map(str, whole[3:6]))

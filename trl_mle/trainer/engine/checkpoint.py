@@ -2,10 +2,12 @@
 one."""
 
 import json
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
 from accelerate.utils import broadcast_object_list
+from torch.utils.data import Sampler
 from transformers import TrainerState
 from transformers.trainer import TRAINER_STATE_NAME
 from transformers.trainer_utils import PREFIX_CHECKPOINT_DIR
@@ -20,14 +22,49 @@ FILES_FILE = "files.json"  # in a checkpoint: the size of each of its files, in 
 
 
 class CannotResume(ValueError):
-    """The run differs from the checkpoint's in what its parts cannot change."""
+    """The run differs from the checkpoint's in what its parts cannot change, or would save one that no run could resume
+    from exactly."""
+
+
+class EpochSampler(Sampler[int]):
+    """A sampler that draws an order whenever it is iterated, such as TRL's, in the order of the current epoch: a resumed
+    run draws those of the epochs before it first, and they are left out."""
+
+    def __init__(self, sampler: Any, epoch: Callable[[], int]):
+        self.sampler = sampler
+        self.epoch = epoch
+        self._drawn = 0
+
+    def __iter__(self) -> Iterator[int]:
+        while self._drawn < self.epoch():
+            next(iter(self.sampler))
+            self._drawn += 1
+        self._drawn += 1
+        return iter(self.sampler)
+
+    def __len__(self) -> int:
+        return len(self.sampler)
 
 
 class CheckpointTrainer(GRPOTrainer):
-    """[`~trl.GRPOTrainer`] whose checkpoints hold the state of its parts and a list of their files."""
+    """[`~trl.GRPOTrainer`] whose checkpoints hold the state of its parts and a list of their files, and that goes on with
+    the same rows after a resume."""
 
     args: MLEGRPOConfig
     parts: tuple[Part, ...]
+
+    def _get_train_sampler(self, *args: Any, **kwargs: Any) -> EpochSampler:
+        # Not by set_epoch, which does not reach the sampler of a resumed run with several processes
+        return EpochSampler(super()._get_train_sampler(*args, **kwargs), lambda: int(self.state.epoch or 0))
+
+    def set_initial_training_values(self, *args: Any, **kwargs: Any) -> tuple:
+        values = super().set_initial_training_values(*args, **kwargs)
+        _, steps_per_epoch, *_, max_steps = values
+        try:
+            self.args.check_checkpoints(max_steps, steps_per_epoch)
+        except ValueError as error:
+            raise CannotResume(str(error)) from error
+        return values
 
     def _save_checkpoint(self, model: Any, trial: Any) -> None:
         folder = Path(self._get_output_dir(trial), f"{PREFIX_CHECKPOINT_DIR}-{self.state.global_step}")
