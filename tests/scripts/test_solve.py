@@ -403,6 +403,7 @@ def test_times():
     assert [seconds_of(text) for text in ("90s", "10m", "1.5h")] == [90, 600, 5400]
     assert submission_search.clock(61) == "01:01"
     assert submission_search.clock(3600) == "01:00:00"
+    assert submission_search.clock(30 * 3600) == "30:00:00"
 
 
 def test_an_average_where_ids_come_again(tmp_path):
