@@ -378,6 +378,7 @@ def test_labels_are_voted_for():
         ({"budget": "ten"}, "--budget must be a time such as 90s, 10m or 2h, got 'ten'"),
         ({"budget": "0m"}, "--budget must be a time"),
         ({"keep": 0}, "--keep must be at least 1, got 0"),
+        ({"seed": 2**32 - 1}, "--seed must be from 0 to 2147483648"),
         ({"competition": "whine"}, "did you mean 'wine'"),
     ],
 )
