@@ -18,9 +18,8 @@ from trl_mle.solutions.pool import Solution
 
 
 # What is read of a record of an execution, and of a best solution: files of other tools may have the same names
-EXECUTION = {
-    "time", "competition", "outcome", "detail", "score", "held_out", "full", "reward", "duration_s", "milestones", "reused",
-}  # fmt: skip
+EXECUTION = {"time", "competition", "outcome", "detail", "score", "reward", "duration_s", "milestones"}
+OPTIONAL = {"held_out": None, "full": None, "reused": False}  # of an execution
 BEST = {"competition", "metric", "higher_is_better", "score"}
 FOREIGN = "it is not what this version of trl-mle writes"
 
@@ -188,7 +187,7 @@ def _executions(folder: Path, skipped: list[str]) -> pd.DataFrame:
             if not (isinstance(row, dict) and row.keys() >= EXECUTION):
                 skipped.append(f"{path} is skipped from line {i} on: {FOREIGN}")
                 break
-            rows.append(row)
+            rows.append(OPTIONAL | row)
     if not rows:
         return pd.DataFrame()
     table = pd.DataFrame(rows)
