@@ -1,6 +1,7 @@
 """A back end that is not in this package: everything that runs programs accepts it."""
 
 import json
+import math
 import subprocess
 
 import pytest
@@ -99,5 +100,8 @@ def test_every_command_asks_for_a_back_end_in_the_same_way(monkeypatch):
     monkeypatch.setattr(execution, "RayExecutor", lambda address, **options: asked.update(options, address=address))
     make_executor(ExecutorArguments(program_timeout_s=5.0, program_memory_mb=512, ray_address="auto", gpu_slots=["0"]))
     assert (asked["address"], asked["timeout_s"], asked["memory_mb"], asked["num_gpus"]) == ("auto", 5.0, 512, True)
-    with pytest.raises(ValueError, match=r"program_memory_mb must be positive, got 0"):
+    with pytest.raises(ValueError, match=r"program_memory_mb must be positive and finite, got 0"):
         make_executor(ExecutorArguments(program_memory_mb=0))
+    for timeout_s in (math.nan, math.inf):
+        with pytest.raises(ValueError, match=f"program_timeout_s must be positive and finite, got {timeout_s}"):
+            make_executor(ExecutorArguments(program_timeout_s=timeout_s))

@@ -3,6 +3,7 @@
 import ast
 import asyncio
 import json
+import math
 import os
 import subprocess
 import sys
@@ -461,7 +462,9 @@ def test_a_folder_that_exists_is_refused(tmp_path, monkeypatch, capsys):
     ("options", "message"),
     [
         ({"organization": "me/mine"}, "--organization must be letters, digits"),
-        ({"limits": Limits(timeout_s=0.0)}, "--agent_timeout_s, --memory_mb and --cpus must be above 0"),
+        ({"limits": Limits(timeout_s=0.0)}, "--agent_timeout_s, --memory_mb and --cpus must be finite and above 0"),
+        ({"limits": Limits(timeout_s=math.nan)}, "must be finite and above 0"),  # TOML has no NaN as JSON writes it
+        ({"limits": Limits(timeout_s=math.inf)}, "must be finite and above 0"),
     ],
 )
 def test_options_that_harbor_would_not_take(tmp_path, options, message):

@@ -36,7 +36,7 @@ def test_files(environment):
     names = [line.split()[0] for line in environment.read_file(".").splitlines()]
     assert names == sorted(path.name for path in load_competition("wine").public_dir.iterdir())
     lines = (load_competition("wine").public_dir / "train.csv").read_text().splitlines()
-    for path in ("train.csv", "input/train.csv", "./train.csv"):
+    for path in ("train.csv", "input/train.csv", "./train.csv", "/input/train.csv", "./input//train.csv"):
         assert environment.read_file(path, lines=3) == "\n".join(lines[:3])
     assert environment.read_file("train.csv", first_line=4, lines=1) == lines[3]
     assert len(environment.read_file("train.csv", lines=10_000)) <= 2000
@@ -47,10 +47,13 @@ def test_files_as_they_may_be(environment, tmp_path):
     public.mkdir()
     (public / "dangling").symlink_to(tmp_path / "nowhere")
     (public / "outside").symlink_to("/etc/passwd")
+    (public / "inputs.csv").write_text("id\n1\n")
     (public / "long.txt").write_text("x" * 5_000_000)
     (public / "image.jpg").write_bytes(b"\xff\0" * 100)
     environment._competition = replace(environment._competition, public_dir=public)
-    assert [line.split()[0] for line in environment.read_file("input").splitlines()] == ["image.jpg", "long.txt"]
+    names = [line.split()[0] for line in environment.read_file("input").splitlines()]
+    assert names == ["image.jpg", "inputs.csv", "long.txt"]
+    assert environment.read_file("inputs.csv") == "id\n1"
     assert environment.read_file("long.txt") == "x" * 400 + "…"
     for name, said in {
         "dangling": "holds no",

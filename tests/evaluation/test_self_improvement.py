@@ -48,6 +48,9 @@ def valid(score: float, source: str = "x = 1", *reports: str) -> Evaluation:
         ("digits", "s = cross_val_score(m, X, y, scoring='neg_log_loss').mean()", ["s = -0.3"], None),
         ("digits", "log_loss = f()", ["log_loss = -0.3"], None),
         ("wine", "acc = f()", ["acc = 0.9"], 0.9),
+        ("wine", "acc = f() * 100", ["acc = 87.5"], None),  # in per cent
+        ("wine", "acc = f()\nacc = g()", ["acc = 0.875", "acc = 87.5"], 0.875),
+        ("wine", "acc = f()", ["acc = 1.0"], 1.0),
         ("wine", "s = accuracy_score(y, p)", ["s = 0.9"], 0.9),
         ("wine", "s = balanced_accuracy_score(y, p)", ["s = 0.9"], None),
         ("diabetes", "rmse = np.sqrt(mean_squared_error(y, p))", ["rmse = 0.6"], 0.6),

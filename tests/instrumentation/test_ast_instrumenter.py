@@ -149,6 +149,46 @@ def test_the_table_of_ids_that_a_prompt_begins_holds_no_predictions(source, pred
     assert ("predictions" in program.milestones) == predicted
 
 
+FIT = "m.fit(X, y)"
+
+
+@pytest.mark.parametrize(
+    ("code", "trains"),
+    [
+        ("def f():\n    if c:\n        return None\n    return {fit}\nx = f()\n", False),
+        ("def f():\n    if c:\n        return {fit}\nx = f()\n", False),
+        ("def f():\n    for i in r:\n        return {fit}\nx = f()\n", False),
+        ("def f():\n    try:\n        return {fit}\n    except E:\n        pass\nx = f()\n", False),
+        ("def f():\n    if c:\n        return {fit}\n    return {fit}\nx = f()\n", True),
+        ("def f():\n    if c:\n        return {fit}\n    else:\n        return {fit}\nx = f()\n", True),
+        ("def f():\n    if c:\n        raise E\n    with w:\n        return {fit}\nx = f()\n", True),
+        ("def f():\n    if c:\n        return {fit}\n    return g()\ndef g():\n    return {fit}\nx = f()\n", True),
+        ("def f(a):\n    if c:\n        return None\n    a.fit(X, y)\n    return 1\nf(0)\nx = f(m)\n", False),
+        ("def f():\n    match c:\n        case 1:\n            return {fit}\nx = f()\n", False),
+        ("def f():\n    match c:\n        case 1:\n            return {fit}\n        case _:\n            return {fit}\nx = f()\n", True),
+        # A loop does not complete after a `return`
+        ("def f():\n    if c:\n        return None\n    for a in [m, 0]:\n        a.fit(X, y)\nf()\n", True),
+        ("async def f():\n    return {fit}\nx = f()\n", False),
+        ("def f():\n    yield 1\n    return {fit}\nx = f()\n", False),
+        ("async def f():\n    for i in r:\n        {fit}\nasyncio.run(f())\n", True),
+        ("x = c and {fit}\n", False),
+        ("x = {fit} and c\n", True),
+        ("x = {fit} if c else None\n", False),
+        ("x = {fit} if c else {fit}\n", True),
+        ("def f():\n    return {fit}\nx = f() if c else {fit}\n", True),
+        ("({fit} for i in r)\n", False),
+        ("x = ({fit} for i in r)\n", False),
+        ("x, y = ({fit} for i in r)\n", True),
+        ("x = list({fit} for i in r)\n", True),
+        ("for i in r:\n    c and optimizer.step()\n", False),
+    ],
+)  # fmt: skip
+def test_a_step_that_may_be_left_out_is_none(code, trains):
+    """A milestone would otherwise be printed where a model may be `None`."""
+    source = f"from sklearn.svm import SVC\nm = SVC()\n{code.format(fit=FIT)}"
+    assert ("model_trained" in AstInstrumenter().instrument(source).milestones) == trains
+
+
 def test_images_that_may_be_of_either_kind_leave_open_when_the_data_are_loaded():
     source = "import cv2, glob\nimport pandas as pd\ntrain = pd.read_csv('train.csv')\nX = [cv2.imread(p) for p in glob.glob('*.jpg')]\n"
     assert AstInstrumenter().instrument(source).milestones == ("imports",)

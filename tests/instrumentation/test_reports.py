@@ -107,6 +107,13 @@ def test_a_value_that_cannot_be_printed_does_no_harm(body):
     assert output.count("\n") <= 1
 
 
+@pytest.mark.parametrize("name", ["训练_auc", "éauc", "auc_डेटा"])
+def test_names_of_any_alphabet(name):
+    program = AstInstrumenter().instrument(f"class M:\n    def score(self): return 0.5\n{name} = M().score()\n", NONCE)
+    assert program.source.count(NONCE) == 2
+    assert program.reports(f"{NONCE} report: {name} = 0.5\n") == [(name, "0.5")]
+
+
 def test_a_long_value_is_cut():
     output, _ = run("class M:\n    def score(self): return 'x' * 10**6\nauc = M().score()\n")
     assert output == f"{NONCE} report: auc = {'x' * 80}\n"

@@ -403,6 +403,42 @@ def test_a_file_that_cannot_be_read_is_skipped(tmp_path, capsys, first_chart_onl
         assert escape(note) in page
 
 
+@pytest.mark.parametrize(
+    ("name", "text"),
+    [
+        ("metrics.jsonl", '{"loss": 1.0}\n'),
+        ("metrics.jsonl", '{"step": "1"}\n3\n[]\nnull\n'),
+        ("trainer_state.json", "[]"),
+        ("trainer_state.json", '{"epoch": 1}'),
+        ("trainer_state.json", '{"log_history": 1}'),
+        ("trainer_state.json", '{"log_history": [{"loss": 1.0}, 1]}'),
+        ("executions/rank-0.jsonl", '{"rank": 0}\n'),
+        ("executions/rank-0.jsonl", "3\n"),
+    ],
+)
+def test_files_of_other_tools(tmp_path, name, text):
+    """They are no run, and hide none."""
+    folder = make_run(tmp_path / "run", steps=1, programs=4)
+    before = read_run(folder, "x")
+    for at in (tmp_path / "other" / name, folder / name):
+        at.parent.mkdir(parents=True, exist_ok=True)
+        with at.open("a") as file:
+            file.write(text)
+    with pytest.raises(FileNotFoundError, match="holds no metrics"):
+        read_run(tmp_path / "other", "x")
+    read = read_run(folder, "x")
+    assert (read.history, len(read.executions)) == (before.history, 4)
+
+
+def test_solutions_of_other_tools(tmp_path):
+    folder = make_run(tmp_path / "run", steps=1, programs=4)
+    (folder / "best_solutions" / "wine" / "score.json").write_text('{"score": 0.5}')
+    (folder / "checkpoint-1" / "solution_pool.json").write_text('{"solutions": []}')
+    read = read_run(folder, "x")
+    assert (read.best, read.solutions) == ([], {})
+    assert [note.partition(" is skipped: ")[2] for note in read.skipped] == [training_run.FOREIGN] * 2
+
+
 def test_nothing_that_can_be_read(tmp_path):
     (tmp_path / "trainer_state.json").write_text("{")
     with pytest.raises(OSError, match=r"trainer_state\.json is skipped: Expecting"):

@@ -88,6 +88,12 @@ def test_an_earlier_run_is_not_overwritten(commands, tmp_path):
     assert not commands
 
 
+def test_a_seed_that_training_would_not_take(commands, tmp_path):
+    with pytest.raises(ValueError, match="--seed must be from 0 to 4294967295, got -1"):
+        module.quickstart("digits", -1, tmp_path)
+    assert not commands
+
+
 def test_goes_on_where_it_was_interrupted(commands, tmp_path):
     starter, policy = tmp_path / "starter", tmp_path / "policy"
     starter.mkdir()

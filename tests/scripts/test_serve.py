@@ -12,6 +12,8 @@ from trl_mle.scripts.serve import ServeArguments, serve
     [
         ({"competitions": []}, "--competitions: name at least one"),
         ({"max_sessions": 0}, "--max_sessions must be at least 1, got 0"),
+        ({"port": 99999}, "--port must be from 1 to 65535, got 99999"),
+        ({"port": 0}, "--port must be from 1 to 65535, got 0"),  # the clients could not know which
         ({"host": "0.0.0.0"}, "--host 0.0.0.0 can be reached from other machines: set TRL_MLE_TOKEN"),
         ({"host": "machine.example"}, "--host machine.example can be reached from other machines"),
     ],

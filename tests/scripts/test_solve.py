@@ -378,6 +378,7 @@ def test_labels_are_voted_for():
         ({"budget": "ten"}, "--budget must be a time such as 90s, 10m or 2h, got 'ten'"),
         ({"budget": "0m"}, "--budget must be a time"),
         ({"keep": 0}, "--keep must be at least 1, got 0"),
+        ({"seed": 2**32 - 1}, "--seed must be from 0 to 2147483648"),
         ({"competition": "whine"}, "did you mean 'wine'"),
     ],
 )
@@ -403,6 +404,7 @@ def test_times():
     assert [seconds_of(text) for text in ("90s", "10m", "1.5h")] == [90, 600, 5400]
     assert submission_search.clock(61) == "01:01"
     assert submission_search.clock(3600) == "01:00:00"
+    assert submission_search.clock(30 * 3600) == "30:00:00"
 
 
 def test_labels_that_look_like_numbers_are_averaged_as_they_are(tmp_path):

@@ -1,6 +1,7 @@
 """An environment for one agent on one competition."""
 
 import math
+import re
 import threading
 import time
 from concurrent.futures import wait
@@ -66,7 +67,7 @@ class MLEEnvironment:
             The lines, or the names in the folder with their sizes in bytes.
         """
         folder = self._running.public_dir.resolve()
-        name = str(path).strip().removeprefix("./").removeprefix("input").lstrip("/")
+        name = re.sub(r"^(\./|/)*(input(/+|$))?", "", str(path).strip())
         try:
             file = (folder / name).resolve(strict=True)
         except OSError:

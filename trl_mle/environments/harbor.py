@@ -2,6 +2,7 @@
 
 import importlib
 import json
+import math
 import re
 import shutil
 import sys
@@ -109,8 +110,8 @@ def export_harbor(tasks: TaskSet, folder: Path, limits: Limits = AGENT, organiza
         raise FileExistsError(f"{folder} exists: name another folder with --harbor")
     if not re.fullmatch(r"[A-Za-z0-9][\w-]*", organization, flags=re.ASCII):
         raise ValueError(f"--organization must be letters, digits, hyphens and underscores, got {organization!r}")
-    if min(limits.timeout_s, limits.memory_mb, limits.threads) <= 0:
-        raise ValueError("--agent_timeout_s, --memory_mb and --cpus must be above 0")
+    if not all(0 < limit < math.inf for limit in (limits.timeout_s, limits.memory_mb, limits.threads)):
+        raise ValueError("--agent_timeout_s, --memory_mb and --cpus must be finite and above 0")
     names = _names(tasks)
     folder.absolute().parent.mkdir(parents=True, exist_ok=True)
     with tempfile.TemporaryDirectory(dir=folder.absolute().parent, prefix=f".{folder.name}-") as staging:

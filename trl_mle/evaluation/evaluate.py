@@ -18,7 +18,7 @@ from rich.text import Text
 from trl_mle import __version__
 from trl_mle.competitions import Competition, TaskSet
 from trl_mle.competitions.metrics import gain
-from trl_mle.evaluation.harness import Harness
+from trl_mle.evaluation.harness import Harness, check_seed
 from trl_mle.evaluation.policies import Policy, begins_program, check_policy, load_policy
 from trl_mle.evaluation.result_tables import (
     K,
@@ -45,7 +45,6 @@ from trl_mle.solutions import BestSolutions, open_results
 
 # Options that are counts
 COUNTS = ("num_samples", "batch_size", "max_prompt_length", "max_completion_length", "program_memory_mb", "max_parallel_programs", "threads_per_program")  # fmt: skip
-SEEDS = 2**32  # NumPy's range of seeds
 # Milestones on average. Training began with 2.2 where it led from no valid program to many: spooky-author-identification without
 # milestones, in `runs.jsonl` of benchmarks/results/benchmark-pretrained-training
 LEAST_REACHED = 1.0
@@ -111,9 +110,7 @@ class EvaluationArguments(ExecutorArguments):
                 raise ValueError(f"--{name} must be at least 1, got {value}")
         if not 0 < self.program_timeout_s < math.inf:
             raise ValueError(f"--program_timeout_s must be positive and finite, got {self.program_timeout_s}")
-        most = SEEDS - 2 * self.num_samples  # each program and each improvement has its own seed
-        if not 0 <= self.seed <= most:
-            raise ValueError(f"--seed must be from 0 to {most}, got {self.seed}")
+        check_seed(self.seed, 2 * self.num_samples)  # each program and each improvement has its own
         count = len(self.policies) + len(self.tree_policies)
         if len(self.names) != count:
             raise ValueError(

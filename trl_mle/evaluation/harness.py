@@ -15,8 +15,18 @@ from trl_mle.rewards import Evaluation, MLEReward, cut_middle
 from trl_mle.showing import PlainConsole, terminal_line
 
 
+SEEDS = 2**32  # NumPy's range of seeds
+
+
 class NoAnswerError(ValueError):
     """A policy has not answered all prompts. Answers received so far are kept."""
+
+
+def check_seed(seed: int, samples: int = SEEDS // 2) -> None:
+    """Raises `ValueError` if the seed of one of the samples would be out of range: each has the next one."""
+    most = SEEDS - samples
+    if not 0 <= seed <= most:
+        raise ValueError(f"--seed must be from 0 to {most}, got {seed}")
 
 
 @dataclass(frozen=True)

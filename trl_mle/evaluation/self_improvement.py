@@ -105,8 +105,8 @@ def validation_score(evaluation: Evaluation, competition: Competition) -> float 
     `trl_mle.instrumentation.reports`); `None` if it reports none. The program's own prints do not count.
 
     The last report in the competition's metric counts, identified by the name of the variable, the function called or
-    the `scoring`. Negative losses such as scikit-learn's `neg_log_loss`, and values with "train" in their name, are not
-    comparable and do not count.
+    the `scoring`. Values better than the metric can be, such as an accuracy in per cent or scikit-learn's `neg_log_loss`,
+    and values with "train" in their name, are not comparable and do not count.
     """
     if not evaluation.reports or evaluation.source is None or not evaluation.valid:
         return None
@@ -114,15 +114,17 @@ def validation_score(evaluation: Evaluation, competition: Competition) -> float 
         words = _words(parse(evaluation.source))
     except RecursionError:  # code that compiles may still be nested too deeply
         words = {}
+    scoring = competition.scoring
+    best = scoring.best if scoring.best is not None else math.inf if scoring.higher_is_better else 0.0
     for name, text in reversed(evaluation.reports):
         named = " ".join((name, *words.get(name, ())))
-        if "train" in name or not re.search(competition.scoring.names, named, re.IGNORECASE):
+        if "train" in name or not re.search(scoring.names, named, re.IGNORECASE):
             continue
         try:
             value = float(text)
         except ValueError:  # an array, or the shape of a table
             continue
-        if math.isfinite(value) and (competition.higher_is_better or value >= 0):
+        if math.isfinite(value) and scoring.gain(value) <= scoring.gain(best):
             return value
     return None
 

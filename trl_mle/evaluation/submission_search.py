@@ -1,7 +1,6 @@
 """Finds one good submission: searches by a score that does not use the hidden answers, chooses, and averages."""
 
 import random
-import time
 from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import wait
 from itertools import product
@@ -289,5 +288,7 @@ def _progress(
 
 
 def clock(seconds: float) -> str:
-    """Formats seconds as minutes and seconds."""
-    return time.strftime("%H:%M:%S" if seconds >= 3600 else "%M:%S", time.gmtime(seconds))
+    """Formats seconds as minutes and seconds, from an hour on with hours."""
+    minutes, second = divmod(int(seconds), 60)
+    hours, minute = divmod(minutes, 60)
+    return f"{hours:02}:{minute:02}:{second:02}" if hours else f"{minute:02}:{second:02}"

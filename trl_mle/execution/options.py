@@ -1,5 +1,6 @@
 """The options of commands that run programs, and the executor that they ask for."""
 
+import math
 import os
 from dataclasses import dataclass, field
 from inspect import signature
@@ -64,8 +65,8 @@ def make_executor(args: ExecutorArguments, training_cores: int = 0) -> execution
     program could run or the executor does not take what the arguments ask for, and [`SandboxError`] if programs
     cannot be isolated."""
     for name in ("program_timeout_s", "program_memory_mb", "threads_per_program"):
-        if getattr(args, name) <= 0:
-            raise ValueError(f"{name} must be positive, got {getattr(args, name)}")
+        if not 0 < getattr(args, name) < math.inf:
+            raise ValueError(f"{name} must be positive and finite, got {getattr(args, name)}")
     kind: Any = executor_class(args)
     if training_cores and not kind.is_local:
         raise ValueError(

@@ -107,7 +107,7 @@ class InstrumentedProgram:
         The names and printed values of the reports in the output, in order, at most as many per name as were placed.
         Similar lines printed by the program itself lack the nonce, and do not count.
         """
-        report = rf"{re.escape(self.nonce)} report: ([\w.]+) = "
+        report = rf"{re.escape(self.nonce)} report: (\S+) = "
         left = Counter(re.findall(report, self.source))
         found = []
         for name, value in re.findall(report + "(.{0,80})", output):

@@ -88,18 +88,16 @@ def _check_statements(tree: ast.Module, ours: dict[int, str], nonce: str) -> Non
                         nodes.append(child)
                     continue
                 text = [left.pop(number, "") for number in range(first, last + 1)]
-                value = len(text) == 2 and re.match(
-                    rf"try: print\(\"{nonce} report: ([A-Za-z_]\w*(?:\.shape)?) = ", text[0]
-                )
-                if not (
-                    index
-                    and (
-                        (text[0] in markers and len(text) == 1) or (value and text == [*report_lines(nonce, value[1])])
-                    )
-                ):
+                if not (index and ((text[0] in markers and len(text) == 1) or _is_report(text, nonce))):
                     raise VerificationError(f"line {first} is not a print of its own")
     if left:
         raise VerificationError(f"line {min(left)} is not a statement of its own")
+
+
+def _is_report(lines: list[str], nonce: str) -> bool:
+    """Whether these are the lines that print a variable, in any alphabet, or its shape."""
+    value = lines[0].removeprefix(f'try: print("{nonce} report: ').partition(" = ")[0]
+    return value.removesuffix(".shape").isidentifier() and lines == [*report_lines(nonce, value)]
 
 
 def _may_take_over_print(source: str) -> bool:

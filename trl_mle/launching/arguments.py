@@ -1,6 +1,7 @@
 """Arguments of a training run, from a YAML file, the command line, or both."""
 
 import argparse
+import math
 import os
 import sys
 from collections.abc import Sequence
@@ -96,8 +97,10 @@ class MLEScriptArguments(ExecutorArguments):
         for name, least in (("best_of_n", 0), ("best_of_n_steps", 1)):
             if getattr(self, name) < least:
                 raise ValueError(f"{name} must be at least {least}, got {getattr(self, name)}")
-        if self.instrumenter_deadline_s <= 0:
-            raise ValueError(f"instrumenter_deadline_s must be positive, got {self.instrumenter_deadline_s}")
+        if not 0 < self.instrumenter_deadline_s < math.inf:
+            raise ValueError(
+                f"instrumenter_deadline_s must be positive and finite, got {self.instrumenter_deadline_s}"
+            )
 
 
 ARGUMENTS: Any = (MLEScriptArguments, MLEGRPOConfig, ModelConfig)

@@ -1,10 +1,11 @@
 """Reads the output folder of a training run, finished or not."""
 
 import json
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeGuard
 
 import numpy as np
 import pandas as pd
@@ -14,6 +15,13 @@ from trl_mle.instrumentation import MILESTONES
 from trl_mle.rewards.progress import METRICS_FILE
 from trl_mle.solutions.best_solutions import UNFINISHED
 from trl_mle.solutions.pool import Solution
+
+
+# What is read of a record of an execution, and of a best solution: files of other tools may have the same names
+EXECUTION = {"time", "competition", "outcome", "detail", "score", "reward", "duration_s", "milestones"}
+OPTIONAL = {"held_out": None, "full": None, "reused": False}  # of an execution
+BEST = {"competition", "metric", "higher_is_better", "score"}
+FOREIGN = "it is not what this version of trl-mle writes"
 
 
 @dataclass
@@ -82,7 +90,7 @@ def read_run(folder: Path, name: str) -> TrainingRun:
     """
     skipped: list[str] = []
     # Without it, the run is another trainer's, whose log is known up to its last checkpoint
-    history = read_metrics(folder) or _newest(folder, "trainer_state.json", "log_history", skipped) or []
+    history = read_metrics(folder) or _newest(folder, "trainer_state.json", "log_history", _is_log, skipped) or []
     executions = _executions(folder / "executions", skipped)
     if not history and executions.empty:
         raise FileNotFoundError(
@@ -93,9 +101,8 @@ def read_run(folder: Path, name: str) -> TrainingRun:
     run.best = _best(folder / "best_solutions", skipped)
     if len(run.best) > FEW:
         run.best = [best for best in run.best if best["competition"] in run.competitions]
-    run.solutions = _solutions(
-        _newest(folder, "solution_pool.json", "solutions", skipped) or {}, [best["competition"] for best in run.best]
-    )
+    pool = _newest(folder, "solution_pool.json", "solutions", _is_pool, skipped) or {}
+    run.solutions = _solutions(pool, [best["competition"] for best in run.best])
     return run
 
 
@@ -119,6 +126,8 @@ def read_metrics(folder: Path) -> list[dict[str, Any]]:
             entry = json.loads(line)
         except ValueError:  # cut off by a full disk, before the run was resumed
             continue
+        if not _is_step(entry):
+            continue
         while entries and entries[-1]["step"] > entry["step"]:
             entries.pop()
         before = entries.pop() if entries and entries[-1]["step"] == entry["step"] else {}
@@ -126,23 +135,40 @@ def read_metrics(folder: Path) -> list[dict[str, Any]]:
     return entries
 
 
+def _is_step(entry: object) -> TypeGuard[dict[str, Any]]:
+    """Whether an entry of a log is a step's."""
+    return isinstance(entry, dict) and isinstance(entry.get("step"), int)
+
+
 def _whole_lines(path: Path) -> list[str]:
     """The lines of a file, without the last one if it is incomplete."""
     return path.read_text(encoding="utf-8", errors="replace").rpartition("\n")[0].split("\n")
 
 
-def _newest(folder: Path, name: str, key: str, skipped: list[str]) -> Any:
-    """Returns a key's value from the newest readable file, of the last checkpoint or of the run's end."""
+def _is_log(value: object) -> bool:
+    return isinstance(value, list) and all(map(_is_step, value))
+
+
+def _is_pool(value: object) -> bool:
+    return isinstance(value, dict)
+
+
+def _newest(folder: Path, name: str, key: str, is_ours: Callable[[object], bool], skipped: list[str]) -> Any:
+    """Returns a key's value from the newest readable file of ours, of the last checkpoint or of the run's end."""
     found = [path for path in (folder / name, *folder.glob(f"checkpoint-*/{name}")) if path.is_file()]
     for path in sorted(found, key=lambda path: path.stat().st_mtime, reverse=True):
         try:
-            return json.loads(path.read_text(encoding="utf-8"))[key]
+            state = json.loads(path.read_text(encoding="utf-8"))
         except (OSError, ValueError) as error:  # deleted meanwhile, or truncated
             skipped.append(_note(path, error))
+            continue
+        if isinstance(state, dict) and is_ours(state.get(key)):
+            return state[key]
+        skipped.append(_note(path, FOREIGN))
     return None
 
 
-def _note(path: Path, error: Exception) -> str:
+def _note(path: Path, error: Exception | str) -> str:
     why = "it is empty" if path.is_file() and not path.stat().st_size else error
     return f"{path} is skipped: {why}"
 
@@ -151,10 +177,17 @@ def _executions(folder: Path, skipped: list[str]) -> pd.DataFrame:
     rows: list[dict[str, Any]] = []
     for path in sorted(folder.glob("rank-*.jsonl*")):
         for i, line in enumerate(_whole_lines(path), 1):
+            if not line:
+                continue
             try:
-                rows += [json.loads(line)] if line else []
+                row = json.loads(line)
             except ValueError as error:  # for example, where a run was killed and resumed
                 skipped.append(f"{path}, line {i} is skipped: {error}")
+                continue
+            if not (isinstance(row, dict) and row.keys() >= EXECUTION):
+                skipped.append(f"{path} is skipped from line {i} on: {FOREIGN}")
+                break
+            rows.append(OPTIONAL | row)
     if not rows:
         return pd.DataFrame()
     table = pd.DataFrame(rows)
@@ -190,6 +223,8 @@ def _best(folder: Path, skipped: list[str]) -> list[dict[str, Any]]:
         try:
             source = program.read_text(encoding="utf-8", errors="replace")
             record = json.loads(path.read_text(encoding="utf-8"))
+            if not (isinstance(record, dict) and record.keys() >= BEST):
+                raise ValueError(FOREIGN)
             best.append(record | {"source": source, "reported": record.get("held_out", record["score"])})
         except OSError as error:
             skipped.append(_note(program, error))

@@ -34,8 +34,10 @@ def quickstart(competition: str, seed: int, folder: Path, resume: bool = False, 
     Raises:
         `FileExistsError`: The folder holds an earlier quickstart, which should not be resumed, or something else.
         `FileNotFoundError`: It holds nothing to resume.
-        `ValueError`: It holds a quickstart of another model, or the model is too large.
+        `ValueError`: It holds a quickstart of another model, the model is too large, or NumPy does not take the seed.
     """
+    if not 0 <= seed < 2**32:
+        raise ValueError(f"--seed must be from 0 to {2**32 - 1}, got {seed}")
     ours = [sys.executable, "-m", "trl_mle.cli"]
     starter, policy, evaluation = (folder / name for name in ("starter", "policy", "evaluation"))
     measured = folder / "sizes.json"

@@ -10,7 +10,7 @@ from time import monotonic
 from trl_mle.competitions import Competition, load_competition
 from trl_mle.competitions.content import content_digest
 from trl_mle.competitions.own import final_competition
-from trl_mle.evaluation.harness import Harness
+from trl_mle.evaluation.harness import Harness, check_seed
 from trl_mle.evaluation.policies import begins_program, check_policy, load_policy
 from trl_mle.evaluation.sample_log import SampleLog
 from trl_mle.evaluation.self_improvement import validation_score
@@ -83,6 +83,7 @@ class SolveArguments(ExecutorArguments):
         for name in ("keep", "batch_size", "max_prompt_length", "max_completion_length"):
             if getattr(self, name) < 1:
                 raise ValueError(f"--{name} must be at least 1, got {getattr(self, name)}")
+        check_seed(self.seed)
 
 
 def seconds_of(text: str) -> float:

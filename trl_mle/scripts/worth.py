@@ -13,7 +13,7 @@ from trl_mle.competitions import Competition, TaskSet
 from trl_mle.competitions.metrics import gain
 from trl_mle.evaluation.best_of_k import best_of_k
 from trl_mle.evaluation.evaluate import best_solutions, file_name
-from trl_mle.evaluation.harness import Harness
+from trl_mle.evaluation.harness import Harness, check_seed
 from trl_mle.evaluation.policies import check_policy, load_policy
 from trl_mle.evaluation.result_tables import number
 from trl_mle.evaluation.sample_log import SampleLog
@@ -24,7 +24,7 @@ from trl_mle.instrumentation import AstInstrumenter
 from trl_mle.prompts import keep_packages
 from trl_mle.report.training_run import TrainingRun, percent, read_run
 from trl_mle.rewards import MLEReward
-from trl_mle.rewards.progress import ARGUMENTS_FILE
+from trl_mle.rewards.progress import ARGUMENTS_FILE, ARGUMENTS_KEPT
 from trl_mle.showing import PlainConsole, metric_name, terminal_line
 
 
@@ -55,6 +55,7 @@ class WorthArguments:
         for name in ("num_samples", "batch_size"):
             if getattr(self, name) < 1:
                 raise ValueError(f"--{name} must be at least 1, got {getattr(self, name)}")
+        check_seed(self.seed)
 
 
 @dataclass(frozen=True)
@@ -108,6 +109,8 @@ def worth(args: WorthArguments) -> None:
     names = [name for name in run.competitions if len(run.programs(name))]
     if run.training_s is None or not names or not run.history[-1].get("ended", True):
         raise ValueError(f"{folder} holds no run that has ended, with programs: let it go on")
+    if not (isinstance(arguments, dict) and arguments.keys() >= set(ARGUMENTS_KEPT)):
+        raise ValueError(f"{folder / ARGUMENTS_FILE} is not what this version of trl-mle train writes")
     untrained = args.policy or arguments["model_name_or_path"]
     for policy in (args.run, untrained):
         check_policy(policy)

@@ -5,7 +5,7 @@ from dataclasses import replace
 
 from trl_mle.instrumentation.milestones import MODEL_TRAINED, imported_names
 from trl_mle.instrumentation.steps.expressions import Expressions
-from trl_mle.instrumentation.steps.values import NOTHING, Evaluation, Scope, Value, concatenated, join
+from trl_mle.instrumentation.steps.values import NO_STEP, NOTHING, Evaluation, Scope, Value, concatenated, join
 from trl_mle.instrumentation.steps.vocabulary import EXITS, TRAIN, WRITER
 
 
@@ -15,7 +15,6 @@ class Interpreter(Expressions):
     def __init__(self, constants: dict[str, bool]) -> None:
         super().__init__()
         self.constants = constants
-        self.evaluations: list[Evaluation] = []
         self.block: dict[ast.stmt, list[ast.stmt]] = {}
         self.blocks: list[list[ast.stmt]] = []  # in the order of execution
 
@@ -26,7 +25,9 @@ class Interpreter(Expressions):
         for statement in block:
             reached.append(statement)
             self.block[statement] = block
-            self.evaluation = Evaluation(statement, self.parent, self.conditional, self.returns, outer)
+            # After a `return` within a loop, the loop does not complete
+            earlier = () if self.parent in self.loops else tuple(self.returns)
+            self.evaluation = Evaluation(statement, self.parent, self.conditional, self.returns, outer, earlier)
             self.evaluations.append(self.evaluation)
             self.hint = self.call_hint if isinstance(statement, ast.Return) else ""
             self.statement(statement, scope)
@@ -105,6 +106,8 @@ class Interpreter(Expressions):
                 step, old = self.value(value, scope), self.value(target, scope)
                 if TRAIN in step.tags and TRAIN not in old.tags:  # gradient descent; data themselves are only scaled
                     self.reach(MODEL_TRAINED, batch=True)
+            case ast.Expr(value=ast.GeneratorExp()):
+                pass  # nothing runs
             case ast.Return(value=result):
                 self.returns.append(self.evaluation)
                 self.returned.append(self.value(result, scope) if result else NOTHING)
@@ -153,6 +156,8 @@ class Interpreter(Expressions):
                 self.hint = name
             case _:
                 self.hint = ""
+        if isinstance(target, ast.Name) and isinstance(value, ast.GeneratorExp):
+            return self.part(value, scope, [NO_STEP])  # nothing has run yet
         return self.value(value, scope)
 
     def loop(self, target: ast.expr, elements: list[Value], body: list[ast.stmt], scope: Scope) -> None:

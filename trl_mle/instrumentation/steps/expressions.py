@@ -7,7 +7,9 @@ from dataclasses import replace
 from trl_mle.instrumentation.steps import vocabulary
 from trl_mle.instrumentation.steps.calls import Calls
 from trl_mle.instrumentation.steps.values import (
+    NO_STEP,
     NOTHING,
+    Evaluation,
     Scope,
     Value,
     collection_of,
@@ -18,6 +20,7 @@ from trl_mle.instrumentation.steps.values import (
 )
 from trl_mle.instrumentation.steps.vocabulary import (
     ADDS,
+    DEFINITIONS,
     MAX_CALLS,
     MAX_ELEMENTS,
     MAX_WORK,
@@ -35,6 +38,7 @@ class Expressions(Calls):
         super().__init__()
         self.modules: list[str] = []  # modules with a star import
         self.calls: list[ast.AST] = []
+        self.lazy: dict[ast.AST, bool] = {}
         self.work = 0
 
     def run(self, block: list[ast.stmt], scope: Scope) -> None:
@@ -85,9 +89,10 @@ class Expressions(Calls):
                 return concatenated(operands, "/" if isinstance(operator, ast.Div) else "")
             case ast.IfExp(test=test, body=body, orelse=orelse):
                 self.value(test, scope)
-                return join([self.value(body, scope), self.value(orelse, scope)])
-            case ast.BoolOp(values=elements):
-                return join([self.value(element, scope) for element in elements])
+                both: list[Evaluation] = []
+                return join([self.part(body, scope, both), self.part(orelse, scope, both)])
+            case ast.BoolOp(values=[first, *others]):
+                return join([self.value(first, scope), *(self.part(other, scope, [NO_STEP]) for other in others)])
             case ast.NamedExpr(target=target, value=value):
                 result = self.value(value, scope)
                 self.assign(target, result, scope)
@@ -111,6 +116,18 @@ class Expressions(Calls):
                 return replace(collection_of(items), items=None if None in items else items)
         children = [child for child in ast.iter_child_nodes(node) if isinstance(child, ast.expr)]
         return derived([self.value(child, scope) for child in children])
+
+    def part(self, node: ast.expr, scope: Scope, parts: list[Evaluation]) -> Value:
+        """Interprets a part of an expression of which one of several is computed: a step counts if each of them has it."""
+        outer, first_loop, columns = self.evaluation, self.first_loop, self.columns
+        self.evaluation = Evaluation(ast.Return(node), outer, True, parts, outer)
+        self.first_loop, self.columns = len(self.loops), []
+        parts.append(self.evaluation)
+        self.evaluations.append(self.evaluation)
+        value = self.value(node, scope)
+        outer.data |= self.evaluation.data
+        self.evaluation, self.first_loop, self.columns = outer, first_loop, columns
+        return value
 
     def imported(self, name: str) -> Value:
         """A name that a star import may have defined."""
@@ -263,14 +280,27 @@ class Expressions(Calls):
             result = self.value(code.body, scope)
         else:
             place = self.parent, self.loops, self.returns, self.returned, self.conditional, self.hint, self.call_hint
+            first_loop, columns = self.first_loop, self.columns
             self.parent, self.loops, self.returns, self.returned = self.evaluation, [*self.loops], [], []
             self.conditional, self.call_hint = False, self.hint
+            if self.is_lazy(code):
+                self.conditional, self.returns = True, [NO_STEP]
+                self.first_loop, self.columns = len(self.loops), []
             self.run(code.body, scope)
+            if _falls_through(code.body):
+                self.returns.append(NO_STEP)
             result = join(self.returned)
             self.parent, self.loops, self.returns, self.returned = place[:4]
             self.conditional, self.hint, self.call_hint = place[4:]
+            self.first_loop, self.columns = first_loop, columns
         self.calls.pop()
         return result
+
+    def is_lazy(self, code: ast.FunctionDef | ast.AsyncFunctionDef) -> bool:
+        """Whether a call only makes a coroutine or a generator, which may never run."""
+        if code not in self.lazy:
+            self.lazy[code] = isinstance(code, ast.AsyncFunctionDef) or any(map(_yields, code.body))
+        return self.lazy[code]
 
     def bind(
         self,
@@ -298,6 +328,28 @@ class Expressions(Calls):
             scope.set(parameters.vararg.arg, collection_of(dict(enumerate(rest))))
         if parameters.kwarg is not None:
             scope.set(parameters.kwarg.arg, replace(join(keywords.values()), items=None))
+
+
+def _yields(node: ast.AST) -> bool:
+    if isinstance(node, DEFINITIONS | ast.Lambda):
+        return False
+    return isinstance(node, ast.Yield | ast.YieldFrom) or any(map(_yields, ast.iter_child_nodes(node)))
+
+
+def _falls_through(block: list[ast.stmt]) -> bool:
+    """Whether a block can end without `return` or `raise`."""
+    match block[-1:]:
+        case [ast.Return() | ast.Raise()]:
+            return False
+        case [ast.If(body=body, orelse=orelse)]:
+            return _falls_through(body) or _falls_through(orelse)
+        case [ast.With(body=body) | ast.AsyncWith(body=body)]:
+            return _falls_through(body)
+        case [ast.Try(body=body, handlers=handlers, orelse=orelse)]:
+            return _falls_through(orelse or body) or any(_falls_through(handler.body) for handler in handlers)
+        case [ast.Match(cases=[*_, ast.match_case(pattern=ast.MatchAs(pattern=None), guard=None)] as cases)]:
+            return any(_falls_through(case.body) for case in cases)
+    return True
 
 
 def _is_headless(call: ast.Call) -> bool:

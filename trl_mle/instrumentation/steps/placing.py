@@ -67,7 +67,10 @@ def _predict_by_rule(flow: Interpreter, by_statement: dict[ast.stmt, list[Evalua
     changed: dict[ast.stmt, set[str]] = {}
     for submission in submissions.values():
         place: Evaluation | None = submission
-        while place is not None and place.statement in flow.block:
+        while place is not None:
+            if place.statement not in flow.block:  # a part of an expression
+                place = place.outer
+                continue
             names = {node.id for node in ast.walk(place.statement) if isinstance(node, ast.Name)}
             block = flow.block[place.statement]
             before = block[: block.index(place.statement)]
@@ -126,18 +129,26 @@ def _lift(by_statement: dict[ast.stmt, list[Evaluation]]) -> None:
     changed = True
     while changed:
         changed = False
-        for statement, evaluations in by_statement.items():
-            for milestone in set.union(*(evaluation.milestones for evaluation in evaluations)):
-                holders = [evaluation for evaluation in evaluations if milestone in evaluation.milestones]
-                if len(holders) == len(evaluations) and not isinstance(statement, ast.Return | ast.Raise):
-                    continue
-                liftable = [holder for holder in holders if holder.can_be_lifted(milestone)]
-                for holder in liftable:
-                    if holder.parent is not None:
-                        holder.parent.milestones.add(milestone)
-                for holder in holders:
-                    holder.milestones.discard(milestone)
+        for holder, milestone in _misplaced(by_statement):
+            if holder.can_be_lifted(milestone):
+                holder.milestones.discard(milestone)
+                holder.lifted.add(milestone)
+                if holder.parent is not None:
+                    holder.parent.milestones.add(milestone)
                 changed = True
+    for holder, milestone in _misplaced(by_statement):
+        holder.milestones.discard(milestone)
+
+
+def _misplaced(by_statement: dict[ast.stmt, list[Evaluation]]) -> list[tuple[Evaluation, str]]:
+    """Evaluations with a milestone that no print can follow."""
+    found = []
+    for statement, evaluations in by_statement.items():
+        for milestone in set.union(*(evaluation.milestones for evaluation in evaluations)):
+            holders = [evaluation for evaluation in evaluations if milestone in evaluation.milestones]
+            if len(holders) < len(evaluations) or isinstance(statement, ast.Return | ast.Raise):
+                found += [(holder, milestone) for holder in holders]
+    return found
 
 
 def _imports(statement: ast.stmt) -> bool:

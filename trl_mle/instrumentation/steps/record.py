@@ -16,10 +16,12 @@ class Record:
         self.loaded: dict[str, list[Evaluation]] = {TRAIN: [], TEST: []}  # where the data were read
         self.columns_read: dict[str, Evaluation] = {}  # where columns of the data were last read
         self.counts: Counter[str] = Counter()
+        self.evaluations: list[Evaluation] = []
         # The current place in the program:
         self.evaluation = Evaluation(ast.Pass(), None, False, [])
         self.parent: Evaluation | None = None
         self.loops: list[Evaluation] = []  # the enclosing loops, outermost first, including callers' loops
+        self.first_loop = 0  # the outermost of these that a step in the current place completes
         self.repeats = 0  # enclosing comprehensions, and functions that a library calls
         self.columns: list[Evaluation] = []  # the enclosing loops over the columns of the predictions
         self.returns: list[Evaluation] = []
@@ -30,7 +32,8 @@ class Record:
 
     def reach(self, milestone: str, *, batch: bool = False) -> None:
         """Records that the current statement, or with `batch` its outermost loop, reaches a milestone."""
-        evaluation = self.loops[0] if batch and self.loops else self.evaluation
+        loops = self.loops[self.first_loop :]
+        evaluation = loops[0] if batch and loops else self.evaluation
         if milestone == PREDICTIONS and self.columns:
             evaluation = self.columns[0]
         evaluation.milestones.add(milestone)

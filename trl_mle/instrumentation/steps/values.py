@@ -66,14 +66,24 @@ class Evaluation:
     conditional: bool  # the call or loop iteration may skip the statement
     returns: "list[Evaluation]"  # evaluations of `return` in the same call
     outer: "Evaluation | None" = None  # of the enclosing statement, or of the calling one
+    earlier: "tuple[Evaluation, ...]" = ()  # evaluations of `return` that may have ended the call before
     milestones: set[str] = field(default_factory=set)
+    lifted: set[str] = field(default_factory=set)  # milestones that its parent has instead
     data: set[str] = field(default_factory=set)  # that its values derive from
 
     def can_be_lifted(self, milestone: str) -> bool:
         """Whether the parent can only complete after the step."""
-        if not self.conditional:
-            return True
-        return self in self.returns and all(milestone in other.milestones for other in self.returns)
+        if self in self.returns:
+            others: Iterable[Evaluation] = self.returns
+        elif self.conditional:
+            return False
+        else:
+            others = self.earlier
+        return all(milestone in other.milestones | other.lifted for other in others)
+
+
+# Stands for an end without a step: of a function without `return`, of a part of an expression that is left out
+NO_STEP = Evaluation(ast.Pass(), None, True, [])
 
 
 def join(values: Iterable[Value]) -> Value:
