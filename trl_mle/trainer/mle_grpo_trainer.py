@@ -138,6 +138,10 @@ class MLEGRPOTrainer(
             quantized=quantization is not None or getattr(model, "is_loaded_in_4bit", False),
         )
         self.competitions = TaskSet.of(competitions)
+        if args.max_turns > 1 and not self.competitions:
+            raise ValueError(
+                f"max_turns={args.max_turns} improves programs of the trainer's `competitions`: give them, or set max_turns to 1"
+            )
         self.reward = find_reward(reward_funcs)  # evaluates programs before reward functions are called
         self.limits = find_limits(self.reward, limits)
         self.makes_dataset = train_dataset is None and bool(self.competitions)
