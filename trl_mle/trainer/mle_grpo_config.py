@@ -237,12 +237,6 @@ class MLEGRPOConfig(GRPOConfig):
         if self.duration_weighting is None:
             other = "inclusion" if self.async_rollouts else "none"
             self.duration_weighting = "linear" if self.objective == "reward" else other
-            bounded = self.duration_weight_low is not None or self.duration_weight_high is not None
-            if self.duration_weighting == "none" and bounded:
-                raise ValueError(
-                    f"duration_weight_low and duration_weight_high bound weights, and objective={self.objective!r} has none unless "
-                    "duration_weighting is set: set it, or leave them out"
-                )
         if self.duration_weighting not in ("linear", "inclusion", "none"):
             raise ValueError(
                 f"duration_weighting must be 'linear', 'inclusion' or 'none', got {self.duration_weighting!r}"
@@ -252,6 +246,11 @@ class MLEGRPOConfig(GRPOConfig):
             raise ValueError(f"duration_weight_low must be between 0 and 1, got {low}")
         if high is not None and not high >= 1:
             raise ValueError(f"duration_weight_high must be at least 1, got {high}")
+        if self.duration_weighting == "none" and (low is not None or high is not None):
+            raise ValueError(
+                "duration_weight_low and duration_weight_high bound weights, and duration_weighting='none', the default of "
+                "objectives other than 'reward', has none: set it to 'linear', or leave them out"
+            )
         self._check_async_rollouts()
         if self.vllm_request_timeout_s <= 0:
             raise ValueError(f"vllm_request_timeout_s must be more than 0, got {self.vllm_request_timeout_s}")
@@ -342,6 +341,9 @@ class MLEGRPOConfig(GRPOConfig):
                 raise ValueError(
                     "duration_weighting='inclusion' needs async_rollouts: otherwise all rollouts are trained on"
                 )
+            for name, default in {"max_in_flight": None, "async_unit": "group", "max_staleness": None}.items():
+                if (value := getattr(self, name)) != default:
+                    raise ValueError(f"{name}={value!r} needs async_rollouts: set that to true, or leave it out")
             return
         if self.max_in_flight is None:
             has_server = self.use_vllm and self.vllm_mode == "server"
