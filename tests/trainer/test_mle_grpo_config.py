@@ -143,6 +143,11 @@ def test_quantized_weights_are_refused_with_vllm(mode):
 def test_two_batches_are_in_flight_unless_told_otherwise():
     assert config(async_rollouts=True, gradient_accumulation_steps=2).max_in_flight == 2 * 16
     assert config(async_rollouts=True, max_in_flight=8, duration_weighting="inclusion").max_in_flight == 8
+    server = {"use_vllm": True, "vllm_mode": "server"}
+    for staleness, batches, with_server in [(0, 1, 1), (1, 2, 2), (9, 2, 3)]:  # what is older would be dropped
+        options = {"async_rollouts": True, "max_staleness": staleness}
+        assert config(**options).max_in_flight == batches * 8
+        assert config(**options, **server).max_in_flight == with_server * 8
 
 
 def test_unset_weighting_depends_on_the_objective():

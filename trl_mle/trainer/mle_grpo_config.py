@@ -98,7 +98,7 @@ class MLEGRPOConfig(GRPOConfig):
         max_in_flight (`int`, *optional*):
             Maximum number of rollouts, over all processes, that are sampled but not yet trained on; a multiple of
             `generation_batch_size`. With one batch, training is synchronous. Defaults to two batches, or to three if a
-            vLLM server samples one of them in parallel.
+            vLLM server samples one of them in parallel, but to at most `max_staleness` + 1.
         async_unit (`str`, *optional*, defaults to `"group"`):
             The unit of training. Supported values are:
 
@@ -348,7 +348,7 @@ class MLEGRPOConfig(GRPOConfig):
         if self.max_in_flight is None:
             has_server = self.use_vllm and self.vllm_mode == "server"
             batches = 3 if has_server else 2  # one sampled, one executed, one trained on
-            if has_server and self.max_staleness is not None:  # more would be dropped
+            if self.max_staleness is not None:  # more would be dropped
                 batches = min(batches, self.max_staleness + 1)
             self.max_in_flight = batches * self.completions_per_batch
         if self.max_in_flight < 1 or self.max_in_flight % self.completions_per_batch:
