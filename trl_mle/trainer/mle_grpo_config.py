@@ -106,8 +106,8 @@ class MLEGRPOConfig(GRPOConfig):
             - `"rollout"`: each rollout alone, as in the paper. Its reward is compared with a running mean for its
               prompt, see [`~trl_mle.trainer.gradient.running_baseline.RunningBaseline`].
         max_staleness (`int`, *optional*):
-            Drop a finished rollout if more than this many generation steps were trained on since it was sampled. This
-            starves slow programs; `None` drops nothing.
+            Drop a rollout, and stop its program, if more than this many generation steps were trained on since it was
+            sampled. This starves slow programs; `None` drops nothing.
 
         > Parameters that control speed
 

@@ -20,6 +20,7 @@ from trl_mle.rewards import MLEReward
 from trl_mle.trainer import MLEGRPOConfig, MLEGRPOTrainer
 from trl_mle.trainer.gradient.inclusion import falls_by_chance, inclusion_probabilities, kaplan_meier_masses
 from trl_mle.trainer.gradient.running_baseline import RunningBaseline
+from trl_mle.trainer.rollouts.ledger import DROPPED
 
 
 BATCH = GROUPS * GROUP_SIZE
@@ -401,7 +402,7 @@ def test_stale_rollouts_are_dropped_on_request(program_model, tmp_path, caplog, 
     assert ledger.sampled == ledger.trained + len(ledger.in_flight) + sum(ledger.dropped)
     assert caplog.text.count("are dropped, because max_staleness=0 is set") == 1
     history = [entry for entry in trainer.state.log_history if "loss" in entry]
-    assert sum(history[-1][f"mle/async/dropped/q{i}"] for i in range(1, 5)) == sum(ledger.dropped)
+    assert sum(history[-1][f"mle/async/dropped/{name}"] for name in DROPPED) == sum(ledger.dropped)
 
 
 @pytest.mark.slow

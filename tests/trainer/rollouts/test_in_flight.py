@@ -116,6 +116,21 @@ def test_nothing_is_asked_for_that_would_be_dropped():
     assert [first, *later] == [("ar", "", {0})] * 4
 
 
+def test_the_program_of_a_stale_rollout_is_stopped():
+    """Otherwise it would keep its slot, for a result that nobody needs."""
+    reward, stopped = Reward(), []
+    reward.stop = stopped.append
+    rollouts = RolloutsInFlight(RolloutLedger(2 * BATCH, BATCH, max_staleness=0), reward, Sampler(False))
+    rollouts.fill(BATCH, lambda: [{"prompt": "?"}] * BATCH)
+    endless = rollouts._pending[BATCH]
+    endless.poll = lambda: False
+    assert [rollout.id for rollout in rollouts.take(BATCH, no_more)] == list(range(BATCH))
+    rollouts.fill(BATCH, lambda: [{"prompt": "?"}] * BATCH)
+    assert [rollout.id for rollout in rollouts.take(BATCH, no_more)] == list(range(2 * BATCH, 3 * BATCH))
+    assert stopped == [endless]
+    assert rollouts.metrics()["async/dropped/unfinished"] == 1
+
+
 def test_what_was_asked_for_is_in_a_checkpoint():
     sampler = Sampler(True)
     rollouts = RolloutsInFlight(RolloutLedger(2 * BATCH, BATCH), Reward(), sampler)

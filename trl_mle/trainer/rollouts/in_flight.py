@@ -94,6 +94,7 @@ class RolloutsInFlight(Part):
                     began += time.monotonic() - arrived  # that was no waiting for programs
                 self._poll()
                 taken = self.ledger.take(count)
+                self._stop_dropped()
                 if taken:
                     break
                 # Synchronous training replaces all at once: whoever ends first must not decide what is sampled
@@ -220,6 +221,10 @@ class RolloutsInFlight(Part):
                 self.ledger.observe(number, running_s)
             else:
                 self.ledger.finish(number, evaluation)
+
+    def _stop_dropped(self) -> None:
+        for number in self._pending.keys() - self.ledger.in_flight.keys():
+            self._reward.stop(self._pending.pop(number))
 
 
 class NoRollouts(Part):
