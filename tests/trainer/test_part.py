@@ -116,7 +116,9 @@ class Wrong(Part):
 def test_what_would_destroy_the_policy_is_refused(program_model, tmp_path, hook, values):
     trainer = pool_runs.make_trainer(program_model, tmp_path, max_steps=1)
     trainer.parts += (Wrong(hook, values),)
-    with pytest.raises(ValueError, match=rf"^the part 'wrong' must give each of 12 completions finite {hook}, not \[") as error:
+    with pytest.raises(
+        ValueError, match=rf"^the part 'wrong' must give each of 12 completions finite {hook}, not \["
+    ) as error:
         trainer.train()
     assert "\n" not in str(error.value)
     assert trainer.state.global_step == 0

@@ -190,7 +190,11 @@ class MLEGRPOTrainer(
 
     def train(self, *args: Any, **kwargs: Any) -> Any:
         check_names(self.parts)  # here, because users add parts to a trainer
-        return super().train(*args, **kwargs)
+        try:
+            return super().train(*args, **kwargs)
+        finally:
+            if self.rollouts is not None:
+                self.rollouts.stop()
 
     def _generate_and_score_completions(self, inputs: list[Row]) -> dict[str, Any]:
         with self._blaming(inputs):

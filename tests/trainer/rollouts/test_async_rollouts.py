@@ -2,6 +2,7 @@
 
 import logging
 import math
+from contextlib import nullcontext
 from datetime import datetime
 from pathlib import Path
 
@@ -16,6 +17,7 @@ from support.pool_runs import COMPETITIONS, GROUP_SIZE, GROUPS, ZERO_2, Recordin
 from support.replay_executor import ReplayExecutor
 from transformers import AutoModelForCausalLM
 
+from trl_mle.execution import ProgramFuture
 from trl_mle.rewards import MLEReward
 from trl_mle.trainer import MLEGRPOConfig, MLEGRPOTrainer
 from trl_mle.trainer.gradient.inclusion import falls_by_chance, inclusion_probabilities, kaplan_meier_masses
@@ -412,6 +414,27 @@ def test_real_programs_of_one_process(program_model, tmp_path):
     assert record["metrics"][-1]["mle/async/idle_s"] > 0
 
 
+@pytest.mark.parametrize("ends", ["as planned", "by an exception"])
+def test_no_program_outlives_training(program_model, tmp_path, monkeypatch, ends):
+    """In a notebook, it would keep its slot."""
+    trainer = pool_runs.make_trainer(program_model, tmp_path, max_steps=1, **TWO_BATCHES, **FROM_SCRATCH)
+    submitted = []
+
+    def submit(program, competition, submit=trainer.reward.executor.submit):
+        later = ProgramFuture() if len(submitted) >= BATCH else submit(program, competition)
+        submitted.append(later)
+        return later
+
+    trainer.reward.executor.submit = submit
+    if ends == "by an exception":
+        monkeypatch.setattr(trainer, "compute_loss", lambda *args, **kwargs: 1 / 0)
+    with pytest.raises(ZeroDivisionError) if ends == "by an exception" else nullcontext():
+        trainer.train()
+    assert len(submitted) > BATCH
+    assert all(future.done() for future in submitted)
+    assert trainer.rollouts.state_dict()["in_flight"]
+
+
 def test_what_it_cannot_do_is_refused(program_model, tmp_path):
     def reward(completions, **kwargs):
         return [0.0] * len(completions)
@@ -431,6 +454,15 @@ def test_what_it_cannot_do_is_refused(program_model, tmp_path):
             MLEGRPOConfig(str(tmp_path), **options),
             competitions=["wine"],
         )
+
+    class Own(MLEReward):
+        def evaluations(self, completions, competition=None, **kwargs):
+            return super().evaluations(completions, competition)
+
+    with pytest.raises(
+        ValueError, match=r"calls `submit`, and not `evaluations`, which Own overrides: override `submit`$"
+    ):
+        MLEGRPOTrainer(program_model, Own(["wine"], ReplayExecutor()), args, competitions=["wine"])
     rows = Dataset.from_dict({"prompt": [[{"role": "user", "content": "x"}]], "made": [datetime(2026, 1, 1)]})
     with pytest.raises(ValueError, match="as JSON, which cannot hold its column 'made': remove it"):
         MLEGRPOTrainer(program_model, MLEReward(["wine"], ReplayExecutor()), args, rows)

@@ -131,6 +131,21 @@ def test_the_program_of_a_stale_rollout_is_stopped():
     assert rollouts.metrics()["async/dropped/unfinished"] == 1
 
 
+def test_programs_that_are_stopped_are_executed_again_if_training_goes_on():
+    reward, stopped = Reward(), []
+    reward.stop = stopped.append
+    rollouts = RolloutsInFlight(RolloutLedger(2 * BATCH, BATCH), reward, Sampler(False))
+    rollouts.fill(BATCH, lambda: [{"prompt": "?"}] * BATCH)
+    running = list(rollouts._pending.values())
+    state = json.loads(json.dumps(rollouts.state_dict(), default=vars))
+    rollouts.stop()
+    assert stopped == running
+    assert json.loads(json.dumps(rollouts.state_dict(), default=vars)) == state  # a checkpoint loses none
+    rollouts.fill(BATCH, lambda: [{"prompt": "?"}] * BATCH)
+    assert [rollout.id for rollout in rollouts.take(BATCH, no_more)] == list(range(BATCH))
+    assert rollouts.ledger.sampled == 2 * BATCH
+
+
 def test_what_was_asked_for_is_in_a_checkpoint():
     sampler = Sampler(True)
     rollouts = RolloutsInFlight(RolloutLedger(2 * BATCH, BATCH), Reward(), sampler)

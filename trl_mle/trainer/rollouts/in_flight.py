@@ -148,6 +148,12 @@ class RolloutsInFlight(Part):
         self._last = (now, ran_s)
         return metrics
 
+    def stop(self) -> None:
+        """Ends the programs of this process, so that they take no slot from others. Should training go on, they are executed again."""
+        for pending in self._pending.values():
+            self._reward.stop(pending)
+        self._pending, self._last, self._restored = {}, None, True
+
     def state_dict(self) -> dict[str, Any]:
         if not self.is_async:  # nothing outlives a step
             return {}
@@ -170,7 +176,7 @@ class RolloutsInFlight(Part):
                 f"the checkpoint has rollouts in flight of {', '.join(missing)}: resume with these among the competitions"
             )
         self._sampler.load(state["asked"], self.ledger.step)
-        self._pending, self._last, self._restored = {}, None, True
+        self.stop()
 
     def _arrive(self) -> None:
         """Adds the completions of each process, equally many, and executes their programs there."""
@@ -254,6 +260,10 @@ def make_rollouts(trainer: VLLMTrainer, reward: MLEReward | None, comparison: Co
         raise ValueError(f"{option} does not support tools, environments or rollout functions: leave them out")
     if reward is None:
         raise ValueError(f"{option} needs an MLEReward, which executes programs ahead")
+    if type(reward).evaluations is not MLEReward.evaluations:
+        raise ValueError(
+            f"{option} calls `submit`, and not `evaluations`, which {type(reward).__name__} overrides: override `submit`"
+        )
     if args.skip_zero_signal and len(trainer.reward_funcs) > 1:
         raise ValueError(
             "skip_zero_signal judges groups by their programs, and another reward function may tell their members apart: "
