@@ -155,7 +155,7 @@ class RolloutsInFlight(Part):
         self._pending, self._last, self._restored = {}, None, True
 
     def state_dict(self) -> dict[str, Any]:
-        if not self.is_async:  # nothing outlives a step
+        if not self.keeps_logps:  # nothing outlives a step, and one that was interrupted begins again
             return {}
         return self.ledger.state_dict() | {"asked": self._sampler.rows}
 
