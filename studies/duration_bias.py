@@ -138,6 +138,7 @@ class Bandit:
             self.queue += [rollout.id for rollout in added]
         self._start()
         while not (taken := self.ledger.take(BATCH)):
+            self._stop_dropped()
             self._wait()
         for _, began, number in self.running:
             self.ledger.observe(number, self.now - began)
@@ -155,6 +156,13 @@ class Bandit:
             [action] = self.ledger.in_flight[number].completion_ids
             seconds = SECONDS[action] * math.exp(NOISE * self.rng.gauss())
             heapq.heappush(self.running, (self.now + seconds, self.now, number))
+
+    def _stop_dropped(self) -> None:
+        in_flight = self.ledger.in_flight
+        self.queue = [number for number in self.queue if number in in_flight]
+        self.running = [entry for entry in self.running if entry[2] in in_flight]
+        heapq.heapify(self.running)
+        self._start()
 
     def _wait(self) -> None:
         """Waits until the next program ends."""

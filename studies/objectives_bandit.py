@@ -167,6 +167,7 @@ class Asynchronous(Bandits):
             self.queue[:0] = [rollout.id for rollout in reversed(added)]
         self._start()
         while not (taken := self.ledger.take(BATCH)):
+            self._stop_dropped()
             self._wait()
         if self.weights == "inclusion":
             for _, began, number in self.running:
@@ -189,6 +190,13 @@ class Asynchronous(Bandits):
         while self.queue and len(self.running) < SLOTS:
             number = self.queue.pop()
             heapq.heappush(self.running, (self.now + self.drawn[number][1], self.now, number))
+
+    def _stop_dropped(self) -> None:
+        in_flight = self.ledger.in_flight
+        self.queue = [number for number in self.queue if number in in_flight]
+        self.running = [entry for entry in self.running if entry[2] in in_flight]
+        heapq.heapify(self.running)
+        self._start()
 
     def _wait(self) -> None:
         """Waits until the next program ends."""

@@ -268,4 +268,14 @@ def test_a_long_output_loses_whole_lines_from_its_middle():
     assert shown[cut + 1 :] == lines[cut + 1 - len(shown) :]
     assert 300 < len("\n".join(shown)) <= 400
     assert cut_middle("\n".join(lines[:10]), max_chars=400) == "\n".join(lines[:10])
-    assert cut_middle("x" * 1000, max_chars=400) == "…"  # a single line that is too long to be shown
+
+
+@pytest.mark.parametrize("before", ["", "epoch 1\n", "epoch 1\n" * 1000, "x" * 5000 + "\n"])
+@pytest.mark.parametrize("after", ["", "\n"])
+def test_a_last_line_too_long_to_be_shown_keeps_its_ends(before, after):
+    """Its start is the kind of an error."""
+    shown = cut_middle(f"{before}KeyError: {'x' * 5000} is missing{after}")
+    assert len(shown) <= 4000
+    assert shown.startswith(before[:7])
+    assert shown.split("\n")[-1].startswith("KeyError: xxx")
+    assert shown.endswith("xxx is missing")

@@ -63,8 +63,15 @@ def config(**kwargs):
         ({"use_transformers_paged": True, "bf16": True}, "casts the trained weights to 16 bits"),
         (
             {"objective": "max_at_k", "duration_weight_low": 0.5},
-            "duration_weight_low and duration_weight_high bound weights, and objective='max_at_k' has none",
+            "duration_weighting='none', the default of objectives other than 'reward', has none: set it to 'linear', or",
         ),
+        (
+            {"duration_weighting": "none", "duration_weight_high": 2.0},
+            "duration_weighting='none', the default of .* none",
+        ),
+        ({"max_in_flight": 16}, "max_in_flight=16 needs async_rollouts: set that to true, or leave it out"),
+        ({"async_unit": "rollout"}, "async_unit='rollout' needs async_rollouts"),
+        ({"max_staleness": 0}, "max_staleness=0 needs async_rollouts"),
         (
             {"objective": "best"},
             "objective must be 'reward', .* or the dotted name of a class, got 'best'",
@@ -140,7 +147,11 @@ def test_quantized_weights_are_refused_with_vllm(mode):
 def test_two_batches_are_in_flight_unless_told_otherwise():
     assert config(async_rollouts=True, gradient_accumulation_steps=2).max_in_flight == 2 * 16
     assert config(async_rollouts=True, max_in_flight=8, duration_weighting="inclusion").max_in_flight == 8
-    assert config(max_in_flight=5).max_in_flight == 5  # ignored without async_rollouts
+    server = {"use_vllm": True, "vllm_mode": "server"}
+    for staleness, batches, with_server in [(0, 1, 1), (1, 2, 2), (9, 2, 3)]:  # what is older would be dropped
+        options = {"async_rollouts": True, "max_staleness": staleness}
+        assert config(**options).max_in_flight == batches * 8
+        assert config(**options, **server).max_in_flight == with_server * 8
 
 
 def test_unset_weighting_depends_on_the_objective():

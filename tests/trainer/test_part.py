@@ -102,3 +102,38 @@ def test_by_default_a_part_does_nothing(program_model, tmp_path):
     )
     assert idle["turns"] == plain["turns"]
     assert idle["losses"] == plain["losses"]
+
+
+class Wrong(Part):
+    name = "wrong"
+
+    def __init__(self, hook, values):
+        setattr(self, hook, lambda completions, *args: values)
+
+
+@pytest.mark.parametrize("hook", ["weights", "advantages"])
+@pytest.mark.parametrize("values", [torch.full((12,), torch.nan), torch.ones(4), torch.ones(12, 1)])
+def test_what_would_destroy_the_policy_is_refused(program_model, tmp_path, hook, values):
+    trainer = pool_runs.make_trainer(program_model, tmp_path, max_steps=1)
+    trainer.parts += (Wrong(hook, values),)
+    with pytest.raises(
+        ValueError, match=rf"^the part 'wrong' must give each of 12 completions finite {hook}, not \["
+    ) as error:
+        trainer.train()
+    assert "\n" not in str(error.value)
+    assert trainer.state.global_step == 0
+
+
+def test_a_part_needs_a_name_of_its_own(program_model, tmp_path):
+    """Its state would be lost, or overwrite another's, at the first checkpoint."""
+
+    class Nameless(Part):
+        pass
+
+    trainer = pool_runs.make_trainer(program_model, tmp_path)
+    own = trainer.parts
+    for part, name in ((Nameless(), "Nameless"), (Wrong("metrics", {}), "Wrong")):
+        part.name = "" if name == "Nameless" else "weighting"
+        trainer.parts = (*own, part)
+        with pytest.raises(ValueError, match=rf"^{name}.name is '{part.name}': give each part a name of its own"):
+            trainer.train()

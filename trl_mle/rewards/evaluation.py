@@ -102,11 +102,17 @@ class Evaluation:
 
 
 def cut_middle(text: str, max_chars: int = OUTPUT_CHARS) -> str:
-    """Shortens a text by leaving out whole lines from its middle."""
+    """Shortens a text by leaving out whole lines from its middle, and the middle of a last line that is too long."""
     if len(text) <= max_chars:
         return text
     half = max_chars // 2 - 1  # room for the separator
-    head, tail = text[:half].rpartition("\n")[0], text[-half:].partition("\n")[2]
+    before, line_break, last = text.rstrip("\n").rpartition("\n")
+    if len(last) >= half:  # its start names the error
+        text = f"{before}{line_break}{last[: half // 2 - 1]}…{last[1 - half // 2 :]}"
+        if len(text) <= max_chars:
+            return text
+    head = text[:half].rpartition("\n")[0] or text[:half]
+    tail = text[-half:].partition("\n")[2]
     return "\n".join(part for part in (head, "…", tail) if part)
 
 

@@ -5,6 +5,7 @@ from collections.abc import Sequence
 from functools import cache
 from typing import Any
 
+from trl_mle.competitions import Competition, TaskSet
 from trl_mle.execution import LocalExecutor
 from trl_mle.instrumentation import AstInstrumenter
 from trl_mle.rewards.mle_reward import MLEReward
@@ -34,16 +35,24 @@ def program_reward(
     Returns:
         `list[float | None]`: The rewards.
     """
-    return _reward(frozenset(competition))(prompts, completions, competition=list(competition), **kwargs)
+    return _reward()(prompts, completions, competition=list(competition), **kwargs)
+
+
+class _Asked(TaskSet):
+    """Any competition, from when it is first asked for."""
+
+    def __contains__(self, competition_id: object) -> bool:
+        return True
+
+    def __getitem__(self, competition_id: str) -> Competition:
+        if competition_id not in self._tasks:
+            self._tasks[competition_id] = competition_id
+            self._single.append(competition_id)
+        return super().__getitem__(competition_id)
 
 
 @cache
-def _executor() -> LocalExecutor:
+def _reward() -> MLEReward:
     executor = LocalExecutor()
     atexit.register(executor.close)
-    return executor
-
-
-@cache
-def _reward(competitions: frozenset[str]) -> MLEReward:
-    return MLEReward(sorted(competitions), _executor(), AstInstrumenter())
+    return MLEReward(_Asked([]), executor, AstInstrumenter())

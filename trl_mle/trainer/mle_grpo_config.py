@@ -99,7 +99,7 @@ class MLEGRPOConfig(GRPOConfig):
         max_in_flight (`int`, *optional*):
             Maximum number of rollouts, over all processes, that are sampled but not yet trained on; a multiple of
             `generation_batch_size`. With one batch, training is synchronous. Defaults to two batches, or to three if a
-            vLLM server samples one of them in parallel.
+            vLLM server samples one of them in parallel, but to at most `max_staleness` + 1.
         async_unit (`str`, *optional*, defaults to `"group"`):
             The unit of training. Supported values are:
 
@@ -107,8 +107,8 @@ class MLEGRPOConfig(GRPOConfig):
             - `"rollout"`: each rollout alone, as in the paper. Its reward is compared with a running mean for its
               prompt, see [`~trl_mle.trainer.gradient.running_baseline.RunningBaseline`].
         max_staleness (`int`, *optional*):
-            Drop a finished rollout if more than this many generation steps were trained on since it was sampled. This
-            starves slow programs; `None` drops nothing.
+            Drop a rollout, and stop its program, if more than this many generation steps were trained on since it was
+            sampled. This starves slow programs; `None` drops nothing.
 
         > Parameters that control speed
 
@@ -238,12 +238,6 @@ class MLEGRPOConfig(GRPOConfig):
         if self.duration_weighting is None:
             other = "inclusion" if self.async_rollouts else "none"
             self.duration_weighting = "linear" if self.objective == "reward" else other
-            bounded = self.duration_weight_low is not None or self.duration_weight_high is not None
-            if self.duration_weighting == "none" and bounded:
-                raise ValueError(
-                    f"duration_weight_low and duration_weight_high bound weights, and objective={self.objective!r} has none unless "
-                    "duration_weighting is set: set it, or leave them out"
-                )
         if self.duration_weighting not in ("linear", "inclusion", "none"):
             raise ValueError(
                 f"duration_weighting must be 'linear', 'inclusion' or 'none', got {self.duration_weighting!r}"
@@ -253,6 +247,11 @@ class MLEGRPOConfig(GRPOConfig):
             raise ValueError(f"duration_weight_low must be between 0 and 1, got {low}")
         if high is not None and not high >= 1:
             raise ValueError(f"duration_weight_high must be at least 1, got {high}")
+        if self.duration_weighting == "none" and (low is not None or high is not None):
+            raise ValueError(
+                "duration_weight_low and duration_weight_high bound weights, and duration_weighting='none', the default of "
+                "objectives other than 'reward', has none: set it to 'linear', or leave them out"
+            )
         self._check_async_rollouts()
         if self.vllm_request_timeout_s <= 0:
             raise ValueError(f"vllm_request_timeout_s must be more than 0, got {self.vllm_request_timeout_s}")
@@ -348,11 +347,14 @@ class MLEGRPOConfig(GRPOConfig):
                 raise ValueError(
                     "duration_weighting='inclusion' needs async_rollouts: otherwise all rollouts are trained on"
                 )
+            for name, default in {"max_in_flight": None, "async_unit": "group", "max_staleness": None}.items():
+                if (value := getattr(self, name)) != default:
+                    raise ValueError(f"{name}={value!r} needs async_rollouts: set that to true, or leave it out")
             return
         if self.max_in_flight is None:
             has_server = self.use_vllm and self.vllm_mode == "server"
             batches = 3 if has_server else 2  # one sampled, one executed, one trained on
-            if has_server and self.max_staleness is not None:  # more would be dropped
+            if self.max_staleness is not None:  # more would be dropped
                 batches = min(batches, self.max_staleness + 1)
             self.max_in_flight = batches * self.completions_per_batch
         if self.max_in_flight < 1 or self.max_in_flight % self.completions_per_batch:

@@ -32,7 +32,7 @@ from trl_mle.trainer.gradient.comparison import Comparison
 from trl_mle.trainer.gradient.weighting import Weighting, weight_metrics
 from trl_mle.trainer.judged import SCRATCH, Row, competition_of, judge
 from trl_mle.trainer.mle_grpo_config import MLEGRPOConfig
-from trl_mle.trainer.part import Part
+from trl_mle.trainer.part import Part, check_names, checked
 from trl_mle.trainer.program_metrics import batch_metrics
 from trl_mle.trainer.rollouts.in_flight import NoRollouts, RolloutsInFlight, make_rollouts
 from trl_mle.trainer.rollouts.sampler import generated
@@ -142,6 +142,10 @@ class MLEGRPOTrainer(
             quantized=quantization is not None or getattr(model, "is_loaded_in_4bit", False),
         )
         self.competitions = TaskSet.of(competitions)
+        if args.max_turns > 1 and not self.competitions:
+            raise ValueError(
+                f"max_turns={args.max_turns} improves programs of the trainer's `competitions`: give them, or set max_turns to 1"
+            )
         self.reward = find_reward(reward_funcs)  # evaluates programs before reward functions are called
         self.limits = find_limits(self.reward, limits)
         self.makes_dataset = train_dataset is None and bool(self.competitions)
@@ -204,6 +208,14 @@ class MLEGRPOTrainer(
         self.limits = self.solution_prompts.limits = limits
         if self.makes_dataset:
             self.train_dataset = scratch_dataset(self.competitions, limits, self.args)
+
+    def train(self, *args: Any, **kwargs: Any) -> Any:
+        check_names(self.parts)  # here, because users add parts to a trainer
+        try:
+            return super().train(*args, **kwargs)
+        finally:
+            if self.rollouts is not None:
+                self.rollouts.stop()
 
     def _generate_and_score_completions(self, inputs: list[Row]) -> dict[str, Any]:
         with self._blaming(inputs):
@@ -339,7 +351,7 @@ class MLEGRPOTrainer(
 
         weights = torch.ones(len(everyone))
         for part in self.parts if mode == "train" else ():
-            factors = part.weights(everyone)
+            factors = checked(part, "weights", part.weights(everyone), len(everyone))
             weights = weights if factors is None else weights * factors
         everyone = [replace(item, weight=weight) for item, weight in zip(everyone, weights.tolist(), strict=True)]
         local = self._local(len(prompts))
@@ -352,6 +364,7 @@ class MLEGRPOTrainer(
         self._log_metrics(mode, batch_metrics(executed, self.competitions, self.solution_prompts.shows_solutions))
         for part in self.parts if mode == "train" else ():
             advantages = part.advantages(everyone, rewards_per_func, weights)
+            advantages = checked(part, "advantages", advantages, len(everyone))
             step.advantages = step.advantages if advantages is None else advantages
             part.observe(executed, self.state.global_step + 1)  # the step counter rises at the end of a step
             self._log_metrics(mode, part.metrics())

@@ -29,7 +29,7 @@ class Part:
     ```
     """
 
-    name: str
+    name: str = ""
 
     def choose(self, rows: list[Row], first: int) -> list[Row]:
         """
@@ -83,3 +83,22 @@ class Part:
 
     def load_state_dict(self, state: dict[str, Any]) -> None:
         """Restores a [`state_dict`]."""
+
+
+def check_names(parts: Sequence[Part]) -> None:
+    """Raises `ValueError` if two parts would have the same file in a checkpoint, or one has none."""
+    names = [part.name for part in parts]
+    for part in reversed(parts):  # a user's come last
+        if not part.name or names.count(part.name) > 1:
+            raise ValueError(
+                f"{type(part).__name__}.name is {part.name!r}: give each part a name of its own, which its file in checkpoints gets"
+            )
+
+
+def checked(part: Part, hook: str, values: torch.Tensor | None, count: int) -> torch.Tensor | None:
+    """What a part's hook has returned; a user's may be wrong, and NaN would destroy the policy."""
+    if values is not None and (values.shape != (count,) or not values.isfinite().all()):
+        raise ValueError(
+            f"the part {part.name!r} must give each of {count} completions finite {hook}, not {values.tolist()}"
+        )
+    return values

@@ -10,6 +10,7 @@ from support import pool_runs
 from support.pool_runs import GROUP_SIZE, GROUPS, ReplayTrainer
 from support.replay import GradientRecorder
 from support.replay_executor import replay
+from support.toy_trainer import make_trainer
 from transformers import AutoModelForCausalLM, AutoTokenizer
 
 from trl_mle.competitions import load_competition
@@ -219,3 +220,10 @@ def test_several_optimizer_steps_per_generation(
     assert all(math.isfinite(entry["loss"]) for entry in trainer.state.log_history if "loss" in entry)
     assert any(not torch.equal(before[name], p) for name, p in trainer.model.named_parameters())
     assert {kind for turn in trainer.turns[1:] for kind in turn["kinds"]} >= {"improve"}
+
+
+def test_turns_without_competitions_are_refused(tmp_path):
+    """Each would only ask the dataset's prompt again."""
+    message = r"^max_turns=2 improves programs of the trainer's `competitions`: give them, or set max_turns to 1$"
+    with pytest.raises(ValueError, match=message):
+        make_trainer("no/such/model", tmp_path, max_turns=2)  # before it is loaded

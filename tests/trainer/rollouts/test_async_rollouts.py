@@ -2,6 +2,7 @@
 
 import logging
 import math
+from contextlib import nullcontext
 from datetime import datetime
 from pathlib import Path
 
@@ -16,10 +17,12 @@ from support.pool_runs import COMPETITIONS, GROUP_SIZE, GROUPS, ZERO_2, Recordin
 from support.replay_executor import ReplayExecutor
 from transformers import AutoModelForCausalLM
 
+from trl_mle.execution import ProgramFuture
 from trl_mle.rewards import MLEReward
 from trl_mle.trainer import MLEGRPOConfig, MLEGRPOTrainer
 from trl_mle.trainer.gradient.inclusion import falls_by_chance, inclusion_probabilities, kaplan_meier_masses
 from trl_mle.trainer.gradient.running_baseline import RunningBaseline
+from trl_mle.trainer.rollouts.ledger import DROPPED
 
 
 BATCH = GROUPS * GROUP_SIZE
@@ -401,7 +404,7 @@ def test_stale_rollouts_are_dropped_on_request(program_model, tmp_path, caplog, 
     assert ledger.sampled == ledger.trained + len(ledger.in_flight) + sum(ledger.dropped)
     assert caplog.text.count("are dropped, because max_staleness=0 is set") == 1
     history = [entry for entry in trainer.state.log_history if "loss" in entry]
-    assert sum(history[-1][f"mle/async/dropped/q{i}"] for i in range(1, 5)) == sum(ledger.dropped)
+    assert sum(history[-1][f"mle/async/dropped/{name}"] for name in DROPPED) == sum(ledger.dropped)
 
 
 @pytest.mark.slow
@@ -409,6 +412,27 @@ def test_real_programs_of_one_process(program_model, tmp_path):
     record = pool_runs.run(program_model, tmp_path, 2, real=True, **TWO_BATCHES)
     check_rollouts([record], 2)
     assert record["metrics"][-1]["mle/async/idle_s"] > 0
+
+
+@pytest.mark.parametrize("ends", ["as planned", "by an exception"])
+def test_no_program_outlives_training(program_model, tmp_path, monkeypatch, ends):
+    """In a notebook, it would keep its slot."""
+    trainer = pool_runs.make_trainer(program_model, tmp_path, max_steps=1, **TWO_BATCHES, **FROM_SCRATCH)
+    submitted = []
+
+    def submit(program, competition, submit=trainer.reward.executor.submit):
+        later = ProgramFuture() if len(submitted) >= BATCH else submit(program, competition)
+        submitted.append(later)
+        return later
+
+    trainer.reward.executor.submit = submit
+    if ends == "by an exception":
+        monkeypatch.setattr(trainer, "compute_loss", lambda *args, **kwargs: 1 / 0)
+    with pytest.raises(ZeroDivisionError) if ends == "by an exception" else nullcontext():
+        trainer.train()
+    assert len(submitted) > BATCH
+    assert all(future.done() for future in submitted)
+    assert trainer.rollouts.state_dict()["in_flight"]
 
 
 def test_what_it_cannot_do_is_refused(program_model, tmp_path):
@@ -430,6 +454,15 @@ def test_what_it_cannot_do_is_refused(program_model, tmp_path):
             MLEGRPOConfig(str(tmp_path), **options),
             competitions=["wine"],
         )
+
+    class Own(MLEReward):
+        def evaluations(self, completions, competition=None, **kwargs):
+            return super().evaluations(completions, competition)
+
+    with pytest.raises(
+        ValueError, match=r"calls `submit`, and not `evaluations`, which Own overrides: override `submit`$"
+    ):
+        MLEGRPOTrainer(program_model, Own(["wine"], ReplayExecutor()), args, competitions=["wine"])
     rows = Dataset.from_dict({"prompt": [[{"role": "user", "content": "x"}]], "made": [datetime(2026, 1, 1)]})
     with pytest.raises(ValueError, match="as JSON, which cannot hold its column 'made': remove it"):
         MLEGRPOTrainer(program_model, MLEReward(["wine"], ReplayExecutor()), args, rows)

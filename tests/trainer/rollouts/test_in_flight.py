@@ -116,6 +116,36 @@ def test_nothing_is_asked_for_that_would_be_dropped():
     assert [first, *later] == [("ar", "", {0})] * 4
 
 
+def test_the_program_of_a_stale_rollout_is_stopped():
+    """Otherwise it would keep its slot, for a result that nobody needs."""
+    reward, stopped = Reward(), []
+    reward.stop = stopped.append
+    rollouts = RolloutsInFlight(RolloutLedger(2 * BATCH, BATCH, max_staleness=0), reward, Sampler(False))
+    rollouts.fill(BATCH, lambda: [{"prompt": "?"}] * BATCH)
+    endless = rollouts._pending[BATCH]
+    endless.poll = lambda: False
+    assert [rollout.id for rollout in rollouts.take(BATCH, no_more)] == list(range(BATCH))
+    rollouts.fill(BATCH, lambda: [{"prompt": "?"}] * BATCH)
+    assert [rollout.id for rollout in rollouts.take(BATCH, no_more)] == list(range(2 * BATCH, 3 * BATCH))
+    assert stopped == [endless]
+    assert rollouts.metrics()["async/dropped/unfinished"] == 1
+
+
+def test_programs_that_are_stopped_are_executed_again_if_training_goes_on():
+    reward, stopped = Reward(), []
+    reward.stop = stopped.append
+    rollouts = RolloutsInFlight(RolloutLedger(2 * BATCH, BATCH), reward, Sampler(False))
+    rollouts.fill(BATCH, lambda: [{"prompt": "?"}] * BATCH)
+    running = list(rollouts._pending.values())
+    state = json.loads(json.dumps(rollouts.state_dict(), default=vars))
+    rollouts.stop()
+    assert stopped == running
+    assert json.loads(json.dumps(rollouts.state_dict(), default=vars)) == state  # a checkpoint loses none
+    rollouts.fill(BATCH, lambda: [{"prompt": "?"}] * BATCH)
+    assert [rollout.id for rollout in rollouts.take(BATCH, no_more)] == list(range(BATCH))
+    assert rollouts.ledger.sampled == 2 * BATCH
+
+
 def test_what_was_asked_for_is_in_a_checkpoint():
     sampler = Sampler(True)
     rollouts = RolloutsInFlight(RolloutLedger(2 * BATCH, BATCH), Reward(), sampler)
@@ -224,6 +254,21 @@ def test_a_step_that_is_interrupted_can_be_resumed():
     resumed.ledger.check([])
 
 
+def test_with_one_batch_a_step_that_is_interrupted_begins_again():
+    """Its rollouts have no log-probabilities for a later step, and the checkpoint's policy can sample them again."""
+    ledger = RolloutLedger(BATCH, 2, lacks_signal=earn_the_same)
+    rollouts = RolloutsInFlight(ledger, Reward([1, 1, 2, 3]), Sampler(True), 1, keeps_logps=False)
+    rollouts.fill(BATCH, lambda: [{"prompt": "?"}] * BATCH)
+
+    def fail(groups):
+        raise ConnectionError
+
+    with pytest.raises(ConnectionError):
+        rollouts.take(BATCH, fail)
+    assert ledger.in_flight
+    assert rollouts.state_dict() == {}
+
+
 def test_rollouts_of_a_competition_that_was_left_out_are_named():
     reward = Reward()
     reward.competitions = {"wine": None}
@@ -236,7 +281,8 @@ def test_rollouts_of_a_competition_that_was_left_out_are_named():
 
 def test_nothing_of_synchronous_training_outlives_a_step():
     """But rollouts of another run may not get lost."""
-    rollouts = RolloutsInFlight(RolloutLedger(BATCH, 2), Reward(), Sampler(False), is_async=False)
+    ledger = RolloutLedger(BATCH, 2)
+    rollouts = RolloutsInFlight(ledger, Reward(), Sampler(False), is_async=False, keeps_logps=False)
     rollouts.fill(BATCH, lambda: [{"prompt": "?"}] * BATCH)
     rollouts.take(BATCH, no_more)
     assert (rollouts.state_dict(), rollouts.metrics()) == ({}, {})
@@ -246,8 +292,8 @@ def test_nothing_of_synchronous_training_outlives_a_step():
     for part in (rollouts, NoRollouts()):
         with pytest.raises(ValueError, match=r"not trained on yet: resume with async_rollouts$"):
             part.load_state_dict(other.state_dict())
-    other.keeps_logps = False
+    state, other.keeps_logps = other.state_dict(), False
     with pytest.raises(
         ValueError, match="has rollouts of earlier steps: resume with max_in_flight of more than one batch"
     ):
-        other.load_state_dict(other.state_dict())
+        other.load_state_dict(state)

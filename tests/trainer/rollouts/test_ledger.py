@@ -109,11 +109,29 @@ def test_slow_rollouts_are_dropped_on_request_only_and_counted(caplog, max_stale
         ledger.finish(number, evaluation(9.0))
     slow = [rollout.id for rollout in ledger.take(4)]
     if max_staleness is None:
-        assert (slow, ledger.dropped) == ([12, 13, 14, 15], [0, 0, 0, 0])
+        assert (slow, ledger.dropped) == ([12, 13, 14, 15], [0, 0, 0, 0, 0])
         assert not caplog.records
     else:
-        assert (slow, ledger.dropped) == ([], [0, 0, 0, 4])
-        assert "finished rollouts are dropped, because max_staleness=2 is set" in caplog.text
+        assert (slow, ledger.dropped) == ([], [0, 0, 0, 4, 0])
+        assert "rollouts are dropped, because max_staleness=2 is set" in caplog.text
+    ledger.check([])
+
+
+def test_a_stale_rollout_is_dropped_before_its_program_ends():
+    """It can only be dropped. Its Δt is unknown, so it is in no quartile, and its program has run for at least as long."""
+    ledger = RolloutLedger(16, unit_size=2, max_staleness=1)
+    ledger.add(rollouts(8))
+    for number in range(8):
+        if number != 5:
+            ledger.finish(number, evaluation(1.0))
+    ledger.observe(5, 30.0)
+    assert [rollout.id for rollout in ledger.take(2)] == [0, 1]
+    assert [rollout.id for rollout in ledger.take(2)] == [2, 3]
+    assert ledger.take(2) == []
+    assert (list(ledger.in_flight), ledger.dropped) == ([], [3, 0, 0, 0, 1])
+    seconds, ended, _ = ledger.known_units("wine")
+    assert (seconds.tolist(), ended.tolist()) == ([1, 1, 30, 1], [True, True, False, True])
+    assert ledger.ran_s == 37
     ledger.check([])
 
 

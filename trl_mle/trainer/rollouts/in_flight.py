@@ -94,6 +94,7 @@ class RolloutsInFlight(Part):
                     began += time.monotonic() - arrived  # that was no waiting for programs
                 self._poll()
                 taken = self.ledger.take(count)
+                self._stop_dropped()
                 if taken:
                     break
                 # Synchronous training replaces all at once: whoever ends first must not decide what is sampled
@@ -147,8 +148,14 @@ class RolloutsInFlight(Part):
         self._last = (now, ran_s)
         return metrics
 
+    def stop(self) -> None:
+        """Ends the programs of this process, so that they take no slot from others. Should training go on, they are executed again."""
+        for pending in self._pending.values():
+            self._reward.stop(pending)
+        self._pending, self._last, self._restored = {}, None, True
+
     def state_dict(self) -> dict[str, Any]:
-        if not self.is_async:  # nothing outlives a step
+        if not self.keeps_logps:  # nothing outlives a step, and one that was interrupted begins again
             return {}
         return self.ledger.state_dict() | {"asked": self._sampler.rows}
 
@@ -169,7 +176,7 @@ class RolloutsInFlight(Part):
                 f"the checkpoint has rollouts in flight of {', '.join(missing)}: resume with these among the competitions"
             )
         self._sampler.load(state["asked"], self.ledger.step)
-        self._pending, self._last, self._restored = {}, None, True
+        self.stop()
 
     def _arrive(self) -> None:
         """Adds the completions of each process, equally many, and executes their programs there."""
@@ -221,6 +228,10 @@ class RolloutsInFlight(Part):
             else:
                 self.ledger.finish(number, evaluation)
 
+    def _stop_dropped(self) -> None:
+        for number in self._pending.keys() - self.ledger.in_flight.keys():
+            self._reward.stop(self._pending.pop(number))
+
 
 class NoRollouts(Part):
     """Stands for [`RolloutsInFlight`] where no program runs ahead."""
@@ -249,6 +260,10 @@ def make_rollouts(trainer: VLLMTrainer, reward: MLEReward | None, comparison: Co
         raise ValueError(f"{option} does not support tools, environments or rollout functions: leave them out")
     if reward is None:
         raise ValueError(f"{option} needs an MLEReward, which executes programs ahead")
+    if type(reward).evaluations is not MLEReward.evaluations:
+        raise ValueError(
+            f"{option} calls `submit`, and not `evaluations`, which {type(reward).__name__} overrides: override `submit`"
+        )
     if args.skip_zero_signal and len(trainer.reward_funcs) > 1:
         raise ValueError(
             "skip_zero_signal judges groups by their programs, and another reward function may tell their members apart: "

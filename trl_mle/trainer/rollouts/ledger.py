@@ -17,6 +17,7 @@ logger = logging.getLogger(__name__)
 # Number of rollouts whose durations are remembered. Among programs that run for L, those sampled within the last L are
 # always missing from those trained on: a window that takes W to fill covers a share of 1 - L / W. So it is long.
 HISTORY = 1 << 16
+DROPPED = ("q1", "q2", "q3", "q4", "unfinished")
 
 
 @dataclass
@@ -64,7 +65,7 @@ class RolloutLedger:
         unit_size (`int`, *optional*, defaults to `1`):
             Number of rollouts that are trained on together, consecutive in sampling order: a group, or one.
         max_staleness (`int`, *optional*):
-            A finished unit is dropped if more generation steps than this were trained on since it was sampled.
+            A unit is dropped, finished or not, if more generation steps than this were trained on since it was sampled.
         lacks_signal (`Callable[[Sequence[Evaluation]], bool]`, *optional*):
             Whether a unit with these evaluations is set aside; `None` sets none aside.
     """
@@ -82,7 +83,7 @@ class RolloutLedger:
         self.lacks_signal = lacks_signal
         self.step = 0  # generation steps trained on so far
         self.sampled = self.trained = self.skipped = 0
-        self.dropped = [0, 0, 0, 0]  # by quartile of Δt
+        self.dropped = [0] * len(DROPPED)  # by quartile of Δt, where it is known
         self.in_flight: dict[int, Rollout] = {}
         self.durations: dict[int, Duration] = {}  # of recently sampled rollouts
         self._ended_s = 0.0  # total runtime of ended programs
@@ -96,8 +97,7 @@ class RolloutLedger:
     @property
     def fresh(self) -> int:
         """How many rollouts are in flight that can be trained on, those that are set aside left out."""
-        alike = {member for unit in self._alike for member in self._members(unit)}
-        return sum(not self._is_stale(rollout) for rollout in self.in_flight.values() if rollout.id not in alike)
+        return sum(not self._is_stale(rollout) for rollout in self._usable())
 
     def add(self, rollouts: Iterable[Rollout], step: int | None = None) -> list[Rollout]:
         """Adds sampled rollouts, whole units in their order, which were requested at this step (by default now);
@@ -150,8 +150,7 @@ class RolloutLedger:
     @property
     def ran_s(self) -> float:
         """Total seconds that programs have run, ended or not."""
-        running = [duration.seconds for duration in self.durations.values() if not duration.ended]
-        return self._ended_s + sum(running)
+        return self._ended_s + sum(self.durations[rollout.id].seconds for rollout in self.unfinished)
 
     def take(self, count: int) -> list[Rollout]:
         """Hands out `count` rollouts for a generation step: those that finished first, in sampling order; none if
@@ -204,7 +203,7 @@ class RolloutLedger:
             "staleness/max": staleness.max().item(),
         }
         if self.max_staleness is not None:
-            metrics |= {f"dropped/q{i}": float(count) for i, count in enumerate(self.dropped, 1)}
+            metrics |= {f"dropped/{name}": float(count) for name, count in zip(DROPPED, self.dropped, strict=True)}
         seconds, ended, trained = self.known_durations()
         if not ended.any():
             return metrics
@@ -285,6 +284,11 @@ class RolloutLedger:
             self.durations[rollout.id].seconds = 0.0
         self.check(rollout.id for rollout in self.unfinished)
 
+    def _usable(self) -> list[Rollout]:
+        """The rollouts in flight that are not set aside."""
+        alike = {member for unit in self._alike for member in self._members(unit)}
+        return [rollout for rollout in self.in_flight.values() if rollout.id not in alike]
+
     def _members(self, unit: int) -> range:
         return range(unit * self.unit_size, (unit + 1) * self.unit_size)
 
@@ -297,23 +301,26 @@ class RolloutLedger:
         return self.max_staleness is not None and self.step - rollout.step > self.max_staleness
 
     def _drop_stale(self) -> None:
-        if self.max_staleness is None:
-            return
-        fresh = [unit for unit in self._ready if not self._is_stale(self.in_flight[unit * self.unit_size])]
-        stale = [member for unit in self._ready if unit not in fresh for member in self._members(unit)]
+        stale = [rollout for rollout in self._usable() if self._is_stale(rollout)]
         if not stale:
             return
+        self._ready = [unit for unit in self._ready if not self._is_stale(self.in_flight[unit * self.unit_size])]
         seconds, ended, _ = self.known_durations()
-        for member in stale:
-            place = 0
-            if (duration := self.durations.get(member)) is not None:  # unknown after a failure of our infrastructure
-                place = int(torch.bucketize(seconds.new_tensor(duration.seconds), duration_quartiles(seconds, ended)))
+        edges = duration_quartiles(seconds, ended) if len(seconds) else seconds
+        for rollout in stale:
+            duration = self.durations.get(rollout.id)
+            if duration is None:  # after a failure of our infrastructure
+                place = 0
+            elif rollout.evaluation is None:
+                place = DROPPED.index("unfinished")
+                self._ended_s += duration.seconds
+            else:
+                place = int(torch.bucketize(seconds.new_tensor(duration.seconds), edges))
             self.dropped[place] += 1
-            del self.in_flight[member]
-        self._ready = fresh
+            del self.in_flight[rollout.id]
         if sum(self.dropped) == len(stale):  # the first
             logger.warning(
-                "finished rollouts are dropped, because max_staleness=%d is set; mle/async/dropped counts them by quartile of Δt",
+                "rollouts are dropped, because max_staleness=%d is set; mle/async/dropped counts them by quartile of Δt",
                 self.max_staleness,
             )
 

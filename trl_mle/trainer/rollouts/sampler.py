@@ -135,7 +135,8 @@ class Sampler:
 
 def generated(rollouts: Sequence[Rollout]) -> tuple:
     """The return value of TRL's `_generate`, for earlier completions."""
-    logps = [rollout.sampling_logps for rollout in rollouts]
+    # Those of a run without vLLM, resumed with it, have none: a ratio of 1
+    logps = [rollout.sampling_logps or rollout.policy_logps for rollout in rollouts]
     return (
         [rollout.prompt_ids for rollout in rollouts],
         [rollout.completion_ids for rollout in rollouts],
