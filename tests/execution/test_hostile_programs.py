@@ -137,11 +137,13 @@ def futures(request, competition: Competition, closed: Path) -> Iterator[dict[st
             "private": folder / "private", "caller": os.getpid(), "port": server.getsockname()[1],
             "abstract": unix.name, "unix": unix, "closed": closed, "venv": sys.prefix.split("/")[1], "base": sys.base_prefix.split("/")[1],
         }  # fmt: skip
-        submitted = {}
-        for path in sorted(PROGRAMS, key=lambda path: not re.search(LASTING, path.read_text(), re.MULTILINE)):
+
+        def submit(path):
             program = re.sub("@([a-z]+)@", lambda match: str(values[match[1]]), path.read_text())
-            submitted[path.stem] = executor.submit(PRELUDE + program, competition)
-        submitted["tier"] = tier
+            return executor.submit(PRELUDE + program, competition)
+
+        lasting_first = sorted(PROGRAMS, key=lambda path: not re.search(LASTING, path.read_text(), re.MULTILINE))
+        submitted = {path.stem: submit(path) for path in lasting_first} | {"tier": tier, "submit": submit}
         yield submitted
         unix.unlink()
     assert not run_dir.exists()
@@ -153,12 +155,15 @@ def futures(request, competition: Competition, closed: Path) -> Iterator[dict[st
 @pytest.mark.parametrize("name", [path.stem for path in PROGRAMS])
 def test_a_hostile_program_gets_nothing(futures, name):
     result = futures[name].result()
-    text = (Path(__file__).with_name("hostile") / f"{name}.py").read_text()
+    path = Path(__file__).with_name("hostile") / f"{name}.py"
+    text = path.read_text()
     ends = dict(
         ([tier.strip() for tier in reversed(part.split(":"))] if ":" in part else (part.strip(), "any"))[::-1]
         for part in re.search("^# ends: (.*)$", text, re.MULTILINE)[1].split(";")
     )
     expected = ends.get(futures["tier"], ends["any"]).split(", ")
+    if result.outcome is Outcome.TIMEOUT and "timeout" not in expected:  # others had the cores
+        result = futures["submit"](path).result()
     seen = f"{result.outcome} ({result.detail})\n{result.stdout}\n{result.stderr}"
     assert result.outcome in expected, seen
     assert "LOOT" not in result.stdout, seen
