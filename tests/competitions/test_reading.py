@@ -231,11 +231,6 @@ def test_an_index_is_left_out(tmp_path, caplog):
     assert list(read(tmp_path, "a\nMazda,1\nFiat,2\n")) == ["Unnamed: 0", "a"]  # R's row names
 
 
-def test_a_column_without_a_name_whose_numbers_repeat_is_kept(tmp_path, caplog):
-    assert read(tmp_path, "a,,b\n5,1,x\n4,2,y\n3,1,z\n").to_dict("list")["Unnamed: 1"] == ["1", "2", "1"]
-    assert not caplog.messages
-
-
 NO_CSV = "t.csv is not CSV: save it as text"
 
 

@@ -298,7 +298,7 @@ def _named(rows: pd.DataFrame, header: Sequence[str]) -> tuple[pd.DataFrame, lis
         if re.fullmatch(r"(Unnamed: \d+)?", name):
             name = name or f"Unnamed: {number}"  # as pandas calls it
             # The index as written by `to_csv`, which may reveal the original order of the rows, or nothing at all
-            if (cells.is_unique and cells.str.fullmatch(r"\d+").all()) or not cells.any():
+            if cells.str.fullmatch(r"\d+").all() or not cells.any():
                 counting += [name] if cells.any() else []
                 continue
         if name in columns:
