@@ -164,6 +164,9 @@ FIT = "m.fit(X, y)"
         ("def f():\n    if c:\n        raise E\n    with w:\n        return {fit}\nx = f()\n", True),
         ("def f():\n    if c:\n        return {fit}\n    return g()\ndef g():\n    return {fit}\nx = f()\n", True),
         ("def f(a):\n    if c:\n        return None\n    a.fit(X, y)\n    return 1\nf(0)\nx = f(m)\n", False),
+        ("import sys\ndef f():\n    try:\n        return {fit}\n    except E:\n        sys.exit(1)\nx = f()\n", True),
+        ("def f():\n    while True:\n        try:\n            return {fit}\n        except E:\n            pass\nx = f()\n", True),
+        ("def f():\n    while True:\n        if c:\n            break\n        return {fit}\nx = f()\n", False),
         ("def f():\n    match c:\n        case 1:\n            return {fit}\nx = f()\n", False),
         ("def f():\n    match c:\n        case 1:\n            return {fit}\n        case _:\n            return {fit}\nx = f()\n", True),
         # A loop does not complete after a `return`

@@ -230,6 +230,12 @@ def test_what_checks_a_submission_is_not_the_program(statements, checks):
     assert extract_code(fenced(program, *checks)) == program
 
 
+@pytest.mark.parametrize("later", ["x = max([1, 2])", "from fastai.tabular.all import *\nx = pd.DataFrame()"])
+def test_names_that_python_or_a_star_import_binds_are_none_of_other_cells(later):
+    program = f"{later}\n{WHOLE}"
+    assert extract_code(fenced("import pandas as pd\nmax = 3\nprint(max)", program)) == program
+
+
 @given(st.lists(st.sampled_from(QUOTES), min_size=1, max_size=4).map("\n".join))
 def test_quotes_do_not_hide_the_end_of_a_block(quoted):
     ast.parse(quoted)
@@ -269,6 +275,7 @@ def test_a_thought_within_a_line_is_left_out():
 
 
 MANY = 100_000
+DEFINITIONS = "\n".join(f"def f{number}():\n    return 0" for number in range(MANY // 30))
 
 
 @pytest.mark.parametrize(
@@ -291,12 +298,13 @@ MANY = 100_000
             "import a0\nopen('t.csv')\nopen('submission.csv', 'w')",
         ),
         (f"{'a' * MANY}\n```py\n'{'.' * MANY}\n{'save' * MANY}\n```", f"'{'.' * MANY}\n{'save' * MANY}"),
+        (f"```py\n{DEFINITIONS}\n```\n" * 2, DEFINITIONS),
         ("> " * MANY + "```py", None),
         ("- " * MANY + "```py", None),
     ],
     ids=[
         *("tags", "thoughts", "blanks", "tildes", "ticks", "blanks after text", "imports", "backslashes"),
-        *("blocks", "commands", "strings", "files", "names", "quotations", "lists"),
+        *("blocks", "commands", "strings", "files", "names", "definitions", "quotations", "lists"),
     ],
 )
 def test_long_completions_take_no_time(completion, code):

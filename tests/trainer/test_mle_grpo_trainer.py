@@ -291,6 +291,21 @@ def test_competitions_that_the_reward_does_not_know(tiny_model, tmp_path):
         train(["digits"], [None])
 
 
+def test_ids_that_are_not_read_as_they_are_stored_are_not_checked(tiny_model, tmp_path):
+    class Mapped(MLEReward):
+        def items(self, completions, competition):
+            return super().items(completions, ["wine"] * len(completions))
+
+    args, prompts = MLEGRPOConfig(str(tmp_path), **ON_CPU, improve_probability=0), {"prompt": PROMPTS}
+    MLEGRPOTrainer(
+        tiny_model, Mapped(["wine"], ReplayExecutor()), args, Dataset.from_dict(prompts | {"competition": ["a", "b"]})
+    )
+    adds = Dataset.from_dict(prompts).with_transform(
+        lambda rows: rows | {"competition": ["wine"] * len(rows["prompt"])}
+    )
+    MLEGRPOTrainer(tiny_model, MLEReward(["wine", "digits"], ReplayExecutor()), args, adds)
+
+
 def test_few_prompts_that_are_made_when_read_are_made_at_the_start(tiny_model, tmp_path):
     """Each may load a competition. The names are checked without them."""
     made = []

@@ -411,8 +411,9 @@ def _split(rows: pd.DataFrame, split: str, share: float) -> tuple[np.ndarray, st
     if first := order_in_dates(rows[name]):
         logger.warning("--split %s: in dates such as %r, %s is taken to come first", split, rows[name].iloc[0], first)
     is_test = last_rows(times, share)
-    ends = times[~is_test].max(), times[is_test].min()
-    logger.warning("--split %s: train.csv ends %s, hidden rows begin %s", split, *map(_moment, ends))
+    if is_test.any() and not is_test.all():
+        ends = times[~is_test].max(), times[is_test].min()
+        logger.warning("--split %s: train.csv ends %s, hidden rows begin %s", split, *map(_moment, ends))
     return is_test, f"By `{name}`, the rows of test.csv come after those of train.csv."
 
 

@@ -1,6 +1,7 @@
 """Extracts the program from a completion."""
 
 import ast
+import builtins
 import re
 import symtable
 from typing import NamedTuple
@@ -19,6 +20,7 @@ _SUBMISSION = re.compile(r"(?P<read>\bread_\w++\([^\"')\n]{0,99}[\"'][^\"'\n]*)?
 _READS = re.compile(r"\bread_\w+\(|\bopen\((?![^()\n]{0,99}[\"'][wax][bt+]*+[\"'])|[\"']\.{0,2}/?input[/\"']")
 _MODULE = re.compile(r"\b(\w+)\.py\b")  # a file's name in a heading, a fence or a comment
 _IMPORTED = re.compile(r"(?m)^(?:from|import)[ \t]++(\w++)")
+_STAR_IMPORT = re.compile(r"(?m)^from [\w.]++ import \*")
 _FILE = re.compile(r"[\"']([\w./-]++)[\"']")
 _STORES = re.compile(
     r"\b(?:dump|save\w*+|write\w*+|shutil\.\w++|to_(?:csv|excel|feather|hdf|json|parquet|pickle))\(|[\"'][wax][bt+]*+[\"']"
@@ -26,6 +28,7 @@ _STORES = re.compile(
 _QUOTE = re.compile(r"""\\.|"{3}|'{3}|["'#]""")
 _PYTHON = {"python", "python3", "py"}
 _OTHERS = {"bash", "sh", "shell", "console", "text", "plaintext", "output", "json", "yaml", "csv", "markdown", "diff"}
+MOST_CHILDREN = 100  # functions, classes and comprehensions of a scope: each of its symbols looks at all of them
 READS = 20  # limits parsing of a text without fences to this multiple of its length
 
 
@@ -142,10 +145,15 @@ def _names(code: str) -> tuple[set[str], set[str]]:
     except (SyntaxError, ValueError, RecursionError, MemoryError):
         return set(), set()
     for table in tables:
-        tables.extend(table.get_children())
+        children = table.get_children()
+        if len(children) > MOST_CHILDREN:
+            return set(), set()
+        tables.extend(children)
     symbols = [symbol for table in tables for symbol in table.get_symbols() if symbol.is_global()]
     bound = {symbol.get_name() for symbol in symbols if symbol.is_assigned() or symbol.is_imported()}
-    return {symbol.get_name() for symbol in symbols} - bound, bound
+    if _STAR_IMPORT.search(code):  # which may bind the others
+        return set(), bound
+    return {symbol.get_name() for symbol in symbols} - bound - set(dir(builtins)), bound
 
 
 class _Merit(NamedTuple):

@@ -199,6 +199,10 @@ class MLEReward:
         texts = [item if isinstance(item, str) else item[-1]["content"] for item in completions]
         return list(zip(texts, ids, strict=True))
 
+    def overrides(self, *methods: str) -> bool:
+        """Whether this is of a subclass with one of these methods of its own."""
+        return any(getattr(type(self), method) is not getattr(MLEReward, method) for method in methods)
+
     def check_known(self, competition: Iterable[str] | None) -> None:
         """Raises `ValueError` if the dataset's column of competition ids names an unknown one, or is missing though there
         are several. Loads none."""

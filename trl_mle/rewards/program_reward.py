@@ -42,7 +42,7 @@ class _Asked(TaskSet):
     """Any competition, from when it is first asked for."""
 
     def __contains__(self, competition_id: object) -> bool:
-        return True
+        return isinstance(competition_id, str)
 
     def __getitem__(self, competition_id: str) -> Competition:
         if competition_id not in self._tasks:

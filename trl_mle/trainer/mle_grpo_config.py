@@ -425,7 +425,7 @@ class MLEGRPOConfig(GRPOConfig):
                 raise ValueError(f"a dropout of {dropout:g} {noise} lora_dropout to 0, or disable_dropout to true")
             if attention_dropout:
                 raise ValueError(
-                    f"an attention_dropout of {attention_dropout:g} {noise} it to 0 in the model's config.json"
+                    f"an attention_dropout of {attention_dropout:g} {noise} model_init_kwargs to {{attention_dropout: 0.0}}"
                 )
         if quantized and self.use_vllm:
             raise ValueError(
@@ -453,7 +453,7 @@ class MLEGRPOConfig(GRPOConfig):
         for name, steps in self._save_intervals(max_steps).items():
             micro_steps = (
                 step % steps_per_epoch * self.gradient_accumulation_steps
-                for step in range(steps, max(steps, max_steps) + 1, steps)
+                for step in range(steps, min(max(steps, max_steps), math.lcm(steps, steps_per_epoch)) + 1, steps)
             )
             if any(count % self.micro_steps_per_generation for count in micro_steps):
                 raise ValueError(

@@ -192,11 +192,14 @@ class MLEGRPOTrainer(
     def _check_dataset(self, dataset: Any) -> None:
         """Refuses unknown competitions, and prompts that are too long, now, not hours later; those of an environment or a
         stream when they arrive."""
-        if self.environment_factories is not None or not isinstance(dataset, Dataset):
+        if self.environment_factories is not None or not isinstance(dataset, Dataset) or not len(dataset):
             return
         stored = dataset.with_format(None)
-        if self.reward is not None:
-            self.reward.check_known(stored["competition"] if "competition" in stored.column_names else None)
+        has_ids = "competition" in stored.column_names
+        # A transform may add ids when a row is read, and a subclass may take them from another column
+        is_stored = has_ids or dataset.format["type"] != "custom"
+        if self.reward is not None and is_stored and not self.reward.overrides("evaluations", "items"):
+            self.reward.check_known(stored["competition"] if has_ids else None)
         if "prompt" in stored.column_names:
             found = {repr(prompt): prompt for prompt in stored["prompt"]}
             prompts = [found[text] for text in sorted(found, key=len)[-LONGEST:]]

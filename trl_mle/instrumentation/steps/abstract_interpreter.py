@@ -44,6 +44,24 @@ class Interpreter(Expressions):
                 return self.value(function, scope).name in EXITS
         return False
 
+    def falls_through(self, block: list[ast.stmt], scope: Scope) -> bool:
+        if not block:
+            return True
+        match block[-1]:
+            case ast.If(body=body, orelse=orelse):
+                blocks = [body, orelse]
+            case ast.With(body=body) | ast.AsyncWith(body=body):
+                blocks = [body]
+            case ast.Try(body=body, handlers=handlers, orelse=orelse):
+                blocks = [orelse or body, *(handler.body for handler in handlers)]
+            case ast.Match(cases=[*_, ast.match_case(pattern=ast.MatchAs(pattern=None), guard=None)] as cases):
+                blocks = [case.body for case in cases]
+            case ast.While(test=test, body=body) if self.certain(test):
+                return any(isinstance(node, ast.Break) for statement in body for node in ast.walk(statement))
+            case last:
+                return not self.ends(last, scope)
+        return any(self.falls_through(inner, scope) for inner in blocks)
+
     def certain(self, test: ast.expr) -> bool | None:
         """Whether a condition holds, if certain."""
         match test:

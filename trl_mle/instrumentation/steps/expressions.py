@@ -45,6 +45,10 @@ class Expressions(Calls):
         """Interprets the statements of a block."""
         raise NotImplementedError
 
+    def falls_through(self, block: list[ast.stmt], scope: Scope) -> bool:
+        """Whether a function whose body is this block can end without `return`, `raise` and the like."""
+        raise NotImplementedError
+
     def value(self, node: ast.expr, scope: Scope) -> Value:
         value = self.computed(node, scope)
         self.evaluation.data |= value.data
@@ -287,7 +291,7 @@ class Expressions(Calls):
                 self.conditional, self.returns = True, [NO_STEP]
                 self.first_loop, self.columns = len(self.loops), []
             self.run(code.body, scope)
-            if _falls_through(code.body):
+            if self.falls_through(code.body, scope):
                 self.returns.append(NO_STEP)
             result = join(self.returned)
             self.parent, self.loops, self.returns, self.returned = place[:4]
@@ -334,22 +338,6 @@ def _yields(node: ast.AST) -> bool:
     if isinstance(node, DEFINITIONS | ast.Lambda):
         return False
     return isinstance(node, ast.Yield | ast.YieldFrom) or any(map(_yields, ast.iter_child_nodes(node)))
-
-
-def _falls_through(block: list[ast.stmt]) -> bool:
-    """Whether a block can end without `return` or `raise`."""
-    match block[-1:]:
-        case [ast.Return() | ast.Raise()]:
-            return False
-        case [ast.If(body=body, orelse=orelse)]:
-            return _falls_through(body) or _falls_through(orelse)
-        case [ast.With(body=body) | ast.AsyncWith(body=body)]:
-            return _falls_through(body)
-        case [ast.Try(body=body, handlers=handlers, orelse=orelse)]:
-            return _falls_through(orelse or body) or any(_falls_through(handler.body) for handler in handlers)
-        case [ast.Match(cases=[*_, ast.match_case(pattern=ast.MatchAs(pattern=None), guard=None)] as cases)]:
-            return any(_falls_through(case.body) for case in cases)
-    return True
 
 
 def _is_headless(call: ast.Call) -> bool:

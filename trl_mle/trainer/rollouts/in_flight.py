@@ -155,7 +155,9 @@ class RolloutsInFlight(Part):
         self._pending, self._last, self._restored = {}, None, True
 
     def state_dict(self) -> dict[str, Any]:
-        if not self.keeps_logps:  # nothing outlives a step, and one that was interrupted begins again
+        if not self.is_async:  # nothing outlives a step
+            return {}
+        if self.ledger.in_flight and not self.keeps_logps:  # a step that was interrupted begins again
             return {}
         return self.ledger.state_dict() | {"asked": self._sampler.rows}
 
@@ -260,7 +262,7 @@ def make_rollouts(trainer: VLLMTrainer, reward: MLEReward | None, comparison: Co
         raise ValueError(f"{option} does not support tools, environments or rollout functions: leave them out")
     if reward is None:
         raise ValueError(f"{option} needs an MLEReward, which executes programs ahead")
-    if type(reward).evaluations is not MLEReward.evaluations:
+    if reward.overrides("evaluations"):
         raise ValueError(
             f"{option} calls `submit`, and not `evaluations`, which {type(reward).__name__} overrides: override `submit`"
         )
