@@ -46,7 +46,7 @@ import torch
 from datasets import Dataset
 from rich.console import Console
 from rich.table import Table
-from shared import TRAINING, hypotheses, mean_sd, save_policy
+from shared import TRAINING, hypotheses, mean_sd, save_policy, stop_dropped
 from transformers import TrainerCallback
 
 from trl_mle.competitions import Competition
@@ -138,7 +138,8 @@ class Bandit:
             self.queue += [rollout.id for rollout in added]
         self._start()
         while not (taken := self.ledger.take(BATCH)):
-            self._stop_dropped()
+            stop_dropped(self.ledger, self.queue, self.running)
+            self._start()
             self._wait()
         for _, began, number in self.running:
             self.ledger.observe(number, self.now - began)
@@ -156,13 +157,6 @@ class Bandit:
             [action] = self.ledger.in_flight[number].completion_ids
             seconds = SECONDS[action] * math.exp(NOISE * self.rng.gauss())
             heapq.heappush(self.running, (self.now + seconds, self.now, number))
-
-    def _stop_dropped(self) -> None:
-        in_flight = self.ledger.in_flight
-        self.queue = [number for number in self.queue if number in in_flight]
-        self.running = [entry for entry in self.running if entry[2] in in_flight]
-        heapq.heapify(self.running)
-        self._start()
 
     def _wait(self) -> None:
         """Waits until the next program ends."""

@@ -15,7 +15,7 @@ from objectives_advantages import check, reward_advantages, two_part_advantages
 from rich.box import SIMPLE_HEAD
 from rich.console import Console
 from rich.table import Table
-from shared import interval
+from shared import interval, stop_dropped
 
 from trl_mle.rewards import Evaluation
 from trl_mle.trainer.gradient.advantages import QUALITY_SCALE
@@ -167,7 +167,8 @@ class Asynchronous(Bandits):
             self.queue[:0] = [rollout.id for rollout in reversed(added)]
         self._start()
         while not (taken := self.ledger.take(BATCH)):
-            self._stop_dropped()
+            stop_dropped(self.ledger, self.queue, self.running)
+            self._start()
             self._wait()
         if self.weights == "inclusion":
             for _, began, number in self.running:
@@ -190,13 +191,6 @@ class Asynchronous(Bandits):
         while self.queue and len(self.running) < SLOTS:
             number = self.queue.pop()
             heapq.heappush(self.running, (self.now + self.drawn[number][1], self.now, number))
-
-    def _stop_dropped(self) -> None:
-        in_flight = self.ledger.in_flight
-        self.queue = [number for number in self.queue if number in in_flight]
-        self.running = [entry for entry in self.running if entry[2] in in_flight]
-        heapq.heapify(self.running)
-        self._start()
 
     def _wait(self) -> None:
         """Waits until the next program ends."""

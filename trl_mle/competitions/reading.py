@@ -126,7 +126,7 @@ def _dates(cells: pd.Series, **options: Any) -> pd.Series:
         cells = cells.str.replace(short, rf"\g<1>{century}\2", regex=True)
     with warnings.catch_warnings(action="ignore"):  # about guesses: those that do not fit all cells are dropped
         times = pd.to_datetime(cells, errors="coerce", utc=True, **options)
-    return times.mask(times.dt.year == 1)  # where there is none, such as in Jan-19
+    return times.mask(times.dt.year == 1)  # which pandas takes for dates without one, such as Jan-19
 
 
 def _has_days_first(cells: pd.Series) -> bool:

@@ -99,11 +99,12 @@ def _chosen(programs: list[_Block]) -> list[str]:
     else:  # a notebook, up to the last cell that uses names of others
         needed = programs[: 1 + max(number for number, merit in enumerate(merits) if not merit.is_whole)]
     is_alone = merits[best].writes and merits[best].reads
-    for blocks in (needed, [] if is_alone else programs):
-        together = _joined_blocks(blocks)
-        [merit] = _merits([_Block("python", together, "", is_complete=True)])
-        if len(blocks) > 1 and merit.writes and merit.reads and merit.is_python:
-            return together
+    for blocks in [needed] if is_alone else [needed, programs]:
+        if len(blocks) > 1:
+            together = _joined_blocks(blocks)
+            [merit] = _merits([_Block("python", together, "", is_complete=True)])
+            if merit.writes and merit.reads and merit.is_python:
+                return together
     return programs[best].lines
 
 
