@@ -50,7 +50,8 @@ Written down after two seeds of the first question on two competitions (-0.39 ±
   detecting-insults-in-social-commentary, of the same half, on which none of 32 programs of the untrained model was valid.
 - Primary outcome: as above, over nine pairs. Also, as for the tiny policy (`studies/partial_credit.py`): whether any program was valid, and the
   programs until half of a step's were. If the interval of the primary outcome lies below 0, milestones are worth nothing by default where a
-  pretrained model is trained; if it includes 0, they stay as the paper has them, and the docs say what was seen.
+  pretrained model is trained; if it includes 0, they stay as the paper has them, and the docs say what was seen. Answered: -0.16 ± 0.26, so they stay.
+  (The last eight runs were trained on an H200, side by side.)
 """
 
 import argparse

@@ -731,12 +731,38 @@ print(np.random.rand(), hash("x"), list({"a", "b", "c"}), __name__, __file__.spl
 
 
 def test_each_slot_has_its_gpu(competition):
-    """This needs no GPU: a program learns which one is its own, and can make a file in memory, without which CUDA does not start."""
-    program = "import os, time; time.sleep(0.5); os.memfd_create('cuda'); print(os.environ['CUDA_VISIBLE_DEVICES'])"
+    """This needs no GPU: a program learns which one is its own."""
+    program = "import os, time; time.sleep(0.5); print(os.environ['CUDA_VISIBLE_DEVICES'])"
     with LocalExecutor(gpus=["3", "GPU-5f"], timeout_s=20, packages=()) as executor:
         assert executor.max_parallel == 2
         results = executor.run_many([(program, competition)] * 2)
     assert sorted(result.stdout for result in results) == ["3\n", "GPU-5f\n"]
+
+
+@pytest.mark.parametrize("sandbox", TIERS)
+def test_programs_that_use_gpus_may_do_what_cuda_does_when_it_starts(competition, sandbox):
+    """This needs no GPU: a file in memory, and a thread's name as libc writes it, by /proc; the other files there stay closed."""
+    program = """
+import ctypes, os, threading
+
+os.memfd_create("cuda")
+ended = threading.Event()
+thread = threading.Thread(target=ended.wait)
+thread.start()
+name = ctypes.CDLL(None).pthread_setname_np
+name.argtypes = [ctypes.c_ulong, ctypes.c_char_p]
+print(name(thread.ident, b"cuda-EvtHandlr"), open(f"/proc/self/task/{thread.native_id}/comm").read().strip())
+ended.set()
+try:
+    open("/proc/self/comm", "w")
+except OSError as error:
+    print(type(error).__name__)  # read-only, or denied
+"""
+    with LocalExecutor(gpus=["0"], timeout_s=20, packages=(), sandbox=sandbox) as executor:
+        result = run(executor, competition, program)
+    lines = result.stdout.split("\n")
+    assert lines[0] == "0 cuda-EvtHandlr", result.stdout + result.stderr
+    assert len(lines) == 3
 
 
 def test_without_a_sandbox_closing_ends_what_runs_and_the_data_cannot_be_harmed(competition):

@@ -64,12 +64,16 @@ def make_mounts(job: dict[str, Any]) -> None:
     kernel.call("umount2", scratch.encode(), kernel.MNT_DETACH)
 
 
-def goes_first(has_namespaces: bool) -> None:
-    """Makes the kernel kill the program first if the machine runs out of memory. A read-only /proc keeps it that way."""
+def goes_first(has_namespaces: bool, gpus: bool) -> None:
+    """Makes the kernel kill the program first if the machine runs out of memory. A read-only /proc keeps it that way,
+    except for programs that use GPUs: CUDA names its threads in `task` or does not start (error 304, see
+    https://github.com/nolabs-ai/nono/pull/673), and their files there include this one."""
     kernel.prctl(kernel.PR_SET_DUMPABLE, 1)  # otherwise its files in /proc are root's
     kernel.write_text("/proc/self/oom_score_adj", "1000")
     if has_namespaces:
         flags = kernel.MS_NOSUID | kernel.MS_NODEV | kernel.MS_NOEXEC
+        if gpus:  # a mount of its own stays writable
+            kernel.mount("/proc/self/task", "/proc/self/task", None, kernel.MS_BIND)
         kernel.mount("none", "/proc", None, kernel.MS_BIND | kernel.MS_REMOUNT | kernel.MS_RDONLY | flags)
 
 
@@ -518,7 +522,7 @@ def init(job_socket: socket.socket, fixed: dict[str, Any]) -> None:
         if pid == 0:
             if job["uid"] is not None:
                 os.setresuid(job["uid"], job["uid"], job["uid"])
-            goes_first(job["namespaces"])
+            goes_first(job["namespaces"], job["gpus"])
             (become_program if job["start"] == "warm" else execute_interpreter)(job, fds, started_write)
         os.close(started_write)
         rest = fds[2 + job["groups"] :]
