@@ -14,7 +14,9 @@ From one starter policy for each competition, every arm trains once for each see
 programs are sampled. Continues where it was interrupted.
 
 Written down before its runs: `--arms max_at_k entropic` on six mirrors with three seeds. Primary outcome: the mean rank; `entropic`
-less `max_at_k`, paired, with its 95% interval. The study on executed programs expects it to be higher. Also the best of 128.
+less `max_at_k`, paired, with its 95% interval. The study on executed programs expects it to be higher. Also the best of 128. The mirrors:
+nomad2018-predict-transparent-conductors, random-acts-of-pizza, detecting-insults-in-social-commentary, tabular-playground-series-may-2022,
+leaf-classification, spooky-author-identification.
 
 Written down before its runs: `--arms max_at_k "max_at_k, bounded"`, on the three competitions and three seeds above. Does `max_at_k` lose
 anything where progress is no longer divided by its deviation in the group, so that one failure among valid programs cannot ruin what was
