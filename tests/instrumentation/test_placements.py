@@ -119,7 +119,7 @@ def test_prints_of_the_program_itself_stay_its_own():
         (PROGRAM + "print(f'milestone: imports')\n", "line 8"),
         (PROGRAM + "else:", "does not compile"),
         (PROGRAM + "\0", "does not compile"),
-        (PROGRAM + "return\n", "does not compile"),
+        (PROGRAM + "return\n", "line 8 of the rewritten program"),
         ("", "line 1 of the original is missing"),
     ],
 )
@@ -134,8 +134,8 @@ def test_other_programs_are_refused(rewritten, message):
         ('@"""Doc."""\nx = 1\n', "before a docstring"),
         ('def f():\n    @"""Doc."""\n', "before a docstring"),
         ('class A:\n    b = 1\n    def f(self):\n        @"""Doc."""\n', "before a docstring"),
-        ("@from __future__ import annotations\n", "does not compile"),
-        ('"""Doc."""\n@from __future__ import annotations\n', "does not compile"),
+        ("@from __future__ import annotations\n", "before `from __future__`"),
+        ('"""Doc."""\n@from __future__ import annotations\n', "before `from __future__`"),
     ],
 )
 def test_prints_before_what_must_come_first_are_refused(source, message):

@@ -3,7 +3,7 @@
 import ast
 import re
 
-from trl_mle.execution.program import FILENAME, split_lines
+from trl_mle.execution.program import split_lines
 from trl_mle.instrumentation.milestones import IMPORTS, MILESTONES, is_block, parse
 from trl_mle.instrumentation.verify import VerificationError
 
@@ -44,8 +44,6 @@ def parse_rewrite(original: str, rewritten: str) -> list[tuple[int, str]]:
     """
     try:
         found = parse(rewritten)
-        # Detects an error that the parser accepts: a print before `__future__`
-        compile(found, FILENAME, "exec", dont_inherit=True)
     except (SyntaxError, ValueError, RecursionError, MemoryError) as error:
         raise VerificationError(f"the rewritten program does not compile: {error}") from error
     placements: list[tuple[int, str]] = []
@@ -68,6 +66,8 @@ def _align(expected: list[ast.stmt], found: list[ast.stmt], placements: list[tup
             raise VerificationError(f"line {statement.lineno} of the rewritten program is not the original's")
         if position == 0 and expected and _is_docstring(expected[0]):
             raise VerificationError(f"line {statement.lineno} of the rewritten program stands before a docstring")
+        if any(isinstance(later, ast.ImportFrom) and later.module == "__future__" for later in expected[position:]):
+            raise VerificationError(f"line {statement.lineno} of the rewritten program stands before `from __future__`")
         if position:  # otherwise it precedes everything that could have reached it
             placements.append((expected[position - 1].lineno, milestone))
     if position < len(expected):
