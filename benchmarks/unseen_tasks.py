@@ -15,7 +15,7 @@ Written down before the first run:
   below the floor count 0), and both on the tasks that were trained on.
 - Two seeds. Whatever comes out is reported.
 
-A finished step and a finished sample are kept: a run that was interrupted goes on. On one core, a seed takes some two hours.
+A finished step and a finished sample are kept: a run that was interrupted goes on. On one core (`taskset -c 0`), a seed takes some two hours.
 """
 
 import argparse
@@ -46,7 +46,7 @@ SAMPLES = 4
 
 
 def train(model: str, seed: int, folder: Path) -> None:
-    with LocalExecutor(max_parallel=1, timeout_s=30, memory_mb=4096) as executor:
+    with LocalExecutor(timeout_s=30, memory_mb=4096) as executor:
         tasks = TaskSet([TRAINED])
         reward = MLEReward(tasks, executor, AstInstrumenter(), milestone_reward=0.0, show_progress=False)
         args = MLEGRPOConfig(str(folder), seed=seed, **(TRAINING | GROUPS))
