@@ -67,7 +67,9 @@ def _align(expected: list[ast.stmt], found: list[ast.stmt], placements: list[tup
         if position == 0 and expected and _is_docstring(expected[0]):
             raise VerificationError(f"line {statement.lineno} of the rewritten program stands before a docstring")
         if any(isinstance(later, ast.ImportFrom) and later.module == "__future__" for later in expected[position:]):
-            raise VerificationError(f"line {statement.lineno} of the rewritten program stands before `from __future__`")
+            raise VerificationError(
+                f"line {statement.lineno} of the rewritten program stands before `from __future__`"
+            )
         if position:  # otherwise it precedes everything that could have reached it
             placements.append((expected[position - 1].lineno, milestone))
     if position < len(expected):
