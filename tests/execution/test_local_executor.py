@@ -765,6 +765,25 @@ except OSError as error:
     assert len(lines) == 3
 
 
+@pytest.mark.slow  # takes names of files from the machine's memory, and slows it down for a moment
+@pytest.mark.skipif(os.geteuid() != 0, reason="needs root")
+@pytest.mark.parametrize("start", ["warm", "cold"])
+def test_programs_keep_their_proc_when_memory_is_short(competition, start):
+    program = """
+import time
+for _ in range(2):
+    print(len(open("/proc/self/status").read()) > 0, flush=True)
+    time.sleep(2)
+"""
+    with LocalExecutor(timeout_s=20, sandbox="landlock", packages=(), start=start) as executor:
+        future = executor.submit(program, competition)
+        while not future.done():
+            Path("/proc/sys/vm/drop_caches").write_text("2")
+            time.sleep(0.5)
+        result = future.result()
+    assert result.stdout == "True\nTrue\n", result.stderr
+
+
 def test_without_a_sandbox_closing_ends_what_runs_and_the_data_cannot_be_harmed(competition):
     before = (competition.public_dir / "train.csv").read_bytes()
     with LocalExecutor(max_parallel=1, timeout_s=60, sandbox="none", packages=()) as executor:

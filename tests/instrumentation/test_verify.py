@@ -144,6 +144,10 @@ def test_nonce_in_the_original_is_refused():
         "from os import close",
         "open(1, 'w')",
         "os.fdopen(1)",
+        "from os import getcwd as print\n(1)",
+        "def \\\nprint(*a): pass",
+        "class \\\nprint(dict): pass",
+        "def f():\n    x = 1\n    global print\n    (1)",
     ],
 )
 def test_programs_that_take_over_print_are_refused(line):

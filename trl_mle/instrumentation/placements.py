@@ -66,7 +66,10 @@ def _align(expected: list[ast.stmt], found: list[ast.stmt], placements: list[tup
             raise VerificationError(f"line {statement.lineno} of the rewritten program is not the original's")
         if position == 0 and expected and _is_docstring(expected[0]):
             raise VerificationError(f"line {statement.lineno} of the rewritten program stands before a docstring")
-        if any(isinstance(later, ast.ImportFrom) and later.module == "__future__" for later in expected[position:]):
+        if any(
+            isinstance(later, ast.ImportFrom) and later.module == "__future__" and not later.level
+            for later in expected[position:]
+        ):
             raise VerificationError(
                 f"line {statement.lineno} of the rewritten program stands before `from __future__`"
             )

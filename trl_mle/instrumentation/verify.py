@@ -20,9 +20,9 @@ _SUSPICIOUS = [  # one by one, because most start with text that can be searched
         r"(?m)^(?>.*?import).*?\b(close|dup)",  # looks at each line once, however often it imports
         r"open\(\s*1",
         r"\\[xuUN0-7]",
-        r"def\s+print",
-        r"class\s+print",
-        r"print(?!\s*\()",
+        r"def[\s\\]+print",
+        r"class[\s\\]+print",
+        r"print(?![ \t\f]*\()",  # a parenthesis in the next line may begin another statement
     )
 ]
 _STREAMS = {"os", "stdout", "sys.stdout", "__stdout__", "sys.__stdout__"}  # in `os.close(1)`, it is the module

@@ -19,7 +19,7 @@ from collections.abc import Callable, Iterator
 from typing import Any
 
 from . import kernel
-from .run_program import become_program, execute_interpreter
+from .run_program import become_program, execute_interpreter, own_grants
 
 
 TICK_S = 0.1  # time between two checks of a program's memory
@@ -525,6 +525,10 @@ def init(job_socket: socket.socket, fixed: dict[str, Any]) -> None:
             goes_first(job["namespaces"], job["gpus"])
             (become_program if job["start"] == "warm" else execute_interpreter)(job, fds, started_write)
         os.close(started_write)
+        # A rule of Landlock ends with the kernel's entry for a file, which, unless open, may go when memory is short
+        with contextlib.suppress(OSError):  # the program has ended
+            for path, _ in own_grants(pid, job["gpus"]) if job["landlock_abi"] else ():
+                os.open(path, os.O_PATH)
         rest = fds[2 + job["groups"] :]
         job["memory_stat"] = rest.pop(0) if job["memory_is_bounded"] else None
         job["weight"] = rest

@@ -50,6 +50,7 @@ GRANTS = {
     "run": FS_READ_FILE | FS_READ_DIR | FS_EXECUTE,
     "write": FS_ALL & ~(FS_MAKE_CHAR | FS_MAKE_BLOCK | FS_IOCTL_DEV),
     "device": FS_READ_FILE | FS_WRITE_FILE | FS_IOCTL_DEV,
+    "update": FS_READ_FILE | FS_WRITE_FILE | FS_TRUNCATE,  # files that are there
 }
 
 libc = ctypes.CDLL(None, use_errno=True)

@@ -161,13 +161,13 @@ def run_program(job: dict[str, Any], path: str) -> int:
     return code & 0xFF
 
 
-def own_grants(gpus: bool) -> list[tuple[str, str]]:
-    """Landlock's grants for this process's folder in /proc, except for the machine's network (`net`, also in `task`) and
+def own_grants(pid: int, gpus: bool) -> list[tuple[str, str]]:
+    """Landlock's grants for a process's folder in /proc, except for the machine's network (`net`, also in `task`) and
     links, which lead elsewhere. Programs that use GPUs also read and write in `task`, see `init.goes_first`."""
-    folder = f"/proc/{os.getpid()}"
+    folder = f"/proc/{pid}"
     with os.scandir(folder) as entries:
         names = [entry.name for entry in entries if not entry.is_symlink() and entry.name not in ("net", "task")]
-    task = [(f"{folder}/task", "device")] if gpus else []
+    task = [(f"{folder}/task", "update")] if gpus else []
     return [(folder, "list"), *task, *((f"{folder}/{name}", "read") for name in names)]
 
 
@@ -222,7 +222,12 @@ def become_program(job: dict[str, Any], fds: list[int], started: int) -> None:
             kernel.set_capabilities(0)
         if job["landlock_abi"]:
             kernel.prctl(kernel.PR_SET_PDEATHSIG, signal.SIGKILL)
-            own = [(job["input"], "read"), (job["workdir"], "write"), (job["tmp"], "write"), *own_grants(job["gpus"])]
+            own = [
+                (job["input"], "read"),
+                (job["workdir"], "write"),
+                (job["tmp"], "write"),
+                *own_grants(os.getpid(), job["gpus"]),
+            ]
             kernel.restrict([*job["grants"], *own], job["landlock_abi"])
         if job["seccomp"]:
             kernel.load_seccomp(job["seccomp"])
