@@ -16,6 +16,7 @@ Written down before the first run:
 - Two seeds. Whatever comes out is reported.
 
 A finished step and a finished sample are kept: a run that was interrupted goes on. On one core (`taskset -c 0`), a seed takes some two hours.
+Seeds can be trained side by side, in as many processes, once `--seeds` without a number has sampled the untrained model.
 """
 
 import argparse
@@ -76,7 +77,7 @@ def sample(policy: str, tasks: str, folder: Path) -> list[dict[str, Any]]:
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--model", default=str(Path("~/.cache/trl_mle/models/coder-0.5b").expanduser()))
-    parser.add_argument("--seeds", type=int, nargs="+", default=[0, 1])
+    parser.add_argument("--seeds", type=int, nargs="*", default=[0, 1])
     parser.add_argument("--threads", type=int, default=1)
     parser.add_argument("--output", type=Path, default=Path("outputs/benchmark-unseen-tasks"))
     args = parser.parse_args()
@@ -95,6 +96,8 @@ def main() -> None:
                 found[policy, tasks] = {"policy": policy, "tasks": tasks, "rows": rows}
                 with path.open("a") as file:
                     file.write(json.dumps(found[policy, tasks]) + "\n")
+    if not args.seeds:
+        return
 
     table = Table(
         title=f"{SAMPLES} programs for each of 32 tasks; after less before: 95% interval over tasks and seeds"
