@@ -100,10 +100,8 @@ def grants(gpus: bool, python: Interpreter) -> list[tuple[str, str]]:
     devices = ["null", "full", "random", "urandom"]  # no "zero", whose mappings are memory that nothing counts
     if gpus:
         devices += [path.name for path in Path("/dev").glob("nvidia*")]
-        found += [
-            ("/proc/driver/nvidia", "read"),
-            ("/proc/driver/nvidia-uvm", "read"),
-        ]  # CUDA reads them when it starts
+        # CUDA reads them when it starts
+        found += [(f"/proc/driver/{name}", "read") for name in ("nvidia", "nvidia-uvm")]
     return found + [(f"/dev/{name}", "device") for name in devices]
 
 
