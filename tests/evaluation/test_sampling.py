@@ -15,6 +15,7 @@ from trl_mle.evaluation import (
     sample_programs,
     summarize,
 )
+from trl_mle.evaluation.harness import check_seed, sample_seeds
 from trl_mle.execution import ExecutionResult, Limits, Outcome, ProgramFuture
 from trl_mle.instrumentation import MILESTONES, AstInstrumenter, Completion
 from trl_mle.rewards import Evaluation, MLEReward
@@ -24,6 +25,8 @@ def valid(score: float, duration_s: float = 1.0, milestones: tuple = MILESTONES)
     return Evaluation(score, duration_s, Score(score, True), "ok", milestones, source=f"# {score}")
 
 
+SEED = 2**32 - 4  # the last that there are, and then from 0 on
+SEEDS = sample_seeds(SEED, load_competition("wine"), range(10))
 FAILED = Evaluation(-10.0, 3.0, None, "error")
 PROSE = Evaluation(-10.0)
 OURS = Evaluation(None, None, None, "infrastructure")
@@ -100,11 +103,11 @@ def evaluate(policy, log, num_samples, executor, instrumenter=None):
     wine = load_competition("wine")
     limits = {"max_new_tokens": 8, "max_prompt_tokens": 1024, "limits": Limits()}
     reward = MLEReward([wine], executor, instrumenter)
-    return sample_programs(Harness(policy, wine, reward, log, **limits, seed=100, batch_size=4), num_samples)
+    return sample_programs(Harness(policy, wine, reward, log, **limits, seed=SEED, batch_size=4), num_samples)
 
 
 def program(prompt: str, seed: int) -> str:
-    return fenced(f"print('program', {seed})")
+    return fenced(f"print('program', {SEEDS.index(seed)})")
 
 
 def test_an_interrupted_evaluation_goes_on_without_running_a_program_twice(executor, tmp_path):
@@ -114,17 +117,17 @@ def test_an_interrupted_evaluation_goes_on_without_running_a_program_twice(execu
     first = ScriptedPolicy(program)
     with pytest.raises(KeyboardInterrupt):
         evaluate(first, SampleLog(path, {}), 10, counting)
-    assert first.seeds == list(range(100, 108))
+    assert first.seeds == SEEDS[:8]
     recorded = path.read_text()
     done = [json.loads(line)["source"] for line in recorded.splitlines()]
     assert done == counting.sources[:4]
 
     again, rest = ScriptedPolicy(program), CountingExecutor(executor)
     evaluations = evaluate(again, SampleLog(path, {}), 10, rest)
-    assert again.seeds == [108, 109]  # completions on disk are not sampled again
-    assert rest.sources == [f"print('program', {seed})" for seed in range(104, 110)]
+    assert again.seeds == SEEDS[8:]  # completions on disk are not sampled again
+    assert rest.sources == [f"print('program', {i})" for i in range(4, 10)]
     assert [evaluation.source for evaluation in evaluations] == done + rest.sources
-    assert [evaluation.output for evaluation in evaluations] == [f"program {seed}" for seed in range(100, 110)]
+    assert [evaluation.output for evaluation in evaluations] == [f"program {i}" for i in range(10)]
     assert path.read_text().startswith(recorded)
 
     log = SampleLog(path, {})
@@ -135,16 +138,28 @@ def test_an_interrupted_evaluation_goes_on_without_running_a_program_twice(execu
     assert cost["elapsed_s"] >= cost["programs_s"] > 0
 
 
+def test_no_two_samples_share_a_seed():
+    """Neither of one competition, nor of two; and a competition's do not depend on the others."""
+    tasks = [load_competition(name) for name in ("wine", "digits", "task:test/0", "task:test/1")]
+    seeds = [sample_seeds(SEED, task, range(1000)) for task in tasks]
+    assert len({seed for of_task in seeds for seed in of_task}) == 4000
+    assert all(0 <= seed < 2**32 for of_task in seeds for seed in of_task)
+    assert seeds[0][7:9] == sample_seeds(SEED, tasks[0], [7, 8]) == sample_seeds(SEED + 1, tasks[0], [6, 7])
+    for seed in (-1, 2**32):
+        with pytest.raises(ValueError, match=f"--seed must be from 0 to 4294967295, got {seed}"):
+            check_seed(seed)
+
+
 def test_what_an_endpoint_has_answered_is_kept(executor, tmp_path):
     path = tmp_path / "x.jsonl"
-    half = ScriptedPolicy(lambda prompt, seed: program(prompt, seed) if seed % 2 else None)
+    half = ScriptedPolicy(lambda prompt, seed: program(prompt, seed) if SEEDS.index(seed) % 2 else None)
     with pytest.raises(
         NoAnswerError, match=r"scripted has not answered 2 of 4 prompts: .* run the same command again to resume"
     ):
         evaluate(half, SampleLog(path, {}), 4, executor)
     whole = ScriptedPolicy(program)
     evaluate(whole, SampleLog(path, {}), 4, executor)
-    assert whole.seeds == [100, 102]
+    assert whole.seeds == [SEEDS[0], SEEDS[2]]
 
 
 def test_a_failure_of_ours_is_tried_again_another_time(executor, tmp_path):
@@ -173,7 +188,7 @@ def test_evaluations_survive_their_file(executor, tmp_path):
         "no program",
     ]
     log = SampleLog(tmp_path / "x.jsonl", {"seed": 1})
-    policy = ScriptedPolicy(lambda prompt, seed: texts[seed - 100])
+    policy = ScriptedPolicy(lambda prompt, seed: texts[SEEDS.index(seed)])
     evaluations = evaluate(policy, log, 4, executor, AstInstrumenter())
     assert [evaluation.valid for evaluation in evaluations] == [True, False, False, False]
     read = SampleLog(tmp_path / "x.jsonl", {"seed": 1})

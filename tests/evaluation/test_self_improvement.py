@@ -14,6 +14,7 @@ from trl_mle.evaluation import (
     summarize_improvements,
     validation_score,
 )
+from trl_mle.evaluation.harness import sample_seeds
 from trl_mle.execution import Limits
 from trl_mle.instrumentation import AstInstrumenter
 from trl_mle.rewards import Evaluation, MLEReward
@@ -176,7 +177,7 @@ def test_each_valid_program_is_improved_once(executor, tmp_path):
     reward = MLEReward([wine], executor, AstInstrumenter())
     scratch = reward.evaluate_many([(fenced(text), wine) for text in texts])
     improvements = improve_each(Harness(policy, wine, reward, log, **LIMITS), scratch)
-    assert policy.seeds == [3, 5]  # after the seeds of the previous round
+    assert policy.seeds == sample_seeds(0, wine, [3, 5])  # after the seeds of the previous round
     again = SampleLog(tmp_path / "x.jsonl", {})
     resumed = Harness(ScriptedPolicy(None), wine, MLEReward([wine], None), again, **LIMITS)
     assert improve_each(resumed, scratch) == improvements

@@ -11,7 +11,7 @@ import pytest
 from support.scripted_policy import CountingExecutor, ScriptedPolicy, fenced
 
 from trl_mle.competitions import Competition, load_competition, own
-from trl_mle.evaluation import submission_search
+from trl_mle.evaluation import harness, submission_search
 from trl_mle.evaluation.sample_log import SampleLog
 from trl_mle.evaluation.submission_search import average
 from trl_mle.execution import ExecutionResult, Outcome
@@ -53,8 +53,9 @@ def answer(prompt, seed):
 
 @pytest.fixture
 def scripted(monkeypatch, tmp_path):
-    """A policy without a model, whose programs take 5 s each."""
+    """A policy without a model, whose programs take 5 s each, and whose answers depend on the samples' numbers."""
     policy = ScriptedPolicy(answer)
+    monkeypatch.setattr(harness, "sample_seeds", lambda seed, competition, numbers: [seed + i for i in numbers])
     monkeypatch.setattr(module, "load_policy", lambda name: policy)
     monkeypatch.setattr(module, "check_policy", lambda name: None)
     monkeypatch.setattr(module, "monotonic", lambda: 0.0)
@@ -378,7 +379,7 @@ def test_labels_are_voted_for():
         ({"budget": "ten"}, "--budget must be a time such as 90s, 10m or 2h, got 'ten'"),
         ({"budget": "0m"}, "--budget must be a time"),
         ({"keep": 0}, "--keep must be at least 1, got 0"),
-        ({"seed": 2**32 - 1}, "--seed must be from 0 to 2147483648"),
+        ({"seed": 2**32}, "--seed must be from 0 to 4294967295"),
         ({"competition": "whine"}, "did you mean 'wine'"),
     ],
 )

@@ -130,7 +130,7 @@ def test_what_cannot_be_compared(run, tmp_path):
         worth(WorthArguments(str(unfinished)))
     with pytest.raises(ValueError, match="--num_samples must be at least 1"):
         WorthArguments(str(folder), num_samples=0)
-    with pytest.raises(ValueError, match="--seed must be from 0 to 2147483648, got -1"):
+    with pytest.raises(ValueError, match="--seed must be from 0 to 4294967295, got -1"):
         WorthArguments(str(folder), seed=-1)
     (folder / ARGUMENTS_FILE).write_text("{}")
     with pytest.raises(ValueError, match=r"arguments\.json is not what this version of trl-mle train writes"):

@@ -11,6 +11,7 @@ from accelerate.utils import gather_object
 from transformers import TrainerCallback, TrainerControl, TrainerState, TrainingArguments
 
 from trl_mle.competitions import Competition
+from trl_mle.evaluation.harness import sample_seeds
 from trl_mle.evaluation.policies import TransformersPolicy
 from trl_mle.evaluation.sampling import summarize
 from trl_mle.prompts import scratch_prompt
@@ -110,7 +111,7 @@ class BestOfNCallback(TrainerCallback):
             for competition in competitions:
                 prompt = scratch_prompt(competition, trainer.limits, begin_program=trainer.args.begin_program)
                 for start in range(0, len(own), self.batch_size):
-                    seeds = [self.seed + i for i in own[start : start + self.batch_size]]
+                    seeds = sample_seeds(self.seed, competition, own[start : start + self.batch_size])
                     completions = policy.sample([prompt] * len(seeds), length, seeds)
                     items += [(completion.text or "", competition) for completion in completions]
         evaluations = self.reward.evaluate_many(items)  # outside the block: the instrumenter may need the weights

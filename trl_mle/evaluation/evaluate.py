@@ -110,7 +110,7 @@ class EvaluationArguments(ExecutorArguments):
                 raise ValueError(f"--{name} must be at least 1, got {value}")
         if not 0 < self.program_timeout_s < math.inf:
             raise ValueError(f"--program_timeout_s must be positive and finite, got {self.program_timeout_s}")
-        check_seed(self.seed, 2 * self.num_samples)  # each program and each improvement has its own
+        check_seed(self.seed)
         count = len(self.policies) + len(self.tree_policies)
         if len(self.names) != count:
             raise ValueError(

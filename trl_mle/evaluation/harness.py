@@ -1,7 +1,8 @@
 """The common part of all evaluations: sample a policy, execute and grade its programs, and log everything."""
 
 import math
-from collections.abc import Sequence
+import zlib
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
 from rich.text import Text
@@ -22,11 +23,19 @@ class NoAnswerError(ValueError):
     """A policy has not answered all prompts. Answers received so far are kept."""
 
 
-def check_seed(seed: int, samples: int = SEEDS // 2) -> None:
-    """Raises `ValueError` if the seed of one of the samples would be out of range: each has the next one."""
-    most = SEEDS - samples
-    if not 0 <= seed <= most:
-        raise ValueError(f"--seed must be from 0 to {most}, got {seed}")
+def check_seed(seed: int) -> None:
+    """Raises `ValueError` if the seed is out of range."""
+    if not 0 <= seed < SEEDS:
+        raise ValueError(f"--seed must be from 0 to {SEEDS - 1}, got {seed}")
+
+
+def sample_seeds(seed: int, competition: Competition, numbers: Iterable[int]) -> list[int]:
+    """
+    Seeds of a competition's samples, by their numbers. Each competition has its own: from the same seeds, a model answers
+    similar prompts alike, so that 4 programs for each of 32 tasks would be 4 draws rather than 128.
+    """
+    first = seed + zlib.crc32(competition.id.encode())
+    return [(first + number) % SEEDS for number in numbers]
 
 
 @dataclass(frozen=True)
@@ -106,7 +115,7 @@ class Harness:
             parents (`Sequence[int | None]`, *optional*):
                 Index of the program that each prompt shows.
             seeds_used (`int`, *optional*, defaults to `0`):
-                Number of seeds of earlier rounds: sample i has the seed `seed + seeds_used + i`.
+                Number of seeds of earlier rounds: sample i has the number `seeds_used + i` in [`sample_seeds`].
             until_s (`float`, *optional*):
                 When a model in this process ends its answers, in seconds of the log.
 
@@ -124,7 +133,7 @@ class Harness:
             completions = self.policy.sample(
                 [prompts[i] for i in missing],
                 self.max_new_tokens,
-                [self.seed + seeds_used + sample.index for sample in wanted],
+                sample_seeds(self.seed, self.competition, (seeds_used + sample.index for sample in wanted)),
                 max(until_s - started_s, 0.0),
             )
         shown = [parents[i] if parents else None for i in missing]
