@@ -8,12 +8,14 @@ Written down before the first run:
 - Question: does a policy that was trained on 64 tasks, `task:train/0-63`, write better programs for 32 that it never saw,
   `task:test/0-31`?
 - Qwen2.5-Coder-0.5B-Instruct in bfloat16 with LoRA, as in `pretrained_training.py`: the paper's reward, without milestones, because
-  these led away from valid programs there. 32 steps of 16 programs in two groups of 8, so that each task is asked once.
+  the first runs with them ended with fewer valid programs there. 32 steps of 16 programs in two groups of 8, so that each task is asked once.
 - Before and after training, 4 programs for each of the 32 tasks, and for the first 32 that were trained on.
 - Primary outcome: the share of valid programs on the 32 unseen tasks, after less before, paired by task: mean, and 95% interval of a
   bootstrap over tasks and seeds. Also: the mean normalised score (0: the floor, 1: the ceiling; invalid programs and those
   below the floor count 0), and both on the tasks that were trained on.
 - Two seeds. Whatever comes out is reported.
+- Changed before anything was sampled from a trained policy: each task is sampled with its own seeds. With the same ones for all, the first of
+  the untrained model's 4 programs was valid for 20 of the unseen tasks, the others for 2 to 4: the tasks were not independent.
 
 A finished step and a finished sample are kept: a run that was interrupted goes on. On one core (`taskset -c 0`), a seed takes some two hours.
 Seeds can be trained side by side, in as many processes, once `--seeds` without a number has sampled the untrained model.
