@@ -14,7 +14,7 @@ from support.packages import tables, write_files, write_package
 
 from trl_mle.competitions import CompetitionError, load_competition
 from trl_mle.competitions.importing import find_packages, import_package
-from trl_mle.competitions.leaks import find_leak
+from trl_mle.competitions.leaks import equals_answers, find_leak
 
 
 def unused(files):
@@ -58,6 +58,20 @@ def test_a_sample_submission_is_made_where_it_lacks_or_tells(tmp_path):
         assert list(made["id"]) == list(answers["id"])
         assert made["price"].nunique() == 1
         assert made["price"].iloc[0] == pytest.approx(answers["price"].mean(), rel=1e-4)
+
+
+@pytest.mark.parametrize("labels", [(0, 1), ("no", "yes")])
+def test_a_sample_submission_that_tells_a_rare_label(tmp_path, labels):
+    """A constant guess is right in 99 of 100 rows, but in none with the rare label."""
+    common, rare = labels
+    guess = pd.DataFrame({"id": range(100), "kind": common})
+    answers = guess.assign(kind=[rare] + 99 * [common])
+    assert not equals_answers(guess, answers, "id")
+    assert not equals_answers(guess, guess, "id")  # there is nothing to tell
+    files = dict.fromkeys(("data/private/test_answer.csv", "{public}/sample_submission.csv"), answers[::-1])
+    package = write_package(tmp_path / "kinds", "openmle", **files)
+    comp = import_package(package, tmp_path / "out", unused, metric="accuracy").competition
+    assert set(pd.read_csv(comp.sample_submission)["kind"]) == {common}
 
 
 def test_carriage_returns_in_answers(tmp_path):

@@ -76,9 +76,10 @@ def find_leak(public: Path, answers: pd.DataFrame, id_column: str) -> str | None
 
 
 def equals_answers(submission: pd.DataFrame, answers: pd.DataFrame, id_column: str) -> bool:
-    """Whether a submission is (nearly) the right one."""
+    """Whether a submission is (nearly) the right one: also where a label is rare, which a constant guess has wrong."""
     order = submission.set_index(id_column).reindex(answers[id_column])
-    return any(_is_copy(order[name], answers[name]) for name in answers if name != id_column)
+    targets = answers.drop(columns=id_column)
+    return any(_is_copy(order[name], truth) or _knows_each(order[name], truth) for name, truth in targets.items())
 
 
 def _test_rows(table: pd.DataFrame, truth: pd.DataFrame) -> Iterator[pd.DataFrame]:
@@ -107,11 +108,20 @@ def _gives_away(column: pd.Series, target: pd.Series, is_feature: bool) -> bool:
 def _is_copy(column: pd.Series, target: pd.Series) -> bool:
     if target.value_counts(normalize=True, dropna=False).iloc[0] > COPIED:
         return False
+    return bool(_are_equal(column, target).mean() >= COPIED)
+
+
+def _knows_each(column: pd.Series, target: pd.Series) -> bool:
+    """Whether the column is a copy of the target among the rows of each of several labels."""
+    shares = pd.Series(_are_equal(column, target)).groupby(target.to_numpy()).mean()
+    return len(shares) > 1 and bool(shares.min() >= COPIED)
+
+
+def _are_equal(column: pd.Series, target: pd.Series) -> np.ndarray:
     wanted = pd.to_numeric(target, errors="coerce").astype(float).to_numpy()
     if np.isfinite(wanted).all():
-        found = pd.to_numeric(column, errors="coerce").astype(float).to_numpy()
-        return bool(np.isclose(found, wanted).mean() >= COPIED)
-    return bool((column.astype(str).to_numpy() == target.astype(str).to_numpy()).mean() >= COPIED)
+        return np.isclose(pd.to_numeric(column, errors="coerce").astype(float).to_numpy(), wanted)
+    return column.astype(str).to_numpy() == target.astype(str).to_numpy()
 
 
 def _tables(path: Path) -> Iterator[pd.DataFrame]:
