@@ -96,6 +96,18 @@ LEAKS = {
     "as JSON lines": lambda train, test, answers: {"a.jsonl": answers.to_json(orient="records", lines=True)},
     "as text": lambda train, test, answers: {"notes.txt": answers.to_string(index=False)},
     "with semicolons": lambda train, test, answers: {"key.csv": answers.to_csv(index=False, sep=";")},
+    "with semicolons and features": lambda train, test, answers: {
+        "all.csv": test.merge(answers).sort_values("x").to_csv(index=False, sep=";", decimal=",")
+    },
+    "as JSON by id": lambda train, test, answers: {
+        "a.json": answers.sort_values("price").set_index("id").to_json(orient="index")
+    },
+    "as columns of JSON by id": lambda train, test, answers: {
+        "a.json": answers.assign(year=1990).sort_values("price").set_index("id").to_json()
+    },
+    "in a part of JSON": lambda train, test, answers: {
+        "a.json": json.dumps({"info": {"year": 1990}, "notes": [], "rows": answers[::-1].to_dict("records")})
+    },
     "in a folder": lambda train, test, answers: {"old/answer_key.tsv": answers.to_csv(index=False, sep="\t")},
 }
 
@@ -128,6 +140,23 @@ def test_answers_in_other_formats(tmp_path):
         folder.mkdir()
         write(folder / name)
         assert f"{name} holds the answers" in (find_leak(folder, answers, "id") or ""), name
+
+
+@pytest.mark.parametrize(
+    ("name", "write"),
+    [
+        ("latin-1.csv", lambda table, path: table.assign(city="Zürich").to_csv(path, index=False, encoding="latin-1")),
+        ("packed.csv.bz2", lambda table, path: table.to_csv(path, index=False)),
+        ("packed.json.gz", lambda table, path: table.to_json(path, orient="records")),
+        ("float.npy", lambda table, path: np.save(path, table.to_numpy(float))),
+        ("float.parquet", lambda table, path: table.astype(float).to_parquet(path)),
+        ("without_some_ids.csv", lambda table, path: table.reindex(range(-2, 40)).to_csv(path, index=False)),
+    ],
+)
+def test_answers_by_numbers_in_another_form(tmp_path, name, write):
+    answers = tables("price")[2].assign(id=range(1000, 1040))[["id", "price"]].reset_index(drop=True)
+    write(answers[::-1], tmp_path / name)
+    assert (find_leak(tmp_path, answers, "id") or "").startswith(f"{name} holds the answers: its column")
 
 
 def test_files_that_cannot_be_read_are_no_tables(tmp_path):
@@ -176,12 +205,26 @@ def test_labels_in_place_of_one_hot_answers(tmp_path):
     assert find_leak(write_files(tmp_path / "fine", {"train.csv": train, "test.csv": test}), answers, "id") is None
 
 
-def test_features_that_predict_well_are_no_answers(tmp_path):
+FORMS = {
+    "csv": lambda table: table,
+    "semicolons": lambda table: table.to_csv(index=False, sep=";", decimal=","),
+    "rows": lambda table: table.to_json(orient="records"),
+    "keys": lambda table: table.set_index("id").to_json(orient="index"),
+    "columns": lambda table: table.to_json(),
+    "lists": lambda table: json.dumps(table.to_dict("list")),
+    "parts": lambda table: json.dumps({"info": {"rows": len(table)}, "rows": table.to_dict("records")}),
+}
+
+
+@pytest.mark.parametrize("form", FORMS)
+def test_features_that_predict_well_are_no_answers(tmp_path, form):
     rng = np.random.RandomState(0)
     train = pd.DataFrame({"id": range(100), "x": rng.normal(size=100)})
     train["y"] = (train["x"] > 0).astype(int)
     test = train[60:].drop(columns="y")
-    files = {"train.csv": train[:60], "test.csv": test, "sizes.csv": test[["id"]].assign(size=rng.normal(size=40))}
+    suffix = "csv" if form in ("csv", "semicolons") else "json"
+    seen = {"train": train[:60], "test": test, "sizes": test[["id"]].assign(size=rng.normal(size=40))}
+    files = {f"{name}.{suffix}": FORMS[form](table) for name, table in seen.items()}
     assert find_leak(write_files(tmp_path / "public", files), train[60:][["id", "y"]], "id") is None
 
 
