@@ -30,7 +30,14 @@ def test_its_files_are_sorted(tmp_path, layout):
     package = write_package(
         tmp_path / "prices",
         layout,
-        **{"{public}/images/a.txt": "an image", "{public}/data/b.txt": "b", "raw/train.csv": "x\n1\n"},
+        **{
+            "{public}/images/a.txt": "an image",
+            "{public}/data/b.txt": "b",
+            "raw/train.csv": "x\n1\n",
+            "{public}/.git/objects/pack": "the answers, packed",
+            "{public}/images/.DS_Store": "their names",
+            "{public}/__pycache__/metric.cpython-311.pyc": "the metric, compiled",
+        },
     )
     comp = import_as_rmse(package, tmp_path / "out")
     assert comp == load_competition(str(tmp_path / "out"))

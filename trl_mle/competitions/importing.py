@@ -89,14 +89,17 @@ class Package:
 
     @property
     def public_files(self) -> list[Path]:
-        """The files for programs, without the answers, what computes scores, and what is written anew."""
+        """The files for programs, without the answers, what computes scores, what is written anew, and hidden files (.git)."""
         left_out = {self.answers, self.description, self.sample, self.metric}
         left_out |= {self.public / name for name in (*ANSWERS, CLASS, SCRIPT)}
         others = PRIVATE if self.public == self.folder else ()
         return [
             path
             for path in sorted(self.public.rglob("*"))
-            if path.is_file() and path not in left_out and path.relative_to(self.public).parts[0] not in others
+            if path.is_file()
+            and path not in left_out
+            and path.relative_to(self.public).parts[0] not in others
+            and not any(part.startswith(".") or part == "__pycache__" for part in path.relative_to(self.folder).parts)
         ]
 
     @property
