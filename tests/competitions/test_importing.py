@@ -314,6 +314,16 @@ def test_links_inside_a_package(tmp_path):
         import_as_rmse(package, tmp_path / "out" / "leaky")
 
 
+def test_links_to_folders(tmp_path):
+    """Their files would be missing. Elsewhere than among the public files, nothing is taken from them."""
+    package = write_package(tmp_path / "prices", "flat", **{"raw/images/a.txt": "an image"})
+    (package / "images").symlink_to("raw/images")
+    with pytest.raises(CompetitionError, match=r"prices/images is a link to a folder: copy the package with cp -rL$"):
+        import_as_rmse(package, tmp_path / "out")
+    (package / "images").rename(package / "utils")
+    assert import_as_rmse(package, tmp_path / "out").id == "prices"
+
+
 def test_answers_under_another_name(tmp_path):
     _, _, answers = tables("price")
     other = answers.rename(columns={"price": "true price"})

@@ -89,18 +89,24 @@ class Package:
 
     @property
     def public_files(self) -> list[Path]:
-        """The files for programs, without the answers, what computes scores, what is written anew, and hidden files (.git)."""
+        """
+        The files for programs, without the answers, what computes scores, what is written anew, and hidden files (.git).
+        Raises [`CompetitionError`] if a folder is a link.
+        """
         left_out = {self.answers, self.description, self.sample, self.metric}
         left_out |= {self.public / name for name in (*ANSWERS, CLASS, SCRIPT)}
         others = PRIVATE if self.public == self.folder else ()
-        return [
+        found = [
             path
             for path in sorted(self.public.rglob("*"))
-            if path.is_file()
-            and path not in left_out
+            if path not in left_out
             and path.relative_to(self.public).parts[0] not in others
             and not any(part.startswith(".") or part == "__pycache__" for part in path.relative_to(self.folder).parts)
         ]
+        for path in found:
+            if path.is_symlink() and path.is_dir():  # whose files are not among them
+                raise CompetitionError(f"{path} is a link to a folder: copy the package with cp -rL")
+        return [path for path in found if path.is_file()]
 
     @property
     def metric_files(self) -> dict[str, Path | bytes]:
