@@ -12,9 +12,10 @@ import pytest
 import yaml
 from support.packages import tables, write_files, write_package
 
-from trl_mle.competitions import CompetitionError, load_competition
+from trl_mle.competitions import CompetitionError, importing, load_competition
 from trl_mle.competitions.importing import find_packages, import_package
 from trl_mle.competitions.leaks import equals_answers, find_leak
+from trl_mle.competitions.own import write_config
 
 
 def unused(files):
@@ -359,6 +360,19 @@ def test_links_that_lead_nowhere(tmp_path):
     for name in ("loop", "data/public/loop", "data/public/gone"):
         (package / name).symlink_to("nothing" if name.endswith("gone") else "loop")
     assert import_as_rmse(package, tmp_path / "out").id == "prices"
+
+
+def test_two_imports_at_a_time(tmp_path, monkeypatch):
+    package = write_package(tmp_path / "prices", "mle-dojo")
+
+    def write_second(*args):
+        write_files(tmp_path / "out", {"competition.yaml": "the first"})
+        return write_config(*args)
+
+    monkeypatch.setattr(importing, "write_config", write_second)
+    with pytest.raises(CompetitionError, match="out exists: remove it to import the package again"):
+        import_as_rmse(package, tmp_path / "out")
+    assert [path.read_text() for path in (tmp_path / "out").iterdir()] == ["the first"]
 
 
 def test_the_package_in_the_current_folder(tmp_path, monkeypatch):
