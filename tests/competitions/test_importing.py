@@ -12,9 +12,10 @@ import pytest
 import yaml
 from support.packages import tables, write_files, write_package
 
-from trl_mle.competitions import CompetitionError, load_competition
+from trl_mle.competitions import CompetitionError, importing, load_competition
 from trl_mle.competitions.importing import find_packages, import_package
-from trl_mle.competitions.leaks import find_leak
+from trl_mle.competitions.leaks import equals_answers, find_leak
+from trl_mle.competitions.own import write_config
 
 
 def unused(files):
@@ -30,7 +31,14 @@ def test_its_files_are_sorted(tmp_path, layout):
     package = write_package(
         tmp_path / "prices",
         layout,
-        **{"{public}/images/a.txt": "an image", "{public}/data/b.txt": "b", "raw/train.csv": "x\n1\n"},
+        **{
+            "{public}/images/a.txt": "an image",
+            "{public}/data/b.txt": "b",
+            "raw/train.csv": "x\n1\n",
+            "{public}/.git/objects/pack": "the answers, packed",
+            "{public}/images/.DS_Store": "their names",
+            "{public}/__pycache__/metric.cpython-311.pyc": "the metric, compiled",
+        },
     )
     comp = import_as_rmse(package, tmp_path / "out")
     assert comp == load_competition(str(tmp_path / "out"))
@@ -60,6 +68,20 @@ def test_a_sample_submission_is_made_where_it_lacks_or_tells(tmp_path):
         assert made["price"].iloc[0] == pytest.approx(answers["price"].mean(), rel=1e-4)
 
 
+@pytest.mark.parametrize("labels", [(0, 1), ("no", "yes")])
+def test_a_sample_submission_that_tells_a_rare_label(tmp_path, labels):
+    """A constant guess is right in 99 of 100 rows, but in none with the rare label."""
+    common, rare = labels
+    guess = pd.DataFrame({"id": range(100), "kind": common})
+    answers = guess.assign(kind=[rare] + 99 * [common])
+    assert not equals_answers(guess, answers, "id")
+    assert not equals_answers(guess, guess, "id")  # there is nothing to tell
+    files = dict.fromkeys(("data/private/test_answer.csv", "{public}/sample_submission.csv"), answers[::-1])
+    package = write_package(tmp_path / "kinds", "openmle", **files)
+    comp = import_package(package, tmp_path / "out", unused, metric="accuracy").competition
+    assert set(pd.read_csv(comp.sample_submission)["kind"]) == {common}
+
+
 def test_carriage_returns_in_answers(tmp_path):
     _, _, answers = tables("price")
     noted = answers.assign(note="a\rb").to_csv(index=False, quoting=csv.QUOTE_ALL)
@@ -82,6 +104,18 @@ LEAKS = {
     "as JSON lines": lambda train, test, answers: {"a.jsonl": answers.to_json(orient="records", lines=True)},
     "as text": lambda train, test, answers: {"notes.txt": answers.to_string(index=False)},
     "with semicolons": lambda train, test, answers: {"key.csv": answers.to_csv(index=False, sep=";")},
+    "with semicolons and features": lambda train, test, answers: {
+        "all.csv": test.merge(answers).sort_values("x").to_csv(index=False, sep=";", decimal=",")
+    },
+    "as JSON by id": lambda train, test, answers: {
+        "a.json": answers.sort_values("price").set_index("id").to_json(orient="index")
+    },
+    "as columns of JSON by id": lambda train, test, answers: {
+        "a.json": answers.assign(year=1990).sort_values("price").set_index("id").to_json()
+    },
+    "in a part of JSON": lambda train, test, answers: {
+        "a.json": json.dumps({"info": {"year": 1990}, "notes": [], "rows": answers[::-1].to_dict("records")})
+    },
     "in a folder": lambda train, test, answers: {"old/answer_key.tsv": answers.to_csv(index=False, sep="\t")},
 }
 
@@ -114,6 +148,23 @@ def test_answers_in_other_formats(tmp_path):
         folder.mkdir()
         write(folder / name)
         assert f"{name} holds the answers" in (find_leak(folder, answers, "id") or ""), name
+
+
+@pytest.mark.parametrize(
+    ("name", "write"),
+    [
+        ("latin-1.csv", lambda table, path: table.assign(city="Zürich").to_csv(path, index=False, encoding="latin-1")),
+        ("packed.csv.bz2", lambda table, path: table.to_csv(path, index=False)),
+        ("packed.json.gz", lambda table, path: table.to_json(path, orient="records")),
+        ("float.npy", lambda table, path: np.save(path, table.to_numpy(float))),
+        ("float.parquet", lambda table, path: table.astype(float).to_parquet(path)),
+        ("without_some_ids.csv", lambda table, path: table.reindex(range(-2, 40)).to_csv(path, index=False)),
+    ],
+)
+def test_answers_by_numbers_in_another_form(tmp_path, name, write):
+    answers = tables("price")[2].assign(id=range(1000, 1040))[["id", "price"]].reset_index(drop=True)
+    write(answers[::-1], tmp_path / name)
+    assert (find_leak(tmp_path, answers, "id") or "").startswith(f"{name} holds the answers: its column")
 
 
 def test_files_that_cannot_be_read_are_no_tables(tmp_path):
@@ -162,12 +213,26 @@ def test_labels_in_place_of_one_hot_answers(tmp_path):
     assert find_leak(write_files(tmp_path / "fine", {"train.csv": train, "test.csv": test}), answers, "id") is None
 
 
-def test_features_that_predict_well_are_no_answers(tmp_path):
+FORMS = {
+    "csv": lambda table: table,
+    "semicolons": lambda table: table.to_csv(index=False, sep=";", decimal=","),
+    "rows": lambda table: table.to_json(orient="records"),
+    "keys": lambda table: table.set_index("id").to_json(orient="index"),
+    "columns": lambda table: table.to_json(),
+    "lists": lambda table: json.dumps(table.to_dict("list")),
+    "parts": lambda table: json.dumps({"info": {"rows": len(table)}, "rows": table.to_dict("records")}),
+}
+
+
+@pytest.mark.parametrize("form", FORMS)
+def test_features_that_predict_well_are_no_answers(tmp_path, form):
     rng = np.random.RandomState(0)
     train = pd.DataFrame({"id": range(100), "x": rng.normal(size=100)})
     train["y"] = (train["x"] > 0).astype(int)
     test = train[60:].drop(columns="y")
-    files = {"train.csv": train[:60], "test.csv": test, "sizes.csv": test[["id"]].assign(size=rng.normal(size=40))}
+    suffix = "csv" if form in ("csv", "semicolons") else "json"
+    seen = {"train": train[:60], "test": test, "sizes": test[["id"]].assign(size=rng.normal(size=40))}
+    files = {f"{name}.{suffix}": FORMS[form](table) for name, table in seen.items()}
     assert find_leak(write_files(tmp_path / "public", files), train[60:][["id", "y"]], "id") is None
 
 
@@ -250,6 +315,16 @@ def test_links_inside_a_package(tmp_path):
         import_as_rmse(package, tmp_path / "out" / "leaky")
 
 
+def test_links_to_folders(tmp_path):
+    """Their files would be missing. Elsewhere than among the public files, nothing is taken from them."""
+    package = write_package(tmp_path / "prices", "flat", **{"raw/images/a.txt": "an image"})
+    (package / "images").symlink_to("raw/images")
+    with pytest.raises(CompetitionError, match=r"prices/images is a link to a folder: copy the package with cp -rL$"):
+        import_as_rmse(package, tmp_path / "out")
+    (package / "images").rename(package / "utils")
+    assert import_as_rmse(package, tmp_path / "out").id == "prices"
+
+
 def test_answers_under_another_name(tmp_path):
     _, _, answers = tables("price")
     other = answers.rename(columns={"price": "true price"})
@@ -285,6 +360,19 @@ def test_links_that_lead_nowhere(tmp_path):
     for name in ("loop", "data/public/loop", "data/public/gone"):
         (package / name).symlink_to("nothing" if name.endswith("gone") else "loop")
     assert import_as_rmse(package, tmp_path / "out").id == "prices"
+
+
+def test_two_imports_at_a_time(tmp_path, monkeypatch):
+    package = write_package(tmp_path / "prices", "mle-dojo")
+
+    def write_second(*args):
+        write_files(tmp_path / "out", {"competition.yaml": "the first"})
+        return write_config(*args)
+
+    monkeypatch.setattr(importing, "write_config", write_second)
+    with pytest.raises(CompetitionError, match="out exists: remove it to import the package again"):
+        import_as_rmse(package, tmp_path / "out")
+    assert [path.read_text() for path in (tmp_path / "out").iterdir()] == ["the first"]
 
 
 def test_the_package_in_the_current_folder(tmp_path, monkeypatch):

@@ -8,9 +8,10 @@ import pandas as pd
 import pytest
 import yaml
 from sklearn.tree import DecisionTreeClassifier
+from support.packages import write_files
 
-from trl_mle.competitions import CompetitionError, load_competition
-from trl_mle.competitions.own import final_competition, new_competition
+from trl_mle.competitions import CompetitionError, load_competition, own
+from trl_mle.competitions.own import final_competition, new_competition, write_config
 from trl_mle.evaluation.submission_search import average
 from trl_mle.execution import Limits
 from trl_mle.prompts import scratch_prompt
@@ -485,6 +486,19 @@ def test_tables_that_are_none(tmp_path):
             new_competition(path, ["b"], "rmse", tmp_path / "mine")
     with pytest.raises(FileExistsError, match="exists: name another folder with --to"):
         new_competition(path, ["b"], "rmse", tmp_path)
+
+
+def test_two_at_a_time(tmp_path, monkeypatch):
+    path, _ = write(tmp_path)
+
+    def write_second(*args):
+        write_files(tmp_path / "mine", {"competition.yaml": "the first"})
+        return write_config(*args)
+
+    monkeypatch.setattr(own, "write_config", write_second)
+    with pytest.raises(FileExistsError, match="mine exists: name another folder with --to"):
+        new_competition(path, ["price"], "rmse", tmp_path / "mine")
+    assert [path.read_text() for path in (tmp_path / "mine").iterdir()] == ["the first"]
 
 
 @pytest.mark.parametrize("id_column", [None, "house"])

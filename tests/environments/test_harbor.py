@@ -14,6 +14,7 @@ from types import SimpleNamespace
 import numpy as np
 import pandas as pd
 import pytest
+from support.packages import write_files
 from trl.experimental.harbor import HarborBashEnv, HarborSpec
 
 import trl_mle
@@ -21,7 +22,7 @@ from trl_mle import cli
 from trl_mle.competitions import Competition, CompetitionError, Score, TaskSet, load_competition
 from trl_mle.competitions.families import score_range
 from trl_mle.competitions.metrics import METRICS, Takes
-from trl_mle.environments import export_harbor
+from trl_mle.environments import export_harbor, harbor
 from trl_mle.environments.harbor import GRADER
 from trl_mle.environments.harbor_grader import Reward
 from trl_mle.execution import Limits
@@ -456,6 +457,20 @@ def test_a_folder_that_exists_is_refused(tmp_path, monkeypatch, capsys):
     assert ended.value.code == 2
     assert capsys.readouterr().err == f"trl-mle: error: {tmp_path} exists: name another folder with --harbor\n"
     assert not list(tmp_path.iterdir())
+
+
+def test_two_at_a_time(tmp_path, monkeypatch):
+    own = make(tmp_path / "own", "own", "mae", right_answers("mae"))
+    write_task = harbor._write_task
+
+    def write_second(*args):
+        write_files(tmp_path / "harbor", {"README": "the first"})
+        write_task(*args)
+
+    monkeypatch.setattr(harbor, "_write_task", write_second)
+    with pytest.raises(FileExistsError, match="harbor exists: name another folder with --harbor"):
+        export_harbor(TaskSet([own]), tmp_path / "harbor")
+    assert [path.read_text() for path in (tmp_path / "harbor").iterdir()] == ["the first"]
 
 
 @pytest.mark.parametrize(

@@ -3,7 +3,6 @@
 import json
 import math
 import os
-import shutil
 import tempfile
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
@@ -19,7 +18,7 @@ from trl_mle.competitions.leaks import equals_answers, find_leak
 from trl_mle.competitions.loading import load_competition
 from trl_mle.competitions.metrics import find_metric
 from trl_mle.competitions.own import constant_guesses, what_it_takes, write_config
-from trl_mle.competitions.prepared import copy_file, csv_text, write_file
+from trl_mle.competitions.prepared import copy_file, csv_text, put_folder, write_file
 from trl_mle.competitions.recognition import Recognized, form, recognized, trial_submissions
 
 
@@ -89,15 +88,24 @@ class Package:
 
     @property
     def public_files(self) -> list[Path]:
-        """The files for programs, without the answers, what computes scores, and what is written anew."""
+        """
+        The files for programs, without the answers, what computes scores, what is written anew, and hidden files (.git).
+        Raises [`CompetitionError`] if a folder is a link.
+        """
         left_out = {self.answers, self.description, self.sample, self.metric}
         left_out |= {self.public / name for name in (*ANSWERS, CLASS, SCRIPT)}
         others = PRIVATE if self.public == self.folder else ()
-        return [
+        found = [
             path
             for path in sorted(self.public.rglob("*"))
-            if path.is_file() and path not in left_out and path.relative_to(self.public).parts[0] not in others
+            if path not in left_out
+            and path.relative_to(self.public).parts[0] not in others
+            and not any(part.startswith(".") or part == "__pycache__" for part in path.relative_to(self.folder).parts)
         ]
+        for path in found:
+            if path.is_symlink() and path.is_dir():  # whose files are not among them
+                raise CompetitionError(f"{path} is a link to a folder: copy the package with cp -rL")
+        return [path for path in found if path.is_file()]
 
     @property
     def metric_files(self) -> dict[str, Path | bytes]:
@@ -176,8 +184,9 @@ def import_package(
     Raises:
         [`CompetitionError`]: The package lacks something, shows its answers, or has a metric that is not known.
     """
+    exists = CompetitionError(f"{to} exists: remove it to import the package again")
     if to.exists():
-        raise CompetitionError(f"{to} exists: remove it to import the package again")
+        raise exists
     for path in package.rglob("*"):
         if path.is_symlink() and not Path(os.path.realpath(path)).is_relative_to(package.resolve()):
             # Programs would see any file of the user's
@@ -223,7 +232,7 @@ def import_package(
             layout |= {"higher_is_better": higher_is_better, "takes": str(what_it_takes(answers[targets]))}
         competition = write_config(staged, layout, targets)
         _write_sample(staged, competition, answers, given)
-        shutil.move(staged, to)
+        put_folder(staged, to, exists)
     return Imported(load_competition(str(to.absolute())), match)
 
 

@@ -7,6 +7,7 @@ import lzma
 import zipfile
 import zlib
 from collections.abc import Callable, Iterator
+from contextlib import nullcontext
 from functools import partial
 from pathlib import Path
 from typing import IO, Any
@@ -16,6 +17,7 @@ import pandas as pd
 
 from trl_mle.competitions.own import determines
 from trl_mle.competitions.prepared import csv_text
+from trl_mle.competitions.reading import OPENERS
 
 
 COPIED = 0.98  # share of the rows that equal the answers
@@ -32,9 +34,9 @@ UNREADABLE = (
 
 def find_leak(public: Path, answers: pd.DataFrame, id_column: str) -> str | None:
     """
-    Looks for the answers in a competition's public files. Tables (CSV, TSV, JSON, parquet, feather, numpy's arrays, also in a
-    zip archive) are matched with the answers by any column that lists the ids, and by order. In other files, lines of text
-    are compared.
+    Looks for the answers in a competition's public files. Tables (CSV, TSV, JSON, parquet, feather, numpy's arrays, also
+    compressed or in a zip archive) are matched with the answers by any column that lists the ids, and by order. In other files,
+    lines of text are compared.
 
     A column gives a target away if it equals it, up to a few rows, or has a label of its own for each label. A column that
     the training data lack must not determine it in other ways either.
@@ -50,7 +52,7 @@ def find_leak(public: Path, answers: pd.DataFrame, id_column: str) -> str | None
     Returns:
         `str` or `None`: The file and what it holds, for an error; `None` if nothing was found.
     """
-    truth = answers.drop(columns=id_column).set_index(pd.Index(answers[id_column].astype(str)))
+    truth = answers.drop(columns=id_column).set_index(pd.Index(_ids(answers[id_column])))
     together = truth.groupby(list(truth), dropna=False).ngroup()  # such as the label of one-hot answers
     if truth.shape[1] > 1:
         truth = truth.assign(**{TOGETHER: together})
@@ -76,21 +78,29 @@ def find_leak(public: Path, answers: pd.DataFrame, id_column: str) -> str | None
 
 
 def equals_answers(submission: pd.DataFrame, answers: pd.DataFrame, id_column: str) -> bool:
-    """Whether a submission is (nearly) the right one."""
+    """Whether a submission is (nearly) the right one: also where a label is rare, which a constant guess has wrong."""
     order = submission.set_index(id_column).reindex(answers[id_column])
-    return any(_is_copy(order[name], answers[name]) for name in answers if name != id_column)
+    targets = answers.drop(columns=id_column)
+    return any(_is_copy(order[name], truth) or _knows_each(order[name], truth) for name, truth in targets.items())
 
 
 def _test_rows(table: pd.DataFrame, truth: pd.DataFrame) -> Iterator[pd.DataFrame]:
     """The table's rows for the test rows: matched by any column that lists the ids, or by order."""
+    table = table.reset_index(drop=True)
     if len(table) == len(truth):
-        yield table.reset_index(drop=True)
+        yield table
     if not truth.index.is_unique:
         return
     for key in table:
-        ids = table[key].astype(str)
+        ids = _ids(table[key].dropna())
         if ids.is_unique and truth.index.isin(ids).mean() >= KNOWN_IDS:
-            yield table.drop(columns=key).set_index(pd.Index(ids)).reindex(truth.index).reset_index(drop=True)
+            rows = table.drop(columns=key).loc[ids.index].set_index(pd.Index(ids))
+            yield rows.reindex(truth.index).reset_index(drop=True)
+
+
+def _ids(cells: pd.Series) -> pd.Series:
+    """Ids as text. Whole numbers may be floats: numpy has arrays of one type, and pandas where a cell is empty."""
+    return cells.astype(str).str.removesuffix(".0")
 
 
 def _gives_away(column: pd.Series, target: pd.Series, is_feature: bool) -> bool:
@@ -107,11 +117,20 @@ def _gives_away(column: pd.Series, target: pd.Series, is_feature: bool) -> bool:
 def _is_copy(column: pd.Series, target: pd.Series) -> bool:
     if target.value_counts(normalize=True, dropna=False).iloc[0] > COPIED:
         return False
+    return bool(_are_equal(column, target).mean() >= COPIED)
+
+
+def _knows_each(column: pd.Series, target: pd.Series) -> bool:
+    """Whether the column is a copy of the target among the rows of each of several labels."""
+    shares = pd.Series(_are_equal(column, target)).groupby(target.to_numpy()).mean()
+    return len(shares) > 1 and bool(shares.min() >= COPIED)
+
+
+def _are_equal(column: pd.Series, target: pd.Series) -> np.ndarray:
     wanted = pd.to_numeric(target, errors="coerce").astype(float).to_numpy()
     if np.isfinite(wanted).all():
-        found = pd.to_numeric(column, errors="coerce").astype(float).to_numpy()
-        return bool(np.isclose(found, wanted).mean() >= COPIED)
-    return bool((column.astype(str).to_numpy() == target.astype(str).to_numpy()).mean() >= COPIED)
+        return np.isclose(pd.to_numeric(column, errors="coerce").astype(float).to_numpy(), wanted)
+    return column.astype(str).to_numpy() == target.astype(str).to_numpy()
 
 
 def _tables(path: Path) -> Iterator[pd.DataFrame]:
@@ -127,29 +146,40 @@ def _tables(path: Path) -> Iterator[pd.DataFrame]:
         return
 
 
-def _read(path: Path, open_file: Callable[[], IO[bytes]]) -> list[pd.DataFrame]:
-    suffixes = [suffix.lower() for suffix in path.suffixes[-2:]] or [""]
-    kind = suffixes[0] if suffixes[-1] == ".gz" else suffixes[-1]
-    packed: Any = "gzip" if suffixes[-1] == ".gz" else None
+def _read(path: Path, open_file: Callable[[], IO[bytes]]) -> Iterator[pd.DataFrame]:
+    *inner, last = [suffix.lower() for suffix in path.suffixes[-2:]] or [""]
+    kind = inner[0] if inner and last in OPENERS else last
     try:
-        with open_file() as file:
+        with open_file() as stored, OPENERS.get(last, nullcontext)(stored) as file:
             if kind in (".csv", ".tsv"):
-                return [pd.read_csv(file, sep="\t" if kind == ".tsv" else ",", compression=packed, low_memory=False)]
-            if kind in (".jsonl", ".ndjson"):
-                return [_plain(pd.read_json(file, lines=True, compression=packed))]
-            if kind == ".json":
-                return [_plain(_from_json(json.load(file)))]
-            if kind == ".parquet":
-                return [_plain(pd.read_parquet(io.BytesIO(file.read())))]
-            if kind == ".feather":
-                return [_plain(pd.read_feather(io.BytesIO(file.read())))]
-            if kind in (".npy", ".npz"):
+                yield _from_csv(file, "\t,;|" if kind == ".tsv" else ",;\t|")
+            elif kind in (".jsonl", ".ndjson"):
+                yield _plain(pd.read_json(file, lines=True))
+            elif kind == ".json":
+                yield from (_plain(table) for table in _from_json(json.load(file)) if table.size)
+            elif kind == ".parquet":
+                yield _plain(pd.read_parquet(io.BytesIO(file.read())))
+            elif kind == ".feather":
+                yield _plain(pd.read_feather(io.BytesIO(file.read())))
+            elif kind in (".npy", ".npz"):
                 arrays = np.load(io.BytesIO(file.read()), allow_pickle=False)
                 found = [arrays] if isinstance(arrays, np.ndarray) else [arrays[name] for name in arrays.files]
-                return [pd.DataFrame(array.reshape(len(array), -1)) for array in found if 1 <= array.ndim <= 2]
+                yield from (pd.DataFrame(array.reshape(len(array), -1)) for array in found if 1 <= array.ndim <= 2)
     except UNREADABLE:
-        pass
-    return []
+        return
+
+
+def _from_csv(file: IO[bytes], separators: str, encoding: str = "utf-8") -> pd.DataFrame:
+    """The table in a file, in UTF-8 or else Latin-1, separated by the first of the signs that its header has."""
+    file.seek(0)
+    header = file.readline().decode("latin-1")
+    file.seek(0)
+    separator = next((sign for sign in separators if sign in header), ",")
+    decimal = "," if separator == ";" else "."
+    try:
+        return pd.read_csv(file, sep=separator, decimal=decimal, encoding=encoding, low_memory=False)
+    except UnicodeDecodeError:
+        return _from_csv(file, separators, "latin-1")
 
 
 def _plain(table: pd.DataFrame) -> pd.DataFrame:
@@ -157,10 +187,28 @@ def _plain(table: pd.DataFrame) -> pd.DataFrame:
     return pd.read_csv(io.StringIO(csv_text(table)), low_memory=False)
 
 
-def _from_json(content: Any) -> pd.DataFrame:
-    if isinstance(content, dict) and not any(isinstance(value, list | dict) for value in content.values()):
-        return pd.DataFrame({"key": list(content), "value": list(content.values())})
-    return pd.DataFrame(content)
+def _from_json(content: Any) -> Iterator[pd.DataFrame]:
+    """The tables in a JSON value: rows in a list, rows or values by their keys, or columns; and those in its parts."""
+    if isinstance(content, list):
+        yield pd.DataFrame(content)
+    if not isinstance(content, dict):
+        return
+    parts = {key: value for key, value in content.items() if _is_nested(value)}
+    if len(parts) > max(map(len, parts.values()), default=-1):
+        rows = parts or content
+        yield pd.DataFrame(list(rows.values()), index=list(rows)).reset_index()
+        return
+    are_columns = len({(type(part), len(part)) for part in parts.values()}) == 1
+    if are_columns:
+        table = pd.DataFrame(parts)
+        yield table if isinstance(table.index, pd.RangeIndex) else table.reset_index()
+    for part in parts.values():
+        if not are_columns or any(map(_is_nested, part.values() if isinstance(part, dict) else part)):
+            yield from _from_json(part)
+
+
+def _is_nested(value: object) -> bool:
+    return isinstance(value, list | dict)
 
 
 def _holds_lines(path: Path, answers: pd.DataFrame, id_column: str) -> bool:

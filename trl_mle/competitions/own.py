@@ -20,7 +20,7 @@ from trl_mle.competitions.catalog import CONFIG
 from trl_mle.competitions.competition import Competition, CompetitionError, path_slug
 from trl_mle.competitions.loading import load_competition
 from trl_mle.competitions.metrics import Metric, Takes, find_metric
-from trl_mle.competitions.prepared import csv_text, description, write_file
+from trl_mle.competitions.prepared import csv_text, description, put_folder, write_file
 from trl_mle.competitions.reading import (
     are_unclear_dates,
     as_read,
@@ -80,8 +80,9 @@ def new_competition(
     Raises:
         [`CompetitionError`], `FileExistsError`, `FileNotFoundError`: The table cannot become a competition.
     """
+    exists = FileExistsError(f"{folder} exists: name another folder with --to")
     if folder.exists():
-        raise FileExistsError(f"{folder} exists: name another folder with --to")
+        raise exists
     if not path_slug(folder.name):
         raise CompetitionError(
             f"{folder.name!r} has no letter from a to z and no digit: name another folder with --to"
@@ -168,7 +169,7 @@ def new_competition(
                 f"{metric} cannot score a constant guess of {', '.join(targets)}: {score.error}; make the competition with "
                 f"another metric, then write metric: {metric} into {CONFIG}"
             )
-        shutil.move(staged, folder)
+        put_folder(staged, folder, exists)
     return load_competition(str(folder.absolute()))
 
 

@@ -47,6 +47,16 @@ def _write_atomically(write: Callable[[Path], None], folder: Path) -> None:
                 raise
 
 
+def put_folder(staged: Path, folder: Path, refusal: Exception) -> None:
+    """Renames a complete folder. Raises `refusal` if another process has written one in its place meanwhile."""
+    try:
+        staged.rename(folder)
+    except OSError as error:
+        if folder.exists():
+            raise refusal from error
+        raise
+
+
 def write_file(path: Path, content: str | bytes) -> None:
     """Writes a file with mode 0644, in folders with mode 0755."""
     _make_folder(path.parent)

@@ -28,7 +28,7 @@ from trl_mle.competitions.split import MOST_LABELS
 logger = logging.getLogger(__name__)
 
 SEPARATORS = {",": "commas", ";": "semicolons", "\t": "tabs", "|": "vertical bars"}
-_OPENERS: dict[str, Callable[..., Any]] = {".gz": gzip.open, ".bz2": bz2.open, ".xz": lzma.open}
+OPENERS: dict[str, Callable[..., Any]] = {".gz": gzip.open, ".bz2": bz2.open, ".xz": lzma.open}
 _MARKS = {codecs.BOM_UTF8: "utf-8-sig", codecs.BOM_UTF16_LE: "utf-16", codecs.BOM_UTF16_BE: "utf-16"}
 # Numbers with separated thousands: 1,234.5 or 1.234,5; a space, also one that does not break, or an apostrophe may separate them
 _SPACES = " '’\u00a0\u202f"
@@ -181,7 +181,7 @@ def _text(path: Path) -> tuple[str, str]:
         return re.sub(r"\Asep=.(?=[\r\n])", "", text), shown  # a line that Excel writes
     raise CompetitionError(
         f"{path} is not CSV: save it as text with a header, separated by {' or '.join(SEPARATORS.values())} "
-        f"({', '.join([*_OPENERS, '.zip'])} are read, too)"
+        f"({', '.join([*OPENERS, '.zip'])} are read, too)"
     )
 
 
@@ -196,7 +196,7 @@ def _content(path: Path) -> bytes:
                 if len(names) != 1:
                     raise CompetitionError(f"{path} holds {len(names)} files: take the table out of it")
                 return archive.read(names[0])
-        with _OPENERS.get(kind, open)(path, "rb") as file:
+        with OPENERS.get(kind, open)(path, "rb") as file:
             return file.read()
     except (OSError, EOFError, zipfile.BadZipFile, zlib.error, lzma.LZMAError) as error:
         raise CompetitionError(f"{path} cannot be read: {error}") from error

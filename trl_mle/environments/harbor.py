@@ -18,6 +18,7 @@ from trl_mle.competitions import Competition, CompetitionError, TaskSet
 from trl_mle.competitions.competition import path_slug
 from trl_mle.competitions.families import PREFIX, reference_solution, score_range
 from trl_mle.competitions.metrics import Metric
+from trl_mle.competitions.prepared import put_folder
 from trl_mle.environments.harbor_grader import HOME, Reward
 from trl_mle.execution import Limits
 from trl_mle.prompts import plain_text, submission_rules
@@ -106,8 +107,9 @@ def export_harbor(tasks: TaskSet, folder: Path, limits: Limits = AGENT, organiza
         [`CompetitionError`]: A competition cannot be loaded or named, or its metric is part of a package.
         `ValueError`: Harbor would not take the organization or the limits.
     """
+    exists = FileExistsError(f"{folder} exists: name another folder with --harbor")
     if folder.exists():
-        raise FileExistsError(f"{folder} exists: name another folder with --harbor")
+        raise exists
     if not re.fullmatch(r"[A-Za-z0-9][\w-]*", organization, flags=re.ASCII):
         raise ValueError(f"--organization must be letters, digits, hyphens and underscores, got {organization!r}")
     if not all(0 < limit < math.inf for limit in (limits.timeout_s, limits.memory_mb, limits.threads)):
@@ -118,7 +120,7 @@ def export_harbor(tasks: TaskSet, folder: Path, limits: Limits = AGENT, organiza
         staged = Path(staging, folder.name)
         for name, competition_id in names.items():
             _write_task(tasks[competition_id], staged / "tasks" / name, f"{organization}/{name}", limits)
-        shutil.move(staged, folder)
+        put_folder(staged, folder, exists)
     return [folder / "tasks" / name for name in names]
 
 
