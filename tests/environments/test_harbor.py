@@ -8,6 +8,7 @@ import os
 import subprocess
 import sys
 import tomllib
+from dataclasses import replace
 from pathlib import Path
 from types import SimpleNamespace
 
@@ -165,6 +166,18 @@ def test_the_grader_in_a_task_is_ours_for_every_metric(tmp_path):
     for task in tasks:
         copies = {name: (task / "tests/trl_mle" / name).read_bytes() for name in GRADER}
         assert copies == {name: (package / name).read_bytes() for name in GRADER}
+
+
+@pytest.mark.parametrize("suffix", ["gz", "zip"])
+def test_answers_may_be_compressed(tmp_path, suffix):
+    competition = make(tmp_path / "own", "own", "rmse", right_answers("rmse"))
+    packed = competition.answers.with_name(f"test.csv.{suffix}")
+    pd.read_csv(competition.answers).to_csv(packed, index=False)
+    competition.answers.unlink()
+    competition = replace(competition, answers=packed)
+    (task,) = export_harbor(TaskSet([competition]), tmp_path / "harbor")
+    (found,), _ = grade_elsewhere([[task / "tests", competition.sample_submission]])
+    assert found[0] == competition.grade(competition.sample_submission)
 
 
 def test_the_grader_needs_only_what_the_image_has():

@@ -165,10 +165,12 @@ def _copy_grader(competition: Competition, reward: Reward, tests: Path) -> None:
         (copy.parent / "__init__.py").touch()
         shutil.copyfile(package / name, copy)
     (tests / "trl_mle" / "__init__.py").touch()
-    shutil.copyfile(competition.answers, tests / "answers.csv")
+    answers = "".join(["answers", *competition.answers.suffixes])  # pandas finds the compression by the name
+    shutil.copyfile(competition.answers, tests / answers)
     facts = {item.name: getattr(competition, item.name) for item in fields(Competition) if item.name not in LEFT_OUT}
     task = {
         "competition": facts,
+        "answers": answers,
         "sample_submission": competition.sample_submission.relative_to(competition.public_dir).as_posix(),
         "metric_options": _own_metric(competition, tests) if competition.custom_metric is not None else {},
         "reward": reward._asdict(),

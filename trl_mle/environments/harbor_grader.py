@@ -53,7 +53,7 @@ def load(tests: Path) -> tuple[Competition, Reward]:
         **facts | {"target_columns": tuple(facts["target_columns"])},
         public_dir=HOME / "input",
         sample_submission=HOME / "input" / task["sample_submission"],
-        answers=tests / "answers.csv",
+        answers=tests / task["answers"],
         custom_metric=None if metric in METRICS else find_metric(metric, **task["metric_options"]),
     )
     return competition, Reward(**task["reward"])
