@@ -437,6 +437,38 @@ def test_a_metric_of_another_package_is_refused(tmp_path, monkeypatch):
     assert not list(tmp_path.glob(".harbor*"))
 
 
+IMPORTS = {
+    "from helper_x import f": "helper_x.f",
+    "def later():\n    import helper_x.more": "helper_x.more",
+    "import os, tqdm": "tqdm",
+    "from trl_mle.competitions import Score": "trl_mle.competitions.Score",  # its `__init__` is empty in the image
+    "from trl_mle.competitions import metrics\nimport trl_mle.competitions.metrics": None,
+    "import scipy.stats, joblib\nfrom collections.abc import Mapping\nfrom sklearn.metrics import f1_score": None,
+    "try:\n    import tqdm\nexcept ImportError:\n    pass": None,
+}
+
+
+@pytest.mark.parametrize(("code", "lacking"), IMPORTS.items(), ids=IMPORTS)
+def test_a_metric_that_imports_what_the_image_lacks_is_refused(tmp_path, monkeypatch, code, lacking):
+    (tmp_path / "helper_x").mkdir()
+    (tmp_path / "helper_x/__init__.py").write_text("def f(): pass\n")
+    (tmp_path / "my_importing_metric.py").write_text(f"{code}\ndef error(y_true, y_pred):\n    return 0.5\n")
+    monkeypatch.syspath_prepend(tmp_path)
+    monkeypatch.delitem(sys.modules, "my_importing_metric", raising=False)
+    make(tmp_path / "own", "", "mae", right_answers("mae"))
+    config = "metric: my_importing_metric.error\nid_column: id\nhigher_is_better: false\n"
+    (tmp_path / "own/competition.yaml").write_text(f"id: own\n{config}")
+    tasks = TaskSet([str(tmp_path / "own")])
+    if lacking is None:
+        assert export_harbor(tasks, tmp_path / "harbor")
+        return
+    message = (
+        rf"^the metric my_importing_metric\.error of 'own' imports {lacking}, which the task lacks: put what it n"
+    )
+    with pytest.raises(CompetitionError, match=message):
+        export_harbor(tasks, tmp_path / "harbor")
+
+
 # --- Names
 
 
