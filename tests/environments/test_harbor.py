@@ -142,6 +142,7 @@ def test_the_grader_in_a_task_is_ours_for_every_metric(tmp_path):
         make(tmp_path / "strict", "strict", "log_loss", right_answers("log_loss"), **strict),
         make(tmp_path / "ordered", "ordered", "accuracy", right_answers("accuracy"), in_file_order=True),
         make(tmp_path / "named", "named", "accuracy", right_answers("word_level_jaccard")),
+        make(tmp_path / "texts", "texts", "accuracy", right_answers("accuracy"), text_columns=("y0",)),
     ]
     tasks = export_harbor(TaskSet(competitions), tmp_path / "harbor")
     expected, asked = [], []
