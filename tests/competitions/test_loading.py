@@ -180,6 +180,10 @@ def test_every_key(own_folder):
         ("metric: math.sqrt\nid_column: house\nhigher_is_better: true\ntakes: x", "takes must be one of .*, got 'x'"),
         ("metric: rmse\nid_column: home", "sample_submission.csv lacks the columns 'home'"),
         ("metric: rmse\nid_column: house\ntarget_columns: [cost]", "sample_submission.csv lacks the columns 'cost'"),
+        (
+            "metric: accuracy\nid_column: house\ntext_columns: [house]",
+            "text_columns must be target columns, not 'house'",
+        ),
         ("metric: rmse\nid_column: house\nanswers: answers.csv", "lacks the file .*private/answers.csv"),
         ("metric: rmse\nid_column: house\nsample_submission: s.csv", "lacks the file .*public/s.csv"),
         (

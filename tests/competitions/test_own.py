@@ -445,6 +445,29 @@ def test_a_split_that_hides_all_rows_of_a_label(tmp_path, caplog):
     assert not [message for message in caplog.messages if "leaves" in message]
 
 
+@pytest.mark.parametrize("metric", ["accuracy", "word_level_jaccard"])
+def test_a_text_among_labels_that_only_rows_to_learn_from_have(tmp_path, metric):
+    grades = ["x" if i < 8 else str(1 + i % 2) for i in range(80)]
+    path, _ = write(tmp_path, at=[str(i) for i in range(80)], grade=grades)
+    comp = new_competition(path, ["grade"], metric, tmp_path / "mine", split="time:at")
+    assert yaml.safe_load((tmp_path / "mine/competition.yaml").read_text())["text_columns"] == ["grade"]
+    answers = pd.read_csv(comp.answers, dtype=str)
+    assert set(answers["grade"]) == {"1", "2"}
+    assert comp.grade(comp.answers).value == 1
+    answers.loc[0, "grade"] = "x"
+    assert comp.grade(answers.to_csv(index=False).encode()).value == 0.95
+    prompt = scratch_prompt(comp, Limits())[0]["content"]
+    assert comp.rule in prompt
+    assert "whole numbers" not in prompt
+
+
+@pytest.mark.parametrize("grades", [["1", "2"], ["1", "x"], ["True", "False"]])
+def test_labels_that_hidden_rows_show_are_not_recorded_as_texts(tmp_path, grades):
+    path, _ = write(tmp_path, grade=grades * 40)
+    new_competition(path, ["grade"], "accuracy", tmp_path / "mine")
+    assert "text_columns" not in yaml.safe_load((tmp_path / "mine/competition.yaml").read_text())
+
+
 def test_a_random_split_that_may_leak_is_reported(tmp_path, caplog):
     path, _ = write(tmp_path, **{"the day": TIMES["days"], "year": [2000 + i // 8 for i in range(80)]})
     new_competition(path, ["price"], "rmse", tmp_path / "days")

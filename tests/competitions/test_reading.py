@@ -83,6 +83,21 @@ def test_a_zip_archive(tmp_path, name):
         read_tables([path])
 
 
+@pytest.mark.parametrize(
+    ("field", "value", "message"), [(6, 1, "is encrypted"), (8, 9, "compression method is not supported")]
+)
+def test_a_zip_archive_that_python_cannot_unpack(tmp_path, field, value, message):
+    path = tmp_path / "t.zip"
+    with zipfile.ZipFile(path, "w") as archive:
+        archive.writestr("t.csv", TEXT)
+    content = bytearray(path.read_bytes())
+    for header, start in (b"PK\x03\x04", 0), (b"PK\x01\x02", 2):  # which both hold the flags and the method
+        content[content.index(header) + start + field] = value
+    path.write_bytes(content)
+    with pytest.raises(CompetitionError, match=rf"t\.zip cannot be read: .*{message}"):
+        read_tables([path])
+
+
 GERMAN = [["where", "price"], ["a;b", "1.234,50"], ["c", "-12,5"], ["d", "950"]]
 NUMBERS = {
     "decimal commas": (made_by(";", GERMAN), ["1234.50", "-12.5", "950"]),

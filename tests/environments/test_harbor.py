@@ -8,6 +8,7 @@ import os
 import subprocess
 import sys
 import tomllib
+from dataclasses import replace
 from pathlib import Path
 from types import SimpleNamespace
 
@@ -142,6 +143,7 @@ def test_the_grader_in_a_task_is_ours_for_every_metric(tmp_path):
         make(tmp_path / "strict", "strict", "log_loss", right_answers("log_loss"), **strict),
         make(tmp_path / "ordered", "ordered", "accuracy", right_answers("accuracy"), in_file_order=True),
         make(tmp_path / "named", "named", "accuracy", right_answers("word_level_jaccard")),
+        make(tmp_path / "texts", "texts", "accuracy", right_answers("accuracy"), text_columns=("y0",)),
     ]
     tasks = export_harbor(TaskSet(competitions), tmp_path / "harbor")
     expected, asked = [], []
@@ -166,6 +168,18 @@ def test_the_grader_in_a_task_is_ours_for_every_metric(tmp_path):
     for task in tasks:
         copies = {name: (task / "tests/trl_mle" / name).read_bytes() for name in GRADER}
         assert copies == {name: (package / name).read_bytes() for name in GRADER}
+
+
+@pytest.mark.parametrize("suffix", ["gz", "zip"])
+def test_answers_may_be_compressed(tmp_path, suffix):
+    competition = make(tmp_path / "own", "own", "rmse", right_answers("rmse"))
+    packed = competition.answers.with_name(f"test.csv.{suffix}")
+    pd.read_csv(competition.answers).to_csv(packed, index=False)
+    competition.answers.unlink()
+    competition = replace(competition, answers=packed)
+    (task,) = export_harbor(TaskSet([competition]), tmp_path / "harbor")
+    (found,), _ = grade_elsewhere([[task / "tests", competition.sample_submission]])
+    assert found[0] == competition.grade(competition.sample_submission)
 
 
 def test_the_grader_needs_only_what_the_image_has():
@@ -423,6 +437,38 @@ def test_a_metric_of_another_package_is_refused(tmp_path, monkeypatch):
         export_harbor(TaskSet([str(tmp_path / "own")]), tmp_path / "harbor")
     assert not (tmp_path / "harbor").exists()  # nor half of it
     assert not list(tmp_path.glob(".harbor*"))
+
+
+IMPORTS = {
+    "from helper_x import f": "helper_x.f",
+    "def later():\n    import helper_x.more": "helper_x.more",
+    "import os, tqdm": "tqdm",
+    "from trl_mle.competitions import Score": "trl_mle.competitions.Score",  # its `__init__` is empty in the image
+    "from trl_mle.competitions import metrics\nimport trl_mle.competitions.metrics": None,
+    "import scipy.stats, joblib\nfrom collections.abc import Mapping\nfrom sklearn.metrics import f1_score": None,
+    "try:\n    import tqdm\nexcept ImportError:\n    pass": None,
+}
+
+
+@pytest.mark.parametrize(("code", "lacking"), IMPORTS.items(), ids=IMPORTS)
+def test_a_metric_that_imports_what_the_image_lacks_is_refused(tmp_path, monkeypatch, code, lacking):
+    (tmp_path / "helper_x").mkdir()
+    (tmp_path / "helper_x/__init__.py").write_text("def f(): pass\n")
+    (tmp_path / "my_importing_metric.py").write_text(f"{code}\ndef error(y_true, y_pred):\n    return 0.5\n")
+    monkeypatch.syspath_prepend(tmp_path)
+    monkeypatch.delitem(sys.modules, "my_importing_metric", raising=False)
+    make(tmp_path / "own", "", "mae", right_answers("mae"))
+    config = "metric: my_importing_metric.error\nid_column: id\nhigher_is_better: false\n"
+    (tmp_path / "own/competition.yaml").write_text(f"id: own\n{config}")
+    tasks = TaskSet([str(tmp_path / "own")])
+    if lacking is None:
+        assert export_harbor(tasks, tmp_path / "harbor")
+        return
+    message = (
+        rf"^the metric my_importing_metric\.error of 'own' imports {lacking}, which the task lacks: put what it n"
+    )
+    with pytest.raises(CompetitionError, match=message):
+        export_harbor(tasks, tmp_path / "harbor")
 
 
 # --- Names

@@ -1,16 +1,20 @@
 """An agent's view of a competition."""
 
 import pickle
+import threading
 import time
 from concurrent.futures import ProcessPoolExecutor
 from dataclasses import replace
 from multiprocessing import get_context
 
 import pytest
+from support.scripted_executor import ScriptedExecutor
 
 from trl_mle.competitions import TaskSet, load_competition
+from trl_mle.competitions.metrics import Metric
 from trl_mle.environments import MLEEnvironment, MLESpec, ScoredMLEEnvironment
-from trl_mle.execution import LocalExecutor
+from trl_mle.environments.environment import finished
+from trl_mle.execution import ExecutionResult, LocalExecutor, Outcome
 from trl_mle.instrumentation import AstInstrumenter
 from trl_mle.rewards import MLEReward
 from trl_mle.solutions import ResultStore
@@ -135,6 +139,30 @@ def test_programs_run_side_by_side_and_are_waited_for_in_the_end(executor):
     assert min(logged["duration_s"]) >= 1
     assert time.monotonic() - started < sum(logged["duration_s"])
     assert logged["valid"] == [True] * 4
+
+
+def test_a_metric_of_ones_own_that_takes_long_delays_nobody_else():
+    other_has_ended, in_time = threading.Event(), []
+
+    def slow(answers, predictions):
+        if not predictions.equals(answers):  # which `MLEReward` grades first
+            in_time.append(other_has_ended.wait(5))
+        return 0.5
+
+    wine = load_competition("wine")
+    slow_one = replace(wine, id="slow", custom_metric=Metric(slow, higher_is_better=True))
+    submission = wine.sample_submission.read_bytes()
+    ended = ExecutionResult(Outcome.OK, duration_s=0.1, exit_code=0, submission=submission)
+    reward = MLEReward([slow_one, wine], ScriptedExecutor(ended, ended))
+    environments = {name: MLEEnvironment(reward) for name in ("slow", "wine")}
+    for name, environment in environments.items():
+        environment.reset(competition=name)
+        environment.start_program(SUBMIT)
+    assert finished(environments["slow"]._pending[-1], until=0.0) is None
+    assert environments["wine"]._episode().valid
+    other_has_ended.set()
+    assert environments["slow"]._episode().score.value == 0.5
+    assert in_time == [True]
 
 
 def test_an_environment_that_owns_its_reward(executor):

@@ -54,7 +54,25 @@ def test_it_is_prepared_once(mlebench, tmp_path, capsys):
     assert prepare(PIZZA, str(tmp_path / "elsewhere")).is_relative_to(tmp_path / "elsewhere")
 
 
-def test_without_mlebench_it_says_how_to_get_it(mlebench):
+def test_mlebench_in_an_environment_that_is_not_activated(mlebench, tmp_path, monkeypatch):
+    mlebench(WRITES)
+    monkeypatch.setenv("PATH", str(tmp_path / "empty"))
+    monkeypatch.setattr("sys.executable", str(tmp_path / "tools/python"))
+    assert prepare(PIZZA, None).is_dir()
+
+
+@pytest.mark.parametrize("given", ["~/data", None])
+def test_a_folder_in_the_users_own(mlebench, tmp_path, monkeypatch, given):
+    mlebench(WRITES)
+    monkeypatch.setenv("HOME", str(tmp_path))
+    monkeypatch.setenv("MLEBENCH_DATA_DIR", "~/data")
+    monkeypatch.chdir(tmp_path)
+    assert prepare(PIZZA, given) == tmp_path / "data" / PIZZA / "prepared" / "public"
+    assert not (tmp_path / "~").exists()
+
+
+def test_without_mlebench_it_says_how_to_get_it(mlebench, tmp_path, monkeypatch):
+    monkeypatch.setattr("sys.executable", str(tmp_path / "python"))
     with pytest.raises(CompetitionError) as caught:
         prepare(PIZZA, None)
     for part in ("pip install git+https://github.com/openai/mle-bench", "kaggle.json", f"kaggle.com/c/{PIZZA}/rules"):

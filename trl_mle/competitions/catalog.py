@@ -30,6 +30,7 @@ class Layout:
     in_file_order: bool = False
     row_sum_decimals: int | None = None
     group_column: str | None = None
+    text_columns: tuple[str, ...] = ()
     higher_is_better: bool | None = None  # only for a function of your own, like `takes`
     takes: str | None = None  # a value of `Takes`
 
@@ -54,6 +55,8 @@ def competition_from_folder(competition_id: str, layout: Layout, prepared: Path)
     missing = [name for name in (layout.id_column, *target_columns) if name not in columns]
     if missing:
         raise CompetitionError(f"{competition_id!r}: {sample} lacks the columns {', '.join(map(repr, missing))}")
+    if unknown := [name for name in layout.text_columns if name not in target_columns]:
+        raise CompetitionError(f"{competition_id!r}: text_columns must be target columns, not {unknown[0]!r}")
     try:
         metric = find_metric(layout.metric, layout.higher_is_better, layout.takes)
     except ValueError as error:
@@ -71,5 +74,6 @@ def competition_from_folder(competition_id: str, layout: Layout, prepared: Path)
         in_file_order=layout.in_file_order,
         row_sum_decimals=layout.row_sum_decimals,
         group_column=layout.group_column,
+        text_columns=layout.text_columns,
         custom_metric=None if layout.metric in METRICS else metric,
     )

@@ -97,6 +97,8 @@ class Competition:
             Number of decimals to which a row's predictions must sum to 1, if stricter than the metric.
         group_column (`str`, *optional*):
             Column whose values differ between training and test data, such as a patient: it is no feature.
+        text_columns (`tuple[str, ...]`, *optional*):
+            Target columns that are texts, even if all answers look like numbers: labels 1, 2 and x, where no answer is x.
         custom_metric ([`Metric`], *optional*):
             The metric, if it is not in `METRICS`. Any exception that it raises makes a submission invalid.
         holdout (`float`, *optional*, defaults to `0.0`):
@@ -115,6 +117,7 @@ class Competition:
     in_file_order: bool = False
     row_sum_decimals: int | None = None
     group_column: str | None = None
+    text_columns: tuple[str, ...] = ()
     custom_metric: Metric | None = None
     holdout: float = 0.0
 
@@ -233,7 +236,7 @@ class Competition:
     def _answers(self) -> pd.DataFrame:
         """Reads the answers, which must be gradable themselves: ROC AUC is undefined for a class that never occurs."""
         try:
-            table = _read_csv(self.answers)
+            table = _read_csv(self.answers, self.text_columns)
             _require_columns(table, [self.id_column, *self.target_columns], "the file")
             labels = table[list(self.target_columns)].set_axis(table[self.id_column])
             answers = _predictions(labels, texts=_text_columns(labels))

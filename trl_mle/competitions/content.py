@@ -18,8 +18,11 @@ def content_digest(competition: Competition) -> str:
     SHA-256 of everything that programs can read and that grading depends on: the bytes of the files, and all fields
     except the id. A custom metric, which must be a plain function, is identified by its name, code and closure.
     """
+    # An empty `text_columns` is left out: digests that were stored before there was such a field remain valid
     settings = {
-        item.name: _described(getattr(competition, item.name)) for item in fields(Competition) if item.name != "id"
+        item.name: _described(value)
+        for item in fields(Competition)
+        if item.name != "id" and (value := getattr(competition, item.name)) != ()
     }
     return hashlib.sha256(json.dumps(settings, sort_keys=True).encode()).hexdigest()
 

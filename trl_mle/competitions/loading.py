@@ -202,6 +202,6 @@ def _layout(content: dict[Any, Any], config: Path) -> Layout:
     needed = [name for name, field in known.items() if field.default is MISSING and name not in content]
     if needed:
         raise CompetitionError(f"{config} lacks {' and '.join(map(repr, needed))}")
-    if "target_columns" in content:
-        content["target_columns"] = tuple(content["target_columns"])
+    for key in content.keys() & {"target_columns", "text_columns"}:
+        content[key] = tuple(content[key])
     return Layout(**content)

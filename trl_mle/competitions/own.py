@@ -160,6 +160,10 @@ def new_competition(
         layout["target_columns"] = list(answers.columns)
         if split is not None and split.startswith("group:"):
             layout["group_column"] = clean_name(split.removeprefix("group:"))
+        whole, hidden = as_read(answers), as_read(answers[is_test])
+        texts = [name for name in whole if is_numeric_dtype(hidden[name]) and not is_numeric_dtype(whole[name])]
+        if texts:  # labels such as 1, 2 and x, where no hidden row has an x
+            layout["text_columns"] = texts
         if higher_is_better is not None:
             layout |= {"higher_is_better": higher_is_better, "takes": str(known.takes)}
         competition = write_config(staged, layout, targets)

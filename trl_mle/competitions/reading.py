@@ -198,7 +198,8 @@ def _content(path: Path) -> bytes:
                 return archive.read(names[0])
         with OPENERS.get(kind, open)(path, "rb") as file:
             return file.read()
-    except (OSError, EOFError, zipfile.BadZipFile, zlib.error, lzma.LZMAError) as error:
+    except (OSError, EOFError, RuntimeError, zipfile.BadZipFile, zlib.error, lzma.LZMAError) as error:
+        # `RuntimeError`: the archive is encrypted, or compressed in a way that Python lacks
         raise CompetitionError(f"{path} cannot be read: {error}") from error
 
 

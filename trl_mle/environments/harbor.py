@@ -1,5 +1,6 @@
 """Competitions as Harbor tasks (https://www.harborframework.com/docs/tasks), for TRL's `HarborSpec` and for Harbor's agents."""
 
+import ast
 import importlib
 import json
 import math
@@ -7,7 +8,7 @@ import re
 import shutil
 import sys
 import tempfile
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import fields
 from importlib.metadata import version
 from pathlib import Path
@@ -31,6 +32,8 @@ SCHEMA = "1.4"  # of task.toml, as of Harbor 0.26
 USER = HOME.name  # of the image, who is not root
 AGENT = Limits(timeout_s=1800.0)
 PACKAGES = ("numpy", "pandas", "scipy", "scikit-learn", "pillow")  # of the image
+# What can be imported there beside Python's own modules: these packages, and those that they bring
+MODULES = {"numpy", "pandas", "scipy", "sklearn", "PIL", "joblib", "threadpoolctl", "dateutil", "six"}
 # What `tests/` holds of this package: the grader and what it imports
 GRADER = (
     "spelling.py",
@@ -104,7 +107,8 @@ def export_harbor(tasks: TaskSet, folder: Path, limits: Limits = AGENT, organiza
 
     Raises:
         `FileExistsError`: The folder exists.
-        [`CompetitionError`]: A competition cannot be loaded or named, or its metric is part of a package.
+        [`CompetitionError`]: A competition cannot be loaded or named, or its metric is part of a package, or imports what
+            the image lacks.
         `ValueError`: Harbor would not take the organization or the limits.
     """
     exists = FileExistsError(f"{folder} exists: name another folder with --harbor")
@@ -167,10 +171,12 @@ def _copy_grader(competition: Competition, reward: Reward, tests: Path) -> None:
         (copy.parent / "__init__.py").touch()
         shutil.copyfile(package / name, copy)
     (tests / "trl_mle" / "__init__.py").touch()
-    shutil.copyfile(competition.answers, tests / "answers.csv")
+    answers = "".join(["answers", *competition.answers.suffixes])  # pandas finds the compression by the name
+    shutil.copyfile(competition.answers, tests / answers)
     facts = {item.name: getattr(competition, item.name) for item in fields(Competition) if item.name not in LEFT_OUT}
     task = {
         "competition": facts,
+        "answers": answers,
         "sample_submission": competition.sample_submission.relative_to(competition.public_dir).as_posix(),
         "metric_options": _own_metric(competition, tests) if competition.custom_metric is not None else {},
         "reward": reward._asdict(),
@@ -192,16 +198,40 @@ def _own_metric(competition: Competition, tests: Path) -> dict[str, Any]:
     except ValueError as error:
         raise CompetitionError(f"{competition.id!r}: {error}") from error
     module = metric.rpartition(".")[0]
-    if module.partition(".")[0] not in ("sklearn", "scipy", "numpy", "pandas"):  # which the image has
+    if module.partition(".")[0] not in MODULES:
         source = Path(importlib.import_module(module).__file__ or "")
         if "." in module or source.suffix != ".py" or source.stem != module:
             raise CompetitionError(
                 f"the metric {metric} of {competition.id!r} must be in a file of its own, such as my_module.py, to be graded elsewhere"
             )
+        if lacking := [name for name in _imports(ast.parse(source.read_bytes())) if not _is_in_image(name)]:
+            raise CompetitionError(
+                f"the metric {metric} of {competition.id!r} imports {', '.join(lacking)}, which the task lacks: put what "
+                f"it needs into {source.name}"
+            )
         shutil.copyfile(source, tests / source.name)
     if isinstance(found, Metric):
         return {}
     return {"higher_is_better": scoring.higher_is_better, "takes": str(scoring.takes)}
+
+
+def _imports(code: ast.AST) -> Iterator[str]:
+    """The dotted names that code imports, but for those in a `try` statement, without which it may do."""
+    for part in ast.iter_child_nodes(code):
+        if isinstance(part, ast.Import):
+            yield from (alias.name for alias in part.names)
+        elif isinstance(part, ast.ImportFrom):
+            yield from (f"{part.module}.{alias.name}" for alias in part.names)
+        elif not isinstance(part, ast.Try):
+            yield from _imports(part)
+
+
+def _is_in_image(name: str) -> bool:
+    """Whether a grader can import this: from Python's own modules, the packages, or our modules beside it."""
+    ours = [f"trl_mle.{path.removesuffix('.py').replace('/', '.')}" for path in GRADER]
+    return name.partition(".")[0] in sys.stdlib_module_names | MODULES or any(
+        f"{name}.".startswith(f"{module}.") for module in ours
+    )
 
 
 def _dockerfile(environment: Path) -> str:

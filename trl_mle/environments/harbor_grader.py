@@ -50,10 +50,10 @@ def load(tests: Path) -> tuple[Competition, Reward]:
     task: dict[str, Any] = json.loads((tests / "competition.json").read_text(encoding="utf-8"))
     facts, metric = task["competition"], task["competition"]["metric"]
     competition = Competition(
-        **facts | {"target_columns": tuple(facts["target_columns"])},
+        **facts | {key: tuple(facts[key]) for key in ("target_columns", "text_columns")},
         public_dir=HOME / "input",
         sample_submission=HOME / "input" / task["sample_submission"],
-        answers=tests / "answers.csv",
+        answers=tests / task["answers"],
         custom_metric=None if metric in METRICS else find_metric(metric, **task["metric_options"]),
     )
     return competition, Reward(**task["reward"])

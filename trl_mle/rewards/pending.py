@@ -91,7 +91,7 @@ class Execution(PendingEvaluation):
 
 
 def _graded(result: ExecutionResult, competition: Competition) -> Future[Score | None]:
-    """The score of a submission, `None` without one. Where another process grades, it comes later: a thread waits for it."""
+    """The score of a submission, `None` without one. A metric that is not ours may take long, so a thread computes it."""
     grading: Future[Score | None] = Future()
     submission = result.submission if result.outcome is Outcome.OK else None
 
@@ -101,7 +101,7 @@ def _graded(result: ExecutionResult, competition: Competition) -> Future[Score |
         except BaseException as error:  # raised where the score is asked for
             grading.set_exception(error)
 
-    if submission is not None and competition.grading_s:
+    if submission is not None and competition.custom_metric is not None:
         threading.Thread(target=grade, name="trl_mle-grading", daemon=True).start()
     else:
         grade()

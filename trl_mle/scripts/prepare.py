@@ -60,10 +60,14 @@ def prepare(competition_id: str, data_dir: str | None) -> Path:
         return load_competition(competition_id, data_dir).public_dir
     except CompetitionError as error:
         folder = re.search(r"prepared in (\S+);", str(error))
-    if shutil.which("mlebench") is None:
+    # Beside Python, too: an environment that was not activated is not on `PATH`
+    mlebench = shutil.which("mlebench") or shutil.which("mlebench", path=Path(sys.executable).parent)
+    if mlebench is None:
         raise CompetitionError(INSTALL.format(competition=competition_id))
     data_dir = data_dir or os.environ.get("MLEBENCH_DATA_DIR")  # our variable: mlebench does not read it
-    command = ["mlebench", "prepare", "-c", competition_id, *(["--data-dir", data_dir] if data_dir else [])]
+    command = [mlebench, "prepare", "-c", competition_id]
+    if data_dir:
+        command += ["--data-dir", os.path.expanduser(data_dir)]
     said = ""
     with subprocess.Popen(
         command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, errors="replace"
