@@ -104,6 +104,14 @@ def test_more_programs_later_take_no_more_seconds_each(run):
             assert result["seconds"] == result["programs"]
 
 
+def test_samples_of_another_table_are_not_taken(run, monkeypatch):
+    folder, _ = run
+    worth(WorthArguments(str(folder), num_samples=1))
+    monkeypatch.setattr(module, "content_digest", lambda competition: "of a table that has changed")
+    with pytest.raises(ValueError, match=r"trained\.jsonl was made with other settings \(content of wine\)"):
+        worth(WorthArguments(str(folder), num_samples=1))
+
+
 def test_the_chance_of_one():
     """None in n leaves a chance of some 40% that n more hold one, and half of them none at all."""
     share, low, high = chance_of_one(0, 500, 500)

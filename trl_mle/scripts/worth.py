@@ -10,6 +10,7 @@ from rich.table import Table
 from scipy.stats import beta
 
 from trl_mle.competitions import Competition, TaskSet
+from trl_mle.competitions.content import content_digest
 from trl_mle.competitions.metrics import gain
 from trl_mle.evaluation.best_of_k import best_of_k
 from trl_mle.evaluation.evaluate import best_solutions, file_name
@@ -125,11 +126,12 @@ def worth(args: WorthArguments) -> None:
             executor.check(competition)
         limits = keep_packages(executor.limits, output_dir, begun_in=folder)
         reward = MLEReward(competitions, executor, AstInstrumenter())
+        contents = {competition.id: content_digest(competition) for competition in competitions}
 
         def harnesses(name: str, policy_name: str) -> list[Harness]:
             policy = load_policy(policy_name)
             settings = {"policy": policy.identity, "seed": args.seed, "batch_size": args.batch_size}
-            log = SampleLog(output_dir / f"{name}.jsonl", settings)
+            log = SampleLog(output_dir / f"{name}.jsonl", settings, contents)
             return [
                 Harness(
                     policy, competition, reward, log, arguments["max_completion_length"], arguments["max_prompt_length"], limits,
