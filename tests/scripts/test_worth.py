@@ -85,6 +85,21 @@ def test_as_many_programs_and_as_many_seconds(run, capsys):
     assert json.loads((folder / "worth" / "worth.json").read_text()) == report
 
 
+def test_an_answer_without_code_counts_on_both_sides(run):
+    """The record of executions has 12 of 16 answers; half of the untrained policy's have code."""
+    folder, _ = run
+    state = folder / "checkpoint-3" / "trainer_state.json"
+    history = json.loads(state.read_text())["log_history"]
+    for entry, rate in zip(history, (0.5, 0.25, 0.0), strict=True):
+        entry["mle/outcome/no_code_rate"] = rate
+    state.write_text(json.dumps({"log_history": history}))
+    worth(WorthArguments(str(folder), num_samples=4, batch_size=4))
+    trained, untrained, _ = json.loads((folder / "worth" / "worth.json").read_text())["wine"]
+    valid = read_run(folder, "run").executions["valid"].sum()
+    assert (trained["programs"], trained["valid_rate"]) == (16 + 4, (valid + 4) / 20)
+    assert (untrained["programs"], untrained["valid_rate"]) == (20, 0.5)
+
+
 def test_programs_are_written_as_in_training(run):
     folder, policies = run
     arguments = json.loads((folder / ARGUMENTS_FILE).read_text())

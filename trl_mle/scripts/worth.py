@@ -5,6 +5,7 @@ import math
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
+from statistics import fmean
 
 from rich.table import Table
 from scipy.stats import beta
@@ -68,7 +69,7 @@ class Found:
         what (`str`):
             Where the programs are from.
         programs (`int`):
-            Number of programs.
+            Number of programs; an answer without code counts, too.
         seconds (`float`):
             Time in seconds that they took: sampling, execution, and training, if any.
         valid_rate (`float`):
@@ -161,10 +162,20 @@ def trained_result(run: TrainingRun, harness: Harness, num_samples: int) -> Foun
     solutions = best_solutions(competition, {run.name: evaluations}, {run.name: str(run.folder)})
     best = max(solutions, key=lambda solution: gain(solution[0], competition.higher_is_better), default=None)
     share = len(programs) / len(run.programs())
+    answers = answers_in_training(run, competition)
     seconds = (run.training_s or 0.0) * share + seconds_of(harness, num_samples)
     valid = programs["valid"].sum() + sum(evaluation.valid for evaluation in evaluations)
-    count = len(programs) + len(evaluations)
+    count = answers + len(evaluations)
     return Found("training, then samples", count, seconds, float(valid / count), best and best[1])
+
+
+def answers_in_training(run: TrainingRun, competition: Competition) -> int:
+    """Number of answers that the programs of a competition came with: those without code are in the metrics alone."""
+    name = "outcome/no_code_rate"
+    without = run.metric(f"mle/{competition.slug}/{name}") or run.metric(f"mle/{name}")
+    share = fmean(without.values()) if without else 0.0
+    programs = len(run.programs(competition.id))
+    return round(programs / (1 - share)) if share < 1 else programs
 
 
 def untrained_results(harness: Harness, trained: Found) -> list[Found]:
