@@ -4,17 +4,18 @@ import json
 import math
 from itertools import combinations
 from statistics import fmean
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
 from support.scripted_policy import ScriptedPolicy, fenced
 from support.training_runs import make_run
 
-from trl_mle.evaluation.sample_log import SampleLog
+from trl_mle.evaluation.sample_log import Sample, SampleLog, Written
 from trl_mle.report.training_run import read_run
 from trl_mle.rewards.progress import ARGUMENTS_FILE
 from trl_mle.scripts import worth as module
-from trl_mle.scripts.worth import Found, WorthArguments, chance_of_one, worth
+from trl_mle.scripts.worth import Found, WorthArguments, chance_of_one, seconds_of, worth
 
 
 PROGRAM = """\
@@ -117,6 +118,18 @@ def test_more_programs_later_take_no_more_seconds_each(run):
         report = json.loads((folder / "worth" / "worth.json").read_text())
         for result in report["wine"][1:]:
             assert result["seconds"] == result["programs"]
+
+
+def test_a_program_that_is_tried_again_takes_no_time_of_later_batches(tmp_path):
+    log = SampleLog(tmp_path / "x.jsonl", {})
+    samples = [Sample("wine", "scratch", number) for number in range(3)]
+    for number, sample in enumerate(samples):  # a batch every 2 s, which takes 1 s
+        log.written[sample] = Written("text", 1, 1, started_s=2.0 * number, sampling_s=0.5, step="scratch")
+        log.elapsed_s[sample] = 2.0 * number + 1.0
+    harness = SimpleNamespace(log=log, competition=SimpleNamespace(id="wine"))
+    assert seconds_of(harness, 3) == 3.0
+    log.elapsed_s[samples[0]] = 7.0
+    assert seconds_of(harness, 3) == 4.0
 
 
 def test_samples_of_another_table_are_not_taken(run, monkeypatch):
