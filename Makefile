@@ -1,6 +1,6 @@
 # make quickstart    train a tiny policy to write Kaggle solutions, on a CPU, without a download
 # make quickstart MODEL=…  the same with a pretrained model: a folder or a Hub id; hours on a CPU
-# make resume        resume an interrupted quickstart
+# make resume        resume an interrupted quickstart, with its competition and seed
 # make test          set everything up and run the tests
 # make test-slow     the tests of sharded engines, killed runs, real tables, and the report in a browser
 # make test-vllm     the tests with a real vLLM on a CPU, as a server and in training, in a separate environment
@@ -8,7 +8,7 @@
 # make docs          build the site in .ci-work/site; a warning or a broken link is an error
 # make test-gpu      every way to train that needs a GPU, on one GPU, in 8 minutes; writes docs/gpu.md
 #
-# COMPETITION is digits, breast-cancer, diabetes, wine, mirror:<id> (see trl-mle competitions), or a folder that trl-mle new made.
+# COMPETITION is digits (the default), breast-cancer, diabetes, wine, mirror:<id> (see trl-mle competitions), or a folder that trl-mle new made.
 # Variables: PYTHON (an interpreter ≥ 3.11), VENV (the virtual environment), PIP_ARGS (extra arguments of pip, such as
 # --index-url https://download.pytorch.org/whl/cpu for a machine without a GPU), JOBS (tests at a time), COMPETITION, MODEL,
 # SEED, OUTPUT.
@@ -18,15 +18,15 @@ VENV ?= .venv
 VLLM_VENV ?= .venv-vllm
 PIP_ARGS ?=
 JOBS ?= 3
-COMPETITION ?= digits
+COMPETITION ?=
 MODEL ?=
-SEED ?= 0
+SEED ?=
 OUTPUT ?= outputs/quickstart
 
 BIN := $(VENV)/bin
 # Commands started here end when make ends, for any reason
-QUICKSTART = setpriv --pdeathsig KILL $(BIN)/trl-mle quickstart --competition '$(COMPETITION)' --seed $(SEED) --output_dir $(OUTPUT) \
-	$(if $(MODEL),--model '$(MODEL)')
+QUICKSTART = setpriv --pdeathsig KILL $(BIN)/trl-mle quickstart --output_dir $(OUTPUT) $(if $(COMPETITION),--competition '$(COMPETITION)') \
+	$(if $(SEED),--seed $(SEED)) $(if $(MODEL),--model '$(MODEL)')
 
 APT_INSTALL = [ -z "$$packages" ] && exit 0; \
 	if [ "$$(id -u)" = 0 ]; then apt-get update -qq && apt-get install -y -qq $$packages; \

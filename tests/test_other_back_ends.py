@@ -100,6 +100,9 @@ def test_every_command_asks_for_a_back_end_in_the_same_way(monkeypatch):
     monkeypatch.setattr(execution, "RayExecutor", lambda address, **options: asked.update(options, address=address))
     make_executor(ExecutorArguments(program_timeout_s=5.0, program_memory_mb=512, ray_address="auto", gpu_slots=["0"]))
     assert (asked["address"], asked["timeout_s"], asked["memory_mb"], asked["num_gpus"]) == ("auto", 5.0, 512, True)
+    for count in (0, -1):
+        with pytest.raises(ValueError, match=f"^max_parallel_programs must be at least 1, got {count}$"):
+            make_executor(ExecutorArguments(max_parallel_programs=count))
     with pytest.raises(ValueError, match=r"program_memory_mb must be positive and finite, got 0"):
         make_executor(ExecutorArguments(program_memory_mb=0))
     for timeout_s in (math.nan, math.inf):

@@ -17,6 +17,7 @@ from markdown_it import MarkdownIt
 from support.hostile_texts import HOSTILE, check_plain
 from support.scripted_policy import ScriptedPolicy, fenced
 from support.training_runs import make_run
+from transformers import TrainerState
 
 import trl_mle
 from trl_mle import cli
@@ -255,9 +256,9 @@ def test_a_model_card(tmp_path):
     text = EVERYTHING.replace("\ud800", "")
     competition = replace(load_competition("wine"), id=text)
     args = MLEGRPOConfig(str(tmp_path), max_steps=2, use_cpu=True, bf16=False)
-    history = [{"step": 1, "reward": 0.5, "mle/score/best": 0.9}]
+    state = TrainerState(global_step=1, log_history=[{"step": 1, "reward": 0.5, "mle/score/best": 0.9}])
     page = card_body(
-        text, text, text, args, tmp_path, "one process", False, TaskSet([competition]), [], {}, history, Limits()
+        text, text, text, args, tmp_path, "one process", False, TaskSet([competition]), [], {}, state, Limits()
     )
     check_plain(page)
     tokens = MarkdownIt("gfm-like", {"linkify": False}).parse(page)

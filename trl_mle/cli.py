@@ -339,17 +339,21 @@ def quickstart(args: argparse.Namespace) -> int:
     from trl_mle.competitions import load_competition
     from trl_mle.files import alone_in
     from trl_mle.models import is_missing_folder
-    from trl_mle.scripts.quickstart import quickstart
+    from trl_mle.scripts.quickstart import as_begun, quickstart
     from trl_mle.starter import check_covered
 
+    competition, seed = args.competition, args.seed
+    if args.resume:
+        competition, seed = as_begun(Path(args.output_dir), competition, seed)
+    competition, seed = "digits" if competition is None else competition, seed or 0
     # Names first, because the steps before their first use take a minute
-    load_competition(args.competition, holdout=0.5)
+    load_competition(competition, holdout=0.5)
     if args.model is not None and is_missing_folder(args.model):
         raise FileNotFoundError(f"--model: there is no folder {args.model}")
     if args.model is None and not args.resume:
-        check_covered(args.competition)
+        check_covered(competition)
     with alone_in(Path(args.output_dir)):
-        return quickstart(args.competition, args.seed, Path(args.output_dir), args.resume, args.model)
+        return quickstart(competition, seed, Path(args.output_dir), args.resume, args.model)
 
 
 def report(args: argparse.Namespace) -> int:
@@ -469,16 +473,17 @@ def make_parser() -> argparse.ArgumentParser:
     command.add_argument(
         "--competition",
         "--competitions",  # as other commands call it, where argparse also takes the singular
-        default="digits",
         help="digits, breast-cancer, diabetes, wine, mirror:<id>, or a folder made by `trl-mle new` (digits)",
     )
     command.add_argument(
         "--model",
         help="folder or Hub id of a pretrained model with a chat template, to train with LoRA (a tiny policy)",
     )
-    command.add_argument("--seed", type=int, default=0, help="seed of the policy and of its training (0)")
+    command.add_argument("--seed", type=int, help="seed of the policy and of its training (0)")
     command.add_argument("--output_dir", default="outputs/quickstart", help="folder to write to (outputs/quickstart)")
-    command.add_argument("--resume", action="store_true", help="go on where a quickstart was interrupted")
+    command.add_argument(
+        "--resume", action="store_true", help="go on where a quickstart was interrupted, with its competition and seed"
+    )
     add(doctor, "show what this machine can train, and how it isolates programs", python)
     add_late(evaluate, "sample, execute, grade, and compare policies")
     add_late(worth, "compare a run with sampling its untrained policy as long")

@@ -230,6 +230,17 @@ def test_other_settings_are_refused(tmp_path):
         SampleLog(old, {"seed": 1})
 
 
+def test_another_competition_of_the_same_name_is_refused(tmp_path):
+    path = tmp_path / "x.jsonl"
+    complete(SampleLog(path, {"seed": 1}), "as before contents were kept")
+    log = SampleLog(path, {"seed": 1}, {"wine": "a", "digits": "b"})
+    log.add_completions([Sample("digits", "scratch", 0)], [Completion("text")], 0.0, "scratch", [None])
+    for others in ({}, {"wine": "a"}, {"wine": "b", "digits": "b"}, {"digits": "b", "diabetes": "c"}):
+        assert len(SampleLog(path, {"seed": 1}, others).written) == 2
+    with pytest.raises(ValueError, match=r"was made with other settings \(content of digits\): remove it and"):
+        SampleLog(path, {"seed": 1}, {"wine": "a", "digits": "c"})
+
+
 def test_settings_with_which_nothing_was_sampled_are_not_kept(tmp_path):
     path = tmp_path / "x.jsonl"
     complete(SampleLog(path, {"seed": 1}), None)

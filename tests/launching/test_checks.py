@@ -1,7 +1,12 @@
+import json
+from types import SimpleNamespace
+
 import pytest
+from support.prepared_folders import write_task
 from transformers import TrainerState
 
-from trl_mle.launching import Problems, check_no_other_run, check_trackers
+from trl_mle.competitions import TaskSet
+from trl_mle.launching import Problems, check_no_other_run, check_same_run, check_trackers
 
 
 @pytest.mark.parametrize(("rank", "once", "said"), [("0", True, True), ("1", True, False), ("1", False, True)])
@@ -53,3 +58,30 @@ def test_a_run_does_not_begin_in_the_folder_of_another(tmp_path):
     check_no_other_run(tmp_path, str(tmp_path / "executions" / ".." / "checkpoint-8"))
     with pytest.raises(FileExistsError, match="holds a run"):
         check_no_other_run(tmp_path, str(tmp_path.parent / "other" / "checkpoint-8"))
+
+
+def test_a_run_is_resumed_with_its_own_tasks(tmp_path, monkeypatch):
+    for name in ("barns", "houses"):
+        write_task(tmp_path / "tasks" / name, name)
+    monkeypatch.chdir(tmp_path)
+    before = {"competitions": ["tasks"], "data_dir": None, "holdout": 0.5, "begin_program": True}
+    (tmp_path / "run").mkdir()
+
+    def resume(competitions, holdout=0.5, begin_program=True):
+        args = SimpleNamespace(competitions=competitions, holdout=holdout)
+        checkpoint, asked = "run/checkpoint-4", SimpleNamespace(begin_program=begin_program)
+        check_same_run(checkpoint, args, asked, TaskSet(competitions))
+
+    resume(["wine"])  # it does not say what it had
+    (tmp_path / "run" / "arguments.json").write_text(json.dumps(before))
+    resume(["tasks"])
+    resume([str(tmp_path / "tasks")])
+    resume(["./tasks/houses", "tasks/barns"])
+    resume(["tasks", "without:barns"])  # which may be broken
+    with pytest.raises(
+        ValueError, match=r"run of run/checkpoint-4 has competitions=\['tasks'\], not \['wine'\]: resume"
+    ):
+        resume(["wine"])
+    with pytest.raises(ValueError, match=r"has holdout=0\.5, not 0\.0, begin_program=True, not False: resume"):
+        resume([str(tmp_path / "tasks")], 0.0, False)
+    check_same_run(None, None, None, TaskSet([]))

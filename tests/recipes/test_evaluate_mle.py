@@ -11,6 +11,7 @@ from pathlib import Path
 
 import pytest
 from support.openai_server import OpenAIServer
+from support.prepared_folders import write_task
 
 from trl_mle.competitions import load_competition
 from trl_mle.evaluation.evaluate import EvaluationArguments, best_solutions, check_results, difference, run
@@ -181,6 +182,16 @@ def test_half_of_the_rows_are_held_out(server, tmp_path, monkeypatch, capsys):
     with pytest.raises(SystemExit):
         runpy.run_path(SCRIPT, run_name="__main__")
     assert "was made with other settings (holdout)" in capsys.readouterr().err
+
+
+def test_another_table_of_the_same_name_is_not_reported_with_the_results_of_the_first(server, tmp_path):
+    options = {"policies": [server.url], "names": ["x"], "num_samples": 1, "output_dir": str(tmp_path / "out")}
+    tables = [write_task(tmp_path / name / "flats", "flats") for name in ("A", "B")]
+    run(EvaluationArguments(competitions=[str(tables[0])], **options))
+    (tables[1] / "private" / "test.csv").write_text("id,y\n3,b\n4,b\n")
+    with pytest.raises(ValueError, match=r"was made with other settings \(content of flats\)"):
+        run(EvaluationArguments(competitions=[str(tables[1])], **options))
+    run(EvaluationArguments(competitions=[str(tables[0]), "wine"], **options))  # another may be added
 
 
 @pytest.mark.parametrize(

@@ -135,6 +135,17 @@ def test_training_time_is_the_sum_of_the_steps_times(run, page, tmp_path):
     assert read_run(tmp_path, "x").training_s is None
 
 
+def test_steps_that_are_repeated_take_time_twice(tmp_path):
+    """As their programs are on record twice; killed after step 7, resumed from step 4 and, with more steps, from step 8."""
+    steps = [{"step": 0, "ended": False}, *({"step": step, "step_time": 2.0} for step in range(1, 8))]
+    steps += [{"step": 4, "ended": False}, *({"step": step, "step_time": 3.0} for step in range(5, 9))]
+    steps += [{"step": 8, "ended": True}, {"step": 8, "ended": False}, {"step": 10, "step_time": 5.0}]
+    (tmp_path / "metrics.jsonl").write_text("".join(json.dumps(step) + "\n" for step in steps))
+    run = read_run(tmp_path, "x")
+    assert run.training_s == 7 * 2.0 + 4 * 3.0 + 2 * 5.0
+    assert run.metric("step_time")[7] == 3.0
+
+
 def test_a_real_log_is_read(tmp_path):
     """From programs that really run: the report reads what the reward writes."""
     wine = load_competition("wine")

@@ -7,10 +7,11 @@ import sys
 from dataclasses import replace
 
 import pytest
+from support.prepared_folders import write_task
 
 from trl_mle import cli
 from trl_mle.scripts import quickstart as module
-from trl_mle.scripts.quickstart import idle_cores
+from trl_mle.scripts.quickstart import as_begun, idle_cores
 from trl_mle.scripts.sizes import Sizes
 
 
@@ -119,6 +120,34 @@ def test_goes_on_where_it_was_interrupted(commands, tmp_path):
     module.quickstart("digits", 0, tmp_path, resume=True)
     assert names(commands) == [TRAIN, EVALUATE]
     assert commands[1][-2:] == ["--resume_from_checkpoint", "true"]
+
+
+def test_it_goes_on_with_its_competition_and_seed(commands, tmp_path, monkeypatch, capsys):
+    def run(*more):
+        monkeypatch.setattr(sys, "argv", ["trl-mle", "quickstart", "--output_dir", str(tmp_path / "wine"), *more])
+        commands.clear()
+        with pytest.raises(SystemExit) as ended:
+            cli.main()
+        return ended.value.code
+
+    assert run("--competition", "wine", "--seed", "3") == 0
+    (tmp_path / "wine" / "starter").mkdir()
+    for same in ([], ["--competition", "wine"], ["--seed", "3"]):
+        assert run("--resume", *same) == 0
+        assert [of(command, "--competitions") for command in commands[1:]] == ["wine"] * 3
+        assert of(commands[2], "--seed") == "3"
+    for other in (["--competition", "digits"], ["--seed", "0"]):
+        assert run("--resume", *other) == 2
+        assert not commands
+        error = capsys.readouterr().err
+        assert "wine holds a quickstart of wine with seed 3: leave out --competition and --seed (COMPETITION" in error
+
+
+def test_a_folder_is_the_same_competition_under_another_name(commands, tmp_path, monkeypatch):
+    monkeypatch.chdir(write_task(tmp_path / "houses", "houses").parent)
+    assert module.quickstart("./houses", 0, tmp_path / "out") == 0
+    assert as_begun(tmp_path / "out", str(tmp_path / "houses"), None) == (str(tmp_path / "houses"), 0)
+    assert as_begun(tmp_path / "older", None, None) == (None, None)
 
 
 def test_a_trained_policy_without_checkpoints_is_only_evaluated(commands, tmp_path):

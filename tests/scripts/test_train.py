@@ -249,6 +249,12 @@ def test_a_checkpoint_that_does_not_fit_ends_the_run_in_one_line(tiny_model, tmp
     assert capsys.readouterr().err.splitlines()[-1] == (
         "train_mle.py: error: the checkpoint has rollouts that were not trained on yet: resume with async_rollouts"
     )
+    before = (tmp_path / "policy" / "arguments.json").read_text()
+    with pytest.raises(SystemExit) as ended:
+        run_script(*args, "--max_steps", "2", "--resume_from_checkpoint", "true", "--competitions", "wine")
+    assert ended.value.code == 2
+    assert "has competitions=['digits'], not ['wine']: resume it with the same" in capsys.readouterr().err
+    assert (tmp_path / "policy" / "arguments.json").read_text() == before
 
 
 def test_a_task_that_breaks_a_run_is_named_in_one_line(tiny_model, tmp_path, run_script, capsys):

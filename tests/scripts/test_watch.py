@@ -142,3 +142,27 @@ def test_each_of_several_competitions_has_a_row(tmp_path):
         ("wine", "24", [f"{best['wine']:.5g}", "↑"]),
         ("diabetes", "24", [f"{best['diabetes']:.5g}", "↓"]),
     ]
+
+
+def test_a_competition_whose_programs_all_failed_for_a_reason_of_ours(tmp_path):
+    folder = make_run(tmp_path / "run", steps=1, competitions=("wine", "diabetes"))
+    path = folder / "executions" / "rank-0.jsonl"
+    rows = [json.loads(line) for line in path.read_text().splitlines()]
+    ours = {"outcome": "infrastructure", "score": None, "reward": None, "duration_s": None}
+    rows = [row | ours if row["competition"] == "wine" else row for row in rows]
+    path.write_text("".join(json.dumps(row) + "\n" for row in rows))
+    (row,) = [line.split() for line in shown(folder).splitlines() if line.startswith("wine")]
+    assert row[1:5] == ["0", "-", "-", "-"]
+
+
+def test_an_unreadable_file_is_noted_once(tmp_path, monkeypatch, capsys):
+    folder = make_run(tmp_path / "run", steps=1)
+    with (folder / "executions" / "rank-0.jsonl").open("a") as file:
+        file.write('{"time": \n')
+    happenings = [lambda: None, train_to(folder, 0)]
+    monkeypatch.setattr(module.time, "sleep", lambda seconds: happenings.pop(0)())
+    monkeypatch.setattr(module, "PlainConsole", lambda: PlainConsole(force_terminal=True, width=200))
+    assert watch(folder) == 0
+    assert happenings == []
+    captured = capsys.readouterr()
+    assert (captured.out + captured.err).count("is skipped") == 1

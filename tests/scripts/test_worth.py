@@ -4,17 +4,18 @@ import json
 import math
 from itertools import combinations
 from statistics import fmean
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
 from support.scripted_policy import ScriptedPolicy, fenced
 from support.training_runs import make_run
 
-from trl_mle.evaluation.sample_log import SampleLog
+from trl_mle.evaluation.sample_log import Sample, SampleLog, Written
 from trl_mle.report.training_run import read_run
 from trl_mle.rewards.progress import ARGUMENTS_FILE
 from trl_mle.scripts import worth as module
-from trl_mle.scripts.worth import Found, WorthArguments, chance_of_one, worth
+from trl_mle.scripts.worth import Found, WorthArguments, chance_of_one, seconds_of, worth
 
 
 PROGRAM = """\
@@ -85,6 +86,21 @@ def test_as_many_programs_and_as_many_seconds(run, capsys):
     assert json.loads((folder / "worth" / "worth.json").read_text()) == report
 
 
+def test_an_answer_without_code_counts_on_both_sides(run):
+    """The record of executions has 12 of 16 answers; half of the untrained policy's have code."""
+    folder, _ = run
+    state = folder / "checkpoint-3" / "trainer_state.json"
+    history = json.loads(state.read_text())["log_history"]
+    for entry, rate in zip(history, (0.5, 0.25, 0.0), strict=True):
+        entry["mle/outcome/no_code_rate"] = rate
+    state.write_text(json.dumps({"log_history": history}))
+    worth(WorthArguments(str(folder), num_samples=4, batch_size=4))
+    trained, untrained, _ = json.loads((folder / "worth" / "worth.json").read_text())["wine"]
+    valid = read_run(folder, "run").executions["valid"].sum()
+    assert (trained["programs"], trained["valid_rate"]) == (16 + 4, (valid + 4) / 20)
+    assert (untrained["programs"], untrained["valid_rate"]) == (20, 0.5)
+
+
 def test_programs_are_written_as_in_training(run):
     folder, policies = run
     arguments = json.loads((folder / ARGUMENTS_FILE).read_text())
@@ -102,6 +118,26 @@ def test_more_programs_later_take_no_more_seconds_each(run):
         report = json.loads((folder / "worth" / "worth.json").read_text())
         for result in report["wine"][1:]:
             assert result["seconds"] == result["programs"]
+
+
+def test_a_program_that_is_tried_again_takes_no_time_of_later_batches(tmp_path):
+    log = SampleLog(tmp_path / "x.jsonl", {})
+    samples = [Sample("wine", "scratch", number) for number in range(3)]
+    for number, sample in enumerate(samples):  # a batch every 2 s, which takes 1 s
+        log.written[sample] = Written("text", 1, 1, started_s=2.0 * number, sampling_s=0.5, step="scratch")
+        log.elapsed_s[sample] = 2.0 * number + 1.0
+    harness = SimpleNamespace(log=log, competition=SimpleNamespace(id="wine"))
+    assert seconds_of(harness, 3) == 3.0
+    log.elapsed_s[samples[0]] = 7.0
+    assert seconds_of(harness, 3) == 4.0
+
+
+def test_samples_of_another_table_are_not_taken(run, monkeypatch):
+    folder, _ = run
+    worth(WorthArguments(str(folder), num_samples=1))
+    monkeypatch.setattr(module, "content_digest", lambda competition: "of a table that has changed")
+    with pytest.raises(ValueError, match=r"trained\.jsonl was made with other settings \(content of wine\)"):
+        worth(WorthArguments(str(folder), num_samples=1))
 
 
 def test_the_chance_of_one():

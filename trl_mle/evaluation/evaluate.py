@@ -17,6 +17,7 @@ from rich.text import Text
 
 from trl_mle import __version__
 from trl_mle.competitions import Competition, TaskSet
+from trl_mle.competitions.content import content_digest
 from trl_mle.competitions.metrics import gain
 from trl_mle.evaluation.harness import Harness, check_seed
 from trl_mle.evaluation.policies import Policy, begins_program, check_policy, load_policy
@@ -184,9 +185,10 @@ def run(args: EvaluationArguments) -> None:
         for competition in competitions:
             executor.check(competition)
         limits = keep_packages(executor.limits, output_dir, begun_in=output_dir if begun else None)
+        contents = {competition.id: content_digest(competition) for competition in competitions}
         for name, policy_name, tree in zip(args.names, args.policies + args.tree_policies, kinds, strict=True):
             policy, begin = load_policy(policy_name), begins_program(policy_name, args.begin_program)
-            log = SampleLog(output_dir / f"{file_name(name)}.jsonl", args.settings(policy, tree, begin))
+            log = SampleLog(output_dir / f"{file_name(name)}.jsonl", args.settings(policy, tree, begin), contents)
             best_solutions = output_dir / "best_solutions" / file_name(name)
             if best_solutions.exists() and not log.written:  # its log was removed
                 raise ValueError(

@@ -3,7 +3,7 @@
 import json
 import os
 import time
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
@@ -56,12 +56,15 @@ class SampleLog:
             `<name>.jsonl`.
         settings (`dict`):
             All settings that the completions depend on.
+        contents (`Mapping[str, str]`, *optional*):
+            The [`~trl_mle.competitions.content.content_digest`] of each competition, by its id. Those that have completions must not
+            change; others may be added.
 
     Raises:
-        `ValueError`: Existing files were made with other settings, or cannot be read.
+        `ValueError`: Existing files were made with other settings or contents, or cannot be read.
     """
 
-    def __init__(self, path: Path, settings: dict[str, Any]):
+    def __init__(self, path: Path, settings: dict[str, Any], contents: Mapping[str, str] | None = None):
         self.path = path
         self._completions_path = path.parent / "completions" / path.name
         self._completions_path.parent.mkdir(parents=True, exist_ok=True)
@@ -70,20 +73,24 @@ class SampleLog:
         self.elapsed_s: dict[Sample, float] = {}
 
         rows = _read(self._completions_path)
+        completions = [row for row in rows if "competition" in row]
+        headings = [row for row in rows if "competition" not in row]
         wanted = json.loads(json.dumps(settings))
         # Written with the first completions, so that a call that fails earlier leaves no file behind
-        self._heading = [] if rows else [{"settings": wanted}]
-        known = {} if path.exists() else wanted
-        found = rows.pop(0).get("settings", {}) if rows else known
-        if found != wanted:
-            changed = sorted(
-                name for name in {*found, *wanted} if name not in found or found[name] != wanted.get(name)
-            )
+        self._heading = {} if headings else {"settings": wanted}
+        found = headings[0]["settings"] if headings else {} if completions or path.exists() else wanted
+        changed = sorted(name for name in {*found, *wanted} if name not in found or found[name] != wanted.get(name))
+        known = {name: digest for row in headings for name, digest in row.get("contents", {}).items()}
+        contents = contents or {}
+        if not changed:  # of which some, such as holdout, are in a digest, too
+            changed = [f"content of {name}" for name in contents if known.get(name, contents[name]) != contents[name]]
+        self._contents = {name: contents[name] for name in contents if name not in known}  # to be written, too
+        if changed:
             raise ValueError(
                 f"{path} was made with other settings ({', '.join(changed)}): remove it and {self._completions_path}, or use another output_dir"
             )
         last = 0.0
-        for row in rows:
+        for row in completions:
             sample, last = _pop_sample(row), max(last, row.pop("elapsed_s"))
             self.written[sample] = Written(**row)
         for row in _read(path):
@@ -120,8 +127,10 @@ class SampleLog:
             )
             rows.append(asdict(sample) | {"elapsed_s": ended_s} | asdict(self.written[sample]))
         if rows:
-            _append(self._completions_path, self._heading + rows)
-            self._heading = []
+            if new := {row["competition"] for row in rows} & self._contents.keys():
+                self._heading["contents"] = {name: self._contents.pop(name) for name in sorted(new)}
+            _append(self._completions_path, [self._heading, *rows] if self._heading else rows)
+            self._heading = {}
 
     def add_evaluation(self, sample: Sample, evaluation: Evaluation) -> None:
         """Adds an evaluation, unless it is a failure of our infrastructure, which is retried later."""

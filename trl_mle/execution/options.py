@@ -67,6 +67,8 @@ def make_executor(args: ExecutorArguments, training_cores: int = 0) -> execution
     for name in ("program_timeout_s", "program_memory_mb", "threads_per_program"):
         if not 0 < getattr(args, name) < math.inf:
             raise ValueError(f"{name} must be positive and finite, got {getattr(args, name)}")
+    if args.max_parallel_programs is not None and args.max_parallel_programs < 1:
+        raise ValueError(f"max_parallel_programs must be at least 1, got {args.max_parallel_programs}")
     kind: Any = executor_class(args)
     if training_cores and not kind.is_local:
         raise ValueError(

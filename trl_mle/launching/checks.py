@@ -19,12 +19,12 @@ from transformers import AutoTokenizer
 from transformers.integrations.integration_utils import INTEGRATION_TO_CALLBACK, get_available_reporting_integrations
 from yaml import YAMLError
 
-from trl_mle.competitions import Competition
+from trl_mle.competitions import Competition, TaskSet
 from trl_mle.execution import Limits, SandboxError
 from trl_mle.execution.options import executor_class
 from trl_mle.models import is_missing_folder, look_up, render_prompt
 from trl_mle.prompts import scratch_prompt
-from trl_mle.rewards.progress import METRICS_FILE
+from trl_mle.rewards.progress import ARGUMENTS_FILE, METRICS_FILE
 from trl_mle.showing import for_terminal
 from trl_mle.trainer.engine.checkpoint import damage, find_checkpoints
 from trl_mle.trainer.engine.pushes import in_one_line, is_failed_upload
@@ -123,6 +123,27 @@ def check_no_other_run(folder: Path, checkpoint: str | None) -> None:
     if logged:
         raise FileExistsError(
             f"output_dir {folder} holds a run of {logged} steps without a complete checkpoint: delete it, or name another output_dir"
+        )
+
+
+def check_same_run(checkpoint: str | None, script_args: Any, args: Any, tasks: TaskSet) -> None:
+    """
+    Raises `ValueError` if the run of the checkpoint to resume from had other competitions, `holdout` or `begin_program`, as far as
+    it says. Competitions may be left out, such as broken ones.
+    """
+    path = Path(checkpoint).parent / ARGUMENTS_FILE if checkpoint is not None else None
+    if path is None or not path.is_file():
+        return
+    before, now = json.loads(path.read_text(encoding="utf-8")), vars(script_args) | vars(args)
+    names = [name for name in ("competitions", "holdout", "begin_program") if before.get(name, now[name]) != now[name]]
+    # Other names may stand for the same competitions
+    if "competitions" in names and set(tasks) <= set(TaskSet(before["competitions"], before["data_dir"])):
+        names.remove("competitions")
+    if names:
+        were = ", ".join(f"{name}={before[name]}, not {now[name]}" for name in names)
+        raise ValueError(
+            f"resume_from_checkpoint: the run of {checkpoint} has {were}: resume it with the same, or begin a new run in another "
+            "output_dir"
         )
 
 

@@ -31,6 +31,8 @@ class TrainingRun:
     folder: Path
     name: str
     history: list[dict[str, Any]] = field(default_factory=list)  # the trainer's log, up to the last step logged
+    # Sum of the steps' times in seconds, also of those that a resumed run repeated; `None` if no step has been logged
+    training_s: float | None = None
     # A row for each line of `executions/rank-*.jsonl`, in the order in which programs ended, with `seconds` since the
     # first, `reported` (the score on the held-out rows, if any), `valid`, `untrained` (valid, but not observed to train a
     # model) and a column for each milestone
@@ -62,14 +64,6 @@ class TrainingRun:
         """Ids of those that programs were written for, in the order in which they first came: the first [`FEW`]."""
         return [] if self.executions.empty else list(dict.fromkeys(self.executions["competition"]))[:FEW]
 
-    @cached_property
-    def training_s(self) -> float | None:
-        """Sum of the steps' times in seconds; `None` if no step has been logged."""
-        total, before = 0.0, self.history[0]["step"] if self.history and "ended" in self.history[0] else 0
-        for step, mean_s in self.metric("step_time").items():  # over the steps since the last log
-            total, before = total + mean_s * (step - before), step
-        return total or None
-
     def metric(self, key: str) -> dict[int, float]:
         """Values of a logged metric by step."""
         return {entry["step"]: entry[key] for entry in self.history if entry.get(key) is not None}
@@ -90,14 +84,15 @@ def read_run(folder: Path, name: str) -> TrainingRun:
     """
     skipped: list[str] = []
     # Without it, the run is another trainer's, whose log is known up to its last checkpoint
-    history = read_metrics(folder) or _newest(folder, "trainer_state.json", "log_history", _is_log, skipped) or []
+    written = _written(folder)
+    history = _last_of_each(written) or _newest(folder, "trainer_state.json", "log_history", _is_log, skipped) or []
     executions = _executions(folder / "executions", skipped)
     if not history and executions.empty:
         raise FileNotFoundError(
             f"{folder} holds no metrics.jsonl, executions/*.jsonl or trainer_state.json that can be read: "
             + ("; ".join(skipped) or _hint(folder))
         )
-    run = TrainingRun(folder, name, history, executions, skipped=skipped)
+    run = TrainingRun(folder, name, history, _training_s(written or history), executions, skipped=skipped)
     run.best = _best(folder / "best_solutions", skipped)
     if len(run.best) > FEW:
         run.best = [best for best in run.best if best["competition"] in run.competitions]
@@ -117,22 +112,41 @@ def read_metrics(folder: Path) -> list[dict[str, Any]]:
     resumed run repeats, the later metrics count. The first entry of a run that has begun is step 0, without metrics;
     the last one has `ended`, if training has.
     """
-    path = folder / METRICS_FILE
-    if not path.is_file():
-        return []
-    entries: list[dict[str, Any]] = []
-    for line in _whole_lines(path):
+    return _last_of_each(_written(folder))
+
+
+def _written(folder: Path) -> list[dict[str, Any]]:
+    """All lines of the metrics, also those of steps that a resumed run repeats."""
+    path, entries = folder / METRICS_FILE, []
+    for line in _whole_lines(path) if path.is_file() else ():
         try:
             entry = json.loads(line)
         except ValueError:  # cut off by a full disk, before the run was resumed
             continue
-        if not _is_step(entry):
-            continue
+        if _is_step(entry):
+            entries.append(entry)
+    return entries
+
+
+def _last_of_each(written: list[dict[str, Any]]) -> list[dict[str, Any]]:
+    entries: list[dict[str, Any]] = []
+    for entry in written:
         while entries and entries[-1]["step"] > entry["step"]:
             entries.pop()
         before = entries.pop() if entries and entries[-1]["step"] == entry["step"] else {}
         entries.append(before | entry)
     return entries
+
+
+def _training_s(written: list[dict[str, Any]]) -> float | None:
+    total, before = 0.0, written[0]["step"] if written and "ended" in written[0] else 0
+    for entry in written:
+        step = entry["step"]
+        if entry.get("step_time") is not None and step > before:  # the mean over the steps since the last log
+            total, before = total + entry["step_time"] * (step - before), step
+        elif "ended" in entry:
+            before = min(before, step)  # a resumed run repeats steps, whose programs are on record twice
+    return total or None
 
 
 def _is_step(entry: object) -> TypeGuard[dict[str, Any]]:

@@ -1,5 +1,6 @@
 """`trl-mle quickstart`: runs a newcomer's commands one after the other."""
 
+import json
 import os
 import shutil
 import signal
@@ -10,6 +11,8 @@ from typing import Any
 
 import psutil
 
+from trl_mle.competitions.loading import id_of
+from trl_mle.files import write_whole
 from trl_mle.scripts.process_ends import run_until_we_end
 from trl_mle.scripts.sizes import Sizes
 from trl_mle.showing import for_terminal
@@ -19,6 +22,26 @@ from trl_mle.showing import for_terminal
 QUIET = dict.fromkeys(("HF_DATASETS_DISABLE_PROGRESS_BARS", "HF_HUB_DISABLE_PROGRESS_BARS"), "1") | {
     "DS_ACCELERATOR": "cpu"
 }
+
+BEGUN_FILE = "quickstart.json"  # in the folder: the competition and the seed
+
+
+def as_begun(folder: Path, competition: str | None, seed: int | None) -> tuple[str | None, int | None]:
+    """
+    The competition and the seed of a quickstart to resume, as far as its folder says. Raises `ValueError` if others are given.
+    """
+    path = folder / BEGUN_FILE
+    if not path.is_file():
+        return competition, seed
+    known = json.loads(path.read_text(encoding="utf-8"))
+    known_competition, known_seed = known["competition"], known["seed"]
+    is_another = competition is not None and id_of(competition) != id_of(known_competition)
+    if is_another or seed not in (None, known_seed):
+        raise ValueError(
+            f"{folder} holds a quickstart of {known_competition} with seed {known_seed}: leave out --competition and --seed (COMPETITION "
+            "and SEED) to resume it, or name another folder with --output_dir (OUTPUT)"
+        )
+    return competition or known_competition, known_seed
 
 
 def idle_cores() -> int:
@@ -70,6 +93,9 @@ def quickstart(competition: str, seed: int, folder: Path, resume: bool = False, 
                 )
             return code
         sizes = Sizes.read(measured)
+    if not resume:
+        folder.mkdir(parents=True, exist_ok=True)
+        write_whole(folder / BEGUN_FILE, (json.dumps({"competition": competition, "seed": seed}) + "\n").encode())
     # Programs run without isolation only if doctor has found out, and printed why, that no sandbox works
     code = run_until_we_end([*ours, "doctor"], stdout=sys.stderr)
     if code not in (0, 1):

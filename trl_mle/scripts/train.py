@@ -49,6 +49,7 @@ def main(
     with problems.noted():
         checkpoint = launching.checkpoint_to_resume(training_args.resume_from_checkpoint, output_dir)
         launching.check_no_other_run(output_dir, checkpoint)
+        launching.check_same_run(checkpoint, script_args, training_args, tasks)
     with problems.noted():
         launching.check_engine(training_args.use_cpu, script_args.best_of_n)
     with problems.noted():

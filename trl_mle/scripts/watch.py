@@ -34,10 +34,11 @@ def watch(folder: Path) -> int:
     if not console.is_terminal:
         console.print(view(folder))
         return 0
+    said: set[str] = set()
     with Live(console=console, auto_refresh=False) as live:
         while True:
             ended = has_ended(folder)
-            live.update(_view_or_wait(folder), refresh=True)
+            live.update(_view_or_wait(folder, said), refresh=True)
             if ended:
                 return 0
             time.sleep(REFRESH_S)
@@ -53,19 +54,21 @@ def has_ended(folder: Path) -> bool:
     return written[-1].get("ended", False)
 
 
-def _view_or_wait(folder: Path) -> Group | Text:
+def _view_or_wait(folder: Path, said: set[str]) -> Group | Text:
     try:
-        return view(folder)
+        return view(folder, said)
     except FileNotFoundError:
         why = "nothing there yet" if folder.is_dir() else "no such folder yet"
         return Text(f"waiting for a run in {folder}: {why} (Ctrl-C ends)")
 
 
-def view(folder: Path) -> Group:
-    """Renders the current state of a run."""
-    run = read_run(folder, folder.name)
+def view(folder: Path, said: set[str] | None = None) -> Group:
+    """Renders the current state of a run. Prints its notes on unreadable files, except those in `said`, and adds them there."""
+    run, said = read_run(folder, folder.name), set() if said is None else said
     for note in run.skipped:
-        print(f"trl-mle: {terminal_line(note)}", file=sys.stderr)
+        if note not in said:
+            print(f"trl-mle: {terminal_line(note)}", file=sys.stderr)
+    said.update(run.skipped)
     facts = facts_table()
     facts.add_row("run", str(folder))
     facts.add_row("step", _step(run, folder))
@@ -89,12 +92,14 @@ def _of_competitions(run: TrainingRun) -> Table:
     best = {one["competition"]: one for one in run.best}
     for competition in run.competitions:
         programs, found = run.programs(competition), best.get(competition)
+        figures = ["-"] * 3  # if our infrastructure failed every time
+        if len(programs):
+            valid = programs["valid"]
+            figures = [percent(valid.mean()), percent(valid[-64:].mean()), f"{programs['duration_s'].median():.2f}"]
         table.add_row(
             competition,
             str(len(programs)),
-            percent(programs["valid"].mean()),
-            percent(programs["valid"].iloc[-64:].mean()),
-            f"{programs['duration_s'].median():.2f}",
+            *figures,
             f"{found['reported']:.5g} {'↑' if found['higher_is_better'] else '↓'}" if found else "-",
         )
     return table

@@ -5,11 +5,13 @@ import math
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
+from statistics import fmean
 
 from rich.table import Table
 from scipy.stats import beta
 
 from trl_mle.competitions import Competition, TaskSet
+from trl_mle.competitions.content import content_digest
 from trl_mle.competitions.metrics import gain
 from trl_mle.evaluation.best_of_k import best_of_k
 from trl_mle.evaluation.evaluate import best_solutions, file_name
@@ -67,7 +69,7 @@ class Found:
         what (`str`):
             Where the programs are from.
         programs (`int`):
-            Number of programs.
+            Number of programs; an answer without code counts, too.
         seconds (`float`):
             Time in seconds that they took: sampling, execution, and training, if any.
         valid_rate (`float`):
@@ -125,11 +127,12 @@ def worth(args: WorthArguments) -> None:
             executor.check(competition)
         limits = keep_packages(executor.limits, output_dir, begun_in=folder)
         reward = MLEReward(competitions, executor, AstInstrumenter())
+        contents = {competition.id: content_digest(competition) for competition in competitions}
 
         def harnesses(name: str, policy_name: str) -> list[Harness]:
             policy = load_policy(policy_name)
             settings = {"policy": policy.identity, "seed": args.seed, "batch_size": args.batch_size}
-            log = SampleLog(output_dir / f"{name}.jsonl", settings)
+            log = SampleLog(output_dir / f"{name}.jsonl", settings, contents)
             return [
                 Harness(
                     policy, competition, reward, log, arguments["max_completion_length"], arguments["max_prompt_length"], limits,
@@ -159,10 +162,20 @@ def trained_result(run: TrainingRun, harness: Harness, num_samples: int) -> Foun
     solutions = best_solutions(competition, {run.name: evaluations}, {run.name: str(run.folder)})
     best = max(solutions, key=lambda solution: gain(solution[0], competition.higher_is_better), default=None)
     share = len(programs) / len(run.programs())
+    answers = answers_in_training(run, competition)
     seconds = (run.training_s or 0.0) * share + seconds_of(harness, num_samples)
     valid = programs["valid"].sum() + sum(evaluation.valid for evaluation in evaluations)
-    count = len(programs) + len(evaluations)
+    count = answers + len(evaluations)
     return Found("training, then samples", count, seconds, float(valid / count), best and best[1])
+
+
+def answers_in_training(run: TrainingRun, competition: Competition) -> int:
+    """Number of answers that the programs of a competition came with: those without code are in the metrics alone."""
+    name = "outcome/no_code_rate"
+    without = run.metric(f"mle/{competition.slug}/{name}") or run.metric(f"mle/{name}")
+    share = fmean(without.values()) if without else 0.0
+    programs = len(run.programs(competition.id))
+    return round(programs / (1 - share)) if share < 1 else programs
 
 
 def untrained_results(harness: Harness, trained: Found) -> list[Found]:
@@ -195,13 +208,16 @@ def untrained_results(harness: Harness, trained: Found) -> list[Found]:
 
 
 def seconds_of(harness: Harness, count: int) -> float:
-    """Seconds that the first programs of a log took, batch by batch: from the request to the end of the last program."""
+    """Seconds that the first programs of a log took, batch by batch: from the request to the end of the last program. A program
+    that was tried again later does not count beyond the next batch's request."""
     log, ends = harness.log, dict[float, float]()
     for sample, written in log.written.items():
         if sample.competition == harness.competition.id and sample.index < count:
             ended_s = log.elapsed_s.get(sample, written.started_s)
             ends[written.started_s] = max(ends.get(written.started_s, 0.0), ended_s)
-    return sum(ended_s - started_s for started_s, ended_s in ends.items())
+    starts = sorted({written.started_s for written in log.written.values()})
+    following = dict(zip(starts, [*starts[1:], math.inf], strict=True))
+    return sum(min(ended_s, following[started_s]) - started_s for started_s, ended_s in ends.items())
 
 
 def chance_of_one(hits: int, samples: int, count: int) -> tuple[float, float, float]:

@@ -5,6 +5,7 @@ from pathlib import Path
 
 import pandas as pd
 import pytest
+from transformers import TrainerState
 
 from trl_mle.competitions import TaskSet, load_competition
 from trl_mle.competitions.own import new_competition
@@ -17,9 +18,9 @@ from trl_mle.trainer.engine.model_card import card_body
 def card(folder, competition, **scores):
     BestSolutions(folder / "best_solutions").offer(competition, "x = 1", b"id\n", 0.9, **scores)
     args = MLEGRPOConfig(str(folder), max_steps=2, use_cpu=True, bf16=False)
-    history = [{"step": 1, "reward": 0.5, "mle/score/best": 0.9}]
+    state = TrainerState(global_step=1, log_history=[{"step": 1, "reward": 0.5, "mle/score/best": 0.9}])
     return card_body(
-        "policy", None, None, args, folder, "one process", False, TaskSet([competition]), [], {}, history, Limits()
+        "policy", None, None, args, folder, "one process", False, TaskSet([competition]), [], {}, state, Limits()
     )
 
 
@@ -35,6 +36,15 @@ def test_without_held_out_rows_there_is_one_score(tmp_path):
     assert "The best program of the whole run scores **0.9000** in `wine`." in text
     assert "valid submissions on the hidden answers. Valid" in text
     assert "held-out" not in text
+
+
+def test_the_steps_are_those_that_were_done(tmp_path):
+    """A run may be given in epochs, and a card be written before its end."""
+    args = MLEGRPOConfig(str(tmp_path), num_train_epochs=2, use_cpu=True, bf16=False)
+    for steps, shown in ((1, "1 step of"), (40, "40 steps of")):
+        state = TrainerState(global_step=steps)
+        text = card_body(None, None, None, args, tmp_path, "one process", False, TaskSet([]), [], {}, state, Limits())
+        assert f"\n- {shown} {args.generation_batch_size} programs in groups" in text
 
 
 def test_the_commands_do_not_depend_on_where_training_ran(tmp_path, monkeypatch):
@@ -73,9 +83,9 @@ def test_each_competition_has_its_first_and_its_last_batch(tmp_path):
     for step, name, rate in ((1, "wine", 0.25), (2, "wine", 0.5), (2, "diabetes", 0.0), (3, "diabetes", 0.75)):
         history[step - 1] |= {f"mle/{name}/programs": 8, f"mle/{name}/valid_rate": rate}
     args = MLEGRPOConfig(str(tmp_path), max_steps=3, use_cpu=True, bf16=False)
-    loaded = [load_competition(name) for name in names]
+    loaded, state = [load_competition(name) for name in names], TrainerState(log_history=history)
     text = card_body(
-        "policy", None, None, args, tmp_path, "one process", False, TaskSet(loaded), [], {}, history, Limits()
+        "policy", None, None, args, tmp_path, "one process", False, TaskSet(loaded), [], {}, state, Limits()
     )
     for expected in (
         "before, step 1 | 8 | 25%",

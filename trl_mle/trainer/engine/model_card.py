@@ -8,6 +8,8 @@ from pathlib import Path
 from typing import Any
 from urllib.parse import quote
 
+from transformers import TrainerState
+
 from trl_mle.competitions import Competition, TaskSet
 from trl_mle.competitions.catalog import MLEBENCH_COMPETITIONS
 from trl_mle.competitions.loading import is_own
@@ -68,7 +70,7 @@ def card_body(
     tasks: TaskSet,
     rewards: Sequence[MLEReward],
     reward_weights: Mapping[str, float],
-    log_history: Sequence[dict[str, Any]],
+    state: TrainerState,
     limits: Limits,
 ) -> str:
     """The Markdown of the card, up to the versions and citations."""
@@ -89,13 +91,15 @@ def card_body(
         needs=needs,
         competition=for_json(name),
         command=markdown_code(f"trl-mle run {shlex.quote(name)} solution.py"),
-        results=_results(tasks, log_history, args, output_dir),
+        results=_results(tasks, state.log_history, args, output_dir),
         model=for_json(hub_model_id or f"path/to/{output_dir.resolve().name}"),
         limits=", ".join(shown),
         begin_program=args.begin_program,
         max_tokens=args.max_completion_length,
         temperature=args.temperature,
-        settings="\n".join(f"- {line}" for line in _settings(args, engine, lora, rewards, reward_weights)),
+        settings="\n".join(
+            f"- {line}" for line in _settings(args, state.global_step, engine, lora, rewards, reward_weights)
+        ),
     )
 
 
@@ -175,7 +179,12 @@ def _results(tasks: TaskSet, log_history: Sequence[dict[str, Any]], args: MLEGRP
 
 
 def _settings(
-    args: MLEGRPOConfig, engine: str, lora: bool, rewards: Sequence[MLEReward], reward_weights: Mapping[str, float]
+    args: MLEGRPOConfig,
+    steps: int,
+    engine: str,
+    lora: bool,
+    rewards: Sequence[MLEReward],
+    reward_weights: Mapping[str, float],
 ) -> list[str]:
     low, high = args.duration_weight_low, args.duration_weight_high
     bounds = ""
@@ -190,7 +199,7 @@ def _settings(
     if args.async_rollouts:
         rollouts = f"asynchronous, trained by `{args.async_unit}`, at most {args.max_in_flight} in flight"
     lines = [
-        f"{args.max_steps} steps of {args.generation_batch_size} programs in groups of {args.num_generations}, "
+        f"{steps} step{'' if steps == 1 else 's'} of {args.generation_batch_size} programs in groups of {args.num_generations}, "
         f"learning rate {args.learning_rate:g}, KL coefficient {args.beta:g}, loss `{args.loss_type}`, seed {args.seed}",
         f"{'LoRA' if lora else 'all weights'}, {engine}",
         f"rollouts: {rollouts}",

@@ -163,7 +163,7 @@ class HubTrainer(GRPOTrainer):
             tasks=self.competitions,
             rewards=[function for function in self.reward_funcs if isinstance(function, MLEReward)],
             reward_weights=dict(zip(self.reward_func_names, self.reward_weights.tolist(), strict=True)),
-            log_history=self.state.log_history,
+            state=self.state,
             limits=self.limits,
         )
         card.text = body + "\n" + card.text[card.text.index("### Framework versions") :]
