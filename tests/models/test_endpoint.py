@@ -53,6 +53,10 @@ def answered(completions):
     return [completion.text is not None for completion in completions]
 
 
+def message(content):
+    return {"choices": [{"index": 0, "message": {"role": "assistant", "content": content}, "finish_reason": "stop"}]}
+
+
 @pytest.mark.parametrize("mode", ["quote", "rewrite"])
 def test_endpoint_instruments(server, mode):
     instrumenter = LmInstrumenter(EndpointModel(server.url), mode)
@@ -256,6 +260,29 @@ def test_endpoint_is_another_kind_of_server(server, content_type):
         assert answered(model.complete(programs(2), 8)) == [False, False]
         page.shutdown()
     server.start()  # for the fixture to kill
+
+
+THOUGHTS = {"type": "thinking", "thinking": [{"type": "text", "text": "Hm."}]}
+
+
+@pytest.mark.parametrize(
+    ("odd", "answer"),
+    [
+        ({"usage": {}}, ("the answer", 0, 0)),
+        ({"usage": {"prompt_tokens": None, "completion_tokens": None, "total_tokens": 12}}, ("the answer", 0, 0)),
+        ({"usage": "12"}, ("the answer", 0, 0)),
+        (message([THOUGHTS, *({"type": "text", "text": text} for text in ("the ", "answer"))]), ("the answer", 5, 1)),
+        (message({"text": "the answer"}), (None, 0, 0)),
+        ({"choices": [{"message": None}]}, (None, 0, 0)),
+        ({"choices": ["the answer"]}, (None, 0, 0)),
+        ({"choices": None}, (None, 0, 0)),
+    ],
+)
+def test_odd_answers(server, odd, answer):
+    """Counts that are missing are 0; what has no text that can be read is no answer."""
+    server.model, server.odd = lambda prompt, max_tokens: ("the answer", 5), odd
+    [completion] = EndpointModel(server.url).complete(["Hi"], 8)
+    assert (completion.text, completion.tokens, completion.prompt_tokens) == answer
 
 
 @pytest.mark.parametrize(

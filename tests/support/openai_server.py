@@ -21,6 +21,7 @@ class OpenAIServer:
     Attributes:
         requests (`list[dict]`): The bodies of all chat requests.
         most_in_flight (`int`): Largest number of requests that were answered at the same time.
+        odd (`dict`): Replaces fields of each answer.
         meddle (`Callable[[dict], int | None]`): Called with the body of each request before it is answered; if it
             returns a status, that is the whole answer.
     """
@@ -28,6 +29,7 @@ class OpenAIServer:
     def __init__(self, model: Callable[[str, int], tuple[str, int]], names: tuple[str, ...] = ("frozen",)):
         self.model, self.names = model, names
         self.meddle: Callable[[dict], int | None] = lambda body: None
+        self.odd: dict = {}
         self.requests: list[dict] = []
         self.in_flight = self.most_in_flight = 0
         self._lock = threading.Lock()
@@ -88,7 +90,8 @@ class _Handler(BaseHTTPRequestHandler):
         self.reply(
             200,
             {"id": "1", "object": "chat.completion", "created": 0, "model": body["model"]}
-            | {"choices": [choice], "usage": usage},
+            | {"choices": [choice], "usage": usage}
+            | endpoint.odd,
         )
 
     def reply(self, status, content):

@@ -130,7 +130,8 @@ class EndpointModel:
         return [Completion(None) if task in late else task.result() for task in tasks], alive
 
     async def _ask(self, client: Any, prompt: str | Prompt, max_tokens: int, **decoding: Any) -> Completion:
-        from openai.types.chat import ChatCompletion
+        from openai.types.chat import ChatCompletion, ChatCompletionMessage
+        from openai.types.chat.chat_completion import Choice
 
         if opening_of(prompt):
             decoding["extra_body"] = {
@@ -145,10 +146,14 @@ class EndpointModel:
             temperature=self.temperature,
             **decoding,
         )
-        if not isinstance(answer, ChatCompletion) or not answer.choices:  # for example, a proxy's page
-            raise ValueError(f"{self.base_url} did not answer with a chat completion")
-        tokens = (answer.usage.completion_tokens, answer.usage.prompt_tokens) if answer.usage else ()
-        text = answer.choices[0].message.content
+        # The client does not check types
+        match answer:
+            case ChatCompletion(choices=[Choice(message=ChatCompletionMessage(content=content)), *_], usage=usage):
+                text = _text_of(content)
+            case _:  # for example, a proxy's page
+                raise ValueError(f"{self.base_url} did not answer with a chat completion")
+        counts = [getattr(usage, name, None) for name in ("completion_tokens", "prompt_tokens")]
+        tokens = [count if isinstance(count, int) else 0 for count in counts]
         return Completion(text if text is None else opening_of(prompt) + text, *tokens)
 
     def fingerprint(self) -> str:
@@ -168,6 +173,17 @@ class EndpointModel:
                 f"the instrumenter's endpoint {self.base_url} is the vLLM server of the policy, whose weights change in "
                 "training: start a separate server for the instrumenter"
             )
+
+
+def _text_of(content: object) -> str | None:
+    """The text of an answer, which some servers send in parts, next to thoughts. Raises `ValueError` if it has another type."""
+    if content is None or isinstance(content, str):
+        return content
+    if not isinstance(content, list):
+        raise ValueError(f"an answer of type {type(content).__name__}")
+    parts = [part for part in content if isinstance(part, dict) and part.get("type") == "text"]
+    texts = [part["text"] for part in parts if isinstance(part.get("text"), str)]
+    return "".join(texts) if texts else None
 
 
 def _is_http(url: str) -> bool:
