@@ -272,6 +272,9 @@ THOUGHTS = {"type": "thinking", "thinking": [{"type": "text", "text": "Hm."}]}
         ({"usage": {"prompt_tokens": None, "completion_tokens": None, "total_tokens": 12}}, ("the answer", 0, 0)),
         ({"usage": "12"}, ("the answer", 0, 0)),
         (message([THOUGHTS, *({"type": "text", "text": text} for text in ("the ", "answer"))]), ("the answer", 5, 1)),
+        (message(None), ("", 5, 1)),
+        (message(None) | {"usage": None}, ("", 0, 0)),
+        (message([THOUGHTS]), ("", 5, 1)),
         (message({"text": "the answer"}), (None, 0, 0)),
         ({"choices": [{"message": None}]}, (None, 0, 0)),
         ({"choices": ["the answer"]}, (None, 0, 0)),
@@ -279,10 +282,19 @@ THOUGHTS = {"type": "thinking", "thinking": [{"type": "text", "text": "Hm."}]}
     ],
 )
 def test_odd_answers(server, odd, answer):
-    """Counts that are missing are 0; what has no text that can be read is no answer."""
+    """Missing counts are 0. An answer without text is empty; one that cannot be read is none."""
     server.model, server.odd = lambda prompt, max_tokens: ("the answer", 5), odd
     [completion] = EndpointModel(server.url).complete(["Hi"], 8)
     assert (completion.text, completion.tokens, completion.prompt_tokens) == answer
+
+
+@pytest.mark.parametrize("mode", ["quote", "rewrite"])
+def test_answers_without_text_are_empty(server, mode):
+    server.odd = message(None) | {"usage": None}
+    instrumenter = LmInstrumenter(EndpointModel(server.url), mode)
+    instrumenter.instrument_many(programs(2))
+    metrics = instrumenter.metrics()
+    assert (metrics["rejected/empty"], metrics["rejected/changed"], metrics["rejected/no_answer"]) == (1.0, 0.0, 0.0)
 
 
 @pytest.mark.parametrize(

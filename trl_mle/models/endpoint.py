@@ -154,7 +154,7 @@ class EndpointModel:
                 raise ValueError(f"{self.base_url} did not answer with a chat completion")
         counts = [getattr(usage, name, None) for name in ("completion_tokens", "prompt_tokens")]
         tokens = [count if isinstance(count, int) else 0 for count in counts]
-        return Completion(text if text is None else opening_of(prompt) + text, *tokens)
+        return Completion("" if text is None else opening_of(prompt) + text, *tokens)
 
     def fingerprint(self) -> str:
         """See [`LanguageModel`]."""
@@ -176,7 +176,10 @@ class EndpointModel:
 
 
 def _text_of(content: object) -> str | None:
-    """The text of an answer, which some servers send in parts, next to thoughts. Raises `ValueError` if it has another type."""
+    """
+    The text of an answer, which some servers send in parts, next to thoughts; `None` if a filter or hidden thoughts left none.
+    Raises `ValueError` if it has another type.
+    """
     if content is None or isinstance(content, str):
         return content
     if not isinstance(content, list):
