@@ -1,4 +1,5 @@
 import asyncio
+import re
 import threading
 from http.server import BaseHTTPRequestHandler, HTTPServer
 
@@ -138,8 +139,11 @@ def test_deadline_cuts_the_batch(server):
     assert len(server.requests) == 7
 
 
-@pytest.mark.parametrize("end", ["hangs", "fails", "is gone"])
-def test_dead_endpoint_costs_one_deadline(server, monkeypatch, caplog, end):
+@pytest.mark.parametrize(
+    ("end", "error"),
+    [("hangs", "no answer within 1 s"), ("fails", "503 meddled with"), ("is gone", "Connection error.")],
+)
+def test_dead_endpoint_costs_one_deadline(server, monkeypatch, caplog, end, error):
     instrumenter = LmInstrumenter(EndpointModel(server.url, deadline_s=1.0, max_retries=0))
     alive = threading.Event()
     if end == "is gone":
@@ -157,7 +161,7 @@ def test_dead_endpoint_costs_one_deadline(server, monkeypatch, caplog, end):
         assert len(server.requests) == (0 if end == "is gone" else 4), batch
     assert instrumenter.metrics()["ast_rate"] == 1.0
     assert [record.message for record in caplog.records if "answered nothing" in record.message] == [
-        f"frozen at {server.url} answered nothing; it is used again in 300 s"
+        f"frozen at {server.url} answered nothing; it is used again in 300 s; the last error was: {error}"
     ]
 
     alive.set()
@@ -286,6 +290,32 @@ def test_odd_answers(server, odd, answer):
     server.model, server.odd = lambda prompt, max_tokens: ("the answer", 5), odd
     [completion] = EndpointModel(server.url).complete(["Hi"], 8)
     assert (completion.text, completion.tokens, completion.prompt_tokens) == answer
+
+
+@pytest.mark.parametrize("status", [401, 403])
+def test_refused_key(server, monkeypatch, status):
+    """From the start it is an error, in one line without the key. After an answer, it may be a failure of the server."""
+    monkeypatch.setenv("OPENAI_API_KEY", "sk-secret")
+    model = EndpointModel(server.url)
+    server.meddle, server.excuse = lambda body: status, "\x1b[31mNo such key:\n sk-secret " + "x" * 500
+    with pytest.raises(LanguageModelError) as error:
+        model.complete(programs(2), 8)
+    said = rf"frozen at {server.url} refuses all requests: {status} \\x1b\[31mNo such key: \[key\] … \(key: \$OPENAI_API_KEY\)"
+    assert re.fullmatch(said, str(error.value))
+    server.meddle = lambda body: status if number_of(body) == 1 else None
+    assert answered(model.complete(programs(2), 8)) == [False, True]
+    server.meddle = lambda body: status
+    completions = model.complete(programs(2), 8)
+    assert answered(completions) == [False, False]
+    assert {completion.error for completion in completions} == {f"{status} \\x1b[31mNo such key: [key] …"}
+    assert model.complete(programs(2), 8) == completions  # it is not asked
+
+
+def test_reason_for_no_answer(server):
+    model = EndpointModel(server.url)
+    server.meddle = lambda body: {1: 402, 2: 400}.get(number_of(body))
+    errors = [completion.error for completion in model.complete(programs(3), 8)]
+    assert errors == ["402 meddled with", "400 meddled with", ""]
 
 
 @pytest.mark.parametrize("mode", ["quote", "rewrite"])

@@ -138,10 +138,11 @@ class Harness:
             )
         shown = [parents[i] if parents else None for i in missing]
         self.log.add_completions(wanted, completions, started_s, step, shown)
-        unanswered = sum(completion.text is None for completion in completions)
-        if unanswered:
+        errors = [completion.error for completion in completions if completion.text is None]
+        if errors:
+            reason = f"; the last error was: {errors[-1]}" if errors[-1] else ""
             raise NoAnswerError(
-                f"{self.policy.identity} has not answered {unanswered} of {len(completions)} prompts: it is down, slow, or refuses them as too long; run the same command again to resume ({self.log.path})"
+                f"{self.policy.identity} has not answered {len(errors)} of {len(completions)} prompts: it is down, slow, or refuses them as too long; run the same command again to resume ({self.log.path}){reason}"
             )
 
     def execute(self, samples: Sequence[Sample], until_s: float = math.inf) -> list[Evaluation]:

@@ -11,11 +11,14 @@ from urllib.parse import urlsplit
 
 from trl_mle.models.language_model import Completion, LanguageModelError, Prompt
 from trl_mle.prompts.opening import NO_THOUGHTS, opening_of
+from trl_mle.showing import shorten, terminal_line
 
 
 logger = logging.getLogger(__name__)
 
 PAUSE_S = 300.0  # pause after an endpoint answered nothing
+NO_KEY = "EMPTY"  # for servers that need none
+ERROR_WIDTH = 200  # characters of a server's error that are shown
 
 
 class EndpointModel:
@@ -60,9 +63,11 @@ class EndpointModel:
         self.max_concurrency = max_concurrency
         self.deadline_s = deadline_s
         self.temperature = temperature
-        key = os.environ.get("OPENAI_API_KEY") or "EMPTY"
+        key = os.environ.get("OPENAI_API_KEY") or NO_KEY
         self._options: dict[str, Any] = {"base_url": base_url, "api_key": key, "max_retries": max_retries}
+        self._has_answered = False
         self._asked_again_at = 0.0
+        self._last_error = ""
         if not _is_http(base_url):
             raise LanguageModelError(f"the endpoint {base_url!r} is not a URL like http://localhost:8000/v1")
         try:
@@ -70,7 +75,7 @@ class EndpointModel:
                 served = [entry.id for entry in client.models.list()]
         # The latter two occur when another kind of server answers with a page
         except (openai.OpenAIError, ValueError, AttributeError) as error:
-            raise LanguageModelError(f"the endpoint {base_url} does not answer: {error}") from error
+            raise LanguageModelError(f"the endpoint {base_url} does not answer: {self._reason(error)}") from error
         if model is None and len(served) != 1:
             raise LanguageModelError(f"{base_url} serves {', '.join(served) or 'nothing'}: name the model to use")
         if model is not None and model not in served:
@@ -87,15 +92,25 @@ class EndpointModel:
         """
         See [`LanguageModel`]. Prompts are user messages or conversations. Where one begins the answer, the endpoint must go on
         with it, as vLLM and SGLang do. `seeds` are for endpoints that support them.
+
+        Raises:
+            [`LanguageModelError`]: The endpoint refuses the API key, and has not answered anything before.
         """
         if not prompts or time.monotonic() < self._asked_again_at:
-            return [Completion(None) for _ in prompts]
+            return [Completion(None, error=self._last_error) for _ in prompts]
         if seeds is None:
             seeds = [None] * len(prompts)
         with ThreadPoolExecutor(1) as thread:  # the caller's thread may already run an event loop
             completions, alive = thread.submit(asyncio.run, self._complete(prompts, max_tokens, seeds)).result()
+        self._has_answered |= alive
         if not alive:
-            logger.warning("%s answered nothing; it is used again in %.0f s", self.identity, PAUSE_S)
+            self._last_error = completions[-1].error
+            logger.warning(
+                "%s answered nothing; it is used again in %.0f s; the last error was: %s",
+                self.identity,
+                PAUSE_S,
+                self._last_error,
+            )
             self._asked_again_at = time.monotonic() + PAUSE_S
         return completions
 
@@ -105,20 +120,23 @@ class EndpointModel:
         """The answers, and whether any request was answered, even if only by refusing its prompt."""
         import openai
 
-        alive = False
+        alive, denied = False, ""
         places = asyncio.Semaphore(self.max_concurrency)
         async with openai.AsyncOpenAI(**self._options, timeout=self.deadline_s) as client:
 
             async def ask(prompt: str | Prompt, seed: int | None) -> Completion:
-                nonlocal alive
+                nonlocal alive, denied
                 decoding = {} if seed is None else {"seed": seed}
                 async with places:
                     try:
                         completion = await self._ask(client, prompt, max_tokens, **decoding)
-                    except openai.BadRequestError:  # refuses this prompt, for example because it is too long
-                        completion = Completion(None)
-                    except (openai.OpenAIError, ValueError):
-                        return Completion(None)
+                    except (openai.OpenAIError, ValueError) as error:
+                        completion = Completion(None, error=self._reason(error))
+                        if isinstance(error, (openai.AuthenticationError, openai.PermissionDeniedError)):
+                            denied = completion.error
+                        # It may refuse only this prompt, for example because it is too long
+                        if not isinstance(error, openai.BadRequestError):
+                            return completion
                 alive = True
                 return completion
 
@@ -127,7 +145,10 @@ class EndpointModel:
             for task in late:
                 task.cancel()
             await asyncio.gather(*late, return_exceptions=True)
-        return [Completion(None) if task in late else task.result() for task in tasks], alive
+        if denied and not alive and not self._has_answered:
+            raise LanguageModelError(f"{self.identity} refuses all requests: {denied} (key: $OPENAI_API_KEY)")
+        unanswered = Completion(None, error=f"no answer within {self.deadline_s:g} s")
+        return [unanswered if task in late else task.result() for task in tasks], alive
 
     async def _ask(self, client: Any, prompt: str | Prompt, max_tokens: int, **decoding: Any) -> Completion:
         from openai.types.chat import ChatCompletion, ChatCompletionMessage
@@ -153,8 +174,21 @@ class EndpointModel:
             case _:  # for example, a proxy's page
                 raise ValueError(f"{self.base_url} did not answer with a chat completion")
         counts = [getattr(usage, name, None) for name in ("completion_tokens", "prompt_tokens")]
-        tokens = [count if isinstance(count, int) else 0 for count in counts]
-        return Completion("" if text is None else opening_of(prompt) + text, *tokens)
+        tokens, prompt_tokens = (count if isinstance(count, int) else 0 for count in counts)
+        return Completion("" if text is None else opening_of(prompt) + text, tokens, prompt_tokens)
+
+    def _reason(self, error: Exception) -> str:
+        """What an error says, in one short line without the API key."""
+        from openai import APIStatusError
+
+        match error:
+            case APIStatusError(status_code=status, body={"message": str(message)}):
+                text = f"{status} {message}"
+            case _:
+                text = str(error)
+        if (key := self._options["api_key"]) != NO_KEY:
+            text = text.replace(key, "[key]")
+        return shorten(terminal_line(text), ERROR_WIDTH)
 
     def fingerprint(self) -> str:
         """See [`LanguageModel`]."""
