@@ -2,6 +2,7 @@
 
 import json
 import shutil
+import threading
 from pathlib import Path
 
 import pytest
@@ -132,6 +133,15 @@ def test_an_endpoint_that_refuses_a_prompt_has_not_answered(server):
     server.meddle = lambda body: 400 if body["messages"][0]["content"] == "1" else None
     completions = load_policy(f"{server.url}#small").sample([conversation(f"{i}") for i in range(3)], 8, [0, 1, 2])
     assert texts(completions) == ["answer to 0", None, "answer to 2"]
+
+
+def test_an_endpoint_answers_until_the_time_is_up(server):
+    release = threading.Event()
+    server.meddle = lambda body: None if release.wait(60) else 500
+    completions = load_policy(f"{server.url}#small").sample([conversation("Hi")], 8, [0], max_time_s=0.2)
+    assert not release.is_set()
+    release.set()
+    assert texts(completions) == [None]
 
 
 @pytest.mark.parametrize("tokens", [0, 8])

@@ -139,6 +139,25 @@ def test_deadline_cuts_the_batch(server):
     assert len(server.requests) == 7
 
 
+def test_time_limit_cuts_the_batch(server, caplog):
+    """Before the deadline; the endpoint is used again at once, even if it has answered nothing."""
+    release = threading.Event()
+
+    def meddle(body):
+        if number_of(body) > 1:
+            release.wait(60)
+
+    server.meddle = meddle
+    model, (first, second) = EndpointModel(server.url), programs(2)
+    assert answered(model.complete([second], 8, max_time_s=0.0)) == [False]
+    assert answered(model.complete([second], 8, max_time_s=0.2)) == [False]
+    assert answered(model.complete([first, second], 8, max_time_s=2.0)) == [True, False]
+    assert not release.is_set()
+    release.set()
+    assert all(answered(model.complete([first, second], 8)))
+    assert "answered nothing" not in caplog.text
+
+
 @pytest.mark.parametrize(
     ("end", "error"),
     [("hangs", "no answer within 1 s"), ("fails", "503 meddled with"), ("is gone", "Connection error.")],

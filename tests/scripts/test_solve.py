@@ -353,6 +353,27 @@ def test_an_answer_ends_when_the_time_is_up(scripted):
     assert 0 <= last < first / 2
 
 
+@pytest.mark.parametrize("answered", [0, 1])
+def test_answers_that_the_time_cuts_off(scripted, monkeypatch, capsys, answered):
+    """An endpoint's answers count if they come in time. Missing ones are no error of the endpoint then."""
+    clock = [0.0]
+    monkeypatch.setattr(SampleLog, "now", lambda log: clock[0])
+
+    def answer(prompt, seed):
+        if seed < answered:
+            return fenced(PROGRAM.format(rmse=1.0, shift=0))
+        clock[0] = 63.0
+
+    scripted.answer = answer
+    if answered:
+        solve(asked())
+        assert "1 in 01:03, 1 of them valid" in capsys.readouterr().out
+    else:
+        with pytest.raises(ValueError, match=r"^no program made a valid submission .* give it more time"):
+            solve(asked())
+    assert len(scripted.seeds) == 2
+
+
 def test_an_average_of_the_best(scripted):
     submission = solve(asked(keep=2, output_dir="two"))
     assert sorted(path.name for path in submission.parent.glob("solution*.py")) == ["solution-1.py", "solution-2.py"]

@@ -33,7 +33,8 @@ class Policy(Protocol):
         """
         Samples a completion of at most `max_new_tokens` tokens for each conversation, in one batch. Its text begins with what
         its prompt begins it with, is empty if an endpoint answers without text, and is `None` without an answer. The seeds, one
-        for each prompt, determine the samples together. A model in this process ends after `max_time_s` seconds, in the middle of its answers.
+        for each prompt, determine the samples together. After `max_time_s` seconds, a model in this process ends in the middle of its answers; an endpoint's are those
+        that it has given by then.
         """
         ...
 
@@ -228,4 +229,4 @@ class EndpointPolicy:
         self, prompts: Sequence[Prompt], max_new_tokens: int, seeds: Sequence[int], max_time_s: float = math.inf
     ) -> list[Completion]:
         """See [`Policy`]."""
-        return self.endpoint.complete(prompts, max_new_tokens, seeds=seeds)
+        return self.endpoint.complete(prompts, max_new_tokens, seeds, max_time_s)

@@ -51,8 +51,7 @@ def search(
         harnesses (`Sequence[Harness]`):
             One for each policy, which write programs in turn; they differ in nothing else.
         budget_s (`float`):
-            Time limit in seconds of the log. Answers that a model in this process still writes then, and programs that still run,
-            are ended.
+            Time limit in seconds of the log. Answers that are still written then, and programs that still run, are ended.
         console (`PlainConsole`):
             Where to print a line for each batch.
         worth (`Callable`, *optional*):
@@ -99,6 +98,8 @@ def search(
                 break
             raise
         samples = [sample for sample in samples if sample in log.written]
+        if not samples:  # the time was up before the first answer
+            break
         executed = harness.execute(samples, until_s if found else max(until_s, log.now() + FIRST_S))
         found |= {sample.index: evaluation for sample, evaluation in zip(samples, executed, strict=True)}
         if samples[-1].index >= earlier:

@@ -2,6 +2,7 @@
 
 import asyncio
 import logging
+import math
 import os
 import time
 from collections.abc import Sequence
@@ -88,10 +89,12 @@ class EndpointModel:
         prompts: Sequence[str | Prompt],
         max_tokens: int,
         seeds: Sequence[int | None] | None = None,
+        max_time_s: float = math.inf,
     ) -> list[Completion]:
         """
         See [`LanguageModel`]. Prompts are user messages or conversations. Where one begins the answer, the endpoint must go on
-        with it, as vLLM and SGLang do. `seeds` are for endpoints that support them.
+        with it, as vLLM and SGLang do. `seeds` are for endpoints that support them. Requests end after `max_time_s` seconds if
+        that is before the deadline.
 
         Raises:
             [`LanguageModelError`]: The endpoint refuses the API key, and has not answered anything before.
@@ -101,8 +104,9 @@ class EndpointModel:
         if seeds is None:
             seeds = [None] * len(prompts)
         with ThreadPoolExecutor(1) as thread:  # the caller's thread may already run an event loop
-            completions, alive = thread.submit(asyncio.run, self._complete(prompts, max_tokens, seeds)).result()
-        self._has_answered |= alive
+            completions, alive = thread.submit(
+                asyncio.run, self._complete(prompts, max_tokens, seeds, max_time_s)
+            ).result()
         if not alive:
             self._last_error = completions[-1].error
             logger.warning(
@@ -115,12 +119,16 @@ class EndpointModel:
         return completions
 
     async def _complete(
-        self, prompts: Sequence[str | Prompt], max_tokens: int, seeds: Sequence[int | None]
+        self, prompts: Sequence[str | Prompt], max_tokens: int, seeds: Sequence[int | None], max_time_s: float
     ) -> tuple[list[Completion], bool]:
-        """The answers, and whether any request was answered, even if only by refusing its prompt."""
+        """
+        The answers, and whether the endpoint works: any request was answered, even if only by refusing its prompt, or might
+        have been answered before the deadline.
+        """
         import openai
 
         alive, denied = False, ""
+        limit_s = min(self.deadline_s, max_time_s)
         places = asyncio.Semaphore(self.max_concurrency)
         async with openai.AsyncOpenAI(**self._options, timeout=self.deadline_s) as client:
 
@@ -141,14 +149,16 @@ class EndpointModel:
                 return completion
 
             tasks = [asyncio.create_task(ask(prompt, seed)) for prompt, seed in zip(prompts, seeds, strict=True)]
-            _, late = await asyncio.wait(tasks, timeout=self.deadline_s)
+            _, late = await asyncio.wait(tasks, timeout=limit_s)
             for task in late:
                 task.cancel()
             await asyncio.gather(*late, return_exceptions=True)
-        if denied and not alive and not self._has_answered:
+        self._has_answered |= alive
+        if denied and not self._has_answered:
             raise LanguageModelError(f"{self.identity} refuses all requests: {denied} (key: $OPENAI_API_KEY)")
-        unanswered = Completion(None, error=f"no answer within {self.deadline_s:g} s")
-        return [unanswered if task in late else task.result() for task in tasks], alive
+        unanswered = Completion(None, error=f"no answer within {limit_s:.0f} s")
+        is_cut = bool(late) and limit_s < self.deadline_s
+        return [unanswered if task in late else task.result() for task in tasks], alive or is_cut
 
     async def _ask(self, client: Any, prompt: str | Prompt, max_tokens: int, **decoding: Any) -> Completion:
         from openai.types.chat import ChatCompletion, ChatCompletionMessage
