@@ -158,7 +158,7 @@ class UnseededEndpoint(EndpointPolicy):
         self, prompts: Sequence[Prompt], max_new_tokens: int, seeds: Sequence[int], max_time_s: float = math.inf
     ) -> list[Completion]:
         """See [`Policy`]."""
-        return self.endpoint.complete(prompts, max_new_tokens)
+        return self.endpoint.complete(prompts, max_new_tokens, max_time_s=max_time_s)
 
 
 def measure(name: str, competitions: Sequence[Competition], args: argparse.Namespace) -> list[dict[str, Any]]:

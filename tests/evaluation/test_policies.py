@@ -2,6 +2,7 @@
 
 import json
 import shutil
+import threading
 from pathlib import Path
 
 import pytest
@@ -134,9 +135,21 @@ def test_an_endpoint_that_refuses_a_prompt_has_not_answered(server):
     assert texts(completions) == ["answer to 0", None, "answer to 2"]
 
 
-def test_a_model_that_only_thinks_has_answered(server):
-    server.model = lambda prompt, max_tokens: (None, max_tokens)
-    assert texts(load_policy(f"{server.url}#small").sample([conversation("Hi")], 8, [0])) == [""]
+def test_an_endpoint_answers_until_the_time_is_up(server):
+    release = threading.Event()
+    server.meddle = lambda body: None if release.wait(60) else 500
+    completions = load_policy(f"{server.url}#small").sample([conversation("Hi")], 8, [0], max_time_s=0.2)
+    assert not release.is_set()
+    release.set()
+    assert texts(completions) == [None]
+
+
+@pytest.mark.parametrize("tokens", [0, 8])
+def test_an_answer_without_text_is_an_answer(server, tokens):
+    """A filter has removed it, or the model has only thought; what the prompt begins is no program of the model."""
+    server.model = lambda prompt, max_tokens: (None, tokens)
+    begun = [*conversation("Write."), {"role": "assistant", "content": "```python\nimport"}]
+    assert texts(load_policy(f"{server.url}#small").sample([conversation("Hi"), begun], 8, [0, 1])) == ["", ""]
 
 
 @pytest.mark.parametrize(

@@ -94,6 +94,15 @@ def test_a_log_of_before_is_read(tmp_path):
     assert SampleLog(tmp_path / "x.jsonl", {"seed": 1}).evaluations == {sample: valid(0.5)}
 
 
+def test_a_log_without_token_counts_has_a_cost(tmp_path):
+    log = SampleLog(tmp_path / "x.jsonl", {})
+    samples = [Sample("wine", "scratch", i) for i in range(2)]
+    completions = [Completion("text", None, None), Completion("text", 7, 100)]
+    log.add_completions(samples, completions, 0.0, "scratch", [None] * 2)
+    cost = SampleLog(tmp_path / "x.jsonl", {}).cost("wine")
+    assert (cost["completion_tokens"], cost["prompt_tokens"]) == (7, 100)
+
+
 def test_a_completion_without_a_program_is_not_executed():
     assert count_executed([valid(0.5), PROSE, OURS]) == 1
 
@@ -153,9 +162,8 @@ def test_no_two_samples_share_a_seed():
 def test_what_an_endpoint_has_answered_is_kept(executor, tmp_path):
     path = tmp_path / "x.jsonl"
     half = ScriptedPolicy(lambda prompt, seed: program(prompt, seed) if SEEDS.index(seed) % 2 else None)
-    with pytest.raises(
-        NoAnswerError, match=r"scripted has not answered 2 of 4 prompts: .* run the same command again to resume"
-    ):
+    what = rf"scripted has not answered 2 of 4 prompts: .* again to resume .*; the last error was: 429 at {SEEDS[2]}$"
+    with pytest.raises(NoAnswerError, match=what):
         evaluate(half, SampleLog(path, {}), 4, executor)
     whole = ScriptedPolicy(program)
     evaluate(whole, SampleLog(path, {}), 4, executor)

@@ -1,4 +1,5 @@
 import asyncio
+import re
 import threading
 from http.server import BaseHTTPRequestHandler, HTTPServer
 
@@ -51,6 +52,10 @@ def server():
 
 def answered(completions):
     return [completion.text is not None for completion in completions]
+
+
+def message(content):
+    return {"choices": [{"index": 0, "message": {"role": "assistant", "content": content}, "finish_reason": "stop"}]}
 
 
 @pytest.mark.parametrize("mode", ["quote", "rewrite"])
@@ -134,8 +139,30 @@ def test_deadline_cuts_the_batch(server):
     assert len(server.requests) == 7
 
 
-@pytest.mark.parametrize("end", ["hangs", "fails", "is gone"])
-def test_dead_endpoint_costs_one_deadline(server, monkeypatch, caplog, end):
+def test_time_limit_cuts_the_batch(server, caplog):
+    """Before the deadline; the endpoint is used again at once, even if it has answered nothing."""
+    release = threading.Event()
+
+    def meddle(body):
+        if number_of(body) > 1:
+            release.wait(60)
+
+    server.meddle = meddle
+    model, (first, second) = EndpointModel(server.url), programs(2)
+    assert answered(model.complete([second], 8, max_time_s=0.0)) == [False]
+    assert answered(model.complete([second], 8, max_time_s=0.2)) == [False]
+    assert answered(model.complete([first, second], 8, max_time_s=2.0)) == [True, False]
+    assert not release.is_set()
+    release.set()
+    assert all(answered(model.complete([first, second], 8)))
+    assert "answered nothing" not in caplog.text
+
+
+@pytest.mark.parametrize(
+    ("end", "error"),
+    [("hangs", "no answer within 1 s"), ("fails", "503 meddled with"), ("is gone", "Connection error.")],
+)
+def test_dead_endpoint_costs_one_deadline(server, monkeypatch, caplog, end, error):
     instrumenter = LmInstrumenter(EndpointModel(server.url, deadline_s=1.0, max_retries=0))
     alive = threading.Event()
     if end == "is gone":
@@ -153,7 +180,7 @@ def test_dead_endpoint_costs_one_deadline(server, monkeypatch, caplog, end):
         assert len(server.requests) == (0 if end == "is gone" else 4), batch
     assert instrumenter.metrics()["ast_rate"] == 1.0
     assert [record.message for record in caplog.records if "answered nothing" in record.message] == [
-        f"frozen at {server.url} answered nothing; it is used again in 300 s"
+        f"frozen at {server.url} answered nothing; it is used again in 300 s; the last error was: {error}"
     ]
 
     alive.set()
@@ -256,6 +283,67 @@ def test_endpoint_is_another_kind_of_server(server, content_type):
         assert answered(model.complete(programs(2), 8)) == [False, False]
         page.shutdown()
     server.start()  # for the fixture to kill
+
+
+THOUGHTS = {"type": "thinking", "thinking": [{"type": "text", "text": "Hm."}]}
+
+
+@pytest.mark.parametrize(
+    ("odd", "answer"),
+    [
+        ({"usage": {}}, ("the answer", 0, 0)),
+        ({"usage": {"prompt_tokens": None, "completion_tokens": None, "total_tokens": 12}}, ("the answer", 0, 0)),
+        ({"usage": "12"}, ("the answer", 0, 0)),
+        (message([THOUGHTS, *({"type": "text", "text": text} for text in ("the ", "answer"))]), ("the answer", 5, 1)),
+        (message(None), ("", 5, 1)),
+        (message(None) | {"usage": None}, ("", 0, 0)),
+        (message([THOUGHTS]), ("", 5, 1)),
+        (message({"text": "the answer"}), (None, 0, 0)),
+        ({"choices": [{"message": None}]}, (None, 0, 0)),
+        ({"choices": ["the answer"]}, (None, 0, 0)),
+        ({"choices": None}, (None, 0, 0)),
+    ],
+)
+def test_odd_answers(server, odd, answer):
+    """Missing counts are 0. An answer without text is empty; one that cannot be read is none."""
+    server.model, server.odd = lambda prompt, max_tokens: ("the answer", 5), odd
+    [completion] = EndpointModel(server.url).complete(["Hi"], 8)
+    assert (completion.text, completion.tokens, completion.prompt_tokens) == answer
+
+
+@pytest.mark.parametrize("status", [401, 403])
+def test_refused_key(server, monkeypatch, status):
+    """From the start it is an error, in one line without the key. After an answer, it may be a failure of the server."""
+    monkeypatch.setenv("OPENAI_API_KEY", "sk-secret")
+    model = EndpointModel(server.url)
+    server.meddle, server.excuse = lambda body: status, "\x1b[31mNo such key:\n sk-secret " + "x" * 500
+    with pytest.raises(LanguageModelError) as error:
+        model.complete(programs(2), 8)
+    said = rf"frozen at {server.url} refuses all requests: {status} \\x1b\[31mNo such key: \[key\] … \(key: \$OPENAI_API_KEY\)"
+    assert re.fullmatch(said, str(error.value))
+    server.meddle = lambda body: status if number_of(body) == 1 else None
+    assert answered(model.complete(programs(2), 8)) == [False, True]
+    server.meddle = lambda body: status
+    completions = model.complete(programs(2), 8)
+    assert answered(completions) == [False, False]
+    assert {completion.error for completion in completions} == {f"{status} \\x1b[31mNo such key: [key] …"}
+    assert model.complete(programs(2), 8) == completions  # it is not asked
+
+
+def test_reason_for_no_answer(server):
+    model = EndpointModel(server.url)
+    server.meddle = lambda body: {1: 402, 2: 400}.get(number_of(body))
+    errors = [completion.error for completion in model.complete(programs(3), 8)]
+    assert errors == ["402 meddled with", "400 meddled with", ""]
+
+
+@pytest.mark.parametrize("mode", ["quote", "rewrite"])
+def test_answers_without_text_are_empty(server, mode):
+    server.odd = message(None) | {"usage": None}
+    instrumenter = LmInstrumenter(EndpointModel(server.url), mode)
+    instrumenter.instrument_many(programs(2))
+    metrics = instrumenter.metrics()
+    assert (metrics["rejected/empty"], metrics["rejected/changed"], metrics["rejected/no_answer"]) == (1.0, 0.0, 0.0)
 
 
 @pytest.mark.parametrize(

@@ -11,7 +11,7 @@ import pytest
 from support.scripted_policy import CountingExecutor, ScriptedPolicy, fenced
 
 from trl_mle.competitions import Competition, load_competition, own
-from trl_mle.evaluation import harness, submission_search
+from trl_mle.evaluation import NoAnswerError, harness, submission_search
 from trl_mle.evaluation.sample_log import SampleLog
 from trl_mle.evaluation.submission_search import average
 from trl_mle.execution import ExecutionResult, Outcome
@@ -276,8 +276,8 @@ def test_programs_that_fail_in_the_end_do_not_take_more_time(scripted, monkeypat
 
 def test_prompts_without_an_answer_are_asked_again(scripted, tmp_path, capsys):
     """
-    Each program counts once and under its own number. The search goes on without what is refused again, and asks nothing again
-    when the time is up.
+    Each program counts once and under its own number. The search goes on without what is refused, also when it is refused
+    again, and asks nothing again when the time is up.
     """
     down = {0, 7}
 
@@ -287,19 +287,15 @@ def test_prompts_without_an_answer_are_asked_again(scripted, tmp_path, capsys):
         return None if seed in down else fenced(PROGRAM.format(rmse=rmse, shift=0))
 
     scripted.answer = answer
-    for asked_together in (2, 4):
-        with pytest.raises(ValueError, match=f"has not answered 1 of {asked_together}"):
-            solve(asked(batch_size=8))
-        down.discard(0)
-    before = len(scripted.seeds)
-    solve(asked(batch_size=8, budget="49.5s"))
-    assert scripted.seeds[before:] == [7]
+    for _ in range(2):
+        solve(asked(batch_size=8, budget="49.5s"))
+    assert scripted.seeds == [*range(11), 0, 7]
     down.clear()
     before = len(scripted.seeds)
     solve(asked(batch_size=8, budget="1s"))
     assert len(scripted.seeds) == before
     solved = solve(asked(batch_size=8)).parent
-    assert scripted.seeds[before:] == [7, 10, 11]
+    assert scripted.seeds[before:] == [0, 7, 11]
     assert "12 in 00:59, 12 of them valid" in capsys.readouterr().out
     rows = [json.loads(line) for line in (solved / "programs.jsonl").read_text().splitlines()]
     assert sorted(row["index"] for row in rows) == list(range(12))
@@ -307,6 +303,34 @@ def test_prompts_without_an_answer_are_asked_again(scripted, tmp_path, capsys):
     improved = [row for row in rows if row["parent"] is not None]
     assert len(improved) >= 4
     assert all(rmse[row["index"]] == rmse[row["parent"]] / 2 for row in improved)
+
+
+def test_an_endpoint_that_answers_nothing_more(scripted, tmp_path, capsys):
+    """The search ends, and says where the best submission is."""
+    scripted.answer = lambda prompt, seed: None
+    with pytest.raises(NoAnswerError, match="has not answered 2 of 2 prompts"):
+        solve(asked())
+    assert "best so far" not in capsys.readouterr().err
+    scripted.answer = lambda prompt, seed: None if seed > 1 else fenced(PROGRAM.format(rmse=1.0, shift=0))
+    with pytest.raises(NoAnswerError, match=r"the last error was: 429 at \d$"):
+        solve(asked(batch_size=8))
+    assert "submission.csv is the best so far; the same command goes on" in capsys.readouterr().err
+    assert load_competition("diabetes").grade(tmp_path / "solved" / "diabetes" / "submission.csv").valid
+
+
+def test_it_resumes_past_a_whole_batch_without_an_answer(scripted, capsys):
+    """One prompt of each of two batches of 2 is refused, always, and these are next to each other."""
+    scripted.answer = lambda prompt, seed: None if seed in (1, 2) else fenced(PROGRAM.format(rmse=1.0, shift=0))
+    for budget in ("31s", "31s", "1s"):
+        solve(asked(batch_size=2, budget=budget))
+        assert "6 in 00:29, 6 of them valid" in capsys.readouterr().out
+    assert scripted.seeds == [*range(8), 1, 2]
+
+
+def test_a_last_prompt_without_an_answer(scripted):
+    """When there is time for one more program, the search ends as if the time were up."""
+    scripted.answer = lambda prompt, seed: None if seed > 2 else fenced(PROGRAM.format(rmse=1.0, shift=0))
+    assert solve(asked(budget="21s")).is_file()
 
 
 def test_programs_that_still_run_when_the_time_is_up_are_ended(monkeypatch, tmp_path):
@@ -327,6 +351,27 @@ def test_an_answer_ends_when_the_time_is_up(scripted):
     first, *_, last = scripted.max_times_s
     assert 55 < first <= 63
     assert 0 <= last < first / 2
+
+
+@pytest.mark.parametrize("answered", [0, 1])
+def test_answers_that_the_time_cuts_off(scripted, monkeypatch, capsys, answered):
+    """An endpoint's answers count if they come in time. Missing ones are no error of the endpoint then."""
+    clock = [0.0]
+    monkeypatch.setattr(SampleLog, "now", lambda log: clock[0])
+
+    def answer(prompt, seed):
+        if seed < answered:
+            return fenced(PROGRAM.format(rmse=1.0, shift=0))
+        clock[0] = 63.0
+
+    scripted.answer = answer
+    if answered:
+        solve(asked())
+        assert "1 in 01:03, 1 of them valid" in capsys.readouterr().out
+    else:
+        with pytest.raises(ValueError, match=r"^no program made a valid submission .* give it more time"):
+            solve(asked())
+    assert len(scripted.seeds) == 2
 
 
 def test_an_average_of_the_best(scripted):

@@ -21,6 +21,8 @@ class OpenAIServer:
     Attributes:
         requests (`list[dict]`): The bodies of all chat requests.
         most_in_flight (`int`): Largest number of requests that were answered at the same time.
+        odd (`dict`): Replaces fields of each answer.
+        excuse (`str`): The message of each error.
         meddle (`Callable[[dict], int | None]`): Called with the body of each request before it is answered; if it
             returns a status, that is the whole answer.
     """
@@ -28,6 +30,8 @@ class OpenAIServer:
     def __init__(self, model: Callable[[str, int], tuple[str, int]], names: tuple[str, ...] = ("frozen",)):
         self.model, self.names = model, names
         self.meddle: Callable[[dict], int | None] = lambda body: None
+        self.odd: dict = {}
+        self.excuse = "meddled with"
         self.requests: list[dict] = []
         self.in_flight = self.most_in_flight = 0
         self._lock = threading.Lock()
@@ -81,14 +85,15 @@ class _Handler(BaseHTTPRequestHandler):
         with endpoint._lock:  # before the client gets the answer and sends its next request
             endpoint.in_flight -= 1
         if status is not None:
-            return self.reply(status, {"error": {"message": "meddled with"}})
+            return self.reply(status, {"error": {"message": endpoint.excuse}})
         message = {"role": "assistant", "content": text}
         choice = {"index": 0, "message": message, "finish_reason": "stop"}
         usage = {"prompt_tokens": 1, "completion_tokens": tokens, "total_tokens": 1 + tokens}
         self.reply(
             200,
             {"id": "1", "object": "chat.completion", "created": 0, "model": body["model"]}
-            | {"choices": [choice], "usage": usage},
+            | {"choices": [choice], "usage": usage}
+            | endpoint.odd,
         )
 
     def reply(self, status, content):

@@ -29,7 +29,10 @@ class ScriptedPolicy:
         self.seeds += seeds
         self.max_times_s.append(max_time_s)
         texts = [self.answer(prompt[0]["content"], seed) for prompt, seed in zip(prompts, seeds, strict=True)]
-        return [Completion(text, tokens=0 if text is None else 7, prompt_tokens=100) for text in texts]
+        return [
+            Completion(None, error=f"429 at {seed}") if text is None else Completion(text, tokens=7, prompt_tokens=100)
+            for text, seed in zip(texts, seeds, strict=True)
+        ]
 
 
 def fenced(program):

@@ -117,10 +117,10 @@ class Harness:
             seeds_used (`int`, *optional*, defaults to `0`):
                 Number of seeds of earlier rounds: sample i has the number `seeds_used + i` in [`sample_seeds`].
             until_s (`float`, *optional*):
-                When a model in this process ends its answers, in seconds of the log.
+                When the policy's time is up, in seconds of the log, see [`~trl_mle.evaluation.policies.Policy`].
 
         Raises:
-            [`NoAnswerError`]: Not all prompts were answered.
+            [`NoAnswerError`]: Not all prompts were answered, although there was time.
         """
         missing = [i for i, sample in enumerate(samples) if sample not in self.log.written]
         if not missing:
@@ -138,10 +138,11 @@ class Harness:
             )
         shown = [parents[i] if parents else None for i in missing]
         self.log.add_completions(wanted, completions, started_s, step, shown)
-        unanswered = sum(completion.text is None for completion in completions)
-        if unanswered:
+        errors = [completion.error for completion in completions if completion.text is None]
+        if errors and self.log.now() < until_s:
+            reason = f"; the last error was: {errors[-1]}" if errors[-1] else ""
             raise NoAnswerError(
-                f"{self.policy.identity} has not answered {unanswered} of {len(completions)} prompts: it is down, slow, or refuses them as too long; run the same command again to resume ({self.log.path})"
+                f"{self.policy.identity} has not answered {len(errors)} of {len(completions)} prompts: it is down, slow, or refuses them as too long; run the same command again to resume ({self.log.path}){reason}"
             )
 
     def execute(self, samples: Sequence[Sample], until_s: float = math.inf) -> list[Evaluation]:

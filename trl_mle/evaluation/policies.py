@@ -32,8 +32,9 @@ class Policy(Protocol):
     ) -> list[Completion]:
         """
         Samples a completion of at most `max_new_tokens` tokens for each conversation, in one batch. Its text begins with what
-        its prompt begins it with, and is `None` without an answer. The seeds, one for each prompt, determine the samples
-        together. A model in this process ends after `max_time_s` seconds, in the middle of its answers.
+        its prompt begins it with, is empty if an endpoint answers without text, and is `None` without an answer. The seeds, one
+        for each prompt, determine the samples together. After `max_time_s` seconds, a model in this process ends in the middle of its answers; an endpoint's are those
+        that it has given by then.
         """
         ...
 
@@ -228,11 +229,4 @@ class EndpointPolicy:
         self, prompts: Sequence[Prompt], max_new_tokens: int, seeds: Sequence[int], max_time_s: float = math.inf
     ) -> list[Completion]:
         """See [`Policy`]."""
-        completions = self.endpoint.complete(prompts, max_new_tokens, seeds=seeds)
-        # A model may spend all its tokens on reasoning that the endpoint hides: that counts as an answer
-        return [
-            Completion("", completion.tokens, completion.prompt_tokens)
-            if completion.text is None and completion.tokens
-            else completion
-            for completion in completions
-        ]
+        return self.endpoint.complete(prompts, max_new_tokens, seeds, max_time_s)

@@ -51,8 +51,7 @@ def search(
         harnesses (`Sequence[Harness]`):
             One for each policy, which write programs in turn; they differ in nothing else.
         budget_s (`float`):
-            Time limit in seconds of the log. Answers that a model in this process still writes then, and programs that still run,
-            are ended.
+            Time limit in seconds of the log. Answers that are still written then, and programs that still run, are ended.
         console (`PlainConsole`):
             Where to print a line for each batch.
         worth (`Callable`, *optional*):
@@ -62,6 +61,10 @@ def search(
         on_batch (`Callable`, *optional*):
             Called after each batch with all evaluations so far; its time counts. Batches of an earlier run are replayed without
             it, except for the last one, so that a submission on disk is not replaced with a worse one.
+
+    Raises:
+        [`~trl_mle.evaluation.harness.NoAnswerError`]: An endpoint has answered nothing of a batch. The search goes on without
+            single answers that are missing.
     """
     harness = harnesses[0]
     competition, log = harness.competition, harness.log
@@ -75,7 +78,10 @@ def search(
         size = min(harness.batch_size, max(2, harness.batch_size // 4))
         if evaluations:
             size = min(harness.batch_size, int((until_s - log.now()) * len(evaluations) / max(log.now(), 1e-9)))
-        batch = [Sample(competition.id, ROUND, start + i) for i in range(harness.batch_size)]
+        # After answers that are missing, the next one of an earlier run may be farther away than a batch
+        known = min((sample.index for sample in log.written if sample.index >= start), default=start)
+        end = max(start + harness.batch_size, known + 1)
+        batch = [Sample(competition.id, ROUND, i) for i in range(start, end)]
         written = [sample for sample in batch if sample in log.written]
         samples = batch[: written[-1].index + 1 - start if written else max(size, 0)]
         if log.now() >= until_s:
@@ -85,8 +91,15 @@ def search(
         start = samples[-1].index + 1
         if any(sample not in log.evaluations for sample in samples):
             console.print(_progress(evaluations, competition, log.now(), budget_s, worth), soft_wrap=True)
-        _write(harnesses, samples, found, best[:IMPROVED], until_s, may_refuse=bool(written))
-        samples = [sample for sample in samples if sample in log.written]  # not what was refused twice
+        try:
+            _write(harnesses, samples, found, best[:IMPROVED], until_s)
+        except NoAnswerError:
+            if size == 1 < harness.batch_size:  # the last program that there was time for
+                break
+            raise
+        samples = [sample for sample in samples if sample in log.written]
+        if not samples:  # the time was up before the first answer
+            break
         executed = harness.execute(samples, until_s if found else max(until_s, log.now() + FIRST_S))
         found |= {sample.index: evaluation for sample, evaluation in zip(samples, executed, strict=True)}
         if samples[-1].index >= earlier:
@@ -101,9 +114,12 @@ def _write(
     found: Mapping[int, Evaluation],
     best: Sequence[Evaluation],
     until_s: float,
-    may_refuse: bool,
 ) -> None:
-    """The policies write the samples in turn, each what [`next_steps`] says."""
+    """
+    The policies write the samples in turn, each what [`next_steps`] says. Raises [`NoAnswerError`] if none of the samples is
+    answered.
+    """
+    refused: NoAnswerError | None = None
     numbers = [i for program in best for i, evaluation in found.items() if evaluation is program]
     steps = next_steps(found, numbers, harnesses[0].log, samples, harnesses[0].seed)
     for (policy, harness), step in product(enumerate(harnesses), STEPS):
@@ -121,9 +137,10 @@ def _write(
             harness.write(
                 [samples[i] for i in chosen], list(map(ask_to_validate, prompts)), step, parents, until_s=until_s
             )
-        except NoAnswerError:
-            if not may_refuse:
-                raise
+        except NoAnswerError as error:
+            refused = error
+    if refused is not None and not any(sample in harnesses[0].log.written for sample in samples):
+        raise refused
 
 
 def next_steps(

@@ -147,7 +147,7 @@ class LmInstrumenter:
 
     def _read(self, source: str, answer: str) -> list[tuple[int, str]]:
         """The placements of an answer; empty if it is rejected."""
-        if self.mode == "quote":
+        if self.mode == "quote" or not answer:  # nothing is not a changed program
             found = placements.parse_quotes(plain_text(visible(source, cut_strings=True) or ""), answer)
         else:
             try:

@@ -24,11 +24,14 @@ class Completion:
             Number of generated tokens.
         prompt_tokens (`int`, *optional*, defaults to `0`):
             Number of prompt tokens, if known.
+        error (`str`, *optional*, defaults to `""`):
+            Why no answer was received, in one line, if known.
     """
 
     text: str | None
     tokens: int = 0
     prompt_tokens: int = 0
+    error: str = ""
 
 
 class LanguageModel(Protocol):
@@ -38,8 +41,8 @@ class LanguageModel(Protocol):
 
     def complete(self, prompts: Sequence[str], max_tokens: int) -> list[Completion]:
         """
-        Answers each prompt, a user message, with at most `max_tokens` tokens by greedy decoding. Never raises if the model does
-        not answer. If processes must generate together, each of them calls this, some perhaps without a prompt.
+        Answers each prompt, a user message, with at most `max_tokens` tokens by greedy decoding. Does not raise if the model does
+        not answer, except for [`LanguageModelError`] if an endpoint refuses the key from the start. If processes must generate together, each of them calls this, some perhaps without a prompt.
         """
         ...
 

@@ -10,7 +10,7 @@ from time import monotonic
 from trl_mle.competitions import Competition, load_competition
 from trl_mle.competitions.content import content_digest
 from trl_mle.competitions.own import final_competition
-from trl_mle.evaluation.harness import Harness, check_seed
+from trl_mle.evaluation.harness import Harness, NoAnswerError, check_seed
 from trl_mle.evaluation.policies import begins_program, check_policy, load_policy
 from trl_mle.evaluation.sample_log import SampleLog
 from trl_mle.evaluation.self_improvement import validation_score
@@ -100,6 +100,7 @@ def solve(args: SolveArguments) -> Path:
 
     Raises:
         `ValueError`: No program was valid.
+        [`~trl_mle.evaluation.harness.NoAnswerError`]: An endpoint has answered nothing of a batch.
     """
     began = monotonic()
     competition = load_competition(args.competition, args.data_dir)
@@ -150,7 +151,7 @@ def solve(args: SolveArguments) -> Path:
         budget_s = args.budget_s - (monotonic() - began)
         try:
             evaluations = search(harnesses, budget_s, console, worth, args.keep, write_best)
-        except KeyboardInterrupt:
+        except (KeyboardInterrupt, NoAnswerError):
             if (folder / SUBMISSION).is_file():  # maybe an earlier run's
                 console.print(
                     f"interrupted: {folder / SUBMISSION} is the best so far; the same command goes on", soft_wrap=True

@@ -17,6 +17,7 @@ from trl_mle.execution.options import make_executor
 from trl_mle.files import alone_in, write_whole
 from trl_mle.instrumentation import LmInstrumenter, PolicyBaseModel
 from trl_mle.launching import MLEScriptArguments, Problems
+from trl_mle.models import LanguageModelError
 from trl_mle.rewards import MLEReward
 from trl_mle.rewards.progress import ARGUMENTS_FILE, ARGUMENTS_KEPT
 from trl_mle.solutions import open_results
@@ -150,7 +151,7 @@ def main(
         except CannotResume as error:
             problems.messages.append(str(error))
             problems.report()
-        except (VLLMServerError, CompetitionError, SandboxError) as error:
+        except (VLLMServerError, CompetitionError, SandboxError, LanguageModelError) as error:
             problems.messages.append(str(error))
             # All processes know of the server's failure, which has saved a checkpoint; one loads a competition
             problems.report(
