@@ -33,8 +33,8 @@ class Policy(Protocol):
         """
         Samples a completion of at most `max_new_tokens` tokens for each conversation, in one batch. Its text begins with what
         its prompt begins it with, is empty if an endpoint answers without text, and is `None` without an answer. The seeds, one
-        for each prompt, determine the samples together. After `max_time_s` seconds, a model in this process ends in the middle of its answers; an endpoint's are those
-        that it has given by then.
+        for each prompt, determine the samples together. After `max_time_s` seconds, a model in this process ends in the middle of
+        its answers; an endpoint's are those that it has given by then.
         """
         ...
 
