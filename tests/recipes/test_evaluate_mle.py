@@ -1,8 +1,8 @@
 import itertools
 import json
-import re
 import multiprocessing
 import os
+import re
 import runpy
 import shutil
 import signal
