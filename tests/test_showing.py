@@ -3,6 +3,7 @@
 import ast
 import base64
 import html
+import itertools
 import json
 import re
 import shutil
@@ -165,7 +166,8 @@ def test_new_prompt_and_a_wrong_name(command, tmp_path):
 
 def test_solve_keeps_what_it_found(command, tmp_path, monkeypatch):
     """The best program fails with an error like markup when it runs again: the next one's submission is written."""
-    policy = ScriptedPolicy(lambda prompt, seed: fenced(f"number = {seed}\n{SUBMIT}"))
+    numbers = itertools.count()
+    policy = ScriptedPolicy(lambda prompt, seed: fenced(f"number = {next(numbers)}\n{SUBMIT}"))
     monkeypatch.setattr(solve, "load_policy", lambda name: policy)
     monkeypatch.setattr(solve, "check_policy", lambda name: None)
     monkeypatch.setattr(SampleLog, "now", lambda log: 20.0 * len(log.written))
