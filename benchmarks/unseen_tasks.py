@@ -89,15 +89,15 @@ def main() -> None:
     found = {(line["policy"], line["tasks"]): line for line in read(path)}
     for policy in ("before", *args.seeds):
         folder = args.output / str(policy)
-        if policy != "before" and not (folder / "steps.json").is_file():
+        missing = [tasks for tasks in (UNSEEN, SEEN) if (policy, tasks) not in found]
+        if missing and policy != "before" and not (folder / "steps.json").is_file():
             train(args.model, policy, folder)
-        for tasks in (UNSEEN, SEEN):
-            if (policy, tasks) not in found:
-                place = args.output / f"{policy}-{'unseen' if tasks == UNSEEN else 'seen'}"
-                rows = sample(args.model if policy == "before" else str(folder), tasks, place)
-                found[policy, tasks] = {"policy": policy, "tasks": tasks, "rows": rows}
-                with path.open("a") as file:
-                    file.write(json.dumps(found[policy, tasks]) + "\n")
+        for tasks in missing:
+            place = args.output / f"{policy}-{'unseen' if tasks == UNSEEN else 'seen'}"
+            rows = sample(args.model if policy == "before" else str(folder), tasks, place)
+            found[policy, tasks] = {"policy": policy, "tasks": tasks, "rows": rows}
+            with path.open("a") as file:
+                file.write(json.dumps(found[policy, tasks]) + "\n")
     if not args.seeds:
         return
 
