@@ -14,6 +14,7 @@ from transformers import TrainerState
 from trl_mle.competitions import Score, TaskSet, load_competition
 from trl_mle.evaluation import summarize
 from trl_mle.evaluation.best_of_n_callback import BestOfNCallback
+from trl_mle.evaluation.harness import sample_seeds
 from trl_mle.evaluation.policies import TransformersPolicy
 from trl_mle.instrumentation import AstInstrumenter, Completion
 from trl_mle.rewards import Evaluation, MLEReward
@@ -56,7 +57,7 @@ def test_training_goes_on_as_without_it(program_model, tmp_path, programs):
 
     reward = MLEReward(COMPETITIONS, ReplayExecutor(), AstInstrumenter(), show_progress=False)
     for name in COMPETITIONS:
-        seeds = range(1_000_000, 1_000_000 + N)
+        seeds = sample_seeds(1_000_000, load_competition(name), range(N))
         items = [(f"```python\n{LINES[seed % len(LINES)]}\n```", name) for seed in seeds]
         expected = summarize(reward.evaluate_many(items), load_competition(name).higher_is_better)
         assert 0 < expected.num_valid < N
