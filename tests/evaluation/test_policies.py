@@ -3,6 +3,7 @@
 import json
 import shutil
 import threading
+from collections import Counter
 from pathlib import Path
 
 import pytest
@@ -133,6 +134,18 @@ def test_an_endpoint_that_refuses_a_prompt_has_not_answered(server):
     server.meddle = lambda body: 400 if body["messages"][0]["content"] == "1" else None
     completions = load_policy(f"{server.url}#small").sample([conversation(f"{i}") for i in range(3)], 8, [0, 1, 2])
     assert texts(completions) == ["answer to 0", None, "answer to 2"]
+
+
+def test_an_endpoint_that_limits_requests_is_asked_again(server):
+    asked = Counter()
+
+    def limit(body):
+        asked[body["seed"]] += 1
+        return 429 if asked[body["seed"]] <= 6 else None
+
+    server.meddle = limit
+    completions = load_policy(f"{server.url}#small").sample([conversation("Hi")] * 2, 8, [0, 1])
+    assert texts(completions) == ["answer to Hi"] * 2
 
 
 def test_an_endpoint_answers_until_the_time_is_up(server):

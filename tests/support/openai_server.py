@@ -101,6 +101,8 @@ class _Handler(BaseHTTPRequestHandler):
         self.send_response(status)
         self.send_header("content-type", "application/json")
         self.send_header("content-length", str(len(payload)))
+        if status != 200:
+            self.send_header("retry-after-ms", "10")
         self.end_headers()
         self.wfile.write(payload)
 

@@ -16,6 +16,7 @@ from trl_mle.rewards.progress import ARGUMENTS_FILE
 
 
 ENDPOINT_DEADLINE_S = 900.0  # for one batch of completions
+ENDPOINT_RETRIES = 8  # over some 40 s, or when the endpoint says: hosted ones limit the requests of a minute
 
 
 class Policy(Protocol):
@@ -218,7 +219,13 @@ class EndpointPolicy:
 
     def __init__(self, url: str):
         base_url, _, model = url.partition("#")
-        self.endpoint = models.EndpointModel(base_url, model or None, deadline_s=ENDPOINT_DEADLINE_S, temperature=1.0)
+        self.endpoint = models.EndpointModel(
+            base_url,
+            model or None,
+            deadline_s=ENDPOINT_DEADLINE_S,
+            max_retries=ENDPOINT_RETRIES,
+            temperature=1.0,
+        )
         self.identity = self.endpoint.identity
 
     def count_tokens(self, prompt: Prompt) -> int:
