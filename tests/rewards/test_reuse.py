@@ -197,11 +197,18 @@ def test_prints_that_a_silent_model_did_not_place_are_not_reused(wine, store, un
     assert [reward.evaluate(FIRST, "wine").reused for _ in range(4)] == [False, False, False, True]
 
 
-def test_who_waits_for_another_has_not_run(wine, store):
+def test_who_waits_for_another_has_not_run(wine, store, unchecked):
     executor = LateExecutor()
     first, second = reward_of(executor, wine, store).submit([(FIRST, "wine"), (SECOND, "wine")])
     executor.futures[0].started = 0.0
     assert first.running_s() > 0 == second.running_s()
+    executor.futures[0].set_result(replace(FAILED, duration_s=1e-9))
+    assert first.poll()
+    assert second.poll()
+    assert [item.result().ready_after_s for item in (first, second)] == [1e-9, 1e-9]
+    (known,) = reward_of(executor, wine, store).submit([(SECOND, "wine")])
+    assert known.poll()
+    assert (known.result().duration_s, known.result().ready_after_s) == (1e-9, 0)
 
 
 def test_repeats_that_are_checked_show_programs_that_differ(wine, store, monkeypatch):
@@ -249,7 +256,8 @@ def test_programs_that_are_really_executed(wine, store, unchecked):
         identity = executor.identity
     assert first.valid
     assert len(first.milestones) > 3
-    assert second == other == replace(first, source=second.source, queue_wait_s=0.0, reused=True)
+    assert other == replace(first, source=second.source, queue_wait_s=0.0, reused=True)
+    assert second == replace(other, waited_s=first.duration_s)
     assert "# now" in second.source
     assert identity["installed"]
     assert identity["tier"] == executor.tier.name

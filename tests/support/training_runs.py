@@ -121,4 +121,4 @@ def _metrics(rows):
         )
         for row in rows
     ]  # fmt: skip
-    return program_metrics(completions, higher_is_better=True)
+    return program_metrics(completions, higher_is_better=True, instrumented=True)

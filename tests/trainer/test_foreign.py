@@ -2,6 +2,7 @@
 
 from dataclasses import replace
 
+import numpy as np
 import pandas as pd
 import pytest
 from support import pool_runs
@@ -19,6 +20,7 @@ from trl_mle.trainer.foreign import evaluations_from
 def test_without_an_outcome_nothing_but_durations_is_read():
     logged = {"duration_s": [1.5, None], "score": ["high", "low"], "quality": ["good", "bad"], "program": [1, 2]}
     assert evaluations_from(logged, 2) == [Evaluation(None, 1.5, outcome=None), Evaluation(None, outcome=None)]
+    assert evaluations_from({"duration_s": [np.nan, None]}, 2) == [Evaluation(None, outcome=None)] * 2
     assert evaluations_from({}, 2) == [Evaluation(None, outcome=None)] * 2
 
 
@@ -51,6 +53,7 @@ def test_columns_of_ours_are_read_as_they_were():
     ("columns", "options", "message"),
     [
         ({"duration_s": [1.0]}, {}, r'^log_extra\("duration_s", ...\) got 1 values for 2 completions: log one per completion'),
+        ({"duration_s": [1.0, -1]}, {}, r'^log_extra\("duration_s", ...\) got -1: log seconds, or None where Δt is unknown$'),
         ({"outcome": ["ok"] * 2, "valid": [True]}, {}, r'^log_extra\("valid", ...\) got 1 values for 2 completions'),
         ({}, {"objective": "max_at_k"}, r"^objective='max_at_k' needs the quality of valid completions: log_extra\('quality'"),
     ],

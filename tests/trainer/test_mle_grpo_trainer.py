@@ -255,6 +255,14 @@ def test_long_prompt_is_refused_with_its_length(tiny_model, tmp_path):
     assert "\n" not in str(error.value)
 
 
+def test_a_dataset_of_less_than_a_batch_is_refused(tiny_model, tmp_path):
+    """TRL would train for no step, and save the untrained model."""
+    with pytest.raises(
+        ValueError, match=r"^train_dataset has fewer rows \(1\) than a generation batch has groups \(2\): repeat"
+    ):
+        make_trainer(tiny_model, tmp_path, rows=1)
+
+
 def test_what_an_evaluation_would_refuse_is_refused_at_the_start(tiny_model, tmp_path):
     """Of one dataset or several, and whatever the reward is; a stream is not read."""
     good = {"prompt": PROMPTS, "competition": ["a", "b"]}

@@ -112,7 +112,7 @@ class Wrong(Part):
 
 
 @pytest.mark.parametrize("hook", ["weights", "advantages"])
-@pytest.mark.parametrize("values", [torch.full((12,), torch.nan), torch.ones(4), torch.ones(12, 1)])
+@pytest.mark.parametrize("values", [torch.full((12,), torch.nan), [1.0] * 4, torch.ones(12, 1)])
 def test_what_would_destroy_the_policy_is_refused(program_model, tmp_path, hook, values):
     trainer = pool_runs.make_trainer(program_model, tmp_path, max_steps=1)
     trainer.parts += (Wrong(hook, values),)
@@ -127,13 +127,10 @@ def test_what_would_destroy_the_policy_is_refused(program_model, tmp_path, hook,
 def test_a_part_needs_a_name_of_its_own(program_model, tmp_path):
     """Its state would be lost, or overwrite another's, at the first checkpoint."""
 
-    class Nameless(Part):
-        pass
-
     trainer = pool_runs.make_trainer(program_model, tmp_path)
     own = trainer.parts
-    for part, name in ((Nameless(), "Nameless"), (Wrong("metrics", {}), "Wrong")):
-        part.name = "" if name == "Nameless" else "weighting"
-        trainer.parts = (*own, part)
-        with pytest.raises(ValueError, match=rf"^{name}.name is '{part.name}': give each part a name of its own"):
+    part = Wrong("metrics", {})
+    trainer.parts = (*own, part)
+    for part.name in ("", "weighting", "config", "a/b"):
+        with pytest.raises(ValueError, match=rf"^Wrong.name is '{part.name}': give each part a name of its own"):
             trainer.train()

@@ -36,7 +36,7 @@ def changed(**columns):
 
 
 def test_metrics_of_a_batch():
-    metrics = program_metrics(BATCH, higher_is_better=True)
+    metrics = program_metrics(BATCH, higher_is_better=True, instrumented=True)
     assert metrics["valid_rate"] == pytest.approx(2 / 5)  # the failure of ours is not counted
     assert metrics["score/mean"] == pytest.approx(0.7)
     assert metrics["score/best"] == 0.8
@@ -56,21 +56,25 @@ def test_metrics_of_a_batch():
 
 
 def test_best_score_has_a_direction():
-    assert program_metrics(BATCH, higher_is_better=False)["score/best"] == 0.6
-    assert "score/best" not in program_metrics(BATCH, higher_is_better=None)
+    assert program_metrics(BATCH, higher_is_better=False, instrumented=True)["score/best"] == 0.6
+    assert "score/best" not in program_metrics(BATCH, higher_is_better=None, instrumented=True)
 
 
 def test_unknown_is_left_out():
-    assert program_metrics([], None) == {}
-    assert program_metrics([judged()], None) == {}
-    assert program_metrics([judged(Evaluation(None, 2.0, outcome=None))], None).keys() == {
+    assert program_metrics([], None, True) == {}
+    assert program_metrics([judged()], None, True) == {}
+    assert program_metrics([judged(Evaluation(None, 2.0, outcome=None))], None, True).keys() == {
         *(f"duration_s/{name}" for name in ("mean", "p10", "p50", "p90"))
     }
-    uninstrumented = program_metrics(changed(milestones=[()] * 6), None)
+    none_reached = changed(milestones=[()] * 6)
+    uninstrumented = program_metrics(none_reached, None, instrumented=False)
     assert not [key for key in uninstrumented if key.startswith(("milestone", "untrained"))]
-    failed = program_metrics([judged(Evaluation(None, outcome="infrastructure"))], None)
+    assert (
+        program_metrics(none_reached, None, instrumented=True)["milestone/imports_rate"] == 0
+    )  # means over steps count it
+    failed = program_metrics([judged(Evaluation(None, outcome="infrastructure"))], None, True)
     assert "valid_rate" not in failed
-    assert not [key for key in program_metrics(BATCH, True, scores=False) if key.startswith("score")]
+    assert not [key for key in program_metrics(BATCH, True, True, scores=False) if key.startswith("score")]
 
 
 def test_programs_that_come_again():
@@ -82,10 +86,10 @@ def test_programs_that_come_again():
             ("y = 1", syntax_tree_id("x = 1")),
         )
     ]
-    metrics = batch_metrics([*batch, judged()], {}, by_kind=False)
+    metrics = batch_metrics([*batch, judged()], {}, by_kind=False, instrumented=True)
     assert metrics["unique_rate"] == pytest.approx(2 / 3)
     assert metrics["copy_rate"] == 0.5  # one of two that were to improve the first
-    assert not {"unique_rate", "copy_rate"} & set(batch_metrics([judged()], {}, by_kind=False))
+    assert not {"unique_rate", "copy_rate"} & set(batch_metrics([judged()], {}, by_kind=False, instrumented=True))
 
 
 def test_what_weights_pay():
@@ -104,9 +108,9 @@ def test_what_weights_pay():
 
 def test_what_was_reused():
     reused, matches = [True, False, True, False, False, False], [None, True, None, None, None, False]
-    metrics = program_metrics(changed(reused=reused, matches=matches), None)
+    metrics = program_metrics(changed(reused=reused, matches=matches), None, True)
     assert metrics["reuse/rate"] == pytest.approx(2 / 5)  # of five programs
     assert metrics["reuse/saved_s"] == 1.0 + 3.0
     assert metrics["reuse/mismatch_rate"] == 1 / 2
-    assert "reuse/mismatch_rate" not in program_metrics(changed(reused=reused), None)
-    assert not [name for name in program_metrics(BATCH, None) if name.startswith("reuse")]
+    assert "reuse/mismatch_rate" not in program_metrics(changed(reused=reused), None, True)
+    assert not [name for name in program_metrics(BATCH, None, True) if name.startswith("reuse")]

@@ -41,11 +41,12 @@ class AstInstrumenter:
         return programs
 
     def metrics(self) -> dict[str, float]:
-        """Shares of the programs since the last call that were instrumented, and that could not be."""
-        programs, instrumented = max(1, self._programs), self._instrumented
-        metrics = {"ast_rate": instrumented / programs, "none_rate": (self._programs - instrumented) / programs}
+        """Shares of the programs since the last call that were instrumented, and that could not be; empty without any."""
+        programs, instrumented = self._programs, self._instrumented
         self._programs = self._instrumented = 0
-        return metrics
+        if not programs:
+            return {}
+        return {"ast_rate": instrumented / programs, "none_rate": (programs - instrumented) / programs}
 
     def instrument(self, source: str, nonce: str | None = None) -> InstrumentedProgram:
         """

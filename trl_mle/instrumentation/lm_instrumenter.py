@@ -130,10 +130,12 @@ class LmInstrumenter:
     def metrics(self) -> dict[str, float]:
         """
         Metrics since the last call: shares of programs by who instrumented them, generated tokens per program, seconds,
-        and shares of rejected answers by reason.
+        and shares of rejected answers by reason; empty without any program.
         """
         counts, self._counts = self._counts, Counter()
-        programs, asked = max(1, counts["programs"]), max(1, counts["asked"])
+        programs, asked = counts["programs"], max(1, counts["asked"])
+        if not programs:
+            return {}
         metrics = {f"{name}_rate": counts[name] / programs for name in ("lm", "ast", "none")}
         metrics |= {"tokens_per_program": counts["tokens"] / programs, "latency_s": float(counts["latency_s"])}
         return metrics | {f"rejected/{reason}": counts[f"rejected/{reason}"] / asked for reason in REASONS}

@@ -1,5 +1,6 @@
 """Reward functions of any kind: evaluations from the columns that they log. Nothing else reads columns."""
 
+import math
 from collections.abc import Mapping
 from typing import Any
 
@@ -12,6 +13,7 @@ PROGRAM_COLUMNS = (
     *("outcome", "valid", "score", "milestones", "output", "program"),
     *("cpu_s", "queue_wait_s", "reused", "matches"),
 )
+NUMBERS = ("duration_s", "quality", "score", "cpu_s", "queue_wait_s")  # NaN, as in pandas, is `None`
 
 
 def evaluations_from(logged: Mapping[str, list[Any]], count: int, objective: str = "reward") -> list[Evaluation]:
@@ -28,7 +30,7 @@ def evaluations_from(logged: Mapping[str, list[Any]], count: int, objective: str
             Any other objective needs the column `quality` (larger is better, `None` if not valid), which is not read otherwise.
 
     Raises:
-        `ValueError`: `quality` is missing, or a column has the wrong number of values.
+        `ValueError`: `quality` is missing, a column has the wrong number of values, or a duration is no number of seconds.
     """
     if objective != "reward" and "quality" not in logged:
         raise ValueError(
@@ -45,6 +47,12 @@ def evaluations_from(logged: Mapping[str, list[Any]], count: int, objective: str
                 f'log_extra("{name}", ...) got {len(values)} values for {count} completions: log one per completion, from '
                 "one reward function"
             )
+        if name in NUMBERS:
+            columns[name] = values = [None if value is None or math.isnan(value) else value for value in values]
+        if name == "duration_s" and (
+            wrong := [value for value in values if value is not None and not 0 <= value < math.inf]
+        ):
+            raise ValueError(f'log_extra("duration_s", ...) got {wrong[0]}: log seconds, or None where Δt is unknown')
     return [_evaluation({name: values[i] for name, values in columns.items()}) for i in range(count)]
 
 

@@ -183,6 +183,14 @@ class MLEGRPOTrainer(
                 self._tokenize_prompts([row["prompt"] for row in few])
         else:
             self._check_dataset(train_dataset)
+            groups = args.completions_per_batch // args.group_size
+            if (
+                isinstance(train_dataset, Dataset) and len(train_dataset) < groups
+            ):  # TRL would drop what is no whole batch
+                raise ValueError(
+                    f"train_dataset has fewer rows ({len(train_dataset)}) than a generation batch has groups ({groups}): repeat "
+                    "its rows, or raise num_generations"
+                )
         for dataset in eval_dataset.values() if isinstance(eval_dataset, dict) else [eval_dataset]:
             self._check_dataset(dataset)
         if self.environment_factories is not None and self.solution_prompts.shows_solutions:
@@ -340,7 +348,9 @@ class MLEGRPOTrainer(
         rewards_per_func = super()._calculate_rewards(inputs, prompts, completions, completion_ids_list)
         if self.reward is not None:
             evaluations = [row["evaluation"] for row in inputs]
+            instrumented = self.reward.instrumenter is not None
         else:
+            instrumented = "milestones" in self._pending_extra_logs
             evaluations = evaluations_from(self._pending_extra_logs, len(prompts), self.args.objective)
             self._pending_extra_logs.pop("program", None)  # the table has the completion
         everyone = gather_object(judge(inputs, evaluations, self.competitions))
@@ -364,7 +374,8 @@ class MLEGRPOTrainer(
         for name in ("prompt_kind", "parent_id", *asynchronous):
             self._log_completion_extra(name, [row.get(name) for row in inputs])
         executed = everyone + step.skipped
-        self._log_metrics(mode, batch_metrics(executed, self.competitions, self.solution_prompts.shows_solutions))
+        by_kind = self.solution_prompts.shows_solutions
+        self._log_metrics(mode, batch_metrics(executed, self.competitions, by_kind, instrumented))
         for part in self.parts if mode == "train" else ():
             advantages = part.advantages(everyone, rewards_per_func, weights)
             advantages = checked(part, "advantages", advantages, len(everyone))

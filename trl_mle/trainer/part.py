@@ -8,6 +8,10 @@ import torch
 from trl_mle.trainer.judged import Judged, Row
 
 
+# Other files of a checkpoint
+TAKEN = ("adapter_config", "config", "files", "generation_config", "tokenizer", "tokenizer_config", "trainer_state")
+
+
 class Part:
     """
     A part of [`MLEGRPOTrainer`]. It acts at the hooks that it overrides, in the order in which they stand here; by default, it
@@ -86,18 +90,21 @@ class Part:
 
 
 def check_names(parts: Sequence[Part]) -> None:
-    """Raises `ValueError` if two parts would have the same file in a checkpoint, or one has none."""
+    """Raises `ValueError` if a part would not have a file of its own in a checkpoint."""
     names = [part.name for part in parts]
     for part in reversed(parts):  # a user's come last
-        if not part.name or names.count(part.name) > 1:
+        if not part.name.isidentifier() or part.name in TAKEN or names.count(part.name) > 1:
             raise ValueError(
                 f"{type(part).__name__}.name is {part.name!r}: give each part a name of its own, which its file in checkpoints gets"
             )
 
 
-def checked(part: Part, hook: str, values: torch.Tensor | None, count: int) -> torch.Tensor | None:
+def checked(part: Part, hook: str, found: torch.Tensor | None, count: int) -> torch.Tensor | None:
     """What a part's hook has returned; a user's may be wrong, and NaN would destroy the policy."""
-    if values is not None and (values.shape != (count,) or not values.isfinite().all()):
+    if found is None:
+        return None
+    values = torch.as_tensor(found)
+    if values.shape != (count,) or not values.isfinite().all():
         raise ValueError(
             f"the part {part.name!r} must give each of {count} completions finite {hook}, not {values.tolist()}"
         )

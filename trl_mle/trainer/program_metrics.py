@@ -18,7 +18,7 @@ OUTCOMES = (*map(str, Outcome), NO_CODE)
 
 
 def batch_metrics(
-    completions: Sequence[Judged], competitions: Mapping[str, Competition], by_kind: bool
+    completions: Sequence[Judged], competitions: Mapping[str, Competition], by_kind: bool, instrumented: bool
 ) -> dict[str, float]:
     """
     Computes all metrics of a batch.
@@ -30,6 +30,8 @@ def batch_metrics(
             Those that are trained on, by id.
         by_kind (`bool`):
             Whether to also report each kind of prompt.
+        instrumented (`bool`):
+            Whether milestones are known.
 
     Returns:
         `dict[str, float]`: The [`program_metrics`] of all programs, of each competition if there are several but few, and of
@@ -44,15 +46,17 @@ def batch_metrics(
         found = program_metrics(
             [item for item in completions if item.competition == name],
             competition.higher_is_better if competition else None,
+            instrumented,
         )
         metrics |= {f"{prefix}{key}": value for key, value in found.items()}
     if several:
-        metrics |= program_metrics(completions, None, scores=False)
+        metrics |= program_metrics(completions, None, instrumented, scores=False)
     if by_kind:
         only = next(iter(competitions.values())) if len(competitions) == 1 else None
         for kind in dict.fromkeys(item.prompt_kind for item in completions):
             of_kind = [item for item in completions if item.prompt_kind == kind]
-            found = program_metrics(of_kind, only.higher_is_better if only else None, scores=only is not None)
+            direction = only.higher_is_better if only else None
+            found = program_metrics(of_kind, direction, instrumented, scores=only is not None)
             metrics |= {f"{kind}/{key}": value for key, value in found.items()}
     programs = [(program, item.parent_id) for item in completions if (program := item.evaluation.program_id)]
     if programs:
@@ -84,7 +88,7 @@ def _chance(
 
 
 def program_metrics(
-    completions: Sequence[Judged], higher_is_better: bool | None, scores: bool = True
+    completions: Sequence[Judged], higher_is_better: bool | None, instrumented: bool, scores: bool = True
 ) -> dict[str, float]:
     """Summarises the programs of completions. What is not known of them is left out, and so are, from all rates except
     outcome rates, failures of our infrastructure. The best score needs its direction; scores whose metrics differ
@@ -127,7 +131,7 @@ def program_metrics(
         if higher_is_better is not None:
             metrics["score/best"] = float(values.max() if higher_is_better else values.min())
 
-    if any(item.milestones for item in judged):  # otherwise the programs were not instrumented
+    if instrumented:
         for milestone in MILESTONES:
             metrics[f"milestone/{milestone}_rate"] = sum(milestone in item.milestones for item in judged) / len(judged)
         if valid:

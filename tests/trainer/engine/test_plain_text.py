@@ -108,6 +108,8 @@ def test_what_a_model_that_thinks_is_asked(tiny_model, tmp_path, template, promp
     ids = trainer._tokenize_prompts([prompt])[0][0]
     text = trainer._tokenizer.decode(ids)
     assert text.endswith(f"Go on.\n{end}")
+    for other in ([ASKED], BEGUN):
+        assert trainer._tokenize_prompts([other, prompt])[0][1] == ids
 
     trainer.save_model(str(tmp_path / "policy"))
     tokenizer = AutoTokenizer.from_pretrained(tmp_path / "policy")

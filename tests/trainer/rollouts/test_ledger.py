@@ -198,6 +198,8 @@ def test_a_completion_without_a_program_has_ended_at_once_and_a_failure_of_ours_
     ledger.finish(3, Evaluation(0.9, duration_s=60.0, outcome="ok", reused=True))  # reused, so also done at once
     seconds, ended, _ = ledger.known_durations()
     assert (seconds.tolist(), ended.tolist()) == ([0, 0, 0], [True, False, True])
+    ledger.finish(2, Evaluation(0.9, duration_s=60.0, outcome="ok", reused=True, waited_s=50.0))  # an equal one ran
+    assert ledger.known_durations()[0].tolist() == [0, 50, 0]
     assert ledger.ran_s == 2.0  # the failure of ours kept a slot busy
 
 

@@ -61,16 +61,25 @@ class PlainTextTrainer(GRPOTrainer):
         return len(self._tokens([prompt])[0][0])
 
     def _tokens(self, prompts: list) -> tuple:
+        begun = [bool(opening_of(prompt)) for prompt in prompts]
+        if len(set(begun)) > 1 and not self._is_vlm:  # each has the tokens that it has without the others
+            rows: list[list[int]] = [[] for _ in prompts]
+            for kind in (True, False):
+                places = [i for i, is_begun in enumerate(begun) if is_begun is kind]
+                found, *others = self._tokens([prompts[i] for i in places])
+                for i, ids in zip(places, found, strict=True):
+                    rows[i] = ids
+            return rows, *others
         if is_conversational({"prompt": prompts[0]}):
             tokens = special_tokens_of(self._tokenizer)
             prompts = [plain_messages(prompt, tokens) for prompt in prompts]
         given: Any = self.chat_template_kwargs  # parsed by now
-        if all(opening_of(prompt) for prompt in prompts):
+        if all(begun):
             self.chat_template_kwargs = given | NO_THOUGHTS
         prompt_ids, *others = super()._tokenize_prompts([without_opening(prompt) for prompt in prompts])
         self.chat_template_kwargs = given
-        begun = [ids + self._begun(opening_of(prompt), ids) for prompt, ids in zip(prompts, prompt_ids, strict=True)]
-        return begun, *others
+        rows = [ids + self._begun(opening_of(prompt), ids) for prompt, ids in zip(prompts, prompt_ids, strict=True)]
+        return rows, *others
 
     def _begun(self, opening: str, prompt_ids: list[int]) -> list[int]:
         """The tokens of what an answer begins with."""

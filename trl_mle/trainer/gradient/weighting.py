@@ -29,11 +29,9 @@ class Weighting(Part):
     def weights(self, completions: Sequence[Judged]) -> torch.Tensor:
         """The [`~trl_mle.trainer.duration_weights`] of a batch, by competition."""
         by_inclusion = self.args.duration_weighting == "inclusion"
-        unknown = 0.0 if by_inclusion else math.nan
-        # Completions without a program, or with a reused result, could be trained on at once
         evaluations = [item.evaluation for item in completions]
-        known = [0.0 if by_inclusion and item.reused else item.duration_s for item in evaluations]
-        durations = torch.tensor([unknown if seconds is None else float(seconds) for seconds in known])
+        known = [item.ready_after_s if by_inclusion else item.duration_s for item in evaluations]
+        durations = torch.tensor([math.nan if seconds is None else float(seconds) for seconds in known])
         durations[[i for i, item in enumerate(evaluations) if item.infrastructure_failed]] = torch.nan
         names = [item.competition for item in completions]
         if by_inclusion and self.ledger is not None and self.ledger.competitions > FEW:

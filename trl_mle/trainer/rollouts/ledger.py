@@ -128,9 +128,8 @@ class RolloutLedger:
             self._ended_s += duration.seconds
             del self.durations[rollout_id]
         else:
-            # A reused result could be trained on at once
-            duration.seconds, duration.ended = 0.0 if evaluation.reused else evaluation.duration_s or 0.0, True
-            self._ended_s += duration.seconds
+            duration.seconds, duration.ended = evaluation.ready_after_s, True
+            self._ended_s += 0.0 if evaluation.reused else duration.seconds
         unit = rollout_id // self.unit_size
         evaluations = [self.in_flight[member].evaluation for member in self._members(unit)]
         known = [evaluation for evaluation in evaluations if evaluation is not None]
@@ -210,7 +209,7 @@ class RolloutLedger:
         edges = duration_quartiles(seconds, ended)
         quartile = torch.bucketize(seconds, edges)
         masses = kaplan_meier_masses(seconds, ended)
-        taken_s = [(rollout.evaluation.duration_s if rollout.evaluation else None) or 0.0 for rollout in taken]
+        taken_s = [rollout.evaluation.ready_after_s if rollout.evaluation else 0.0 for rollout in taken]
         taken_quartile = torch.bucketize(seconds.new_tensor(taken_s), edges)
         shares = [(masses[quartile == i].sum() / len(masses)).item() for i in range(4)]
         shares[3] = 1 - sum(shares[:3])
