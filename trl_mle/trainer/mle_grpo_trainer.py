@@ -184,9 +184,7 @@ class MLEGRPOTrainer(
         else:
             self._check_dataset(train_dataset)
             groups = args.completions_per_batch // args.group_size
-            if (
-                isinstance(train_dataset, Dataset) and len(train_dataset) < groups
-            ):  # TRL would drop what is no whole batch
+            if isinstance(train_dataset, Dataset) and len(train_dataset) < groups:  # TRL drops what is no whole batch
                 raise ValueError(
                     f"train_dataset has fewer rows ({len(train_dataset)}) than a generation batch has groups ({groups}): repeat "
                     "its rows, or raise num_generations"
