@@ -108,7 +108,7 @@ def one_seed(seed: int, competition: str, output: Path, num_samples: int, traini
         "evaluation": [
             python, "recipes/evaluate_mle.py", "--policies", starter, policy, "--names", "before", "after",
             "--competitions", competition, "--output_dir", evaluation, "--num_samples", str(num_samples),
-            "--seed", str(1_000_000 + seed), "--begin_program", "false", "--holdout", "0.5", "--program_timeout_s", "5",
+            "--seed", str(1_000_000 + seed), "--begin_program", "false", "--holdout", "0.5", "--program_timeout_s", "5", "--max_completion_length", "256",
         ],
     }  # fmt: skip
     measured: dict = {"competition": competition, "seed": seed}

@@ -44,6 +44,19 @@ def _spelled(sign: str) -> str:
     return sign if shown else sign.encode("unicode_escape").decode()
 
 
+def number(value: float | None, digits: int = 3, like: float | None = None) -> str:
+    """
+    A figure of a table; `-` if it is unknown. It has `digits` decimals, unless it, or the one that it is `like`, is so small that
+    they would say nothing, or so large that they do not matter.
+    """
+    if value is None:
+        return "-"
+    scale = abs(value if like is None else like)
+    if scale >= 10_000:
+        return f"{value:.0f}"
+    return f"{value:.3g}" if 0 < scale < 0.01 else f"{value:.{digits}f}"
+
+
 class PlainConsole(Console):
     """
     A console of rich that shows strings as they are: without markup, emoji codes and control characters. What is styled

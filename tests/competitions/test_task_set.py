@@ -3,6 +3,7 @@
 import json
 import os
 import pickle
+import shutil
 import subprocess
 import sys
 
@@ -50,12 +51,17 @@ def test_a_folder_of_folders(tmp_path):
     assert [tasks[name].id for name in tasks] == list(tasks)
 
 
-def test_a_file_of_names(tmp_path):
+def test_a_file_of_names(tmp_path, monkeypatch):
     write_task(tmp_path / "own")
     (tmp_path / "tasks.txt").write_text("# mine\n./own\n\ndigits\ntask:test/3-5\n")
     assert list(TaskSet([str(tmp_path / "tasks.txt")])) == [
         str(tmp_path / "own"), "digits", "task:test/3", "task:test/4", "task:test/5",
     ]  # fmt: skip
+    shutil.move(tmp_path / "own", tmp_path / "wine")
+    (tmp_path / "tasks.txt").write_text("./wine\n")
+    monkeypatch.chdir(tmp_path)
+    for name in ("tasks.txt", "."):  # a folder called like one of ours
+        assert "./wine" in TaskSet([name])
     (tmp_path / "empty.txt").write_text("# nothing\n")
     with pytest.raises(CompetitionError, match=r"empty\.txt lists no competition: write the name of one on each line"):
         TaskSet([str(tmp_path / "empty.txt")])

@@ -14,7 +14,7 @@ from support.openai_server import OpenAIServer
 from transformers import AutoModelForCausalLM, AutoTokenizer
 
 from trl_mle.evaluation import EndpointPolicy, TransformersPolicy, load_policy
-from trl_mle.evaluation.policies import begins_program, check_policy
+from trl_mle.evaluation.policies import begins_program, check_policy, completion_length
 
 
 def conversation(text):
@@ -248,7 +248,9 @@ def test_a_broken_chat_template_is_noticed_before_its_model_is_loaded(tiny_model
 def test_a_policy_is_asked_as_in_training(tmp_path):
     checkpoint = tmp_path / "policy" / "checkpoint-4"
     checkpoint.mkdir(parents=True)
-    (tmp_path / "policy" / "arguments.json").write_text('{"begin_program": false}')
+    (tmp_path / "policy" / "arguments.json").write_text('{"begin_program": false, "max_completion_length": 384}')
+    assert completion_length(["org/model", str(checkpoint)]) == 384
+    assert completion_length(["org/model"]) == 1024
     for name in (tmp_path / "policy", checkpoint):
         assert not begins_program(str(name), None)
         assert begins_program(str(name), True)

@@ -13,6 +13,7 @@ from trl_mle.evaluation import Sample, SampleLog
 from trl_mle.evaluation.result_tables import (
     REPORTED,
     REPORTED_SYSTEMS,
+    Cell,
     average_relative_improvement,
     best_of_k_table,
     cells,
@@ -224,7 +225,8 @@ def test_the_tables_where_rows_are_held_out(held_out_rows):
 
 def test_the_command_has_the_footnote(held_out_rows, tmp_path, monkeypatch, capsys):
     code, out, error = compare(capsys, monkeypatch, write_results(tmp_path / "run", held_out_rows))
-    assert (code, error) == (0, "")
+    assert code == 0
+    assert error.endswith("have 2 to 4 programs: the best of more is better\n")
     assert max(map(len, out.splitlines())) <= 80
     headline, footnote = out.split("chosen by the test score")
     assert "0.600" in headline
@@ -346,8 +348,37 @@ def test_runs_of_different_size_are_told(tmp_path, monkeypatch, capsys):
     code, _, error = compare(capsys, monkeypatch, tmp_path / "run0", tmp_path / "run1")
     assert code == 0
     assert error == (
-        "trl-mle: warning: the runs of small in random-acts-of-pizza have 1 to 2 programs: the best of more is better\n"
+        "trl-mle: warning: runs in random-acts-of-pizza have 1 to 2 programs: the best of more is better\n"
     )
+
+
+def test_the_same_programs_count_once(tmp_path, monkeypatch, capsys):
+    """One policy that was evaluated beside others in two folders, with one seed."""
+    for i in range(2):
+        write_results(tmp_path / f"run{i}", make_rows(tmp_path, PIZZA, {"small": [0.6, 0.7]}))
+    code, out, error = compare(capsys, monkeypatch, tmp_path / "run0", tmp_path / "run1")
+    assert code == 0
+    assert error.startswith(
+        "trl-mle: warning: 2 runs of small in random-acts-of-pizza count as 1: they have the same programs"
+    )
+    assert "± 0.000" not in out
+
+
+def test_another_metric_is_another_competition(rows, tmp_path):
+    write_results(tmp_path / "one", rows[:1])
+    write_results(tmp_path / "two", [rows[0] | {"metric": "accuracy"}])
+    with pytest.raises(
+        ValueError, match=r"random-acts-of-pizza has the metric roc_auc in one folder and accuracy in another"
+    ):
+        read_results([tmp_path / "one", tmp_path / "two"])
+
+
+def test_small_and_large_scores_keep_their_digits():
+    assert [str(Cell([value])) for value in (0.0, 0.0000123456, -0.00456, 0.5, 9999.0, 53421.123)] == [
+        "0.000", "1.23e-05", "-0.00456", "0.500", "9999.000", "53421",
+    ]  # fmt: skip
+    assert str(Cell([0.00002, 0.00004])) == "3e-05 ± 1e-05"
+    assert str(Cell([0.5, 0.504])) == "0.502 ± 0.002"
 
 
 def test_the_command(rows, tmp_path, monkeypatch, capsys):

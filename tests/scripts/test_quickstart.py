@@ -148,6 +148,9 @@ def test_a_folder_is_the_same_competition_under_another_name(commands, tmp_path,
     assert module.quickstart("./houses", 0, tmp_path / "out") == 0
     assert as_begun(tmp_path / "out", str(tmp_path / "houses"), None) == (str(tmp_path / "houses"), 0)
     assert as_begun(tmp_path / "older", None, None) == (None, None)
+    (tmp_path / "out" / "quickstart.json").write_text("{}")
+    with pytest.raises(ValueError, match=r"quickstart\.json is truncated, or of another version: delete it"):
+        as_begun(tmp_path / "out", None, None)
 
 
 def test_a_trained_policy_without_checkpoints_is_only_evaluated(commands, tmp_path):

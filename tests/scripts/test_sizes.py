@@ -23,6 +23,13 @@ SIZES = Sizes(
 )
 
 
+def test_a_broken_file_is_named(tmp_path):
+    for text in ("", "{", '{"model": "x"}', "[]"):
+        (tmp_path / "sizes.json").write_text(text)
+        with pytest.raises(ValueError, match=r"sizes\.json is truncated, or of another version: delete it"):
+            Sizes.read(tmp_path / "sizes.json")
+
+
 def test_the_estimate_is_the_sum_of_its_parts():
     assert SIZES.evaluation_s == 2 * (20 + 200 * 0.5)  # 32 programs, 16 at a time
     assert SIZES.step_s == 20 + 200 * 0.5 + (2 * 400 + 16 * 200) * 0.01  # the prompt is computed once for 8 programs

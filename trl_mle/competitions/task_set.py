@@ -171,8 +171,13 @@ def names_of(name: str) -> list[str]:
     if path.suffix == ".txt" and path.is_file():
         return _listed(path)
     if name and path.is_dir() and not (path / CONFIG).is_file() and name not in list_competitions():
-        return [str(config.parent) for config in sorted(path.glob(f"*/{CONFIG}"))] or [name]
+        return [_name_of(config.parent) for config in sorted(path.glob(f"*/{CONFIG}"))] or [name]
     return [name]
+
+
+def _name_of(folder: Path) -> str:
+    """The name of a competition's folder: one called digits in the current folder is not ours."""
+    return f"./{folder}" if len(folder.parts) == 1 else str(folder)
 
 
 def _listed(path: Path) -> list[str]:
@@ -183,5 +188,5 @@ def _listed(path: Path) -> list[str]:
     names = [line for line in lines if line and not line.startswith("#")]
     if not names:
         raise CompetitionError(f"{path} lists no competition: write the name of one on each line")
-    found = [str(path.parent / name) if name.startswith(("./", "../")) else name for name in names]
+    found = [_name_of(path.parent / name) if name.startswith(("./", "../")) else name for name in names]
     return [one for name in found for one in ([name] if name.endswith(".txt") else names_of(name))]

@@ -5,7 +5,7 @@ import math
 import re
 import sys
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from statistics import fmean
 from typing import Any
@@ -20,12 +20,11 @@ from trl_mle.competitions import Competition, TaskSet
 from trl_mle.competitions.content import content_digest
 from trl_mle.competitions.metrics import gain
 from trl_mle.evaluation.harness import Harness, check_seed
-from trl_mle.evaluation.policies import Policy, begins_program, check_policy, load_policy
+from trl_mle.evaluation.policies import Policy, begins_program, check_policy, completion_length, load_policy
 from trl_mle.evaluation.result_tables import (
     K,
     best_of_k_point,
     chosen_by_validation,
-    number,
     read_results,
     to_markdown,
 )
@@ -40,7 +39,7 @@ from trl_mle.files import alone_in, write_whole
 from trl_mle.instrumentation import MILESTONES, AstInstrumenter
 from trl_mle.prompts import keep_packages
 from trl_mle.rewards import Evaluation, MLEReward
-from trl_mle.showing import PlainConsole, for_markdown, for_terminal, markdown_code, metric_name, terminal_line
+from trl_mle.showing import PlainConsole, for_markdown, for_terminal, markdown_code, metric_name, number, terminal_line
 from trl_mle.solutions import BestSolutions, open_results
 
 
@@ -83,7 +82,12 @@ class EvaluationArguments(ExecutorArguments):
     batch_size: int = field(default=64, metadata={"help": "Programs sampled at a time."})
     improve: bool = field(default=False, metadata={"help": "Whether to also improve each valid program once."})
     max_prompt_length: int = field(default=1024, metadata={"help": "Length limit of an improve prompt, in tokens."})
-    max_completion_length: int = field(default=256, metadata={"help": "Length limit of a completion, in tokens."})
+    max_completion_length: int | None = field(
+        default=None,
+        metadata={
+            "help": "Length limit of a completion, in tokens; defaults to the largest of the policies' trainings, or else 1024."
+        },
+    )
     begin_program: bool | None = field(
         default=None,
         metadata={
@@ -173,6 +177,8 @@ def run(args: EvaluationArguments) -> None:
         raise NotADirectoryError(f"--output_dir {output_dir} is a file: name a folder")
     for policy_name in args.policies + args.tree_policies:
         check_policy(policy_name)  # refuses a wrong name before anything is written
+    length = args.max_completion_length or completion_length(args.policies + args.tree_policies)
+    args = replace(args, max_completion_length=length)
     results = open_results(args.reuse_results, output_dir)
     executor = make_executor(args)
     rows: list[dict[str, Any]] = []
@@ -199,8 +205,7 @@ def run(args: EvaluationArguments) -> None:
             )
             for competition in competitions:
                 harness = Harness(
-                    policy, competition, reward, log, args.max_completion_length, args.max_prompt_length, limits, args.seed,
-                    args.batch_size, begin,
+                    policy, competition, reward, log, length, args.max_prompt_length, limits, args.seed, args.batch_size, begin,
                 )  # fmt: skip
                 row, evaluations = measure(args, name, harness, tree)
                 rows.append(row)
@@ -255,7 +260,7 @@ def show(
             path = output_dir / f"best_solution{suffix}.py"
             path.write_text(source, encoding="utf-8", errors="backslashreplace")
             where = " on held-out rows" if competition.holdout else ""
-            title = f"best program: {competition.metric} {shown:.4f}{where}"
+            title = f"best program: {competition.metric} {number(shown, 4)}{where}"
             program = Syntax(for_terminal(source.strip()), "python", word_wrap=True)
             console.print(Panel(program, title=Text(terminal_line(title)), subtitle=Text(terminal_line(origin))))
             files.append(("best program", path))
@@ -326,7 +331,7 @@ def comparison_table(competition: Competition, rows: list[dict[str, Any]]) -> Ta
 def _with_interval(point: Mapping[str, Any] | None) -> str:
     if point is None or point["score"] is None:
         return "-"
-    return f"{point['score']:.3f} ({point['low']:.3f}–{point['high']:.3f})"
+    return f"{number(point['score'])} ({number(point['low'])}–{number(point['high'])})"
 
 
 def difference(first: Mapping[str, Any], last: Mapping[str, Any]) -> list[str]:
@@ -335,7 +340,8 @@ def difference(first: Mapping[str, Any], last: Mapping[str, Any]) -> list[str]:
     others: list[str] = []
     few = [(best_of_k_point(row) or {"score": None})["score"] for row in (first, last)]
     scores = [(f"best of {K}", *few), ("mean of valid", first["mean_score"], last["mean_score"])]
-    scores.append((f"best of {first['num_samples']}", first["best_score"], last["best_score"]))
+    if first["num_samples"] != K:
+        scores.append((f"best of {first['num_samples']}", first["best_score"], last["best_score"]))
     rates = first["valid_rate"], last["valid_rate"]
     (better if rates[1] > rates[0] else others).append(f"valid {rates[0]:.0%} → {rates[1]:.0%}")
     for name, before, after in scores:

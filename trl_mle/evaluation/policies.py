@@ -58,10 +58,21 @@ def load_policy(name: str) -> Policy:
 
 def begins_program(name: str, asked: bool | None) -> bool:
     """Whether the first lines of a program begin a policy's answers: as asked for, or else as in its training, or else yes."""
+    return bool(_trained_with(name).get("begin_program", True) if asked is None else asked)
+
+
+def completion_length(names: Sequence[str]) -> int:
+    """Length limit of completions, in tokens: the largest of the policies' trainings, or else 1024."""
+    lengths = [_trained_with(name).get("max_completion_length") for name in names]
+    return max((length for length in lengths if length is not None), default=1024)
+
+
+def _trained_with(name: str) -> dict[str, Any]:
+    """Arguments of a policy's training, as far as they are known."""
     for folder in (Path(name), Path(name).parent):  # of a run, or of its checkpoint
-        if asked is None and (file := folder / ARGUMENTS_FILE).is_file():
-            asked = bool(json.loads(file.read_text(encoding="utf-8"))["begin_program"])
-    return asked is not False
+        if (file := folder / ARGUMENTS_FILE).is_file():
+            return json.loads(file.read_text(encoding="utf-8"))
+    return {}
 
 
 def check_policy(name: str) -> None:

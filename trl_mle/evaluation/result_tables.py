@@ -2,6 +2,7 @@
 
 import json
 import math
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -9,7 +10,7 @@ from statistics import fmean, stdev
 from typing import Any
 
 from trl_mle.competitions.metrics import gain
-from trl_mle.showing import for_markdown, metric_name
+from trl_mle.showing import for_markdown, metric_name, number
 
 
 # Figures of https://huggingface.co/papers/2509.01684, best of 128, ± standard error, with its "NaN" and "N/A"; "" is
@@ -67,9 +68,9 @@ class Cell:
     def __str__(self) -> str:
         if self.mean is None:
             return "-"
-        error = f" ± {self.standard_error:.3f}" if self.standard_error is not None else ""
+        error = f" ± {number(self.standard_error, like=self.mean)}" if self.standard_error is not None else ""
         some = f" ({len(self.values)} of {len(self.runs)} runs)" if len(self.values) < len(self.runs) else ""
-        return f"{self.mean:.3f}{error}{some}"
+        return f"{number(self.mean)}{error}{some}"
 
 
 class Best(str):
@@ -79,8 +80,8 @@ class Best(str):
 def read_results(folders: Sequence[Path]) -> list[dict[str, Any]]:
     """
     Reads the rows of several evaluations. Policies with the same name in different folders are runs of one system,
-    with different seeds. Raises `OSError` if a folder has no results yet, and `ValueError` if it is named twice or its
-    results are incomplete.
+    with different seeds. Raises `OSError` if a folder has no results yet, and `ValueError` if it is named twice, its
+    results are incomplete, or a competition has another metric than in another folder.
     """
     rows = []
     known: set[Path] = set()
@@ -92,6 +93,12 @@ def read_results(folders: Sequence[Path]) -> list[dict[str, Any]]:
             raise ValueError(f"{folder} is named twice: name each run once")
         known.add(path.resolve())
         rows += _read_rows(path)
+    metrics: dict[str, str] = {}
+    for row in rows:
+        if (other := metrics.setdefault(row["competition"], row["metric"])) != row["metric"]:
+            raise ValueError(
+                f"{row['competition']} has the metric {other} in one folder and {row['metric']} in another: compare them apart"
+            )
     return rows
 
 
@@ -133,21 +140,37 @@ def uneven_holdouts(rows: Sequence[Mapping[str, Any]]) -> list[str]:
 
 
 def runs_of(rows: Sequence[Mapping[str, Any]]) -> dict[tuple[str, str], list[Mapping[str, Any]]]:
-    """The runs of each competition and system."""
+    """The runs of each competition and system; the same programs, evaluated twice, are one run."""
     runs: dict[tuple[str, str], list[Mapping[str, Any]]] = {}
     for row in rows:
-        runs.setdefault((row["competition"], row["policy"]), []).append(row)
+        found = runs.setdefault((row["competition"], row["policy"]), [])
+        if all(_programs(row) != _programs(other) for other in found):
+            found.append(row)
     return runs
 
 
+def _programs(row: Mapping[str, Any]) -> tuple:
+    """What hardly any other programs have in common."""
+    names = ("num_samples", "num_valid", "mean_score", "best_score", "holdout")
+    return *(row[name] for name in names), row["cost"]["completion_tokens"]
+
+
 def uneven_runs(rows: Sequence[Mapping[str, Any]]) -> list[str]:
-    """A warning for each system whose runs differ in the number of programs, which makes their mean misleading."""
-    lines = []
-    for (competition, system), runs in runs_of(rows).items():
-        counts = sorted({run["num_samples"] for run in runs})
-        if len(counts) > 1:
+    """Warnings about runs of a system that are the same, and about runs in a competition that differ in their number of programs."""
+    given = Counter((row["competition"], row["policy"]) for row in rows)
+    lines = [
+        f"{given[competition, system]} runs of {system} in {competition} count as {len(runs)}: they have the same programs; use "
+        "other seeds (--seed)"
+        for (competition, system), runs in runs_of(rows).items()
+        if len(runs) < given[competition, system]
+    ]
+    counts: dict[str, set[int]] = {}
+    for row in rows:
+        counts.setdefault(row["competition"], set()).add(row["num_samples"])
+    for competition, found in counts.items():
+        if len(found) > 1:
             lines.append(
-                f"the runs of {system} in {competition} have {counts[0]} to {counts[-1]} programs: the best of more is better"
+                f"runs in {competition} have {min(found)} to {max(found)} programs: the best of more is better"
             )
     return lines
 
@@ -249,7 +272,7 @@ def best_of_k_table(rows: Sequence[Mapping[str, Any]]) -> list[list[str]]:
             if score.mean is None:
                 continue
             low, high = found[0]["low"], found[0]["high"]
-            interval = "-" if len(runs) > 1 or low is None else f"{low:.3f} to {high:.3f}"
+            interval = "-" if len(runs) > 1 or low is None else f"{number(low)} to {number(high)}"
             valid_rate = fmean(point["valid_rate"] for point in found)
             lines.append([competition, system, str(k), f"{valid_rate:.0%}", str(score), interval])
     return lines
@@ -348,11 +371,6 @@ def to_markdown(rows: Sequence[Mapping[str, Any]]) -> str:
         *footnote,
     ]
     return "\n".join(parts)
-
-
-def number(value: float | None, digits: int = 3) -> str:
-    """A figure of a table; `-` if it is unknown."""
-    return "-" if value is None else f"{value:.{digits}f}"
 
 
 def _markdown(lines: Sequence[Sequence[str]]) -> str:

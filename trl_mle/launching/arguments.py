@@ -97,6 +97,8 @@ class MLEScriptArguments(ExecutorArguments):
         for name, least in (("best_of_n", 0), ("best_of_n_steps", 1)):
             if getattr(self, name) < least:
                 raise ValueError(f"{name} must be at least {least}, got {getattr(self, name)}")
+        if self.instrumenter_url is not None and self.instrumenter != "lm":
+            raise ValueError("instrumenter_url has no effect without instrumenter: lm")
         if not 0 < self.instrumenter_deadline_s < math.inf:
             raise ValueError(
                 f"instrumenter_deadline_s must be positive and finite, got {self.instrumenter_deadline_s}"

@@ -58,7 +58,7 @@ def draw_curve(axis: Axes, xs: Sequence[float], curves: Sequence[Sequence[float]
     mean = np.nanmean(values, axis=0)
     axis.plot(x, mean, color=color, label=label, marker="o" if len(x) < 3 else "", markersize=3, **style)
     if len(values) > 1:
-        deviation = np.nanstd(values, axis=0)
+        deviation = pd.DataFrame(values).std().to_numpy()  # of two at least; NaN, and no band, where one is known
         axis.fill_between(x, mean - deviation, mean + deviation, color=color, alpha=0.15, linewidth=0)
 
 

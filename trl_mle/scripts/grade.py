@@ -13,7 +13,7 @@ from trl_mle.execution.options import ExecutorArguments, make_executor
 from trl_mle.instrumentation import MILESTONES, AstInstrumenter
 from trl_mle.rewards import MLEReward
 from trl_mle.scripts.printing import facts_table, print_json
-from trl_mle.showing import PlainConsole, metric_name
+from trl_mle.showing import PlainConsole, metric_name, number
 
 
 def grade(args: argparse.Namespace) -> int:
@@ -43,7 +43,7 @@ def grade(args: argparse.Namespace) -> int:
     if score.valid:
         _add_score(table, competition, score)
         if thresholds is not None:
-            figures = ", ".join(f"{name} {value:.5f}" for name, value in thresholds._asdict().items())
+            figures = ", ".join(f"{name} {number(value, 5)}" for name, value in thresholds._asdict().items())
             table.add_row("medal", f"{won or 'none'} ({figures})")
         if beaten is not None:
             table.add_row("human rank", f"better than {beaten:.1%} of Kaggle's teams")
@@ -64,7 +64,10 @@ def run(args: argparse.Namespace) -> int:
     competition = load_competition(args.competition, args.data_dir, args.holdout)
     if not Path(args.solution).exists():
         raise FileNotFoundError(f"there is no program {args.solution}")
-    source = Path(args.solution).read_text(encoding="utf-8").strip("\n")  # as extracted from a completion
+    try:
+        source = Path(args.solution).read_text(encoding="utf-8").strip("\n")  # as extracted from a completion
+    except UnicodeDecodeError as error:
+        raise ValueError(f"{args.solution} is not in UTF-8: {error}") from error
     with make_executor(one_program(args)) as executor:
         executor.check(competition)
         reward = MLEReward([competition], executor, AstInstrumenter())
@@ -110,7 +113,9 @@ def _graded(competition: Competition, score: Score | None) -> dict[str, Any]:
 
 
 def _add_score(table: Table, competition: Competition, score: Score) -> None:
-    table.add_row("score", f"{score.value:.5f} ({metric_name(competition.metric, competition.higher_is_better)})")
+    table.add_row(
+        "score", f"{number(score.value, 5)} ({metric_name(competition.metric, competition.higher_is_better)})"
+    )
     if score.held_out is not None:
-        table.add_row("held out", f"{score.held_out:.5f}")
-        table.add_row("all rows", f"{score.full:.5f}")
+        table.add_row("held out", number(score.held_out, 5))
+        table.add_row("all rows", number(score.full, 5))

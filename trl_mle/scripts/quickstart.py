@@ -33,8 +33,11 @@ def as_begun(folder: Path, competition: str | None, seed: int | None) -> tuple[s
     path = folder / BEGUN_FILE
     if not path.is_file():
         return competition, seed
-    known = json.loads(path.read_text(encoding="utf-8"))
-    known_competition, known_seed = known["competition"], known["seed"]
+    try:
+        known = json.loads(path.read_text(encoding="utf-8"))
+        known_competition, known_seed = known["competition"], known["seed"]
+    except (ValueError, TypeError, KeyError) as error:
+        raise ValueError(f"{path} is truncated, or of another version: delete it ({error})") from error
     is_another = competition is not None and id_of(competition) != id_of(known_competition)
     if is_another or seed not in (None, known_seed):
         raise ValueError(

@@ -7,6 +7,7 @@ from pathlib import Path
 from textwrap import fill
 from typing import Any
 
+from trl_mle.files import write_whole
 from trl_mle.showing import in_words
 
 
@@ -29,13 +30,16 @@ class Sizes:
 
     @classmethod
     def read(cls, path: Path) -> "Sizes":
-        """Reads what [`write`] has written."""
-        return cls(**json.loads(path.read_text(encoding="utf-8")))
+        """Reads what [`write`] has written; raises `ValueError` if it has not."""
+        try:
+            return cls(**json.loads(path.read_text(encoding="utf-8")))
+        except (ValueError, TypeError) as error:
+            raise ValueError(f"{path} is truncated, or of another version: delete it ({error})") from error
 
     def write(self, path: Path) -> None:
         """Writes a JSON file, and the folders that it lies in."""
         path.parent.mkdir(parents=True, exist_ok=True)
-        path.write_text(json.dumps(asdict(self), indent=2) + "\n", encoding="utf-8")
+        write_whole(path, (json.dumps(asdict(self), indent=2) + "\n").encode())
 
     def training_options(self) -> list[Any]:
         """Options of `trl-mle train`, beside the recipe."""

@@ -7,7 +7,9 @@ from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from statistics import fmean
 
+import numpy as np
 from rich.table import Table
+from scipy.special import betaln
 from scipy.stats import beta
 
 from trl_mle.competitions import Competition, TaskSet
@@ -17,7 +19,6 @@ from trl_mle.evaluation.best_of_k import best_of_k
 from trl_mle.evaluation.evaluate import best_solutions, file_name
 from trl_mle.evaluation.harness import Harness, check_seed
 from trl_mle.evaluation.policies import check_policy, load_policy
-from trl_mle.evaluation.result_tables import number
 from trl_mle.evaluation.sample_log import SampleLog
 from trl_mle.evaluation.sampling import judged, reported_score, sample_programs, score_of
 from trl_mle.execution.options import ExecutorArguments, make_executor
@@ -27,9 +28,10 @@ from trl_mle.prompts import keep_packages
 from trl_mle.report.training_run import TrainingRun, percent, read_run
 from trl_mle.rewards import MLEReward
 from trl_mle.rewards.progress import ARGUMENTS_FILE, ARGUMENTS_KEPT
-from trl_mle.showing import PlainConsole, metric_name, terminal_line
+from trl_mle.showing import PlainConsole, metric_name, number, terminal_line
 
 
+OF_AN_ANSWER = ("begin_program", "max_prompt_length", "max_completion_length")
 OF_A_PROGRAM = ("program_timeout_s", "program_memory_mb", "threads_per_program", "program_python", "executor")
 
 
@@ -79,9 +81,12 @@ class Found:
             policy, the expected one, if any is valid. `None` without a valid program.
         low, high (`float`, *optional*):
             Ends of the 95% interval of an expected score.
+        chosen_by (`float`, *optional*):
+            For the run: score of the best on the rows that it is chosen on.
         as_good (`tuple[float, float, float]`, *optional*):
-            For the untrained policy: the chance that one of the programs scores at least as well as the run's best, and its 95%
-            interval, see [`chance_of_one`].
+            For the untrained policy: the chance that one of the programs scores at least as well as the run's best on the rows that
+            it is chosen on, and its 95% interval, see [`chance_of_one`]. On the held-out rows, the best of all would be chosen by the
+            score that is reported, which the run's was not.
     """
 
     what: str
@@ -91,6 +96,7 @@ class Found:
     score: float | None
     low: float | None = None
     high: float | None = None
+    chosen_by: float | None = None
     as_good: tuple[float, float, float] | None = None
 
 
@@ -132,6 +138,7 @@ def worth(args: WorthArguments) -> None:
         def harnesses(name: str, policy_name: str) -> list[Harness]:
             policy = load_policy(policy_name)
             settings = {"policy": policy.identity, "seed": args.seed, "batch_size": args.batch_size}
+            settings |= {name: arguments[name] for name in (*OF_A_PROGRAM, *OF_AN_ANSWER)}
             log = SampleLog(output_dir / f"{name}.jsonl", settings, contents)
             return [
                 Harness(
@@ -166,7 +173,8 @@ def trained_result(run: TrainingRun, harness: Harness, num_samples: int) -> Foun
     seconds = (run.training_s or 0.0) * share + seconds_of(harness, num_samples)
     valid = programs["valid"].sum() + sum(evaluation.valid for evaluation in evaluations)
     count = answers + len(evaluations)
-    return Found("training, then samples", count, seconds, float(valid / count), best and best[1])
+    chosen_by, score = (best[0], best[1]) if best else (None, None)
+    return Found("training, then samples", count, seconds, float(valid / count), score, chosen_by=chosen_by)
 
 
 def answers_in_training(run: TrainingRun, competition: Competition) -> int:
@@ -194,14 +202,14 @@ def untrained_results(harness: Harness, trained: Found) -> list[Found]:
     )
     valid_rate = sum(evaluation.valid for evaluation in evaluations) / len(evaluations)
     as_good = sum(
-        trained.score is None or gain(score, higher) >= gain(trained.score, higher)
+        trained.chosen_by is None or gain(score, higher) >= gain(trained.chosen_by, higher)
         for evaluation in evaluations
-        if (score := reported_score(evaluation)) is not None
+        if (score := score_of(evaluation)) is not None
     )
     return [
         Found(
             what, point.k, point.k * seconds_each, valid_rate, point.score, point.low, point.high,
-            chance_of_one(as_good, len(evaluations), point.k),
+            as_good=chance_of_one(as_good, len(evaluations), point.k),
         )
         for what, point in zip(("untrained, equal programs", "untrained, equal seconds"), points, strict=True)
     ]  # fmt: skip
@@ -222,12 +230,12 @@ def seconds_of(harness: Harness, count: int) -> float:
 
 def chance_of_one(hits: int, samples: int, count: int) -> tuple[float, float, float]:
     """
-    The chance that one of `count` programs is a hit where `hits` of `samples` were, and its 95% interval: by the mean and the
-    quantiles of Jeffreys' posterior for the share of hits, since none in n does not mean that there are none.
+    The chance that one of `count` programs is a hit where `hits` of `samples` were, and its 95% interval: its mean and quantiles
+    under Jeffreys' posterior for the share of hits, since none in n does not mean that there are none.
     """
-    shares = beta(hits + 0.5, samples - hits + 0.5)
-    low, high = shares.ppf((0.025, 0.975))
-    return tuple(float(-math.expm1(count * math.log1p(-share))) for share in (shares.mean(), low, high))  # type: ignore[return-value]
+    a, b = hits + 0.5, samples - hits + 0.5
+    low, high = -np.expm1(count * np.log1p(-beta(a, b).ppf((0.025, 0.975))))
+    return float(-np.expm1(betaln(a, b + count) - betaln(a, b))), float(low), float(high)
 
 
 def table(competition: Competition, results: Sequence[Found], untrained: str) -> Table:

@@ -10,7 +10,7 @@ from transformers import TrainerCallback, TrainerControl, TrainerState, Training
 
 from trl_mle.rewards.execution_log import end_last_line
 from trl_mle.rewards.progress import METRICS_FILE
-from trl_mle.showing import in_words
+from trl_mle.showing import in_words, number
 
 
 LOST_STEPS = 3  # without a valid program at the end, after others, that are worth a word
@@ -88,8 +88,8 @@ class MLEProgressCallback(TrainerCallback):
         if "mle/valid_rate" in logs:
             parts.append(f"valid {logs['mle/valid_rate']:4.0%}")
         if "mle/score/mean" in logs:
-            best = f" (best {logs['mle/score/best']:.3f})" if "mle/score/best" in logs else ""
-            parts.append(f"score {logs['mle/score/mean']:.3f}{best}")
+            best = f" (best {number(logs['mle/score/best'])})" if "mle/score/best" in logs else ""
+            parts.append(f"score {number(logs['mle/score/mean'])}{best}")
         if "mle/duration_s/mean" in logs:
             parts.append(f"Δt {logs['mle/duration_s/mean']:.2f} s")
         print("  ".join(parts), flush=True)

@@ -17,7 +17,7 @@ from trl_mle.competitions.task_set import FEW
 from trl_mle.execution import Limits
 from trl_mle.instrumentation import LmInstrumenter
 from trl_mle.rewards import MLEReward
-from trl_mle.showing import for_json, for_markdown, markdown_code, metric_in_words
+from trl_mle.showing import for_json, for_markdown, markdown_code, metric_in_words, number
 from trl_mle.trainer.mle_grpo_config import MLEGRPOConfig
 
 
@@ -146,7 +146,7 @@ def _results(tasks: TaskSet, log_history: Sequence[dict[str, Any]], args: MLEGRP
             rates = [entry.get(f"{prefix}/{key}") for key in ("valid_rate", "untrained_valid_rate")]
             scores = [entry.get(f"{prefix}/score/{key}") for key in ("mean", "best")]
             figures = ["–" if value is None else f"{value:.0%}" for value in rates]
-            figures += ["–" if value is None else f"{value:.4f}" for value in scores]
+            figures += ["–" if value is None else number(value, 4) for value in scores]
             rows.append(f"| {name} | {label}, step {entry['step']} | {programs or 0:.0f} | {' | '.join(figures)} |")
     found = []
     for competition in competitions:
@@ -156,12 +156,12 @@ def _results(tasks: TaskSet, log_history: Sequence[dict[str, Any]], args: MLEGRP
             if "held_out" in record:
                 found.append(
                     f"The best program of the whole run in {markdown_code(competition.id)}, chosen by the validation rows, scores "
-                    f"**{record['held_out']:.4f}** on the held-out rows (`chosen_by: validation`), and {record['full']:.4f} "
+                    f"**{number(record['held_out'], 4)}** on the held-out rows (`chosen_by: validation`), and {number(record['full'], 4)} "
                     "on all rows, to compare with published figures."
                 )
             else:
                 found.append(
-                    f"The best program of the whole run scores **{record['score']:.4f}** in {markdown_code(competition.id)}."
+                    f"The best program of the whole run scores **{number(record['score'], 4)}** in {markdown_code(competition.id)}."
                 )
     where = "on the hidden answers"
     if any(competition.holdout for competition in competitions):
