@@ -166,6 +166,10 @@ def test_a_folder_whose_name_is_no_id(tmp_path):
     ):
         new_competition(path, ["price"], "rmse", tmp_path / "数据")
     assert new_competition(path, ["price"], "rmse", tmp_path / "数据2").id == "数据2"
+    with pytest.raises(
+        CompetitionError, match=r"^a competition of ours is called 'wine': name another folder with --to$"
+    ):
+        new_competition(path, ["price"], "rmse", tmp_path / "wine")
 
 
 def test_the_description_says_what_predictions_are(tmp_path):

@@ -18,7 +18,7 @@ from pandas.api.types import is_bool_dtype, is_numeric_dtype
 
 from trl_mle.competitions.catalog import CONFIG
 from trl_mle.competitions.competition import Competition, CompetitionError, path_slug
-from trl_mle.competitions.loading import load_competition
+from trl_mle.competitions.loading import list_competitions, load_competition
 from trl_mle.competitions.metrics import Metric, Takes, find_metric
 from trl_mle.competitions.prepared import csv_text, description, put_folder, write_file
 from trl_mle.competitions.reading import (
@@ -87,6 +87,8 @@ def new_competition(
         raise CompetitionError(
             f"{folder.name!r} has no letter from a to z and no digit: name another folder with --to"
         )
+    if folder.name in list_competitions():
+        raise CompetitionError(f"a competition of ours is called {folder.name!r}: name another folder with --to")
     try:
         known = find_metric(metric, higher_is_better)
     except ValueError as error:
