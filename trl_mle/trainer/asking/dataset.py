@@ -38,7 +38,7 @@ def scratch_dataset(competitions: TaskSet, limits: Limits, args: MLEGRPOConfig) 
     if prompts == 1 < len(competitions):
         logger.warning(
             "%d competitions and one group a step: while a step trains on one of them, the policy may forget the others; set "
-            "num_generations to a quarter or less of the completions of a step, and a smaller learning_rate, or beta to 0.1",
+            "num_generations to a quarter or less of the completions of a step",
             len(competitions),
         )
     order = rotation(len(competitions), count, prompts, args.seed if args.shuffle_dataset else None)
