@@ -226,7 +226,9 @@ def test_the_tables_where_rows_are_held_out(held_out_rows):
 def test_the_command_has_the_footnote(held_out_rows, tmp_path, monkeypatch, capsys):
     code, out, error = compare(capsys, monkeypatch, write_results(tmp_path / "run", held_out_rows))
     assert code == 0
-    assert error.endswith("have 2 to 4 programs: the best of more is better\n")
+    assert error == (
+        "trl-mle: warning: runs in random-acts-of-pizza have 2 to 4 programs: the best of more is better\n"
+    )
     assert max(map(len, out.splitlines())) <= 80
     headline, footnote = out.split("chosen by the test score")
     assert "0.600" in headline

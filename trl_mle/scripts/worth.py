@@ -138,7 +138,7 @@ def worth(args: WorthArguments) -> None:
         def harnesses(name: str, policy_name: str) -> list[Harness]:
             policy = load_policy(policy_name)
             settings = {"policy": policy.identity, "seed": args.seed, "batch_size": args.batch_size}
-            settings |= {name: arguments[name] for name in (*OF_A_PROGRAM, *OF_AN_ANSWER)}
+            settings |= {option: arguments[option] for option in (*OF_A_PROGRAM, *OF_AN_ANSWER)}
             log = SampleLog(output_dir / f"{name}.jsonl", settings, contents)
             return [
                 Harness(
