@@ -38,7 +38,8 @@ class EndpointModel:
             Time limit for a batch, including retries, in seconds. Later answers count as no answer. An endpoint that
             answers nothing at all is not used for five minutes.
         max_retries (`int`, *optional*, defaults to `2`):
-            Number of retries of a failed request, with growing pauses.
+            Number of retries of a failed request, with growing pauses. Whether the endpoint answers at all is tried no more
+            than three times.
         temperature (`float`, *optional*, defaults to `0.0`):
             Sampling temperature; 0 is greedy.
 
@@ -65,7 +66,8 @@ class EndpointModel:
         self.deadline_s = deadline_s
         self.temperature = temperature
         key = os.environ.get("OPENAI_API_KEY") or NO_KEY
-        self._options: dict[str, Any] = {"base_url": base_url, "api_key": key, "max_retries": max_retries}
+        self.max_retries = max_retries
+        self._options: dict[str, Any] = {"base_url": base_url, "api_key": key}
         self._has_answered = False
         self._asked_again_at = 0.0
         self._last_error = ""
@@ -130,7 +132,7 @@ class EndpointModel:
         alive, denied = False, ""
         limit_s = min(self.deadline_s, max_time_s)
         places = asyncio.Semaphore(self.max_concurrency)
-        async with openai.AsyncOpenAI(**self._options, timeout=self.deadline_s) as client:
+        async with openai.AsyncOpenAI(**self._options, max_retries=self.max_retries, timeout=self.deadline_s) as client:
 
             async def ask(prompt: str | Prompt, seed: int | None) -> Completion:
                 nonlocal alive, denied
