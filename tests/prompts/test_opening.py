@@ -124,7 +124,9 @@ def test_images_become_pixels(tmp_path, monkeypatch, suffix):
     )
     comp = make(tmp_path, table.head(2), table.tail(2).drop(columns="y"))
     assert "pixels" not in opening(comp)
-    for part, rows in (("train", table.head(2)), ("test images", table.tail(2))):
+    (comp.public_dir / "images/a").mkdir(parents=True)  # of the first row's class
+    Image.new("L", (9, 9)).save(comp.public_dir / f"images/a/a0{suffix or '.png'}")
+    for part, rows in (("images/train", table.head(2)), ("test images", table.tail(2))):
         (comp.public_dir / part).mkdir()
         for i, name in zip(rows["y"], rows["file"], strict=True):
             Image.new("L", (50, 40 + i), color=255 if i % 2 else 0).save(comp.public_dir / part / f"{name}{suffix}")

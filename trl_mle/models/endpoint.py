@@ -132,7 +132,9 @@ class EndpointModel:
         alive, denied = False, ""
         limit_s = min(self.deadline_s, max_time_s)
         places = asyncio.Semaphore(self.max_concurrency)
-        async with openai.AsyncOpenAI(**self._options, max_retries=self.max_retries, timeout=self.deadline_s) as client:
+        async with openai.AsyncOpenAI(
+            **self._options, max_retries=self.max_retries, timeout=self.deadline_s
+        ) as client:
 
             async def ask(prompt: str | Prompt, seed: int | None) -> Completion:
                 nonlocal alive, denied

@@ -3,6 +3,7 @@
 import json
 import re
 from collections.abc import Sequence
+from os import scandir
 from os.path import isfile
 from pathlib import Path
 
@@ -16,6 +17,7 @@ MOST_NAMES = 6  # that are written out
 NAME_CHARS = 80
 MOST_CATEGORIES = 20  # different texts in the first rows of a column
 ROWS_SEARCHED = 10_000  # for missing numbers
+ROWS_WITH_IMAGES = 50  # whose files are looked for
 IMAGES = ".jpg", ".jpeg", ".png"
 PIXELS = """from PIL import Image
 
@@ -138,25 +140,37 @@ def _lacks_values(path: Path, first_rows: pd.DataFrame, columns: list[str]) -> b
 
 def _images(comp: Competition, train: pd.DataFrame, test: pd.DataFrame) -> list[str]:
     """Defines `X_train` and `X_test` by small versions of the images that a column of both tables names."""
-    named = (path.name for path in comp.public_dir.iterdir() if path.is_dir())
-    folders = ["", *sorted(f"{name}/" for name in named if re.fullmatch(r"[\w .-]+", name))]
+    endings = "", *IMAGES, *map(str.upper, IMAGES)
+    paths = [f"{folder}{{name}}{ending}" for folder in ["", *_folders(comp.public_dir)] for ending in endings]
 
-    def place(value: object) -> str | None:
-        """How a program writes the path of an image that is named so."""
-        endings = "", *IMAGES, *map(str.upper, IMAGES)
-        paths = (f"{folder}{{name}}{ending}" for folder in folders for ending in endings)
-        found = ((path, comp.public_dir / path.replace("{name}", str(value))) for path in paths)
+    def are_at(path: str, values: pd.Series) -> bool:
+        files = (comp.public_dir / path.replace("{name}", str(value)) for value in values)
         # `isfile`, unlike a path's method, takes texts that are too long for a name
-        return next((path for path, file in found if file.suffix.lower() in IMAGES and isfile(file)), None)
+        return all(file.suffix.lower() in IMAGES and isfile(file) for file in files)
+
+    def place(values: pd.Series) -> str | None:
+        """How a program writes the path of an image. A folder may hold those of one class, so more than one are looked up."""
+        return next((path for path in paths if len(values) and are_at(path, values.head(ROWS_WITH_IMAGES))), None)
 
     for name in test.columns.intersection(train.columns):
-        places = [place(table[name].iloc[0]) if len(table) else None for table in (train, test)]
+        places = [place(table[name]) for table in (train, test)]
         if all(places):
             return ["", *PIXELS.splitlines(), ""] + [
                 f"X_{part} = np.stack([pixels(f{_quoted(f'input/{path}')}) for name in {part}[{_quoted(name)}]])"
                 for part, path in zip(("train", "test"), places, strict=True)
             ]
     return []
+
+
+def _folders(folder: Path, depth: int = 2) -> list[str]:
+    """The folders in a folder, down to a depth, such as `images/` and `images/train/`."""
+    with scandir(folder) as entries:
+        names = sorted(entry.name for entry in entries if entry.is_dir() and re.fullmatch(r"[\w .-]+", entry.name))
+    return [
+        f"{name}/{below}"
+        for name in names
+        for below in ("", *(_folders(folder / name, depth - 1) if depth > 1 else ()))
+    ]
 
 
 def _is_category(column: pd.Series) -> bool:
