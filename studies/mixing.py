@@ -87,6 +87,8 @@ def show(lines: list[dict]) -> None:
         known = Known(of_mirror)
         for line in of_mirror:
             figures.setdefault((line["arm"], line["seed"]), {})[competition] = known.figures(line)
+    # Without the cells that another process has begun
+    figures = {cell: found for cell, found in figures.items() if len(found) == len(COMPETITIONS)}
     before = figures[BEFORE, 0]
     table = Table(title="Six mirrors, one policy: 72 steps of 64 programs")
     for name in ("arm", "seed", "mirrors below their start", "worst valid", "valid", "mean rank", "best of 8"):
