@@ -113,6 +113,16 @@ def test_values(words, message):
         check_options(words)
 
 
+@pytest.mark.parametrize("name", ["max_steps", "objective", "bf16_full_eval"])
+def test_null_in_a_recipe_is_a_value(tmp_path, name):
+    recipe = tmp_path / "recipe.yaml"
+    recipe.write_text(
+        f"{name}: null\nmax_prompt_length: null\nreport_to: null\nreward_weights: null\ngpu_slots: null\n"
+    )
+    with pytest.raises(ValueError, match=f"^{name} cannot be null: leave it out for its default$"):
+        check_options(["--config", str(recipe)])
+
+
 def test_values_that_pass():
     check_options(
         ["--bf16", "--report_to", "none", "wandb", "--reward_weights", "1", "2e-3", "--optim", "adamw_torch"]

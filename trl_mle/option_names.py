@@ -64,9 +64,13 @@ def _check_values(name: str, values: Sequence[str], written: bool) -> None:
     if metadata := re.search(r"'choices': (\[.*?\])", ast.unparse(field)):
         choices = ast.literal_eval(metadata[1])
     convert, expected = TYPES.get(" ".join(kinds - {"list", "None"}), (str, ""))
+    may_be_none = bool(kinds & {"None", "list", "dict", "Any"}) or "default=None" in ast.unparse(field)
     for value in values:
-        if ("None" in kinds or not written) and value.lower() in ("none", "null"):
-            continue
+        if value.lower() in ("none", "null"):
+            if may_be_none or "none" in choices:
+                continue
+            if not written:
+                raise ValueError(f"{name} cannot be null: leave it out for its default")
         if choices and value not in choices:
             hint = did_you_mean(value, choices) or f"it takes {', '.join(choices)}"
             raise ValueError(f"{name} cannot be {value!r}; {hint}")

@@ -8,7 +8,7 @@ from support.openai_server import OpenAIServer
 
 from trl_mle.execution.options import make_executor
 from trl_mle.instrumentation import LanguageModelError
-from trl_mle.launching import check_model, check_vllm, make_endpoint, make_parser
+from trl_mle.launching import MLEScriptArguments, check_model, check_vllm, make_endpoint, make_parser
 
 
 QUICKSTART = str(Path(__file__).parents[2] / "recipes" / "quickstart.yaml")
@@ -55,6 +55,13 @@ def test_gpu_slots_become_slots_of_the_executor():
         script_args, _, _ = parsed("--max_parallel_programs", *more)
         with make_executor(script_args) as executor:
             assert [slot.gpu for slot in executor._slots.slots] == gpus
+
+
+@pytest.mark.parametrize(
+    ("in_yaml", "slots"), [([0, 1], ["0", "1"]), (0, ["0"]), ("10", ["10"]), ("GPU-5f", ["GPU-5f"]), (None, [])]
+)
+def test_gpu_slots_of_a_yaml(in_yaml, slots):
+    assert MLEScriptArguments(gpu_slots=in_yaml).gpu_slots == slots
 
 
 def test_endpoint_of_the_policy_is_refused():

@@ -53,6 +53,7 @@ def test_a_run_does_not_begin_in_the_folder_of_another(tmp_path):
         (tmp_path / name).mkdir()
         if name != "checkpoint-16":  # it was not written to its end
             TrainerState().save_to_json(str(tmp_path / name / "trainer_state.json"))
+            (tmp_path / name / "rng_state.pth").touch()
     with pytest.raises(FileExistsError, match="holds a run with checkpoint-12: resume it with resume_from_checkpoint"):
         check_no_other_run(tmp_path, None)
     check_no_other_run(tmp_path, str(tmp_path / "executions" / ".." / "checkpoint-8"))

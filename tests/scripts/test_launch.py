@@ -53,6 +53,18 @@ def test_the_command_line_wins_over_the_yaml(launched, tmp_path):
     assert first.training_script_args == second.training_script_args == ["--config", str(recipe)]
 
 
+def test_flags_of_accelerate_in_a_yaml(launched, tmp_path):
+    recipe = tmp_path / "mine.yaml"
+    flags = "enable_cpu_affinity: true\nmulti_gpu: false\nmixed_precision: no\nnum_processes: 1\n"
+    recipe.write_text(flags + find_recipe("quickstart").read_text())
+    module.launch(["--config", str(recipe)])
+    [arguments] = launched
+    assert arguments.enable_cpu_affinity is True
+    assert arguments.multi_gpu is False
+    assert arguments.mixed_precision == "no"
+    assert arguments.training_script == str(shipped("recipes") / "train_mle.py")
+
+
 @pytest.mark.parametrize(
     ("options", "message"),
     [

@@ -116,6 +116,10 @@ def run_script(monkeypatch):
             ["--instrumenter", "lm", "--instrumenter_url", "http://localhost:1/v1"],
             "http://localhost:1/v1 does not answer",
         ),
+        (
+            ["--eval_strategy", "steps", "--eval_steps", "1"],
+            "eval_strategy: there is no evaluation dataset: leave it out",
+        ),
         (["--max_prompt_length", "10", "--log_completions", "true"], "more than max_prompt_length=10"),
         (
             ["--use_peft", "true", "--lora_dropout", "0.05", "--async_rollouts", "true"],

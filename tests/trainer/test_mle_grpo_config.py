@@ -1,8 +1,12 @@
+import ast
+import inspect
 from contextlib import nullcontext
 
 import pytest
+from trl import GRPOTrainer
 
 from trl_mle.trainer import MLEGRPOConfig
+from trl_mle.trainer.mle_grpo_config import CHOICES
 
 
 def config(**kwargs):
@@ -92,12 +96,38 @@ def config(**kwargs):
             {"objective": "mean_rank", "multi_objective_aggregation": "normalize_then_sum"},
             "leave scale_rewards and multi_objective_aggregation",
         ),
+        ({"loss_type": "dapoo"}, "^loss_type cannot be 'dapoo'; did you mean 'dapo' or 'sapo'\\?$"),
+        ({"scale_rewards": "batches"}, "^scale_rewards cannot be 'batches'; did you mean 'batch'\\?$"),
+        ({"vllm_mode": "x"}, "^vllm_mode cannot be 'x'; it takes colocate, server$"),
+        ({"num_iterations": 0}, "^num_iterations must be at least 1, got 0$"),
+        ({"steps_per_generation": 0}, "^steps_per_generation must be at least 1, got 0$"),
+        ({"gradient_accumulation_steps": 0}, "^gradient_accumulation_steps must be at least 1, got 0$"),
+        ({"num_generations": None}, "^num_generations must be at least 1, got None$"),
     ],
 )
 def test_bad_values_are_refused(kwargs, message):
     with pytest.raises(ValueError, match=message) as error:
         config(**kwargs)
     assert "\n" not in str(error.value)
+
+
+def test_the_choices_are_those_of_trl():
+    """Those that its trainer compares with."""
+    tree = ast.parse(inspect.getsource(inspect.getmodule(GRPOTrainer)))
+    compared = {name: set() for name in CHOICES}
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Compare) and isinstance(node.left, ast.Attribute) and node.left.attr in CHOICES:
+            values = ast.literal_eval(node.comparators[0])
+            compared[node.left.attr] |= {values} if isinstance(values, str) else set(values)
+    assert compared == {name: set(choices) & compared[name] for name, choices in CHOICES.items()}
+    assert all(len(set(CHOICES[name]) - values) <= 1 for name, values in compared.items())  # one may be what is left
+
+
+@pytest.mark.parametrize(
+    ("given", "found"), [("false", "none"), ("True", "group"), (False, "none"), ("batch", "batch")]
+)
+def test_scaling_may_be_switched(given, found):
+    assert config(scale_rewards=given).scale_rewards == found
 
 
 def test_turns_with_vllm_in_the_same_process():

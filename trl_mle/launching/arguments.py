@@ -88,7 +88,8 @@ class MLEScriptArguments(ExecutorArguments):
         for name in ("competitions", "reward_funcs"):
             if isinstance(value := getattr(self, name), str):  # `competitions: digits` in a YAML
                 setattr(self, name, [value])
-        self.gpu_slots = [str(gpu) for gpu in self.gpu_slots]  # `[0, 1]` in a YAML
+        gpus: Any = self.gpu_slots  # `[0, 1]`, `0` or null in a YAML
+        self.gpu_slots = [str(gpu) for gpu in (gpus if isinstance(gpus, list) else [] if gpus is None else [gpus])]
 
     def check(self) -> None:
         """Raises `ValueError` if an argument has an impossible value."""

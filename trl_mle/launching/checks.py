@@ -226,6 +226,12 @@ def check_no_adapter(name: str | None) -> None:
         )
 
 
+def check_no_evaluation(args: MLEGRPOConfig) -> None:
+    """Raises `ValueError` if TRL's own evaluation is asked for, for which the script has no dataset."""
+    if str(getattr(args.eval_strategy, "value", args.eval_strategy)) != "no":
+        raise ValueError("eval_strategy: there is no evaluation dataset: leave it out; best_of_n evaluates the policy")
+
+
 def check_trackers(report_to: Sequence[str] | None) -> None:
     """Raises `ValueError` if transformers does not know a tracker in `report_to`, or if it is not installed."""
     names = [report_to] if isinstance(report_to, str) else report_to or []  # a raw argument if it was refused

@@ -2,6 +2,7 @@
 
 import logging
 import os
+from argparse import ArgumentParser
 from collections.abc import Sequence
 from contextlib import redirect_stderr
 from io import StringIO
@@ -77,13 +78,15 @@ def _start(given: list[str]) -> int:
         from trl.cli.commands.training import _subtract_subsequence
 
         from trl_mle.launching.arguments import LAUNCHED, split
+    parser = launch_command_parser()
     from_config, from_command_line = split(given)
-    launch_options = resolve_accelerate_config_argument(_with_our_configs(from_config + from_command_line))
+    options = _as_words(from_config, parser) + from_command_line
+    launch_options = resolve_accelerate_config_argument(_with_our_configs(options))
     script = shipped("recipes") / "train_mle.py"
     said = StringIO()
     try:
         with redirect_stderr(said):  # a hundred lines of usage precede the reason
-            arguments = launch_command_parser().parse_args(
+            arguments = parser.parse_args(
                 [*launch_options, str(script), *_subtract_subsequence(given, from_command_line)]
             )
     except SystemExit as error:
@@ -101,6 +104,22 @@ def _start(given: list[str]) -> int:
     finally:
         os.environ.pop(LAUNCHED, None)  # accelerate may have restored the environment
     return 0
+
+
+def _as_words(options: list[str], parser: ArgumentParser) -> list[str]:
+    """Accelerate's options of a YAML, as on a command line: a flag that is true stands alone, and YAML takes `no` for false."""
+    actions = {name: action for action in parser._actions for name in action.option_strings}
+    found: list[str] = []
+    for name, value in zip(options[::2], options[1::2], strict=True):
+        action = actions.get(name)
+        if action is not None and action.nargs == 0 and value in ("True", "False"):
+            found += [name] if value == "True" else []
+        else:
+            found += [
+                name,
+                "no" if action is not None and value == "False" and "no" in (action.choices or ()) else value,
+            ]
+    return found
 
 
 def _with_our_configs(options: list[str]) -> list[str]:

@@ -3,6 +3,7 @@
 import json
 from contextlib import ExitStack
 from dataclasses import asdict
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -74,6 +75,8 @@ def main(
     with problems.noted():
         launching.check_weighting(script_args, training_args)
     with problems.noted():
+        launching.check_no_evaluation(training_args)
+    with problems.noted():
         further_rewards = launching.find_reward_funcs(script_args.reward_funcs)
     with problems.noted():
         find_objective(training_args)
@@ -102,15 +105,16 @@ def main(
         } | asked
         with problems.noted():
             instrumenter = launching.make_instrumenter(script_args, training_args, endpoint)
-            reward = MLEReward(
+            make_reward = partial(
+                MLEReward,
                 competitions=tasks,
                 executor=executor,
                 instrumenter=instrumenter,
                 fail_reward=script_args.fail_reward,
                 milestone_reward=script_args.milestone_reward,
-                log_dir=output_dir / "executions",
-                best_solutions_dir=output_dir / "best_solutions",
-                results=results,
+            )
+            reward = make_reward(
+                log_dir=output_dir / "executions", best_solutions_dir=output_dir / "best_solutions", results=results
             )
             most = max(training_args.completions_per_process, script_args.best_of_n * len(few))
             if training_args.async_rollouts:  # evaluations queue behind the rollouts in flight
@@ -138,7 +142,7 @@ def main(
         trainer.remove_callback(PrinterCallback if training_args.disable_tqdm else ProgressCallback)
         trainer.add_callback(MLEProgressCallback())
         if script_args.best_of_n:
-            fresh = MLEReward(tasks, executor, instrumenter, log_dir=output_dir / "evaluations")
+            fresh = make_reward(log_dir=output_dir / "evaluations")
             trainer.add_callback(BestOfNCallback(trainer, fresh, script_args.best_of_n, script_args.best_of_n_steps))
 
         # Training

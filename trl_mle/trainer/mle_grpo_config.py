@@ -8,12 +8,24 @@ import torch
 from transformers.utils import is_torch_bf16_gpu_available
 from trl import GRPOConfig
 
+from trl_mle.spelling import did_you_mean
 from trl_mle.trainer.gradient.objectives import OBJECTIVES
 
 
 # TRL uses the former; older versions of transformers, too, need the latter
 OLD_NAMES = r"`(is_gradient_checkpointing|gradient_checkpointing\w*|past_key_values)` is deprecated"
 warnings.filterwarnings("ignore", OLD_NAMES, FutureWarning)
+
+
+# Of TRL's options that it looks at only when the first programs have run
+CHOICES = {
+    "loss_type": ("grpo", "dr_grpo", "dapo", "bnpo", "cispo", "sapo", "luspo", "vespo"),
+    "scale_rewards": ("group", "batch", "none"),
+    "importance_sampling_level": ("token", "sequence"),
+    "multi_objective_aggregation": ("sum_then_normalize", "normalize_then_sum"),
+    "vllm_mode": ("colocate", "server"),
+    "vllm_importance_sampling_mode": ("token_truncate", "token_mask", "sequence_truncate", "sequence_mask"),
+}
 
 
 @dataclass
@@ -213,6 +225,8 @@ class MLEGRPOConfig(GRPOConfig):
 
     def __post_init__(self) -> None:
         self._check_groups()
+        if isinstance(self.scale_rewards, str):  # of a command line
+            self.scale_rewards = {"true": "group", "false": "none"}.get(self.scale_rewards.lower(), self.scale_rewards)
         can_bf16 = not self.use_cpu and is_torch_bf16_gpu_available()
         if self.bf16 is None and not can_bf16:
             self.bf16 = False  # TRL's default needs a GPU
@@ -222,6 +236,10 @@ class MLEGRPOConfig(GRPOConfig):
                 what = "machine has no GPU that torch can use: set use_cpu to true and bf16 to false"
             raise ValueError(f"bf16: this {what}")
         super().__post_init__()
+        for name, choices in CHOICES.items():
+            if (value := getattr(self, name)) not in choices:
+                hint = did_you_mean(str(value), choices) or f"it takes {', '.join(choices)}"
+                raise ValueError(f"{name} cannot be {value!r}; {hint}")
         if self.max_prompt_length is not None and self.max_prompt_length < 1:
             raise ValueError(f"max_prompt_length must be at least 1 or None, got {self.max_prompt_length}")
         if not 0 <= self.improve_probability <= 1:
@@ -316,7 +334,16 @@ class MLEGRPOConfig(GRPOConfig):
             )
 
     def _check_groups(self) -> None:
-        """Refuses what TRL would refuse in terms of `generation_batch_size`, which few recipes set."""
+        """Refuses what TRL would refuse in terms of `generation_batch_size`, which few recipes set, or divide by."""
+        for name in (
+            "per_device_train_batch_size", "gradient_accumulation_steps", "steps_per_generation", "num_iterations",
+            "num_generations", "generation_batch_size",
+        ):  # fmt: skip
+            value, may_be_unset = getattr(self, name), name in ("steps_per_generation", "generation_batch_size")
+            if value is None and may_be_unset:
+                continue
+            if value is None or value < 1:
+                raise ValueError(f"{name} must be at least 1, got {value}")
         if self.generation_batch_size is not None:
             return
         processes = int(os.environ.get("WORLD_SIZE", "1"))

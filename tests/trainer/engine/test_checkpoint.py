@@ -71,6 +71,15 @@ def test_no_checkpoint_is_whole(run, tmp_path):
     assert "\n" not in str(error.value)
 
 
+def test_a_checkpoint_of_the_model_alone(tiny_model, tmp_path):
+    """`save_only_model` is for those who do not resume."""
+    toy_trainer.make_trainer(
+        tiny_model, tmp_path, toy_trainer.text_reward, max_steps=1, save_strategy="steps", save_only_model=True
+    ).train()
+    with pytest.raises(ValueError, match=r"; checkpoint-1: it has only the model \(save_only_model\)$"):
+        checkpoint_to_resume("true", tmp_path)
+
+
 def test_a_checkpoint_that_is_written_again_is_not_whole_meanwhile(run, program_model, tmp_path, monkeypatch):
     copy = tmp_path / "run"
     shutil.copytree(run, copy)

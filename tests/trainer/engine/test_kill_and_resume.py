@@ -146,6 +146,7 @@ def test_of_two_processes(program_model, tmp_path, options):
 def test_a_checkpoint_that_was_not_written_to_its_end_is_passed_over(tmp_path):
     for name, state in [("checkpoint-8", "{}"), ("checkpoint-10", '{"epoch": 0.'), ("checkpoint-12", None)]:
         (tmp_path / name).mkdir()
+        (tmp_path / name / "rng_state.pth").touch()
         if state is not None:
             (tmp_path / name / "trainer_state.json").write_text(state)
     assert checkpoint_to_resume("true", tmp_path) == str(tmp_path / "checkpoint-8")

@@ -1,9 +1,14 @@
+from pathlib import Path
+
 import pytest
+import trl
 from datasets import Dataset
 from support.hostile_texts import HOSTILE, check_plain
 from support.thinking import ALWAYS_THINKS, THINKS, with_template
 from support.toy_trainer import PROMPTS, make_trainer, text_reward
-from transformers import AutoModelForCausalLM, AutoTokenizer
+from transformers import AutoModelForCausalLM, AutoModelForSequenceClassification, AutoTokenizer
+from trl.chat_template_utils import add_response_schema
+from trl.trainer import grpo_trainer
 
 from trl_mle.evaluation.policies import TransformersPolicy
 from trl_mle.models import render_prompt
@@ -48,6 +53,8 @@ def test_prompts_hold_no_special_tokens(tiny_model, tmp_path):
 
 
 OPENING = "```python\nx = 1\n"
+ASKED = {"role": "user", "content": "Go on."}
+BEGUN = [ASKED, {"role": "assistant", "content": OPENING}]
 
 
 def test_the_policy_goes_on_with_what_a_prompt_begins(tiny_model, tmp_path):
@@ -59,20 +66,56 @@ def test_the_policy_goes_on_with_what_a_prompt_begins(tiny_model, tmp_path):
         return text_reward(completions)
 
     trainer = make_trainer(tiny_model, tmp_path, reward, max_steps=1)
-    asked = {"role": "user", "content": "Go on."}
-    begun = [asked, {"role": "assistant", "content": OPENING}]
-    (plain, ids), _, _ = trainer._tokenize_prompts([[asked], begun])
+    (plain, ids), _, _ = trainer._tokenize_prompts([[ASKED], BEGUN])
     tokenizer = trainer._tokenizer
     assert ids == plain + tokenizer(OPENING, add_special_tokens=False)["input_ids"]
-    assert ids == tokenizer(render_prompt(tokenizer, begun), add_special_tokens=False)["input_ids"]
+    assert ids == tokenizer(render_prompt(tokenizer, BEGUN), add_special_tokens=False)["input_ids"]
 
-    trainer.train_dataset = Dataset.from_list([{"prompt": begun}] * len(trainer.train_dataset))
+    trainer.train_dataset = Dataset.from_list([{"prompt": BEGUN}] * len(trainer.train_dataset))
     trainer.train()
     assert seen
     for prompt, completion in seen:
-        assert prompt == begun
+        assert prompt == [ASKED]
         assert completion[0]["content"].startswith(OPENING)
     assert trainer._logs["completion"][0][0]["content"].startswith(OPENING)
+
+
+@pytest.mark.parametrize("goes_on", ["print(x)\n```", "", OPENING])
+def test_a_response_template_reads_the_end_of_the_prompt(tiny_model, tmp_path, monkeypatch, goes_on):
+    """TRL's own, which it needs for tools and some tokenizers bring: what it parsed begins with the opening."""
+    seen = []
+
+    def reward(completions, **kwargs):
+        seen.extend(completion[0]["content"] for completion in completions)
+        return text_reward(completions)
+
+    trainer = make_trainer(tiny_model, tmp_path, reward, max_steps=1)
+    tokenizer = trainer._tokenizer
+    tokenizer.chat_template = (Path(trl.__file__).parent / "chat_templates/qwen2_5.jinja").read_text()
+    add_response_schema(tokenizer)
+    ids = tokenizer(f"{goes_on}<|im_end|>", add_special_tokens=False)["input_ids"]
+    monkeypatch.setattr(trainer, "_generate_single_turn", lambda rows, *args: ([ids for _ in rows], None))
+    trainer.train_dataset = Dataset.from_list([{"prompt": BEGUN}] * len(trainer.train_dataset))
+    trainer.train()
+    assert {text.rstrip() for text in seen} == {(OPENING + goes_on).rstrip()}
+
+
+def test_a_reward_model_reads_one_answer(tiny_model, tmp_path, monkeypatch):
+    folder = tmp_path / "reward_model"
+    AutoModelForSequenceClassification.from_pretrained(tiny_model, num_labels=1).save_pretrained(folder)
+    tokenizer = AutoTokenizer.from_pretrained(tiny_model)
+    tokenizer.save_pretrained(folder)
+    trainer = make_trainer(tiny_model, tmp_path, [text_reward, str(folder)], max_steps=1)
+    seen, render = [], grpo_trainer.apply_chat_template
+    monkeypatch.setattr(
+        grpo_trainer, "apply_chat_template", lambda row, *args: seen.append(row["messages"]) or render(row, *args)
+    )
+    trainer.train_dataset = Dataset.from_list([{"prompt": BEGUN}] * len(trainer.train_dataset))
+    trainer.train()
+    assert seen
+    for asked, answer in seen:
+        assert (asked["role"], answer["role"]) == ("user", "assistant")
+        assert answer["content"].startswith(OPENING)
 
 
 def test_an_answer_that_was_begun_is_sampled_as_it_is_trained(tiny_model):
@@ -84,10 +127,6 @@ def test_an_answer_that_was_begun_is_sampled_as_it_is_trained(tiny_model):
     assert completion.text.startswith(OPENING)
     assert completion.tokens <= 4
     assert completion.prompt_tokens == policy.count_tokens(prompt)
-
-
-ASKED = {"role": "user", "content": "Go on."}
-BEGUN = [ASKED, {"role": "assistant", "content": OPENING}]
 
 
 @pytest.mark.parametrize(

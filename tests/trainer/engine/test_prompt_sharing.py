@@ -50,6 +50,15 @@ def test_shared_prompts_change_nothing(tiny_model, tmp_path, rows, lora):
     assert sizes == [(len(set(rows)), 11), (4, LENGTH + 1)]
 
 
+@pytest.mark.slow  # its first batch takes 20 s
+def test_continuous_batching_samples_without(tiny_model, tmp_path):
+    """It keeps prompts in a cache of its own; the training step shares them."""
+    options = {"share_prompts": True, "use_transformers_continuous_batching": True, "gradient_checkpointing": False}
+    trainer = make_trainer(tiny_model, tmp_path, text_reward, max_steps=1, **options)
+    trainer.train()
+    assert trainer.state.log_history[0]["completions/mean_length"] > 0
+
+
 def test_a_run_with_shared_prompts_is_the_same(tiny_model, tmp_path):
     def run(share_prompts):
         torch.manual_seed(0)

@@ -123,23 +123,25 @@ def find_checkpoints(folder: Path) -> list[Path]:
 
 
 def damage(checkpoint: Path) -> str | None:
-    """What is wrong with a checkpoint: the first file that is missing or has another size than when it was written;
-    `None` if there is none. Without `files.json`, it is whole if `trainer_state.json`, which is written last, can
+    """What is wrong with a checkpoint: that it was saved without what a run resumes from, or the first file that is missing or
+    has another size than when it was written; `None` if there is none. Without `files.json`, it is whole if `trainer_state.json`, which is written last, can
     be read."""
     try:
         TrainerState.load_from_json(str(checkpoint / TRAINER_STATE_NAME))
     except (OSError, ValueError, TypeError):  # also JSON that is something else
         return "it was not written to its end"
-    if not (checkpoint / FILES_FILE).is_file():  # of an earlier version, or its process was killed just before
-        return None
-    try:
-        sizes = dict(json.loads((checkpoint / FILES_FILE).read_text(encoding="utf-8")))
-    except (ValueError, TypeError):
-        return f"{FILES_FILE} cannot be read"
+    sizes: dict[str, int] = {}  # of another trainer, or its process was killed just before
+    if (checkpoint / FILES_FILE).is_file():
+        try:
+            sizes = dict(json.loads((checkpoint / FILES_FILE).read_text(encoding="utf-8")))
+        except (ValueError, TypeError):
+            return f"{FILES_FILE} cannot be read"
     for name, size in sizes.items():
         path = checkpoint / name
         if not path.is_file():
             return f"{name} is missing"
         if path.stat().st_size != size:
             return f"{name} has {path.stat().st_size} bytes instead of {size}"
+    if not any(checkpoint.glob("rng_state*.pth")):
+        return "it has only the model (save_only_model)"
     return None

@@ -5,7 +5,6 @@ import shlex
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from pathlib import Path
-from typing import Any
 from urllib.parse import quote
 
 from transformers import TrainerState
@@ -91,7 +90,7 @@ def card_body(
         needs=needs,
         competition=for_json(name),
         command=markdown_code(f"trl-mle run {shlex.quote(name)} solution.py"),
-        results=_results(tasks, state.log_history, args, output_dir),
+        results=_results(tasks, state, args, output_dir),
         model=for_json(hub_model_id or f"path/to/{output_dir.resolve().name}"),
         limits=", ".join(shown),
         begin_program=args.begin_program,
@@ -118,9 +117,9 @@ def _first_competition(competitions: Sequence[Competition]) -> tuple[str, str]:
     return first.id, ""
 
 
-def _results(tasks: TaskSet, log_history: Sequence[dict[str, Any]], args: MLEGRPOConfig, output_dir: Path) -> str:
+def _results(tasks: TaskSet, state: TrainerState, args: MLEGRPOConfig, output_dir: Path) -> str:
     """A table of the policy's programs at the start and at the end of training; of many competitions, one of all together."""
-    batches = [entry for entry in log_history if "reward" in entry]
+    batches = [entry for entry in state.log_history if "reward" in entry]
     if not batches or not tasks:
         return "No step has been logged yet."
     several = len(tasks) > 1
@@ -169,7 +168,7 @@ def _results(tasks: TaskSet, log_history: Sequence[dict[str, Any]], args: MLEGRP
     notes = (
         "Programs sampled in training with temperature "
         f"{args.temperature:g}: those logged first are the policy's before training, and those logged last its last "
-        f"(means over {args.logging_steps:g} step{'' if args.logging_steps == 1 else 's'}). One run, seed {args.seed}. "
+        f"(means over {state.logging_steps:g} step{'' if state.logging_steps == 1 else 's'}). One run, seed {args.seed}. "
         f"Scores are those of valid submissions {where}. Valid without training is the share of them whose "
         "program was not seen to train a model: it may have found a weakness of the metric."
     )

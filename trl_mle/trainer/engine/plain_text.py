@@ -33,8 +33,8 @@ class PlainTextTrainer(GRPOTrainer):
     tokenizer: they show tables, programs and what these print. And `log_completions` shows no control characters: a policy may
     write what moves a terminal's cursor or writes to its clipboard.
 
-    A prompt may end in a message of the assistant: then the policy goes on with it, without thinking first, and it is a part of
-    the completion's text, though not of its tokens. Prompts longer than `args.max_prompt_length` are refused.
+    A prompt may end in a message of the assistant: then the policy goes on with it, without thinking first, and for rewards it is
+    a part of the completion's text, though not of its tokens, and not of the prompt. Prompts longer than `args.max_prompt_length` are refused.
 
     `chat_template_kwargs` become defaults of the chat template that is saved with the policy, so that it is later asked as it
     was in training.
@@ -88,10 +88,18 @@ class PlainTextTrainer(GRPOTrainer):
 
     def _generate(self, prompts: list) -> tuple:
         prompt_ids, completion_ids, tool_mask, completions, *others = super()._generate(prompts)
+        # With a response template, TRL takes the end of the prompt for a part of the answer, too
+        is_parsed = getattr(self._tokenizer, "response_template", None) is not None
         for prompt, completion in zip(prompts, completions, strict=True):
-            if opening := opening_of(prompt):
-                completion[0]["content"] = opening + (completion[0]["content"] or "")
+            opening, text = opening_of(prompt), completion[0].get("content") or ""
+            if opening and not (is_parsed and text.startswith(opening.rstrip())):
+                completion[0]["content"] = opening + text
         return prompt_ids, completion_ids, tool_mask, completions, *others
+
+    def _calculate_rewards(self, inputs: list, prompts: list, completions: list, completion_ids_list: list) -> Any:
+        # A reward model reads a prompt and its completion as one conversation, in which the opening is a part of the latter
+        prompts = [without_opening(prompt) for prompt in prompts]
+        return super()._calculate_rewards(inputs, prompts, completions, completion_ids_list)
 
     def log(self, logs: dict[str, float], start_time: float | None = None) -> None:
         if self.log_completions:

@@ -26,7 +26,7 @@ class SharedPromptsTrainer(GRPOTrainer):
             )
 
     def _generate_single_turn(self, *args: Any, **kwargs: Any) -> tuple:
-        if not self.args.share_prompts or self.use_vllm:
+        if not self.args.share_prompts or self.use_vllm or self.use_transformers_continuous_batching:
             return super()._generate_single_turn(*args, **kwargs)
         with shared_prefill(self.accelerator.unwrap_model(self.model_wrapped).get_decoder()):
             return super()._generate_single_turn(*args, **kwargs)
