@@ -213,6 +213,43 @@ def test_labels_in_place_of_one_hot_answers(tmp_path):
     assert find_leak(write_files(tmp_path / "fine", {"train.csv": train, "test.csv": test}), answers, "id") is None
 
 
+def test_one_hot_answers_with_rare_labels(tmp_path):
+    """Nearly all rows of each column hold 0."""
+    labels = np.random.RandomState(0).permutation(np.arange(360) % 90)
+    answers = pd.DataFrame(np.eye(90, dtype=int)[labels], columns=[f"kind_{i}" for i in range(90)])
+    answers.insert(0, "id", range(360))
+    public = write_files(tmp_path, {"test.csv": pd.DataFrame({"id": range(360), "x": np.arange(360) % 7})})
+    assert find_leak(public, answers, "id") is None
+    write_files(tmp_path, {"backup.csv": answers.sample(frac=1, random_state=1)})
+    assert "backup.csv holds the answers: its column 'kind_0'" in find_leak(public, answers, "id")
+
+
+@pytest.mark.parametrize(
+    ("name", "write"),
+    [
+        ("notes.txt", lambda text, path: path.write_text(text.replace(",", "\t"))),
+        ("notes.dat.gz", lambda text, path: path.write_bytes(gzip.compress(text.encode()))),
+    ],
+)
+def test_labels_of_several_words_in_lines_of_text(tmp_path, name, write):
+    answers = pd.DataFrame({"id": range(60), "town": ["New York", "San José"] * 30})
+    (tmp_path / "false.gz").write_text("not compressed")
+    assert find_leak(tmp_path, answers, "id") is None
+    write("once,this\n" + answers.to_csv(index=False), tmp_path / name)
+    assert find_leak(tmp_path, answers, "id") == f"{name} holds the answers, as lines of text"
+
+
+@pytest.mark.parametrize("rows", [50, 80])
+def test_a_feature_that_determines_the_target_in_both_tables(tmp_path, rows):
+    """Whether or not the training data have as many rows as the test data."""
+    smells = np.random.RandomState(0).choice(list("abcdef"), 50 + rows)
+    table = pd.DataFrame(
+        {"id": range(50 + rows), "smell": smells, "edible": [int(smell in "abc") for smell in smells]}
+    )
+    files = {"train.csv": table[50:], "test.csv": table[:50].drop(columns="edible")}
+    assert find_leak(write_files(tmp_path, files), table[:50][["id", "edible"]], "id") is None
+
+
 FORMS = {
     "csv": lambda table: table,
     "semicolons": lambda table: table.to_csv(index=False, sep=";", decimal=","),

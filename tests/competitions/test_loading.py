@@ -156,7 +156,7 @@ def test_every_key(own_folder):
         ("metric: \xff", "is not YAML"),
         ("metric: rmse", "lacks 'id_column'"),
         ("id: x", "lacks 'metric' and 'id_column'"),
-        ("id: 3\nmetric: rmse\nid_column: house", "'id' must be a name, not 3"),
+        ("id: 3\nmetric: rmse\nid_column: house", "'id' must be a name, not 3: put it in quotes"),
         ("metric: rmse\nid_colum: house", "unknown key 'id_colum'; did you mean 'id_column'?"),
         ("metric: rmse\nid_column: house\n1: 2", "unknown key 1"),
         ("metric: rmse\nid_column: 0", "'id_column' must be str, not 0"),

@@ -159,6 +159,14 @@ def test_what_cannot_be_one(tmp_path, options, message):
     assert [path.name for path in tmp_path.iterdir()] == ["table.csv"]  # no partial output
 
 
+def test_fractions_are_no_labels_of_classifiers(tmp_path):
+    path, _ = write(tmp_path, stars=[1, 1.5, 2, 2.5] * 20)
+    with pytest.raises(
+        CompetitionError, match=r"'stars' holds 1\.5, and scikit-learn's classifiers take no fractions"
+    ):
+        new_competition(path, ["stars"], "log_loss", tmp_path / "mine")
+
+
 def test_a_folder_whose_name_is_no_id(tmp_path):
     path, _ = write(tmp_path)
     with pytest.raises(

@@ -78,6 +78,9 @@ def test_a_zip_archive(tmp_path, name):
         archive.writestr("folder/t.csv", TEXT)
     assert len(read_tables([path])[0]) == 2
     with zipfile.ZipFile(path, "a") as archive:
+        archive.writestr("__MACOSX/._t.csv", b"a Mac's")
+    assert len(read_tables([path])[0]) == 2
+    with zipfile.ZipFile(path, "a") as archive:
         archive.writestr("other.csv", TEXT)
     with pytest.raises(CompetitionError, match=rf"{name} holds 2 files: take the table out of it"):
         read_tables([path])

@@ -287,3 +287,33 @@ def test_what_the_hub_lacks_is_refused_in_one_line(hub):
     assert seen["hf://datasets/org"].endswith("write hf://datasets/<owner>/<name>")
     assert seen["hf://datasets/org/nothing"].startswith("'hf://datasets/org/nothing' cannot be read from the Hub: 404")
     assert "\n" not in seen["hf://datasets/org/nothing"]
+
+
+def test_a_list_of_names(tmp_path, monkeypatch):
+    """Folders are those beside it, also where it leaves them out."""
+    write_task(tmp_path / "tasks/own")
+    write_task(tmp_path / "tasks/more")
+    (tmp_path / "tasks/all.txt").write_text("./own\n./more\nwine\nwithout:./more\n", encoding="utf-8-sig")
+    (tmp_path / "tasks/nested.txt").write_text("./all.txt\n")
+    monkeypatch.chdir(tmp_path)
+    assert list(TaskSet(["tasks/all.txt"])) == ["tasks/own", "wine"]
+    assert list(TaskSet(["tasks", "./tasks/own", "tasks/more"])) == [
+        "tasks/more",
+        "tasks/own",
+    ]  # one folder by two names
+    with pytest.raises(
+        CompetitionError, match=r"names the list \./all\.txt, but lists do not nest: write its names into"
+    ):
+        TaskSet(["tasks/nested.txt"])
+
+
+def test_a_sample_submission_with_other_rows(tmp_path):
+    """Every submission that follows it would be invalid."""
+    folder = write_task(tmp_path / "own", name="own")
+    for sample, why in (
+        ("id,y\n3,a\n", "it has 1 rows, and the answers have 2"),
+        ("id,y\n3,a\n5,a\n", "1 of 2 ids are not in the test set: 5"),
+    ):
+        (folder / "public/sample_submission.csv").write_text(sample)
+        with pytest.raises(CompetitionError, match=f"of 'own' in .* does not fit the answers: {why}"):
+            TaskSet([str(folder)])["own"]

@@ -388,6 +388,15 @@ def test_names_of_files_that_a_dockerfile_does_not_take_are_copied_with_their_fo
     assert copied == ["COPY input/ /home/user/input/"]
 
 
+def test_the_agent_may_read_what_was_private_here(tmp_path):
+    competition = make(tmp_path / "own", "own", "mae", right_answers("mae"))
+    for path in competition.public_dir.iterdir():
+        path.chmod(0o600)
+    (task,) = export_harbor(TaskSet([competition]), tmp_path / "harbor")
+    for path in (task / "environment/input").iterdir():
+        assert path.stat().st_mode & 0o777 == 0o644
+
+
 def test_trl_loads_the_tasks(exported):
     tasks, folder = exported
     rows = HarborSpec(str(folder)).train_dataset

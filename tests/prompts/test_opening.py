@@ -116,6 +116,43 @@ def test_categories_become_indicators(tmp_path, monkeypatch, more):
         assert [X["city_Rome"].tolist(), X["n1"].tolist()] == [(part["city"] == "Rome").tolist(), part["n1"].tolist()]
 
 
+def test_dates_of_a_sorted_table_are_no_categories(tmp_path, monkeypatch):
+    """No row to predict has a date of the training data, and there may be thousands of them."""
+    table = pd.DataFrame(
+        {"id": range(300), "day": [f"2024-01-{i // 20 + 1:02}" for i in range(300)], "shop": ["a", "b"] * 150}
+    )
+    table = table.assign(price=table.index, y=table.index)
+    comp = make(tmp_path, table.head(200), table.tail(100).drop(columns="y"))
+    assert 'features = ["shop", "price"]  # text: day\n' in opening(comp)
+    assert list(run(opening(comp), comp, tmp_path, monkeypatch)["X_test"].columns) == ["price", "shop_a", "shop_b"]
+
+
+def test_a_folder_may_be_called_like_a_table(tmp_path):
+    """As Spark's are."""
+    table = pd.DataFrame(TABLE)
+    comp = make(tmp_path, table, table.drop(columns="y"))
+    (comp.public_dir / "more.csv").mkdir()
+    (comp.public_dir / "gone.csv").symlink_to("nowhere")
+    assert "train.csv" in scratch_prompt(comp, Limits())[0]["content"]
+
+
+@pytest.mark.parametrize("more", [0, 9])
+def test_rare_text_is_no_number(tmp_path, monkeypatch, more):
+    """The first 150 rows lack it, so that pandas takes the column for one of numbers there."""
+    table = pd.DataFrame(
+        {f"n{i}": range(400) for i in range(2 + more)} | {f"t{i}": [f"word {j}" for j in range(400)] for i in range(3)}
+    )
+    table = table.assign(
+        id=[*range(150), *(f"B{i}" for i in range(250))], note=[None] * 150 + ["glued"] * 250, y=range(400)
+    )
+    for name, train in (("in the training rows", table), ("in the test rows", table.tail(200))):
+        (tmp_path / name).mkdir()
+        comp = make(tmp_path / name, train, table.drop(columns="y"))
+        X = run(opening(comp), comp, tmp_path / name, monkeypatch)["X_train"]
+        assert all(kind.kind in "iufb" for kind in X.dtypes)
+        assert {"n0", "n1"} <= set(X.columns)
+
+
 @pytest.mark.parametrize("suffix", ["", ".png", ".JPG"])
 def test_images_become_pixels(tmp_path, monkeypatch, suffix):
     """A column may hold names of files, or those names without an ending; each table may have its own folder."""

@@ -160,7 +160,10 @@ class Competition:
         path = self.public_dir / "description.md"
         if not path.is_file():
             raise CompetitionError(f"{self.id!r} lacks the file {path}, the text that presents it to the model")
-        return path.read_text(encoding="utf-8")
+        try:
+            return path.read_text(encoding="utf-8")
+        except UnicodeDecodeError as error:
+            raise CompetitionError(f"{path} is not in UTF-8: {error}") from error
 
     def grade(self, submission: Path | str | bytes) -> Score:
         """
@@ -210,8 +213,22 @@ class Competition:
         return self._align(_read_submission(submission, self._answers), self._answers)
 
     def check_answers(self) -> None:
-        """Raises [`CompetitionError`] if the answers, or with held-out rows either part of them, cannot be graded."""
+        """
+        Raises [`CompetitionError`] if the answers, or with held-out rows either part of them, cannot be graded, or if the
+        sample submission has other rows.
+        """
         _ = self._held_out
+        try:
+            sample = _read_csv(self.sample_submission, _text_columns(self._answers))
+            if len(sample) != len(self._answers):
+                raise ValueError(f"it has {len(sample)} rows, and the answers have {len(self._answers)}")
+            if not self.in_file_order:
+                _rows_in_order_of(self._answers.index, pd.Index(sample[self.id_column]))
+        except (ValueError, OSError) as error:
+            raise CompetitionError(
+                f"the sample submission of {self.id!r} in {self.sample_submission} does not fit the answers: "
+                f"{' '.join(str(error).split())}"
+            ) from error
 
     @cached_property
     def _held_out(self) -> np.ndarray | None:

@@ -56,39 +56,41 @@ def find_leak(public: Path, answers: pd.DataFrame, id_column: str) -> str | None
     together = truth.groupby(list(truth), dropna=False).ngroup()  # such as the label of one-hot answers
     if truth.shape[1] > 1:
         truth = truth.assign(**{TOGETHER: together})
-    features: set[str] = set()
+    features: dict[str, set[str]] = {}  # files that have the column, but not the ids of the test rows
     found: list[tuple[str, pd.DataFrame]] = []
     for path in sorted(path for path in public.rglob("*") if path.is_file()):
         name, is_table = path.relative_to(public).as_posix(), False
         for table in _tables(path):
             is_table |= table.shape[1] > 1  # or other characters separate its cells
-            test_rows = list(_test_rows(table, truth))
-            found += [(name, rows) for rows in test_rows]
-            if not test_rows:
-                features.update(map(str, table))
+            matched = list(_matched_rows(table, truth))
+            found += [(name, rows) for rows in matched]
+            for column in map(str, table) if not matched else ():
+                features.setdefault(column, set()).add(name)
+            if len(table) == len(truth):
+                found.append((name, table.reset_index(drop=True)))
         if not is_table and _holds_lines(path, answers, id_column):
             return f"{name} holds the answers, as lines of text"
     for name, rows in found:
         for column, target in itertools.product(rows.columns.drop(id_column, errors="ignore"), truth):
-            is_one_of_many = truth.shape[1] > 1 and target != TOGETHER
-            gives_away = _is_copy if is_one_of_many else partial(_gives_away, is_feature=str(column) in features)
+            if truth.shape[1] > 1 and target != TOGETHER:  # one of many
+                gives_away = _is_copy
+            else:
+                gives_away = partial(_gives_away, is_feature=bool(features.get(str(column), set()) - {name}))
             if gives_away(rows[column], truth[target].reset_index(drop=True)):
                 return f"{name} holds the answers: its column {column!r} gives away {target!r} of the test rows"
     return None
 
 
 def equals_answers(submission: pd.DataFrame, answers: pd.DataFrame, id_column: str) -> bool:
-    """Whether a submission is (nearly) the right one: also where a label is rare, which a constant guess has wrong."""
+    """Whether a submission is (nearly) the right one: where a label is rare, which a constant guess has wrong, in its rows, too."""
     order = submission.set_index(id_column).reindex(answers[id_column])
     targets = answers.drop(columns=id_column)
-    return any(_is_copy(order[name], truth) or _knows_each(order[name], truth) for name, truth in targets.items())
+    return any(_is_copy(order[name], truth) for name, truth in targets.items())
 
 
-def _test_rows(table: pd.DataFrame, truth: pd.DataFrame) -> Iterator[pd.DataFrame]:
-    """The table's rows for the test rows: matched by any column that lists the ids, or by order."""
+def _matched_rows(table: pd.DataFrame, truth: pd.DataFrame) -> Iterator[pd.DataFrame]:
+    """The table's rows for the test rows, matched by any column that lists the ids."""
     table = table.reset_index(drop=True)
-    if len(table) == len(truth):
-        yield table
     if not truth.index.is_unique:
         return
     for key in table:
@@ -115,9 +117,10 @@ def _gives_away(column: pd.Series, target: pd.Series, is_feature: bool) -> bool:
 
 
 def _is_copy(column: pd.Series, target: pd.Series) -> bool:
-    if target.value_counts(normalize=True, dropna=False).iloc[0] > COPIED:
+    """Whether the column is a copy of the target, and where nearly all rows have one label, of the others' rows, too."""
+    if _are_equal(column, target).mean() < COPIED:
         return False
-    return bool(_are_equal(column, target).mean() >= COPIED)
+    return target.value_counts(normalize=True, dropna=False).iloc[0] <= COPIED or _knows_each(column, target)
 
 
 def _knows_each(column: pd.Series, target: pd.Series) -> bool:
@@ -214,14 +217,23 @@ def _is_nested(value: object) -> bool:
 def _holds_lines(path: Path, answers: pd.DataFrame, id_column: str) -> bool:
     """Whether most of the answers, with their ids, are lines of a file, whatever separates the cells."""
     some = answers.iloc[:: max(1, len(answers) // LINES)]
-    wanted = {tuple(map(_cell, row)) for row in some.set_index(id_column).itertuples()}
-    found = set()
-    with path.open(encoding="utf-8", errors="replace") as file:
-        for line in file:
-            cells = line.translate(SEPARATORS).split()
-            if len(cells) == answers.shape[1] and (row := tuple(map(_cell, cells))) in wanted:
-                found.add(row)
+    rows = (_words(" ".join(map(str, row))) for row in some.set_index(id_column).itertuples())
+    wanted = {tuple(map(_cell, words)) for words in rows}
+    lengths, found = set(map(len, wanted)), set()
+    try:
+        with OPENERS.get(path.suffix.lower(), open)(path, "rt", encoding="utf-8", errors="replace") as file:
+            for line in file:
+                words = _words(line)
+                if len(words) in lengths and (row := tuple(map(_cell, words))) in wanted:
+                    found.add(row)
+    except UNREADABLE:  # it only seems to be compressed
+        return False
     return len(found) >= COPIED * len(wanted)
+
+
+def _words(line: str) -> list[str]:
+    """The words of a line, whatever separates its cells; those of a text are separate, too."""
+    return line.translate(SEPARATORS).split()
 
 
 def _cell(value: object) -> object:

@@ -164,9 +164,8 @@ def _load_folder(competition_id: str, folder: Path) -> Competition:
     content = _read_config(config)
     name = content.pop("id", _default_id(competition_id))
     if not (isinstance(name, str) and path_slug(name)):
-        raise CompetitionError(
-            f"{config}: 'id' must be a name, not {name!r}: give it a letter from a to z, or a digit"
-        )
+        do = "give it a letter from a to z, or a digit" if isinstance(name, str) else "put it in quotes"
+        raise CompetitionError(f"{config}: 'id' must be a name, not {name!r}: {do}")
     prepared = folder / "prepared" if (folder / "prepared").is_dir() else folder
     return competition_from_folder(name, _layout(content, config), prepared)
 

@@ -478,6 +478,11 @@ def _check_target(cells: pd.Series, metric: str, takes: Takes) -> None:
     if takes is Takes.NUMBERS and (is_odd := ~np.isfinite(numbers)).any():
         do = "correct or empty it" if is_odd.mean() < 0.5 else "write plain numbers, or take accuracy for labels"
         raise CompetitionError(f"{metric} needs numbers, and {cells.name!r} holds {_first(cells, is_odd)}: {do}")
+    if takes is Takes.PROBABILITIES and len(labels) <= len(cells) / 4 and (numbers % 1).abs().gt(0).any():
+        raise CompetitionError(
+            f"{cells.name!r} holds {cells[(numbers % 1).abs().gt(0)].iloc[0]}, and scikit-learn's classifiers take no fractions for labels: "
+            "write a letter before each, or take rmse, mae or r2"
+        )
     if takes is Takes.LABELS and numbers.notna().all():
         is_whole = numbers % 1 == 0
         if not is_whole.all() or numbers.nunique() > len(cells) / 2:

@@ -37,7 +37,7 @@ _COMMA = rf"[+\-−]?(?:[1-9]\d{{0,2}}(?:[.{_SPACES}]\d{{3}})+|\d+)(?:,\d+)?"
 _COMMAS_ALONE = r"(?:[+\-−]?\d++(?:,\d++)?+\s++)++"  # in all rows of a table
 _DOTTED = r"[+\-−]?[1-9]\d{0,2}(?:\.\d{3})+"
 # Stand for a missing number: signs, words, and errors of Excel
-_NOTHING = r"(?i:[?.*\-–—]{1,3}|[nk][./]? ?a\.?|nan|null|missing|unknown|tbd|#[a-z/0]+[!?]?)"
+_NOTHING = r"(?i:[?.*\-–—]{1,3}|\\n|[nk][./]? ?a\.?|nan|null|missing|unknown|tbd|#[a-z/0]+[!?]?)"
 _SIGN = r"([$€£¥₹%])"  # of a currency, or per cent
 # Dates that may be misread: any part may be the year, or they look like numbers whose order is another one
 _UNCLEAR = {
@@ -192,7 +192,7 @@ def _content(path: Path) -> bytes:
     try:
         if kind == ".zip":
             with zipfile.ZipFile(path) as archive:
-                names = [name for name in archive.namelist() if not name.endswith("/")]
+                names = [name for name in archive.namelist() if not re.search(r"/$|^__MACOSX/|(?:^|/)\._", name)]
                 if len(names) != 1:
                     raise CompetitionError(f"{path} holds {len(names)} files: take the table out of it")
                 return archive.read(names[0])

@@ -170,7 +170,9 @@ def names_of(name: str) -> list[str]:
     path = Path(name).expanduser()
     if path.suffix == ".txt" and path.is_file():
         return _listed(path)
-    if name and path.is_dir() and not (path / CONFIG).is_file() and name not in list_competitions():
+    if name and path.is_dir() and name not in list_competitions():
+        if (path / CONFIG).is_file():
+            return [_name_of(path)]
         return [_name_of(config.parent) for config in sorted(path.glob(f"*/{CONFIG}"))] or [name]
     return [name]
 
@@ -182,11 +184,20 @@ def _name_of(folder: Path) -> str:
 
 def _listed(path: Path) -> list[str]:
     try:
-        lines = [line.strip() for line in path.read_text(encoding="utf-8").splitlines()]
+        lines = [line.strip() for line in path.read_text(encoding="utf-8-sig").splitlines()]
     except (OSError, UnicodeDecodeError) as error:
         raise CompetitionError(f"{path}, a list of competitions, cannot be read: {error}") from error
     names = [line for line in lines if line and not line.startswith("#")]
     if not names:
         raise CompetitionError(f"{path} lists no competition: write the name of one on each line")
-    found = [_name_of(path.parent / name) if name.startswith(("./", "../")) else name for name in names]
-    return [one for name in found for one in ([name] if name.endswith(".txt") else names_of(name))]
+    found = []
+    for name in names:
+        without, place = (WITHOUT if name.startswith(WITHOUT) else ""), name.removeprefix(WITHOUT)
+        if place.endswith(".txt"):
+            raise CompetitionError(
+                f"{path} names the list {place}, but lists do not nest: write its names into this one"
+            )
+        if place.startswith(("./", "../")):
+            place = _name_of(path.parent / place)
+        found += [f"{without}{place}"] if without else names_of(place)
+    return found

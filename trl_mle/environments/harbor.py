@@ -19,7 +19,7 @@ from trl_mle.competitions import Competition, CompetitionError, TaskSet
 from trl_mle.competitions.competition import path_slug
 from trl_mle.competitions.families import PREFIX, reference_solution, score_range
 from trl_mle.competitions.metrics import Metric
-from trl_mle.competitions.prepared import put_folder
+from trl_mle.competitions.prepared import copy_files, put_folder
 from trl_mle.environments.harbor_grader import HOME, Reward
 from trl_mle.execution import Limits
 from trl_mle.prompts import plain_text, submission_rules
@@ -148,7 +148,7 @@ def _names(tasks: TaskSet) -> dict[str, str]:
 def _write_task(competition: Competition, folder: Path, name: str, limits: Limits) -> None:
     reward, environment = _reward(competition), folder / "environment"
     _copy_grader(competition, reward, folder / "tests")
-    shutil.copytree(competition.public_dir, environment / "input")
+    copy_files(competition.public_dir, environment / "input")  # which the image's user may read, whatever the umask
     (environment / "Dockerfile").write_text(_dockerfile(environment), encoding="utf-8")
     (folder / "instruction.md").write_text(_instruction(competition, limits), encoding="utf-8")
     (folder / "task.toml").write_text(_config(competition, reward, name, limits), encoding="utf-8")

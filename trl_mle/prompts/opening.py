@@ -10,13 +10,13 @@ from pathlib import Path
 import pandas as pd
 
 from trl_mle.competitions import Competition
-from trl_mle.prompts.tables import ROWS_READ, find_table, is_text, read_table
+from trl_mle.prompts.tables import find_table, is_text
 
 
 MOST_NAMES = 6  # that are written out
 NAME_CHARS = 80
 MOST_CATEGORIES = 20  # different texts in the first rows of a column
-ROWS_SEARCHED = 10_000  # for missing numbers
+ROWS_SEARCHED = 10_000  # for missing numbers, and for texts among them
 ROWS_WITH_IMAGES = 50  # whose files are looked for
 IMAGES = ".jpg", ".jpeg", ".png"
 PIXELS = """from PIL import Image
@@ -43,7 +43,7 @@ def opening(comp: Competition) -> str:
     Returns:
         `str`: The text; only a fence and `import` if the public files are not tables or have very long names.
     """
-    found = [find_table(comp, stem) for stem in ("train", "test")]
+    found = [find_table(comp, stem, ROWS_SEARCHED) for stem in ("train", "test")]
     names = [
         comp.id_column,
         *comp.target_columns,
@@ -57,7 +57,7 @@ def opening(comp: Competition) -> str:
         lines.append(f"{name} = pd.read_{path.suffix[1:]}({_quoted(f'input/{path.name}')}{_options(path)})")
     if comp.id_column in test.columns:
         lines.append(f"submission = test[[{_quoted(comp.id_column)}]].copy()")
-    features = _features(comp, {train_path: train, test_path: test})
+    features = _features(comp, train, test)
     are_classes = _are_classes(comp, train)
     lines += [*features, *_labels(comp, train, test, are_classes)]
     reads_text = bool(features) and features[-1].endswith("# text")
@@ -91,19 +91,18 @@ def after_thoughts(opening: str, asked: str) -> str:
     return f"\n</think>\n\n{opening}" if opening and asked.rstrip().endswith("<think>") else opening
 
 
-def _features(comp: Competition, tables: dict[Path, pd.DataFrame]) -> list[str]:
+def _features(comp: Competition, train: pd.DataFrame, test: pd.DataFrame) -> list[str]:
     """
     Defines `X_train` and `X_test`: the columns of both tables that hold numbers or categories, the latter as indicators; without
     such columns, the images that they name, or their text. If rows lack numbers, the column's median is filled in: three of five
     programs of a small model ended at them.
     """
-    train, test = tables.values()
     no_features = {comp.group_column, *comp.target_columns}
     shared = [str(name) for name in test.columns if name in train.columns and name not in no_features]
     if comp.id_column in shared and not _is_prose(train[comp.id_column]):
         shared.remove(comp.id_column)
-    texts = [name for name in shared if is_text(train[name])]
-    categories = [name for name in texts if _is_category(train[name])]
+    texts = [name for name in shared if is_text(train[name]) or is_text(test[name])]
+    categories = [name for name in texts if _is_category(train[name], test[name])]
     if not shared or texts == shared != categories:
         return _images(comp, train, test) or _texts(texts)
     used = [name for name in shared if name not in texts or name in categories]
@@ -116,12 +115,14 @@ def _features(comp: Competition, tables: dict[Path, pd.DataFrame]) -> list[str]:
         listed = f"[name for name in test.columns if name not in ({_list(others)})]"
     else:
         numbers = list(test[others].select_dtypes("number").columns)
-        listed = f'list(test.select_dtypes("number").columns{f".drop([{_list(numbers)}])" if numbers else ""})'
+        ignore = ', errors="ignore"' if len(test) == ROWS_SEARCHED else ""  # later rows may hold texts
+        dropped = f".drop([{_list(numbers)}]{ignore})" if numbers else ""
+        listed = f'list(test.select_dtypes("number").columns{dropped})'
         categories = []
     left_out = [name for name in texts if name not in categories]
     note = f"  # text: {', '.join(left_out)}" if 0 < len(left_out) <= MOST_NAMES // 2 else ""
     numeric = [name for name in used if name not in texts]
-    lacks_values = any(_lacks_values(path, table, numeric) for path, table in tables.items())
+    lacks_values = any(table[numeric].isna().any(axis=None) for table in (train, test))
     lines = [f"features = {listed}{note}"]
     if not categories and not lacks_values:
         return [*lines, "X_train, X_test = train[features], test[features]"]
@@ -130,12 +131,6 @@ def _features(comp: Competition, tables: dict[Path, pd.DataFrame]) -> list[str]:
     if lacks_values:
         lines.append("X = X.fillna(X.median(numeric_only=True))")
     return [*lines, "X_train, X_test = X[: len(train)], X[len(train) :]"]
-
-
-def _lacks_values(path: Path, first_rows: pd.DataFrame, columns: list[str]) -> bool:
-    """Whether some of the first 10,000 rows of a table lack values of these columns."""
-    table = first_rows if len(first_rows) < ROWS_READ else read_table(path, ROWS_SEARCHED)
-    return table is not None and bool(table[columns].isna().any(axis=None))
 
 
 def _images(comp: Competition, train: pd.DataFrame, test: pd.DataFrame) -> list[str]:
@@ -173,9 +168,9 @@ def _folders(folder: Path, depth: int = 2) -> list[str]:
     ]
 
 
-def _is_category(column: pd.Series) -> bool:
-    """Whether the values of a column of texts repeat."""
-    return column.astype(str).nunique() <= min(MOST_CATEGORIES, len(column) / 2)
+def _is_category(train: pd.Series, test: pd.Series) -> bool:
+    """Whether the values of a column of texts repeat, in the rows to predict, too: dates of sorted tables do not."""
+    return train.astype(str).nunique() <= min(MOST_CATEGORIES, len(train) / 2) and test.isin(train).mean() > 0.5
 
 
 def _texts(names: list[str]) -> list[str]:

@@ -17,16 +17,18 @@ JSON_CHARS_READ = 2**20
 _SEPARATOR = re.compile(r"[\s,\[]*")
 
 
-def find_table(comp: Competition, stem: str) -> tuple[Path, pd.DataFrame] | None:
+def find_table(comp: Competition, stem: str, rows: int = ROWS_READ) -> tuple[Path, pd.DataFrame] | None:
     """The public table of this name, `train` or `test`, and its first rows; `None` if there is none."""
     for path in (comp.public_dir / f"{stem}.csv", comp.public_dir / f"{stem}.json"):
-        if path.is_file() and (table := read_table(path)) is not None:
+        if (table := read_table(path, rows)) is not None:
             return path, table
     return None
 
 
 def read_table(path: Path, rows: int = ROWS_READ) -> pd.DataFrame | None:
     """The first rows of a CSV or JSON file; `None` if it is not a table. No more than 100 are read of JSON."""
+    if not path.is_file():  # a folder may be called so, too
+        return None
     try:
         if path.suffix == ".csv":
             return pd.read_csv(path, nrows=rows, low_memory=False)
