@@ -159,6 +159,13 @@ def test_what_cannot_be_one(tmp_path, options, message):
     assert [path.name for path in tmp_path.iterdir()] == ["table.csv"]  # no partial output
 
 
+def test_no_column_determines_the_target_because_rows_are_there_twice(tmp_path, caplog):
+    path, table = write(tmp_path, size=[i % 7 + i / 100 for i in range(80)])
+    pd.concat([table, table]).to_csv(path, index=False)
+    new_competition(path, ["price"], "rmse", tmp_path / "mine")
+    assert "determines" not in caplog.text
+
+
 def test_fractions_are_no_labels_of_classifiers(tmp_path):
     path, _ = write(tmp_path, stars=[1, 1.5, 2, 2.5] * 20)
     with pytest.raises(

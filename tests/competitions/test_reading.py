@@ -405,3 +405,8 @@ def test_names_that_are_numbers(tmp_path):
                 read_tables([tmp_path / "t.csv"])
         else:
             assert list(read_tables([tmp_path / "t.csv"])[0]) == list(columns)
+
+
+def test_times_of_day_are_no_dates():
+    assert as_times(pd.Series(["09:30:00", "10:15", "23:59:59.5"])).isna().all()
+    assert as_times(pd.Series(["2024-01-31 09:30", "2024-02-01 10:15"])).notna().all()

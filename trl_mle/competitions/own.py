@@ -214,8 +214,11 @@ def final_competition(competition: Competition) -> Competition | None:
 
 def _report_telling_columns(known: pd.DataFrame, targets: pd.DataFrame) -> None:
     """Warns of columns that determine a target: they may have been made from it."""
+    rows = pd.concat(
+        [known, targets], axis=1
+    ).drop_duplicates()  # where each is there twice, each column would seem to
     for target in targets:
-        telling = [name for name in known if determines(known[name], targets[target])]
+        telling = [name for name in known if determines(rows[name], rows[target])]
         if telling:
             logger.warning(
                 "each of these columns determines %r exactly: %s; leave out those that are not known before it is",

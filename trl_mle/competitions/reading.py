@@ -126,7 +126,8 @@ def _dates(cells: pd.Series, **options: Any) -> pd.Series:
         cells = cells.str.replace(short, rf"\g<1>{century}\2", regex=True)
     with warnings.catch_warnings(action="ignore"):  # about guesses: those that do not fit all cells are dropped
         times = pd.to_datetime(cells, errors="coerce", utc=True, **options)
-    return times.mask(times.dt.year == 1)  # which pandas takes for dates without one, such as Jan-19
+    # Without a year, pandas takes the first one, as in Jan-19, and for a time of day, today's
+    return times.mask((times.dt.year == 1) | cells.str.fullmatch(r"\d{1,2}:\d\d.*"))
 
 
 def _has_days_first(cells: pd.Series) -> bool:
