@@ -65,6 +65,7 @@ def own_folder(tmp_path: Path) -> Path:
     for name in ("public", "private"):
         (folder / name).mkdir(parents=True)
     (folder / "public" / "sample_submission.csv").write_text("house,price\n1,2\n2,2\n3,2\n")
+    (folder / "public" / "train.csv").write_text("house,street,price\n4,a,2\n")
     (folder / "private" / "test.csv").write_text("house,price,street\n1,1\n2,2\n3,3\n")
     (folder / "competition.yaml").write_text("metric: rmse\nid_column: house\n")
     return folder
@@ -180,6 +181,9 @@ def test_every_key(own_folder):
         ("metric: math.sqrt\nid_column: house\nhigher_is_better: true\ntakes: x", "takes must be one of .*, got 'x'"),
         ("metric: rmse\nid_column: home", "sample_submission.csv lacks the columns 'home'"),
         ("metric: rmse\nid_column: house\ntarget_columns: [cost]", "sample_submission.csv lacks the columns 'cost'"),
+        ("metric: rmse\nid_column: house\ntarget_columns: [price, price]", "target_columns must be different columns"),
+        ("metric: rmse\nid_column: house\ntarget_columns: [house]", "different columns, and not the id column"),
+        ("metric: rmse\nid_column: house\ngroup_column: town", "train.csv lacks the group_column 'town'"),
         (
             "metric: accuracy\nid_column: house\ntext_columns: [house]",
             "text_columns must be target columns, not 'house'",

@@ -1,5 +1,6 @@
 """The paper's 12 MLE-bench competitions, and loading of prepared folders."""
 
+import csv
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -55,6 +56,12 @@ def competition_from_folder(competition_id: str, layout: Layout, prepared: Path)
     missing = [name for name in (layout.id_column, *target_columns) if name not in columns]
     if missing:
         raise CompetitionError(f"{competition_id!r}: {sample} lacks the columns {', '.join(map(repr, missing))}")
+    if layout.id_column in target_columns or len(set(target_columns)) < len(target_columns):
+        raise CompetitionError(f"{competition_id!r}: target_columns must be different columns, and not the id column")
+    if layout.group_column is not None and (train := public / "train.csv").is_file():
+        with train.open(encoding="utf-8-sig", errors="replace") as file:
+            if layout.group_column not in next(csv.reader(file), ()):
+                raise CompetitionError(f"{competition_id!r}: {train} lacks the group_column {layout.group_column!r}")
     if unknown := [name for name in layout.text_columns if name not in target_columns]:
         raise CompetitionError(f"{competition_id!r}: text_columns must be target columns, not {unknown[0]!r}")
     try:
