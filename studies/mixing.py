@@ -19,7 +19,7 @@ Written down before the first run:
 - What is concluded: the simplest arm that ends with no mirror below its start, on both seeds, becomes the default of runs over
   several competitions; simpler is, in this order, four groups, a quarter of the rate, both, a KL term. If none does, the default
   stays, and docs/spending.md says so.
-- Seeds: 2. As neither `one group` nor `four groups` lost a mirror, the other arms were not run.
+- Seeds: 2.
 
 Continues where it was interrupted, and skips cells that are done. On one core, a cell takes 20 to 80 minutes after the starter.
 """
