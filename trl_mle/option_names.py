@@ -13,7 +13,7 @@ from typing import Any
 
 from trl_mle.data_files import read_mapping
 from trl_mle.shipped import find_recipe
-from trl_mle.spelling import did_you_mean
+from trl_mle.spelling import did_you_mean, no_such_choice
 
 
 CLASSES = {  # of the training script's arguments, and of their choices
@@ -72,8 +72,7 @@ def _check_values(name: str, values: Sequence[str], written: bool) -> None:
             if not written:
                 raise ValueError(f"{name} cannot be null: leave it out for its default")
         if choices and value not in choices:
-            hint = did_you_mean(value, choices) or f"it takes {', '.join(choices)}"
-            raise ValueError(f"{name} cannot be {value!r}; {hint}")
+            raise ValueError(no_such_choice(name, value, choices))
         try:
             convert(value.lower())
         except (ValueError, KeyError):

@@ -217,7 +217,11 @@ class Competition:
         Raises [`CompetitionError`] if the answers, or with held-out rows either part of them, cannot be graded, or if the
         sample submission has other rows.
         """
-        _ = self._held_out
+        _ = self._held_out, self._sample_fits
+
+    @cached_property
+    def _sample_fits(self) -> bool:
+        """Whether the sample submission has the rows of the answers: true, or an error that says how they differ."""
         try:
             sample = _read_csv(self.sample_submission, _text_columns(self._answers))
             if len(sample) != len(self._answers):
@@ -229,6 +233,7 @@ class Competition:
                 f"the sample submission of {self.id!r} in {self.sample_submission} does not fit the answers: "
                 f"{' '.join(str(error).split())}"
             ) from error
+        return True
 
     @cached_property
     def _held_out(self) -> np.ndarray | None:

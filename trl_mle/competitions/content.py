@@ -16,8 +16,8 @@ from trl_mle.competitions.competition import Competition
 def content_digest(competition: Competition) -> str:
     """
     SHA-256 of everything that programs can read and that grading depends on: the bytes of the files, and all fields
-    except the id. A custom metric, which must be a plain function, is identified by its name, code, closure, defaults and the file
-    that it is in; not by what that imports.
+    except the id. A custom metric, which must be a plain function, is identified by its name, code, closure, defaults and
+    the file that it is in; not by what that imports.
     """
     # An empty `text_columns` is left out: digests that were stored before there was such a field remain valid
     settings = {

@@ -8,7 +8,7 @@ import torch
 from transformers.utils import is_torch_bf16_gpu_available
 from trl import GRPOConfig
 
-from trl_mle.spelling import did_you_mean
+from trl_mle.spelling import no_such_choice
 from trl_mle.trainer.gradient.objectives import OBJECTIVES
 
 
@@ -238,8 +238,7 @@ class MLEGRPOConfig(GRPOConfig):
         super().__post_init__()
         for name, choices in CHOICES.items():
             if (value := getattr(self, name)) not in choices:
-                hint = did_you_mean(str(value), choices) or f"it takes {', '.join(choices)}"
-                raise ValueError(f"{name} cannot be {value!r}; {hint}")
+                raise ValueError(no_such_choice(name, value, choices))
         if self.max_prompt_length is not None and self.max_prompt_length < 1:
             raise ValueError(f"max_prompt_length must be at least 1 or None, got {self.max_prompt_length}")
         if not 0 <= self.improve_probability <= 1:

@@ -123,9 +123,9 @@ def find_checkpoints(folder: Path) -> list[Path]:
 
 
 def damage(checkpoint: Path) -> str | None:
-    """What is wrong with a checkpoint: that it was saved without what a run resumes from, or the first file that is missing or
-    has another size than when it was written; `None` if there is none. Without `files.json`, it is whole if `trainer_state.json`, which is written last, can
-    be read."""
+    """What is wrong with a checkpoint: that it was saved without what a run resumes from, or the first file that is missing
+    or has another size than when it was written; `None` if there is none. Without `files.json`, it is whole if
+    `trainer_state.json`, which is written last, can be read."""
     try:
         TrainerState.load_from_json(str(checkpoint / TRAINER_STATE_NAME))
     except (OSError, ValueError, TypeError):  # also JSON that is something else

@@ -34,7 +34,8 @@ class PlainTextTrainer(GRPOTrainer):
     write what moves a terminal's cursor or writes to its clipboard.
 
     A prompt may end in a message of the assistant: then the policy goes on with it, without thinking first, and for rewards it is
-    a part of the completion's text, though not of its tokens, and not of the prompt. Prompts longer than `args.max_prompt_length` are refused.
+    a part of the completion's text, though not of its tokens, and not of the prompt. Prompts longer than
+    `args.max_prompt_length` are refused.
 
     `chat_template_kwargs` become defaults of the chat template that is saved with the policy, so that it is later asked as it
     was in training.
