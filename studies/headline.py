@@ -30,6 +30,11 @@ the arm that closes more of the gap there (mean, chosen by validation) then runs
 above. Before any of it ran, it was cut to its first stage for the budget: the second one takes some ten hours of a core. With
 the arms of the headline beside it: `--arms "reward, linear" max_at_k "max_at_k, 96 steps" "max_at_k, k = 32, 96 steps"`.
 
+Its end, written down before it runs: k = 32 with 96 steps on the other nine mirrors, too, with seed 0 (`--arms max_at_k
+"max_at_k, k = 32, 96 steps"`). Primary outcome as above, on all twelve: it meets the goal if it is better than the untrained
+best of 1,280 on more than half of them. The starters are built again, on another CPU; what is known of the untrained policies
+stays, and 512 samples of each new starter are compared with it.
+
 Equal programs run once. Continues where it was interrupted. On one core a mirror takes some 50 minutes for the first
 seed (starter 6, static samples 22, each arm 11: 24 steps of 64 programs and its samples), measured on two mirrors with
 objectives_training.py. On a machine with a GPU and many cores, run cells in parallel: one process for each competition
