@@ -133,7 +133,10 @@ BAD = {
         {"targets": ["sold", "kind"], "metric": "accuracy"},
         "^accuracy cannot score sold, kind: the metric is one of a single target column, not of 2$",
     ),
-    "too many labels": ({"metric": "log_loss"}, "'price' has 80 different values: those are no labels"),
+    "too many labels": (
+        {"metric": "log_loss"},
+        "'price' has 80 different values: log_loss takes labels, 1999 at most",
+    ),
     "ids twice": ({"id_column": "code"}, "two rows have the code '00"),
     "split by nothing": (
         {"split": "random"},
@@ -422,6 +425,15 @@ def test_the_border_is_said(tmp_path, caplog, times, ends, begin):
     path, _ = write(tmp_path, at=times)
     new_competition(path, ["price"], "rmse", tmp_path / "mine", split="time:at")
     assert f"--split time:at: train.csv ends {ends}, hidden rows begin {begin}" in caplog.messages
+
+
+@pytest.mark.parametrize(("times", "is_said"), [(1, False), (2, True)])
+def test_copies_of_hidden_rows_are_reported(tmp_path, caplog, times, is_said):
+    path, table = write(tmp_path)
+    pd.concat([table] * times).assign(id=range(80 * times)).to_csv(path, index=False)
+    new_competition(path, ["price"], "rmse", tmp_path / "mine")
+    found = [line for line in caplog.messages if "hidden rows are also in train.csv, with their targets" in line]
+    assert len(found) == is_said
 
 
 def test_whole_groups_are_hidden(tmp_path):

@@ -365,6 +365,14 @@ def test_dates_that_may_not(form):
     assert not are_unclear_dates(pd.Series(DAYS.strftime(form)))
 
 
+def test_months_that_read_as_fractions_may_be_misread():
+    months = [f"{day.year}.{day.month}" for day in DAYS]
+    assert as_times(pd.Series(["2018.10", "2018.9"])).is_monotonic_increasing  # as numbers
+    assert are_unclear_dates(pd.Series(months))
+    for others in DAYS.strftime("%Y.%m"), [*months, "2018.25"], ["2018.1", "2018.5"]:
+        assert not are_unclear_dates(pd.Series(others))
+
+
 @pytest.mark.parametrize(
     ("cells", "first"),
     [

@@ -17,7 +17,7 @@ import yaml
 from pandas.api.types import is_bool_dtype, is_numeric_dtype
 
 from trl_mle.competitions.catalog import CONFIG
-from trl_mle.competitions.competition import Competition, CompetitionError, path_slug
+from trl_mle.competitions.competition import MAX_COLUMNS, Competition, CompetitionError, path_slug
 from trl_mle.competitions.loading import list_competitions, load_competition
 from trl_mle.competitions.metrics import Metric, Takes, find_metric
 from trl_mle.competitions.prepared import csv_text, description, put_folder, write_file
@@ -129,6 +129,7 @@ def new_competition(
     cells = pd.concat([ids, features], axis=1)
     labelled = pd.concat([cells, rows[targets]], axis=1)
     seen = as_read(labelled)
+    _report_copies(labelled.drop(columns=id_column), is_test)
     _report_odd_cells(features, seen)
     _report_telling_columns(seen.drop(columns=[*targets, *[id_column] * (id_column not in rows)]), seen[targets])
     sample = pd.DataFrame({id_column: ids[is_test], **constant_guesses(answers[~is_test], known, int(is_test.sum()))})
@@ -243,6 +244,17 @@ def determines(column: pd.Series, target: pd.Series) -> bool:
         return bool((steps >= 0).all() or (steps <= 0).all())
     borders = int(np.count_nonzero(np.diff(labels[order])))
     return target.nunique() <= len(target) / 4 and borders < target.nunique()
+
+
+def _report_copies(rows: pd.DataFrame, is_test: np.ndarray) -> None:
+    """Warns of hidden rows of which train.csv has a copy, with the answer."""
+    each = pd.util.hash_pandas_object(rows, index=False)
+    copies = int(each[is_test].isin(each[~is_test]).sum())
+    if copies > 0.01 * is_test.sum():
+        logger.warning(
+            "%d of %d hidden rows are also in train.csv, with their targets: if they are the same examples, keep one of each",
+            copies, is_test.sum(),
+        )  # fmt: skip
 
 
 def _report_odd_cells(features: pd.DataFrame, seen: pd.DataFrame) -> None:
@@ -457,9 +469,10 @@ def _answers(rows: pd.DataFrame, targets: Sequence[str], metric: str, takes: Tak
             raise CompetitionError(f"{metric} takes one --target, a column of labels")
         seen = as_read(rows[targets])[targets[0]]
         labels = sorted(seen.unique().tolist())
-        if not 2 <= len(labels) <= len(rows) / 4:
+        if not 2 <= len(labels) <= min(len(rows) / 4, MAX_COLUMNS - 1):
             raise CompetitionError(
-                f"{targets[0]!r} has {len(labels)} different values: those are no labels for {metric}"
+                f"{targets[0]!r} has {len(labels)} different values: {metric} takes labels, {MAX_COLUMNS - 1} at most, with "
+                "four rows each on average"
             )
         return pd.DataFrame({f"{targets[0]}_{label}": (seen == label).astype(int) for label in labels}), labels
     columns = {}

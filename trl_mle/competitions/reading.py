@@ -98,7 +98,9 @@ def as_times(cells: pd.Series) -> pd.Series:
 
 
 def are_unclear_dates(cells: pd.Series) -> bool:
-    """Whether all cells are dates such as 03/02/01, 030201, 03022001 and 03.2001, which [`as_times`] may misread."""
+    """Whether all cells are dates such as 03/02/01, 030201, 03022001, 03.2001 and 2001.3, which [`as_times`] may misread."""
+    if cells.str.fullmatch(r"(?:19|20)\d\d\.(?:[1-9]|1[0-2])").all():
+        return bool(cells.str.contains(r"\.1\d").any())  # October, as a number, comes before February
     formats = next((formats for pattern, formats in _UNCLEAR.items() if cells.str.fullmatch(pattern).all()), [])
     digits = cells.str.replace(r"[./-]|[ T].*", "", regex=True)
     digits = digits.str.zfill(digits.str.len().max())  # a spreadsheet drops a leading zero
