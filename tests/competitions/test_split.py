@@ -213,6 +213,20 @@ def test_a_metric_of_ones_own_that_cannot_score_one_part(tmp_path):
         assert score.value not in (score.full, None)
 
 
+def test_a_metric_of_ones_own_that_changes_its_tables_scores_the_same_again(tmp_path):
+    def halves(y_true, y_pred):
+        y_true["y"] /= 2
+        y_pred["y"] /= 2
+        return (y_true["y"] - y_pred["y"]).abs().mean()
+
+    truth = pd.DataFrame({"id": range(40), "y": np.linspace(0, 1, 40)})
+    for holdout in (0.0, 0.5):
+        comp = folder(tmp_path, truth, "halves", custom_metric=Metric(halves, False), holdout=holdout)
+        scores = [comp.grade(csv(truth.assign(y=truth["y"] + 1))) for _ in range(3)]
+        assert {score.value for score in scores} == {0.5}
+        assert {score.held_out for score in scores} == {0.5 if holdout else None}
+
+
 def test_rows_that_are_matched_by_their_place(tmp_path):
     """Repeated ids, and files whose order counts."""
     truth = pd.DataFrame({"id": ["a", "a", "b", "b"] * 5, "y": np.arange(20) % 2})

@@ -1,4 +1,5 @@
 import contextlib
+import fcntl
 import json
 import os
 import re
@@ -20,6 +21,7 @@ from support.tiers import LANDLOCK, TIERS
 
 from trl_mle.competitions import load_competition
 from trl_mle.execution import ExecutionResult, LocalExecutor, Outcome, SandboxError, inside
+from trl_mle.execution.folders import TMP
 from trl_mle.execution.inside import init
 from trl_mle.execution.local_executor import CHECK_NUMBER
 from trl_mle.execution.program import InstrumentedProgram
@@ -73,6 +75,10 @@ sample.to_csv("submission.csv", index=False)
         ("import os; os.abort()", Outcome.KILLED, -6, "SIGABRT"),
         ("import os; os.kill(os.getpid(), 40)", Outcome.KILLED, -40, "signal 40"),
         ("import os; os._exit(137)", Outcome.ERROR, 137, "exit code 137"),
+        ("import sys; sys.exit(-1)", Outcome.ERROR, 255, "exit code 255"),
+        ("import sys; sys.exit(2**70)", Outcome.ERROR, 255, "exit code 255"),
+        ("import sys; sys.stderr.close(); sys.exit('a message')", Outcome.ERROR, 1, "exit code 1"),
+        ("import sys; sys.excepthook = None; raise ValueError('its own')", Outcome.ERROR, 1, "ValueError: its own"),
     ],
 )
 def test_every_end_has_its_outcome(executor, competition, program, outcome, exit_code, detail):
@@ -124,6 +130,57 @@ threading.Thread(target=lambda: (time.sleep(0.2), print("thread"))).start()
 print("main")
 """
     assert run(executor, competition, program).stdout.split() == ["main", "thread", "atexit"]
+
+
+FILES = {
+    "left open": "file = open(NAME, 'w'); file.write(TEXT)",
+    "without a name": "print(TEXT, end='', file=open(NAME, 'w'))",
+    "in a cycle": "me = [open(NAME, 'w')]; me.append(me); me[0].write(TEXT); del me",
+    "of bytes": "file = open(NAME, 'wb'); file.write(TEXT.encode())",
+    "before an exit": "import csv, sys; csv.writer(open(NAME, 'w', newline='')).writerows(map(list, csv.reader(open(SAMPLE)))); sys.exit()",
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("code", FILES.values(), ids=FILES)
+def test_files_that_a_program_leaves_open_are_whole(executor, competition, code):
+    program = "NAME, SAMPLE = 'submission.csv', 'input/sample_submission.csv'\nTEXT = open(SAMPLE).read()\n" + code
+    result = run(executor, competition, program)
+    assert result.outcome is Outcome.OK
+    assert competition.grade(result.submission).valid
+
+
+def test_pipes_and_priorities_are_as_pythons(executor, competition):
+    program = """
+import os, subprocess
+print(subprocess.run(["head", "-c", "1"], input=b"x" * 10**6, stdout=subprocess.PIPE).stdout)
+os.nice(1)
+"""
+    assert run(executor, competition, program).stdout == "b'x'\n"
+
+
+@pytest.mark.parametrize("sandbox", TIERS)
+def test_where_tmp_is_full_a_program_is_not_to_blame(competition, monkeypatch, sandbox):
+    """That it is full is pretended: filling a file system takes one of its own."""
+    is_ours = sandbox == "landlock"  # with bubblewrap, programs have a file system of their own
+    full = shutil.disk_usage(TMP)._replace(free=0)
+    with LocalExecutor(sandbox=sandbox, max_parallel=1) as executor:
+        run(executor, competition, "")
+        monkeypatch.setattr("shutil.disk_usage", lambda path: full)
+        assert run(executor, competition, "print(1)").outcome is Outcome.OK
+        failed = run(executor, competition, "raise OSError(28, 'No space left on device')")
+    assert failed.outcome is (Outcome.INFRASTRUCTURE if is_ours else Outcome.ERROR)
+    assert ("/tmp is full" in failed.detail) == is_ours
+
+
+def test_systemds_cleaning_of_tmp_leaves_the_folders_of_an_executor(competition):
+    """It skips folders with a lock, see https://systemd.io/TEMPORARY_DIRECTORIES."""
+    with LocalExecutor(max_parallel=1) as executor:
+        folders = executor._run_dir, executor._slots.folder
+        for folder in folders:
+            fd = os.open(folder, os.O_RDONLY)
+            with pytest.raises(BlockingIOError):
+                fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            os.close(fd)
 
 
 def test_a_program_is_the_main_module_of_a_file(executor, competition):

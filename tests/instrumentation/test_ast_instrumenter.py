@@ -412,6 +412,25 @@ def test_long_lines_take_no_long_time(line):
     assert program.milestones == ("imports",)
 
 
+LOOPS = "".join(f"{' ' * depth}for i{depth} in [1, 2, 3, 4, 5, 6, 7, 8]:\n" for depth in range(3))
+DOUBLING = {
+    "lists": "x = [1]\n" + "x = [x, x]\n" * 60,
+    "dicts": "x = [1]\n" + "x = {'a': x, 'b': x}\n" * 60,
+    "a loop": f"x = [1]\n{LOOPS}   x = [x, x]\n",
+    "statements without expressions": LOOPS + "   pass\n" * 1000,
+    "base classes": "class A0: pass\nclass B0: pass\n"
+    + "".join(f"class A{i + 1}(A{i}, B{i}): pass\nclass B{i + 1}(A{i}, B{i}): pass\n" for i in range(60))
+    + "A60().fit()\n",
+    "a class that follows itself": "class A: pass\nfor i in [1, 2]:\n    class A(A): pass\nA().fit()\n",
+}
+
+
+@pytest.mark.parametrize("source", DOUBLING.values(), ids=DOUBLING)
+@pytest.mark.timeout(60)
+def test_what_doubles_line_by_line_ends(source):
+    assert AstInstrumenter().instrument(source).milestones == ()
+
+
 def test_many_paths_through_a_program_end():
     """Calls that double at every level, loops in loops: the analysis is bounded."""
     calls = (

@@ -303,7 +303,7 @@ class Competition:
                 value = METRICS[self.metric].score(answers, predictions)
             else:
                 try:
-                    found = self.custom_metric.score(answers, predictions)
+                    found = self.custom_metric.score(answers.copy(), predictions.copy())  # it may change them
                 except Exception as error:  # it is the user's metric, which worked on the answers
                     raise ValueError(f"{self.metric} fails with {type(error).__name__}: {error}") from error
                 try:

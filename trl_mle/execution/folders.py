@@ -42,6 +42,18 @@ def make_run_dir() -> tuple[Path, IO[str]]:
     return hidden.rename(hidden.with_name(hidden.name.removeprefix("."))), lock
 
 
+@contextlib.contextmanager
+def held(folder: Path) -> Iterator[None]:
+    """Holds a lock on a folder, for which systemd's cleaning of /tmp leaves it and all in it alone, however old
+    (https://systemd.io/TEMPORARY_DIRECTORIES)."""
+    fd = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+    try:
+        fcntl.flock(fd, fcntl.LOCK_SH)
+        yield
+    finally:
+        os.close(fd)
+
+
 def remove_run_dir(run_dir: Path) -> None:
     """Removes an executor's folder and control groups, or leaves them to the next executor if processes in them still end."""
     with contextlib.suppress(OSError):

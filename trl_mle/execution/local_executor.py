@@ -5,6 +5,7 @@ import hashlib
 import logging
 import math
 import os
+import shutil
 import signal
 import socket
 import subprocess
@@ -30,7 +31,7 @@ from trl_mle.execution.executor import (
     ProgramFuture,
     longest_round_s,
 )
-from trl_mle.execution.folders import make_run_dir, program_folder, raise_open_files, remove_run_dir
+from trl_mle.execution.folders import held, make_run_dir, program_folder, raise_open_files, remove_run_dir
 from trl_mle.execution.output import Output
 from trl_mle.execution.program import OPTIONAL, REQUIRED, InstrumentedProgram, Limits, Program
 from trl_mle.execution.sandbox import CheckUnfinished, Input, SandboxError, Tier
@@ -48,6 +49,7 @@ CONTROL_NUMBER, CHECK_NUMBER = 1998, 1999  # slots of their own, beside those of
 _PROVEN: dict[tuple[Tier, _sandbox.Interpreter], tuple[str, ...]] = {}
 MAX_WARM_PARENTS = 16  # at a time, about 130 MB each, of large competitions; more only if all are in use
 MAX_FILES = 1024  # open files of a program
+LEAST_FREE = 1 << 20  # bytes, below which a file system counts as full
 MAX_LOCKS = 10_000  # locks of a program on parts of files, which no other limit counts
 
 
@@ -158,6 +160,9 @@ class LocalExecutor(Executor):
             "python_folders": self._python.folders,
         }
         self._run_dir, self._run_dir_lock = make_run_dir()
+        self._held = contextlib.ExitStack()
+        for folder in self._run_dir, self._slots.folder:
+            self._held.enter_context(held(folder))
         # One for each slot, and the last one for control programs. Files written by a program count as memory, too.
         self._groups = cgroups.make_groups(self._run_dir, self.max_parallel + 1, memory_mb + disk_mb, max_processes)
         self._fixed["memory_is_bounded"] = any(group.folders for group in self._groups)
@@ -245,6 +250,7 @@ class LocalExecutor(Executor):
         self._threads.shutdown(wait=True)  # queued programs find it closed
         remove_run_dir(self._run_dir)
         self._run_dir_lock.close()
+        self._held.close()
 
     def check(self, competition: Competition) -> None:
         """Starts the process that programs share and makes their input, which otherwise happens with the first program.
@@ -460,9 +466,15 @@ class LocalExecutor(Executor):
             answer = receive(ours, streams, group, limit_s or timeout_s + GRACE_S, stopping or threading.Event())
             if answer.lost:
                 answer.report = self._judge_lost(answer, warm_parent, input_, alone)
+            free = shutil.disk_usage(self._run_dir).free  # before its own files are removed
         answer.report["over_memory"] = group.over_memory()
         limits = self._fixed | {"timeout_s": timeout_s}
-        return execution_result(answer, stdout.text(), stderr.text(), queue_wait_s, slot.index, limits)
+        result = execution_result(answer, stdout.text(), stderr.text(), queue_wait_s, slot.index, limits)
+        if result.outcome is not Outcome.OK and not self.tier.limits_disk and free < LEAST_FREE:
+            raise SandboxError(
+                f"{self._run_dir.parent} is full: a program may write {self._fixed['disk_mb']} MB there"
+            )
+        return result
 
     def _judge_lost(self, answer: Answer, warm_parent: WarmParent, input_: Input, alone: bool) -> dict[str, Any]:
         """The replacement for a lost report, if that is the program's failure; otherwise raises `ReportLost`."""

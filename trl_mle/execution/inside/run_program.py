@@ -4,8 +4,10 @@ import ast
 import atexit
 import contextlib
 import functools
+import gc
 import importlib.abc
 import importlib.machinery
+import io
 import json
 import os
 import resource
@@ -145,20 +147,43 @@ def run_program(job: dict[str, Any], path: str) -> int:
     except SystemExit as exit_:
         if exit_.code is None or isinstance(exit_.code, int):
             code = exit_.code or 0
+            code = code & 0xFF if abs(code) < 2**63 else 0xFF
         else:
-            print(exit_.code, file=sys.stderr)
             code = 1
+            with contextlib.suppress(BaseException):  # the program may have closed the stream
+                print(exit_.code, file=sys.stderr)
     except BaseException as error:
+        code = 1
         if error.__traceback__ is not None:  # the first frame is this function's
             error = error.with_traceback(error.__traceback__.tb_next)
-        sys.excepthook(type(error), error, error.__traceback__)
-        code = 1
-    with contextlib.suppress(BaseException):  # as at the end of any Python process, failures are ignored
-        threading._shutdown()  # type: ignore[attr-defined]
-        atexit._run_exitfuncs()
-        sys.stdout.flush()
-        sys.stderr.flush()
-    return code & 0xFF
+        report(error)
+    # As at the end of any Python process, failures are ignored
+    for end in threading._shutdown, atexit._run_exitfuncs, flush_files, sys.stdout.flush, sys.stderr.flush:  # type: ignore[attr-defined]
+        with contextlib.suppress(BaseException):
+            end()
+    return code
+
+
+def report(error: BaseException) -> None:
+    """Prints a program's last error, by its own hook if it has one."""
+    with contextlib.suppress(BaseException):  # the program may have closed the stream
+        try:
+            sys.excepthook(type(error), error, error.__traceback__)
+        except BaseException as in_hook:
+            for prefix, each in ("Error in sys.excepthook:", in_hook), ("\nOriginal exception was:", error):
+                print(prefix, file=sys.stderr)
+                sys.__excepthook__(type(each), each, each.__traceback__)
+
+
+def flush_files() -> None:
+    """Writes what the program's open files still hold: Python closes them at its end, which `os._exit` skips."""
+    if len(os.listdir("/proc/self/fd")) <= 4:  # the streams, and the folder listed
+        return
+    opened = gc.get_objects()
+    for kind in io.TextIOWrapper, io.BufferedWriter, io.BufferedRandom:  # the former hold the latter
+        for file in (one for one in opened if issubclass(type(one), kind)):
+            with contextlib.suppress(BaseException):
+                file.flush()
 
 
 def own_grants(pid: int, gpus: bool) -> list[tuple[str, str]]:
@@ -187,8 +212,8 @@ def execute_interpreter(job: dict[str, Any], fds: list[int], started: int) -> No
 def become_program(job: dict[str, Any], fds: list[int], started: int) -> None:
     """Everything between fork and the program's first line. Never returns."""
     try:
-        for number in (signal.SIGINT, signal.SIGCHLD, signal.SIGPIPE):
-            signal.signal(number, signal.SIG_DFL)
+        signal.signal(signal.SIGCHLD, signal.SIG_DFL)
+        signal.signal(signal.SIGPIPE, signal.SIG_IGN)  # as Python does
         signal.signal(signal.SIGINT, signal.default_int_handler)
         os.setsid()
         os.nice(NICENESS)

@@ -24,7 +24,7 @@ DENIED = """
     mount_setattr move_mount move_pages mq_open mq_unlink msgctl msgget msgrcv msgsnd name_to_handle_at nfsservctl
     open_by_handle_at open_tree perf_event_open personality pidfd_getfd pivot_root process_madvise process_vm_readv
     process_vm_writev ptrace quotactl quotactl_fd reboot request_key sched_setaffinity sched_setattr sched_setparam
-    sched_setscheduler seccomp semctl semget semop semtimedop set_mempolicy setdomainname sethostname setns setpriority
+    sched_setscheduler seccomp semctl semget semop semtimedop set_mempolicy setdomainname sethostname setns
     settimeofday shmat shmctl shmget swapoff swapon syslog umount2 unshare userfaultfd vhangup
 """.split()  # noqa: SIM905
 ABSENT = """
@@ -84,6 +84,9 @@ def seccomp_filter(tier: Tier, memory_is_bounded: bool, gpus: bool) -> bytes:
     filter_.add_rule(forbidden, "prlimit64", _is(1, resource.RLIMIT_CORE), pyseccomp.Arg(2, pyseccomp.NE, 0))
     for name in IGNORED:
         filter_.add_rule(ignored, name)
+    for argument in (0, 1):  # `os.nice` does nothing; others keep their priority
+        filter_.add_rule(forbidden, "setpriority", pyseccomp.Arg(argument, pyseccomp.NE, 0))
+    filter_.add_rule(ignored, "setpriority", *(pyseccomp.Arg(argument, pyseccomp.EQ, 0) for argument in (0, 1)))
     filter_.add_rule(ignored, "fadvise64", _is(3, os.POSIX_FADV_DONTNEED))
     filter_.add_rule(ignored, "madvise", _is(2, MADV_PAGEOUT))
     # One of a pair can send to any path, despite Landlock, and its messages outlive it

@@ -23,6 +23,7 @@ class Interpreter(Expressions):
         self.blocks.append(reached)
         outer = self.evaluation
         for statement in block:
+            self.work += 1
             reached.append(statement)
             self.block[statement] = block
             # After a `return` within a loop, the loop does not complete

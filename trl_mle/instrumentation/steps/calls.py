@@ -136,11 +136,22 @@ class Calls(Record):
 
     def is_network(self, cls: ast.ClassDef) -> bool:
         """Whether it is a torch or keras network. A loss function is a `Module` too, but not the model."""
-        return "loss" not in cls.name.lower() and any(
+        return any(
             vocabulary.NETWORKS.fullmatch(base.name)
-            or (isinstance(base.code, ast.ClassDef) and self.is_network(base.code))
-            for base in self.bases[cls]
+            for one in self.lineage(cls, but_for="loss")
+            for base in self.bases[one]
         )
+
+    def lineage(self, cls: ast.ClassDef, but_for: str | None = None) -> list[ast.ClassDef]:
+        """The class and those of the program that it derives from, each once, without those with this word in their names."""
+        found: dict[ast.ClassDef, None] = {}
+        ahead = [cls]
+        while ahead:
+            one = ahead.pop()
+            if one not in found and (but_for is None or but_for not in one.name.lower()):
+                found[one] = None
+                ahead += [base.code for base in reversed(self.bases[one]) if isinstance(base.code, ast.ClassDef)]
+        return list(found)
 
     def method(
         self,
@@ -218,14 +229,8 @@ class Calls(Record):
         return OPTIMIZER in receiver.tags | first.tags or "optim" in name.lower()
 
     def member(self, cls: ast.ClassDef, name: str) -> Value | None:
-        if name in self.classes[cls].variables:
-            return self.classes[cls].variables[name]
-        for base in self.bases[cls]:
-            if isinstance(base.code, ast.ClassDef):
-                found = self.member(base.code, name)
-                if found is not None:
-                    return found
-        return None
+        scopes = (self.classes[one].variables for one in self.lineage(cls))
+        return next((variables[name] for variables in scopes if name in variables), None)
 
 
 def _is_static(code: ast.AST) -> bool:

@@ -5,7 +5,7 @@ import re
 from collections.abc import Iterable
 from dataclasses import dataclass, field, replace
 
-from trl_mle.instrumentation.steps.vocabulary import DATA, MAX_TEXT_LENGTH, MAX_TEXTS, TEST, TRAIN, UNKNOWN
+from trl_mle.instrumentation.steps.vocabulary import DATA, MAX_DEPTH, MAX_TEXT_LENGTH, MAX_TEXTS, TEST, TRAIN, UNKNOWN
 
 
 @dataclass(frozen=True, eq=False)
@@ -86,8 +86,8 @@ class Evaluation:
 NO_STEP = Evaluation(ast.Pass(), None, True, [])
 
 
-def join(values: Iterable[Value]) -> Value:
-    """A value that is one of these."""
+def join(values: Iterable[Value], depth: int = MAX_DEPTH) -> Value:
+    """A value that is one of these. Their elements are told apart down to a depth: `x = [x, x]` doubles them each time."""
     values = [value for value in values if value.known]
     if len(values) < 2:
         return values[0] if values else NOTHING
@@ -98,7 +98,9 @@ def join(values: Iterable[Value]) -> Value:
         definite,
         tags=frozenset().union(*(value.tags for value in values)),
         texts=few(text for value in values for text in value.texts),
-        items={key: join(item[key] for item in items) for key in items[0]} if same_keys else None,
+        items={key: join((item[key] for item in items), depth - 1) for key in items[0]}
+        if same_keys and depth
+        else None,
     )
 
 
